@@ -1,0 +1,647 @@
+r"""Numbers in, numbers out: the binary kl divergence, its inverses, and every inequality as a function.
+
+All functions broadcast over arrays and return a float for scalars. Labels such as ``eq. PBkl`` are
+those of Thiemann, Igel, Wintenberger, Seldin, "A Strongly Quasiconvex PAC-Bayesian Bound" (ALT 2017).
+
+Every bound is rounded up (a lower bound, down): what is returned is never on the wrong side of the
+exact value. A bound of 1 or more proves nothing, and is returned as it is.
+
+Common arguments
+----------------
+loss : the empirical loss :math:`E_\rho[\hat L(h, S)]`, in [0, 1].
+kl_div : :math:`KL(\rho \| \pi)`, the divergence of the posterior from the prior.
+n : the number of points each hypothesis was validated on.
+delta : the probability with which the bound may fail.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from pacbayes._validation import (
+    Array,
+    finite_nonnegative,
+    half_open_interval,
+    nonnegative,
+    open_interval,
+    unit_interval,
+    whole_number,
+)
+
+__all__ = [
+    "catoni",
+    "clopper_pearson",
+    "empirical_bernstein",
+    "kl",
+    "kl_inverse_lower",
+    "kl_inverse_upper",
+    "majority_vote",
+    "pac_bayes_kl",
+    "pac_bayes_lambda",
+    "pac_bayes_sqrt",
+    "single_hypothesis_kl",
+    "tail",
+]
+
+_EPS = float(np.finfo(np.float64).eps)
+_TINY = float(np.finfo(np.float64).smallest_subnormal)
+
+# Relative error that `_kl` may carry: its terms are positive and each is good to a few ulp, the more so
+# where a large logarithm dominates (tests/test_bounds.py measures both against mpmath).
+_KL_ERROR = 16 * _EPS
+_KL_ERROR_FAR = 4 * _EPS
+_FAR = 16.0
+
+# Closed forms are sums and products of positive terms: rounded up by more than they can have lost.
+_ROUND_UP = 1 + 16 * _EPS
+
+# f(x) = x - log1p(x) = x s - 2 s^3 (1/3 + s^2/5 + s^4/7 + ...), s = x / (2 + x). For |x| <= 1/2 we have
+# s^2 <= 1/9, and 17 terms leave less than 1e-17 of the sum.
+_SERIES = 1.0 / np.arange(3, 3 + 2 * 17, 2)
+
+# Relative error granted to SciPy's incomplete beta function.
+_BETA_ERROR = 1e-9
+
+# Beyond this c both inverses are 0 or 1 to double precision: exp(-800) underflows.
+_LARGEST_C = 800.0
+
+
+def _result(value: Any) -> Any:
+    """Float in, float out."""
+    return float(value) if np.ndim(value) == 0 else value
+
+
+# ---------------------------------------------------------------------------------------------------
+# The binary kl divergence and its inverses
+# ---------------------------------------------------------------------------------------------------
+
+
+def _scaled_f(mass: Array, gain: Array, total: Array) -> Array:
+    """mass * f(gain / mass) with f(x) = x - log1p(x) >= 0, where total = mass + gain.
+
+    `total` is passed because near gain = -mass the sum would cancel.
+    """
+    x = np.where(mass > 0, gain / np.where(mass > 0, mass, 1.0), np.inf)
+    small = np.abs(x) <= 0.5
+    s = np.where(small, x, 0.0) / (2.0 + np.where(small, x, 0.0))
+    s2 = s * s
+    series = np.zeros_like(s)
+    for coefficient in _SERIES[::-1]:
+        series = series * s2 + coefficient
+    near = mass * (x * s - 2 * s * s2 * series)
+    # Away from zero the plain form is stable; ratios that leave the range of floats go through two logs.
+    ratio = total / np.where(mass > 0, mass, 1.0)
+    in_range = (ratio > 1e-290) & (ratio < 1e290)
+    log_ratio = np.where(in_range, np.log(ratio), np.log(total) - np.log(mass))
+    far = gain - np.where(mass > 0, mass * log_ratio, 0.0)
+    return np.where(small, near, far)
+
+
+def _kl(p: Array, q: Array) -> Array:
+    """Binary kl as a sum of two non-negative terms, so that nothing cancels near p = q."""
+    with np.errstate(all="ignore"):
+        return _scaled_f(p, q - p, q) + _scaled_f(1 - p, p - q, 1 - q)
+
+
+def kl(p: ArrayLike, q: ArrayLike) -> Any:
+    r"""Binary kl divergence :math:`kl(p \| q) = p \ln\frac pq + (1 - p) \ln\frac{1-p}{1-q}`.
+
+    Accurate to a few units in the last place for all p and q, also where p and q nearly agree.
+
+    Parameters
+    ----------
+    p, q : array_like
+        Biases of two Bernoulli distributions, in [0, 1].
+
+    Returns
+    -------
+    float or ndarray
+        The divergence, in [0, inf].
+
+    Examples
+    --------
+    >>> round(kl(0.1, 0.2), 6)
+    0.03669
+    >>> kl(0.5, 1.0)
+    inf
+    """
+    return _result(_kl(unit_interval("p", p), unit_interval("q", q)))
+
+
+def _displacement(grows: Array, shrinks: Array, c: Array) -> Array:
+    """Solve kl = c for how far q lies from p, on the side where the mass `shrinks` loses to `grows`.
+
+    In w = -ln((shrinks - d) / shrinks) the divergence of a displacement d is convex with slope
+    d / (grows + d). Newton's method, started right of the root, therefore falls onto it monotonously.
+    """
+    # Three upper bounds on d: eq. kl, Pinsker, and the variance bound on the far side of one half.
+    d = c + np.sqrt(c * c + 2 * grows * c)
+    d = np.minimum(d, np.sqrt(c / 2))
+    d = np.where(grows >= 0.5, np.minimum(d, np.sqrt(2 * grows * shrinks * c)), d)
+    w_from_d = np.where(d < shrinks, -np.log1p(-np.minimum(d / shrinks, 1.0)), np.inf)
+    # And one on w: dropping the growing side's logarithm, kl >= shrinks * w + grows * ln(grows).
+    w: Array = np.minimum(w_from_d, (c - special.xlogy(grows, grows)) / shrinks)
+    for _ in range(64):
+        d = -shrinks * np.expm1(-w)
+        # For large w the mass that is left underflows, but its logarithm is known: it is w.
+        left = shrinks * np.exp(-w)
+        lost = np.where(w > 1, shrinks * w - d, _scaled_f(shrinks, -d, left))
+        excess = _scaled_f(grows, d, grows + d) + lost - c
+        step = np.where(d > 0, excess * (grows + d) / d, 0.0)
+        w = np.where(step < w, w - step, w)
+        # Negated, so that the NaN of p = 0 or 1, which the caller replaces, does not keep the loop going.
+        if not np.any(np.abs(step) > 4 * _EPS * w):
+            break
+    return w
+
+
+def _safe_side(p: Array, q: Array, c: Array, error: Array, toward: float) -> Array:
+    """Move q towards `toward` (0 or 1) until kl(p || q) is at least c for certain."""
+    target = c * (1 + error) + 8 * _TINY
+    slope = np.abs(q - p) / (q * (1 - q))
+    move = np.where(slope > 0, error * c / slope, 0.0)
+    move = np.where(np.isfinite(move), move, 0.0)
+    sign = 1.0 if toward == 1.0 else -1.0
+    # One move makes up for the error of `_kl`; after it, steps of a quarter, but at least one float.
+    q = np.clip(q + sign * move, 0.0, 1.0)
+    move = np.maximum(move / 4, np.spacing(q))
+    while True:
+        short = (_kl(p, q) < target) & (q != toward)
+        if not short.any():
+            return q
+        q = np.where(short, np.clip(q + sign * move, 0.0, 1.0), q)
+        move = 1.5 * move
+
+
+def _kl_inverse(p: ArrayLike, c: ArrayLike, toward: float) -> Any:
+    p_array, c_array = np.broadcast_arrays(unit_interval("p", p), nonnegative("c", c))
+    with np.errstate(all="ignore"):
+        c_solved = np.minimum(c_array, _LARGEST_C)
+        if toward == 1.0:
+            w = _displacement(p_array, 1 - p_array, c_solved)
+            q = np.minimum(p_array - (1 - p_array) * np.expm1(-w), 1.0)
+        else:
+            w = _displacement(1 - p_array, p_array, c_solved)
+            q = p_array * np.exp(-w)
+        error = np.where(w > _FAR, _KL_ERROR_FAR, _KL_ERROR)
+        # Nothing lies beyond p = toward, and c = 0 leaves p alone.
+        settled = (p_array == toward) | (c_array == 0)
+        q, c_array = np.where(settled, toward, q), np.where(settled, 0.0, c_array)
+        q = np.where(settled, p_array, _safe_side(p_array, q, c_array, error, toward))
+    return _result(q)
+
+
+def kl_inverse_upper(p: ArrayLike, c: ArrayLike) -> Any:
+    r"""Largest q with :math:`kl(p \| q) \le c`, rounded up.
+
+    Parameters
+    ----------
+    p : array_like
+        Bias of the first Bernoulli distribution, in [0, 1].
+    c : array_like
+        Budget of divergence, in [0, inf].
+
+    Returns
+    -------
+    float or ndarray
+        :math:`\sup\{q : kl(p \| q) \le c\}`, never below the exact value.
+
+    Examples
+    --------
+    >>> round(kl_inverse_upper(0.1, 0.05), 6)
+    0.220079
+    >>> kl_inverse_upper(0.1, 0.0)
+    0.1
+    """
+    return _kl_inverse(p, c, toward=1.0)
+
+
+def kl_inverse_lower(p: ArrayLike, c: ArrayLike) -> Any:
+    r"""Smallest q with :math:`kl(p \| q) \le c`, rounded down.
+
+    Parameters
+    ----------
+    p : array_like
+        Bias of the first Bernoulli distribution, in [0, 1].
+    c : array_like
+        Budget of divergence, in [0, inf].
+
+    Returns
+    -------
+    float or ndarray
+        :math:`\inf\{q : kl(p \| q) \le c\}`, never above the exact value.
+
+    Examples
+    --------
+    >>> round(kl_inverse_lower(0.1, 0.05), 6)
+    0.031278
+    """
+    return _kl_inverse(p, c, toward=0.0)
+
+
+# ---------------------------------------------------------------------------------------------------
+# PAC-Bayesian bounds of the paper
+# ---------------------------------------------------------------------------------------------------
+
+
+def tail(n: ArrayLike, delta: ArrayLike = 0.05) -> Any:
+    r"""Confidence term :math:`\ln\frac{2 \sqrt n}{\delta}` that every bound of the paper contains.
+
+    It bounds the logarithm of :math:`E[e^{n\, kl(\hat L \| L)}] / \delta` [1]_.
+
+    References
+    ----------
+    .. [1] A. Maurer. A note on the PAC-Bayesian theorem. 2004.
+
+    Examples
+    --------
+    >>> round(tail(100, 0.05), 6)
+    5.991465
+    """
+    n_array, delta_array = whole_number("n", n), open_interval("delta", delta, 0, 1)
+    return _result(np.log(2.0) - np.log(delta_array) + 0.5 * np.log(n_array))
+
+
+def _complexity(kl_div: ArrayLike, n: ArrayLike, delta: ArrayLike) -> Array:
+    """Right hand side of eq. PBkl, (KL + ln(2 sqrt(n) / delta)) / n, rounded up."""
+    divergence = nonnegative("kl_div", kl_div)
+    return np.asarray((divergence + tail(n, delta)) / np.asarray(n, dtype=np.float64) * _ROUND_UP)
+
+
+def pac_bayes_kl(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05) -> Any:
+    r"""PAC-Bayes-kl bound on the expected loss of the randomised classifier (Theorem PBkl).
+
+    With probability at least 1 - delta over the draw of the sample, for all posteriors rho
+    simultaneously,
+
+    .. math::
+        kl\left(E_\rho[\hat L(h, S)] \,\middle\|\, E_\rho[L(h)]\right)
+        \le \frac{KL(\rho \| \pi) + \ln \frac{2 \sqrt n}{\delta}}{n},
+
+    where the prior pi does not depend on the sample. Inverted with respect to its second argument
+    this bounds :math:`E_\rho[L(h)]` from above. The tightest of the paper's bounds.
+
+    Parameters
+    ----------
+    loss : array_like
+        Empirical loss :math:`E_\rho[\hat L(h, S)]`, in [0, 1].
+    kl_div : array_like
+        :math:`KL(\rho \| \pi)`, non-negative.
+    n : array_like
+        Number of points each hypothesis was validated on (n - r in Theorem PBaggregation).
+    delta : array_like, default=0.05
+        Probability with which the bound may fail, in (0, 1).
+
+    Returns
+    -------
+    float or ndarray
+        Upper bound on :math:`E_\rho[L(h)]`, at most 1; 1 means that nothing is proved.
+
+    References
+    ----------
+    .. [1] M. Seeger. PAC-Bayesian generalization error bounds for Gaussian process classification.
+       JMLR, 2002.
+
+    Examples
+    --------
+    >>> round(pac_bayes_kl(loss=0.1, kl_div=2.0, n=1000), 6)
+    0.145371
+    """
+    return kl_inverse_upper(unit_interval("loss", loss), _complexity(kl_div, n, delta))
+
+
+def pac_bayes_lambda(
+    loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, lam: ArrayLike, delta: ArrayLike = 0.05
+) -> Any:
+    r"""PAC-Bayes-lambda bound on the expected loss of the randomised classifier (Theorem PBlambda).
+
+    With probability at least 1 - delta over the draw of the sample, for all posteriors rho and all
+    lambda in (0, 2) simultaneously,
+
+    .. math::
+        E_\rho[L(h)] \le \frac{E_\rho[\hat L(h, S)]}{1 - \lambda / 2}
+        + \frac{KL(\rho \| \pi) + \ln \frac{2 \sqrt n}{\delta}}{\lambda (1 - \lambda / 2) n}.
+
+    Convex in rho for fixed lambda and in lambda for fixed rho. A relaxation of `pac_bayes_kl`.
+
+    Parameters
+    ----------
+    loss : array_like
+        Empirical loss :math:`E_\rho[\hat L(h, S)]`, in [0, 1].
+    kl_div : array_like
+        :math:`KL(\rho \| \pi)`, non-negative.
+    n : array_like
+        Number of points each hypothesis was validated on (n - r in Theorem PBaggregation).
+    lam : array_like
+        Trade-off lambda, in (0, 2). It may be chosen after seeing the data.
+    delta : array_like, default=0.05
+        Probability with which the bound may fail, in (0, 1).
+
+    Returns
+    -------
+    float or ndarray
+        Upper bound on :math:`E_\rho[L(h)]`; 1 or more means that nothing is proved.
+
+    Examples
+    --------
+    >>> round(pac_bayes_lambda(loss=0.1, kl_div=2.0, n=1000, lam=0.4), 6)
+    0.153571
+    """
+    trade_off = open_interval("lam", lam, 0, 2)
+    loss_array = unit_interval("loss", loss)
+    # The complexity divided by lam alone overflows to inf for subnormal lam: vacuous, and rightly so.
+    with np.errstate(over="ignore"):
+        numerator = loss_array + _complexity(kl_div, n, delta) / trade_off
+        return _result(numerator / (1 - trade_off / 2) * _ROUND_UP)
+
+
+def pac_bayes_sqrt(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05) -> Any:
+    r"""Square-root relaxation of PAC-Bayes-kl (eq. PBsqrt), solved for the expected loss.
+
+    With probability at least 1 - delta, for all posteriors rho simultaneously,
+    :math:`E_\rho[L] - E_\rho[\hat L] \le \sqrt{2 E_\rho[L]\, c}` with
+    :math:`c = (KL(\rho \| \pi) + \ln\frac{2 \sqrt n}{\delta}) / n` [1]_. Solving the quadratic gives
+
+    .. math:: E_\rho[L] \le E_\rho[\hat L] + c + \sqrt{c^2 + 2 c\, E_\rho[\hat L]},
+
+    which is `pac_bayes_lambda` at its best lambda (eq. lambda).
+
+    Parameters
+    ----------
+    loss, kl_div, n, delta
+        As in `pac_bayes_kl`.
+
+    Returns
+    -------
+    float or ndarray
+        Upper bound on :math:`E_\rho[L(h)]`; 1 or more means that nothing is proved.
+
+    References
+    ----------
+    .. [1] D. McAllester. PAC-Bayesian stochastic model selection. Machine Learning, 2003.
+
+    Examples
+    --------
+    >>> round(pac_bayes_sqrt(loss=0.1, kl_div=2.0, n=1000), 6)
+    0.152871
+    """
+    loss_array = unit_interval("loss", loss)
+    c = _complexity(kl_div, n, delta)
+    return _result((loss_array + c + np.sqrt(c) * np.sqrt(c + 2 * loss_array)) * _ROUND_UP)
+
+
+def majority_vote(gibbs_bound: ArrayLike) -> Any:
+    r"""First-order bound on the rho-weighted majority vote: twice the randomised classifier's.
+
+    Where the vote errs, at least half of the posterior mass errs, so by Markov's inequality
+    :math:`L(\text{vote}) \le 2 E_\rho[L(h)]`. It holds whenever `gibbs_bound` does, at no cost in delta.
+
+    Parameters
+    ----------
+    gibbs_bound : array_like
+        Upper bound on :math:`E_\rho[L(h)]`, for instance from `pac_bayes_kl`. Zero-one loss.
+
+    Returns
+    -------
+    float or ndarray
+        :math:`\min(1, 2 \cdot \text{gibbs\_bound})`; 1 means that nothing is proved.
+
+    Examples
+    --------
+    >>> majority_vote(0.08)
+    0.16
+    """
+    return _result(np.minimum(1.0, 2 * nonnegative("gibbs_bound", gibbs_bound)))
+
+
+# ---------------------------------------------------------------------------------------------------
+# Rivals named in the paper
+# ---------------------------------------------------------------------------------------------------
+
+
+def catoni(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, lam: ArrayLike, delta: ArrayLike = 0.05) -> Any:
+    r"""Catoni's bound [1]_, for a trade-off that is fixed before the sample is seen.
+
+    With probability at least 1 - delta, for all posteriors rho simultaneously but for the one given
+    lambda,
+
+    .. math::
+        E_\rho[L(h)] \le \frac{1 - \exp\left(-\lambda E_\rho[\hat L(h, S)]
+        - \frac{KL(\rho \| \pi) + \ln\frac1\delta}{n}\right)}{1 - e^{-\lambda}}.
+
+    For fixed lambda its minimiser is the Gibbs posterior of eq. rho. Taking the best of several lambda
+    needs delta divided among them; `pac_bayes_lambda` does not.
+
+    Parameters
+    ----------
+    loss, kl_div, n, delta
+        As in `pac_bayes_kl`.
+    lam : array_like
+        Trade-off lambda, positive, chosen independently of the sample.
+
+    Returns
+    -------
+    float or ndarray
+        Upper bound on :math:`E_\rho[L(h)]`; 1 or more means that nothing is proved.
+
+    References
+    ----------
+    .. [1] O. Catoni. PAC-Bayesian supervised classification: the thermodynamics of statistical
+       learning. IMS Lecture Notes Monograph Series 56, 2007.
+
+    Examples
+    --------
+    >>> round(catoni(loss=0.1, kl_div=2.0, n=1000, lam=0.4), 6)
+    0.133458
+    """
+    trade_off = open_interval("lam", lam, 0, np.inf)
+    loss_array, divergence = unit_interval("loss", loss), nonnegative("kl_div", kl_div)
+    n_array, delta_array = whole_number("n", n), open_interval("delta", delta, 0, 1)
+    # A subnormal lam overflows to inf: vacuous, and rightly so.
+    with np.errstate(over="ignore"):
+        exponent = trade_off * loss_array + (divergence - np.log(delta_array)) / n_array
+        return _result(np.expm1(-exponent * _ROUND_UP) / np.expm1(-trade_off) * _ROUND_UP)
+
+
+def empirical_bernstein(
+    loss: ArrayLike,
+    variance: ArrayLike,
+    kl_div: ArrayLike,
+    n: ArrayLike,
+    delta: ArrayLike = 0.05,
+    *,
+    c1: ArrayLike = 1.15,
+    c2: ArrayLike = 1.15,
+) -> Any:
+    r"""PAC-Bayes-Empirical-Bernstein bound for losses in [0, 1] (Theorems 3 and 4 of [1]_).
+
+    With probability at least 1 - delta, for all posteriors rho simultaneously, with
+    :math:`\delta_1 = \delta_2 = \delta / 2` and :math:`K_i = KL(\rho \| \pi) + \ln(\nu_i / \delta_i)`,
+
+    .. math::
+        \bar V &= \min\left(\tfrac14,\; E_\rho[\hat V] + (1 + c_1)
+            \sqrt{\frac{E_\rho[\hat V] K_1}{2 (n - 1)}} + \frac{2 c_1 K_1}{n - 1}\right), \\
+        E_\rho[L] &\le E_\rho[\hat L] + (1 + c_2) \sqrt{\frac{(e - 2) \bar V K_2}{n}}
+            \quad\text{if } K_2 \le (e - 2) \bar V n, \\
+        E_\rho[L] &\le E_\rho[\hat L] + \frac{2 K_2}{n} \quad\text{otherwise.}
+
+    Tighter than `pac_bayes_kl` where the empirical variance is far below the empirical loss.
+
+    Parameters
+    ----------
+    loss, kl_div, delta
+        As in `pac_bayes_kl`.
+    variance : array_like
+        :math:`E_\rho[\hat V(h)]`, the posterior mean of each hypothesis's sample variance of its loss,
+        with divisor n - 1; at most n / (4 (n - 1)).
+    n : array_like
+        Number of points each hypothesis was validated on, at least 2.
+    c1, c2 : array_like, default=1.15
+        Ratios of the geometric grids over the trade-off parameters of both theorems, above 1, chosen
+        independently of the sample.
+
+    Returns
+    -------
+    float or ndarray
+        Upper bound on :math:`E_\rho[L(h)]`; 1 or more means that nothing is proved.
+
+    References
+    ----------
+    .. [1] I. Tolstikhin, Y. Seldin. PAC-Bayes-Empirical-Bernstein inequality. NIPS, 2013.
+
+    Examples
+    --------
+    >>> round(empirical_bernstein(loss=0.1, variance=0.001, kl_div=2.0, n=1000), 6)
+    0.126242
+    """
+    loss_array, divergence = unit_interval("loss", loss), nonnegative("kl_div", kl_div)
+    n_array = whole_number("n", n, minimum=2)
+    half_delta = open_interval("delta", delta, 0, 1) / 2
+    ratio1, ratio2 = open_interval("c1", c1, 1, np.inf), open_interval("c2", c2, 1, np.inf)
+    v_hat = finite_nonnegative("variance", variance)
+    largest = n_array / (4 * (n_array - 1))
+    if np.any(v_hat > largest * _ROUND_UP):
+        raise ValueError(
+            "variance must be at most n / (4 (n - 1)), as the sample variance of a loss in [0, 1] is, "
+            f"got {v_hat[...].max()!s}"
+        )
+    # nu_1 and nu_2: how many grid points cover every trade-off that can be the best one.
+    log_inverse = -np.log(half_delta)
+    reach1 = np.sqrt((n_array - 1) / log_inverse + 1) / 2 + 0.5
+    reach2 = np.sqrt((np.e - 2) * n_array / (4 * log_inverse))
+    nu1 = np.maximum(1.0, np.ceil(np.log(reach1) / np.log(ratio1) * _ROUND_UP))
+    nu2 = np.maximum(1.0, np.ceil(np.log(reach2) / np.log(ratio2) * _ROUND_UP))
+    k1 = divergence + np.log(nu1) + log_inverse
+    k2 = divergence + np.log(nu2) + log_inverse
+    # An infinite divergence leaves the largest variance there is, and a vacuous bound.
+    with np.errstate(invalid="ignore"):
+        v_bar = v_hat + (1 + ratio1) * np.sqrt(v_hat) * np.sqrt(k1 / (2 * (n_array - 1)))
+        v_bar = np.fmin(0.25, (v_bar + 2 * ratio1 * k1 / (n_array - 1)) * _ROUND_UP)
+    bernstein = (1 + ratio2) * np.sqrt((np.e - 2) * v_bar * (k2 / n_array))
+    linear = 2 * k2 / n_array
+    excess = np.where(k2 <= (np.e - 2) * v_bar * n_array, bernstein, linear)
+    return _result((loss_array + excess) * _ROUND_UP)
+
+
+# ---------------------------------------------------------------------------------------------------
+# Bounds for a single hypothesis, to compare with
+# ---------------------------------------------------------------------------------------------------
+
+
+def single_hypothesis_kl(
+    loss: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *, prior_mass: ArrayLike = 1.0
+) -> Any:
+    r"""Chernoff bound in kl form for single hypotheses: test sets, and Occam's razor.
+
+    With probability at least 1 - delta, for all hypotheses h of a countable set simultaneously,
+    :math:`kl(\hat L(h) \| L(h)) \le \ln\frac{1}{\pi(h) \delta} / n` where :math:`\hat L(h) < L(h)` [1]_.
+    With `prior_mass` 1 it holds for the one hypothesis that was fixed before its n points were seen:
+    the test-set bound. With the prior mass of the hypothesis selected from a set, say 1/m, it is the
+    Occam's razor bound. Losses in [0, 1].
+
+    Parameters
+    ----------
+    loss : array_like
+        Empirical loss of the hypothesis on n points that it was not trained on, in [0, 1].
+    n : array_like
+        Number of those points.
+    delta : array_like, default=0.05
+        Probability with which the bound may fail, in (0, 1).
+    prior_mass : array_like, default=1.0
+        Prior probability of the hypothesis, in (0, 1].
+
+    Returns
+    -------
+    float or ndarray
+        Upper bound on L(h), at most 1.
+
+    References
+    ----------
+    .. [1] J. Langford. Tutorial on practical prediction theory for classification. JMLR, 2005.
+
+    Examples
+    --------
+    >>> round(single_hypothesis_kl(loss=0.1, n=1000), 6)
+    0.124808
+    """
+    loss_array, n_array = unit_interval("loss", loss), whole_number("n", n)
+    delta_array = open_interval("delta", delta, 0, 1)
+    mass = half_open_interval("prior_mass", prior_mass, 0, 1)
+    complexity = -(np.log(delta_array) + np.log(mass)) / n_array * _ROUND_UP
+    return kl_inverse_upper(loss_array, complexity)
+
+
+def clopper_pearson(
+    errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *, prior_mass: ArrayLike = 1.0
+) -> Any:
+    r"""Exact binomial upper bound (Clopper-Pearson) for single hypotheses, zero-one loss.
+
+    The largest q at which `errors` or fewer mistakes on n points still have probability
+    :math:`\pi(h) \delta`. With probability at least 1 - delta it bounds L(h) for all hypotheses of a
+    countable set simultaneously; with `prior_mass` 1 it is the test-set bound, the tightest there is
+    for a hypothesis fixed before its n points were seen [1]_. Never above `single_hypothesis_kl`.
+
+    Parameters
+    ----------
+    errors : array_like
+        Number of mistakes on n points the hypothesis was not trained on, 0 to n.
+    n : array_like
+        Number of those points.
+    delta : array_like, default=0.05
+        Probability with which the bound may fail, in (0, 1).
+    prior_mass : array_like, default=1.0
+        Prior probability of the hypothesis, in (0, 1].
+
+    Returns
+    -------
+    float or ndarray
+        Upper bound on L(h), at most 1.
+
+    References
+    ----------
+    .. [1] J. Langford. Tutorial on practical prediction theory for classification. JMLR, 2005.
+
+    Examples
+    --------
+    >>> round(clopper_pearson(errors=100, n=1000), 6)
+    0.116992
+    """
+    k, n_array = np.broadcast_arrays(whole_number("errors", errors, 0), whole_number("n", n))
+    if np.any(k > n_array):
+        raise ValueError(f"errors must be at most n, got {k[k > n_array].flat[0]!s}")
+    level = open_interval("delta", delta, 0, 1) * half_open_interval("prior_mass", prior_mass, 0, 1)
+    proved = np.asarray(single_hypothesis_kl(k / n_array, n_array, delta, prior_mass=prior_mass))
+    # Chernoff's bound holds, k / n does not. Halve between them on the forward function alone (the library
+    # inverse loses digits at large n), granting it an error that costs less than 1e-8 of the result.
+    short = np.broadcast_to(k / n_array, proved.shape)
+    below_n = np.minimum(k, n_array - 1)
+    for _ in range(64):
+        middle = short + (proved - short) / 2
+        holds = special.betaincc(below_n + 1, n_array - below_n, middle) <= level * (1 - _BETA_ERROR)
+        holds &= k < n_array
+        short, proved = np.where(holds, short, middle), np.where(holds, middle, proved)
+    return _result(proved)
