@@ -1,0 +1,67 @@
+"""The README, the examples and the docstrings do what they say."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import pacbayes
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MODULES = [module.name for module in pkgutil.walk_packages(pacbayes.__path__, "pacbayes.")]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_doctests(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+@pytest.mark.parametrize("module", [pacbayes.bounds, pacbayes.posterior, pacbayes.quasiconvexity])
+def test_every_public_function_has_an_example_that_runs(module):
+    finder = doctest.DocTestFinder(recurse=False)
+    for name in module.__all__:
+        member = getattr(module, name)
+        if not isinstance(member, type):
+            assert any(test.examples for test in finder.find(member)), name
+
+
+def block(marker, language):
+    found = re.search(rf"<!-- {re.escape(marker)} -->\n```{language}\n(.*?)```", README, re.DOTALL)
+    assert found, marker
+    return found.group(1)
+
+
+def test_readme_shows_the_example_and_what_it_prints():
+    path = ROOT / "examples" / "losses_to_certificate.py"
+    assert block("examples/losses_to_certificate.py", "python") == path.read_text(encoding="utf-8")
+    run = subprocess.run([sys.executable, path], capture_output=True, text=True, check=True)
+    assert run.stdout == block("its output", "text")
+
+
+def test_readme_maps_the_paper_to_every_public_function():
+    table = set(re.findall(r"`(bounds|posterior|quasiconvexity)\.(\w+)`", README))
+    for module in (pacbayes.bounds, pacbayes.posterior, pacbayes.quasiconvexity):
+        room = module.__name__.removeprefix("pacbayes.")
+        functions = {(room, name) for name in module.__all__ if not isinstance(getattr(module, name), type)}
+        assert functions == {entry for entry in table if entry[0] == room}
+
+
+def test_versions_agree():
+    assert f"\nversion: {pacbayes.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert pyproject["project"]["dynamic"] == ["version"]
+
+
+def test_import_is_light():
+    """Nothing beyond numpy and the special functions of scipy is loaded."""
+    heavy = "matplotlib|pandas|sklearn|joblib|mpmath|scipy.optimize|scipy.stats"
+    code = f"import pacbayes, re, sys; print([m for m in sys.modules if re.fullmatch({heavy!r}, m)])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
