@@ -162,13 +162,13 @@ class GibbsCurve:
             self.log_mass = self._group_log_sum(self._log_prior)
 
     def _group_log_sum(self, log_values: Array) -> Array:
-        """ln of the sum of exp(log_values) over each group, whatever their order of magnitude."""
+        """ln of the sum of exp(log_values) over each group, of whatever magnitude, at most ln 1."""
         order = np.argsort(self._groups.slot, kind="stable")
         starts = np.concatenate(([0], np.cumsum(self.counts)[:-1]))
         ordered = log_values[order]
         top = np.maximum.reduceat(ordered, starts)
         scaled = np.exp(ordered - np.repeat(top, self.counts))
-        return top + np.log(np.add.reduceat(scaled, starts))
+        return np.minimum(top + np.log(np.add.reduceat(scaled, starts)), 0.0)
 
     def at(self, t: ArrayLike) -> Point:
         """Figures of the Gibbs posteriors at inverse temperatures t in [0, inf]."""
