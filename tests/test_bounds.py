@@ -287,6 +287,21 @@ class TestSingleHypothesis:
             slightly_below = q * (1 - 1e-7) if q < 0.5 else q - 1e-7 * (1 - q) - 4e-16
             assert at_most(slightly_below) >= delta
 
+    @pytest.mark.parametrize("n", [10**4, 10**6, 10**9])
+    @pytest.mark.parametrize("share", [0.001, 0.1, 0.5, 0.97])
+    @pytest.mark.parametrize("delta", [0.3, 0.05, 1e-9, 1e-200])
+    def test_clopper_pearson_of_many_errors(self, n, share, delta):
+        """P(X <= k) as P(X = k), in mpmath, times the sum of ratios of successive probabilities."""
+        k = round(share * n)
+        q = bounds.clopper_pearson(k, n, delta)
+        log_at_k = mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1)
+        log_at_k += k * mp.log(mp.mpf(q)) + (n - k) * mp.log1p(-mp.mpf(q))
+        i = np.arange(min(k, 2_000_000))
+        ratios = np.cumprod((k - i) / (n - k + 1 + i) * ((1 - q) / q))
+        assert ratios[-1] < 1e-15 or i.size == k
+        at_most_k = mp.exp(log_at_k) * (1 + float(ratios.sum()))
+        assert 1 - 1e-8 <= at_most_k / mp.mpf(delta) <= 1
+
     @pytest.mark.parametrize("n", [40, 1000])
     def test_clopper_pearson_against_scipy(self, n):
         errors = np.arange(n + 1)
