@@ -1,0 +1,12 @@
+"""The one place for what scikit-learn does not export."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.utils import _safe_indexing
+
+
+def take_rows(X: Any, rows: Any) -> Any:
+    """Rows of an array, sparse matrix or data frame (pandas, polars), by position."""
+    return _safe_indexing(X, rows, axis=0)

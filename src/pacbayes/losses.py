@@ -1,0 +1,121 @@
+r"""Losses in [0, 1] of a prediction: what the certificate is about.
+
+The zero-one loss is the default. The bounds hold for any loss bounded in [0, 1]; the first-order bound on the
+majority vote holds for the zero-one loss only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes._validation import Array
+
+__all__ = ["Loss", "resolve_loss"]
+
+# Losses are rounded up to multiples of this before they are summed. Sums of up to 2^23 of them are exact, so they
+# do not depend on the order or the blocks in which they are added; and rounding up keeps the bound a bound.
+_QUANTUM = 2.0**-30
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss of predictions, per point.
+
+    Attributes
+    ----------
+    name : str
+        How a certificate names it.
+    function : callable
+        ``function(codes, response)`` with the true classes as positions in `classes_`, and the response of
+        the hypothesis: codes of the predicted classes, or an array of shape (points, classes) of probabilities.
+    on_probabilities : bool
+        Whether the response is `predict_proba`'s.
+    is_zero_one : bool
+        Whether the bound on the majority vote applies.
+    """
+
+    name: str
+    function: Callable[[NDArray[np.intp], Any], Any]
+    on_probabilities: bool = False
+    is_zero_one: bool = False
+
+    def total(self, codes: NDArray[np.intp], response: Any) -> float:
+        """Sum of the losses over points, each checked to be in [0, 1] and rounded up to a binary fraction."""
+        if self.is_zero_one:
+            return float(np.count_nonzero(codes != response))
+        losses = np.asarray(self.function(codes, response), dtype=np.float64)
+        if losses.shape != codes.shape:
+            raise ValueError(
+                f"loss {self.name!r} must give one value per point, got shape {losses.shape} for {codes.size} points"
+            )
+        # Probabilities that sum to one only to rounding may leave [0, 1] by as much.
+        wrong = ~((losses >= -1e-12) & (losses <= 1 + 1e-12))
+        if wrong.any():
+            raise ValueError(f"loss {self.name!r} must be in [0, 1], got {losses[wrong][0]!s}")
+        return float(np.ceil(np.clip(losses, 0.0, 1.0) / _QUANTUM).sum() * _QUANTUM)
+
+
+def _absolute(codes: NDArray[np.intp], probabilities: Array) -> Array:
+    """1 - probability of the true class: half the L1 distance to its indicator."""
+    return np.asarray(1 - probabilities[np.arange(codes.size), codes])
+
+
+def _brier(codes: NDArray[np.intp], probabilities: Array) -> Array:
+    """Half the squared distance to the indicator of the true class."""
+    indicator = np.zeros_like(probabilities)
+    indicator[np.arange(codes.size), codes] = 1
+    return np.asarray(((probabilities - indicator) ** 2).sum(axis=1) / 2)
+
+
+ZERO_ONE = Loss("zero_one", np.not_equal, is_zero_one=True)
+_NAMED = {
+    "zero_one": ZERO_ONE,
+    "absolute": Loss("absolute", _absolute, on_probabilities=True),
+    "brier": Loss("brier", _brier, on_probabilities=True),
+}
+
+
+def _of_labels(function: Callable[..., Any], classes: NDArray[Any], codes: Any, predicted: Any) -> Any:
+    return function(classes[codes], classes[predicted])
+
+
+def _cost(costs: Array, codes: Any, predicted: Any) -> Any:
+    return costs[codes, predicted]
+
+
+def resolve_loss(loss: Any, classes: NDArray[Any]) -> Loss:
+    """Turn the `loss` parameter of the estimator into a `Loss`.
+
+    Parameters
+    ----------
+    loss : str, callable, array_like or Loss
+        ``"zero_one"``, ``"absolute"`` or ``"brier"``; a function of (true labels, predicted labels); a
+        cost matrix with the cost of predicting class j for class i in row i, scaled here to [0, 1]; or a
+        `Loss`, which works on class codes.
+    classes : ndarray
+        The class labels, in order.
+    """
+    if isinstance(loss, Loss):
+        return loss
+    if isinstance(loss, str):
+        if loss not in _NAMED:
+            raise ValueError(f"loss must be one of {sorted(_NAMED)}, a function or a cost matrix, got {loss!r}")
+        return _NAMED[loss]
+    if callable(loss):
+        name = getattr(loss, "__name__", type(loss).__name__)
+        return Loss(name, partial(_of_labels, loss, classes))
+    costs = np.asarray(loss, dtype=np.float64)
+    if costs.shape != (classes.size, classes.size):
+        raise ValueError(
+            f"loss as a cost matrix must have one row and one column per class, {classes.size} of them, "
+            f"got shape {costs.shape}"
+        )
+    if not (np.isfinite(costs).all() and costs.min() >= 0 and costs.max() > 0):
+        raise ValueError("loss as a cost matrix must hold finite, non-negative costs, not all zero")
+    return Loss("cost matrix / largest cost", partial(_cost, costs / costs.max()))
