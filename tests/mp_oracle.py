@@ -33,9 +33,7 @@ def kl_to_prior(rho, prior):
     """KL(rho || prior) for rho normalised exactly."""
     total = mp.fsum(map(mp.mpf, rho))
     return mp.fsum(
-        mp.mpf(r) / total * mp.log(mp.mpf(r) / total / mp.mpf(p))
-        for r, p in zip(rho, prior, strict=True)
-        if r > 0
+        mp.mpf(r) / total * mp.log(mp.mpf(r) / total / mp.mpf(p)) for r, p in zip(rho, prior, strict=True) if r > 0
     )
 
 

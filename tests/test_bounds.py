@@ -47,9 +47,7 @@ def tolerance(q):
 class TestKl:
     def test_against_mpmath(self):
         rng = np.random.default_rng(1)
-        p = np.concatenate(
-            [rng.random(1500), 10.0 ** rng.uniform(-300, 0, 1500), 1 - 2.0 ** -rng.integers(1, 53, 500)]
-        )
+        p = np.concatenate([rng.random(1500), 10.0 ** rng.uniform(-300, 0, 1500), 1 - 2.0 ** -rng.integers(1, 53, 500)])
         # From far apart to differing in the last places.
         q = np.clip(p * (1 + rng.choice([-1, 1], p.size) * 10.0 ** rng.uniform(-15, 2, p.size)), 1e-320, 1)
         computed = bounds.kl(p, q)
@@ -309,9 +307,7 @@ class TestSingleHypothesis:
         np.testing.assert_allclose(bounds.clopper_pearson(errors, n, 0.05), expected, rtol=1e-7)
 
     def test_prior_mass_divides_delta(self):
-        assert bounds.clopper_pearson(3, 50, 0.05, prior_mass=0.1) == bounds.clopper_pearson(
-            3, 50, 0.05 * 0.1
-        )
+        assert bounds.clopper_pearson(3, 50, 0.05, prior_mass=0.1) == bounds.clopper_pearson(3, 50, 0.05 * 0.1)
         assert bounds.single_hypothesis_kl(0.06, 50, 0.05, prior_mass=0.1) == pytest.approx(
             bounds.single_hypothesis_kl(0.06, 50, 0.005), rel=1e-14
         )

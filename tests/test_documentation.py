@@ -38,11 +38,16 @@ def block(marker, language):
     return found.group(1)
 
 
-def test_readme_shows_the_example_and_what_it_prints():
-    path = ROOT / "examples" / "losses_to_certificate.py"
-    assert block("examples/losses_to_certificate.py", "python") == path.read_text(encoding="utf-8")
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_readme_shows_the_examples_and_what_they_print(path):
+    assert block(f"examples/{path.name}", "python") == path.read_text(encoding="utf-8")
     run = subprocess.run([sys.executable, path], capture_output=True, text=True, check=True)
-    assert run.stdout == block("its output", "text")
+    shown = block(f"output of examples/{path.name}", "text")
+    # Trained models may differ in a validation error or two between machines: text to the letter, numbers nearly.
+    number = r"\d+\.\d+"
+    assert re.sub(number, "#", run.stdout) == re.sub(number, "#", shown)
+    values = [[float(x) for x in re.findall(number, text)] for text in (run.stdout, shown)]
+    assert values[0] == pytest.approx(values[1], rel=0.1, abs=0.005)
 
 
 def test_readme_maps_the_paper_to_every_public_function():

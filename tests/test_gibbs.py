@@ -56,9 +56,7 @@ def test_margins_for_rounding_are_small_at_ordinary_sizes():
 def test_posterior_against_mpmath(case, t):
     losses, n, log_prior = case
     rho = GibbsCurve(losses, n, log_prior).rho(t)
-    weight = [
-        mp.exp(mp.mpf(p) - mp.mpf(t) * mp.mpf(x)) for p, x in zip(log_prior, losses.tolist(), strict=True)
-    ]
+    weight = [mp.exp(mp.mpf(p) - mp.mpf(t) * mp.mpf(x)) for p, x in zip(log_prior, losses.tolist(), strict=True)]
     for value, w in zip(rho.tolist(), weight, strict=True):
         assert value == pytest.approx(float(w / mp.fsum(weight)), rel=1e-10, abs=1e-300)
 
@@ -112,9 +110,7 @@ def test_probabilities_and_log_probabilities_agree():
     losses, prior = [0.1, 0.4, 0.2, 0.2], np.array([0.1, 0.0, 0.5, 0.4])
     with np.errstate(divide="ignore"):
         log_prior = np.log(prior)
-    np.testing.assert_array_equal(
-        GibbsCurve(losses, 10, prior).rho(5.0), GibbsCurve(losses, 10, log_prior).rho(5.0)
-    )
+    np.testing.assert_array_equal(GibbsCurve(losses, 10, prior).rho(5.0), GibbsCurve(losses, 10, log_prior).rho(5.0))
     assert GibbsCurve([0.5], 10, [0.0]).rho(1.0).tolist() == [1.0]  # ln 1 = 0
 
 

@@ -10,9 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 
 
-def _checked(
-    name: str, value: ArrayLike, is_right: Callable[[Array], NDArray[np.bool_]], expected: str
-) -> Array:
+def _checked(name: str, value: ArrayLike, is_right: Callable[[Array], NDArray[np.bool_]], expected: str) -> Array:
     """Return `value` as a float64 array, or say which of its entries is not what is `expected`."""
     try:
         array = np.asarray(value, dtype=np.float64)
@@ -71,7 +69,6 @@ def loss_vector(name: str, value: ArrayLike) -> Array:
     losses = unit_interval(name, value)
     if losses.ndim != 1 or losses.size == 0:
         raise ValueError(
-            f"{name} must be a one-dimensional, non-empty array with one loss per hypothesis, "
-            f"got shape {losses.shape}"
+            f"{name} must be a one-dimensional, non-empty array with one loss per hypothesis, got shape {losses.shape}"
         )
     return losses

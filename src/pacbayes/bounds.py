@@ -314,9 +314,7 @@ def pac_bayes_kl(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, delta: ArrayL
     return kl_inverse_upper(unit_interval("loss", loss), _complexity(kl_div, n, delta))
 
 
-def pac_bayes_lambda(
-    loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, lam: ArrayLike, delta: ArrayLike = 0.05
-) -> Any:
+def pac_bayes_lambda(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, lam: ArrayLike, delta: ArrayLike = 0.05) -> Any:
     r"""PAC-Bayes-lambda bound on the expected loss of the randomised classifier (Theorem PBlambda).
 
     With probability at least 1 - delta over the draw of the sample, for all posteriors rho and all
@@ -552,9 +550,7 @@ def empirical_bernstein(
 # ---------------------------------------------------------------------------------------------------
 
 
-def single_hypothesis_kl(
-    loss: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *, prior_mass: ArrayLike = 1.0
-) -> Any:
+def single_hypothesis_kl(loss: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *, prior_mass: ArrayLike = 1.0) -> Any:
     r"""Chernoff bound in kl form for single hypotheses: test sets, and Occam's razor.
 
     With probability at least 1 - delta, for all hypotheses h of a countable set simultaneously,
@@ -595,9 +591,7 @@ def single_hypothesis_kl(
     return kl_inverse_upper(loss_array, complexity)
 
 
-def clopper_pearson(
-    errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *, prior_mass: ArrayLike = 1.0
-) -> Any:
+def clopper_pearson(errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *, prior_mass: ArrayLike = 1.0) -> Any:
     r"""Exact binomial upper bound (Clopper-Pearson) for single hypotheses, zero-one loss.
 
     The largest q at which `errors` or fewer mistakes on n points still have probability

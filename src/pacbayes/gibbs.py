@@ -168,7 +168,7 @@ class GibbsCurve:
         ordered = log_values[order]
         top = np.maximum.reduceat(ordered, starts)
         scaled = np.exp(ordered - np.repeat(top, self.counts))
-        return np.minimum(top + np.log(np.add.reduceat(scaled, starts)), 0.0)
+        return np.asarray(np.minimum(top + np.log(np.add.reduceat(scaled, starts)), 0.0))
 
     def at(self, t: ArrayLike) -> Point:
         """Figures of the Gibbs posteriors at inverse temperatures t in [0, inf]."""
@@ -217,9 +217,7 @@ def _log_prior(prior: ArrayLike, m: int) -> Array:
     except (TypeError, ValueError):
         raise ValueError(f"prior must be an array of numbers, got {prior!r}") from None
     if given.shape != (m,):
-        raise ValueError(
-            f"prior must have one entry per hypothesis: there are {m} losses, got shape {given.shape}"
-        )
+        raise ValueError(f"prior must have one entry per hypothesis: there are {m} losses, got shape {given.shape}")
     if np.isnan(given).any() or (given == np.inf).any():
         raise ValueError(f"prior must not contain NaN or inf, got {given[~(given < np.inf)][0]!s}")
     if (given > 0).any():

@@ -153,9 +153,7 @@ def check_quasiconvexity(
     lam_prior = optimal_lambda(curve.at(0.0).loss_up[0], 0.0, n_points, delta_value)
     start = min(lam_any, float(np.sqrt(tail(n_points, delta_value) / n_points)))
     details["thm-global-min"] = _for_all_lambda(curve, n_points, delta_value, start, only_stationary=False)
-    details["stationary-points"] = _for_all_lambda(
-        curve, n_points, delta_value, lam_prior, only_stationary=True
-    )
+    details["stationary-points"] = _for_all_lambda(curve, n_points, delta_value, lam_prior, only_stationary=True)
     first = next((name for name, condition in details.items() if condition.holds), None)
     return QuasiconvexityReport(first is not None, first, details)
 
@@ -293,12 +291,8 @@ class _Intervals:
         """F' is non-zero on the whole interval."""
         low, high = self.left.t / self.n, self.right.t / self.n
         tail_n = tail(self.n, self.delta)
-        rising = low**2 * self.n * self.right.loss * (1 - _MARGIN) > 2 * (1 - low) * (
-            self.right.kl_div + tail_n
-        )
-        falling = high**2 * self.n * self.left.loss < 2 * (1 - high) * (1 - _MARGIN) * (
-            self.left.kl_div + tail_n
-        )
+        rising = low**2 * self.n * self.right.loss * (1 - _MARGIN) > 2 * (1 - low) * (self.right.kl_div + tail_n)
+        falling = high**2 * self.n * self.left.loss < 2 * (1 - high) * (1 - _MARGIN) * (self.left.kl_div + tail_n)
         return np.asarray(rising | falling)
 
 
@@ -310,9 +304,7 @@ def _slope_sign(point: Point, n: float, delta: float) -> Array:
     return np.where(unsure, 0.0, np.sign(rising - falling))
 
 
-def _for_all_lambda(
-    curve: GibbsCurve, n: float, delta: float, start: float, *, only_stationary: bool
-) -> Condition:
+def _for_all_lambda(curve: GibbsCurve, n: float, delta: float, start: float, *, only_stationary: bool) -> Condition:
     """Prove eq. KL-cond or eq. E-cond for all lambda in [start, 1], or for all that may be stationary.
 
     Intervals are halved until each is proved, a counterexample turns up, or the budget is spent.

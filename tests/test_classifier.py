@@ -1,0 +1,532 @@
+import pickle
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_digits, load_iris, make_classification, make_moons
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, cross_val_score, train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from pacbayes import PACBayesClassifier, bounds
+from pacbayes.classifier import subsample_sizes
+from pacbayes.pools import Constant, HypothesisError
+
+X, Y = make_moons(300, noise=0.15, random_state=0)
+VOTING = ("majority", "gibbs", "best", "uniform")
+
+
+def small(**parameters):
+    """Few hypotheses on small subsamples: the paper's setting, where training takes no time."""
+    return PACBayesClassifier(**{"n_hypotheses": 20, "subsample_size": [8, 30], "random_state": 0, **parameters})
+
+
+# ---------------------------------------------------------------------------------------------------
+# scikit-learn's own checks
+# ---------------------------------------------------------------------------------------------------
+
+
+def expected_failures(estimator):
+    if estimator.voting == "gibbs":
+        reason = "a randomised classifier does not predict the class with the largest share of the vote at every point"
+        return {"check_classifiers_train": reason}
+    return {}
+
+
+def checked(**parameters):
+    return PACBayesClassifier(n_hypotheses=10, random_state=0, **parameters)
+
+
+@parametrize_with_checks(
+    [
+        *(checked(voting=voting) for voting in VOTING),
+        checked(objective="kl", gamma_source="reserved", scaler="standard"),
+        checked(gamma_source="sample", scaler="minmax"),
+        checked(estimator=DecisionTreeClassifier(max_depth=4)),
+        checked(estimator=LogisticRegression()),
+    ],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+# ---------------------------------------------------------------------------------------------------
+# The construction
+# ---------------------------------------------------------------------------------------------------
+
+
+def test_losses_posterior_and_certificate_fit_together():
+    model = small().fit(X, Y)
+    for h, hypothesis in enumerate(model.hypotheses_):
+        rest = np.setdiff1d(np.arange(300), model.subsamples_[h])
+        assert model.n_validation_[h] == rest.size
+        if not isinstance(hypothesis, Constant):
+            assert model.losses_[h] == np.mean(hypothesis.predict(X[rest]) != Y[rest])
+    certificate = model.certificate_
+    certificate.verify(model.losses_)
+    assert certificate.empirical_loss == pytest.approx(model.posterior_ @ model.losses_, rel=1e-10)
+    assert certificate.n_validation == model.n_validation_.min()
+    assert certificate.n_validation_max == model.n_validation_.max()
+    assert certificate.lam == model.lambda_
+    assert certificate.strict
+    assert model.score(X, Y) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        ("paper", [17]),
+        ("auto", [17, 34, 68, 136]),
+        (10, [10]),
+        (0.1, [30]),
+        ([5, 0.5], [5, 150]),
+        (np.array([5, 7]), [5, 7]),
+    ],
+)
+def test_subsample_sizes(size, expected):
+    model = small(subsample_size=size).fit(X, Y)
+    assert sorted(set(model.subsamples_.sizes)) == expected
+    assert subsample_sizes(size, 300, 2) == expected
+
+
+def test_sizes_follow_the_number_of_features():
+    assert subsample_sizes("paper", 2000, 40) == [41]
+    assert subsample_sizes("auto", 200, 34) == [35, 70]
+    assert subsample_sizes("auto", 60, 100) == [30]  # d + 1 is more than half of the sample
+
+
+def test_folds_and_given_subsamples():
+    folds = small(subsamples=KFold(5), estimator=DecisionTreeClassifier()).fit(X, Y)
+    assert len(folds.hypotheses_) == 5
+    assert folds.n_validation_.tolist() == [60] * 5
+    assert "by construction" in folds.certificate_.assumptions[1]
+    given = small(subsamples=[range(50), range(100, 200)], estimator=DecisionTreeClassifier()).fit(X, Y)
+    assert given.n_validation_.tolist() == [250, 200]
+    assert "the caller chose" in given.certificate_.assumptions[1]
+    random = small(subsamples=ShuffleSplit(7, train_size=20, random_state=0)).fit(X, Y)
+    assert random.subsamples_.sizes.tolist() == [20] * 7
+
+
+def test_reserved_points_validate_and_train_nothing():
+    model = small(gamma_source="reserved", reserved_size=50).fit(X, Y)
+    assert model.subsamples_.n == 250
+    assert np.all(model.n_validation_ == 250 - model.subsamples_.sizes)
+    assert model.certificate_.strict
+    assert any("reserved points" in line for line in model.certificate_.assumptions)
+
+
+def test_only_the_whole_sample_as_source_is_not_strict():
+    assert not small(gamma_source="sample").fit(X, Y).certificate_.strict
+    assert "NOT STRICT" in str(small(gamma_source="sample").fit(X, Y).certificate_)
+
+
+def same_hypothesis(one, other):
+    if isinstance(one, Constant) or isinstance(other, Constant):
+        return type(one) is type(other) and one.label == other.label
+    one, other = (h[-1] if hasattr(h, "steps") else h for h in (one, other))
+    return (
+        one.gamma == other.gamma
+        and np.array_equal(one.support_vectors_, other.support_vectors_)
+        and np.array_equal(one.dual_coef_, other.dual_coef_)
+        and np.array_equal(one.intercept_, other.intercept_)
+    )
+
+
+@pytest.mark.parametrize(
+    "strict",
+    [
+        {},
+        {"scaler": "standard"},
+        {"subsample_size": "paper"},
+        {"gamma_source": "reserved", "scaler": "minmax"},
+        {"subsamples": KFold(4)},
+    ],
+)
+def test_no_leak_validation_points_do_not_shape_a_hypothesis(strict):
+    """Replace every point outside S_h (and outside the reserved ones): h stays the same to the bit."""
+    rng = np.random.default_rng(0)
+    model = small(**strict).fit(X, Y)
+    rows = np.arange(300)
+    if "gamma_source" in strict:
+        from pacbayes.sampling import reserve
+
+        _, rows = reserve(300, 30, 0)
+    for h in range(0, len(model.hypotheses_), 3):
+        outside = np.setdiff1d(np.arange(rows.size), model.subsamples_[h])
+        changed_X, changed_Y = X.copy(), Y.copy()
+        changed_X[rows[outside]] = rng.normal(size=(outside.size, 2)) * 100
+        changed_Y[rows[outside]] = rng.integers(0, 2, outside.size)
+        changed = small(**strict).fit(changed_X, changed_Y)
+        assert same_hypothesis(model.hypotheses_[h], changed.hypotheses_[h])
+        assert not all(map(same_hypothesis, model.hypotheses_, changed.hypotheses_))
+
+
+def test_the_leak_test_sees_the_papers_leak():
+    model = small(gamma_source="sample").fit(X, Y)
+    outside = np.setdiff1d(np.arange(300), model.subsamples_[0])
+    changed_X = X.copy()
+    changed_X[outside] *= 100
+    assert not same_hypothesis(model.hypotheses_[0], small(gamma_source="sample").fit(changed_X, Y).hypotheses_[0])
+
+
+# ---------------------------------------------------------------------------------------------------
+# Same seed, same result
+# ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return small().fit(X, Y)
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_workers_do_not_matter(reference, backend):
+    with joblib.parallel_config(backend):
+        model = small(n_jobs=2).fit(X, Y)
+    np.testing.assert_array_equal(model.losses_, reference.losses_)
+    np.testing.assert_array_equal(model.posterior_, reference.posterior_)
+    assert model.certificate_ == reference.certificate_
+
+
+@pytest.mark.parametrize("block_size", [1, 37, 10**6])
+@pytest.mark.parametrize("loss", ["zero_one", "brier"])
+def test_blocks_do_not_matter(block_size, loss):
+    parameters = {"estimator": DecisionTreeClassifier(max_depth=2), "loss": loss, "n_hypotheses": 6}
+    whole, blocked = small(**parameters).fit(X, Y), small(block_size=block_size, **parameters).fit(X, Y)
+    np.testing.assert_array_equal(blocked.posterior_, whole.posterior_)
+    np.testing.assert_array_equal(blocked.predict_proba(X[:50]), whole.predict_proba(X[:50]))
+
+
+def test_pickling_does_not_matter(reference):
+    again = pickle.loads(pickle.dumps(reference))
+    np.testing.assert_array_equal(again.predict_proba(X), reference.predict_proba(X))
+    assert again.certificate_ == reference.certificate_
+    np.testing.assert_array_equal(again.subsamples_[3], reference.subsamples_[3])
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"gamma_source": "reserved", "scaler": "minmax"}, {"estimator": DecisionTreeClassifier(splitter="random")}],
+)
+def test_warm_start_equals_fitting_all_at_once(parameters):
+    grown = small(n_hypotheses=7, warm_start=True, **parameters).fit(X, Y)
+    first = list(grown.hypotheses_)
+    grown.set_params(n_hypotheses=20).fit(X, Y)
+    assert all(one is other for one, other in zip(first, grown.hypotheses_, strict=False))
+    whole = small(**parameters).fit(X, Y)
+    np.testing.assert_array_equal(grown.losses_, whole.losses_)
+    np.testing.assert_array_equal(grown.posterior_, whole.posterior_)
+    np.testing.assert_array_equal(grown.predict_proba(X), whole.predict_proba(X))
+
+
+def test_warm_start_without_a_seed_goes_on_with_the_seed_it_drew():
+    model = small(random_state=None, n_hypotheses=5, warm_start=True).fit(X, Y)
+    before = model.losses_
+    model.set_params(n_hypotheses=8).fit(X, Y)
+    np.testing.assert_array_equal(model.losses_[:5], before)
+    model.fit(X, Y)  # nothing to add
+
+
+def test_warm_start_refuses_what_it_cannot_continue():
+    model = small(warm_start=True).fit(X, Y)
+    with pytest.raises(ValueError, match="n_hypotheses must be at least the 20 that warm_start keeps, got 5"):
+        model.set_params(n_hypotheses=5).fit(X, Y)
+    with pytest.raises(ValueError, match="warm_start continues on the same data"):
+        model.set_params(n_hypotheses=30).fit(X[:200], Y[:200])
+
+
+def test_random_state_instances_are_drawn_from():
+    one = small(random_state=np.random.RandomState(3)).fit(X, Y)
+    other = small(random_state=np.random.RandomState(3)).fit(X, Y)
+    np.testing.assert_array_equal(one.losses_, other.losses_)
+
+
+# ---------------------------------------------------------------------------------------------------
+# Prediction
+# ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("voting", ["majority", "best", "uniform"])
+@pytest.mark.parametrize("data", ["two", "ten"])
+def test_stopping_early_is_exact(voting, data):
+    points, labels = (X, Y) if data == "two" else load_digits(return_X_y=True)
+    model = small(estimator=DecisionTreeClassifier(max_depth=3), voting=voting, n_hypotheses=60, subsample_size=40)
+    model.fit(points, labels)
+    votes = np.stack([model._pool_.predict(h, points) for h in model.hypotheses_])
+    full = np.zeros((points.shape[0], model.classes_.size))
+    for h in np.argsort(-model.posterior_, kind="stable"):
+        full[np.arange(points.shape[0]), votes[h]] += model.posterior_[h]
+    np.testing.assert_array_equal(model.predict(points), model.classes_[np.argmax(full, axis=1)])
+    np.testing.assert_allclose(model.predict_proba(points), full, atol=1e-12)
+
+
+def test_voters_that_cannot_matter_are_not_asked(monkeypatch):
+    model = small(n_hypotheses=200, subsample_size=30).fit(X, Y)
+    asked = []
+    votes = type(model._pool_).votes
+
+    def counting(pool, trained, points):
+        asked.append(len(trained) * points.shape[0])
+        return votes(pool, trained, points)
+
+    monkeypatch.setattr(type(model._pool_), "votes", counting)
+    model.predict(X)
+    assert sum(asked) < 0.2 * 200 * 300
+
+
+def test_gibbs_draws_hypotheses_by_their_weight():
+    model = small(estimator=DecisionTreeClassifier(max_depth=1), voting="gibbs", subsample_size=4).fit(X, Y)
+    point = np.repeat(X[:1], 20_000, axis=0)
+    share = np.mean(model.predict(point) == 1)
+    assert share == pytest.approx(model.predict_proba(X[:1])[0, 1], abs=0.02)
+    np.testing.assert_array_equal(model.predict(X), model.predict(X))
+    other_seed = clone(model).set_params(random_state=None).fit(X, Y)
+    assert np.any(other_seed.predict(point) != other_seed.predict(point)) or share in (0, 1)
+
+
+def test_margins_and_shares():
+    model = small().fit(X, Y)
+    shares = model.predict_proba(X)
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    np.testing.assert_allclose(model.decision_function(X), shares[:, 1] - shares[:, 0])
+    np.testing.assert_array_equal(model.predict(X), (model.decision_function(X) > 0).astype(int))
+    three = small(estimator=DecisionTreeClassifier()).fit(*load_iris(return_X_y=True))
+    assert three.decision_function(load_iris().data).shape == (150, 3)
+
+
+@pytest.mark.parametrize("voting", VOTING)
+def test_certificate_is_about_what_predict_does(voting):
+    model = small(voting=voting).fit(X, Y)
+    certificate = model.certificate_
+    assert certificate.voting == voting
+    if voting == "best":
+        assert model.posterior_.max() == 1
+        assert model.losses_[model.posterior_.argmax()] == model.losses_.min()
+        assert certificate.vote_bound == certificate.gibbs_bound
+    if voting == "uniform":
+        np.testing.assert_allclose(model.posterior_, 1 / 20)
+        assert certificate.kl_div == 0
+
+
+# ---------------------------------------------------------------------------------------------------
+# Any base learner, any data
+# ---------------------------------------------------------------------------------------------------
+
+LEARNERS = {
+    "tree": DecisionTreeClassifier(),
+    "logistic": make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)),
+    "neighbours": KNeighborsClassifier(1),
+}
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("data", [load_iris, load_digits])
+def test_many_classes(learner, data):
+    points, labels = data(return_X_y=True)
+    names = np.array([f"class {k}" for k in range(10)])[labels]
+    train, test, y_train, y_test = train_test_split(points, names, random_state=0)
+    model = PACBayesClassifier(LEARNERS[learner], n_hypotheses=40, n_jobs=2, random_state=0).fit(train, y_train)
+    accuracy = model.score(test, y_test)
+    assert accuracy > (0.7 if (learner, data) == ("tree", load_digits) else 0.85)
+    assert 1 - accuracy <= model.certificate_.vote_bound
+    if data is load_digits:
+        assert model.certificate_.vote_bound < 1
+
+
+def test_losses_on_probabilities_and_cost_matrices():
+    tree = DecisionTreeClassifier(max_depth=2)
+    brier = small(estimator=tree, loss="brier").fit(X, Y)
+    assert brier.certificate_.loss == "brier"
+    assert brier.certificate_.vote_bound == 1
+    h = int(brier.posterior_.argmax())
+    rest = np.setdiff1d(np.arange(300), brier.subsamples_[h])
+    expected = np.mean((brier.hypotheses_[h].predict_proba(X[rest])[:, 1] - Y[rest]) ** 2)
+    assert brier.losses_[h] == pytest.approx(expected, abs=1e-8)
+    costly = small(estimator=tree, loss=[[0, 1], [10, 0]]).fit(X, Y)
+    plain = small(estimator=tree).fit(X, Y)
+    assert np.all(costly.losses_ <= plain.losses_)
+
+
+def test_pandas_and_polars_reach_the_base_learner():
+    rng = np.random.default_rng(0)
+    colour = np.where(Y == 1, "red", rng.choice(["red", "blue"], 300))
+    columns = {"a": X[:, 0], "b": X[:, 1], "colour": colour.tolist()}
+    frame, polars_frame = pd.DataFrame(columns), pl.DataFrame(columns)
+    encode = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["colour"]), remainder="passthrough")
+    pipeline = make_pipeline(encode, DecisionTreeClassifier(random_state=0))
+    models = [small(estimator=pipeline).fit(data, Y) for data in (frame, polars_frame)]
+    assert models[0].score(frame, Y) > 0.9
+    assert models[0].feature_names_in_.tolist() == ["a", "b", "colour"]
+    np.testing.assert_array_equal(models[0].losses_, models[1].losses_)
+    np.testing.assert_array_equal(models[0].predict(frame), models[1].predict(polars_frame))
+    with pytest.raises(ValueError, match="feature names"):
+        models[0].predict(frame.rename(columns={"a": "z"}))
+
+
+@pytest.mark.parametrize("estimator", [None, LogisticRegression()])
+def test_sparse_and_dense_agree(estimator):
+    points, labels = make_classification(200, 30, random_state=0)
+    points[np.abs(points) < 1] = 0
+    dense = small(estimator=estimator).fit(points, labels)
+    for container in (sparse.csr_matrix, sparse.csc_array):
+        model = small(estimator=estimator).fit(container(points), labels)
+        np.testing.assert_allclose(model.losses_, dense.losses_, atol=0.02)
+        np.testing.assert_array_equal(model.predict(container(points)), model.predict(points))
+
+
+def test_missing_values_are_up_to_the_base_learner():
+    points = X.copy()
+    points[::7, 0] = np.nan
+    model = small(estimator=HistGradientBoostingClassifier(max_iter=5), n_hypotheses=4, subsample_size=0.5)
+    assert model.fit(points, Y).score(points, Y) > 0.8
+    for estimator in (None, LogisticRegression()):
+        with pytest.raises(ValueError, match="NaN"):
+            small(estimator=estimator).fit(points, Y)
+
+
+def test_float32_stays_float32():
+    assert small().fit(X.astype(np.float32), Y).score(X.astype(np.float32), Y) > 0.9
+
+
+def test_prefit_classifiers():
+    trees = [DecisionTreeClassifier(max_depth=d).fit(X[:150], Y[:150]) for d in (1, 2, 5)]
+    model = PACBayesClassifier.from_prefit(trees, X[150:], Y[150:], delta=0.1)
+    for tree, loss in zip(trees, model.losses_, strict=True):
+        assert loss == np.mean(tree.predict(X[150:]) != Y[150:])
+    assert model.n_validation_.tolist() == [150] * 3
+    assert "without the validation points" in model.certificate_.assumptions[1]
+    assert clone(model).fit(X[150:], Y[150:]).certificate_ == model.certificate_  # frozen: clone keeps them trained
+    assert model.certificate_.gibbs_bound == pytest.approx(
+        bounds.pac_bayes_kl(model.certificate_.empirical_loss, model.certificate_.kl_div, 150, 0.1), rel=1e-9
+    )
+
+
+# ---------------------------------------------------------------------------------------------------
+# A good scikit-learn citizen
+# ---------------------------------------------------------------------------------------------------
+
+
+def test_pipelines_searches_and_cross_validation():
+    pipeline = make_pipeline(StandardScaler(), small(n_hypotheses=10))
+    assert cross_val_score(pipeline, X, Y, cv=3).mean() > 0.85
+    search = GridSearchCV(pipeline, {"pacbayesclassifier__objective": ["lambda", "kl"]}, cv=2).fit(X, Y)
+    assert search.best_estimator_[-1].certificate_.gibbs_bound < 1
+    nested = GridSearchCV(small(estimator=DecisionTreeClassifier()), {"estimator__max_depth": [1, 4]}, cv=2).fit(X, Y)
+    assert nested.best_params_ == {"estimator__max_depth": 4}
+
+
+def test_metadata_routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        assert cross_val_score(make_pipeline(StandardScaler(), small(n_hypotheses=5)), X, Y, cv=2).mean() > 0.8
+        model = small(n_hypotheses=5).fit(X, Y)
+        assert model.get_metadata_routing() is not None
+
+
+def test_progress_is_shown_when_asked(capsys, monkeypatch):
+    small(verbose=1, n_hypotheses=4).fit(X, Y)
+    assert "hypotheses" in capsys.readouterr().err
+    monkeypatch.setitem(__import__("sys").modules, "tqdm.auto", None)
+    small(verbose=1, n_hypotheses=4).fit(X, Y)
+    assert "install tqdm" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------------------------------
+# Bad input
+# ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_hypotheses": 0}, "n_hypotheses must be a whole number, at least 1, or 'auto', got 0"),
+        ({"n_hypotheses": 2.5}, "n_hypotheses must be .*got 2.5"),
+        ({"subsample_size": 0}, "subsample_size must be at least 1 .*got 0"),
+        ({"subsample_size": 300}, "below n = 300, got 300"),
+        ({"subsample_size": 1.5}, "subsample_size must be a number of points or a fraction"),
+        ({"subsample_size": []}, "at least one size"),
+        ({"subsample_size": "half"}, "subsample_size must be 'auto', 'paper' or sizes, got 'half'"),
+        ({"delta": 0}, r"delta must be in \(0, 1\), got 0"),
+        ({"objective": "hinge"}, "objective must be 'lambda' or 'kl', got 'hinge'"),
+        ({"voting": "loud"}, "voting must be .*got 'loud'"),
+        ({"gamma_source": "all"}, "gamma_source must be one of .*got 'all'"),
+        ({"scaler": "robust"}, "scaler must be one of .*got 'robust'"),
+        ({"on_error": "ignore"}, "on_error must be one of .*got 'ignore'"),
+        ({"C": -1}, "C must be one or several positive, finite numbers, got -1"),
+        ({"C": []}, r"C must be one or several positive, finite numbers, got \[\]"),
+        ({"block_size": 0}, "block_size must be a whole number, at least 1, got 0"),
+        ({"prior": [0.5, 0.5]}, "one entry per hypothesis: there are 20 losses"),
+        ({"loss": "hinge"}, "loss must be one of"),
+        ({"loss": lambda true, predicted: 2.0 * (true != predicted)}, r"must be in \[0, 1\], got 2.0"),
+        ({"gamma_source": "reserved", "reserved_size": 2.0}, "reserved_size must be a number of points or a fraction"),
+    ],
+)
+def test_bad_parameters(parameters, message):
+    model = small(**parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, Y)
+    assert not hasattr(model, "certificate_")
+
+
+def test_bad_data():
+    with pytest.raises(ValueError, match="at least two classes, got one class only: 1"):
+        small().fit(X, np.ones(300))
+    with pytest.raises(ValueError, match="NaN"):
+        small().fit(np.full_like(X, np.nan), Y)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        small().fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="one label for each of the 300 rows"):
+        small(estimator=DecisionTreeClassifier()).fit(pd.DataFrame(X), Y[:20])
+    with pytest.raises(ValueError, match="takes 41 points and leaves none of n = 30"):
+        small(subsample_size="paper").fit(np.zeros((30, 40)), np.arange(30) % 2)
+    with pytest.raises(NotFittedError):
+        small().predict(X)
+    model = small().fit(X, Y)
+    with pytest.raises(ValueError, match="3 features, but PACBayesClassifier is expecting 2 features"):
+        model.predict(np.zeros((5, 3)))
+
+
+def test_sample_weight_is_refused_with_the_reason():
+    with pytest.raises(ValueError, match="sample_weight is not supported: the certificate bounds"):
+        small().fit(X, Y, sample_weight=np.ones(300))
+    with pytest.raises(TypeError, match=r"fit takes no parameters besides X and y, got \['groups'\]"):
+        small().fit(X, Y, groups=Y)
+
+
+class Fussy(DummyClassifier):
+    def fit(self, X, y):
+        if X[0, 0] < 0:
+            raise RuntimeError("too far left")
+        return super().fit(X, y)
+
+
+def test_failing_learners():
+    model = small(estimator=Fussy())
+    with pytest.raises(HypothesisError, match="too far left"):
+        model.fit(X, Y)
+    assert not hasattr(model, "certificate_")
+    dropped = small(estimator=Fussy(), on_error="drop").fit(X, Y)
+    failed = np.array([isinstance(h, Constant) and h.failed for h in dropped.hypotheses_])
+    assert failed.any()
+    assert np.all(dropped.losses_[failed] == 1)
+
+
+def test_a_failed_refit_leaves_the_old_fit_alone():
+    model = small().fit(X, Y)
+    certificate = model.certificate_
+    with pytest.raises(ValueError, match="delta"):
+        model.set_params(delta=3).fit(X, Y)
+    assert model.certificate_ is certificate
