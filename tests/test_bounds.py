@@ -380,6 +380,52 @@ def test_lambda_beyond_two_is_refused():
         bounds.pac_bayes_lambda(0.1, 1.0, 100, 2.5)
 
 
+def test_what_would_only_convert_is_refused():
+    for wrong in ("0.1", 0.1 + 1j, np.array(["0.1"]), None, 10**400):
+        with pytest.raises(ValueError, match=r"loss must be in \[0, 1\], got"):
+            bounds.pac_bayes_kl(wrong, 1.0, 100)
+    with pytest.raises(ValueError, match="n must be a whole number"):
+        bounds.pac_bayes_kl(0.1, 1.0, 10**400)
+    assert bounds.pac_bayes_kl(np.array([0.1, 1], dtype=object), 1.0, 100).shape == (2,)
+
+
+def test_levels_that_no_float_can_hold_are_left_to_chernoff():
+    tiny = {"delta": 1e-200, "prior_mass": 1e-200}
+    assert bounds.clopper_pearson(10, 1000, **tiny) == bounds.single_hypothesis_kl(0.01, 1000, **tiny)
+
+
+def test_levels_above_one_half():
+    """The bound may fall below k / n: P(Bin(100, q) <= 50) = 0.9 at q = 0.44128."""
+    q = bounds.clopper_pearson(50, 100, 0.9)
+    assert stats.binom.cdf(50, 100, q) == pytest.approx(0.9, rel=1e-7)
+
+
+def test_results_do_not_depend_on_what_else_is_in_the_array():
+    p, c = kl_cases()
+    for inverse in (bounds.kl_inverse_upper, bounds.kl_inverse_lower):
+        whole = inverse(p, c)
+        for i in range(0, p.size, 97):
+            assert inverse(p[i], c[i]) == whole[i]
+
+
+@pytest.mark.parametrize("scale", [1e-250, 1e-217, 1e-160])
+def test_inverses_of_tiny_arguments_stay_sharp(scale):
+    p, c = 4.48 * scale, 2.24 * scale
+    with mp.workdps(700):
+        upper, lower = bounds.kl_inverse_upper(p, c), bounds.kl_inverse_lower(p, c)
+        assert mp_oracle.kl(p, upper) >= c >= mp_oracle.kl(p, mp.mpf(upper) * (1 - mp.mpf("1e-12")))
+        assert mp_oracle.kl(p, lower) >= c >= mp_oracle.kl(p, mp.mpf(lower) * (1 + mp.mpf("1e-12")))
+
+
+def test_extremes_do_not_warn():
+    assert bounds.majority_vote(1e308) == 1
+    assert bounds.empirical_bernstein(0.1, 0.1, 1.0, 1000, 5e-324) > 1
+    assert bounds.pac_bayes_sqrt(0.1, 1e308, 1) == math.inf
+    assert bounds.pac_bayes_kl(0.1, np.finfo(float).max, 1) == 1
+    with pytest.raises(ValueError, match=r"variance must be at most .*got 0.3"):
+        bounds.empirical_bernstein(0.1, [0.4, 0.3], 1.0, [2, 1000])
+
+
 def test_whole_floats_are_welcome_as_n():
     assert bounds.pac_bayes_kl(0.1, 1.0, 1e9) == bounds.pac_bayes_kl(0.1, 1.0, 10**9)
 

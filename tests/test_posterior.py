@@ -155,9 +155,9 @@ class TestMinimizeLambdaBound:
         losses, n, delta, prior = problem
         result = minimize_lambda_bound(losses, n, delta=delta, prior=prior, lam0=lam0)
         assert result.converged
-        assert np.all(np.diff(result.history) < 0)
+        assert np.all(np.diff(result.history) <= 0)
         assert result.history.size == result.lam_history.size == result.nit + 1
-        assert result.history[0] == pytest.approx(lambda_bound(losses, lam0, n, delta, prior), rel=1e-13)
+        assert result.history[0] == pytest.approx(lambda_bound(losses, lam0, n, delta, prior), rel=1e-11)
         assert result.history[-1] == result.fun
         assert result.lam_history[-1] == result.lam
 
@@ -190,10 +190,19 @@ class TestMinimizeLambdaBound:
         assert best.converged
         assert best.fun * (1 - 3e-8) <= best.lower <= min(best.fun, values.min())
 
+    def test_a_bottleneck_is_passed_not_mistaken_for_a_minimum(self):
+        """F' nearly vanishes half-way: the bound falls by less than a float can tell, yet lambda moves on."""
+        log_mass = 49.9181616184
+        arguments = {"losses": [0.02, 0.3], "n": 200, "prior": [-log_mass, np.log1p(-np.exp(-log_mass))]}
+        best = minimize_lambda_bound(**arguments, method="global")
+        local = minimize_lambda_bound(**arguments, max_iter=200_000)
+        assert not local.converged or local.fun == pytest.approx(best.fun, rel=1e-6)
+        assert local.history[-1] < 0.61
+
     def test_lower_bound_is_proved_also_when_stopped_early(self, monkeypatch):
         losses = np.linspace(0.1, 0.9, 200)
         best = minimize_lambda_bound(losses, 1000, method="global")
-        monkeypatch.setattr("pacbayes.posterior._MAX_EVALUATIONS", 19)
+        monkeypatch.setattr("pacbayes.gibbs.GibbsCurve.affordable", 19)
         early = minimize_lambda_bound(losses, 1000, method="global")
         assert not early.converged
         assert 0.2 * best.fun < early.lower < best.lower
@@ -238,7 +247,7 @@ class TestMinimizeKlBound:
         result = minimize_kl_bound(losses, n, delta=delta, prior=prior)
         assert result.converged
         assert result.fun * (1 - 3e-8) <= result.lower <= result.fun
-        assert np.all(np.diff(result.history) < 0)
+        assert np.all(np.diff(result.history) <= 0)
         for method in ("alternating", "global"):
             other = minimize_lambda_bound(losses, n, delta=delta, prior=prior, method=method)
             by_kl = bounds.pac_bayes_kl(other.loss, other.kl_div, n, delta)
@@ -358,6 +367,25 @@ class TestEveryMinimiser:
         arguments = {"losses": [0.1, 0.2], "n": 10, **change}
         with pytest.raises(ValueError, match=message):
             minimize(arguments.pop("losses"), arguments.pop("n"), **arguments)
+
+
+@pytest.mark.parametrize("n", [19, 10**7, 10**12, 10**15])
+@pytest.mark.parametrize("log_prior", [-1e3, -3e5, -1e13, -1e15])
+def test_absurd_priors_do_no_harm(n, log_prior):
+    """Prior masses that no float can hold: sound, if not always sharp."""
+    losses, prior = [0.0, 0.3, 1.0], [log_prior, log_prior / 3, 0.0]
+    for result in (
+        minimize_lambda_bound(losses, n, prior=prior, method="global"),
+        minimize_kl_bound(losses, n, prior=prior),
+    ):
+        assert result.lower <= result.fun
+        assert np.isfinite(result.rho).all()
+        assert result.rho.sum() == pytest.approx(1)
+
+
+def test_tiny_lambda_does_not_warn():
+    assert lambda_bound([0.1, 0.2], 1e-200, 100) > 1e190
+    assert lambda_bound_derivatives([0.1, 0.2], 1e-200, 100) == (-math.inf, math.inf)
 
 
 @pytest.mark.parametrize("lam", [0.0, 2.0, -0.5, math.nan])

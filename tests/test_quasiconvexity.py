@@ -86,7 +86,7 @@ def test_every_guarantee_is_confirmed_by_the_global_search():
     rng = np.random.default_rng(0)
     held = dict.fromkeys(ALL, 0)
     refuted = 0
-    for i in range(3000):
+    for i in range(2000):
         losses, n, delta = random_losses(rng)
         prior = random_log_prior(rng, losses.size) if i % 3 == 0 else None
         report = check_quasiconvexity(losses, n, delta=delta, prior=prior)
@@ -223,6 +223,14 @@ def test_prior_mass_too_small_for_a_float_is_not_overlooked():
     assert slope_changes(losses, 10_000, 0.05, log_prior) > 1
 
 
+def test_rounding_is_not_taken_for_proof():
+    """At n = 1e16 the divergence of a posterior far above the smallest loss is all rounding: nothing is claimed."""
+    close = 1 - np.arange(1, 9) * 1.1e-16
+    losses = np.concatenate(([0.0], close, [1.0]))
+    log_prior = np.concatenate(([-664974606.0], np.full(9, -np.log(9))))
+    assert not check_quasiconvexity(losses, 10**16, prior=log_prior).details["stationary-points"].holds
+
+
 @pytest.mark.parametrize("n", [1, 5, 200, 10**6, 10**12])
 @pytest.mark.parametrize("losses", [np.zeros(50), np.ones(50), np.full(50, 0.3), np.arange(50) % 2.0])
 def test_degenerate_losses(losses, n):
@@ -231,7 +239,7 @@ def test_degenerate_losses(losses, n):
 
 @pytest.mark.parametrize(("log_prior", "name"), [(-8.0, "thm-global-min"), (-13.0, "stationary-points")])
 def test_undecided_is_not_guaranteed(monkeypatch, log_prior, name):
-    monkeypatch.setattr("pacbayes.quasiconvexity._MAX_EVALUATIONS", 17)
+    monkeypatch.setattr("pacbayes.gibbs.GibbsCurve.affordable", 17)
     prior = [log_prior, np.log1p(-np.exp(log_prior))]
     condition = check_quasiconvexity([0.0, 0.1], 200, delta=0.25, prior=prior).details[name]
     assert not condition.holds

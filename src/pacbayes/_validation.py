@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,12 +11,28 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 
 
+def numbers(name: str, value: ArrayLike, expected: str) -> Array:
+    """Return `value` as a float64 array: real numbers only, not text or complex numbers that would convert."""
+    try:
+        given = np.asarray(value)
+        if given.size and given.dtype.kind not in "biuf":
+            # Lists of mixed or very large integers arrive as objects, and may be fine.
+            if given.dtype.kind != "O":
+                raise TypeError
+            given = np.array([float(entry) for entry in given.ravel()]).reshape(given.shape)
+        return given.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be {expected}, got {value!r}") from None
+
+
+def float_or_array(value: Any) -> Any:
+    """Float in, float out: a float where all inputs were scalars."""
+    return float(value) if np.ndim(value) == 0 else value
+
+
 def _checked(name: str, value: ArrayLike, is_right: Callable[[Array], NDArray[np.bool_]], expected: str) -> Array:
     """Return `value` as a float64 array, or say which of its entries is not what is `expected`."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be {expected}, got {value!r}") from None
+    array = numbers(name, value, expected)
     right = is_right(array)
     if not right.all():
         raise ValueError(f"{name} must be {expected}, got {array[~right].flat[0]!s}")

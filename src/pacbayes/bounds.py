@@ -25,6 +25,7 @@ from scipy import special
 from pacbayes._validation import (
     Array,
     finite_nonnegative,
+    float_or_array,
     half_open_interval,
     nonnegative,
     open_interval,
@@ -68,11 +69,6 @@ _BETA_ERROR = 1e-9
 
 # Beyond this c both inverses are 0 or 1 to double precision: exp(-800) underflows.
 _LARGEST_C = 800.0
-
-
-def _result(value: Any) -> Any:
-    """Float in, float out."""
-    return float(value) if np.ndim(value) == 0 else value
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -129,7 +125,7 @@ def kl(p: ArrayLike, q: ArrayLike) -> Any:
     >>> kl(0.5, 1.0)
     inf
     """
-    return _result(_kl(unit_interval("p", p), unit_interval("q", q)))
+    return float_or_array(_kl(unit_interval("p", p), unit_interval("q", q)))
 
 
 def _displacement(grows: Array, shrinks: Array, c: Array) -> Array:
@@ -139,9 +135,9 @@ def _displacement(grows: Array, shrinks: Array, c: Array) -> Array:
     d / (grows + d). Newton's method, started right of the root, therefore falls onto it monotonously.
     """
     # Three upper bounds on d: eq. kl, Pinsker, and the variance bound on the far side of one half.
-    d = c + np.sqrt(c * c + 2 * grows * c)
+    d = c + np.sqrt(c) * np.sqrt(c + 2 * grows)
     d = np.minimum(d, np.sqrt(c / 2))
-    d = np.where(grows >= 0.5, np.minimum(d, np.sqrt(2 * grows * shrinks * c)), d)
+    d = np.where(grows >= 0.5, np.minimum(d, np.sqrt(2 * grows * shrinks) * np.sqrt(c)), d)
     w_from_d = np.where(d < shrinks, -np.log1p(-np.minimum(d / shrinks, 1.0)), np.inf)
     # And one on w: dropping the growing side's logarithm, kl >= shrinks * w + grows * ln(grows).
     w: Array = np.minimum(w_from_d, (c - special.xlogy(grows, grows)) / shrinks)
@@ -151,11 +147,13 @@ def _displacement(grows: Array, shrinks: Array, c: Array) -> Array:
         left = shrinks * np.exp(-w)
         lost = np.where(w > 1, shrinks * w - d, _scaled_f(shrinks, -d, left))
         excess = _scaled_f(grows, d, grows + d) + lost - c
-        step = np.where(d > 0, excess * (grows + d) / d, 0.0)
-        w = np.where(step < w, w - step, w)
-        # Negated, so that the NaN of p = 0 or 1, which the caller replaces, does not keep the loop going.
-        if not np.any(np.abs(step) > 4 * _EPS * w):
+        step = np.where(d > 0, excess / d * (grows + d), 0.0)
+        # What has settled stays as it is, so that a result does not depend on what else is in the array. The NaN of
+        # p = 0 or 1, which the caller replaces, counts as settled.
+        moving = np.abs(step) > 4 * _EPS * w
+        if not moving.any():
             break
+        w = np.where(moving & (step < w), w - step, w)
     return w
 
 
@@ -192,7 +190,7 @@ def _kl_inverse(p: ArrayLike, c: ArrayLike, toward: float) -> Any:
         settled = (p_array == toward) | (c_array == 0)
         q, c_array = np.where(settled, toward, q), np.where(settled, 0.0, c_array)
         q = np.where(settled, p_array, _safe_side(p_array, q, c_array, error, toward))
-    return _result(q)
+    return float_or_array(q)
 
 
 def kl_inverse_upper(p: ArrayLike, c: ArrayLike) -> Any:
@@ -263,13 +261,14 @@ def tail(n: ArrayLike, delta: ArrayLike = 0.05) -> Any:
     5.991465
     """
     n_array, delta_array = whole_number("n", n), open_interval("delta", delta, 0, 1)
-    return _result(np.log(2.0) - np.log(delta_array) + 0.5 * np.log(n_array))
+    return float_or_array(np.log(2.0) - np.log(delta_array) + 0.5 * np.log(n_array))
 
 
 def _complexity(kl_div: ArrayLike, n: ArrayLike, delta: ArrayLike) -> Array:
     """Right hand side of eq. PBkl, (KL + ln(2 sqrt(n) / delta)) / n, rounded up."""
     divergence = nonnegative("kl_div", kl_div)
-    return np.asarray((divergence + tail(n, delta)) / np.asarray(n, dtype=np.float64) * _ROUND_UP)
+    with np.errstate(over="ignore"):  # to inf, which proves nothing
+        return np.asarray((divergence + tail(n, delta)) / np.asarray(n, dtype=np.float64) * _ROUND_UP)
 
 
 def pac_bayes_kl(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05) -> Any:
@@ -354,7 +353,7 @@ def pac_bayes_lambda(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, lam: Arra
     # The complexity divided by lam alone overflows to inf for subnormal lam: vacuous, and rightly so.
     with np.errstate(over="ignore"):
         numerator = loss_array + _complexity(kl_div, n, delta) / trade_off
-        return _result(numerator / (1 - trade_off / 2) * _ROUND_UP)
+        return float_or_array(numerator / (1 - trade_off / 2) * _ROUND_UP)
 
 
 def pac_bayes_sqrt(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05) -> Any:
@@ -389,7 +388,8 @@ def pac_bayes_sqrt(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, delta: Arra
     """
     loss_array = unit_interval("loss", loss)
     c = _complexity(kl_div, n, delta)
-    return _result((loss_array + c + np.sqrt(c) * np.sqrt(c + 2 * loss_array)) * _ROUND_UP)
+    with np.errstate(over="ignore"):
+        return float_or_array((loss_array + c + np.sqrt(c) * np.sqrt(c + 2 * loss_array)) * _ROUND_UP)
 
 
 def majority_vote(gibbs_bound: ArrayLike) -> Any:
@@ -413,7 +413,7 @@ def majority_vote(gibbs_bound: ArrayLike) -> Any:
     >>> majority_vote(0.08)
     0.16
     """
-    return _result(np.minimum(1.0, 2 * nonnegative("gibbs_bound", gibbs_bound)))
+    return float_or_array(2 * np.minimum(0.5, nonnegative("gibbs_bound", gibbs_bound)))
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -462,7 +462,7 @@ def catoni(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, lam: ArrayLike, del
     # A subnormal lam overflows to inf: vacuous, and rightly so.
     with np.errstate(over="ignore"):
         exponent = trade_off * loss_array + (divergence - np.log(delta_array)) / n_array
-        return _result(np.expm1(-exponent * _ROUND_UP) / np.expm1(-trade_off) * _ROUND_UP)
+        return float_or_array(np.expm1(-exponent * _ROUND_UP) / np.expm1(-trade_off) * _ROUND_UP)
 
 
 def empirical_bernstein(
@@ -518,17 +518,18 @@ def empirical_bernstein(
     """
     loss_array, divergence = unit_interval("loss", loss), nonnegative("kl_div", kl_div)
     n_array = whole_number("n", n, minimum=2)
-    half_delta = open_interval("delta", delta, 0, 1) / 2
+    log_inverse = np.log(2) - np.log(open_interval("delta", delta, 0, 1))  # ln(1 / delta_i), delta_i = delta / 2
     ratio1, ratio2 = open_interval("c1", c1, 1, np.inf), open_interval("c2", c2, 1, np.inf)
     v_hat = finite_nonnegative("variance", variance)
-    largest = n_array / (4 * (n_array - 1))
-    if np.any(v_hat > largest * _ROUND_UP):
+    # Divided first: 4 n may overflow.
+    largest = n_array / (n_array - 1) / 4
+    too_large = v_hat > largest * _ROUND_UP
+    if too_large.any():
+        offender = np.broadcast_to(v_hat, too_large.shape)[too_large].flat[0]
         raise ValueError(
-            "variance must be at most n / (4 (n - 1)), as the sample variance of a loss in [0, 1] is, "
-            f"got {v_hat[...].max()!s}"
+            f"variance must be at most n / (4 (n - 1)), as the sample variance of a loss in [0, 1] is, got {offender!s}"
         )
     # nu_1 and nu_2: how many grid points cover every trade-off that can be the best one.
-    log_inverse = -np.log(half_delta)
     reach1 = np.sqrt((n_array - 1) / log_inverse + 1) / 2 + 0.5
     reach2 = np.sqrt((np.e - 2) * n_array / (4 * log_inverse))
     nu1 = np.maximum(1.0, np.ceil(np.log(reach1) / np.log(ratio1) * _ROUND_UP))
@@ -542,7 +543,7 @@ def empirical_bernstein(
     bernstein = (1 + ratio2) * np.sqrt((np.e - 2) * v_bar * (k2 / n_array))
     linear = 2 * k2 / n_array
     excess = np.where(k2 <= (np.e - 2) * v_bar * n_array, bernstein, linear)
-    return _result((loss_array + excess) * _ROUND_UP)
+    return float_or_array((loss_array + excess) * _ROUND_UP)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -629,13 +630,15 @@ def clopper_pearson(errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *,
         raise ValueError(f"errors must be at most n, got {k[k > n_array].flat[0]!s}")
     level = open_interval("delta", delta, 0, 1) * half_open_interval("prior_mass", prior_mass, 0, 1)
     proved = np.asarray(single_hypothesis_kl(k / n_array, n_array, delta, prior_mass=prior_mass))
-    # Chernoff's bound holds, k / n does not. Halve between them on the forward function alone (the library
-    # inverse loses digits at large n), granting it an error that costs less than 1e-8 of the result.
-    short = np.broadcast_to(k / n_array, proved.shape)
+    # Chernoff's bound holds, 0 does not. Halve between them on the forward function alone (the library inverse
+    # loses digits at large n), granting it an error that costs less than 1e-8 of the result. Levels that it cannot
+    # represent are left to Chernoff.
+    short = np.zeros_like(proved)
     below_n = np.minimum(k, n_array - 1)
-    for _ in range(64):
+    usable = (k < n_array) & (level > 1e-306)
+    for _ in range(96):
         middle = short + (proved - short) / 2
         holds = special.betaincc(below_n + 1, n_array - below_n, middle) <= level * (1 - _BETA_ERROR)
-        holds &= k < n_array
+        holds &= usable
         short, proved = np.where(holds, short, middle), np.where(holds, middle, proved)
-    return _result(proved)
+    return float_or_array(proved)

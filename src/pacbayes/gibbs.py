@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from pacbayes._validation import Array, loss_vector
+from pacbayes._validation import Array, loss_vector, numbers
 
 # What an exponential, its exponent's last operation and a pairwise sum may lose, relative to their size.
 _EPS = float(np.finfo(np.float64).eps)
@@ -41,8 +41,8 @@ class Point:
         :math:`E_{\rho_t}[x]`, which falls with t.
     var : ndarray
         :math:`Var_{\rho_t}[\hat L]`.
-    log_error, mean_error : ndarray
-        More than rounding can have moved `minus_log_z` and `mean_x`.
+    log_error, mean_error, var_error : ndarray
+        More than rounding can have moved `minus_log_z`, `mean_x` and `var`.
     min_loss : float
         Smallest loss with positive prior.
     """
@@ -53,6 +53,7 @@ class Point:
     var: Array
     log_error: Array
     mean_error: Array
+    var_error: Array
     min_loss: float
 
     @property
@@ -74,12 +75,12 @@ class Point:
     @property
     def loss_down(self) -> Array:
         """`loss`, rounded down."""
-        return self.loss * (1 - 2 * _EPS) - self.mean_error
+        return np.maximum(self.loss * (1 - 2 * _EPS) - self.mean_error, self.min_loss * (1 - 2 * _EPS))
 
     @property
     def kl_div_up(self) -> Array:
         """`kl_div`, rounded up; exactly zero where the posterior is the prior."""
-        return np.where(self.minus_log_z > 0, self.kl_div + self._kl_div_error, 0.0)
+        return self.kl_div + self._kl_div_error
 
     @property
     def kl_div_down(self) -> Array:
@@ -101,7 +102,7 @@ class Point:
         return replace(self, **columns)
 
 
-_COLUMNS = ("t", "minus_log_z", "mean_x", "var", "log_error", "mean_error")
+_COLUMNS = ("t", "minus_log_z", "mean_x", "var", "log_error", "mean_error", "var_error")
 
 
 def _product(t: Array, x: Array) -> Array:
@@ -175,12 +176,17 @@ class GibbsCurve:
         t_array = np.atleast_1d(np.asarray(t, dtype=np.float64))
         rows = max(1, _BLOCK // self.x.size)
         blocks = [self._moments(t_array[i : i + rows]) for i in range(0, t_array.size, rows)]
-        figures = np.concatenate(blocks, axis=1) if blocks else np.empty((5, 0))
-        minus_log_z, mean_x, var, log_error, mean_error = figures
-        return Point(t_array, minus_log_z, mean_x, var, log_error, mean_error, self.min_loss)
+        figures = np.concatenate(blocks, axis=1) if blocks else np.empty((6, 0))
+        minus_log_z, mean_x, var, log_error, mean_error, var_error = figures
+        return Point(t_array, minus_log_z, mean_x, var, log_error, mean_error, var_error, self.min_loss)
+
+    @property
+    def affordable(self) -> int:
+        """Most temperatures that a search should evaluate: some seconds' worth."""
+        return max(500, min(20_000, 200_000_000 // self.x.size))
 
     def _moments(self, t: Array) -> Array:
-        """Rows `minus_log_z`, `mean_x`, `var`, `log_error` and `mean_error`."""
+        """Rows `minus_log_z`, `mean_x`, `var`, `log_error`, `mean_error` and `var_error`."""
         exponent = _product(t[:, np.newaxis], self.x)
         weight = self.log_mass - exponent
         top = weight.max(axis=1)
@@ -188,14 +194,18 @@ class GibbsCurve:
         total = weight.sum(axis=1)
         weight /= total[:, np.newaxis]
         mean_x = (weight * self.x).sum(axis=1)
-        var = (weight * (self.x - mean_x[:, np.newaxis]) ** 2).sum(axis=1)
+        square = (self.x - mean_x[:, np.newaxis]) ** 2
+        var = (weight * square).sum(axis=1)
         minus_log_z = np.where(t > 0, np.maximum(-(top + np.log(total)), 0.0), 0.0)
         # Both parts of an exponent carry a relative error, hence the weight one in proportion to them.
-        size = np.where(weight > 0, weight * np.where(weight > 0, exponent - self.log_mass, 0.0), 0.0)
+        size = weight * np.where(weight > 0, exponent - self.log_mass, 0.0)
         mean_size = size.sum(axis=1)
-        log_error = 4 * _EPS * mean_size + SLACK * (minus_log_z > 0)
+        # Where the posterior is the prior, its divergence is exactly zero.
+        moved = (t > 0) & (self.x.size > 1)
+        log_error = np.where(moved, 4 * _EPS * mean_size + SLACK, 0.0)
         mean_error = 4 * _EPS * ((size * self.x).sum(axis=1) + mean_size * mean_x) + SLACK * mean_x
-        return np.stack((minus_log_z, mean_x, var, log_error, mean_error))
+        var_error = 4 * _EPS * ((size * square).sum(axis=1) + mean_size * var) + SLACK * var
+        return np.stack((minus_log_z, mean_x, var, log_error, mean_error, var_error))
 
     def rho(self, t: float) -> Array:
         """The Gibbs posterior itself: one weight per hypothesis (eq. rho)."""
@@ -203,19 +213,16 @@ class GibbsCurve:
         log_ratio = np.full(groups.n_slots, -np.inf)
         log_ratio[groups.used] = self.at(t).minus_log_z - _product(np.asarray(t), self.x)
         if self._log_prior is None:
-            weights: Array = np.exp(log_ratio - np.log(self.m))[groups.slot]
-            return weights
-        rho = np.zeros(self._size)
-        rho[self._support] = np.exp(log_ratio[groups.slot] + self._log_prior)
-        return rho
+            rho: Array = np.exp(log_ratio - np.log(self.m))[groups.slot]
+        else:
+            rho = np.zeros(self._size)
+            rho[self._support] = np.exp(log_ratio[groups.slot] + self._log_prior)
+        return np.asarray(rho / rho.sum())
 
 
 def _log_prior(prior: ArrayLike, m: int) -> Array:
     """Normalised log-probabilities, from probabilities or log-probabilities."""
-    try:
-        given = np.asarray(prior, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"prior must be an array of numbers, got {prior!r}") from None
+    given = numbers("prior", prior, "an array of numbers")
     if given.shape != (m,):
         raise ValueError(f"prior must have one entry per hypothesis: there are {m} losses, got shape {given.shape}")
     if np.isnan(given).any() or (given == np.inf).any():

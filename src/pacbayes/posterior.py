@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from pacbayes._validation import (
     Array,
     finite_nonnegative,
+    float_or_array,
     open_interval,
     scalar,
     unit_interval,
@@ -43,8 +44,9 @@ __all__ = [
 ]
 
 
-# Evaluations after which branch and bound settles for the lower bound it has.
-_MAX_EVALUATIONS = 20_000
+# Relative steps in lambda at which a descent is at rest. Where F is almost flat without being stationary, steps are
+# small long before their end, and the bound falls by less than a float can tell.
+_AT_REST = 1e-12
 
 # The bounds are rounded up; where one serves as a lower bound, this takes back more than was added.
 _ROUND_DOWN = 1 - 4 * SLACK
@@ -120,8 +122,8 @@ def optimal_lambda(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, delta: Arra
     """
     loss_array, divergence = unit_interval("loss", loss), finite_nonnegative("kl_div", kl_div)
     complexity = divergence + tail(n, delta)
-    lam = 2 / (np.sqrt(2 * np.asarray(n, dtype=np.float64) * loss_array / complexity + 1) + 1)
-    return float(lam) if np.ndim(lam) == 0 else lam
+    ratio = loss_array / complexity * np.asarray(n, dtype=np.float64)
+    return float_or_array(2 / (np.sqrt(2 * ratio + 1) + 1))
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class _Factors:
     @classmethod
     def at(cls, point: Point, lam: Array, n: float, delta: float) -> _Factors:
         """The factors at lambda, given the figures of the Gibbs posterior at t = n lambda."""
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", divide="ignore", under="ignore"):
             u = lam * (1 - lam / 2)
             return cls(
                 # -ln E_pi[exp(-n lam L)] is n lam times the smallest loss, plus `minus_log_z` for the rest.
@@ -238,9 +240,11 @@ def lambda_bound_derivatives(
     (0.029836, 0.359223)
     """
     x, shape = _factors(losses, lam, n, delta, prior)
-    first = x.df * x.g + x.f * x.dg
-    second = x.d2f * x.g + 2 * x.df * x.dg + x.f * x.d2g
-    return _shaped(first, shape), _shaped(second, shape)
+    with np.errstate(over="ignore", invalid="ignore"):
+        first = x.df * x.g + x.f * x.dg
+        second = x.d2f * x.g + 2 * x.df * x.dg + x.f * x.d2g
+    # Where lambda^3 underflows, the last term is larger than any float, and than the others.
+    return _shaped(first, shape), _shaped(np.where(np.isnan(second), np.inf, second), shape)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -340,24 +344,24 @@ class _KlObjective:
         loss, b = point.loss, value
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = np.log(b) - np.log(loss) + np.log1p(-loss) - np.log1p(-b)
-        return self.n * np.where(loss < b, slope, 0.0)
+        # Where the bound is vacuous (loss and bound are 1) every posterior is as good.
+        return np.where(loss < b, self.n * slope, point.t)
 
 
 def _descend(curve: GibbsCurve, objective: _Objective, t: float, max_iter: int) -> tuple[Array, Array, bool]:
-    """Follow `next_temperature` while the bound falls: temperatures, bounds, and whether it came to rest."""
+    """Follow `next_temperature` until it stands still: temperatures, bounds, and whether it did."""
     point = curve.at(t)
     value = objective.at(point)
     ts, values = [t], [float(value[0])]
     for _ in range(max_iter):
-        t = float(objective.next_temperature(point, value)[0])
+        previous, t = t, float(objective.next_temperature(point, value)[0])
+        if t == previous or abs(t - previous) <= _AT_REST * previous:
+            return np.array(ts), np.array(values), True
         point = curve.at(t)
         value = objective.at(point)
-        # Each step decreases the bound in exact arithmetic; where it no longer does, rounding is all
-        # that is left.
-        if not value[0] < values[-1]:
-            return np.array(ts), np.array(values), True
         ts.append(t)
-        values.append(float(value[0]))
+        # Each step decreases the bound: where the computed figure does not show it, the last one holds as well.
+        values.append(min(float(value[0]), values[-1]))
     return np.array(ts), np.array(values), False
 
 
@@ -375,7 +379,7 @@ def _corner_bounds(objective: _Objective, left: Point, right: Point) -> Array:
         slip = (left.log_error + right.log_error) / width
         # The corner, moved to smaller loss and divergence by more than rounding can have moved it, yet
         # never outside the rectangle that the arc spans.
-        corner_x = np.clip(mean_x - slip, right.mean_x - right.mean_error, left.mean_x)
+        corner_x = np.clip(mean_x - slip, np.maximum(right.mean_x - right.mean_error, 0.0), left.mean_x)
         most_x = np.minimum(mean_x + slip, left.mean_x + left.mean_error)
         corner_kl = left.minus_log_z - left.log_error - left.t * most_x
     # The tangent at t = inf is the vertical line through the smallest loss.
@@ -418,7 +422,7 @@ def _branch_and_bound(
         middle = _split(left.t, right.t)
         # An interval is done if it cannot hold anything better, or no float lies inside it.
         done = (lower >= best * (1 - rtol)) | (middle <= left.t) | (middle >= right.t)
-        if nit + np.count_nonzero(~done) > _MAX_EVALUATIONS:
+        if nit + np.count_nonzero(~done) > curve.affordable:
             done[:] = True
         proved = min(proved, float(lower[done].min(initial=np.inf)))
         if done.all():
@@ -444,10 +448,10 @@ def _minimize_globally(
             ts, values = other_ts, other_values
     fun = float(values[-1])
     lower = min(lower, fun)
-    return _result(curve, n, ts, values, nit, fun - lower <= 2 * rtol * fun, lower)
+    return _posterior_result(curve, n, ts, values, nit, fun - lower <= (rtol + 1e-12) * fun, lower)
 
 
-def _result(
+def _posterior_result(
     curve: GibbsCurve,
     n: float,
     ts: Array,
@@ -535,7 +539,7 @@ def minimize_lambda_bound(
         # The best lambda is at most 1 (eq. lambda).
         return _minimize_globally(curve, objective, n_points, n_points, tolerance, iterations)
     ts, values, at_rest = _descend(curve, objective, start * n_points, iterations)
-    return _result(curve, n_points, ts, values, ts.size - 1, at_rest, None)
+    return _posterior_result(curve, n_points, ts, values, ts.size - 1, at_rest, None)
 
 
 def minimize_kl_bound(

@@ -36,9 +36,6 @@ _MARGIN = 1e-10
 # More variance than weights too small for a float can hide.
 _UNDERFLOW = 1e-290
 
-# Evaluations of the Gibbs posterior after which a "for all lambda" is left undecided.
-_MAX_EVALUATIONS = 20_000
-
 
 @dataclass(frozen=True)
 class Condition:
@@ -177,7 +174,6 @@ def _variance_theorems(curve: GibbsCurve, n: float, delta: float) -> dict[str, C
     # "Bad" hypotheses are harmless because lambda >= sqrt(tail / n) where F' vanishes; see the module's
     # docstring for when the proof of that holds.
     bad_allowed = n >= 4 * tail_n
-    refined_allowed = bad_allowed and n >= 5
     needs = {"reason": "needs n >= 4 ln(2 sqrt(n) / delta)", "n": n, "ln(2 sqrt(n)/delta)": tail_n}
 
     a, k = float(np.sqrt(ln_4n_delta2 / 3) / n), k00 / 3
@@ -186,22 +182,22 @@ def _variance_theorems(curve: GibbsCurve, n: float, delta: float) -> dict[str, C
     ln_refined = float(np.log(4) + ln_3mn + 2 * np.log(ln_3mn) - np.log(tail_n * ln_4n_delta2))
     thm_var = _mediocre(curve, a, b, k) if bad_allowed else Condition(False, needs)
     thm_var_b = Condition(False, needs)
-    if refined_allowed and ln_refined >= 2:
+    if bad_allowed and ln_refined >= 2:
         thm_var_b = _mediocre(curve, a, ln_refined / scale, k)
-    elif refined_allowed:
+    elif bad_allowed:
         thm_var_b = Condition(False, {"reason": "needs ln(...) >= 2 in b", "ln(...)": ln_refined})
 
     # Smallest beta with b(beta) <= x, for each x > 0 as the first bad loss; inf where there is none.
     x = curve.x
     with np.errstate(over="ignore"):
-        beta = m * n**2 * np.exp(-x * scale)
+        beta = np.exp(np.log(m) + 2 * np.log(n) - x * scale)
         # Combined: ln y + 2 ln ln y = x scale - ln(4 / (tail ln(4n/delta^2))) with y = m n / beta, solved by
         # the Wright omega function: z + 2 ln z = R at z = 2 omega(R / 2 - ln 2).
         right = x * scale - np.log(4 / (tail_n * ln_4n_delta2))
-        beta_refined = m * n * np.exp(-2 * special.wrightomega(right / 2 - np.log(2)))
+        beta_refined = np.exp(np.log(m) + np.log(n) - 2 * special.wrightomega(right / 2 - np.log(2)))
     too_small = x * scale < 2 * (1 + _MARGIN)
     beta = np.where(too_small | (beta > 1) | (not bad_allowed), np.inf, beta)
-    beta_refined = np.where(too_small | (beta_refined > 1) | (not refined_allowed), np.inf, beta_refined)
+    beta_refined = np.where(too_small | (beta_refined > 1) | (not bad_allowed), np.inf, beta_refined)
     return {
         "trivial": trivial,
         "thm-var": thm_var,
@@ -273,35 +269,36 @@ class _Intervals:
     @property
     def largest_variance(self) -> Array:
         left, right = self.left, self.right
-        var = left.var + _UNDERFLOW
+        var = left.var + left.var_error + _UNDERFLOW
+        growth = right.minus_log_z - left.minus_log_z + right.log_error + left.log_error
         with np.errstate(over="ignore"):
-            by_partition = var * np.exp(right.minus_log_z - left.minus_log_z)
-        by_moments = (var + left.mean_x**2) * (1 + _MARGIN) - right.mean_x**2
+            by_partition = var * np.exp(growth)
+        # E[x^2] at the left minus E[x]^2 at the right, in a form that does not cancel.
+        fall = left.mean_x - right.mean_x + left.mean_error + right.mean_error
+        by_moments = var + fall * (left.mean_x + right.mean_x)
         return np.minimum(by_partition, by_moments) * (1 + _MARGIN)
 
     def conditions_hold(self) -> NDArray[np.bool_]:
         """eq. KL-cond or eq. E-cond on the whole interval."""
         var, tail_n = self.largest_variance, tail(self.n, self.delta)
         low, high = self.left.t / self.n, self.right.t / self.n
-        kl_cond = 2 * (self.left.kl_div + tail_n) * (1 - _MARGIN) > (self.n * high) ** 2 * var
-        e_cond = self.right.loss * (1 - _MARGIN) > (1 - low) * self.n * var
+        kl_cond = 2 * (self.left.kl_div_down + tail_n) * (1 - _MARGIN) > (self.n * high) ** 2 * var
+        e_cond = self.right.loss_down * (1 - _MARGIN) > (1 - low) * self.n * var
         return np.asarray(kl_cond | e_cond)
 
-    def slope_has_sign(self) -> NDArray[np.bool_]:
-        """F' is non-zero on the whole interval."""
-        low, high = self.left.t / self.n, self.right.t / self.n
-        tail_n = tail(self.n, self.delta)
-        rising = low**2 * self.n * self.right.loss * (1 - _MARGIN) > 2 * (1 - low) * (self.right.kl_div + tail_n)
-        falling = high**2 * self.n * self.left.loss < 2 * (1 - high) * (1 - _MARGIN) * (self.left.kl_div + tail_n)
-        return np.asarray(rising | falling)
+    # The sign of F' is that of lambda^2 n E - 2 (1 - lambda)(KL + ln(2 sqrt(n) / delta)).
 
+    def rises(self) -> NDArray[np.bool_]:
+        """F' > 0 on the whole interval."""
+        low, tail_n = self.left.t / self.n, tail(self.n, self.delta)
+        least = low**2 * self.n * self.right.loss_down * (1 - _MARGIN)
+        return np.asarray(least > 2 * (1 - low) * (self.right.kl_div_up + tail_n))
 
-def _slope_sign(point: Point, n: float, delta: float) -> Array:
-    """Sign of F', which is that of lambda^2 n E - 2 (1 - lambda)(KL + ln(2 sqrt(n) / delta)); 0 if unsure."""
-    lam = point.t / n
-    rising, falling = lam**2 * n * point.loss, 2 * (1 - lam) * (point.kl_div + tail(n, delta))
-    unsure = np.abs(rising - falling) <= _MARGIN * (rising + falling)
-    return np.where(unsure, 0.0, np.sign(rising - falling))
+    def falls(self) -> NDArray[np.bool_]:
+        """F' < 0 on the whole interval."""
+        high, tail_n = self.right.t / self.n, tail(self.n, self.delta)
+        most = high**2 * self.n * self.left.loss_up
+        return np.asarray(most < 2 * (1 - high) * (self.left.kl_div_down + tail_n) * (1 - _MARGIN))
 
 
 def _for_all_lambda(curve: GibbsCurve, n: float, delta: float, start: float, *, only_stationary: bool) -> Condition:
@@ -322,8 +319,9 @@ def _for_all_lambda(curve: GibbsCurve, n: float, delta: float, start: float, *, 
         if only_stationary:
             # F' from positive to negative: a local maximum lies between, and F is not quasiconvex.
             order = np.argsort(seen.t)
-            signs = _slope_sign(seen, n, delta)[order]
-            falls_again = (np.maximum.accumulate(signs) > 0) & (signs < 0)
+            points = _Intervals(seen, seen, n, delta)
+            risen = np.logical_or.accumulate(points.rises()[order])
+            falls_again = risen & points.falls()[order]
             if falls_again.any():
                 at = float(seen.t[order][falls_again][0] / n)
                 return verdict("F rises and falls again", at)
@@ -334,13 +332,13 @@ def _for_all_lambda(curve: GibbsCurve, n: float, delta: float, start: float, *, 
         intervals = _Intervals(left, right, n, delta)
         proved = intervals.conditions_hold()
         if only_stationary:
-            proved |= intervals.slope_has_sign()
+            proved |= intervals.rises() | intervals.falls()
         left, right = left[~proved], right[~proved]
         if left.t.size == 0:
             return verdict(None, np.nan)
         middle = np.where(right.t > 2 * left.t, np.sqrt(left.t) * np.sqrt(right.t), (left.t + right.t) / 2)
         no_float_between = (middle <= left.t) | (middle >= right.t)
-        if seen.t.size + middle.size > _MAX_EVALUATIONS or no_float_between.any():
+        if seen.t.size + middle.size > curve.affordable or no_float_between.any():
             return verdict("undecided", float(left.t[0] / n))
         new = curve.at(middle)
         seen = seen.joined(new)
