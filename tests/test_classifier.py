@@ -235,6 +235,7 @@ def test_warm_start_equals_fitting_all_at_once(parameters):
 
 def test_warm_start_without_a_seed_goes_on_with_the_seed_it_drew():
     model = small(random_state=None, n_hypotheses=5, warm_start=True).fit(X, Y)
+    assert "not chosen by looking at the bound" in model.certificate_.assumptions[-1]
     before = model.losses_
     model.set_params(n_hypotheses=8).fit(X, Y)
     np.testing.assert_array_equal(model.losses_[:5], before)
@@ -522,6 +523,11 @@ def test_failing_learners():
     failed = np.array([isinstance(h, Constant) and h.failed for h in dropped.hypotheses_])
     assert failed.any()
     assert np.all(dropped.losses_[failed] == 1)
+
+
+def test_a_loss_of_probabilities_needs_them():
+    with pytest.raises(HypothesisError, match="needs a base learner with predict_proba, SVC has none"):
+        small(loss="brier").fit(X, Y)
 
 
 def test_a_failed_refit_leaves_the_old_fit_alone():

@@ -235,6 +235,15 @@ def _vote_bound(gibbs_bound: float, voting: Voting, loss: str) -> float:
     return gibbs_bound if voting == "best" else float(majority_vote(gibbs_bound))
 
 
+def checked_settings(delta: float, objective: str, voting: str) -> float:
+    """Return delta as a float, or say which of the settings is wrong."""
+    if objective not in ("lambda", "kl"):
+        raise ValueError(f"objective must be 'lambda' or 'kl', got {objective!r}")
+    if voting not in ("majority", "gibbs", "best", "uniform"):
+        raise ValueError(f"voting must be 'majority', 'gibbs', 'best' or 'uniform', got {voting!r}")
+    return scalar("delta", open_interval("delta", delta, 0, 1))
+
+
 def certify(
     losses: ArrayLike,
     n: int,
@@ -290,11 +299,7 @@ def certify(
     loss_array = loss_vector("losses", losses)
     n_min = int(scalar("n", whole_number("n", n)))
     n_largest = n_min if n_max is None else int(scalar("n_max", whole_number("n_max", n_max, n_min)))
-    delta_value = scalar("delta", open_interval("delta", delta, 0, 1))
-    if objective not in ("lambda", "kl"):
-        raise ValueError(f"objective must be 'lambda' or 'kl', got {objective!r}")
-    if voting not in ("majority", "gibbs", "best", "uniform"):
-        raise ValueError(f"voting must be 'majority', 'gibbs', 'best' or 'uniform', got {voting!r}")
+    delta_value = checked_settings(delta, objective, voting)
     delta_min = _delta_for_smallest(delta_value, n_min, n_largest)
     minimised: PosteriorResult | None = None
     if voting in ("majority", "gibbs"):

@@ -19,7 +19,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pacbayes._compat import take_rows
 from pacbayes._validation import Array
-from pacbayes.certificate import Objective, Voting, certify
+from pacbayes.certificate import Objective, Voting, certify, checked_settings
+from pacbayes.gibbs import GibbsCurve
 from pacbayes.losses import Loss, resolve_loss
 from pacbayes.pools import EstimatorPool, Pool, PrefitPool, RBFSVMPool
 from pacbayes.sampling import (
@@ -92,7 +93,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     on_error : {"raise", "drop"}, default="raise"
         What to do if a hypothesis cannot be trained: raise, or count its loss as 1 so that the bound stays true.
     warm_start : bool, default=False
-        Whether `fit` keeps the hypotheses of the last call, on the same data, and trains only the missing ones.
+        Whether `fit` keeps the hypotheses of the last call, on the same data, and trains only the missing ones. To add
+        until the bound looks good is to choose the prior by the data: decide on `n_hypotheses` beforehand.
     block_size : int, default=65536
         Rows that are validated or predicted at a time.
     n_jobs : int, optional
@@ -122,6 +124,15 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         The class labels.
     n_features_in_ : int
         Number of features.
+
+    Notes
+    -----
+    The ladder of "auto" begins where the paper's experiments end, at r = d + 1, and lets the posterior choose. With
+    validation sets of n - r points, the bound is governed by the smallest of them, (KL + ln(2 sqrt(n_max) / delta)) /
+    n_min, so longer ladders help the classifiers and hurt the bound. On the paper's eight datasets a ladder up to n / 2
+    has the smallest test loss: up to n / 3 it is worse where only one rung remains, up to 2 n / 3 it gains nothing and
+    the bound grows. Beyond some 200 hypotheses in all, more of them change little. The figures are in
+    `benchmarks/RESULTS.md`.
 
     References
     ----------
@@ -249,6 +260,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"n_hypotheses must be at least the {len(trained_kept)} that warm_start keeps, got {len(subsamples)}"
             )
+        if self.prior is not None:
+            GibbsCurve(np.zeros(len(subsamples)), 1.0, self.prior)  # says what is wrong with a prior
         trained, totals = self._train(
             pool, X, labels, codes, subsamples, loss, range(len(trained_kept), len(subsamples))
         )
@@ -283,7 +296,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _check_parameters(self) -> None:
-        """Refuse what no data could make right; the rest is checked where it is used."""
+        """Refuse what no data could make right, before anything is trained; the rest is checked where it is used."""
+        checked_settings(self.delta, self.objective, self.voting)
         choices = {
             "gamma_source": ("subsample", "reserved", "sample"),
             "scaler": (None, "minmax", "standard"),
@@ -437,6 +451,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             assumptions.append("the base learner was configured without looking at the sample")
         if self.prior is not None:
             assumptions.append("the prior was chosen without looking at the sample")
+        if self.warm_start:
+            assumptions.append("the number of hypotheses was not chosen by looking at the bound")
         return assumptions
 
     # -----------------------------------------------------------------------------------------------

@@ -89,6 +89,11 @@ class EstimatorPool(Pool):
         if isinstance(hypothesis, Constant):
             probabilities[:, self._code(hypothesis.label)] = 1.0
         else:
+            if not hasattr(hypothesis, "predict_proba"):
+                raise HypothesisError(
+                    "a loss of probabilities needs a base learner with predict_proba, "
+                    f"{type(hypothesis).__name__} has none"
+                )
             columns = np.searchsorted(self.classes, hypothesis.classes_)
             probabilities[:, columns] = hypothesis.predict_proba(X)
         return probabilities
