@@ -114,6 +114,15 @@ def test_probabilities_and_log_probabilities_agree():
     assert GibbsCurve([0.5], 10, [0.0]).rho(1.0).tolist() == [1.0]  # ln 1 = 0
 
 
+def test_single_precision_priors_are_normalised():
+    prior = np.random.default_rng(0).dirichlet(np.ones(1000)).astype(np.float32)
+    prior *= np.float32(1 + 3e-7)
+    rho = GibbsCurve(np.full(1000, 0.5), 10, prior).rho(0.0)
+    np.testing.assert_allclose(rho, prior.astype(float) / prior.astype(float).sum(), rtol=1e-12)
+    with pytest.raises(ValueError, match="prior must sum to one"):
+        GibbsCurve(np.full(1000, 0.5), 10, prior.astype(float))
+
+
 def test_uniform_priors_are_recognised():
     losses = [0.1, 0.2, 0.3, 0.3]
     assert GibbsCurve(losses, 10).is_uniform

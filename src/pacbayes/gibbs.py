@@ -20,8 +20,9 @@ from pacbayes._validation import Array, loss_vector, numbers
 _EPS = float(np.finfo(np.float64).eps)
 SLACK = 32 * _EPS
 
-# A prior may miss one by this much before it is an error rather than rounding.
-_PRIOR_TOLERANCE = 1e-8
+# A prior may miss one by this much before it is an error rather than rounding; more if it came in single precision.
+_PRIOR_TOLERANCE = {"float32": 1e-5, "float16": 1e-2}
+_PRIOR_TOLERANCE_DOUBLE = 1e-8
 
 # Values held at once when many temperatures are evaluated over many distinct losses: 32 MiB of floats.
 _BLOCK = 1 << 22
@@ -239,7 +240,8 @@ def _log_prior(prior: ArrayLike, m: int) -> Array:
         with np.errstate(over="ignore"):
             total = float(np.exp(special.logsumexp(given)))
         reading = ", read as log-probabilities because no entry is above zero"
-    if not abs(total - 1) <= _PRIOR_TOLERANCE:
+    tolerance = _PRIOR_TOLERANCE.get(str(getattr(prior, "dtype", "")), _PRIOR_TOLERANCE_DOUBLE)
+    if not abs(total - 1) <= tolerance:
         raise ValueError(f"prior must sum to one, got a sum of {total!s}{reading}")
     normalised: Array = log_prior - special.logsumexp(log_prior)
     return normalised
