@@ -211,13 +211,14 @@ class GibbsCurve:
     def rho(self, t: float) -> Array:
         """The Gibbs posterior itself: one weight per hypothesis (eq. rho)."""
         groups = self._groups
-        log_ratio = np.full(groups.n_slots, -np.inf)
+        log_ratio = np.full(groups.n_slots, -np.inf)  # of rho to the prior, for each loss
         log_ratio[groups.used] = self.at(t).minus_log_z - _product(np.asarray(t), self.x)
         if self._log_prior is None:
-            rho: Array = np.exp(log_ratio - np.log(self.m))[groups.slot]
-        else:
-            rho = np.zeros(self._size)
-            rho[self._support] = np.exp(log_ratio[groups.slot] + self._log_prior)
+            per_slot = np.exp(log_ratio - np.log(self.m))
+            per_slot /= np.dot(per_slot[groups.used], self.counts)
+            return np.asarray(per_slot[groups.slot])
+        rho = np.zeros(self._size)
+        rho[self._support] = np.exp(log_ratio[groups.slot] + self._log_prior)
         return np.asarray(rho / rho.sum())
 
 
