@@ -81,6 +81,11 @@ def scalar(name: str, array: Array) -> float:
     return float(array)
 
 
+def n_and_delta(n: ArrayLike, delta: ArrayLike) -> tuple[float, float]:
+    """One sample size, and one probability of failure."""
+    return scalar("n", whole_number("n", n)), scalar("delta", open_interval("delta", delta, 0, 1))
+
+
 def loss_vector(name: str, value: ArrayLike) -> Array:
     """One loss in [0, 1] for each hypothesis, at least one."""
     losses = unit_interval(name, value)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacbayes._validation import Array, loss_vector, open_interval, scalar, unit_interval, whole_number
+from pacbayes._validation import Array, loss_vector, open_interval, scalar, whole_number
 from pacbayes.bounds import majority_vote, pac_bayes_kl, pac_bayes_sqrt, single_hypothesis_kl
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.posterior import PosteriorResult, minimize_kl_bound, minimize_lambda_bound
@@ -344,7 +344,7 @@ def _fixed_posterior(losses: Array, n: int, prior: ArrayLike | None, voting: Vot
     """The posterior of "uniform", the prior itself, or of "best", one hypothesis; its loss and divergence."""
     pi = GibbsCurve(losses, n, prior).rho(0.0)
     if voting == "uniform":
-        return pi, float(unit_interval("losses", min(1.0, np.sum(pi * losses) * (1 + 1e-12)))), 0.0
+        return pi, min(1.0, float(np.sum(pi * losses)) * (1 + 1e-12)), 0.0
     best = int(np.flatnonzero(pi > 0)[np.argmin(losses[pi > 0])])
     rho = np.zeros_like(pi)
     rho[best] = 1.0

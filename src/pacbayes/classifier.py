@@ -310,46 +310,39 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if self.n_hypotheses != "auto":
             _check_whole("n_hypotheses", self.n_hypotheses, "a whole number, at least 1, or 'auto'")
         _check_whole("block_size", self.block_size, "a whole number, at least 1")
-        softness = np.atleast_1d(np.asarray(self.C, dtype=np.float64))
-        if not (softness.ndim == 1 and softness.size and np.all((softness > 0) & (softness < np.inf))):
-            raise ValueError(f"C must be one or several positive, finite numbers, got {self.C!r}")
+        self._softness()
 
     def _checked_data(self, X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
-        if self.estimator is None:
-            X, labels = validate_data(self, X, y, **self._svm_checks())
-        else:
-            # The base learner may take data frames, text or missing values: what X holds is its business.
-            X, labels = self._lenient(X, y)
+        X, y = validate_data(self, X, y, **self._checks(X))
+        labels = np.asarray(y)
+        if labels.shape != (X.shape[0],):
+            raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
         check_classification_targets(labels)
-        return X, np.asarray(labels)
+        return X, labels
 
-    def _svm_checks(self) -> dict[str, Any]:
-        """What the default SVMs take: numbers, sparse unless they are to be scaled."""
-        sparse = "csr" if self.scaler is None else False
-        return {"accept_sparse": sparse, "accept_large_sparse": False, "dtype": [np.float64, np.float32]}
-
-    def _lenient(self, X: Any, y: Any = "no_validation") -> Any:
-        fitting = not isinstance(y, str)
+    def _checks(self, X: Any) -> dict[str, Any]:
+        """What `validate_data` is to check in X, in training and in prediction."""
+        if self.estimator is None:
+            # The default SVMs take numbers, sparse unless they are to be scaled.
+            sparse = "csr" if self.scaler is None else False
+            return {"accept_sparse": sparse, "accept_large_sparse": False, "dtype": [np.float64, np.float32]}
         if hasattr(X, "columns") or hasattr(X, "schema"):
-            if not fitting:
-                return validate_data(self, X, reset=False, skip_check_array=True)
-            X, y = validate_data(self, X, y, skip_check_array=True)
-            labels = np.asarray(y)
-            if labels.ndim != 1 or labels.size != X.shape[0]:
-                raise ValueError(
-                    f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}"
-                )
-            return X, labels
+            # What a data frame holds is the business of the base learner.
+            return {"skip_check_array": True}
         tags = get_tags(self)
-        checks = {
-            "accept_sparse": ["csr"],
+        return {
+            "accept_sparse": "csr",
             "accept_large_sparse": False,
             "ensure_all_finite": not tags.input_tags.allow_nan,
             "dtype": None if tags.input_tags.string or tags.input_tags.categorical else "numeric",
         }
-        if not fitting:
-            return validate_data(self, X, reset=False, **checks)
-        return validate_data(self, X, y, **checks)
+
+    def _softness(self) -> Array:
+        """The soft-margin parameters to draw from."""
+        softness = np.atleast_1d(np.asarray(self.C, dtype=np.float64))
+        if not (softness.ndim == 1 and softness.size and np.all((softness > 0) & (softness < np.inf))):
+            raise ValueError(f"C must be one or several positive, finite numbers, got {self.C!r}")
+        return softness
 
     def _continued(self, shape: tuple[int, list[Any]]) -> tuple[int, Array, list[Any]]:
         """The seed of all streams, and the totals and hypotheses that a warm start keeps."""
@@ -368,10 +361,10 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
         return entropy, np.zeros(0), []
 
-    def _set_aside(self, n: int, entropy: int) -> tuple[NDArray[np.intp] | None, NDArray[np.intp] | None]:
+    def _set_aside(self, n: int, entropy: int) -> tuple[NDArray[np.intp] | slice | None, NDArray[np.intp] | None]:
         """Rows that all hypotheses take their kernel widths and scaling from, and the rows left for them."""
         if self.estimator is None and self.gamma_source == "sample":
-            return np.arange(n), None
+            return slice(None), None
         if self.estimator is None and self.gamma_source == "reserved":
             return reserve(n, _resolve_size("reserved_size", self.reserved_size, n), entropy)
         return None, None
@@ -379,8 +372,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     def _pool(self, classes: NDArray[Any], entropy: int, reference: tuple[Any, NDArray[Any]] | None) -> Pool:
         """The hypothesis space."""
         if self.estimator is None:
-            softness = np.atleast_1d(np.asarray(self.C, dtype=np.float64))
-            return RBFSVMPool(classes, entropy, softness, self.scaler, reference, self.on_error)
+            return RBFSVMPool(classes, entropy, self._softness(), self.scaler, reference, self.on_error)
         if self._is_prefit():
             return PrefitPool(classes, self.estimator)
         return EstimatorPool(classes, self.estimator, entropy, self.param_distributions, self.on_error)
@@ -461,9 +453,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     def _checked_points(self, X: Any) -> Any:
         check_is_fitted(self)
-        if self.estimator is None:
-            return validate_data(self, X, reset=False, **self._svm_checks())
-        return self._lenient(X)
+        return validate_data(self, X, reset=False, **self._checks(X))
 
     def _blocks(self, X: Any) -> Iterable[Any]:
         for start in range(0, X.shape[0], self.block_size):

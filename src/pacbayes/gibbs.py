@@ -112,6 +112,14 @@ def _product(t: Array, x: Array) -> Array:
         return np.where(x > 0, t * x, 0.0)
 
 
+def between(left: Point, right: Point) -> Array:
+    """A temperature inside each interval; temperatures differ by orders of magnitude, so do the splits."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        middle = np.where(right.t > 4 * left.t, np.sqrt(left.t) * np.sqrt(right.t), (left.t + right.t) / 2)
+    middle = np.where(left.t == 0, right.t / 16, middle)
+    return np.where(np.isinf(right.t), 4 * left.t, middle)
+
+
 class GibbsCurve:
     """Losses and prior of m hypotheses, grouped by loss.
 

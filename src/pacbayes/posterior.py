@@ -15,8 +15,9 @@ prior : probabilities, or log-probabilities (an array with no entry above zero i
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,13 +26,14 @@ from pacbayes._validation import (
     Array,
     finite_nonnegative,
     float_or_array,
+    n_and_delta,
     open_interval,
     scalar,
     unit_interval,
     whole_number,
 )
 from pacbayes.bounds import pac_bayes_kl, pac_bayes_sqrt, tail
-from pacbayes.gibbs import SLACK, GibbsCurve, Point
+from pacbayes.gibbs import SLACK, GibbsCurve, Point, between
 
 __all__ = [
     "PosteriorResult",
@@ -50,10 +52,6 @@ _AT_REST = 1e-12
 
 # The bounds are rounded up; where one serves as a lower bound, this takes back more than was added.
 _ROUND_DOWN = 1 - 4 * SLACK
-
-
-def _checked_n_delta(n: ArrayLike, delta: ArrayLike) -> tuple[float, float]:
-    return scalar("n", whole_number("n", n)), scalar("delta", open_interval("delta", delta, 0, 1))
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -128,44 +126,61 @@ def optimal_lambda(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, delta: Arra
 
 @dataclass(frozen=True)
 class _Factors:
-    """F = f g and the derivatives of both factors in lambda (appendix derivatives)."""
+    """F = f g and the derivatives of both factors in lambda (appendix derivatives).
 
-    f: Array
-    df: Array
-    d2f: Array
-    g: Array
-    dg: Array
-    d2g: Array
+    `point` holds the figures of the Gibbs posteriors at t = n lambda.
+    """
 
-    @classmethod
-    def at(cls, point: Point, lam: Array, n: float, delta: float) -> _Factors:
-        """The factors at lambda, given the figures of the Gibbs posterior at t = n lambda."""
-        with np.errstate(over="ignore", divide="ignore", under="ignore"):
-            u = lam * (1 - lam / 2)
-            return cls(
-                # -ln E_pi[exp(-n lam L)] is n lam times the smallest loss, plus `minus_log_z` for the rest.
-                f=lam * point.min_loss + (point.minus_log_z + tail(n, delta)) / n,
-                df=point.loss,
-                d2f=-n * point.var,
-                g=1 / u,
-                dg=(lam - 1) / u**2,
-                d2g=(3 * (lam - 1) ** 2 + 1) / (2 * u**3),
-            )
+    point: Point
+    lam: Array
+    n: float
+    delta: float
+
+    @property
+    def f(self) -> Array:
+        # -ln E_pi[exp(-n lam L)] is n lam times the smallest loss, plus `minus_log_z` for the rest.
+        rest = (self.point.minus_log_z + tail(self.n, self.delta)) / self.n
+        return np.asarray(self.lam * self.point.min_loss + rest)
+
+    @property
+    def df(self) -> Array:
+        return self.point.loss
+
+    @property
+    def d2f(self) -> Array:
+        return -self.n * self.point.var
+
+    @property
+    def _u(self) -> Array:
+        return self.lam * (1 - self.lam / 2)
+
+    @property
+    def g(self) -> Array:
+        return 1 / self._u
+
+    @property
+    def dg(self) -> Array:
+        return (self.lam - 1) / self._u**2
+
+    @property
+    def d2g(self) -> Array:
+        return (3 * (self.lam - 1) ** 2 + 1) / (2 * self._u**3)
 
     def product(self) -> Array:
         """F, rounded up: sums and products of positive terms only."""
-        return self.f * self.g * (1 + SLACK)
+        with np.errstate(over="ignore", divide="ignore"):
+            return self.f * self.g * (1 + SLACK)
 
 
 def _factors(
     losses: ArrayLike, lam: ArrayLike, n: ArrayLike, delta: ArrayLike, prior: ArrayLike | None
 ) -> tuple[_Factors, tuple[int, ...]]:
     """The factors at each of the given lambda, flattened, and the shape to give back."""
-    n_points, delta_value = _checked_n_delta(n, delta)
+    n_points, delta_value = n_and_delta(n, delta)
     lam_array = open_interval("lam", lam, 0, 2)
     flat = lam_array.ravel()
     point = GibbsCurve(losses, n_points, prior).at(flat * n_points)
-    return _Factors.at(point, flat, n_points, delta_value), lam_array.shape
+    return _Factors(point, flat, n_points, delta_value), lam_array.shape
 
 
 def _shaped(values: Array, shape: tuple[int, ...]) -> Any:
@@ -240,7 +255,7 @@ def lambda_bound_derivatives(
     (0.029836, 0.359223)
     """
     x, shape = _factors(losses, lam, n, delta, prior)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         first = x.df * x.g + x.f * x.dg
         second = x.d2f * x.g + 2 * x.df * x.dg + x.f * x.d2g
     # Where lambda^3 underflows, the last term is larger than any float, and than the others.
@@ -294,42 +309,41 @@ class PosteriorResult:
     lam_history: Array = field(repr=False)
 
 
-class _Objective(Protocol):
+@dataclass(frozen=True)
+class _Objective(ABC):
     """A bound B(E, KL) that grows in both arguments, with {B <= b} = {KL <= a convex function of E}."""
 
+    n: float
+    delta: float
+
+    @abstractmethod
     def bound(self, loss: Array, kl_div: Array) -> Array:
         """B itself, rounded up."""
 
+    @abstractmethod
     def at(self, point: Point) -> Array:
         """What is minimised along the Gibbs curve, at least B, and equal to it at a minimum."""
 
+    @abstractmethod
     def next_temperature(self, point: Point, value: Array) -> Array:
         """The t whose Gibbs posterior has a bound no higher than this point's `value`."""
 
 
-@dataclass(frozen=True)
-class _LambdaObjective:
+class _LambdaObjective(_Objective):
     """F(lambda), t = n lambda. At its best lambda the bound of a posterior is eq. PBsqrt."""
-
-    n: float
-    delta: float
 
     def bound(self, loss: Array, kl_div: Array) -> Array:
         return np.asarray(pac_bayes_sqrt(loss, kl_div, self.n, self.delta))
 
     def at(self, point: Point) -> Array:
-        return _Factors.at(point, point.t / self.n, self.n, self.delta).product()
+        return _Factors(point, point.t / self.n, self.n, self.delta).product()
 
     def next_temperature(self, point: Point, value: Array) -> Array:
         return self.n * np.asarray(optimal_lambda(point.loss, point.kl_div, self.n, self.delta))
 
 
-@dataclass(frozen=True)
-class _KlObjective:
+class _KlObjective(_Objective):
     """Theorem PBkl, inverted."""
-
-    n: float
-    delta: float
 
     def bound(self, loss: Array, kl_div: Array) -> Array:
         return np.asarray(pac_bayes_kl(loss, kl_div, self.n, self.delta))
@@ -391,14 +405,6 @@ def _corner_bounds(objective: _Objective, left: Point, right: Point) -> Array:
     return np.minimum(at_corner, np.minimum(*at_ends)) * _ROUND_DOWN
 
 
-def _split(left: Array, right: Array) -> Array:
-    """A temperature inside each interval; temperatures differ by orders of magnitude, so do the splits."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        middle = np.where(right > 4 * left, np.sqrt(left) * np.sqrt(right), (left + right) / 2)
-    middle = np.where(left == 0, right / 16, middle)
-    return np.where(np.isinf(right), 4 * left, middle)
-
-
 def _branch_and_bound(
     curve: GibbsCurve, objective: _Objective, t_max: float, best: float, rtol: float
 ) -> tuple[float, Point | None, int]:
@@ -419,7 +425,7 @@ def _branch_and_bound(
         if values.min() < best:
             best, best_point = float(values.min()), new[values == values.min()][:1]
         lower = _corner_bounds(objective, left, right)
-        middle = _split(left.t, right.t)
+        middle = between(left, right)
         # An interval is done if it cannot hold anything better, or no float lies inside it.
         done = (lower >= best * (1 - rtol)) | (middle <= left.t) | (middle >= right.t)
         if nit + np.count_nonzero(~done) > curve.affordable:
@@ -527,7 +533,7 @@ def minimize_lambda_bound(
     >>> 0 <= result.fun - result.lower <= 1e-8
     True
     """
-    n_points, delta_value = _checked_n_delta(n, delta)
+    n_points, delta_value = n_and_delta(n, delta)
     start = scalar("lam0", open_interval("lam0", lam0, 0, 2))
     if method not in ("alternating", "global"):
         raise ValueError(f"method must be 'alternating' or 'global', got {method!r}")
@@ -584,7 +590,7 @@ def minimize_kl_bound(
     >>> round(result.fun, 6), round(result.lam, 4), result.converged
     (0.163752, 0.5659, True)
     """
-    n_points, delta_value = _checked_n_delta(n, delta)
+    n_points, delta_value = n_and_delta(n, delta)
     iterations = int(scalar("max_iter", whole_number("max_iter", max_iter)))
     tolerance = scalar("rtol", open_interval("rtol", rtol, 0, 1))
     curve = GibbsCurve(losses, n_points, prior)

@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from pacbayes._validation import Array, open_interval, scalar, whole_number
+from pacbayes._validation import Array, n_and_delta
 from pacbayes.bounds import tail
-from pacbayes.gibbs import GibbsCurve, Point
+from pacbayes.gibbs import GibbsCurve, Point, between
 from pacbayes.posterior import optimal_lambda
 
 __all__ = ["Condition", "QuasiconvexityReport", "check_quasiconvexity"]
@@ -140,17 +140,17 @@ def check_quasiconvexity(
     >>> report.guaranteed, report.condition
     (True, 'trivial')
     """
-    n_points = scalar("n", whole_number("n", n))
-    delta_value = scalar("delta", open_interval("delta", delta, 0, 1))
+    n_points, delta_value = n_and_delta(n, delta)
     curve = GibbsCurve(losses, n_points, prior)
-    details = _variance_theorems(curve, n_points, delta_value)
+    tail_n = float(tail(n_points, delta_value))
+    details = _variance_theorems(curve, n_points, tail_n)
     # Where F' = 0, lambda is the best one for its own posterior (eq. lambda), with a loss of at most 1,
     # and at most the prior's: losses of Gibbs posteriors fall with lambda.
     lam_any = optimal_lambda(1.0, 0.0, n_points, delta_value)
     lam_prior = optimal_lambda(curve.at(0.0).loss_up[0], 0.0, n_points, delta_value)
-    start = min(lam_any, float(np.sqrt(tail(n_points, delta_value) / n_points)))
-    details["thm-global-min"] = _for_all_lambda(curve, n_points, delta_value, start, only_stationary=False)
-    details["stationary-points"] = _for_all_lambda(curve, n_points, delta_value, lam_prior, only_stationary=True)
+    start = min(lam_any, float(np.sqrt(tail_n / n_points)))
+    details["thm-global-min"] = _for_all_lambda(curve, n_points, tail_n, start, only_stationary=False)
+    details["stationary-points"] = _for_all_lambda(curve, n_points, tail_n, lam_prior, only_stationary=True)
     first = next((name for name, condition in details.items() if condition.holds), None)
     return QuasiconvexityReport(first is not None, first, details)
 
@@ -160,12 +160,11 @@ def check_quasiconvexity(
 # ---------------------------------------------------------------------------------------------------
 
 
-def _variance_theorems(curve: GibbsCurve, n: float, delta: float) -> dict[str, Condition]:
+def _variance_theorems(curve: GibbsCurve, n: float, tail_n: float) -> dict[str, Condition]:
     names = ("trivial", "thm-var", "thm-var-tune", "thm-var-b", "thm-var-tune-b")
     if not curve.is_uniform:
         reason = Condition(False, {"reason": "the prior is not uniform"})
         return dict.fromkeys(names, reason)
-    tail_n = float(tail(n, delta))
     m, ln_4n_delta2 = curve.m, 2 * tail_n  # ln(4 n / delta^2)
     scale = float(np.sqrt(n * tail_n))  # n lambda at the smallest lambda; b is measured in 1 / scale
     k00 = np.e**2 / 4 * ln_4n_delta2
@@ -264,7 +263,7 @@ class _Intervals:
     left: Point
     right: Point
     n: float
-    delta: float
+    tail_n: float  # ln(2 sqrt(n) / delta)
 
     @property
     def largest_variance(self) -> Array:
@@ -280,9 +279,9 @@ class _Intervals:
 
     def conditions_hold(self) -> NDArray[np.bool_]:
         """eq. KL-cond or eq. E-cond on the whole interval."""
-        var, tail_n = self.largest_variance, tail(self.n, self.delta)
+        var = self.largest_variance
         low, high = self.left.t / self.n, self.right.t / self.n
-        kl_cond = 2 * (self.left.kl_div_down + tail_n) * (1 - _MARGIN) > (self.n * high) ** 2 * var
+        kl_cond = 2 * (self.left.kl_div_down + self.tail_n) * (1 - _MARGIN) > (self.n * high) ** 2 * var
         e_cond = self.right.loss_down * (1 - _MARGIN) > (1 - low) * self.n * var
         return np.asarray(kl_cond | e_cond)
 
@@ -290,18 +289,18 @@ class _Intervals:
 
     def rises(self) -> NDArray[np.bool_]:
         """F' > 0 on the whole interval."""
-        low, tail_n = self.left.t / self.n, tail(self.n, self.delta)
+        low = self.left.t / self.n
         least = low**2 * self.n * self.right.loss_down * (1 - _MARGIN)
-        return np.asarray(least > 2 * (1 - low) * (self.right.kl_div_up + tail_n))
+        return np.asarray(least > 2 * (1 - low) * (self.right.kl_div_up + self.tail_n))
 
     def falls(self) -> NDArray[np.bool_]:
         """F' < 0 on the whole interval."""
-        high, tail_n = self.right.t / self.n, tail(self.n, self.delta)
+        high = self.right.t / self.n
         most = high**2 * self.n * self.left.loss_up
-        return np.asarray(most < 2 * (1 - high) * (self.left.kl_div_down + tail_n) * (1 - _MARGIN))
+        return np.asarray(most < 2 * (1 - high) * (self.left.kl_div_down + self.tail_n) * (1 - _MARGIN))
 
 
-def _for_all_lambda(curve: GibbsCurve, n: float, delta: float, start: float, *, only_stationary: bool) -> Condition:
+def _for_all_lambda(curve: GibbsCurve, n: float, tail_n: float, start: float, *, only_stationary: bool) -> Condition:
     """Prove eq. KL-cond or eq. E-cond for all lambda in [start, 1], or for all that may be stationary.
 
     Intervals are halved until each is proved, a counterexample turns up, or the budget is spent.
@@ -319,24 +318,24 @@ def _for_all_lambda(curve: GibbsCurve, n: float, delta: float, start: float, *, 
         if only_stationary:
             # F' from positive to negative: a local maximum lies between, and F is not quasiconvex.
             order = np.argsort(seen.t)
-            points = _Intervals(seen, seen, n, delta)
+            points = _Intervals(seen, seen, n, tail_n)
             risen = np.logical_or.accumulate(points.rises()[order])
             falls_again = risen & points.falls()[order]
             if falls_again.any():
                 at = float(seen.t[order][falls_again][0] / n)
                 return verdict("F rises and falls again", at)
         else:
-            fails = ~_Intervals(new, new, n, delta).conditions_hold()
+            fails = ~_Intervals(new, new, n, tail_n).conditions_hold()
             if fails.any():
                 return verdict("both conditions fail", float(new.t[fails][0] / n))
-        intervals = _Intervals(left, right, n, delta)
+        intervals = _Intervals(left, right, n, tail_n)
         proved = intervals.conditions_hold()
         if only_stationary:
             proved |= intervals.rises() | intervals.falls()
         left, right = left[~proved], right[~proved]
         if left.t.size == 0:
             return verdict(None, np.nan)
-        middle = np.where(right.t > 2 * left.t, np.sqrt(left.t) * np.sqrt(right.t), (left.t + right.t) / 2)
+        middle = between(left, right)
         no_float_between = (middle <= left.t) | (middle >= right.t)
         if seen.t.size + middle.size > curve.affordable or no_float_between.any():
             return verdict("undecided", float(left.t[0] / n))
