@@ -1,8 +1,20 @@
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, StratifiedKFold
 
-from pacbayes.sampling import FoldSubsamples, GivenSubsamples, NoSubsamples, RandomSubsamples, reserve
+from pacbayes import _streams
+from pacbayes.sampling import (
+    LEARNER,
+    SUBSAMPLE,
+    FoldSubsamples,
+    GivenSubsamples,
+    NoSubsamples,
+    RandomSubsamples,
+    draw_positions,
+    reserve,
+    stream,
+)
 
 
 def test_random_subsamples_are_sets_of_the_right_sizes():
@@ -80,3 +92,50 @@ def test_reserved_points_and_the_rest_partition_the_sample():
     assert reserved.size == 7
     np.testing.assert_array_equal(np.sort(np.concatenate((reserved, rest))), np.arange(30))
     np.testing.assert_array_equal(reserved, reserve(30, 7, entropy=5)[0])
+
+
+def test_streams_are_numpys_philox():
+    words = np.empty((3, 9), dtype=np.uint64)
+    key = np.random.SeedSequence(7).generate_state(2, np.uint64)
+    _streams.words(key, 5, 2**40, words)
+    for h in range(3):
+        expected = np.random.Philox(key=key, counter=[0, 2**40 + h, 5, 0]).random_raw(9)
+        np.testing.assert_array_equal(words[h], expected)
+        np.testing.assert_array_equal(stream(7, 2**40 + h, 5).bit_generator.random_raw(9), expected)
+
+
+def test_subsamples_follow_floyds_method():
+    """The published algorithm, word by word, on the same stream."""
+    n, r = 50, 20
+    for h, subsample in enumerate(RandomSubsamples(n, [r], 5, entropy=3)):
+        raw = stream(3, h, SUBSAMPLE).bit_generator
+        chosen = set()
+        for last in range(n - r, n):
+            word = int(raw.random_raw())
+            while word < 2**64 % (last + 1):
+                word = int(raw.random_raw())
+            candidate = word % (last + 1)
+            chosen.add(last if candidate in chosen else candidate)
+        assert subsample.tolist() == sorted(chosen)
+
+
+def test_all_sets_are_equally_likely():
+    drawn = [tuple(s) for s in RandomSubsamples(6, [3], 20_000, entropy=0)]
+    counts = np.unique(drawn, axis=0, return_counts=True)[1]
+    assert counts.size == 20
+    assert stats.chisquare(counts).pvalue > 1e-4
+
+
+def test_positions_are_uniform_and_each_hypothesis_has_its_own():
+    positions = draw_positions(0, range(20_000), LEARNER, [5, 3])
+    for column, length in zip(positions.T, (5, 3), strict=True):
+        assert stats.chisquare(np.bincount(column, minlength=length)).pvalue > 1e-4
+    np.testing.assert_array_equal(draw_positions(0, range(100, 200), LEARNER, [5, 3]), positions[100:200])
+
+
+def test_all_kinds_of_subsamples_come_together():
+    given = GivenSubsamples(6, [[1, 3], [0, 2, 5]])
+    assert given.together(range(2)).tolist() == [1, 3, 0, 2, 5]
+    assert given.together(range(1, 1)).size == 0
+    random = RandomSubsamples(10, [2, 4], 5, entropy=0)
+    np.testing.assert_array_equal(random.together(range(1, 4)), np.concatenate([random[1], random[2], random[3]]))

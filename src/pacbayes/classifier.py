@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
@@ -38,6 +40,8 @@ __all__ = ["PACBayesClassifier"]
 # half of the sample, gain little or lose.
 _HYPOTHESES_PER_SIZE = 100
 _LARGEST_SHARE = 0.5
+# A hypothesis on r points needs its r x r kernel matrix: beyond this it is no weak classifier any more.
+_LARGEST_SIZE = 2000
 
 # Voters asked together when the vote is not decided yet: few at first, since a handful usually decides.
 _FIRST_VOTERS, _MOST_VOTERS = 4, 256
@@ -61,7 +65,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     subsample_size : int, float, "auto", "paper" or sequence of int and float, default="auto"
         Number r of training points of a hypothesis: a number of points, a fraction of the sample, or several
         of them, taken in turn. "paper" is d + 1, or sqrt(n) where d <= 3. "auto" is a ladder that doubles
-        from there up to half of the sample: the posterior chooses among its rungs.
+        from there up to half of the sample, or 2000 points: the posterior chooses among its rungs.
     subsamples : splitter, sequence of index arrays or None, default=None
         Training sets instead of random ones: the training folds of a scikit-learn splitter (not a stratified one:
         they must be chosen without labels), or row numbers. Overrides `n_hypotheses` and `subsample_size`.
@@ -97,8 +101,12 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         until the bound looks good is to choose the prior by the data: decide on `n_hypotheses` beforehand.
     block_size : int, default=65536
         Rows that are validated or predicted at a time.
+    working_memory : float, default=512
+        MiB that the default SVMs may take for the votes of a block of rows, in training and in prediction; blocks are
+        made smaller to fit. The kernel matrix of a subsample of r points, 12 r^2 bytes per worker, comes on top.
     n_jobs : int, optional
-        Workers for training and validation, by joblib; any of its backends.
+        Workers for training and validation, by joblib: threads for the default SVMs, which release the interpreter's
+        lock, and its current backend for other base learners.
     random_state : int, RandomState instance or None, default=None
         Seed of subsamples, hypotheses and randomised prediction.
     verbose : int, default=0
@@ -116,8 +124,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         Trade-off lambda of the posterior.
     n_validation_ : ndarray of shape (m,)
         Number of points each hypothesis was validated on.
-    hypotheses_ : list
-        The trained hypotheses.
+    hypotheses_ : sequence
+        The trained hypotheses: a list of estimators or, for the default SVMs, a sequence of
+        `pacbayes.pools.RBFSVM`.
     subsamples_ : Subsamples
         Their training sets: ``subsamples_[h]`` is drawn again from the seed.
     classes_ : ndarray
@@ -168,6 +177,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         on_error: Literal["raise", "drop"] = "raise",
         warm_start: bool = False,
         block_size: int = 65536,
+        working_memory: float = 512.0,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -189,6 +199,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         self.on_error = on_error
         self.warm_start = warm_start
         self.block_size = block_size
+        self.working_memory = working_memory
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -252,9 +263,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         shape = (labels.size, classes.tolist())
         entropy, totals_kept, trained_kept = self._continued(shape)
         reference, rest = self._set_aside(labels.size, entropy)
-        pool = self._pool(classes, entropy, None if reference is None else (take_rows(X, reference), labels[reference]))
+        pool = self._pool(classes, entropy, None if reference is None else (take_rows(X, reference), codes[reference]))
         if rest is not None:
-            X, labels, codes = take_rows(X, rest), labels[rest], codes[rest]
+            X, codes = take_rows(X, rest), codes[rest]
         subsamples = self._subsamples(X, entropy)
         if len(subsamples) < len(trained_kept):
             raise ValueError(
@@ -262,10 +273,10 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             )
         if self.prior is not None:
             GibbsCurve(np.zeros(len(subsamples)), 1.0, self.prior)  # says what is wrong with a prior
-        trained, totals = self._train(
-            pool, X, labels, codes, subsamples, loss, range(len(trained_kept), len(subsamples))
-        )
+        trained, totals = self._train(pool, X, codes, subsamples, loss, range(len(trained_kept), len(subsamples)))
+        trained = pool.join([part for part in (trained_kept, trained) if len(part)])
         totals = np.concatenate((totals_kept, totals))
+        pool.remember(X, trained)
         n_validation = subsamples.n_validation
         losses = totals / n_validation
         certificate, rho = certify(
@@ -282,7 +293,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         )
         # Nothing is set before everything has succeeded: no half-fitted state.
         self.classes_ = classes
-        self.hypotheses_ = trained_kept + trained
+        self.hypotheses_ = trained
         self.subsamples_ = subsamples
         self.losses_ = losses
         self.n_validation_ = n_validation
@@ -310,6 +321,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if self.n_hypotheses != "auto":
             _check_whole("n_hypotheses", self.n_hypotheses, "a whole number, at least 1, or 'auto'")
         _check_whole("block_size", self.block_size, "a whole number, at least 1")
+        if not (isinstance(self.working_memory, Real) and 0 < float(self.working_memory) < math.inf):
+            raise ValueError(f"working_memory must be a positive number of MiB, got {self.working_memory!r}")
         self._softness()
 
     def _checked_data(self, X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
@@ -344,7 +357,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"C must be one or several positive, finite numbers, got {self.C!r}")
         return softness
 
-    def _continued(self, shape: tuple[int, list[Any]]) -> tuple[int, Array, list[Any]]:
+    def _continued(self, shape: tuple[int, list[Any]]) -> tuple[int, Array, Any]:
         """The seed of all streams, and the totals and hypotheses that a warm start keeps."""
         if self.warm_start and hasattr(self, "hypotheses_"):
             if self._shape != shape:
@@ -369,10 +382,12 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             return reserve(n, _resolve_size("reserved_size", self.reserved_size, n), entropy)
         return None, None
 
-    def _pool(self, classes: NDArray[Any], entropy: int, reference: tuple[Any, NDArray[Any]] | None) -> Pool:
+    def _pool(self, classes: NDArray[Any], entropy: int, reference: tuple[Any, NDArray[np.intp]] | None) -> Pool:
         """The hypothesis space."""
         if self.estimator is None:
-            return RBFSVMPool(classes, entropy, self._softness(), self.scaler, reference, self.on_error)
+            # Workers share the memory between them.
+            memory = float(self.working_memory) / _threads(self.n_jobs)[0]
+            return RBFSVMPool(classes, entropy, self._softness(), self.scaler, reference, self.on_error, memory)
         if self._is_prefit():
             return PrefitPool(classes, self.estimator)
         return EstimatorPool(classes, self.estimator, entropy, self.param_distributions, self.on_error)
@@ -393,24 +408,39 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         self,
         pool: Pool,
         X: Any,
-        labels: NDArray[Any],
         codes: NDArray[np.intp],
         subsamples: Subsamples,
         loss: Loss,
         hypotheses: range,
-    ) -> tuple[list[Any], Array]:
-        """Train and validate a range of hypotheses, in chunks that any worker may take."""
-        chunk = max(1, math.ceil(len(hypotheses) / max(20, 4 * effective_n_jobs(self.n_jobs))))
-        chunks = [hypotheses[i : i + chunk] for i in range(0, len(hypotheses), chunk)]
-        results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-            delayed(_train_chunk)(pool, X, labels, codes, subsamples, loss, part, self.block_size) for part in chunks
-        )
-        trained: list[Any] = []
-        totals = []
-        for part_trained, part_totals in _progress(results, len(chunks), self.verbose):
-            trained += part_trained
-            totals.append(part_totals)
-        return trained, np.concatenate(totals) if totals else np.zeros(0)
+    ) -> tuple[Any, Array]:
+        """Train and validate a range of hypotheses, in parts that any worker may take."""
+        workers = _threads(self.n_jobs)[0] if pool.shares_rows else effective_n_jobs(self.n_jobs)
+        chunks = _parts(hypotheses, max(20, 4 * workers))
+        if not pool.shares_rows:
+            whole = [(pool, X, codes, subsamples, loss, chunk, self.block_size) for chunk in chunks]
+            results = list(self._run(_train_chunk, whole, "hypotheses"))
+            totals = [part for _, part in results]
+            return pool.join([part for part, _ in results]), np.concatenate([np.zeros(0), *totals])
+        parts = list(self._run(pool.fit, [(X, codes, subsamples, chunk) for chunk in chunks], "training", threads=True))
+        if not parts:
+            return [], np.zeros(0)
+        trained = pool.join(parts)
+        blocks = _parts(range(codes.size), max(2 * workers, math.ceil(codes.size / self.block_size)))
+        tasks = [(trained, X, codes, subsamples, hypotheses, rows, loss) for rows in blocks]
+        return trained, sum(self._run(pool.loss_totals, tasks, "validation", threads=True), np.zeros(len(hypotheses)))
+
+    def _run(
+        self, function: Callable[..., Any], tasks: list[tuple[Any, ...]], what: str, threads: bool = False
+    ) -> Iterable[Any]:
+        """Results of the tasks, in their order, by as many workers as asked for."""
+        workers, shared_memory = _threads(self.n_jobs)
+        if threads and workers > 1 and shared_memory:
+            # Plain threads: joblib waits for its own in steps of 10 ms, which is a tenth of a fit.
+            with ThreadPoolExecutor(workers) as executor:
+                yield from _progress(executor.map(lambda task: function(*task), tasks), len(tasks), self.verbose, what)
+            return
+        results = Parallel(n_jobs=self.n_jobs, return_as="generator")(delayed(function)(*task) for task in tasks)
+        yield from _progress(results, len(tasks), self.verbose, what)
 
     def _is_prefit(self) -> bool:
         return isinstance(self.estimator, (list, tuple))
@@ -540,7 +570,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         while done < order.size and open_rows.size:
             voters = order[done : done + width]
             rows = X if open_rows.size == X.shape[0] else take_rows(X, open_rows)
-            votes = self._pool_.votes([self.hypotheses_[h] for h in voters], rows)
+            votes = self._pool_.votes(self._pool_.take(self.hypotheses_, voters), rows)
             for vote, weight in zip(votes, weights[done : done + width], strict=True):
                 tallies[open_rows, vote] += weight
             done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
@@ -562,18 +592,30 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
+def _threads(n_jobs: int | None) -> tuple[int, bool]:
+    """Workers of joblib's backend for code that releases the lock, and whether they share this process's memory."""
+    backend, default = get_active_backend(prefer="threads")
+    workers = backend.effective_n_jobs(default if n_jobs is None else n_jobs)
+    return workers, getattr(backend, "supports_sharedmem", False)
+
+
+def _parts(numbers: range, count: int) -> list[range]:
+    """A range in `count` parts of the same size, or fewer if it is short."""
+    size = max(1, math.ceil(len(numbers) / count))
+    return [numbers[i : i + size] for i in range(0, len(numbers), size)]
+
+
 def _train_chunk(
     pool: Pool,
     X: Any,
-    labels: NDArray[Any],
     codes: NDArray[np.intp],
     subsamples: Subsamples,
     loss: Loss,
     hypotheses: range,
     block_size: int,
-) -> tuple[list[Any], Array]:
+) -> tuple[Any, Array]:
     """Train a chunk of hypotheses and add up their losses over blocks of rows."""
-    trained = pool.fit(X, labels, subsamples, hypotheses)
+    trained = pool.fit(X, codes, subsamples, hypotheses)
     totals = np.zeros(len(hypotheses))
     for start in range(0, codes.size, block_size):
         rows = range(start, min(start + block_size, codes.size))
@@ -581,7 +623,7 @@ def _train_chunk(
     return trained, totals
 
 
-def _progress(results: Iterable[Any], total: int, verbose: int) -> Iterable[Any]:
+def _progress(results: Iterable[Any], total: int, verbose: int, what: str) -> Iterable[Any]:
     """Results as they come, with a bar on standard error if asked."""
     if not verbose:
         return results
@@ -590,7 +632,7 @@ def _progress(results: Iterable[Any], total: int, verbose: int) -> Iterable[Any]
     except ImportError:
         print("training; install tqdm for a progress bar", file=sys.stderr)
         return results
-    return tqdm(results, total=total, desc="hypotheses", unit="chunk")  # type: ignore[no-any-return]
+    return tqdm(results, total=total, desc=what, unit="chunk")  # type: ignore[no-any-return]
 
 
 def _check_whole(name: str, value: Any, expected: str) -> None:
@@ -643,7 +685,7 @@ def subsample_sizes(subsample_size: Any, n: int, d: int) -> list[int]:
                 )
             return [smallest]
         if subsample_size == "auto":
-            largest = max(1, int(_LARGEST_SHARE * n))
+            largest = max(1, min(int(_LARGEST_SHARE * n), _LARGEST_SIZE))
             rungs = [smallest * 2**k for k in range(64) if smallest * 2**k <= largest]
             return rungs or [largest]
         raise ValueError(f"subsample_size must be 'auto', 'paper' or sizes, got {subsample_size!r}")

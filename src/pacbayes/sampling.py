@@ -4,8 +4,10 @@ Theorem PBaggregation holds because the training set S_h of each hypothesis is s
 composition of S: nothing here is ever given data, only its size n. A subsample may turn out to hold one class only;
 redrawing it would make the selection depend on labels and break the theorem.
 
-Hypothesis h has random streams of its own, spawned from one seed: its subsample does not depend on how many other
-hypotheses there are, nor on which worker draws it, and is drawn again when it is needed rather than stored.
+Hypothesis h has random streams of its own: its subsample does not depend on how many other hypotheses there are, nor
+on which worker draws it, and is drawn again when it is needed rather than stored. The streams are those of a
+counter-based generator, Philox: one key for all, made from the seed, and a counter that begins with the hypothesis and
+the purpose. `stream` gives one of them as a NumPy generator; `_streams` reads many at once, in compiled code.
 """
 
 from __future__ import annotations
@@ -17,26 +19,48 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pacbayes import _streams
+
 __all__ = [
     "FoldSubsamples",
     "GivenSubsamples",
     "NoSubsamples",
     "RandomSubsamples",
     "Subsamples",
+    "draw_positions",
     "reserve",
     "stream",
 ]
 
-# What a hypothesis's streams are for, by spawn key.
-SUBSAMPLE, LEARNER = 0, 1
+# What a stream is for.
+SUBSAMPLE, LEARNER, RESERVE = 0, 1, 2
 
-# Spawn key of the stream that belongs to no hypothesis.
-RESERVE = 0
+
+def _key(entropy: int) -> NDArray[np.uint64]:
+    """The key of all streams of a seed."""
+    return np.asarray(np.random.SeedSequence(entropy).generate_state(2, np.uint64), dtype=np.uint64)
 
 
 def stream(entropy: int, hypothesis: int, purpose: int) -> np.random.Generator:
     """Return the random stream of one hypothesis for one purpose."""
-    return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(hypothesis, purpose)))
+    return np.random.Generator(np.random.Philox(key=_key(entropy), counter=[0, hypothesis, purpose, 0]))
+
+
+def draw_positions(entropy: int, hypotheses: range, purpose: int, lengths: Sequence[int]) -> NDArray[np.intp]:
+    """Positions in lists of the given lengths, drawn uniformly from the streams of hypotheses, a row for each.
+
+    Examples
+    --------
+    >>> draw_positions(0, range(3), LEARNER, [5, 3])
+    array([[0, 0],
+           [3, 0],
+           [0, 1]])
+    """
+    words = np.empty((len(hypotheses), len(lengths)), dtype=np.uint64)
+    _streams.words(_key(entropy), purpose, hypotheses.start, words)
+    # The upper half of each word as a fraction of 2^32: uniform to 2^-32, far below what lists of this kind could show.
+    fractions = words >> np.uint64(32)
+    return np.asarray((fractions * np.asarray(lengths, dtype=np.uint64)) >> np.uint64(32), dtype=np.intp)
 
 
 class Subsamples(ABC):
@@ -62,6 +86,10 @@ class Subsamples(ABC):
 
     def __iter__(self) -> Iterator[NDArray[np.intp]]:
         return (self[h] for h in range(len(self)))
+
+    def together(self, hypotheses: range) -> NDArray[np.int32]:
+        """Return the training sets of a range of hypotheses, one after another."""
+        return np.concatenate([np.empty(0, dtype=np.intp), *(self[h] for h in hypotheses)]).astype(np.int32)
 
     @property
     def n_validation(self) -> NDArray[np.intp]:
@@ -98,9 +126,9 @@ class RandomSubsamples(Subsamples):
     --------
     >>> subsamples = RandomSubsamples(n=10, sizes=[2, 4], m=3, entropy=0)
     >>> [s.tolist() for s in subsamples]
-    [[0, 5], [3, 4, 7, 8], [0, 2]]
+    [[1, 5], [1, 2, 4, 9], [1, 2]]
     >>> RandomSubsamples(n=10, sizes=[2, 4], m=1000, entropy=0)[2].tolist()
-    [0, 2]
+    [1, 2]
     """
 
     def __init__(self, n: int, sizes: Sequence[int], m: int, entropy: int) -> None:
@@ -110,9 +138,13 @@ class RandomSubsamples(Subsamples):
         self._check_validation()
 
     def __getitem__(self, hypothesis: int) -> NDArray[np.intp]:
-        rng = stream(self.entropy, hypothesis, SUBSAMPLE)
-        drawn = rng.choice(self.n, size=self.sizes[hypothesis], replace=False, shuffle=False)
-        return np.sort(drawn).astype(np.intp)
+        return self.together(range(hypothesis, hypothesis + 1)).astype(np.intp)
+
+    def together(self, hypotheses: range) -> NDArray[np.int32]:
+        sizes = self.sizes[hypotheses.start : hypotheses.stop].astype(np.int64)
+        drawn = np.empty(sizes.sum(), dtype=np.int32)
+        _streams.subsamples(_key(self.entropy), SUBSAMPLE, hypotheses.start, self.n, sizes, drawn)
+        return drawn
 
 
 class NoSubsamples(Subsamples):
@@ -216,6 +248,5 @@ def reserve(n: int, size: int, entropy: int) -> tuple[NDArray[np.intp], NDArray[
     >>> reserved.size, rest.size, np.intersect1d(reserved, rest).size
     (2, 8, 0)
     """
-    rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(RESERVE,)))
-    order = rng.permutation(n)
+    order = stream(entropy, 0, RESERVE).permutation(n)
     return np.sort(order[:size]), np.sort(order[size:])

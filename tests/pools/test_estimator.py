@@ -20,7 +20,7 @@ SUBSAMPLES = RandomSubsamples(150, [20, 40], 6, entropy=0)
 
 def test_totals_are_errors_on_the_points_that_did_not_train():
     pool = EstimatorPool(CLASSES, DecisionTreeClassifier(max_depth=2), entropy=0)
-    trained = pool.fit(X, Y, SUBSAMPLES, range(6))
+    trained = pool.fit(X, CODES, SUBSAMPLES, range(6))
     totals = pool.loss_totals(trained, X, CODES, SUBSAMPLES, range(6), range(150), resolve_loss("zero_one", CLASSES))
     for h, (tree, total) in enumerate(zip(trained, totals, strict=True)):
         rest = np.setdiff1d(np.arange(150), SUBSAMPLES[h])
@@ -31,7 +31,7 @@ def test_totals_are_errors_on_the_points_that_did_not_train():
 def test_totals_add_up_over_blocks_and_ranges(loss):
     pool = EstimatorPool(CLASSES, DecisionTreeClassifier(max_depth=2), entropy=0)
     resolved = resolve_loss(loss, CLASSES)
-    trained = pool.fit(X, Y, SUBSAMPLES, range(6))
+    trained = pool.fit(X, CODES, SUBSAMPLES, range(6))
     whole = pool.loss_totals(trained, X, CODES, SUBSAMPLES, range(6), range(150), resolved)
     blocks = [range(0, 1), range(1, 64), range(64, 150)]
     parts = [pool.loss_totals(trained[2:5], X, CODES, SUBSAMPLES, range(2, 5), b, resolved) for b in blocks]
@@ -40,7 +40,7 @@ def test_totals_add_up_over_blocks_and_ranges(loss):
 
 def test_a_range_of_hypotheses_is_the_same_whoever_trains_it():
     pool = EstimatorPool(CLASSES, DecisionTreeClassifier(splitter="random"), entropy=3)
-    whole, part = pool.fit(X, Y, SUBSAMPLES, range(6)), pool.fit(X, Y, SUBSAMPLES, range(4, 6))
+    whole, part = pool.fit(X, CODES, SUBSAMPLES, range(6)), pool.fit(X, CODES, SUBSAMPLES, range(4, 6))
     for one, other in zip(whole[4:], part, strict=True):
         assert one.random_state == other.random_state
         np.testing.assert_array_equal(one.tree_.threshold, other.tree_.threshold)
@@ -54,16 +54,16 @@ def test_parameters_are_drawn_per_hypothesis():
     }
     estimator = make_pipeline(StandardScaler(), LogisticRegression(max_iter=10_000))
     pool = EstimatorPool(CLASSES, estimator, 0, distributions)
-    trained = pool.fit(X, Y, SUBSAMPLES, range(6))
+    trained = pool.fit(X, CODES, SUBSAMPLES, range(6))
     assert len({pipeline[-1].C for pipeline in trained}) == 6
     assert {pipeline[0] == "passthrough" for pipeline in trained} == {True, False}
-    again = EstimatorPool(CLASSES, estimator, 0, distributions).fit(X, Y, SUBSAMPLES, range(6))
+    again = EstimatorPool(CLASSES, estimator, 0, distributions).fit(X, CODES, SUBSAMPLES, range(6))
     assert [p[-1].C for p in again] == [p[-1].C for p in trained]
 
 
 def test_one_class_only_gives_the_constant_hypothesis():
     pool = EstimatorPool(CLASSES, LogisticRegression(), entropy=0)
-    (hypothesis,) = pool.fit(X, Y, GivenSubsamples(150, [range(60, 70)]), range(1))
+    (hypothesis,) = pool.fit(X, CODES, GivenSubsamples(150, [range(60, 70)]), range(1))
     assert isinstance(hypothesis, Constant)
     assert hypothesis.label == "versicolor"
     assert np.all(pool.predict(hypothesis, X) == 1)
@@ -72,7 +72,7 @@ def test_one_class_only_gives_the_constant_hypothesis():
 
 def test_probabilities_of_classes_that_a_hypothesis_has_not_seen_are_zero():
     pool = EstimatorPool(CLASSES, DecisionTreeClassifier(), entropy=0)
-    (hypothesis,) = pool.fit(X, Y, GivenSubsamples(150, [[0, 1, 120, 121]]), range(1))
+    (hypothesis,) = pool.fit(X, CODES, GivenSubsamples(150, [[0, 1, 120, 121]]), range(1))
     probabilities = pool.predict_proba(hypothesis, X)
     assert probabilities.shape == (150, 3)
     assert np.all(probabilities[:, 1] == 0)
@@ -89,11 +89,11 @@ class Fussy(DummyClassifier):
 
 
 def test_a_failing_learner_is_named_or_dropped():
-    with pytest.raises(HypothesisError, match=r"hypothesis \d .* \(seed 7, .*RuntimeError: too far left") as error:
-        EstimatorPool(CLASSES, Fussy(), entropy=7).fit(X, Y, SUBSAMPLES, range(6))
+    with pytest.raises(HypothesisError, match=r"hypothesis \d .* \(seed 7\): RuntimeError: too far left") as error:
+        EstimatorPool(CLASSES, Fussy(), entropy=7).fit(X, CODES, SUBSAMPLES, range(6))
     assert isinstance(error.value.__cause__, RuntimeError)
     pool = EstimatorPool(CLASSES, Fussy(), entropy=7, on_error="drop")
-    trained = pool.fit(X, Y, SUBSAMPLES, range(6))
+    trained = pool.fit(X, CODES, SUBSAMPLES, range(6))
     failed = [isinstance(h, Constant) for h in trained]
     assert any(failed)
     assert not all(failed)

@@ -1,17 +1,33 @@
+import os
+import pickle
+import subprocess
+import sys
+
 import numpy as np
 import pytest
-from sklearn.datasets import make_moons
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.datasets import load_digits, load_iris, make_moons
 from sklearn.metrics import pairwise_distances
-from sklearn.preprocessing import MinMaxScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
+from svc_loop import SVCLoopPool
 
-from pacbayes.pools import RBFSVMPool, jaakkola_gamma
-from pacbayes.pools._rbf_svm import GAMMA_GRID
-from pacbayes.sampling import RandomSubsamples
+from pacbayes.losses import resolve_loss
+from pacbayes.pools import HypothesisError, RBFSVMPool, _engine, _rbf_svm, jaakkola_gamma
+from pacbayes.pools._rbf_svm import GAMMA_GRID, SVMs, feature_scale
+from pacbayes.sampling import GivenSubsamples, RandomSubsamples
 
 X, Y = make_moons(200, noise=0.2, random_state=0)
 CLASSES = np.array([0, 1])
 SUBSAMPLES = RandomSubsamples(200, [15], 40, entropy=0)
+ZERO_ONE = resolve_loss("zero_one", CLASSES)
+
+
+# ---------------------------------------------------------------------------------------------------
+# Jaakkola's seed and the scaling
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -23,28 +39,256 @@ def test_jaakkola_against_all_distances(n_classes):
     assert jaakkola_gamma(points, labels) == pytest.approx(1 / (2 * np.median(nearest) ** 2), rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("points", "labels", "expected"),
-    [
-        ([[0.0], [0.0], [2.0]], [0, 1, 1], 1 / 8),  # coinciding points of two classes are left out
-        ([[0.0], [0.0]], [0, 1], 0.5),  # nothing else is left
-        ([[0.0], [1e-140]], [0, 1], 1e100),
-        ([[0.0], [1e60]], [0, 1], 1e-100),
-    ],
-)
+EXTREME_SEEDS = [
+    ([[0.0], [0.0], [2.0]], [0, 1, 1], 1 / 8),  # coinciding points of two classes are left out
+    ([[0.0], [0.0]], [0, 1], 0.5),  # nothing else is left
+    ([[0.0], [1e-140]], [0, 1], 1e100),
+    ([[0.0], [1e60]], [0, 1], 1e-100),
+]
+
+
+@pytest.mark.parametrize(("points", "labels", "expected"), EXTREME_SEEDS)
 def test_jaakkola_stays_positive_and_finite(points, labels, expected):
     assert jaakkola_gamma(np.array(points), np.array(labels)) == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_hypothesis_is_the_svc_that_the_paper_describes():
-    pool = RBFSVMPool(CLASSES, entropy=0, C=[10.0])
-    for h, svm in enumerate(pool.fit(X, Y, SUBSAMPLES, range(40))):
-        rows = SUBSAMPLES[h]
-        seed = jaakkola_gamma(X[rows], Y[rows])
-        factor = svm.gamma / seed
-        assert np.isclose(GAMMA_GRID, factor).any()
-        expected = SVC(C=10.0, gamma=svm.gamma).fit(X[rows], Y[rows])
-        np.testing.assert_array_equal(svm.predict(X), expected.predict(X))
+def train(points, codes, *, C=1.0, gamma=None, multiplier=1.0, tolerance=1e-3, max_iterations=10**7, scale=None):
+    """One SVM on all points."""
+    points = np.ascontiguousarray(points, dtype=np.float64)
+    n = len(points)
+    arguments = (np.array([multiplier]), np.array([float(C)]), scale, tolerance, max_iterations)
+    seed = np.nan if gamma is None else gamma
+    rows, sizes = np.arange(n, dtype=np.int32), np.array([n])
+    result = _engine.train(points, np.asarray(codes, dtype=np.int32), rows, sizes, seed, *arguments)
+    return _rbf_svm._trained(result, np.array([float(C)]), scale)
+
+
+@pytest.mark.parametrize(("points", "labels", "expected"), EXTREME_SEEDS)
+def test_the_engines_seed_at_extremes(points, labels, expected):
+    assert train(points, labels)[0].gamma == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_the_engines_seed_is_jaakkolas(n_classes):
+    rng = np.random.default_rng(1)
+    for size in (7, 30, 61, 64, 65, 200):
+        points, labels = rng.normal(size=(size, 4)), np.arange(size) % n_classes
+        assert train(points, labels)[0].gamma == pytest.approx(jaakkola_gamma(points, labels), rel=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "scaler"), [("minmax", MinMaxScaler((-1, 1))), ("standard", StandardScaler())])
+def test_feature_scale_is_scikit_learns(kind, scaler):
+    points = np.random.default_rng(0).normal(size=(20, 5)) * 10.0 ** np.arange(-2, 3)
+    scaled = scaler.fit(points).transform(points)
+    np.testing.assert_allclose(np.diff(points * feature_scale(points, kind), axis=0), np.diff(scaled, axis=0))
+    points[:, 2] = 7.0
+    assert feature_scale(points, kind)[2] == 1.0
+
+
+# ---------------------------------------------------------------------------------------------------
+# The exponential
+# ---------------------------------------------------------------------------------------------------
+
+
+def test_kernel_values_to_two_units_in_the_last_place():
+    rng = np.random.default_rng(0)
+    x = np.concatenate([10.0 ** rng.uniform(-20, 2.85, 64 * 3000), rng.uniform(0, 708, 64 * 3000), np.zeros(64)])
+    x = np.minimum(x, 708.0)
+    values = np.empty_like(x)
+    _engine.kernel(x, 1.0, values)
+    exact = np.exp(-x.astype(np.longdouble))
+    assert np.max(np.abs(values - exact) / np.spacing(exact.astype(np.float64))) < 2
+    assert np.all(values[-64:] == 1.0)
+
+
+def test_kernel_values_that_underflow_are_zero():
+    x = np.tile([708.5, 800.0, 1e9, 1e300], 16)
+    values = np.empty_like(x)
+    _engine.kernel(x, 1.0, values)
+    assert np.all(values == 0.0)
+
+
+# ---------------------------------------------------------------------------------------------------
+# Against SVC
+# ---------------------------------------------------------------------------------------------------
+
+
+def dual_objective(coefficients, points, gamma):
+    kernel = np.exp(-gamma * pairwise_distances(points, metric="sqeuclidean"))
+    return np.abs(coefficients).sum() - coefficients @ kernel @ coefficients / 2
+
+
+def decision_values(trained, points, queries):
+    svm = trained[0]
+    ensemble, rows = trained.ensemble()
+    values = np.empty((svm.intercept.size, len(queries)))
+    _engine.decide(np.ascontiguousarray(queries), np.ascontiguousarray(points[rows]), ensemble, values)
+    return values
+
+
+def assert_agrees_with_svc(points, codes, queries, C, gamma):
+    """The bar: dual objectives to 1e-6, decision values to 1e-4, labels wherever |decision| > 1e-3."""
+    trained = train(points, codes, C=C, gamma=gamma, tolerance=1e-6)
+    svm = trained[0]
+    expected = SVC(C=C, gamma=gamma, tol=1e-6).fit(points, codes)
+    values, theirs = decision_values(trained, points, queries)[0], -expected.decision_function(queries)
+    np.testing.assert_allclose(values, theirs, atol=1e-4)
+    sure = np.abs(theirs) > 1e-3
+    np.testing.assert_array_equal(values[sure] > 0, theirs[sure] > 0)
+    np.testing.assert_allclose(
+        dual_objective(svm.dual_coef[0], points[svm.support], gamma),
+        dual_objective(expected.dual_coef_[0], expected.support_vectors_, gamma),
+        rtol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("r", [2, 3, 7, 41, 64, 65, 130, 500])
+@pytest.mark.parametrize("C", [1e-2, 1.0, 1e3])
+def test_random_data(r, C):
+    rng = np.random.default_rng(r)
+    points, codes = rng.normal(size=(r, 6)), np.arange(r) % 2
+    points[:, 0] += codes
+    queries = rng.normal(size=(150, 6))
+    for multiplier in GAMMA_GRID:
+        assert_agrees_with_svc(points, codes, queries, C, jaakkola_gamma(points, codes) * multiplier)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(2, 60),
+    st.integers(1, 8),
+    st.floats(-3, 3),
+    st.floats(-4, 4),
+    st.floats(0.1, 0.9),
+    st.integers(0, 2**32 - 1),
+)
+def test_any_data(r, d, log_C, log_gamma, share, seed):
+    rng = np.random.default_rng(seed)
+    points, codes = rng.normal(size=(r, d)), (rng.random(r) < share).astype(int)
+    codes[:2] = [0, 1]
+    # Coarse points coincide now and then.
+    assert_agrees_with_svc(np.round(points, 1), codes, rng.normal(size=(30, d)), 10.0**log_C, 10.0**log_gamma)
+
+
+REAL = ["mushrooms", "skin", "waveform", "adult", "ionosphere", "avsb", "haberman", "breast-cancer"]
+
+
+@pytest.mark.skipif("PACBAYES_CSV" not in os.environ, reason="PACBAYES_CSV does not name the folder of the datasets")
+@pytest.mark.parametrize("name", REAL)
+def test_the_papers_datasets(name):
+    table = np.loadtxt(os.path.join(os.environ["PACBAYES_CSV"], f"{name}.csv.gz"), delimiter=",", skiprows=1, dtype=str)
+    rng = np.random.default_rng(0)
+    table = table[rng.permutation(len(table))[:1500]]
+    points, codes = table[:, :-1].astype(float), np.unique(table[:, -1], return_inverse=True)[1]
+    points = MinMaxScaler((-1, 1)).fit_transform(points)[codes < 2]
+    codes = codes[codes < 2]
+    checked = 0
+    for r in (2, 5, 41, 150, 500):
+        for C in (1e-2, 1.0, 1e3):
+            for multiplier in GAMMA_GRID:
+                rows = rng.permutation(len(points))[: min(r, len(points) // 2)]
+                if np.unique(codes[rows]).size == 2:
+                    gamma = jaakkola_gamma(points[rows], codes[rows]) * multiplier
+                    assert_agrees_with_svc(points[rows], codes[rows], points, C, gamma)
+                    checked += 1
+    assert checked > 50
+
+
+class TestDegenerate:
+    def test_duplicates_with_opposite_labels(self):
+        points = np.array([[0.0, 1.0], [0.0, 1.0], [2.0, 2.0], [2.0, 2.0], [0.5, 0.0]])
+        assert_agrees_with_svc(points, np.array([0, 1, 0, 1, 1]), points, C=1.0, gamma=0.7)
+
+    def test_identical_rows(self):
+        trained = train(np.ones((6, 3)), [0, 0, 1, 1, 1, 1], C=10.0, gamma=1.0)
+        expected = SVC(C=10.0, gamma=1.0).fit(np.ones((6, 3)), [0, 0, 1, 1, 1, 1])
+        values = decision_values(trained, np.ones((6, 3)), np.zeros((1, 3)))
+        np.testing.assert_allclose(values[0], -expected.decision_function(np.zeros((1, 3))), atol=1e-3)
+
+    def test_one_class_is_a_constant(self):
+        trained = train(np.random.default_rng(0).normal(size=(5, 2)), [1] * 5)
+        assert trained[0].classes.tolist() == [1]
+        assert trained[0].support.size == trained[0].dual_coef.size == trained[0].intercept.size == 0
+        votes = np.empty((1, 70), dtype=np.uint16)
+        _engine.vote(np.zeros((70, 2)), np.zeros((0, 2)), trained.ensemble()[0], votes)
+        assert np.all(votes == 1)
+
+    @pytest.mark.parametrize("gamma", [0.0, 1e-300, 1e300])
+    def test_widths_without_information(self, gamma):
+        rng = np.random.default_rng(0)
+        points, codes = rng.normal(size=(20, 3)), np.arange(20) % 3 // 2  # two to one
+        trained = train(points, codes, C=1.0, gamma=gamma)
+        expected = SVC(C=1.0, kernel="precomputed").fit(np.eye(20) if gamma > 1 else np.ones((20, 20)), codes)
+        queries = rng.normal(size=(10, 3))
+        theirs = -expected.decision_function(np.zeros((10, 20)) if gamma > 1 else np.ones((10, 20)))
+        np.testing.assert_allclose(decision_values(trained, points, queries)[0], theirs, atol=1e-6)
+
+    def test_a_soft_margin_bounds_all_support_vectors(self):
+        trained = train(X, Y, C=1e-3, gamma=1.0)
+        np.testing.assert_array_equal(np.abs(trained.dual_coef), 1e-3)
+        assert trained.support.size == 200
+
+    def test_rows_whose_features_overflow_when_squared(self):
+        points = np.array([[0.0], [1e200], [1.0], [1e200]])
+        values = decision_values(train(points, [0, 1, 0, 1], gamma=1.0), points, points)
+        assert np.isfinite(values).all()
+
+    def test_running_out_of_steps_is_said(self):
+        assert train(X, Y, C=1e3, gamma=1.0, max_iterations=3).failed.tolist() == [True]
+
+
+@pytest.mark.parametrize("data", ["iris", "digits"])
+def test_several_classes_vote_in_pairs(data):
+    points, codes = (load_iris if data == "iris" else load_digits)(return_X_y=True)
+    rng = np.random.default_rng(0)
+    for r in (20, 60, 120):
+        rows = rng.permutation(len(codes))[:r]
+        gamma = jaakkola_gamma(points[rows], codes[rows])
+        for multiplier in (1e-2, 1.0, 1e2):
+            trained = train(points[rows], codes[rows], C=10.0, gamma=gamma * multiplier, tolerance=1e-6)
+            expected = SVC(C=10.0, gamma=gamma * multiplier, tol=1e-6, decision_function_shape="ovo")
+            expected.fit(points[rows], codes[rows])
+            values = decision_values(trained, points[rows], points)
+            np.testing.assert_allclose(values.T, expected.decision_function(points), atol=1e-4)
+            votes = np.empty((1, len(points)), dtype=np.uint16)
+            ensemble, used = trained.ensemble()
+            _engine.vote(points, np.ascontiguousarray(points[rows][used]), ensemble, votes)
+            sure = (np.abs(values) > 1e-3).all(axis=0)
+            np.testing.assert_array_equal(votes[0][sure], expected.predict(points)[sure])
+
+
+# ---------------------------------------------------------------------------------------------------
+# The pool
+# ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", ["moons", "iris"])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"scaler": "minmax"}, {"scaler": "standard"}, {"reference": True}, {"reference": True, "scaler": "standard"}],
+)
+def test_the_pool_is_a_loop_over_svc(data, settings, monkeypatch):
+    monkeypatch.setattr(_rbf_svm, "_TOLERANCE", 1e-6)
+    points, codes = (X, Y) if data == "moons" else load_iris(return_X_y=True)
+    classes, n = np.unique(codes), len(codes)
+    subsamples = RandomSubsamples(n, [6, 15, 40], 60, entropy=0)
+    settings = dict(settings)
+    if settings.pop("reference", False):
+        settings["reference"] = (points[::3], codes[::3])
+    pool = RBFSVMPool(classes, 0, [10.0, 1000.0], **settings)
+    loop = SVCLoopPool(classes, 0, [10.0, 1000.0], **settings)
+    trained, expected = (p.fit(points, codes, subsamples, range(60)) for p in (pool, loop))
+    pool.remember(points, trained)
+    totals = pool.loss_totals(trained, points, codes, subsamples, range(60), range(n), ZERO_ONE)
+    compared = 0
+    for h, svm in enumerate(trained):
+        votes = pool.predict(svm, points)
+        sure = (np.abs(pool.decision_function(svm, points)) > 1e-3).all(axis=1)
+        np.testing.assert_array_equal(votes[sure], loop.predict(expected[h], points)[sure])
+        compared += np.count_nonzero(sure)
+        validating = np.setdiff1d(np.arange(n), subsamples[h])
+        assert totals[h] == np.count_nonzero(votes[validating] != codes[validating])
+    assert compared > 0.8 * 60 * n
 
 
 def test_soft_margins_are_drawn_from_the_list():
@@ -54,20 +298,125 @@ def test_soft_margins_are_drawn_from_the_list():
 
 def test_every_width_of_the_grid_is_drawn():
     pool = RBFSVMPool(CLASSES, entropy=0, C=[1.0], reference=(X, Y))
-    widths = {svm.gamma for svm in pool.fit(X, Y, SUBSAMPLES, range(40))}
+    widths = {svm.gamma for svm in pool.fit(X, Y, SUBSAMPLES, range(40))} - {0.0}
     np.testing.assert_allclose(sorted(widths), jaakkola_gamma(X, Y) * GAMMA_GRID)
-
-
-def test_scaling_comes_from_the_same_points_as_the_width():
-    pool = RBFSVMPool(CLASSES, entropy=0, C=[1.0], scaler="minmax")
-    for h, pipeline in enumerate(pool.fit(X, Y, SUBSAMPLES, range(5))):
-        expected = MinMaxScaler((-1, 1)).fit(X[SUBSAMPLES[h]])
-        np.testing.assert_array_equal(pipeline[0].transform(X), expected.transform(X))
-    shared = RBFSVMPool(CLASSES, entropy=0, C=[1.0], scaler="standard", reference=(X[:50], Y[:50]))
-    for pipeline in shared.fit(X, Y, SUBSAMPLES, range(5)):
-        np.testing.assert_allclose(pipeline[0].mean_, X[:50].mean(axis=0))
 
 
 def test_reference_points_of_one_class_still_give_a_width():
     pool = RBFSVMPool(CLASSES, entropy=0, C=[1.0], reference=(X[Y == 0], Y[Y == 0]))
     assert all(0 < svm.gamma < np.inf for svm in pool.fit(X, Y, SUBSAMPLES, range(5)))
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 200])
+def test_shared_and_own_kernels_agree_to_the_bit(n):
+    """Few hypotheses have distances of their own, many share them; equal widths share exponentials too."""
+    pool = RBFSVMPool(CLASSES, entropy=0, C=[10.0], reference=(X, Y))
+    trained = pool.fit(X, Y, SUBSAMPLES, range(40))
+    pool.remember(X, trained)
+    queries = np.random.default_rng(0).normal(size=(n, 2))
+    together = pool.votes(trained, queries)
+    for h in range(40):
+        np.testing.assert_array_equal(pool.votes(trained.take(np.array([h])), queries)[0], together[h])
+        np.testing.assert_array_equal(pool.predict(trained[h], queries), together[h])
+        if trained[h].classes.size == 2:
+            values = pool.decision_function(trained[h], queries)[:, 0]
+            np.testing.assert_array_equal(np.where(values > 0, 0, 1), together[h])
+
+
+def test_single_precision_input():
+    pool = RBFSVMPool(CLASSES, entropy=0, C=[10.0])
+    single = X.astype(np.float32)
+    one, other = (pool.fit(points, Y, SUBSAMPLES, range(40)) for points in (single, single.astype(np.float64)))
+    np.testing.assert_array_equal(one.dual_coef, other.dual_coef)
+    arguments = (Y, SUBSAMPLES, range(40), range(200), ZERO_ONE)
+    totals = pool.loss_totals(one, single, *arguments)
+    np.testing.assert_array_equal(totals, pool.loss_totals(other, single.astype(np.float64), *arguments))
+
+
+@pytest.mark.parametrize("loss", ["zero_one", [[0, 1], [0.25, 0]]])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_totals_add_up_over_blocks_and_ranges(loss, container):
+    pool = RBFSVMPool(CLASSES, entropy=0, C=[10.0], working_memory=1e-3)
+    resolved = resolve_loss(loss, CLASSES)
+    points = container(X)
+    trained = pool.fit(points, Y, SUBSAMPLES, range(40))
+    whole = pool.loss_totals(trained, points, Y, SUBSAMPLES, range(40), range(200), resolved)
+    blocks = [range(0, 1), range(1, 64), range(64, 200)]
+    parts = [pool.loss_totals(trained[7:30], points, Y, SUBSAMPLES, range(7, 30), b, resolved) for b in blocks]
+    np.testing.assert_array_equal(sum(parts), whole[7:30])
+
+
+def test_wide_sparse_data():
+    rng = np.random.default_rng(0)
+    points = sparse.csr_matrix(sparse.random(120, 20_000, density=0.002, rng=rng, format="lil"))
+    codes = np.arange(120) % 2
+    points = sparse.csr_matrix(points + sparse.csr_matrix((codes, (range(120), [0] * 120)), shape=points.shape))
+    subsamples = RandomSubsamples(120, [40], 10, entropy=0)
+    arguments = (codes, subsamples, range(10), range(120), ZERO_ONE)
+    pool, loop = RBFSVMPool(CLASSES, 0, [10.0]), SVCLoopPool(CLASSES, 0, [10.0])
+    totals = pool.loss_totals(pool.fit(points, codes, subsamples, range(10)), points, *arguments)
+    expected = loop.loss_totals(loop.fit(points, codes, subsamples, range(10)), points, *arguments)
+    assert np.abs(totals - expected).max() <= 1
+
+
+def test_a_hypothesis_that_runs_out_of_steps_is_named_or_dropped(monkeypatch):
+    monkeypatch.setattr(_rbf_svm, "_MAX_ITERATIONS", 2)
+    with pytest.raises(HypothesisError, match=r"hypothesis \d+ .* did not reach the tolerance in 2 steps .* smaller C"):
+        RBFSVMPool(CLASSES, 0, [10.0]).fit(X, Y, SUBSAMPLES, range(10))
+    pool = RBFSVMPool(CLASSES, 0, [10.0], on_error="drop")
+    trained = pool.fit(X, Y, SUBSAMPLES, range(10))
+    totals = pool.loss_totals(trained, X, Y, SUBSAMPLES, range(10), range(100, 200), ZERO_ONE)
+    assert trained.failed.any()
+    for h in np.flatnonzero(trained.failed):
+        assert totals[h] == 100 - np.count_nonzero(SUBSAMPLES[h] >= 100)
+
+
+def test_svms_are_a_sequence():
+    pool = RBFSVMPool(np.arange(3), entropy=0, C=[10.0])
+    points, codes = load_iris(return_X_y=True)
+    subsamples = GivenSubsamples(150, [range(5), range(40, 60), range(0, 150, 7), range(90, 110)])
+    svms = pool.fit(points, codes, subsamples, range(4))
+    assert [svm.classes.tolist() for svm in svms] == [[0], [0, 1], [0, 1, 2], [1, 2]]
+    assert [svm.dual_coef.shape[0] for svm in svms] == [0, 1, 2, 1]
+    joined = SVMs.join([svms[:1], svms[1:]])
+    for one, other, again in zip(svms, joined, pickle.loads(pickle.dumps(svms)), strict=True):
+        for name in ("classes", "n_support", "support", "dual_coef", "intercept"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+            np.testing.assert_array_equal(getattr(one, name), getattr(again, name))
+    picked = svms.take(np.array([3, 2, 3]))
+    np.testing.assert_array_equal(picked[1].dual_coef, svms[2].dual_coef)
+    np.testing.assert_array_equal(picked[2].support, svms[-1].support)
+    with pytest.raises(IndexError):
+        svms[4]
+
+
+def test_probabilities_are_refused():
+    pool = RBFSVMPool(CLASSES, entropy=0, C=[10.0])
+    with pytest.raises(HypothesisError, match="SVMs have no predict_proba"):
+        pool.predict_proba(pool.fit(X, Y, SUBSAMPLES, range(1))[0], X)
+
+
+@pytest.mark.parametrize("instructions", ["baseline", "avx2"])
+def test_older_machines_get_the_same_answers(instructions):
+    """The routines of every instruction set that this machine has, against the ones it would choose."""
+    program = (
+        "import numpy as np; from sklearn.datasets import load_digits; from pacbayes import PACBayesClassifier;"
+        "from pacbayes.pools import _engine; X, y = load_digits(return_X_y=True);"
+        "model = PACBayesClassifier(n_hypotheses=40, subsample_size=[30, 200], random_state=0).fit(X, y);"
+        "print(_engine.instructions, *(model.losses_ * model.n_validation_).round().astype(int))"
+    )
+
+    def mistakes(limit):
+        environment = {**os.environ, "PACBAYES_INSTRUCTIONS": limit}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+        )
+        chosen, *numbers = done.stdout.split()
+        return chosen, np.array(numbers, dtype=int)
+
+    best, expected = mistakes("best")
+    chosen, found = mistakes(instructions)
+    assert chosen in {"baseline", instructions}
+    assert best in {"baseline", "avx2", "avx512"}
+    # Fused multiplication rounds once where the others round twice: a label on the boundary may differ.
+    assert np.abs(found - expected).max() <= 2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -47,12 +49,27 @@ class Pool(ABC):
         All class labels, sorted. Predictions are given as positions in it.
     """
 
+    # Whether hypotheses share work on a block of rows, so that many should validate on it together. Such a pool
+    # is driven by threads: it releases the interpreter's lock.
+    shares_rows = False
+
     def __init__(self, classes: NDArray[Any]) -> None:
         self.classes = classes
 
     @abstractmethod
-    def fit(self, X: Any, y: NDArray[Any], subsamples: Subsamples, hypotheses: range) -> list[Any]:
-        """Train a range of hypotheses, each on its own subsample."""
+    def fit(self, X: Any, codes: Codes, subsamples: Subsamples, hypotheses: range) -> Any:
+        """Train a range of hypotheses, each on its own subsample: a sequence of them."""
+
+    def join(self, parts: Sequence[Any]) -> Any:
+        """Trained hypotheses of several ranges, as one sequence."""
+        return list(chain.from_iterable(parts))
+
+    def take(self, trained: Any, chosen: Codes) -> Any:
+        """Some of a sequence of trained hypotheses."""
+        return [trained[h] for h in chosen]
+
+    def remember(self, X: Any, trained: Any) -> None:  # noqa: B027
+        """Keep what trained hypotheses need of the training sample when they predict, if they do not hold it."""
 
     @abstractmethod
     def predict(self, hypothesis: Any, X: Any) -> Codes:
@@ -65,7 +82,7 @@ class Pool(ABC):
     @abstractmethod
     def loss_totals(
         self,
-        trained: list[Any],
+        trained: Any,
         X: Any,
         codes: Codes,
         subsamples: Subsamples,
@@ -75,6 +92,6 @@ class Pool(ABC):
     ) -> Array:
         """Total validation loss of a range of hypotheses over a block of rows, without their training points."""
 
-    def votes(self, trained: list[Any], X: Any) -> Codes:
+    def votes(self, trained: Any, X: Any) -> Codes:
         """Class codes that trained hypotheses predict, one row of the result per hypothesis."""
         return np.stack([self.predict(hypothesis, X) for hypothesis in trained])

@@ -48,11 +48,11 @@ class EstimatorPool(Pool):
         self.param_distributions = param_distributions
         self.on_error = on_error
 
-    def fit(self, X: Any, y: NDArray[Any], subsamples: Subsamples, hypotheses: range) -> list[Any]:
-        return [self._fit_one(X, y, subsamples[h], h) for h in hypotheses]
+    def fit(self, X: Any, codes: Codes, subsamples: Subsamples, hypotheses: range) -> list[Any]:
+        return [self._fit_one(X, codes, subsamples[h], h) for h in hypotheses]
 
-    def _fit_one(self, X: Any, y: NDArray[Any], subsample: NDArray[np.intp], h: int) -> Any:
-        y_h = y[subsample]
+    def _fit_one(self, X: Any, codes: Codes, subsample: NDArray[np.intp], h: int) -> Any:
+        y_h = self.classes[codes[subsample]]
         if (y_h == y_h[0]).all():
             return Constant(y_h[0])
         try:
@@ -61,8 +61,8 @@ class EstimatorPool(Pool):
             if self.on_error == "drop":
                 return Constant(self.classes[0], failed=True)
             raise HypothesisError(
-                f"hypothesis {h} could not be trained on its {subsample.size} points (seed {self.entropy}, "
-                f"spawn key {h}): {type(error).__name__}: {error}. on_error='drop' would count its loss as 1."
+                f"hypothesis {h} could not be trained on its {subsample.size} points (seed {self.entropy}): "
+                f"{type(error).__name__}: {error}. on_error='drop' would count its loss as 1."
             ) from error
 
     def _learner(self, h: int, X_h: Any, y_h: NDArray[Any]) -> Any:
@@ -103,7 +103,7 @@ class EstimatorPool(Pool):
 
     def loss_totals(
         self,
-        trained: list[Any],
+        trained: Any,
         X: Any,
         codes: Codes,
         subsamples: Subsamples,
@@ -150,5 +150,5 @@ class PrefitPool(EstimatorPool):
                     "have: add the points that do, or pass `losses` of your own to `certify`"
                 )
 
-    def fit(self, X: Any, y: NDArray[Any], subsamples: Subsamples, hypotheses: range) -> list[Any]:
+    def fit(self, X: Any, codes: Codes, subsamples: Subsamples, hypotheses: range) -> list[Any]:
         return [self.estimators[h] for h in hypotheses]

@@ -1,23 +1,203 @@
-"""The hypothesis space of the paper: small RBF-kernel SVMs."""
+"""The hypothesis space of the paper: small RBF-kernel SVMs, thousands of them at once.
+
+A loop over `SVC` spends most of its time predicting. Here the squared distances between validation points and
+training points are computed once for all hypotheses, by blocks of rows, and each hypothesis exponentiates those of
+its own support vectors, or shares the exponentials with others of the same width. Training is LIBSVM's, on kernel
+matrices that fit the cache. The compiled part is in `engine/`; threads drive it, since it releases the interpreter's
+lock.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.metrics import pairwise_distances_chunked
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardScaler
-from sklearn.svm import SVC
+from sklearn.metrics.pairwise import euclidean_distances
 
-from pacbayes.pools._estimator import EstimatorPool
-from pacbayes.sampling import LEARNER, stream
+from pacbayes._validation import Array
+from pacbayes.losses import Loss
+from pacbayes.pools import _engine
+from pacbayes.pools._base import Codes, HypothesisError, Pool
+from pacbayes.sampling import LEARNER, Subsamples, draw_positions
 
 # gamma is drawn from gamma_J times these (Section "Experimental Results").
 GAMMA_GRID = 10.0 ** np.array([-4, -2, 0, 2, 4])
 
-_SCALERS = {"minmax": lambda: MinMaxScaler((-1, 1)), "standard": StandardScaler}
+# LIBSVM's stopping rule, as in SVC.
+_TOLERANCE = 1e-3
+_MAX_ITERATIONS = 10_000_000
+
+Scaling = Literal["minmax", "standard"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RBFSVM:
+    """A trained RBF-kernel SVM, in the layout of `SVC`; of one class only, a constant. Made by `SVMs`.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (k,)
+        Codes of the classes that its subsample holds.
+    n_support : ndarray of shape (k,)
+        Number of support vectors of each class.
+    support : ndarray of shape (s,)
+        Rows of the training sample that are its support vectors, grouped by class.
+    dual_coef : ndarray of shape (k - 1, s)
+        Coefficients y alpha of the support vectors in the k - 1 problems that each takes part in.
+    intercept : ndarray of shape (k (k - 1) / 2,)
+        Intercepts of the pairs of classes (0, 1), (0, 2), ..., (1, 2), ...
+    gamma, C : float
+        Kernel width and soft-margin parameter.
+    scale : ndarray of shape (d,) or None
+        What features are multiplied by, if the hypothesis has a scaling of its own.
+    failed : bool
+        Whether the optimisation gave up; its loss then counts as 1 at every point.
+    """
+
+    classes: NDArray[np.int32]
+    n_support: NDArray[np.int32]
+    support: NDArray[np.int32]
+    dual_coef: Array
+    intercept: Array
+    gamma: float
+    C: float
+    scale: Array | None
+    failed: bool
+
+
+class SVMs(Sequence[RBFSVM]):
+    """Trained SVMs, read as a sequence of `RBFSVM` and stored as a few arrays, in the engine's layout.
+
+    Parameters
+    ----------
+    n_classes, classes, n_support, support, dual_coef, intercept, gamma : ndarray
+        The attributes of `RBFSVM`, flattened, of all of them one after another; k of each is in `n_classes`.
+    C, failed : ndarray of shape (m,)
+        As in `RBFSVM`.
+    scale : ndarray of shape (m, d) or None
+        As in `RBFSVM`.
+    """
+
+    def __init__(
+        self,
+        n_classes: NDArray[np.int32],
+        classes: NDArray[np.int32],
+        n_support: NDArray[np.int32],
+        support: NDArray[np.int32],
+        dual_coef: Array,
+        intercept: Array,
+        gamma: Array,
+        C: Array,
+        scale: Array | None,
+        failed: NDArray[np.bool_],
+    ) -> None:
+        self.n_classes = n_classes
+        self.classes = classes
+        self.n_support = n_support
+        self.support = support
+        self.dual_coef = dual_coef
+        self.intercept = intercept
+        self.gamma = gamma
+        self.C = C
+        self.scale = scale
+        self.failed = failed
+        # Where the parts of each begin; one more entry for the end of the last.
+        k = n_classes.astype(np.intp)
+        self._classes_at = _starts(k)
+        s = np.add.reduceat(n_support, self._classes_at[:-1], dtype=np.intp) if k.size else k
+        self._support_at = _starts(s)
+        self._dual_coef_at = _starts((k - 1) * s)
+        self._intercept_at = _starts(k * (k - 1) // 2)
+
+    @classmethod
+    def join(cls, parts: Sequence[SVMs]) -> SVMs:
+        """One sequence after another."""
+        first = parts[0]
+        joined = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in (
+                "n_classes",
+                "classes",
+                "n_support",
+                "support",
+                "dual_coef",
+                "intercept",
+                "gamma",
+                "C",
+                "failed",
+            )
+        }
+        scale = None if first.scale is None else np.concatenate([part.scale for part in parts])
+        return cls(**joined, scale=scale)
+
+    def __len__(self) -> int:
+        return self.n_classes.size
+
+    def __getitem__(self, h: Any) -> Any:
+        if isinstance(h, slice):
+            return self.take(np.arange(len(self))[h])
+        h = range(len(self))[h]
+        of_classes = slice(self._classes_at[h], self._classes_at[h + 1])
+        of_support = slice(self._support_at[h], self._support_at[h + 1])
+        dual_coef = self.dual_coef[self._dual_coef_at[h] : self._dual_coef_at[h + 1]]
+        return RBFSVM(
+            self.classes[of_classes],
+            self.n_support[of_classes],
+            self.support[of_support],
+            dual_coef.reshape(int(self.n_classes[h]) - 1, of_support.stop - of_support.start),
+            self.intercept[self._intercept_at[h] : self._intercept_at[h + 1]],
+            float(self.gamma[h]),
+            float(self.C[h]),
+            None if self.scale is None else self.scale[h],
+            bool(self.failed[h]),
+        )
+
+    def take(self, chosen: NDArray[np.intp]) -> SVMs:
+        """Some of them, in the order given."""
+        of_classes = _segments(self._classes_at, chosen)
+        return SVMs(
+            self.n_classes[chosen],
+            self.classes[of_classes],
+            self.n_support[of_classes],
+            self.support[_segments(self._support_at, chosen)],
+            self.dual_coef[_segments(self._dual_coef_at, chosen)],
+            self.intercept[_segments(self._intercept_at, chosen)],
+            self.gamma[chosen],
+            self.C[chosen],
+            None if self.scale is None else self.scale[chosen],
+            self.failed[chosen],
+        )
+
+    def ensemble(self) -> tuple[_engine.Ensemble, NDArray[np.int32]]:
+        """What the engine asks, and the rows of the training sample that it needs, rising."""
+        rows, support = np.unique(self.support, return_inverse=True)
+        arrays = (
+            self.n_classes,
+            self.classes,
+            self.n_support,
+            support.astype(np.int32),
+            self.dual_coef,
+            self.intercept,
+            self.gamma,
+            self.scale,
+        )
+        return _engine.Ensemble(*arrays), rows
+
+
+def _starts(sizes: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Where parts of these sizes begin, and where the last one ends."""
+    return np.concatenate(([0], np.cumsum(sizes)))
+
+
+def _segments(starts: NDArray[np.intp], chosen: NDArray[np.intp]) -> NDArray[np.intp]:
+    """All positions of the chosen parts, one part after another."""
+    sizes = starts[chosen + 1] - starts[chosen]
+    return np.repeat(starts[chosen] - _starts(sizes)[:-1], sizes) + np.arange(sizes.sum())
 
 
 def jaakkola_gamma(X: Any, y: NDArray[Any]) -> float:
@@ -63,7 +243,35 @@ def jaakkola_gamma(X: Any, y: NDArray[Any]) -> float:
     return float(np.clip(gamma, 1e-100, 1e100))
 
 
-class RBFSVMPool(EstimatorPool):
+def feature_scale(X: Array, kind: Scaling) -> Array:
+    """What features have to be multiplied by to be scaled as `MinMaxScaler((-1, 1))` or `StandardScaler` would.
+
+    The offsets of those do not matter to an RBF kernel. Constant features keep their unit.
+
+    Parameters
+    ----------
+    X : ndarray of shape (r, d)
+        Points.
+    kind : {"minmax", "standard"}
+        To the range [-1, 1], or to unit variance.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+        The factors.
+
+    Examples
+    --------
+    >>> feature_scale(np.array([[0.0, 1.0], [4.0, 1.0]]), "minmax")
+    array([0.5, 1. ])
+    """
+    X = np.asarray(X, dtype=np.float64)
+    low, high = X.min(axis=0), X.max(axis=0)
+    spread = (high - low) / 2 if kind == "minmax" else X.std(axis=0)
+    return np.asarray(1 / np.where(high > low, spread, 1.0))
+
+
+class RBFSVMPool(Pool):
     """RBF-SVMs with a kernel width drawn from a grid around Jaakkola's seed, and a soft margin drawn from a list.
 
     Parameters
@@ -76,37 +284,252 @@ class RBFSVMPool(EstimatorPool):
         Soft-margin parameters to draw from.
     scaler : {None, "minmax", "standard"}
         Scaling of the features before the kernel.
-    reference : tuple of (X, y), optional
+    reference : tuple of (X, codes), optional
         Points that the seed and the scaler are computed on: reserved points or, as in the paper, the whole sample.
         By default each hypothesis computes its own, from its subsample alone.
     on_error : {"raise", "drop"}, default="raise"
-        What to do with a hypothesis whose training fails.
+        What to do with a hypothesis whose optimisation does not end.
+    working_memory : float, default=512
+        MiB that votes and distances may take, over all threads that are at work.
     """
+
+    shares_rows = True
 
     def __init__(
         self,
         classes: NDArray[Any],
         entropy: int,
         C: ArrayLike,
-        scaler: Literal["minmax", "standard"] | None = None,
-        reference: tuple[Any, NDArray[Any]] | None = None,
+        scaler: Scaling | None = None,
+        reference: tuple[Any, Codes] | None = None,
         on_error: Literal["raise", "drop"] = "raise",
+        working_memory: float = 512,
     ) -> None:
-        super().__init__(classes, SVC(), entropy, on_error=on_error)
+        super().__init__(classes)
+        self.entropy = entropy
         self.C = np.asarray(C, dtype=np.float64)
         self.scaler = scaler
-        self.shared = None if reference is None else self._prepare(*reference)
+        self.on_error = on_error
+        self.working_memory = working_memory
+        self.seed: float | None = None
+        self.scale: Array | None = None
+        if reference is not None:
+            X, codes = reference
+            self.scale = None if scaler is None else feature_scale(X, scaler)
+            # Points of one class have no neighbour of another: any width will do, in the unit of the features.
+            one_class = (codes == codes[0]).all()
+            self.seed = 1 / X.shape[1] if one_class else jaakkola_gamma(self._scaled(X), codes)
 
-    def _prepare(self, X: Any, y: NDArray[Any]) -> tuple[Any, float]:
-        """A fitted scaler and the seed of the kernel width, from the same points."""
-        scaler = FunctionTransformer() if self.scaler is None else _SCALERS[self.scaler]()
-        scaled = scaler.fit(X).transform(X)
-        # Points of one class have no neighbour of another: any width will do, in the unit of the features.
-        one_class = (y == y[0]).all()
-        return scaler, 1 / scaled.shape[1] if one_class else jaakkola_gamma(scaled, y)
+    # -----------------------------------------------------------------------------------------------
+    # Training
+    # -----------------------------------------------------------------------------------------------
 
-    def _learner(self, h: int, X_h: Any, y_h: NDArray[Any]) -> Any:
-        scaler, gamma_j = self._prepare(X_h, y_h) if self.shared is None else self.shared
-        rng = stream(self.entropy, h, LEARNER)
-        svm = SVC(gamma=gamma_j * rng.choice(GAMMA_GRID), C=rng.choice(self.C)).fit(scaler.transform(X_h), y_h)
-        return svm if self.scaler is None else make_pipeline(scaler, svm)
+    def fit(self, X: Any, codes: Codes, subsamples: Subsamples, hypotheses: range) -> SVMs:
+        drawn = draw_positions(self.entropy, hypotheses, LEARNER, [GAMMA_GRID.size, self.C.size])
+        multipliers, softness = GAMMA_GRID[drawn[:, 0]], self.C[drawn[:, 1]]
+        sizes = subsamples.sizes[hypotheses.start : hypotheses.stop]
+        rows = subsamples.together(hypotheses)
+        if issparse(X):
+            trained = self._fit_sparse(X, codes, rows, sizes, multipliers, softness)
+        else:
+            trained = self._fit_dense(X, codes, rows, sizes, multipliers, softness)
+        if self.on_error == "raise" and trained.failed.any():
+            h = int(np.argmax(trained.failed))
+            raise HypothesisError(
+                f"hypothesis {hypotheses[h]} (seed {self.entropy}) did not reach the tolerance in {_MAX_ITERATIONS} "
+                f"steps on its {sizes[h]} points, with C = {trained.C[h]:g} and gamma = {trained.gamma[h]:g}: a "
+                "smaller C would help, or on_error='drop', which counts its loss as 1"
+            )
+        return trained
+
+    def _fit_dense(
+        self, X: Any, codes: Codes, rows: NDArray[np.int32], sizes: Codes, multipliers: Array, softness: Array
+    ) -> SVMs:
+        X = _contiguous(self._scaled(X))
+        scale = None
+        if self.scaler is not None and self.scale is None:
+            parts = np.split(rows, np.cumsum(sizes)[:-1])
+            scale = np.stack([feature_scale(X[part], self.scaler) for part in parts])
+        seed = np.nan if self.seed is None else self.seed
+        result = _engine.train(
+            X,
+            codes.astype(np.int32),
+            rows,
+            sizes.astype(np.int64),
+            seed,
+            multipliers,
+            softness,
+            scale,
+            _TOLERANCE,
+            _MAX_ITERATIONS,
+        )
+        return _trained(result, softness, scale)
+
+    def _fit_sparse(
+        self, X: Any, codes: Codes, rows: NDArray[np.int32], sizes: Codes, multipliers: Array, softness: Array
+    ) -> SVMs:
+        """One hypothesis after another, from sparse products: its points may be too wide to be made dense."""
+        trained = []
+        seed = np.nan if self.seed is None else self.seed
+        for h, part in enumerate(np.split(rows, np.cumsum(sizes)[:-1])):
+            X_h = X[part]
+            squared = euclidean_distances(X_h, X_h, squared=True).astype(np.float64)
+            result = _engine.train_by_distances(
+                squared, codes[part].astype(np.int32), seed, multipliers[h], softness[h], _TOLERANCE, _MAX_ITERATIONS
+            )
+            result["support"] = part[result["support"]]
+            trained.append(_trained(result, softness[h : h + 1], None))
+        return SVMs.join(trained)
+
+    def _scaled(self, X: Any) -> Any:
+        """Points in the scaling that all hypotheses share, if there is one."""
+        return X if self.scale is None else X * self.scale
+
+    def join(self, parts: Sequence[SVMs]) -> SVMs:
+        return SVMs.join(parts)
+
+    def take(self, trained: SVMs, chosen: NDArray[np.intp]) -> SVMs:
+        return trained.take(chosen)
+
+    def remember(self, X: Any, trained: SVMs) -> None:
+        self.rows = np.unique(trained.support)
+        self.points = self._points(X, self.rows)
+
+    def _points(self, X: Any, rows: NDArray[np.int32]) -> Any:
+        """Support vectors, ready for the engine."""
+        points = self._scaled(X[rows])
+        return points if issparse(points) else np.ascontiguousarray(points, dtype=np.float64)
+
+    # -----------------------------------------------------------------------------------------------
+    # Validation and prediction
+    # -----------------------------------------------------------------------------------------------
+
+    def loss_totals(
+        self,
+        trained: SVMs,
+        X: Any,
+        codes: Codes,
+        subsamples: Subsamples,
+        hypotheses: range,
+        rows: range,
+        loss: Loss,
+    ) -> Array:
+        if loss.on_probabilities:
+            raise HypothesisError(
+                f"loss {loss.name!r} needs a base learner with predict_proba, and SVMs have none: give an `estimator`"
+            )
+        ensemble, used = trained.ensemble()
+        points = self._points(X, used)
+        inside = subsamples.together(hypotheses)
+        sizes = subsamples.sizes[hypotheses.start : hypotheses.stop].astype(np.int64)
+        if loss.is_zero_one and not issparse(X):
+            mistakes = np.empty(len(trained), dtype=np.int64)
+            block, truth = X[rows.start : rows.stop], codes[rows.start : rows.stop].astype(np.int32)
+            _engine.count_mistakes(
+                _contiguous(self._scaled(block)), truth, rows.start, points, ensemble, inside, sizes, mistakes
+            )
+            totals = mistakes.astype(np.float64)
+        else:
+            totals = np.zeros(len(trained))
+            parts = np.split(inside, np.cumsum(sizes)[:-1])
+            for block in self._blocks(rows, len(trained), points):
+                votes = self._vote(ensemble, points, X[block.start : block.stop], len(trained))
+                for h, part in enumerate(parts):
+                    validating = np.setdiff1d(np.arange(block.start, block.stop), part, assume_unique=True)
+                    response = votes[h, validating - block.start].astype(np.intp)
+                    totals[h] += loss.total(codes[validating], response)
+        if trained.failed.any():
+            trains = (inside >= rows.start) & (inside < rows.stop)
+            inside_rows = np.bincount(np.repeat(np.arange(len(trained)), sizes)[trains], minlength=len(trained))
+            totals[trained.failed] = (len(rows) - inside_rows)[trained.failed]
+        return totals
+
+    def votes(self, trained: SVMs, X: Any) -> Codes:
+        ensemble, used = trained.ensemble()
+        points = self.points[np.searchsorted(self.rows, used)]
+        blocks = self._blocks(range(X.shape[0]), len(trained), points)
+        votes = [self._vote(ensemble, points, X[block.start : block.stop], len(trained)) for block in blocks]
+        return np.concatenate(votes, axis=1).astype(np.intp)
+
+    def predict(self, hypothesis: RBFSVM, X: Any) -> Codes:
+        return np.asarray(self.votes(_alone(hypothesis), X)[0])
+
+    def predict_proba(self, hypothesis: RBFSVM, X: Any) -> Array:
+        raise HypothesisError("SVMs have no predict_proba")
+
+    def decision_function(self, hypothesis: RBFSVM, X: Any) -> Array:
+        """Decision values of the pairs of classes: positive ones are votes for the first of the two.
+
+        Parameters
+        ----------
+        hypothesis : RBFSVM
+            A trained hypothesis.
+        X : ndarray of shape (n, d)
+            Points.
+
+        Returns
+        -------
+        ndarray of shape (n, k (k - 1) / 2)
+            Values for the pairs (0, 1), (0, 2), ..., (1, 2), ... of the classes that the hypothesis knows.
+        """
+        ensemble, used = _alone(hypothesis).ensemble()
+        points = self.points[np.searchsorted(self.rows, used)]
+        values = np.empty((hypothesis.intercept.size, X.shape[0]))
+        _engine.decide(_contiguous(self._scaled(X)), points, ensemble, values)
+        return np.asarray(values.T)
+
+    def _vote(self, ensemble: _engine.Ensemble, points: Any, X: Any, m: int) -> NDArray[np.uint16]:
+        """Codes that all m machines vote for at a block of rows."""
+        votes = np.empty((m, X.shape[0]), dtype=np.uint16)
+        if issparse(points):
+            squared = euclidean_distances(points, X, squared=True).astype(np.float64)
+            _engine.vote_by_distances(squared, ensemble, votes)
+        else:
+            X = X.toarray() if issparse(X) else X
+            _engine.vote(_contiguous(self._scaled(X)), points, ensemble, votes)
+        return votes
+
+    def _blocks(self, rows: range, m: int, points: Any) -> Iterator[range]:
+        """Rows in blocks that fit the memory: votes, and the distances of sparse data."""
+        tile = _engine.tile_rows
+        per_row = 2 * m + (16 * points.shape[0] if issparse(points) else 0)
+        size = max(tile, int(self.working_memory * 2**20 / per_row) // tile * tile)
+        return (rows[i : i + size] for i in range(0, len(rows), size))
+
+
+def _trained(result: dict[str, NDArray[Any]], softness: Array, scale: Array | None) -> SVMs:
+    """SVMs out of the engine's arrays."""
+    return SVMs(
+        result["n_classes"],
+        result["classes"],
+        result["counts"],
+        result["support"],
+        result["coefficients"],
+        result["intercepts"],
+        result["gamma"],
+        softness,
+        scale,
+        result["converged"] == 0,
+    )
+
+
+def _alone(svm: RBFSVM) -> SVMs:
+    """A sequence of one."""
+    return SVMs(
+        np.array([svm.classes.size], dtype=np.int32),
+        svm.classes,
+        svm.n_support,
+        svm.support,
+        svm.dual_coef.ravel(),
+        svm.intercept,
+        np.array([svm.gamma]),
+        np.array([svm.C]),
+        None if svm.scale is None else svm.scale[np.newaxis],
+        np.array([svm.failed]),
+    )
+
+
+def _contiguous(X: Any) -> NDArray[Any]:
+    """Points as the engine reads them: float32 stays as it is, all else becomes float64."""
+    X = np.asarray(X)
+    return np.ascontiguousarray(X, dtype=X.dtype if X.dtype == np.float32 else np.float64)

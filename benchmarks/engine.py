@@ -1,0 +1,246 @@
+"""The engine of small RBF-SVMs beside what people use today: times, memory and how they grow.
+
+    python benchmarks/engine.py [--repeats 3] [--only fit | large | predict | cold | growth]
+
+Needs `pip install scikit-learn-intelex` for the rows named after it. Every row is measured in this process, side by
+side, best of three; cold starts and peak memory in a fresh process each. Data are two of Breiman's waveforms, from
+their generator.
+A fit is training, validation, posterior and certificate; the strict default of kernel widths from each subsample.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.ensemble import BaggingClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import SVC
+
+from pacbayes import PACBayesClassifier
+from pacbayes.certificate import certify
+from pacbayes.pools import jaakkola_gamma
+from pacbayes.pools._rbf_svm import GAMMA_GRID
+from pacbayes.sampling import RandomSubsamples
+
+JOBS = 2
+
+
+def waveforms(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Two of Breiman's three classes of noisy waves, with 19 features of noise: d = 40, scaled to about [-1, 1]."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(1, 22)
+    waves = [np.maximum(6 - np.abs(t - centre), 0) for centre in (7, 15, 11)]
+    y = rng.integers(2, size=n)
+    u = rng.random((n, 1))
+    X = u * np.where(y[:, None] == 0, waves[0], waves[1]) + (1 - u) * waves[2]
+    return np.hstack([X, np.zeros((n, 19))]) / 4 + rng.standard_normal((n, 40)) / 4, y
+
+
+def best(task: Callable[[], Any], repeats: int) -> tuple[float, Any]:
+    """Shortest time of several runs, and what the last gave."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = task()
+        times.append(time.perf_counter() - start)
+    return min(times), result
+
+
+def ours(X: np.ndarray, y: np.ndarray, **settings: Any) -> PACBayesClassifier:
+    return PACBayesClassifier(random_state=0, **{"n_jobs": JOBS, **settings}).fit(X, y)
+
+
+def one_by_one(svc: Any, X: np.ndarray, y: np.ndarray, m: int, r: int) -> Any:
+    """The plain loop: fit on r points, predict the others, m times; then posterior and certificate."""
+    rng = np.random.default_rng(0)
+    losses = []
+    for subsample in RandomSubsamples(y.size, [r], m, entropy=0):
+        rest = np.setdiff1d(np.arange(y.size), subsample, assume_unique=True)
+        X_h, y_h = X[subsample], y[subsample]
+        gamma = jaakkola_gamma(X_h, y_h) * rng.choice(GAMMA_GRID)
+        predicted = svc(C=rng.choice([10.0, 100.0, 1000.0]), gamma=gamma).fit(X_h, y_h).predict(X[rest])
+        losses.append(np.mean(predicted != y[rest]))
+    return certify(np.array(losses), y.size - r)
+
+
+def bagging(X: np.ndarray, y: np.ndarray, m: int, r: int) -> BaggingClassifier:
+    svc = SVC(C=100.0, gamma=jaakkola_gamma(X, y))
+    return BaggingClassifier(svc, n_estimators=m, max_samples=r, bootstrap=False, n_jobs=JOBS, random_state=0).fit(X, y)
+
+
+def cross_validated(svc: Any, X: np.ndarray, y: np.ndarray, n_jobs: int = JOBS) -> GridSearchCV:
+    """The paper's baseline: 5 folds, log10 C in -3..3, gamma around Jaakkola's seed."""
+    grid = {"C": 10.0 ** np.arange(-3, 4), "gamma": jaakkola_gamma(X, y) * GAMMA_GRID}
+    return GridSearchCV(svc(), grid, cv=5, n_jobs=n_jobs).fit(X, y)
+
+
+def intelex_svc() -> Any:
+    """scikit-learn-intelex's SVC, or None."""
+    try:
+        import sklearnex.svm
+    except ImportError:
+        print("scikit-learn-intelex is not installed: its rows are left out", file=sys.stderr)
+        return None
+    return sklearnex.svm.SVC
+
+
+def table(title: str, rows: list[tuple[str, float]], reference: float) -> None:
+    """Times, and how many times longer than the reference."""
+    print(f"\n**{title}**\n\n| | seconds | ratio |\n|---|---:|---:|")
+    for name, seconds in rows:
+        print(f"| {name} | {seconds:.4f} | {seconds / reference:.1f} |")
+    sys.stdout.flush()
+
+
+def fit(repeats: int) -> None:
+    n, m, r = 2000, 2000, 41
+    X, y = waveforms(n)
+    intelex = intelex_svc()
+    settings = {"n_hypotheses": m, "subsample_size": r}
+    reference, _ = best(lambda: ours(X, y, **settings), max(repeats, 5))
+    rows = [(f"pacbayes, n_jobs={JOBS}", reference)]
+    rows.append(("pacbayes, n_jobs=1", best(lambda: ours(X, y, n_jobs=1, **settings), repeats)[0]))
+    rows.append(
+        ("pacbayes, widths of the paper", best(lambda: ours(X, y, gamma_source="sample", **settings), repeats)[0])
+    )
+    rows.append(("pacbayes, scaled by subsample", best(lambda: ours(X, y, scaler="minmax", **settings), repeats)[0]))
+    single = X.astype(np.float32)
+    rows.append(("pacbayes, float32 input", best(lambda: ours(single, y, **settings), repeats)[0]))
+    rows.append(("SVC loop", best(lambda: one_by_one(SVC, X, y, m, r), repeats)[0]))
+    halves = [delayed(one_by_one)(SVC, X, y, m // JOBS, r) for _ in range(JOBS)]
+    Parallel(n_jobs=JOBS)(halves[:0] or [delayed(int)(0)] * JOBS)  # start the workers before timing them
+    rows.append((f"SVC loop, {JOBS} processes", best(lambda: Parallel(n_jobs=JOBS)(halves), repeats)[0]))
+    rows.append(
+        (f"BaggingClassifier(SVC), n_jobs={JOBS} (no validation)", best(lambda: bagging(X, y, m, r), repeats)[0])
+    )
+    rows.append((f"cross-validated SVM, n_jobs={JOBS}", best(lambda: cross_validated(SVC, X, y), repeats)[0]))
+    if intelex:
+        rows.append(("intelex SVC loop", best(lambda: one_by_one(intelex, X, y, m, r), repeats)[0]))
+        for jobs in (1, JOBS):
+            seconds = best(lambda jobs=jobs: cross_validated(intelex, X, y, jobs), repeats)[0]
+            rows.append((f"cross-validated intelex SVM, n_jobs={jobs}", seconds))
+    table(f"Fit, n = {n}, d = 40, r = {r}, m = {m}", rows, reference)
+    defaults, _ = best(lambda: ours(X, y), max(repeats, 5))
+    rows = [("pacbayes, all defaults", defaults), *(row for row in rows if row[0].startswith("cross"))]
+    table(f"Fit with all defaults, n = {n}, d = 40 (500 hypotheses, r = 41 to 656)", rows, defaults)
+
+
+def large(repeats: int) -> None:
+    n, m, r = 2000, 400, 500
+    X, y = waveforms(n)
+    reference, _ = best(lambda: ours(X, y, n_hypotheses=m, subsample_size=r), repeats)
+    rows = [("pacbayes", reference), ("SVC loop", best(lambda: one_by_one(SVC, X, y, m, r), repeats)[0])]
+    intelex = intelex_svc()
+    if intelex:
+        rows.append(("intelex SVC loop", best(lambda: one_by_one(intelex, X, y, m, r), repeats)[0]))
+    table(f"Fit, n = {n}, d = 40, r = {r}, m = {m}", rows, reference)
+
+
+def predict(repeats: int) -> None:
+    n, m, r = 2000, 2000, 41
+    X, y = waveforms(n)
+    points, _ = waveforms(2000, seed=1)
+    model = ours(X, y, n_hypotheses=m, subsample_size=r)
+    reference, labels = best(lambda: model.predict(points), max(repeats, 5))
+    everyone, shares = best(lambda: model.predict_proba(points), repeats)
+    if not np.array_equal(labels, model.classes_[np.argmax(shares, axis=1)]):
+        raise AssertionError("the vote that stops early is not the vote of all")
+    bags, strong = bagging(X, y, m, r), cross_validated(SVC, X, y)
+    table(
+        f"Predict 2000 points, n = {n}, d = 40, r = {r}, m = {m}",
+        [
+            ("pacbayes, predict", reference),
+            ("pacbayes, predict_proba (asks all voters)", everyone),
+            (f"BaggingClassifier(SVC), n_jobs={JOBS}", best(lambda: bags.predict(points), repeats)[0]),
+            ("cross-validated SVM (one machine)", best(lambda: strong.predict(points), repeats)[0]),
+        ],
+        reference,
+    )
+
+
+def in_fresh_process(code: str) -> list[float]:
+    """Numbers that a program prints."""
+    program = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); from engine import *; {code}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return [float(word) for word in done.stdout.split()]
+
+
+MEASURE = """
+import resource
+def measure(**settings):
+    start = time.perf_counter(); ours(X, y, **settings); seconds = time.perf_counter() - start
+    print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def cold(repeats: int) -> None:
+    rows = []
+    for name, code in (
+        ("import pacbayes.PACBayesClassifier", "from pacbayes import PACBayesClassifier"),
+        (
+            "first fit after it, m = 2000, r = 41",
+            "PACBayesClassifier(n_hypotheses=2000, subsample_size=41, n_jobs=2).fit(X, y)",
+        ),
+        ("first cross-validated SVM", "cross_validated(SVC, X, y)"),
+    ):
+        before = "" if code.startswith("from") else "from engine import *; X, y = waveforms(2000)"
+        program = (
+            f"import sys, time; sys.path.insert(0, {os.path.dirname(__file__)!r}); {before}\n"
+            f"start = time.perf_counter()\n{code}\nprint(time.perf_counter() - start)"
+        )
+        seconds = []
+        for _ in range(repeats):
+            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+            seconds.append(float(done.stdout))
+        rows.append((name, min(seconds)))
+    table("Cold start, in a fresh process, n = 2000, d = 40", rows, rows[1][1])
+
+
+def growth(repeats: int) -> None:
+    print("\n**Growth**, each in a fresh process; the exponent is that of the last doubling\n")
+    print("| | seconds | exponent | peak MiB |\n|---|---:|---:|---:|")
+    series = {
+        "m": [(20_000, m, 41) for m in (500, 1000, 2000, 4000)],
+        "n": [(n, 500, 41) for n in (25_000, 50_000, 100_000, 200_000)],
+        "r": [(4000, 400, r) for r in (62, 125, 250, 500, 1000)],
+    }
+    for grows, settings in series.items():
+        before = None
+        for n, m, r in settings:
+            code = f"X, y = waveforms({n})\n{MEASURE}measure(n_hypotheses={m}, subsample_size={r})"
+            seconds, peak = min(in_fresh_process(code) for _ in range(repeats if n < 200_000 else 1))
+            exponent = "" if before is None else f"{np.log2(seconds / before):.2f}"
+            print(f"| {grows}: n = {n}, m = {m}, r = {r} | {seconds:.3f} | {exponent} | {peak:.0f} |", flush=True)
+            before = seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", choices=["fit", "large", "predict", "cold", "growth"])
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    versions = {name: importlib.metadata.version(name) for name in ("numpy", "scipy", "scikit-learn", "joblib")}
+    print(
+        f"{date.today()}, {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {versions}"
+    )
+    for part in (fit, large, predict, cold, growth):
+        if arguments.only in (None, part.__name__):
+            part(arguments.repeats)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+// pacbayes._streams: a random stream for every hypothesis, without the cost of setting one up.
+//
+// Philox 4x64-10 (J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, Parallel random numbers: as easy as 1, 2, 3, SC 2011) turns
+// a key and a counter into 256 random bits, so a stream is a choice of counters: (position, hypothesis, purpose, 0). The
+// numbers are those of numpy.random.Philox(key=key, counter=(0, hypothesis, purpose, 0)).
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+#ifdef _MSC_VER
+#include <intrin.h>
+#endif
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+struct Product {
+  std::uint64_t high, low;
+};
+
+Product multiply(std::uint64_t a, std::uint64_t b) {
+#ifdef _MSC_VER
+  return {__umulh(a, b), a * b};
+#else
+  const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
+  return {static_cast<std::uint64_t>(product >> 64), static_cast<std::uint64_t>(product)};
+#endif
+}
+
+class Stream {
+ public:
+  Stream(std::uint64_t key_0, std::uint64_t key_1, std::uint64_t hypothesis, std::uint64_t purpose)
+      : key_{key_0, key_1}, hypothesis_(hypothesis), purpose_(purpose) {}
+
+  std::uint64_t operator()() {
+    if (used_ == 4) refill();
+    return words_[used_++];
+  }
+
+  // Uniform below `bound`, by rejection: no number is favoured.
+  std::uint64_t below(std::uint64_t bound) {
+    const std::uint64_t excess = (0 - bound) % bound;  // 2^64 mod bound
+    std::uint64_t word;
+    do word = (*this)();
+    while (word < excess);
+    return word % bound;
+  }
+
+ private:
+  void refill() {
+    std::uint64_t counter[4] = {position_++, hypothesis_, purpose_, 0};
+    std::uint64_t key[2] = {key_[0], key_[1]};
+    for (int round = 0; round < 10; ++round) {
+      const Product first = multiply(0xD2E7470EE14C6C93u, counter[0]);
+      const Product second = multiply(0xCA5A826395121157u, counter[2]);
+      counter[0] = second.high ^ counter[1] ^ key[0];
+      counter[1] = second.low;
+      counter[2] = first.high ^ counter[3] ^ key[1];
+      counter[3] = first.low;
+      key[0] += 0x9E3779B97F4A7C15u;
+      key[1] += 0xBB67AE8584CAA73Bu;
+    }
+    std::copy(counter, counter + 4, words_);
+    used_ = 0;
+  }
+
+  std::uint64_t key_[2], hypothesis_, purpose_, position_ = 1, words_[4] = {};
+  int used_ = 4;
+};
+
+using Key = nb::ndarray<const std::uint64_t, nb::shape<2>, nb::c_contig, nb::device::cpu>;
+
+// `size` of the numbers below n, all sets equally likely, in rising order: Floyd's method (J. Bentley, B. Floyd, A sample of
+// brilliance, CACM 30, 1987). `taken` is all zero before and after.
+void draw(Stream stream, std::int64_t n, std::int64_t size, std::vector<std::uint8_t>& taken, std::int32_t* subsample) {
+  std::int64_t drawn = 0;
+  for (std::int64_t last = n - size; last < n; ++last) {
+    const std::int64_t candidate = static_cast<std::int64_t>(stream.below(last + 1));
+    const std::int64_t chosen = taken[candidate] ? last : candidate;
+    taken[chosen] = 1;
+    subsample[drawn++] = static_cast<std::int32_t>(chosen);
+  }
+  for (std::int64_t i = 0; i < size; ++i) taken[subsample[i]] = 0;
+  std::sort(subsample, subsample + size);
+}
+
+// Subsamples of the hypotheses from `first` on, one after another.
+void subsamples(Key key, std::uint64_t purpose, std::uint64_t first, std::int64_t n,
+                nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> sizes,
+                nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> out) {
+  std::int64_t total = 0;
+  for (std::size_t h = 0; h < sizes.shape(0); ++h) {
+    if (sizes.data()[h] < 0 || sizes.data()[h] > n) throw std::invalid_argument("sizes must be from 0 to n");
+    total += sizes.data()[h];
+  }
+  if (total != static_cast<std::int64_t>(out.shape(0))) throw std::invalid_argument("out must hold all subsamples");
+  nb::gil_scoped_release unlocked;
+  std::vector<std::uint8_t> taken(n, 0);
+  std::int32_t* to = out.data();
+  for (std::size_t h = 0; h < sizes.shape(0); ++h) {
+    draw(Stream(key.data()[0], key.data()[1], first + h, purpose), n, sizes.data()[h], taken, to);
+    to += sizes.data()[h];
+  }
+}
+
+// The first words of the streams of the hypotheses from `first` on, a row each.
+void words(Key key, std::uint64_t purpose, std::uint64_t first,
+           nb::ndarray<std::uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
+  std::uint64_t* to = out.data();
+  for (std::size_t h = 0; h < out.shape(0); ++h) {
+    Stream stream(key.data()[0], key.data()[1], first + h, purpose);
+    for (std::size_t i = 0; i < out.shape(1); ++i) *to++ = stream();
+  }
+}
+
+}  // namespace
+
+NB_MODULE(_streams, module) {
+  module.doc() = "A random stream for every hypothesis.";
+  module.def("subsamples", subsamples, "key"_a, "purpose"_a, "first"_a, "n"_a, "sizes"_a, "out"_a);
+  module.def("words", words, "key"_a, "purpose"_a, "first"_a, "out"_a);
+}
