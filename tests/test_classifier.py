@@ -318,6 +318,18 @@ def test_stopping_early_is_exact(voting, data, estimator):
     np.testing.assert_allclose(model.predict_proba(points), full, atol=1e-12)
 
 
+@pytest.mark.parametrize("estimator", [None, LogisticRegression()])
+def test_what_every_hypothesis_predicts(estimator):
+    labels = np.array(["no", "yes"])[Y]
+    model = small(estimator=estimator, block_size=100).fit(X, labels)
+    predicted = model.predict_hypotheses(X)
+    assert predicted.shape == (20, 300)
+    for h, hypothesis in enumerate(model.hypotheses_):
+        np.testing.assert_array_equal(predicted[h], model.classes_[model._pool_.predict(hypothesis, X)])
+        rest = np.setdiff1d(np.arange(300), model.subsamples_[h])
+        assert np.mean(predicted[h, rest] != labels[rest]) == model.losses_[h]
+
+
 def test_voters_that_cannot_matter_are_not_asked(monkeypatch):
     model = small(n_hypotheses=200, subsample_size=30).fit(X, Y)
     asked = []

@@ -548,6 +548,23 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         shares = self.predict_proba(X)
         return np.asarray(shares[:, 1] - shares[:, 0]) if self.classes_.size == 2 else shares
 
+    def predict_hypotheses(self, X: Any) -> NDArray[Any]:
+        """Predict labels with every hypothesis alone.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+
+        Returns
+        -------
+        ndarray of shape (m, n)
+            Labels that hypothesis h predicts, in row h.
+        """
+        X = self._checked_points(X)
+        votes = [self._pool_.votes(self.hypotheses_, block) for block in self._blocks(X)]
+        return np.asarray(self.classes_[np.concatenate(votes, axis=1)])
+
     def _draw(self, X: Any, rng: np.random.Generator) -> NDArray[np.intp]:
         """A hypothesis drawn from the posterior for every point."""
         drawn = rng.choice(self.posterior_.size, size=X.shape[0], p=self.posterior_ / self.posterior_.sum())
