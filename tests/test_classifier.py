@@ -195,7 +195,7 @@ def reference():
     return small().fit(X, Y)
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.parametrize("backend", ["threading", "loky", "multiprocessing"])
 def test_workers_do_not_matter(reference, backend):
     with joblib.parallel_config(backend):
         model = small(n_jobs=2).fit(X, Y)
@@ -288,8 +288,28 @@ def test_warm_start_refuses_what_it_cannot_continue():
     model = small(warm_start=True).fit(X, Y)
     with pytest.raises(ValueError, match="n_hypotheses must be at least the 20 that warm_start keeps, got 5"):
         model.set_params(n_hypotheses=5).fit(X, Y)
-    with pytest.raises(ValueError, match="warm_start continues on the same data"):
-        model.set_params(n_hypotheses=30).fit(X[:200], Y[:200])
+    model.set_params(n_hypotheses=30)
+    with pytest.raises(ValueError, match="same data with the same settings, but X, y changed"):
+        model.fit(X[:200], Y[:200])
+    with pytest.raises(ValueError, match="but X changed"):
+        model.fit(X + 1e-9, Y)
+    for name, value in {
+        "subsample_size": 12,
+        "scaler": "minmax",
+        "gamma_source": "sample",
+        "loss": [[0, 1], [0.5, 0]],
+        "C": 3.0,
+        "estimator": DecisionTreeClassifier(),
+    }.items():
+        with pytest.raises(ValueError, match=f"but {name} changed since the last fit"):
+            clone_fitted(model).set_params(**{name: value}).fit(X, Y)
+    cold = small().fit(X, Y)
+    with pytest.raises(ValueError, match="set it before the first fit"):
+        cold.set_params(warm_start=True).fit(X, Y)
+
+
+def clone_fitted(model):
+    return pickle.loads(pickle.dumps(model))
 
 
 def test_random_state_instances_are_drawn_from():

@@ -139,3 +139,15 @@ def test_all_kinds_of_subsamples_come_together():
     assert given.together(range(1, 1)).size == 0
     random = RandomSubsamples(10, [2, 4], 5, entropy=0)
     np.testing.assert_array_equal(random.together(range(1, 4)), np.concatenate([random[1], random[2], random[3]]))
+
+
+def test_subsamples_are_indexed_like_sequences():
+    subsamples = RandomSubsamples(10, [2, 4], 5, entropy=0)
+    np.testing.assert_array_equal(subsamples[-1], subsamples[4])
+    with pytest.raises(IndexError):
+        subsamples[5]
+
+
+def test_row_numbers_fit_32_bits():
+    with pytest.raises(ValueError, match=r"fewer than 2\^31 points"):
+        RandomSubsamples(2**31, [2], 1, entropy=0)

@@ -124,6 +124,7 @@ void words(Key key, std::uint64_t purpose, std::uint64_t first,
 
 NB_MODULE(_streams, module) {
   module.doc() = "A random stream for every hypothesis.";
-  module.def("subsamples", subsamples, "key"_a, "purpose"_a, "first"_a, "n"_a, "sizes"_a, "out"_a);
-  module.def("words", words, "key"_a, "purpose"_a, "first"_a, "out"_a);
+  module.def("subsamples", subsamples, "key"_a, "purpose"_a, "first"_a, "n"_a, "sizes"_a,
+             "out"_a.noconvert());
+  module.def("words", words, "key"_a, "purpose"_a, "first"_a, "out"_a.noconvert());
 }

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Real
 from typing import Any, Literal
 
+import joblib
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
@@ -42,6 +43,23 @@ _HYPOTHESES_PER_SIZE = 100
 _LARGEST_SHARE = 0.5
 # A hypothesis on r points needs its r x r kernel matrix: beyond this it is no weak classifier any more.
 _LARGEST_SIZE = 2000
+
+# Parameters that hypotheses and their validation losses come from: a warm start cannot change them.
+_SHAPING = (
+    "estimator",
+    "subsample_size",
+    "subsamples",
+    "param_distributions",
+    "loss",
+    "gamma_source",
+    "scaler",
+    "C",
+    "reserved_size",
+    "on_error",
+)
+
+# What a kernel value takes in validation, roughly.
+_SECONDS_PER_KERNEL_VALUE = 1e-9
 
 # Voters asked together when the vote is not decided yet: few at first, since a handful usually decides.
 _FIRST_VOTERS, _MOST_VOTERS = 4, 256
@@ -260,12 +278,13 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if classes.size < 2:
             raise ValueError(f"y must hold at least two classes, got one class only: {classes.tolist()[0]!r}")
         loss = resolve_loss(self.loss, classes)
-        shape = (labels.size, classes.tolist())
-        entropy, totals_kept, trained_kept = self._continued(shape)
+        made_of = self._made_of(X, codes)
+        entropy, totals_kept, trained_kept = self._continued(made_of)
         reference, rest = self._set_aside(labels.size, entropy)
         pool = self._pool(classes, entropy, None if reference is None else (take_rows(X, reference), codes[reference]))
         if rest is not None:
             X, codes = take_rows(X, rest), codes[rest]
+        pool.check_loss(loss)
         subsamples = self._subsamples(X, entropy)
         if len(subsamples) < len(trained_kept):
             raise ValueError(
@@ -303,7 +322,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         self._totals = totals
         self._pool_ = pool
         self._entropy = entropy
-        self._shape = shape
+        self._made_of_ = made_of
         return self
 
     def _check_parameters(self) -> None:
@@ -357,13 +376,23 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"C must be one or several positive, finite numbers, got {self.C!r}")
         return softness
 
-    def _continued(self, shape: tuple[int, list[Any]]) -> tuple[int, Array, Any]:
+    def _made_of(self, X: Any, codes: NDArray[np.intp]) -> dict[str, str] | None:
+        """Fingerprints of what hypotheses and their losses come from, if a later fit may continue this one."""
+        if not self.warm_start:
+            return None
+        shaping = {name: getattr(self, name) for name in _SHAPING}
+        return {name: joblib.hash(value) for name, value in {"X": X, "y": codes, **shaping}.items()}
+
+    def _continued(self, made_of: dict[str, str] | None) -> tuple[int, Array, Any]:
         """The seed of all streams, and the totals and hypotheses that a warm start keeps."""
-        if self.warm_start and hasattr(self, "hypotheses_"):
-            if self._shape != shape:
+        if made_of is not None and hasattr(self, "hypotheses_"):
+            if self._made_of_ is None:
+                raise ValueError("warm_start continues a fit that had warm_start=True too: set it before the first fit")
+            changed = [name for name in made_of if made_of[name] != self._made_of_[name]]
+            if changed:
                 raise ValueError(
-                    f"warm_start continues on the same data: the last fit had {self._shape[0]} rows and classes "
-                    f"{self._shape[1]}, this one has {shape[0]} rows and classes {shape[1]}"
+                    f"warm_start continues on the same data with the same settings, but {', '.join(changed)} changed "
+                    "since the last fit: the losses of the hypotheses it keeps would be wrong"
                 )
             return self._entropy, self._totals, self.hypotheses_
         if self.random_state is None:
@@ -425,7 +454,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if not parts:
             return [], np.zeros(0)
         trained = pool.join(parts)
-        blocks = _parts(range(codes.size), max(2 * workers, math.ceil(codes.size / self.block_size)))
+        # Two parts per worker, and more where they would take long: half a second each, so that interrupts are heard.
+        long = math.ceil(subsamples.sizes.sum() * codes.size * _SECONDS_PER_KERNEL_VALUE / 0.5)
+        blocks = _parts(range(codes.size), max(2 * workers, math.ceil(codes.size / self.block_size), long))
         tasks = [(trained, X, codes, subsamples, hypotheses, rows, loss) for rows in blocks]
         return trained, sum(self._run(pool.loss_totals, tasks, "validation", threads=True), np.zeros(len(hypotheses)))
 
@@ -439,7 +470,10 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             with ThreadPoolExecutor(workers) as executor:
                 yield from _progress(executor.map(lambda task: function(*task), tasks), len(tasks), self.verbose, what)
             return
-        results = Parallel(n_jobs=self.n_jobs, return_as="generator")(delayed(function)(*task) for task in tasks)
+        backend, _ = get_active_backend()
+        as_they_come = getattr(backend, "supports_return_generator", False)
+        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator" if as_they_come else "list")
+        results = parallel(delayed(function)(*task) for task in tasks)
         yield from _progress(results, len(tasks), self.verbose, what)
 
     def _is_prefit(self) -> bool:

@@ -98,6 +98,8 @@ class Subsamples(ABC):
 
     def _check_validation(self) -> None:
         """Refuse subsamples that train on nothing or leave nothing to validate on."""
+        if self.n >= 2**31:
+            raise ValueError(f"samples must have fewer than 2^31 points, got {self.n}")
         if self.sizes.size == 0:
             raise ValueError("there must be at least one subsample, got none")
         if self.sizes.min() < 1:
@@ -138,7 +140,8 @@ class RandomSubsamples(Subsamples):
         self._check_validation()
 
     def __getitem__(self, hypothesis: int) -> NDArray[np.intp]:
-        return self.together(range(hypothesis, hypothesis + 1)).astype(np.intp)
+        h = range(len(self))[hypothesis]
+        return self.together(range(h, h + 1)).astype(np.intp)
 
     def together(self, hypotheses: range) -> NDArray[np.int32]:
         sizes = self.sizes[hypotheses.start : hypotheses.stop].astype(np.int64)

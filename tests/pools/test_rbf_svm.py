@@ -120,7 +120,7 @@ def dual_objective(coefficients, points, gamma):
 
 def decision_values(trained, points, queries):
     svm = trained[0]
-    ensemble, rows = trained.ensemble()
+    ensemble, rows = trained.ensemble
     values = np.empty((svm.intercept.size, len(queries)))
     _engine.decide(np.ascontiguousarray(queries), np.ascontiguousarray(points[rows]), ensemble, values)
     return values
@@ -210,7 +210,7 @@ class TestDegenerate:
         assert trained[0].classes.tolist() == [1]
         assert trained[0].support.size == trained[0].dual_coef.size == trained[0].intercept.size == 0
         votes = np.empty((1, 70), dtype=np.uint16)
-        _engine.vote(np.zeros((70, 2)), np.zeros((0, 2)), trained.ensemble()[0], votes)
+        _engine.vote(np.zeros((70, 2)), np.zeros((0, 2)), trained.ensemble[0], 2**20, votes)
         assert np.all(votes == 1)
 
     @pytest.mark.parametrize("gamma", [0.0, 1e-300, 1e300])
@@ -233,6 +233,24 @@ class TestDegenerate:
         values = decision_values(train(points, [0, 1, 0, 1], gamma=1.0), points, points)
         assert np.isfinite(values).all()
 
+    def test_what_is_not_a_number_does_not_converge(self):
+        points = X.copy()
+        points[3, 0] = np.nan
+        assert train(points, Y, gamma=1.0).failed.tolist() == [True]
+
+    def test_features_too_small_to_be_scaled(self):
+        points = np.column_stack([X, np.where(np.arange(200) % 2, 1e-310, 0.0)])
+        for kind in ("minmax", "standard"):
+            assert feature_scale(points, kind)[2] == 1.0
+
+    def test_points_that_coincide_far_from_the_origin(self):
+        rng = np.random.default_rng(0)
+        some, others = rng.normal(size=(30, 5)) + 1e6, rng.normal(size=(40, 5)) + 1e6
+        points, codes = np.vstack([some, some, others]), np.repeat([0, 1, 1], [30, 30, 40])
+        seed = jaakkola_gamma(points, codes)
+        assert seed == pytest.approx(train(points, codes)[0].gamma, rel=1e-9)
+        assert seed < 10
+
     def test_running_out_of_steps_is_said(self):
         assert train(X, Y, C=1e3, gamma=1.0, max_iterations=3).failed.tolist() == [True]
 
@@ -251,8 +269,8 @@ def test_several_classes_vote_in_pairs(data):
             values = decision_values(trained, points[rows], points)
             np.testing.assert_allclose(values.T, expected.decision_function(points), atol=1e-4)
             votes = np.empty((1, len(points)), dtype=np.uint16)
-            ensemble, used = trained.ensemble()
-            _engine.vote(points, np.ascontiguousarray(points[rows][used]), ensemble, votes)
+            ensemble, used = trained.ensemble
+            _engine.vote(points, np.ascontiguousarray(points[rows][used]), ensemble, 2**20, votes)
             sure = (np.abs(values) > 1e-3).all(axis=0)
             np.testing.assert_array_equal(votes[0][sure], expected.predict(points)[sure])
 
@@ -390,8 +408,63 @@ def test_svms_are_a_sequence():
         svms[4]
 
 
+def test_svms_of_different_kinds_are_not_joined():
+    plain, scaled = (RBFSVMPool(CLASSES, 0, [1.0], s).fit(X, Y, SUBSAMPLES, range(2)) for s in (None, "minmax"))
+    with pytest.raises(ValueError, match="with and without a scaling"):
+        SVMs.join([plain, scaled])
+
+
+def test_results_are_not_lost_in_a_converted_copy():
+    pool = RBFSVMPool(CLASSES, entropy=0, C=[10.0])
+    ensemble, rows = pool.fit(X, Y, SUBSAMPLES, range(3)).ensemble
+    with pytest.raises(TypeError):
+        _engine.vote(X, np.ascontiguousarray(X[rows]), ensemble, 2**20, np.empty((3, 200), dtype=np.int32))
+    with pytest.raises(TypeError):
+        _engine.vote(X, np.ascontiguousarray(X[rows]), ensemble, 2**20, np.empty((200, 3), dtype=np.uint16).T)
+
+
+def test_arrays_that_do_not_fit_together_are_refused():
+    pool = RBFSVMPool(CLASSES, entropy=0, C=[10.0])
+    ensemble, rows = pool.fit(X, Y, SUBSAMPLES, range(3)).ensemble
+    votes = np.empty((3, 200), dtype=np.uint16)
+    with pytest.raises(ValueError, match="support must hold row numbers"):
+        _engine.vote(X, np.ascontiguousarray(X[rows[:-1]]), ensemble, 2**20, votes)
+    with pytest.raises(ValueError, match="same features"):
+        _engine.vote(np.zeros((200, 3)), np.ascontiguousarray(X[rows]), ensemble, 2**20, votes)
+    with pytest.raises(ValueError, match="votes must be machines x rows"):
+        _engine.vote(X, np.ascontiguousarray(X[rows]), ensemble, 2**20, votes[:2])
+
+
+def test_memory_does_not_matter():
+    pool, tight = (RBFSVMPool(CLASSES, 0, [10.0], working_memory=mib) for mib in (512, 1e-6))
+    trained = pool.fit(X, Y, SUBSAMPLES, range(40))
+    arguments = (X, Y, SUBSAMPLES, range(40), range(200), ZERO_ONE)
+    np.testing.assert_array_equal(pool.loss_totals(trained, *arguments), tight.loss_totals(trained, *arguments))
+
+
+@pytest.mark.parametrize(
+    "convert", [np.asfortranarray, lambda X: X[::-1][::-1], lambda X: (X * 1000).astype(int), sparse.csr_array]
+)
+def test_layouts_do_not_matter(convert):
+    pool = RBFSVMPool(CLASSES, entropy=0, C=[10.0])
+    points = convert(X)
+    plain = np.ascontiguousarray(points.toarray() if sparse.issparse(points) else points, dtype=np.float64)
+    one, other = (pool.fit(p, Y, SUBSAMPLES, range(3, 20)) for p in (points, plain))
+    np.testing.assert_array_equal(one.support, other.support)
+    np.testing.assert_array_equal(one.dual_coef, other.dual_coef)
+    totals = [pool.loss_totals(one, p, Y, SUBSAMPLES, range(3, 20), range(200), ZERO_ONE) for p in (points, plain)]
+    np.testing.assert_array_equal(*totals)
+
+
+def test_too_many_classes_are_refused_before_training():
+    with pytest.raises(ValueError, match="at most 65536 classes, got 70000"):
+        RBFSVMPool(np.arange(70_000), entropy=0, C=[1.0])
+
+
 def test_probabilities_are_refused():
     pool = RBFSVMPool(CLASSES, entropy=0, C=[10.0])
+    with pytest.raises(HypothesisError, match="needs a base learner with predict_proba, and SVMs have none"):
+        pool.check_loss(resolve_loss("brier", CLASSES))
     with pytest.raises(HypothesisError, match="SVMs have no predict_proba"):
         pool.predict_proba(pool.fit(X, Y, SUBSAMPLES, range(1))[0], X)
 

@@ -68,6 +68,9 @@ class Pool(ABC):
         """Some of a sequence of trained hypotheses."""
         return [trained[h] for h in chosen]
 
+    def check_loss(self, loss: Loss) -> None:  # noqa: B027
+        """Refuse a loss that these hypotheses cannot be validated by, before any is trained."""
+
     def remember(self, X: Any, trained: Any) -> None:  # noqa: B027
         """Keep what trained hypotheses need of the training sample when they predict, if they do not hold it."""
 
@@ -92,6 +95,6 @@ class Pool(ABC):
     ) -> Array:
         """Total validation loss of a range of hypotheses over a block of rows, without their training points."""
 
-    def votes(self, trained: Any, X: Any) -> Codes:
+    def votes(self, trained: Any, X: Any) -> NDArray[Any]:
         """Class codes that trained hypotheses predict, one row of the result per hypothesis."""
         return np.stack([self.predict(hypothesis, X) for hypothesis in trained])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -30,7 +31,11 @@ GAMMA_GRID = 10.0 ** np.array([-4, -2, 0, 2, 4])
 
 # LIBSVM's stopping rule, as in SVC.
 _TOLERANCE = 1e-3
-_MAX_ITERATIONS = 10_000_000
+_MAX_ITERATIONS = 100_000_000
+
+# Sparse data of so few features, or so dense, are handled as dense ones.
+_NARROW = 256
+_DENSE = 0.1
 
 Scaling = Literal["minmax", "standard"]
 
@@ -117,7 +122,8 @@ class SVMs(Sequence[RBFSVM]):
     @classmethod
     def join(cls, parts: Sequence[SVMs]) -> SVMs:
         """One sequence after another."""
-        first = parts[0]
+        if len({part.scale is None for part in parts}) > 1:
+            raise ValueError("SVMs with and without a scaling of their own cannot be joined")
         joined = {
             name: np.concatenate([getattr(part, name) for part in parts])
             for name in (
@@ -132,7 +138,7 @@ class SVMs(Sequence[RBFSVM]):
                 "failed",
             )
         }
-        scale = None if first.scale is None else np.concatenate([part.scale for part in parts])
+        scale = None if parts[0].scale is None else np.concatenate([part.scale for part in parts])
         return cls(**joined, scale=scale)
 
     def __len__(self) -> int:
@@ -173,6 +179,10 @@ class SVMs(Sequence[RBFSVM]):
             self.failed[chosen],
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "ensemble"}
+
+    @cached_property
     def ensemble(self) -> tuple[_engine.Ensemble, NDArray[np.int32]]:
         """What the engine asks, and the rows of the training sample that it needs, rising."""
         rows, support = np.unique(self.support, return_inverse=True)
@@ -228,12 +238,13 @@ def jaakkola_gamma(X: Any, y: NDArray[Any]) -> float:
     >>> jaakkola_gamma(np.array([[0.0], [1.0], [3.0]]), np.array([0, 1, 1]))
     0.5
     """
-
-    def nearest_of_another_class(block: Any, start: int) -> Any:
-        block[y[start : start + block.shape[0], np.newaxis] == y] = np.inf
-        return block.min(axis=1)
-
-    distances = np.concatenate(list(pairwise_distances_chunked(X, reduce_func=nearest_of_another_class)))
+    codes = np.unique(y, return_inverse=True)[1].astype(np.int32)
+    if issparse(X):
+        distances = _nearest_of_another_class(X, codes)
+    else:
+        squared = np.empty(len(codes))
+        _engine.nearest_of_another_class(_contiguous(X), codes, squared)
+        distances = np.sqrt(squared)
     median = float(np.median(distances))
     if median == 0:
         apart = distances[distances > 0]
@@ -241,6 +252,16 @@ def jaakkola_gamma(X: Any, y: NDArray[Any]) -> float:
     with np.errstate(over="ignore", divide="ignore"):
         gamma = 1 / (2 * np.float64(median) ** 2)
     return float(np.clip(gamma, 1e-100, 1e100))
+
+
+def _nearest_of_another_class(X: Any, codes: NDArray[np.int32]) -> Array:
+    """Distance of every point to the nearest one of another class, for data that may be too wide to be made dense."""
+
+    def nearest(block: Any, start: int) -> Any:
+        block[codes[start : start + block.shape[0], np.newaxis] == codes] = np.inf
+        return block.min(axis=1)
+
+    return np.concatenate(list(pairwise_distances_chunked(X, reduce_func=nearest)))
 
 
 def feature_scale(X: Array, kind: Scaling) -> Array:
@@ -268,7 +289,10 @@ def feature_scale(X: Array, kind: Scaling) -> Array:
     X = np.asarray(X, dtype=np.float64)
     low, high = X.min(axis=0), X.max(axis=0)
     spread = (high - low) / 2 if kind == "minmax" else X.std(axis=0)
-    return np.asarray(1 / np.where(high > low, spread, 1.0))
+    with np.errstate(divide="ignore", over="ignore"):
+        factors = 1 / np.where(high > low, spread, 1.0)
+    # A spread too small to be divided by is none.
+    return np.asarray(np.where(np.isfinite(factors), factors, 1.0))
 
 
 class RBFSVMPool(Pool):
@@ -290,7 +314,7 @@ class RBFSVMPool(Pool):
     on_error : {"raise", "drop"}, default="raise"
         What to do with a hypothesis whose optimisation does not end.
     working_memory : float, default=512
-        MiB that votes and distances may take, over all threads that are at work.
+        MiB that votes and distances may take, on top of the data and the model, in each thread.
     """
 
     shares_rows = True
@@ -306,6 +330,8 @@ class RBFSVMPool(Pool):
         working_memory: float = 512,
     ) -> None:
         super().__init__(classes)
+        if len(classes) > 2**16:
+            raise ValueError(f"the default SVMs take at most {2**16} classes, got {len(classes)}: give an `estimator`")
         self.entropy = entropy
         self.C = np.asarray(C, dtype=np.float64)
         self.scaler = scaler
@@ -313,6 +339,9 @@ class RBFSVMPool(Pool):
         self.working_memory = working_memory
         self.seed: float | None = None
         self.scale: Array | None = None
+        # What `remember` keeps: support vectors, and their rows in the training sample.
+        self.rows: NDArray[np.int32] = np.empty(0, dtype=np.int32)
+        self.points: Any = None
         if reference is not None:
             X, codes = reference
             self.scale = None if scaler is None else feature_scale(X, scaler)
@@ -329,7 +358,7 @@ class RBFSVMPool(Pool):
         multipliers, softness = GAMMA_GRID[drawn[:, 0]], self.C[drawn[:, 1]]
         sizes = subsamples.sizes[hypotheses.start : hypotheses.stop]
         rows = subsamples.together(hypotheses)
-        if issparse(X):
+        if _is_wide(X):
             trained = self._fit_sparse(X, codes, rows, sizes, multipliers, softness)
         else:
             trained = self._fit_dense(X, codes, rows, sizes, multipliers, softness)
@@ -345,7 +374,13 @@ class RBFSVMPool(Pool):
     def _fit_dense(
         self, X: Any, codes: Codes, rows: NDArray[np.int32], sizes: Codes, multipliers: Array, softness: Array
     ) -> SVMs:
-        X = _contiguous(self._scaled(X))
+        if self.scale is None and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype.kind == "f":
+            used = None  # as it is
+        else:
+            # The points of these subsamples only: they may be few, and converting takes time.
+            used, positions = np.unique(rows, return_inverse=True)
+            X, codes, rows = _contiguous(self._scaled(X[used])), codes[used], positions.astype(np.int32)
+        X = _contiguous(X)
         scale = None
         if self.scaler is not None and self.scale is None:
             parts = np.split(rows, np.cumsum(sizes)[:-1])
@@ -363,6 +398,8 @@ class RBFSVMPool(Pool):
             _TOLERANCE,
             _MAX_ITERATIONS,
         )
+        if used is not None:
+            result["support"] = used[result["support"]]
         return _trained(result, softness, scale)
 
     def _fit_sparse(
@@ -373,7 +410,7 @@ class RBFSVMPool(Pool):
         seed = np.nan if self.seed is None else self.seed
         for h, part in enumerate(np.split(rows, np.cumsum(sizes)[:-1])):
             X_h = X[part]
-            squared = euclidean_distances(X_h, X_h, squared=True).astype(np.float64)
+            squared = euclidean_distances(X_h, X_h, squared=True).astype(np.float64, copy=False)
             result = _engine.train_by_distances(
                 squared, codes[part].astype(np.int32), seed, multipliers[h], softness[h], _TOLERANCE, _MAX_ITERATIONS
             )
@@ -384,6 +421,12 @@ class RBFSVMPool(Pool):
     def _scaled(self, X: Any) -> Any:
         """Points in the scaling that all hypotheses share, if there is one."""
         return X if self.scale is None else X * self.scale
+
+    def check_loss(self, loss: Loss) -> None:
+        if loss.on_probabilities:
+            raise HypothesisError(
+                f"loss {loss.name!r} needs a base learner with predict_proba, and SVMs have none: give an `estimator`"
+            )
 
     def join(self, parts: Sequence[SVMs]) -> SVMs:
         return SVMs.join(parts)
@@ -397,8 +440,8 @@ class RBFSVMPool(Pool):
 
     def _points(self, X: Any, rows: NDArray[np.int32]) -> Any:
         """Support vectors, ready for the engine."""
-        points = self._scaled(X[rows])
-        return points if issparse(points) else np.ascontiguousarray(points, dtype=np.float64)
+        points = X[rows]
+        return points if _is_wide(X) else np.ascontiguousarray(self._scaled(_dense(points)), dtype=np.float64)
 
     # -----------------------------------------------------------------------------------------------
     # Validation and prediction
@@ -414,19 +457,23 @@ class RBFSVMPool(Pool):
         rows: range,
         loss: Loss,
     ) -> Array:
-        if loss.on_probabilities:
-            raise HypothesisError(
-                f"loss {loss.name!r} needs a base learner with predict_proba, and SVMs have none: give an `estimator`"
-            )
-        ensemble, used = trained.ensemble()
+        ensemble, used = trained.ensemble
         points = self._points(X, used)
         inside = subsamples.together(hypotheses)
         sizes = subsamples.sizes[hypotheses.start : hypotheses.stop].astype(np.int64)
-        if loss.is_zero_one and not issparse(X):
+        if loss.is_zero_one and not issparse(points):
             mistakes = np.empty(len(trained), dtype=np.int64)
             block, truth = X[rows.start : rows.stop], codes[rows.start : rows.stop].astype(np.int32)
             _engine.count_mistakes(
-                _contiguous(self._scaled(block)), truth, rows.start, points, ensemble, inside, sizes, mistakes
+                _contiguous(self._scaled(block)),
+                truth,
+                rows.start,
+                points,
+                ensemble,
+                inside,
+                sizes,
+                self._memory(),
+                mistakes,
             )
             totals = mistakes.astype(np.float64)
         else:
@@ -444,15 +491,17 @@ class RBFSVMPool(Pool):
             totals[trained.failed] = (len(rows) - inside_rows)[trained.failed]
         return totals
 
-    def votes(self, trained: SVMs, X: Any) -> Codes:
-        ensemble, used = trained.ensemble()
+    def votes(self, trained: SVMs, X: Any) -> NDArray[Any]:
+        ensemble, used = trained.ensemble
         points = self.points[np.searchsorted(self.rows, used)]
-        blocks = self._blocks(range(X.shape[0]), len(trained), points)
-        votes = [self._vote(ensemble, points, X[block.start : block.stop], len(trained)) for block in blocks]
-        return np.concatenate(votes, axis=1).astype(np.intp)
+        votes = np.empty((len(trained), X.shape[0]), dtype=np.uint16)
+        for block in self._blocks(range(X.shape[0]), len(trained), points):
+            part = slice(block.start, block.stop)
+            votes[:, part] = self._vote(ensemble, points, X[part], len(trained))
+        return votes
 
     def predict(self, hypothesis: RBFSVM, X: Any) -> Codes:
-        return np.asarray(self.votes(_alone(hypothesis), X)[0])
+        return np.asarray(self.votes(_alone(hypothesis), X)[0], dtype=np.intp)
 
     def predict_proba(self, hypothesis: RBFSVM, X: Any) -> Array:
         raise HypothesisError("SVMs have no predict_proba")
@@ -472,7 +521,7 @@ class RBFSVMPool(Pool):
         ndarray of shape (n, k (k - 1) / 2)
             Values for the pairs (0, 1), (0, 2), ..., (1, 2), ... of the classes that the hypothesis knows.
         """
-        ensemble, used = _alone(hypothesis).ensemble()
+        ensemble, used = _alone(hypothesis).ensemble
         points = self.points[np.searchsorted(self.rows, used)]
         values = np.empty((hypothesis.intercept.size, X.shape[0]))
         _engine.decide(_contiguous(self._scaled(X)), points, ensemble, values)
@@ -482,18 +531,21 @@ class RBFSVMPool(Pool):
         """Codes that all m machines vote for at a block of rows."""
         votes = np.empty((m, X.shape[0]), dtype=np.uint16)
         if issparse(points):
-            squared = euclidean_distances(points, X, squared=True).astype(np.float64)
+            squared = euclidean_distances(points, X, squared=True).astype(np.float64, copy=False)
             _engine.vote_by_distances(squared, ensemble, votes)
         else:
-            X = X.toarray() if issparse(X) else X
-            _engine.vote(_contiguous(self._scaled(X)), points, ensemble, votes)
+            _engine.vote(_contiguous(self._scaled(X)), points, ensemble, self._memory(), votes)
         return votes
 
+    def _memory(self) -> int:
+        """Working memory in bytes."""
+        return int(self.working_memory * 2**20)
+
     def _blocks(self, rows: range, m: int, points: Any) -> Iterator[range]:
-        """Rows in blocks that fit the memory: votes, and the distances of sparse data."""
+        """Rows in blocks that fit the memory: votes, dense copies, and the distances of sparse data."""
         tile = _engine.tile_rows
-        per_row = 2 * m + (16 * points.shape[0] if issparse(points) else 0)
-        size = max(tile, int(self.working_memory * 2**20 / per_row) // tile * tile)
+        per_row = 2 * m + (16 * points.shape[0] if issparse(points) else 8 * points.shape[1])
+        size = max(tile, self._memory() // per_row // tile * tile)
         return (rows[i : i + size] for i in range(0, len(rows), size))
 
 
@@ -529,7 +581,16 @@ def _alone(svm: RBFSVM) -> SVMs:
     )
 
 
+def _is_wide(X: Any) -> bool:
+    """Whether points are better left sparse."""
+    return bool(issparse(X) and X.shape[1] > _NARROW and X.nnz < _DENSE * X.shape[0] * X.shape[1])
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if issparse(X) else X
+
+
 def _contiguous(X: Any) -> NDArray[Any]:
-    """Points as the engine reads them: float32 stays as it is, all else becomes float64."""
-    X = np.asarray(X)
+    """Points as the engine reads them: dense, in rows; float32 stays as it is, all else becomes float64."""
+    X = np.asarray(_dense(X))
     return np.ascontiguousarray(X, dtype=X.dtype if X.dtype == np.float32 else np.float64)

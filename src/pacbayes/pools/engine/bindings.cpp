@@ -173,12 +173,12 @@ pacbayes::Ballot record(std::uint16_t* votes, std::size_t rows) {
 }
 
 template <class T>
-void vote(Matrix<T> X, Matrix<double> points, const Ensemble& ensemble, Votes votes) {
+void vote(Matrix<T> X, Matrix<double> points, const Ensemble& ensemble, std::size_t memory, Votes votes) {
   require(X.shape(1) == points.shape(1), "X and points must have the same features");
   const auto machines = ensemble.machines(points.shape(0), points.shape(1));
   require(votes.shape(0) == machines.size() && votes.shape(1) == X.shape(0), "votes must be machines x rows");
   nb::gil_scoped_release unlocked;
-  pacbayes::vote(machines, rows_of(points), rows_of(X), record(votes.data(), votes.shape(1)));
+  pacbayes::vote(machines, rows_of(points), rows_of(X), memory, record(votes.data(), votes.shape(1)));
 }
 
 void vote_by_distances(Matrix<double> squared, const Ensemble& ensemble, Votes votes) {
@@ -193,6 +193,7 @@ void vote_by_distances(Matrix<double> squared, const Ensemble& ensemble, Votes v
 template <class T>
 void count_mistakes(Matrix<T> X, Vector<std::int32_t> codes, std::int64_t first, Matrix<double> points,
                     const Ensemble& ensemble, Vector<std::int32_t> subsamples, Vector<std::int64_t> sizes,
+                    std::size_t memory,
                     nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> mistakes) {
   require(X.shape(1) == points.shape(1), "X and points must have the same features");
   require(codes.shape(0) == X.shape(0), "codes must have one entry per row of X");
@@ -211,7 +212,7 @@ void count_mistakes(Matrix<T> X, Vector<std::int32_t> codes, std::int64_t first,
     mistakes.data()[h] = 0;
   }
   nb::gil_scoped_release unlocked;
-  pacbayes::vote(machines, rows_of(points), rows_of(X),
+  pacbayes::vote(machines, rows_of(points), rows_of(X), memory,
                  [&](std::size_t h, std::ptrdiff_t row, std::ptrdiff_t count, const std::uint16_t* votes) {
                    std::int64_t wrong = 0;
                    for (std::ptrdiff_t i = 0; i < count; ++i) wrong += votes[i] != codes.data()[row + i];
@@ -234,6 +235,14 @@ void decide(Matrix<T> X, Matrix<double> points, const Ensemble& ensemble, Values
   pacbayes::decide(machines[0], rows_of(points), rows_of(X), values.data());
 }
 
+template <class T>
+void nearest_of_another_class(Matrix<T> X, Vector<std::int32_t> codes,
+                              nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu> squared) {
+  require(codes.shape(0) == X.shape(0) && squared.shape(0) == X.shape(0), "codes and squared must be as long as X");
+  nb::gil_scoped_release unlocked;
+  pacbayes::nearest_of_another_class(rows_of(X), codes.data(), squared.data());
+}
+
 // exp(-gamma * squared), for tests of the exponential.
 void kernel(Vector<double> squared, double gamma, nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu> out) {
   require(squared.shape(0) % pacbayes::kTile == 0 && out.shape(0) == squared.shape(0), "whole tiles are needed");
@@ -246,10 +255,12 @@ template <class T>
 void bind_for(nb::module_& module) {
   module.def("train", train<T>, "X"_a, "codes"_a, "subsamples"_a, "sizes"_a, "seed"_a, "multipliers"_a, "C"_a,
              "scale"_a.none(), "tolerance"_a, "max_iterations"_a);
-  module.def("vote", vote<T>, "X"_a, "points"_a, "ensemble"_a, "votes"_a);
+  // What is written to must not be converted: the result would be lost with the copy.
+  module.def("vote", vote<T>, "X"_a, "points"_a, "ensemble"_a, "memory"_a, "votes"_a.noconvert());
   module.def("count_mistakes", count_mistakes<T>, "X"_a, "codes"_a, "first"_a, "points"_a, "ensemble"_a,
-             "subsamples"_a, "sizes"_a, "mistakes"_a);
-  module.def("decide", decide<T>, "X"_a, "points"_a, "ensemble"_a, "values"_a);
+             "subsamples"_a, "sizes"_a, "memory"_a, "mistakes"_a.noconvert());
+  module.def("nearest_of_another_class", nearest_of_another_class<T>, "X"_a, "codes"_a, "squared"_a.noconvert());
+  module.def("decide", decide<T>, "X"_a, "points"_a, "ensemble"_a, "values"_a.noconvert());
 }
 
 }  // namespace
@@ -267,6 +278,6 @@ NB_MODULE(_engine, module) {
   bind_for<float>(module);
   module.def("train_by_distances", train_by_distances, "squared"_a, "codes"_a, "seed"_a, "multiplier"_a, "C"_a,
              "tolerance"_a, "max_iterations"_a);
-  module.def("vote_by_distances", vote_by_distances, "squared"_a, "ensemble"_a, "votes"_a);
-  module.def("kernel", kernel, "squared"_a, "gamma"_a, "out"_a);
+  module.def("vote_by_distances", vote_by_distances, "squared"_a, "ensemble"_a, "votes"_a.noconvert());
+  module.def("kernel", kernel, "squared"_a, "gamma"_a, "out"_a.noconvert());
 }

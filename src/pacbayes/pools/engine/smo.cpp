@@ -138,10 +138,11 @@ void minimize(const Problem& problem, Solution& solution) {
   for (solution.iterations = 0; solution.iterations < problem.max_iterations; ++solution.iterations) {
     const Second second = select_second(problem, solution, first);
     const int i = first.index, j = second.index;
-    if (first.gradient - second.least_gradient < problem.tolerance || j < 0) {
+    if (first.gradient - second.least_gradient < problem.tolerance) {
       solution.converged = true;
       break;
     }
+    if (j < 0) break;  // Only where something is not a number.
     double curvature = 2.0 - 2.0 * problem.kernel[i * problem.stride + j];
     if (curvature <= 0) curvature = kLeastCurvature;
     double& beta_i = solution.coefficients[i];
@@ -158,6 +159,8 @@ void minimize(const Problem& problem, Solution& solution) {
     first = move_and_select_first(problem, solution, i, j, step);
   }
   solution.intercept = intercept_of(problem, solution);
+  const bool finite = solution.intercept - solution.intercept == 0.0;
+  solution.converged = solution.converged && finite;
 }
 
 }  // namespace pacbayes::PACBAYES_INSTRUCTIONS

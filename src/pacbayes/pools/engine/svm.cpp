@@ -166,7 +166,8 @@ void train(const Grouped& points, const SquaredDistances& squared, const Setting
   Workspace workspace(stride);
   std::vector<float> part;
   std::int64_t iterations = 0;
-  bool converged = true;
+  // A distance that is not a number would be passed over by every comparison.
+  bool converged = std::none_of(squared.tiles.begin(), squared.tiles.end(), [](double x) { return std::isnan(x); });
   for (int a = 0; a < n_classes; ++a) {
     for (int b = a + 1; b < n_classes; ++b) {
       const std::ptrdiff_t n_a = points.counts[a], n_b = points.counts[b];
@@ -270,13 +271,14 @@ void elect(const Machine& machine, const double* values, std::ptrdiff_t count, s
     const auto negative = static_cast<std::uint16_t>(machine.classes[1]);
     for (std::ptrdiff_t i = 0; i < count; ++i) votes[i] = values[i] > 0 ? positive : negative;
   } else {
-    std::vector<int> tally(k);
+    std::vector<int> tally(k * kTile, 0);
+    for (int a = 0; a < k; ++a)
+      for (int b = a + 1; b < k; ++b, values += kTile)
+        for (std::ptrdiff_t i = 0; i < count; ++i) ++tally[(values[i] > 0 ? a : b) * kTile + i];
     for (std::ptrdiff_t i = 0; i < count; ++i) {
-      std::fill(tally.begin(), tally.end(), 0);
-      std::ptrdiff_t pair = 0;
-      for (int a = 0; a < k; ++a)
-        for (int b = a + 1; b < k; ++b, ++pair) ++tally[values[pair * kTile + i] > 0 ? a : b];
-      const auto winner = std::max_element(tally.begin(), tally.end()) - tally.begin();
+      int winner = 0;
+      for (int c = 1; c < k; ++c)
+        if (tally[c * kTile + i] > tally[winner * kTile + i]) winner = c;
       votes[i] = static_cast<std::uint16_t>(machine.classes[winner]);
     }
   }
@@ -390,15 +392,18 @@ void for_each_tile(Rows<Number> X, Body body) {
 }  // namespace
 
 template <class Number>
-void vote(const std::vector<Machine>& machines, Rows<double> points, Rows<Number> X, const Ballot& ballot) {
+void vote(const std::vector<Machine>& machines, Rows<double> points, Rows<Number> X, std::size_t memory,
+          const Ballot& ballot) {
   std::ptrdiff_t uses = 0;
   bool scaled = false;
   for (const Machine& machine : machines) {
     uses += machine.n_support;
     scaled = scaled || machine.scale;
   }
-  // Distances are shared if points serve several machines; machines with a scaling of their own share none.
-  if (!scaled && 2 * uses > 3 * points.count) {
+  // Distances are shared if points serve several machines and there is room for them and for a kernel; machines with a
+  // scaling of their own share none. What comes out is the same to the bit.
+  const bool fits = static_cast<std::size_t>(points.count) * 2 * kTile * sizeof(double) <= memory;
+  if (!scaled && fits && 2 * uses > 3 * points.count) {
     SharedVote ask(machines, points.count);
     std::vector<double> squared(points.count * kTile), nearest(points.count);
     std::vector<std::int32_t> in_order(points.count);
@@ -440,6 +445,29 @@ void vote_by_distances(const std::vector<Machine>& machines, const double* squar
 }
 
 template <class Number>
+void nearest_of_another_class(Rows<Number> X, const std::int32_t* codes, double* squared_distances) {
+  constexpr std::ptrdiff_t kPanel = 4096;  // points at a time, so that their distances to a tile fit the cache
+  const std::ptrdiff_t panel = std::min(kPanel, X.count);
+  std::vector<double> points(panel * X.d), squared(panel * kTile), nearest(panel);
+  std::vector<std::int32_t> in_order(panel);
+  std::iota(in_order.begin(), in_order.end(), 0);
+  std::fill_n(squared_distances, X.count, std::numeric_limits<double>::infinity());
+  for (std::ptrdiff_t first = 0; first < X.count; first += panel) {
+    const std::ptrdiff_t size = std::min(panel, X.count - first);
+    std::copy_n(X.data + first * X.d, size * X.d, points.data());
+    for_each_tile(X, [&](std::ptrdiff_t row, std::ptrdiff_t count, const double* tile) {
+      routines().squared_distances(points.data(), in_order.data(), size, X.d, tile, squared.data(), nearest.data());
+      for (std::ptrdiff_t p = 0; p < size; ++p)
+        for (std::ptrdiff_t i = 0; i < count; ++i) {
+          double& closest = squared_distances[row + i];
+          const double distance = squared[p * kTile + i];
+          closest = codes[first + p] != codes[row + i] && distance < closest ? distance : closest;
+        }
+    });
+  }
+}
+
+template <class Number>
 void decide(const Machine& machine, Rows<double> points, Rows<Number> X, double* values) {
   const std::ptrdiff_t pairs = pairs_of(machine.n_classes);
   OwnTile own(points);
@@ -453,8 +481,10 @@ void decide(const Machine& machine, Rows<double> points, Rows<Number> X, double*
 
 template SquaredDistances distances_between(Rows<float>, const std::int32_t*, std::ptrdiff_t, const double*);
 template SquaredDistances distances_between(Rows<double>, const std::int32_t*, std::ptrdiff_t, const double*);
-template void vote(const std::vector<Machine>&, Rows<double>, Rows<float>, const Ballot&);
-template void vote(const std::vector<Machine>&, Rows<double>, Rows<double>, const Ballot&);
+template void vote(const std::vector<Machine>&, Rows<double>, Rows<float>, std::size_t, const Ballot&);
+template void vote(const std::vector<Machine>&, Rows<double>, Rows<double>, std::size_t, const Ballot&);
+template void nearest_of_another_class(Rows<float>, const std::int32_t*, double*);
+template void nearest_of_another_class(Rows<double>, const std::int32_t*, double*);
 template void decide(const Machine&, Rows<double>, Rows<float>, double*);
 template void decide(const Machine&, Rows<double>, Rows<double>, double*);
 

@@ -75,13 +75,18 @@ void train(const Grouped& points, const SquaredDistances& squared, const Setting
 // Takes the codes that machine h votes for at `count` rows from `row` on.
 using Ballot = std::function<void(std::size_t h, std::ptrdiff_t row, std::ptrdiff_t count, const std::uint16_t* votes)>;
 
-// Ask all machines about all rows of X, a tile at a time.
+// Ask all machines about all rows of X, a tile at a time, with distances that take at most `memory` bytes.
 template <class Number>
-void vote(const std::vector<Machine>& machines, Rows<double> points, Rows<Number> X, const Ballot& ballot);
+void vote(const std::vector<Machine>& machines, Rows<double> points, Rows<Number> X, std::size_t memory,
+          const Ballot& ballot);
 
 // The same, given the squared distances of all points to all rows: squared[point * rows + row].
 void vote_by_distances(const std::vector<Machine>& machines, const double* squared, std::ptrdiff_t points,
                        std::ptrdiff_t rows, const Ballot& ballot);
+
+// Squared distance of every row to the nearest one of another class.
+template <class Number>
+void nearest_of_another_class(Rows<Number> X, const std::int32_t* codes, double* squared_distances);
 
 // Decision values of one machine: values[pair * X.count + row].
 template <class Number>
