@@ -6,12 +6,12 @@ Thiemann, Igel, Wintenberger, Seldin, "A Strongly Quasiconvex PAC-Bayesian Bound
 functions: `pacbayes.bounds`, `pacbayes.posterior` and `pacbayes.quasiconvexity` need losses only.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from pacbayes import bounds, posterior, quasiconvexity
-from pacbayes.certificate import Certificate, CertificateError, certify
-
 if TYPE_CHECKING:
+    from pacbayes import bounds, posterior, quasiconvexity
+    from pacbayes.certificate import Certificate, CertificateError, certify
     from pacbayes.classifier import PACBayesClassifier
 
 __version__ = "0.1.0"
@@ -27,11 +27,22 @@ __all__ = [
     "quasiconvexity",
 ]
 
+# Where the names come from. They are loaded when they are first used: the command line answers at once, and who needs
+# the bounds only does not wait for scikit-learn.
+_MODULES = {
+    "Certificate": "certificate",
+    "CertificateError": "certificate",
+    "PACBayesClassifier": "classifier",
+    "certify": "certificate",
+}
+
 
 def __getattr__(name: str) -> Any:
-    # scikit-learn takes longer to import than everything else: it is loaded with the estimator.
-    if name == "PACBayesClassifier":
-        from pacbayes.classifier import PACBayesClassifier
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f"pacbayes.{_MODULES.get(name, name)}")
+    return getattr(module, name) if name in _MODULES else module
 
-        return PACBayesClassifier
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
