@@ -1,0 +1,40 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def write_whole(contents: Mapping[Path, bytes]) -> None:
+    """Write files under temporary names, and rename them once all are complete.
+
+    Parameters
+    ----------
+    contents : mapping of Path to bytes
+        What to write where. Files that exist are replaced.
+    """
+    partial = {path: path.with_name(f".{path.name}.{os.getpid()}.partial") for path in contents}
+    try:
+        for path, content in contents.items():
+            partial[path].write_bytes(content)
+        for path in contents:
+            partial[path].replace(path)
+    finally:
+        for temporary in partial.values():
+            temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: Path) -> None:
+    """Raise OSError if a file could not be written here, before the work that it is to hold."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{str(path)!r} is a folder, give the name of a file")
+    if not path.parent.is_dir():
+        raise NotADirectoryError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}")
+    trial = path.with_name(f".{path.name}.{os.getpid()}.trial")
+    try:
+        trial.touch()
+        trial.unlink()
+    except OSError as error:
+        raise PermissionError(f"cannot write {str(path)!r}: {error.strerror}") from error

@@ -1,0 +1,106 @@
+"""``pacbayes paper``: the paper's experiments, from one command."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pacbayes.cli._mistakes import mistake
+
+
+def paper(
+    only: Annotated[
+        list[str] | None, typer.Option(help="Run this experiment only. May be given several times.")
+    ] = None,
+    datasets: Annotated[
+        list[str] | None, typer.Option(help="Use this dataset only. May be given several times.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small run on data that need no file, in two minutes.")
+    ] = False,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder with the original data files; downloaded once if not given.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder for results, figures and the page.", show_default="paper or paper-quick")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Workers; -1 takes all cores.")] = -1,
+) -> None:
+    """Reproduce the paper's experiments, and set the results beside its own numbers.
+
+    A run that was interrupted goes on where it stopped when the same command is given again.
+    """
+    from pacbayes.datasets import DatasetError
+    from pacbayes.paper.runner import PaperError, Plan, Store, run
+
+    folder = output or Path("paper-quick" if quick else "paper")
+    try:
+        whole = Plan.quick_run() if quick else Plan()
+        plan = whole.restricted(tuple(only or ()), tuple(datasets or ()))
+        store = Store(folder, whole.settings())
+        _show_progress(plan, store, run(plan, store, data_dir=data_dir, n_jobs=jobs))
+    except (PaperError, DatasetError) as error:
+        raise mistake(error) from error
+    except KeyboardInterrupt:
+        print(f"\nstopped: what is finished is in {folder}, and the same command goes on from there", file=sys.stderr)
+        raise typer.Exit(130) from None
+    page = _write_page(plan, store)
+    print(f"results   {store.path}\nfigures   {folder / 'figures'}\npage      {page}")
+
+
+def _show_progress(plan: Any, store: Any, finished: Any) -> None:
+    """Go through the units with a bar that tells the time left."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from pacbayes.paper.runner import EXPERIMENTS
+    from pacbayes.paper.tables import TITLES
+
+    done = store.done()
+    waiting = [task for task in plan.tasks() if task not in done]
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f}%"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        bar = progress.add_task("loading data", total=sum(task.cost for task in waiting) or 1.0)
+        if not waiting:
+            progress.update(bar, description="nothing left to do", completed=1.0)
+        following = [*waiting[1:], None]
+        for position, task in enumerate(finished):
+            progress.advance(bar, task.cost)
+            after = following[position]
+            if after is not None:
+                what = f"{EXPERIMENTS[after.experiment].title}, {TITLES[after.dataset]}"
+                progress.update(bar, description=what[:60])
+
+
+def _write_page(plan: Any, store: Any) -> Path:
+    """The figures as files, and the page."""
+    from pacbayes.paper.figures import save_figures
+    from pacbayes.paper.findings import findings, tables
+    from pacbayes.paper.runner import versions
+    from pacbayes.report import paper_page, write_page
+
+    records = [r for r in store.records if r["experiment"] in plan.experiments and r["dataset"] in plan.datasets]
+    save_figures(records, store.folder / "figures")
+    settings = {name: str(value) for name, value in store.settings.items() if name != "sizes"}
+    for name, sizes in store.settings["sizes"].items():
+        settings[f"|S| and |T| of {name}"] = f"{sizes['train']} and {sizes['test']}"
+    html = paper_page(
+        records,
+        settings=settings,
+        versions=versions(),
+        findings=findings(records),
+        tables=tables(records),
+        quick=plan.quick,
+    )
+    page: Path = store.folder / "index.html"
+    write_page(page, html)
+    return page

@@ -1,0 +1,16 @@
+"""The experiments of the paper, one module each, and the runner that carries them out.
+
+| Module | In the paper |
+| --- | --- |
+| `baseline` | the RBF-SVM tuned by cross-validation |
+| `accuracy` | figures heatmap_kernel and appheatmap |
+| `runtime` | figures runtime_kernel and appruntime |
+| `weighting` | figures appprediction and appprediction_max |
+| `quasiconvexity` | table quasiconvexity |
+| `f_lambda` | figure f_lambda_convex |
+| `validation` | figure direct_vs_validate |
+| `comparison` | figure mjv-vs-rnd and table 50-pcnt |
+
+`tables` holds the paper's settings and numbers, `runner` the order of work and the storage of results, `findings` what
+the results say about the paper's claims, `figures` the pictures. The command is ``pacbayes paper``.
+"""

@@ -1,0 +1,111 @@
+"""PAC-Bayesian aggregation of weak SVMs, the way the paper's experiments look at it: for the first m of a pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes import PACBayesClassifier
+from pacbayes._validation import Array
+from pacbayes.bounds import pac_bayes_kl
+from pacbayes.paper.splits import Split
+from pacbayes.paper.tables import DELTA, C
+from pacbayes.posterior import PosteriorResult, minimize_lambda_bound
+
+
+def paper_classifier(m: int, r: int, seed: int, n_jobs: int | None) -> PACBayesClassifier:
+    """The paper's setting: m SVMs on r points each, kernel widths from a grid that is computed on the whole sample."""
+    return PACBayesClassifier(
+        n_hypotheses=m,
+        subsample_size=r,
+        gamma_source="sample",
+        C=C,
+        delta=DELTA,
+        n_jobs=n_jobs,
+        random_state=seed,
+    )
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """The first m hypotheses of a pool, with the posterior of Theorem PBaggregation.
+
+    Attributes
+    ----------
+    posterior : PosteriorResult
+        Result of alternating minimisation.
+    vote, uniform, best, randomised : float
+        Test losses of the rho-weighted vote, the uniform vote, the hypothesis with the least validation loss, and the
+        randomised classifier.
+    bound : float
+        PAC-Bayes-kl bound on the randomised classifier.
+    """
+
+    posterior: PosteriorResult
+    vote: float
+    uniform: float
+    best: float
+    randomised: float
+    bound: float
+
+
+class Aggregation:
+    """A pool of weak SVMs, trained and validated once, and asked about the test set once.
+
+    Hypothesis h is the same whatever the number of others, so the first m of a large pool are a pool of m.
+
+    Parameters
+    ----------
+    split : Split
+        Training and test set.
+    m : int
+        Number of hypotheses.
+    r : int
+        Points that each is trained on.
+    n_jobs : int, optional
+        Workers.
+    """
+
+    def __init__(self, split: Split, m: int, r: int, n_jobs: int | None) -> None:
+        self.split = split
+        self.model = paper_classifier(m, r, split.seed, n_jobs).fit(split.X, split.y)
+        self.losses = self.model.losses_
+        self.n_validation = split.y.size - r
+        self.votes = self.model.predict_hypotheses(split.X_test)
+
+    def posterior(self, m: int) -> PosteriorResult:
+        """Weights of the first m hypotheses, by alternating minimisation of the bound."""
+        return minimize_lambda_bound(self.losses[:m], self.n_validation, delta=DELTA)
+
+    def vote_loss(self, rho: Array, votes: NDArray[np.intp] | None = None, y: NDArray[np.intp] | None = None) -> float:
+        """Loss of the rho-weighted vote of the first hypotheses, on the test set unless other votes are given."""
+        votes = self.votes if votes is None else votes
+        y = self.split.y_test if y is None else y
+        in_favour = rho @ votes[: rho.size]
+        return float(np.mean((in_favour > rho.sum() / 2) != y))
+
+    def weighted(self, m: int) -> Weighted:
+        """All that the figures show of the first m hypotheses."""
+        posterior = self.posterior(m)
+        losses = np.mean(self.votes[:m] != self.split.y_test, axis=1)
+        return Weighted(
+            posterior,
+            vote=self.vote_loss(posterior.rho),
+            uniform=self.vote_loss(np.full(m, 1 / m)),
+            best=float(losses[np.argmin(self.losses[:m])]),
+            randomised=float(posterior.rho @ losses),
+            bound=float(pac_bayes_kl(posterior.loss, posterior.kl_div, self.n_validation, DELTA)),
+        )
+
+
+def grid(first: int, last: int, count: int) -> list[int]:
+    """Up to `count` evenly spaced whole numbers from `first` to `last`.
+
+    Examples
+    --------
+    >>> grid(1, 2000, 5), grid(2, 4, 20)
+    ([1, 501, 1000, 1500, 2000], [2, 3, 4])
+    """
+    return sorted({round(number) for number in np.linspace(first, last, count).tolist()})

@@ -1,0 +1,38 @@
+"""Table quasiconvexity: the largest m for which F(lambda) is guaranteed to be quasiconvex.
+
+m grows in steps of ten until a condition fails. Beside Theorem var with tuned intervals and the refined b, what is
+guaranteed by any condition that `check_quasiconvexity` knows: Theorem global-min checked for all lambda, and stationary
+points only.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pacbayes.paper.aggregation import Aggregation
+from pacbayes.paper.splits import Split
+from pacbayes.paper.tables import DELTA, subsample_size
+from pacbayes.quasiconvexity import check_quasiconvexity
+
+_STEP = 10
+_THEOREM_VAR = ("trivial", "thm-var", "thm-var-tune", "thm-var-b", "thm-var-tune-b")
+
+
+def run(split: Split, n_jobs: int | None) -> dict[str, Any]:
+    """Largest m, up to n, before the first failure of Theorem var and of all conditions."""
+    n, d = split.X.shape
+    pool = Aggregation(split, n, subsample_size(n, d), n_jobs)
+    # F is quasiconvex for m <= K(0,0) + 1 whatever the losses, and the paper reports no less.
+    floor = math.floor(math.e**2 / 4 * math.log(4 * pool.n_validation / DELTA**2)) + 1
+    theorem_var = stronger = floor
+    by_theorem_var = True
+    for m in range(_STEP, n + 1, _STEP):
+        report = check_quasiconvexity(pool.losses[:m], pool.n_validation, delta=DELTA)
+        if not report.guaranteed:
+            break
+        stronger = max(m, floor)
+        by_theorem_var = by_theorem_var and any(report.details[name].holds for name in _THEOREM_VAR)
+        if by_theorem_var:
+            theorem_var = max(m, floor)
+    return {"theorem_var": theorem_var, "stronger": stronger, "floor": floor, "largest": n}

@@ -1,0 +1,233 @@
+"""Figures from complete and from awkward records."""
+
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from report.records import EXPERIMENTS, PAPER, make_records
+
+from pacbayes.paper import figures
+from pacbayes.paper.figures import FIGURES, datasets_of, panels, save_figures
+
+matplotlib = pytest.importorskip("matplotlib")
+
+TWO = ("ionosphere", "haberman")
+
+
+def result_of(records, experiment):
+    return next(record["result"] for record in records if record["experiment"] == experiment)
+
+
+def axes_of(figure):
+    return [axes for axes in figure.get_axes() if axes.get_xlabel()]
+
+
+def drawn(figure):
+    """The figure, laid out."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    FigureCanvasAgg(figure).draw()
+    return figure
+
+
+def text_of(figure):
+    drawn(figure)
+    return [text.get_text() for text in figure.findobj(matplotlib.text.Text) if text.get_visible()]
+
+
+def colours_of(axes):
+    return {matplotlib.colors.to_hex(line.get_color()) for line in axes.lines}
+
+
+def test_import_leaves_matplotlib_and_jinja_alone():
+    check = "import sys, pacbayes.paper.figures, pacbayes.report; print({'matplotlib', 'jinja2'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_dataset_has_its_panel_and_the_legend_is_there_once(name):
+    records = make_records(splits=2, values=5)
+    figure = FIGURES[name].draw(records)
+    texts = text_of(figure)
+    for title in ("Mushrooms", "AvsB", "Breast cancer"):
+        assert texts.count(title) == 1
+    assert len(axes_of(figure)) == (1 if FIGURES[name].shared else len(PAPER))
+    for mark in FIGURES[name].key:
+        assert texts.count(mark.label) == 1
+    assert len(figure.legends) == bool(FIGURES[name].key)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_nothing_is_cut_off(name):
+    figure = FIGURES[name].draw(make_records((*PAPER, "breast-cancer-sklearn"), splits=2, values=5))
+    whole = drawn(figure).bbox
+    # Ticks beyond the limits of an axis are not drawn, but have labels.
+    axes = [axis for panel in figure.get_axes() for axis in (panel.xaxis, panel.yaxis)]
+    ticks = [(axis, tick) for axis in axes for tick in axis.get_major_ticks()]
+    hidden = [
+        label
+        for axis, tick in ticks
+        for label in (tick.label1, tick.label2)
+        if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+    ]
+    for text in figure.findobj(matplotlib.text.Text):
+        if text.get_visible() and text.get_text().strip() and text not in hidden:
+            box = text.get_window_extent()
+            assert whole.x0 - 1 <= box.x0 <= box.x1 <= whole.x1 + 1, text
+            assert whole.y0 - 1 <= box.y0 <= box.y1 <= whole.y1 + 1, text
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize(
+    "records",
+    [
+        make_records(TWO, splits=1, values=5),
+        make_records(TWO, splits=2, values=5, experiments=EXPERIMENTS[1:]),
+        make_records(("skin",), splits=3, values=5),
+        make_records(("waveform",), splits=2, values=10),
+        make_records(("waveform-generated", "breast-cancer-sklearn", "a & <b> $\\frac$"), splits=2, values=3),
+        make_records(("adult",), splits=2, values=1),
+    ],
+    ids=["one split", "no baseline", "one dataset", "ten values", "other names", "one value of m"],
+)
+def test_awkward_records(name, records):
+    drawn(FIGURES[name].draw(records))
+    for panel in panels(name, records):
+        ElementTree.fromstring(panel.svg)
+        assert "nan" not in panel.description
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_records(name):
+    others = [record for record in make_records(TWO, splits=1) if record["experiment"] != FIGURES[name].experiment]
+    assert panels(name, others) == []
+    with pytest.raises(
+        ValueError, match=f"{name} shows the experiment '{FIGURES[name].experiment}', of which there are no"
+    ):
+        FIGURES[name].draw(others)
+
+
+def test_same_records_give_the_same_bytes_and_ids_are_of_one_picture():
+    records = make_records(TWO, splits=2, values=5)
+    first = [panel.svg for name in FIGURES for panel in panels(name, records)]
+    # Another draw, of records in another order, after settings have changed.
+    with matplotlib.rc_context({"font.size": 20, "svg.hashsalt": "other", "lines.linewidth": 7}):
+        again = [panel.svg for name in FIGURES for panel in panels(name, records[::-1])]
+    assert first == again
+    ids = [re.findall(r'\sid="([^"]+)"', svg) for svg in first]
+    everything = [name for own in ids for name in own]
+    assert len(everything) == len(set(everything))
+    for svg, own in zip(first, ids, strict=True):
+        assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg)) <= set(own)
+        assert "<style" not in svg
+        assert "<script" not in svg
+        assert "http" not in svg.replace("http://www.w3.org/", "")
+
+
+def test_settings_of_the_user_are_left_as_they_were():
+    before = dict(matplotlib.rcParams)
+    figures.heatmap_kernel(make_records(("skin",), splits=1))
+    assert dict(matplotlib.rcParams) == before
+    assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
+
+
+def test_heatmap_shows_the_mean_difference_from_the_baseline_of_the_same_split():
+    records = []
+    for split, (baseline, loss) in enumerate([(0.10, 0.20), (0.30, 0.32), (0.0, 0.9)]):
+        result = {"m": [1, 50, 100], "r": [2, 3], "loss": [[loss, baseline, baseline], [loss, baseline - 0.02, 1.0]]}
+        records.append({"experiment": "accuracy", "dataset": "skin", "split": split, "seconds": 1.0, "result": result})
+        if split < 2:  # the last split has no baseline, and is left out
+            result = {"loss": baseline, "C": 1.0, "gamma": 1.0, "seconds": 1.0}
+            records.append(
+                {"experiment": "baseline", "dataset": "skin", "split": split, "seconds": 1.0, "result": result}
+            )
+    (axes,) = axes_of(figures.heatmap_kernel(records))
+    cells = {}
+    for patch in axes.patches:
+        colour = matplotlib.colors.to_hex(patch.get_facecolor())
+        for column, row in patch.get_path().vertices[::5].astype(int).tolist():
+            cells[row, column] = next(mark.label for mark in FIGURES["heatmap_kernel"].key if mark.colour == colour)
+    assert cells == {
+        (0, 0): "+0.03 to +0.10",  # (0.10 + 0.02) / 2
+        (0, 1): "within 0.01",
+        (0, 2): "within 0.01",
+        (1, 0): "+0.03 to +0.10",
+        (1, 1): "-0.03 to -0.01",
+        (1, 2): "above +0.10",
+    }
+    (panel,) = panels("heatmap_kernel", records)
+    assert panel.description == (
+        "Skin: loss of the cross-validated SVM 0.200. The vote comes within 0.01 of it or below for 3 of 6 pairs of m "
+        "and r. Difference for the largest m and r: +0.800."
+    )
+
+
+def test_runtime_shows_means_and_the_papers_colours():
+    records = make_records(("ionosphere",), splits=3, values=8)
+    figure = figures.runtime_kernel(records)
+    loss_axes, time_axes = figure.get_axes()
+    assert colours_of(loss_axes) == {"#d55e00", "#000000", "#0072b2"}
+    assert colours_of(time_axes) == {"#d55e00", "#000000"}
+    assert time_axes.get_yscale() == "log"
+    results = [record["result"] for record in records if record["experiment"] == "runtime"]
+    shown = {matplotlib.colors.to_hex(line.get_color()): line for line in loss_axes.lines}
+    for name, colour in (("vote", "#000000"), ("bound", "#0072b2")):
+        assert np.allclose(shown[colour].get_ydata(), np.mean([result[name] for result in results], axis=0))
+    baseline = np.mean([record["result"]["loss"] for record in records if record["experiment"] == "baseline"])
+    assert np.allclose(shown["#d55e00"].get_ydata(), baseline)
+    assert len(loss_axes.collections) == 3  # a band each
+
+
+def test_one_split_has_no_bands_and_a_missing_baseline_is_said():
+    records = make_records(("ionosphere",), splits=1, values=8, experiments=("runtime", "weighting", "comparison"))
+    for name in ("runtime_kernel", "appprediction", "mjv_vs_rnd"):
+        figure = FIGURES[name].draw(records)
+        assert not [band for axes in figure.get_axes() for band in axes.collections]
+        assert any("1 split, no baseline" in text for text in text_of(figure))
+    assert "The baseline has not been run" in panels("runtime_kernel", records)[0].description
+
+
+def test_f_lambda_marks_both_minima():
+    records = make_records(("adult",), splits=1)
+    result = result_of(records, "f_lambda")
+    (axes,) = figures.f_lambda_convex(records).get_axes()
+    marks = {line.get_marker(): (line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines[1:]}
+    assert marks == {
+        "o": (result["lam_global"], result["F_global"]),
+        "x": (result["lam_alternating"], result["F_alternating"]),
+    }
+
+
+def test_splits_must_share_the_values_of_m():
+    records = make_records(("skin",), splits=1, values=5) + [
+        record | {"split": 1} for record in make_records(("skin",), splits=1, values=6)
+    ]
+    with pytest.raises(ValueError, match=r"splits \[0, 1\] of one dataset were run with different values of m"):
+        figures.runtime_kernel(records)
+
+
+def test_save_figures(tmp_path):
+    records = make_records(TWO, splits=2, values=3, experiments=("validation", "f_lambda"))
+    paths = save_figures(records, tmp_path / "new" / "folder")
+    assert [path.name for path in paths] == [
+        f"{name}.{suffix}" for name in ("f_lambda_convex", "direct_vs_validate") for suffix in ("pdf", "png")
+    ]
+    assert sorted((tmp_path / "new" / "folder").iterdir()) == sorted(paths)
+    first = [path.read_bytes() for path in paths]
+    assert [content[:4] for content in first] == [b"%PDF", b"\x89PNG"] * 2
+    assert [path.read_bytes() for path in save_figures(records, tmp_path / "new" / "folder")] == first
+
+
+def test_times_that_the_clock_did_not_see():
+    records = make_records(("skin",), splits=1, values=5)
+    result_of(records, "runtime")["seconds"][0] = 0.0
+    drawn(figures.runtime_kernel(records))
+
+
+def test_datasets_in_the_papers_order():
+    records = make_records(("zoo", "breast-cancer", "mushrooms"), splits=1, experiments=("baseline",))
+    assert datasets_of(records) == ["mushrooms", "breast-cancer", "zoo"]
+    assert datasets_of(records, "runtime") == []

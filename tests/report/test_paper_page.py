@@ -1,0 +1,267 @@
+"""The page of the reproduction: what it says, that it stands alone, and how it looks in a browser."""
+
+import re
+import shutil
+from html.parser import HTMLParser
+
+import pytest
+from report.records import EXPERIMENTS, PAPER, make_records
+
+from pacbayes.paper.figures import FIGURES
+from pacbayes.paper.tables import TITLES
+from pacbayes.report import Finding, Table, paper_page, write_page
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+
+FINDINGS = [
+    Finding("The vote matches the cross-validated SVM", True, "Within 0.01 on 7 of 8 datasets."),
+    Finding("F(lambda) is convex", False, "In 38 of 40 splits."),
+    Finding("The bound is tight", None, "The experiment was not run."),
+]
+WIDE = Table(
+    "losses",
+    "Losses and times",
+    ["Dataset", *(f"A column with a long name {i}" for i in range(12)), "Remark"],
+    [[TITLES[name], *["0.0613 ± 0.0101"] * 12, "as in the paper"] for name in PAPER],
+    "Mean over the splits.",
+)
+NARROW = Table("50-pcnt", "Half of the mass", ["Dataset", "Here"], [["Skin", "1"], ["Adult", "-"]], "")
+EMPTY = Table("quasiconvexity", "Largest m", ["Dataset", "Paper", "Here"], [], "")
+
+
+def make_page(records, **changes):
+    arguments = {
+        "settings": {"splits": "5", "data": "/a/path/" + "that-is-long-" * 20},
+        "versions": {"pacbayes": "1.0", "Python": "3.12"},
+        "findings": FINDINGS,
+        "tables": [WIDE, NARROW, EMPTY],
+        "quick": False,
+    }
+    return paper_page(records, **(arguments | changes))
+
+
+class Outline(HTMLParser):
+    """Tags with their attributes, and text outside of style sheets."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.text, self.inside = [], "", []
+        self.feed(html)
+        self.text = re.sub(r"\s+", " ", self.text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.inside.append(tag)
+
+    def handle_endtag(self, tag):
+        while tag in self.inside and self.inside.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if "style" not in self.inside[-1:]:
+            self.text += data
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def full():
+    return make_page(make_records(splits=3, values=8))
+
+
+@pytest.fixture(scope="module")
+def quick():
+    records = make_records(
+        ("waveform-generated", "breast-cancer-sklearn"), splits=2, values=5, experiments=EXPERIMENTS[2:]
+    )
+    return make_page(records, quick=True)
+
+
+def test_page_has_everything(full):
+    outline = Outline(full)
+    assert "Of 3 claims of the paper, 1 holds (1 does not, 1 was not measured)." in outline.text
+    assert "8 datasets and 3 random splits" in outline.text
+    for finding, badge in zip(FINDINGS, ("✓ holds", "✗ does not hold", "? not measured"), strict=True):
+        assert f"{badge} {finding.claim} {finding.sentence}" in outline.text
+    for name, figure in FIGURES.items():
+        assert figure.title in outline.text
+        assert figure.caption in outline.text
+        assert f'id="{name}"' in full
+    assert len(outline.all("figure")) == len(FIGURES)
+    assert "as in the paper" in outline.text
+    assert "Nothing was measured for this table." in outline.text
+    assert "pacbayes paper" in outline.text
+    assert "<dt>Python</dt><dd>3.12</dd>" in full
+    assert "Quick run" not in outline.text
+    assert "What is missing" not in outline.text
+
+
+def test_pictures_are_described(full):
+    pictures = [attributes for attributes in Outline(full).all("div") if attributes.get("role") == "img"]
+    assert len(pictures) == 8 * 5 + 1
+    assert all(len(attributes["aria-label"]) > 40 for attributes in pictures)
+
+
+def test_html_is_sound(full):
+    outline = Outline(full)
+    assert full.startswith("<!DOCTYPE html>")
+    assert outline.all("html") == [{"lang": "en"}]
+    ids = [attributes["id"] for _, attributes in outline.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for _, attributes in outline.tags:
+        for name in ("aria-labelledby", "href", "xlink:href"):
+            reference = attributes.get(name, "")
+            if (name == "aria-labelledby" and reference) or reference.startswith("#"):
+                assert reference.removeprefix("#") in ids
+
+
+def test_page_stands_alone(full):
+    outline = Outline(full)
+    assert not outline.all("script")
+    assert [attributes["href"] for attributes in outline.all("link")] == ["data:,"]
+    assert not [attributes for _, attributes in outline.tags if "src" in attributes]
+    assert not re.search(r"@import|url\((?!#)", full)
+
+
+def test_same_arguments_give_the_same_page(quick):
+    records = make_records(
+        ("waveform-generated", "breast-cancer-sklearn"), splits=2, values=5, experiments=EXPERIMENTS[2:]
+    )
+    assert make_page(records, quick=True) == quick
+
+
+def test_numbers_are_aligned_at_the_right():
+    outline = Outline(make_page([], tables=[WIDE, NARROW]))
+    classes = [attributes.get("class") for attributes in outline.all("th") if attributes["scope"] == "col"]
+    assert classes == [None, *["number"] * 12, None, None, "number"]
+
+
+def test_quick_run_says_so_and_names_what_is_missing(quick):
+    text = Outline(quick).text
+    assert "Quick run: not the paper's data sizes." in text
+    assert "pacbayes paper --quick" in text
+    assert "baseline (the cross-validated SVM that everything is compared with): not run." in text
+    assert "accuracy (figures heatmap_kernel and appheatmap): not run." in text
+    assert "Not measured: there are no records of the experiment accuracy" in text
+    # The quick run is not expected to be on the paper's datasets.
+    assert "Mushrooms: nothing" not in text
+
+
+def test_full_run_names_missing_datasets():
+    records = make_records(("skin", "adult"), splits=1, values=3)
+    records = [r for r in records if (r["experiment"], r["dataset"]) != ("runtime", "adult")]
+    text = Outline(make_page(records)).text
+    assert "Mushrooms: nothing was run on this dataset." in text
+    assert "Skin: nothing" not in text
+    assert "runtime (figures runtime_kernel and appruntime): not run on Adult." in text
+    assert "accuracy (" not in text
+
+
+def test_nothing_at_all():
+    text = Outline(make_page([], findings=[], tables=[], settings={}, versions={})).text
+    assert "No claims were checked. The results come from 0 datasets" in text
+    assert "There are no tables." in text
+    assert text.count("Not measured: there are no records") == len(FIGURES)
+
+
+def test_all_claims_hold():
+    text = Outline(make_page([], findings=[FINDINGS[0]])).text
+    assert "Of 1 claim of the paper, 1 holds. The results" in text
+
+
+def test_the_command_can_be_given():
+    outline = Outline(make_page([], settings={"command": "pacbayes paper --splits 2", "splits": "2"}))
+    assert outline.text.count("pacbayes paper --splits 2") == 1
+    assert "pacbayes paper --quick" not in outline.text
+
+
+def test_everything_is_escaped():
+    evil = "<script>alert(1)</script>"
+    page = make_page(
+        make_records((evil,), splits=2, values=3),
+        settings={evil: evil, "command": evil},
+        versions={evil: evil},
+        findings=[Finding(evil, True, '"><img src=x onerror=alert(1)>')],
+        tables=[Table(evil, evil, [evil, evil], [[evil, evil]], evil)],
+    )
+    outline = Outline(page)
+    assert not outline.all("script")
+    assert not outline.all("img")
+    # 5 figures with a title, one with a label; 6 in the table; 2 + 2 facts, the command, the claim.
+    assert outline.text.count(evil) >= 6 + 6 + 4 + 1 + 1
+    assert len([a for a in outline.all("div") if a.get("role") == "img" and evil in a["aria-label"]]) == len(FIGURES)
+
+
+def test_write_page(tmp_path):
+    path = write_page(tmp_path / "paper.html", "<p>± and λ</p>")
+    assert path.read_text(encoding="utf-8") == "<p>± and λ</p>"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if executable is None:
+        pytest.skip("no Chromium on this machine")
+    with playwright.sync_playwright() as engine:
+        browser = engine.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("kind", ["full", "quick"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_in_a_browser(browser, request, tmp_path, width, kind, scheme):
+    path = write_page(tmp_path / "paper.html", request.getfixturevalue(kind))
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    trouble, requests = [], []
+    page.on("console", lambda message: trouble.append(message.text))
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on("requestfailed", lambda failed: trouble.append(failed.url))
+    page.on("request", lambda sent: requests.append(sent.url))
+    page.goto(path.as_uri())
+    page.wait_for_load_state("networkidle")
+
+    assert trouble == []
+    assert [url for url in requests if not url.startswith("data:")] == [path.as_uri()]
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert page.get_by_role("heading", level=1).is_visible()
+    headings = page.get_by_role("heading", level=2).all_inner_texts()
+    expected = ["The paper's claims", "Tables", "Figures", "How to reproduce this page"]
+    assert [heading for heading in headings if heading != "What is missing"] == expected
+    assert page.get_by_text("Quick run: not the paper's data sizes").is_visible() == (kind == "quick")
+
+    figures = page.locator("figure").all()
+    assert len(figures) == (6 if kind == "full" else 5)
+    for figure in figures:
+        assert figure.is_visible()
+        ground = figure.evaluate("element => getComputedStyle(element).backgroundColor")
+        assert ground == "rgb(255, 255, 255)"
+    for picture in page.locator(".panel svg").all():
+        box = picture.bounding_box()
+        assert box["width"] >= 200
+        assert box["height"] >= 80
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+    # The wide table scrolls in its own box.
+    assert page.locator(".scroll").first.evaluate("element => element.scrollWidth > element.clientWidth")
+    sizes = page.locator(".panel text").evaluate_all(
+        """all => all.map(text => {
+            const screen = text.getScreenCTM();
+            return parseFloat(getComputedStyle(text).fontSize) * Math.hypot(screen.a, screen.b);
+        })"""
+    )
+    assert min(sizes) >= 9
+    cut_off = page.locator(".panel text").evaluate_all(
+        """all => all.filter(text => {
+            const [inner, outer] = [text.getBoundingClientRect(), text.ownerSVGElement.getBoundingClientRect()];
+            return inner.left < outer.left - 1 || inner.right > outer.right + 1 || inner.top < outer.top - 1;
+        }).map(text => text.textContent)"""
+    )
+    assert cut_off == []
+    context.close()
