@@ -193,8 +193,8 @@ def _direct_is_as_good_as_validation(results: Results) -> Finding:
     return Finding(
         claim,
         len(close) > len(names) / 2,
-        f"Within 0.01 or one standard deviation on {len(close)} of {len(names)} datasets. Mean test loss {means[0]:.4f} "
-        f"by the bound, {means[1]:.4f} by validation, which has additional data.",
+        f"Within 0.01 or one standard deviation on {len(close)} of {len(names)} datasets. Mean test loss "
+        f"{means[0]:.4f} by the bound, {means[1]:.4f} by validation, which has additional data.",
     )
 
 
@@ -254,8 +254,8 @@ def _guarantees_reach_as_far(results: Results) -> Finding:
     return Finding(
         claim,
         all(values.mean() >= 20 for values in ours.values()),
-        f"Up to m = {min(v.mean() for v in ours.values()):.0f} to {max(v.mean() for v in ours.values()):.0f} on average "
-        f"by Theorem var. The library's check for all lambda guarantees every m up to n on {len(complete)} of "
+        f"Up to m = {min(v.mean() for v in ours.values()):.0f} to {max(v.mean() for v in ours.values()):.0f} on "
+        f"average by Theorem var. The library's check for all lambda guarantees every m up to n on {len(complete)} of "
         f"{len(names)} datasets in every repetition ({_names(complete)}).",
     )
 
@@ -344,6 +344,6 @@ def _losses_at_the_largest_m(results: Results) -> Table:
         "Test losses and bound at m = n",
         ["Dataset", "Cross-validated SVM", "Weighted vote", "Randomised", "Best hypothesis", "PAC-Bayes-kl bound"],
         rows,
-        "Mean and standard deviation over splits (figure mjv-vs-rnd). The bound is on the randomised classifier; kernel "
-        "widths come from the whole sample, as in the paper, so it is not strict.",
+        "Mean and standard deviation over splits (figure mjv-vs-rnd). The bound is on the randomised classifier; "
+        "kernel widths come from the whole sample, as in the paper, so it is not strict.",
     )

@@ -1,8 +1,8 @@
 """The runner: what is to be done, what is done already, and the rest of it.
 
 A unit of work is one experiment on one split of one dataset. Its result is one line of a JSON-lines file, written in
-one piece when the unit is finished, so a run that is killed loses the unit it was at and no other. A run in a folder that
-has results goes on where the last one stopped.
+one piece when the unit is finished, so a run that is killed loses the unit it was at and no other. A run in a folder
+that has results goes on where the last one stopped.
 """
 
 from __future__ import annotations
