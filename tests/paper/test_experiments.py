@@ -337,6 +337,7 @@ def verdicts(**changes):
 
 def test_findings_tell_claims_that_hold_from_claims_that_do_not():
     assert verdicts() == [True, True, True, True, True, True, False, True]
+    assert all(type(holds) is bool for holds in verdicts())
     assert not verdicts(vote=0.2, bound=0.3)[0]
     assert not verdicts(bound=0.05)[1]
     assert not verdicts(bound=0.6)[1]

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import io
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pacbayes._pictures import page_style, svg_element
 from pacbayes._validation import Array
 from pacbayes._writing import write_whole
 from pacbayes.paper.tables import TITLES
@@ -54,25 +53,8 @@ Record = Mapping[str, Any]
 _RED, _BLACK, _BLUE, _GREEN, _ORANGE = "#d55e00", "#000000", "#0072b2", "#009e73", "#e69f00"
 _GREY = "#555555"
 
-_STYLE = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#888888",
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e8e8e8",
-    "grid.linewidth": 0.7,
-    "lines.linewidth": 1.5,
-    "legend.frameon": False,
-    "figure.constrained_layout.w_pad": 0.06,
-    "figure.constrained_layout.h_pad": 0.06,
-    # Labels come from records: a dollar sign is a dollar sign.
-    "text.parse_math": False,
-    # Text can be read, searched and copied; layout assumes a font that is wider than what stands in for it.
-    "svg.fonttype": "none",
-    "svg.hashsalt": "pacbayes",
-}
+# Labels come from records: a dollar sign is a dollar sign.
+_CHANGES = {"text.parse_math": False}
 
 _PANEL_SIZE = (3.1, 2.6)
 _COLUMNS = 4
@@ -251,11 +233,11 @@ def panels(name: str, records: Sequence[Record]) -> list[Panel]:
     """
     figure = FIGURES[name]
     drawn = []
-    with _style():
+    with page_style(_CHANGES):
         for number, (title, share) in enumerate(_shares(figure, records)):
             canvas, (axes,) = _canvas(figure, records, 1, alone=True)
             description = f"{title}: {figure.panel(axes, share)}"
-            drawn.append(Panel(title, description, _svg(canvas, f"{name}-{number}-")))
+            drawn.append(Panel(title, description, svg_element(canvas, f"{name}-{number}-")))
     return drawn
 
 
@@ -283,7 +265,7 @@ def save_figures(records: Sequence[Record], folder: str | os.PathLike[str]) -> l
         canvas = figure.draw(records)
         for suffix, metadata in (("pdf", {"CreationDate": None}), ("png", None)):
             content = io.BytesIO()
-            with _style():
+            with page_style(_CHANGES):
                 canvas.savefig(content, format=suffix, dpi=200, metadata=metadata)
             contents[folder / f"{name}.{suffix}"] = content.getvalue()
     write_whole(contents)
@@ -295,7 +277,7 @@ def _draw(name: str, records: Sequence[Record]) -> Figure:
     shares = _shares(figure, records)
     if not shares:
         raise ValueError(f"{name} shows the experiment {figure.experiment!r}, of which there are no records")
-    with _style():
+    with page_style(_CHANGES):
         canvas, axes = _canvas(figure, records, len(shares))
         for panel, (_, share) in zip(axes, shares, strict=True):
             figure.panel(panel, share)
@@ -339,28 +321,6 @@ def _legend_columns(key: Sequence[Mark], width: float) -> int:
 
 def _ceil_divide(a: int, b: int) -> int:
     return -(-a // b)
-
-
-@contextmanager
-def _style() -> Iterator[None]:
-    """Draw in the style above, whatever settings the user has, and leave those as they were."""
-    import matplotlib.style
-
-    with matplotlib.style.context(["default", _STYLE]):
-        yield
-
-
-def _svg(canvas: Figure, prefix: str) -> str:
-    """Picture as an element that can stand in a page among others: no date, no style sheet, ids of its own."""
-    content = io.StringIO()
-    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    canvas.savefig(content, format="svg", metadata=nothing, transparent=True)
-    element = content.getvalue()
-    element = element[element.index("<svg") :].strip()
-    # Matplotlib's rule for all elements would reach beyond the picture.
-    element = re.sub(r"<style type=\"text/css\">.*?</style>", "", element, count=1, flags=re.DOTALL)
-    # Within tags only: text may say anything.
-    return re.sub(r"<[^>]*>", lambda tag: re.sub(r'(?<=\sid=")|(?<=href="#)|(?<=url\(#)', prefix, tag[0]), element)
 
 
 def _results(records: Sequence[Record], experiment: str) -> dict[int, Mapping[str, Any]]:

@@ -134,7 +134,7 @@ def _bound_holds_and_says_something(results: Results) -> Finding:
     gap = np.mean([np.mean(bound[name] - loss[name]) for name in names])
     return Finding(
         claim,
-        above == runs and bound[largest].max() < 0.5,
+        bool(above == runs and bound[largest].max() < 0.5),
         f"Above the randomised classifier's test loss in {above} of {runs} runs; the largest is "
         f"{bound[largest].mean():.3f} on {TITLES[largest]}. On average it is {gap:.3f} above the test loss.",
     )
@@ -211,7 +211,7 @@ def _is_faster(results: Results) -> Finding:
     slowest, fastest = min(ratios, key=lambda name: ratios[name]), max(ratios, key=lambda name: ratios[name])
     return Finding(
         claim,
-        min(ratios.values()) > 1,
+        bool(min(ratios.values()) > 1),
         f"At m = n, {ratios[slowest]:.1f} times ({TITLES[slowest]}) to {ratios[fastest]:.0f} times ({TITLES[fastest]}) "
         "faster than cross-validating and training the strong SVM, on the same cores.",
     )
@@ -253,7 +253,7 @@ def _guarantees_reach_as_far(results: Results) -> Finding:
     ]
     return Finding(
         claim,
-        all(values.mean() >= 20 for values in ours.values()),
+        all(bool(values.mean() >= 20) for values in ours.values()),
         f"Up to m = {min(v.mean() for v in ours.values()):.0f} to {max(v.mean() for v in ours.values()):.0f} on "
         f"average by Theorem var. The library's check for all lambda guarantees every m up to n on {len(complete)} of "
         f"{len(names)} datasets in every repetition ({_names(complete)}).",
