@@ -16,6 +16,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx_copybutton",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
@@ -23,6 +24,7 @@ exclude_patterns = ["_build", "gallery/**/README.txt"]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 
+templates_path = ["_templates"]
 autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False

@@ -58,6 +58,11 @@ def test_readme_maps_the_paper_to_every_public_function():
         assert functions == {entry for entry in table if entry[0] == room}
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_pages_do_what_they_say(page):
+    assert doctest.testfile(str(page), module_relative=False, encoding="utf-8").failed == 0
+
+
 def test_versions_agree():
     assert f"\nversion: {pacbayes.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

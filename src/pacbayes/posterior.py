@@ -4,13 +4,9 @@ Labels such as ``eq. rho`` are those of Thiemann, Igel, Wintenberger, Seldin, "A
 PAC-Bayesian Bound" (ALT 2017). This module knows losses, never data: to use it with the hypothesis space of
 Theorem PBaggregation, pass validation losses and the number of validation points n - r as `n`.
 
-Common arguments
-----------------
-losses : empirical losses in [0, 1], one per hypothesis.
-n : the number of points each loss was measured on.
-delta : the probability with which the bound may fail.
-prior : probabilities, or log-probabilities (an array with no entry above zero is read as such), summing to
-    one. Zeros are allowed. Uniform by default.
+Common arguments: `losses`, empirical losses in [0, 1], one per hypothesis; `n`, the number of points each was measured
+on; `delta`, the probability with which the bound may fail; `prior`, probabilities or log-probabilities (an array with no
+entry above zero is read as such), summing to one. Zeros are allowed. Uniform by default.
 """
 
 from __future__ import annotations

@@ -7,10 +7,8 @@ that has results goes on where the last one stopped.
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
-import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pacbayes
+from pacbayes._versions import versions
 from pacbayes.paper import (
     accuracy,
     baseline,
@@ -31,7 +30,7 @@ from pacbayes.paper import (
 from pacbayes.paper.splits import Sample, load_sample, split
 from pacbayes.paper.tables import DELTA, SIZES, TITLES, C
 
-__all__ = ["EXPERIMENTS", "PAPER_DATASETS", "PaperError", "Plan", "Store", "Task", "run"]
+__all__ = ["EXPERIMENTS", "PAPER_DATASETS", "PaperError", "Plan", "Store", "Task", "run", "versions"]
 
 PAPER_DATASETS = tuple(TITLES)[:8]
 QUICK_DATASETS = tuple(TITLES)[8:]
@@ -244,12 +243,6 @@ class Store:
     def done(self) -> set[Task]:
         """Units that need not be done again."""
         return {Task(record["experiment"], record["dataset"], record["split"]) for record in self.records}
-
-
-def versions() -> dict[str, str]:
-    """Versions of what the results depend on."""
-    others = {name: importlib.metadata.version(name) for name in ("numpy", "scipy", "scikit-learn", "joblib")}
-    return {"pacbayes": pacbayes.__version__, "python": platform.python_version(), **others}
 
 
 def run(plan: Plan, store: Store, *, data_dir: str | Path | None = None, n_jobs: int | None = None) -> Iterator[Task]:

@@ -28,9 +28,9 @@ class Sizes:
     Attributes
     ----------
     train, test : int
-        |S| = n and |T|.
+        Numbers n of training points and of test points.
     validation : int, default=0
-        |V|, for the choice of lambda by validation.
+        Number of validation points, for the choice of lambda by validation.
     """
 
     train: int
