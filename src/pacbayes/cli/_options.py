@@ -1,0 +1,52 @@
+"""Options that several commands have in common."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Objective(StrEnum):
+    """The bound that the posterior minimises."""
+
+    LAMBDA = "lambda"
+    KL = "kl"
+
+
+class Scaler(StrEnum):
+    """Scaling of numeric columns."""
+
+    STANDARD = "standard"
+    MINMAX = "minmax"
+    NONE = "none"
+
+
+class TableFormat(StrEnum):
+    """File formats of tables."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+    LIBSVM = "libsvm"
+
+
+JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object, for scripts.")]
+Delta = Annotated[float, typer.Option(help="Probability with which the bound may fail, in (0, 1).")]
+ObjectiveOption = Annotated[Objective, typer.Option(help="The bound to minimise: the paper's, or PAC-Bayes-kl itself.")]
+Format = Annotated[
+    TableFormat | None,
+    typer.Option(help="Format of the table.", show_default="by extension: .csv .tsv .txt .parquet .pq .libsvm .svm"),
+]
+Separator = Annotated[
+    str | None, typer.Option(help="Character between the cells of a CSV file.", show_default="comma; tab for .tsv")
+]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A word that stands for a missing value, besides the empty cell, NA, NaN, null. May be repeated."
+    ),
+]
+Column = Annotated[str | None, typer.Option(help="Column of the losses, if the file has several.")]
+ModelPath = Annotated[Path, typer.Argument(help="Model that `fit` saved.", show_default=False)]

@@ -1,0 +1,149 @@
+"""``pacbayes bound``: a calculator for every bound in `pacbayes.bounds`."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from pacbayes.cli._mistakes import mistakes_told
+from pacbayes.cli._options import JSON
+from pacbayes.cli._show import confidence, print_json, significant
+
+app = typer.Typer(
+    name="bound", help="Calculate a bound. Numbers are rounded so that a bound stays a bound.", no_args_is_help=True
+)
+
+_HELP = {
+    "c": "Budget of divergence, non-negative.",
+    "c1": "Ratio of the grid for the variance, above 1.",
+    "c2": "Ratio of the grid for the loss, above 1.",
+    "delta": "Probability with which the bound may fail, in (0, 1).",
+    "errors": "Number of mistakes on n points.",
+    "gibbs_bound": "Bound on the randomised classifier.",
+    "kl_div": "KL(posterior || prior).",
+    "lam": "Trade-off lambda.",
+    "loss": "Empirical loss, in [0, 1].",
+    "n": "Number of validation points.",
+    "p": "Bias of the first coin, in [0, 1].",
+    "prior_mass": "Prior probability of the hypothesis, in (0, 1].",
+    "q": "Bias of the second coin, in [0, 1].",
+    "variance": "Posterior mean of the sample variances of the losses.",
+}
+
+_DEFAULTS = {"delta": 0.05, "c1": 1.15, "c2": 1.15, "prior_mass": 1.0}
+
+_RANDOMISED = "With probability {confidence}, the expected loss of the randomised classifier is at most {value}."
+_SINGLE = "With probability {confidence}, the expected loss of the hypothesis is at most {value}."
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A function of `pacbayes.bounds`, as the command line shows it.
+
+    Attributes
+    ----------
+    arguments : tuple of str
+        Its arguments.
+    help : str
+        What it is.
+    meaning : str
+        What the number means, with places for the value, the confidence and arguments.
+    upwards : bool or None
+        Whether the number is to be rounded up or down; None where it is no bound.
+    proves : bool
+        Whether a value of 1 or more means that nothing is proved.
+    """
+
+    arguments: tuple[str, ...]
+    help: str
+    meaning: str
+    upwards: bool | None = True
+    proves: bool = True
+
+
+ENTRIES = {
+    "kl": Entry(("p", "q"), "Binary kl divergence.", "kl({p} || {q}) is {value}.", None, False),
+    "kl_inverse_upper": Entry(
+        ("p", "c"), "Largest q with kl(p || q) <= c.", "kl({p} || q) <= {c} for no q above {value}.", True, False
+    ),
+    "kl_inverse_lower": Entry(
+        ("p", "c"), "Smallest q with kl(p || q) <= c.", "kl({p} || q) <= {c} for no q below {value}.", False, False
+    ),
+    "tail": Entry(
+        ("n", "delta"),
+        "Confidence term ln(2 sqrt(n) / delta).",
+        "The price of confidence {confidence} is {value}.",
+        True,
+        False,
+    ),
+    "pac_bayes_kl": Entry(("loss", "kl_div", "n", "delta"), "PAC-Bayes-kl (Theorem PBkl).", _RANDOMISED),
+    "pac_bayes_lambda": Entry(
+        ("loss", "kl_div", "n", "lam", "delta"),
+        "PAC-Bayes-lambda (Theorem PBlambda), for all lambda at once.",
+        _RANDOMISED,
+    ),
+    "pac_bayes_sqrt": Entry(("loss", "kl_div", "n", "delta"), "The square-root relaxation (eq. PBsqrt).", _RANDOMISED),
+    "catoni": Entry(
+        ("loss", "kl_div", "n", "lam", "delta"),
+        "Catoni's bound, for a lambda fixed before the sample is seen.",
+        _RANDOMISED,
+    ),
+    "empirical_bernstein": Entry(
+        ("loss", "variance", "kl_div", "n", "delta", "c1", "c2"), "PAC-Bayes-Empirical-Bernstein.", _RANDOMISED
+    ),
+    "majority_vote": Entry(
+        ("gibbs_bound",),
+        "The majority vote: twice the randomised classifier.",
+        "If the randomised classifier errs on at most {gibbs_bound} of the points, the vote does on at most {value}.",
+    ),
+    "single_hypothesis_kl": Entry(
+        ("loss", "n", "delta", "prior_mass"), "One hypothesis on a test set, any loss (Chernoff).", _SINGLE
+    ),
+    "clopper_pearson": Entry(
+        ("errors", "n", "delta", "prior_mass"), "One hypothesis on a test set, zero-one loss (exact).", _SINGLE
+    ),
+}
+
+
+def _command(name: str, entry: Entry) -> Callable[..., None]:
+    """The function that typer makes a command of: its signature is the table's row."""
+
+    def calculate(json: bool, **given: float) -> None:
+        from pacbayes import bounds
+
+        with mistakes_told():
+            value = float(getattr(bounds, name)(**given))
+        shown = significant(value, upwards=entry.upwards)
+        meaning = entry.meaning.format(
+            value=shown, confidence=confidence(given.get("delta", 0.05)), **{k: f"{v:g}" for k, v in given.items()}
+        )
+        if entry.proves and value >= 1:
+            meaning = "Nothing is proved: the bound is 1 or more."
+        if json:
+            number: Any = value if math.isfinite(value) else "Infinity"  # JSON has no number for it
+            print_json({"bound": name, "arguments": given, "value": number, "meaning": meaning})
+        else:
+            print(f"{shown}\n{meaning}")
+
+    parameters = [
+        inspect.Parameter(
+            argument,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=_DEFAULTS.get(argument, inspect.Parameter.empty),
+            annotation=Annotated[float, typer.Option(f"--{argument.replace('_', '-')}", help=_HELP[argument])],
+        )
+        for argument in entry.arguments
+    ]
+    parameters.append(inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=JSON))
+    calculate.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    calculate.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return calculate
+
+
+for _name, _entry in ENTRIES.items():
+    app.command(_name.replace("_", "-"), help=_entry.help)(_command(_name, _entry))

@@ -1,0 +1,68 @@
+"""A small table with text and gaps, and two ways to run the program."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_session import ENVIRONMENT, table
+from typer.testing import CliRunner
+
+from pacbayes.cli import app
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run the real program, in a folder of its own."""
+
+    def run(*arguments, **environment):
+        command = [sys.executable, "-m", "pacbayes", *map(str, arguments)]
+        return subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, env={**ENVIRONMENT, **environment}, check=False
+        )
+
+    return run
+
+
+@pytest.fixture
+def invoke(tmp_path, monkeypatch):
+    """Run a command in this process, which is faster."""
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*arguments):
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+    return invoke
+
+
+@pytest.fixture
+def refuses(invoke):
+    """Run a command that is to fail as a user's mistake does: one line, exit code 2, and no new file."""
+
+    def refuses(*arguments):
+        before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+        result = invoke(*arguments)
+        assert result.exit_code == 2, (result.exit_code, result.output, result.exception)
+        assert result.stderr.startswith("pacbayes: ")
+        assert result.stderr.count("\n") == 1
+        assert "Traceback" not in result.output
+        assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+        return result.stderr.removeprefix("pacbayes: ").rstrip("\n")
+
+    return refuses
+
+
+@pytest.fixture
+def mixed():
+    """Rows with text, true and false, and missing values."""
+    data = table(150)
+    data.loc[::17, "size"] = np.nan
+    data.loc[::23, "city"] = None
+    return data
+
+
+@pytest.fixture
+def numeric():
+    """Rows of numbers, none missing."""
+    return table(150)[["size", "<b>noise</b>", "kind"]]

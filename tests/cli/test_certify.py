@@ -1,0 +1,148 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_session import QUICK, table
+
+from pacbayes import Certificate, certify, model_file
+from pacbayes.bounds import clopper_pearson
+from pacbayes.cli._show import up
+
+LOSSES = [0.1, 0.12, 0.15, 0.3, 0.45]
+
+
+@pytest.fixture
+def losses(invoke):
+    Path("losses.csv").write_text("\n".join(map(str, LOSSES)) + "\n")
+
+
+def test_losses_with_the_real_program(run, tmp_path):
+    (tmp_path / "losses.csv").write_text("\n".join(map(str, LOSSES)))
+    result = run("certify", "losses.csv", "--n", 500, "-o", "certificate.json")
+    assert result.returncode == 0, result.stderr
+    assert up(certify(LOSSES, 500)[0].gibbs_bound) in result.stdout
+    assert result.stdout.endswith("certificate  certificate.json\n")
+    assert run("verify", "certificate.json", "--losses", "losses.csv").returncode == 0
+
+
+def test_losses_as_json(invoke, losses):
+    result = invoke("certify", "losses.csv", "--n", 500, "--n-max", 600, "--delta", 0.01, "--objective", "kl", "--json")
+    values = json.loads(result.stdout)
+    certificate, rho = certify(LOSSES, 500, n_max=600, delta=0.01, objective="kl")
+    assert Certificate.from_json(json.dumps(values["certificate"])) == certificate
+    assert values["posterior"] == rho.tolist()
+
+
+def test_a_column_of_losses(invoke, refuses):
+    pd.DataFrame({"name": list("abcde"), "loss": LOSSES}).to_csv("table.csv", index=False)
+    pd.DataFrame({"loss": LOSSES}).to_csv("one.csv", index=False)
+    named = invoke("certify", "table.csv", "--n", 500, "--column", "loss", "--json")
+    alone = invoke("certify", "one.csv", "--n", 500, "--json")
+    assert named.exit_code == alone.exit_code == 0
+    assert named.stdout == alone.stdout
+    assert "has 2 columns, 'name', 'loss': name the one" in refuses("certify", "table.csv", "--n", 500)
+    assert "has no column 'x'; it has 'name', 'loss'" in refuses("certify", "table.csv", "--n", 5, "--column", "x")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("0.1\n1.5\n", "line 2: a loss must be a number in [0, 1], got '1.5'"),
+        ("loss\n0.1\nlow\n", "line 3: a loss must be a number in [0, 1], got 'low'"),
+        ("0.1\n0.2,0.3\n", "line 2: 2 cells, and the first line has 1"),
+        ("loss\n", "has a header and no losses"),
+        ("", "is empty"),
+        ("\n\n", "nothing but empty lines"),
+    ],
+)
+def test_losses_that_are_none(refuses, content, message):
+    Path("losses.csv").write_text(content)
+    assert message in refuses("certify", "losses.csv", "--n", 500)
+
+
+def test_numbers_that_cannot_be(refuses, losses):
+    assert "--n is needed" in refuses("certify", "losses.csv")
+    assert "n must be a whole number, at least 1" in refuses("certify", "losses.csv", "--n", 0)
+    assert "delta must be in (0, 1), got 2.0" in refuses("certify", "losses.csv", "--n", 10, "--delta", 2)
+    assert "there is no file 'none.csv'" in refuses("certify", "none.csv", "--n", 10)
+    assert "there is no folder" in refuses("certify", "losses.csv", "--n", 10, "-o", "nowhere/c.json")
+
+
+@pytest.fixture
+def fitted(invoke, mixed):
+    mixed.to_csv("data.csv", index=False)
+    assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
+    return model_file.load("model.skops")[0]
+
+
+def test_a_model_on_fresh_rows(invoke, fitted):
+    fresh = table(80, seed=3).assign(remark="extra columns are fine here")
+    fresh.to_csv("fresh.csv", index=False)
+    values = json.loads(invoke("certify", "--model", "model.skops", "fresh.csv", "--delta", 0.1, "--json").stdout)
+    X = fresh[["size", "<b>noise</b>", "city", "open"]].assign(open=fresh["open"].map(str))
+    errors = int(np.sum(fitted.predict(X) != fresh["kind"].to_numpy()))
+    assert values["kind"] == "held-out test bound (Clopper-Pearson) on the vote"
+    assert (values["rows"], values["errors"]) == (80, errors)
+    assert values["bound"] == clopper_pearson(errors, 80, 0.1)
+
+
+def test_a_model_and_the_wrong_rows(refuses, fitted, mixed):
+    assert "is the file that the model was trained on" in refuses("certify", "--model", "model.skops", "data.csv")
+    mixed.drop(columns="kind").to_csv("new.csv", index=False)
+    assert "has no column 'kind' with the classes" in refuses("certify", "--model", "model.skops", "new.csv")
+    assert "belong to a file of losses" in refuses("certify", "--model", "model.skops", "new.csv", "--n", 5)
+
+
+def test_numbers_as_classes(invoke, numeric):
+    numeric["kind"] = (numeric["kind"] == "wet").astype(int)
+    numeric.to_csv("data.csv", index=False)
+    numeric.iloc[::2].to_csv("half.csv", index=False)
+    assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
+    values = json.loads(invoke("certify", "--model", "model.skops", "half.csv", "--json").stdout)
+    assert values["error"] < 0.3
+
+
+def edited(**changes):
+    values = json.loads(Path("model.certificate.json").read_text())
+    Path("edited.json").write_text(json.dumps(values | changes))
+    return "edited.json"
+
+
+def test_verify_with_the_model(invoke, refuses, fitted):
+    by_model = ("--model", "model.skops")
+    result = invoke("verify", "model.certificate.json", *by_model, "--json")
+    assert json.loads(result.stdout) == {"verified": True, "against": "the model 'model.skops'"}
+    certificate = fitted.certificate_
+    assert refuses("verify", edited(gibbs_bound=0.01), *by_model).startswith("gibbs_bound is stated as 0.01 but comes")
+    assert refuses("verify", edited(vote_bound=0.01)).startswith("vote_bound is stated as 0.01")
+    assert refuses("verify", edited(assumptions=[]), *by_model).startswith("assumptions is stated as []")
+    assert refuses("verify", edited(strict=False), *by_model).startswith("strict is stated as False")
+    assert refuses("verify", edited(lam=0.1), *by_model).startswith("lam is stated as 0.1")
+    # A certificate for more points than there were follows from its own figures, and is found out all the same.
+    more, _ = certify(fitted.losses_, 10**6, assumptions=certificate.assumptions)
+    Path("edited.json").write_text(more.to_json())
+    assert invoke("verify", "edited.json").exit_code == 0
+    assert refuses("verify", "edited.json", *by_model).startswith("n_validation is stated as 1000000 but comes out as")
+
+
+def test_verify_with_losses(invoke, refuses, losses):
+    assert invoke("certify", "losses.csv", "--n", 500, "-o", "model.certificate.json").exit_code == 0
+    assert "follows from its own figures" in invoke("verify", "model.certificate.json").stdout
+    assert "follows from the losses in" in invoke("verify", "model.certificate.json", "--losses", "losses.csv").stdout
+    assert refuses("verify", edited(n_hypotheses=9), "--losses", "losses.csv").startswith("n_hypotheses is stated as 9")
+    Path("other.csv").write_text("0.2\n0.2\n0.2\n0.2\n0.2\n")
+    assert "is stated as" in refuses("verify", "model.certificate.json", "--losses", "other.csv")
+    assert "not both" in refuses("verify", "model.certificate.json", "--losses", "other.csv", "--model", "x")
+
+
+def test_verify_what_is_no_certificate(refuses):
+    Path("a.json").write_text("{}")
+    Path("b.json").write_text("no json")
+    Path("c.json").write_bytes(b"\xff\xfe")
+    assert "not a certificate" in refuses("verify", "a.json")
+    assert "not a certificate" in refuses("verify", "b.json")
+    assert "not a certificate" in refuses("verify", "c.json")
+    assert "there is no file" in refuses("verify", "d.json")
+    assert "is a folder" in refuses("verify", ".")

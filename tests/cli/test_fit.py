@@ -1,0 +1,164 @@
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import dump_svmlight_file
+from small_session import QUICK, table
+
+from pacbayes import Certificate, PACBayesClassifier, model_file
+
+
+def test_fit_and_everything_after_it(run, tmp_path, mixed):
+    # A user's whole session, with the real program.
+    mixed.to_csv(tmp_path / "data.csv", index=False)
+    new = table(60, seed=1)
+    new.to_csv(tmp_path / "fresh.csv", index=False)
+    new.drop(columns="kind").to_csv(tmp_path / "new.csv", index=False)
+
+    fitted = run("fit", "data.csv", "--target", "kind", *QUICK)
+    assert fitted.returncode == 0, fitted.stderr
+    assert "150 rows; 2 columns of numbers and 2 of text, as read from the file; 2 classes in 'kind'" in fitted.stdout
+    assert "missing values in 'size' (9), 'city' (7)" in fitted.stdout
+    assert "majority vote, error at most" in fitted.stdout
+    assert "With probability 0.95 over the draw of the sample, the majority vote errs on at most" in fitted.stdout
+    assert "was read from the file" in fitted.stdout
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "data.csv",
+        "fresh.csv",
+        "new.csv",
+        "model.skops",
+        "model.certificate.json",
+    }
+
+    predicted = run("predict", "model.skops", "new.csv", "-o", "out.csv")
+    assert predicted.returncode == 0, predicted.stderr
+    with (tmp_path / "out.csv").open() as file:
+        written = pd.DataFrame(list(csv.DictReader(file))).astype({"share_dry": float, "share_wet": float})
+    model, metadata = model_file.load(tmp_path / "model.skops")
+    assert metadata["target"] == "kind"
+    X = new.drop(columns="kind").assign(open=new["open"].map(str))
+    assert written["prediction"].tolist() == model.predict(X).tolist()
+    np.testing.assert_array_equal(written[["share_dry", "share_wet"]].to_numpy(), model.predict_proba(X))
+    assert np.mean(written["prediction"] == new["kind"]) > 0.8
+
+    tested = run("certify", "--model", "model.skops", "fresh.csv", "--target", "kind")
+    assert tested.returncode == 0, tested.stderr
+    assert "held-out test-set bound for a single classifier (Clopper-Pearson, exact)" in tested.stdout
+
+    verified = run("verify", "model.certificate.json", "--model", "model.skops")
+    assert verified.returncode == 0, verified.stderr
+    assert "follows from the model" in verified.stdout
+
+
+def test_numbers_train_the_default_svms(invoke, numeric):
+    numeric.to_csv("data.csv", index=False)
+    result = invoke("fit", "data.csv", "--target", "kind", "--seed", 7, "--delta", 0.1, "--objective", "kl", *QUICK)
+    assert result.exit_code == 0, result.output
+    model, _ = model_file.load("model.skops")
+    assert model.estimator is None
+    by_hand = PACBayesClassifier(scaler="standard", n_hypotheses=20, delta=0.1, objective="kl", random_state=7).fit(
+        numeric.drop(columns="kind"), numeric["kind"].to_numpy(dtype=object)
+    )
+    np.testing.assert_array_equal(model.losses_, by_hand.losses_)
+    certificate = Certificate.from_json(Path("model.certificate.json").read_text())
+    assert certificate == model.certificate_
+    assert certificate.gibbs_bound == by_hand.certificate_.gibbs_bound
+    assert certificate.strict
+    assert certificate.assumptions[:-1] == by_hand.certificate_.assumptions
+    assert model.verbose == 0
+
+
+def test_json_is_all_there_is_on_standard_output(run, tmp_path, mixed):
+    mixed.to_csv(tmp_path / "data.csv", index=False)
+    result = run("fit", "data.csv", "--target", "kind", "--test-size", 0.2, "--progress", "--json", *QUICK)
+    assert result.returncode == 0, result.stderr
+    values = json.loads(result.stdout)
+    assert values["certificate"] == json.loads((tmp_path / "model.certificate.json").read_text())
+    assert values["missing"] == {"size": 9, "city": 7}
+    assert values["classes"] == ["dry", "wet"]
+    assert values["rows"] == 120
+    assert values["test"]["rows"] == 30
+    assert values["test"]["bound"] > values["test"]["error"]
+    assert "hypotheses" in result.stderr
+
+
+@pytest.mark.parametrize("estimator", ["svm", "tree", "logistic"])
+def test_base_learners(invoke, mixed, estimator):
+    mixed.to_csv("data.csv", index=False)
+    result = invoke(
+        "fit", "data.csv", "--target", "kind", "--estimator", estimator, "--scaler", "minmax", "-o", "m.skops",
+        "--certificate", "c.json", "--test-size", "0.2", *QUICK,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "held-out test:" in result.stdout
+    model, _ = model_file.load("m.skops")
+    assert Certificate.from_json(Path("c.json").read_text()) == model.certificate_
+    assert model.certificate_.empirical_loss < 0.4
+
+
+def test_formats_agree(invoke, numeric):
+    y = (numeric["kind"] == "wet").astype(int)
+    X = numeric.drop(columns="kind")
+    X.assign(kind=y).to_csv("data.csv", index=False)
+    X.assign(kind=y).to_csv("data.tsv", index=False, sep="\t")
+    X.assign(kind=y).to_csv("semicolons.csv", index=False, sep=";")
+    X.assign(kind=y).to_parquet("data.parquet")
+    dump_svmlight_file(X.to_numpy(), y, "data.svm", zero_based=False)
+    bounds = []
+    for name, *options in (
+        ("data.csv", "--target", "kind"),
+        ("data.tsv", "--target", "kind"),
+        ("semicolons.csv", "--target", "kind", "--separator", ";"),
+        ("data.parquet", "--target", "kind"),
+        ("data.svm",),
+    ):
+        result = invoke("fit", name, *options, "--json", *QUICK)
+        assert result.exit_code == 0, result.output
+        bounds.append(json.loads(result.stdout)["certificate"]["gibbs_bound"])
+    assert len(set(bounds)) == 1
+
+
+def test_libsvm_rows_without_the_last_features(invoke, numeric):
+    y = np.where(numeric["kind"] == "wet", 1, -1)
+    dump_svmlight_file(numeric.drop(columns="kind").to_numpy(), y, "data.svm", zero_based=False)
+    assert invoke("fit", "data.svm", *QUICK).exit_code == 0
+    Path("new.svm").write_text("1 1:0.5\n-1 1:-2\n")
+    result = invoke("predict", "model.skops", "new.svm", "--json")
+    assert result.exit_code == 0, result.output
+    assert set(json.loads(result.stdout)["predictions"]) <= {-1, 1}
+
+
+def test_the_same_command_gives_the_same_certificate(invoke, mixed):
+    mixed.to_csv("data.csv", index=False)
+    for name, jobs in (("a.skops", 1), ("b.skops", 2)):
+        assert (
+            invoke("fit", "data.csv", "--target", "kind", "-o", name, "--n-hypotheses", 20, "--jobs", jobs).exit_code
+            == 0
+        )
+    assert Path("a.certificate.json").read_text() == Path("b.certificate.json").read_text()
+
+
+def test_options_of_the_table(invoke):
+    rows = ["1,01,?,a", "2,02,1.5,b"] * 30
+    Path("data.csv").write_text("\n".join(["x,code,y,kind", *rows]) + "\n")
+    result = invoke(
+        "fit", "data.csv", "--target", "kind", "--missing", "?", "--text", "code", "--subsample-size", "5,0.2", *QUICK
+    )
+    assert result.exit_code == 0, result.output
+    assert "2 columns of numbers and 1 of text" in result.stdout
+    assert "'y' (30)" in result.stdout
+    model, metadata = model_file.load("model.skops")
+    assert metadata["columns"] == [["x", "number"], ["code", "text"], ["y", "number"]]
+    assert model.subsamples_.sizes[:4].tolist() == [5, 12, 5, 12]
+
+
+def test_a_certificate_that_proves_nothing_says_so(invoke):
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"x": rng.normal(size=12), "kind": ["a", "b"] * 6})
+    data.to_csv("data.csv", index=False)
+    result = invoke("fit", "data.csv", "--target", "kind", "--delta", "1e-9", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert "nothing is proved" in result.stdout.lower()

@@ -1,0 +1,72 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_session import QUICK
+
+from pacbayes import PACBayesClassifier, model_file
+
+
+@pytest.fixture
+def fitted(invoke, mixed):
+    mixed.to_csv("data.csv", index=False)
+    assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
+    return model_file.load("model.skops")[0]
+
+
+def test_standard_output(invoke, mixed, fitted):
+    mixed.drop(columns="kind").to_csv("new.csv", index=False)
+    as_csv = invoke("predict", "model.skops", "new.csv")
+    lines = as_csv.stdout.splitlines()
+    assert lines[0] == "prediction,share_dry,share_wet"
+    assert len(lines) == 151
+    values = json.loads(invoke("predict", "model.skops", "new.csv", "--json").stdout)
+    assert values["classes"] == ["dry", "wet"]
+    assert values["predictions"] == [line.split(",")[0] for line in lines[1:]]
+    np.testing.assert_allclose(np.sum(values["shares"], axis=1), 1)
+
+
+def test_the_order_of_columns_and_the_target_do_not_matter(invoke, mixed, fitted):
+    mixed.to_csv("new.csv", index=False)
+    mixed[mixed.columns[::-1]].drop(columns="kind").to_csv("reversed.csv", index=False)
+    assert invoke("predict", "model.skops", "new.csv").stdout == invoke("predict", "model.skops", "reversed.csv").stdout
+
+
+def test_categories_that_are_new(invoke, mixed, fitted):
+    mixed.assign(city="Atlantis").to_csv("new.csv", index=False)
+    assert invoke("predict", "model.skops", "new.csv", "-o", "out.csv").stdout == "150 predictions  out.csv\n"
+    X = mixed.drop(columns="kind").assign(city="Atlantis", open=mixed["open"].map(str))
+    assert pd.read_csv("out.csv")["prediction"].tolist() == fitted.predict(X).tolist()
+
+
+def test_columns_that_do_not_fit(refuses, mixed, fitted):
+    mixed.drop(columns=["city", "open"]).assign(town="Oslo").to_csv("new.csv", index=False)
+    message = refuses("predict", "model.skops", "new.csv", "-o", "out.csv")
+    assert message == "'new.csv' lacks 'city', 'open' and has 'town', which the model does not know"
+
+
+def test_words_in_a_column_of_numbers(refuses, mixed, fitted):
+    mixed.assign(size=["small"] + [1.0] * 149).to_csv("new.csv", index=False)
+    assert refuses("predict", "model.skops", "new.csv") == "column 'size', row 1: 'small' is no number"
+
+
+def test_gaps_that_the_model_has_never_seen(invoke, refuses, numeric):
+    numeric.to_csv("data.csv", index=False)
+    assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
+    numeric.loc[3:5, "size"] = np.nan
+    numeric.to_csv("new.csv", index=False)
+    assert "has missing values in 'size' (3), and the model was trained" in refuses("predict", "model.skops", "new.csv")
+
+
+def test_outputs_that_would_destroy_something(refuses, mixed, fitted):
+    assert "a file of their own" in refuses("predict", "model.skops", "data.csv", "-o", "data.csv")
+    assert "a file of their own" in refuses("predict", "model.skops", "data.csv", "-o", "./model.skops")
+    assert "there is no folder 'nowhere'" in refuses("predict", "model.skops", "data.csv", "-o", "nowhere/out.csv")
+
+
+def test_a_model_without_columns(refuses, numeric):
+    model = PACBayesClassifier(n_hypotheses=5, random_state=0).fit(numeric.drop(columns="kind"), numeric["kind"])
+    model_file.save(model, "model.skops")
+    numeric.to_csv("new.csv", index=False)
+    assert "was not saved by `pacbayes fit`" in refuses("predict", "model.skops", "new.csv")

@@ -1,0 +1,138 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from small_session import ENVIRONMENT
+
+from pacbayes import Certificate, __version__, model_file
+
+
+def test_version(run):
+    assert run("--version").stdout == f"pacbayes {__version__}\n"
+
+
+def test_help_imports_nothing_heavy(run, tmp_path):
+    (tmp_path / "look.py").write_text(
+        "import sys\nimport pacbayes.cli\n"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'pandas', 'pyarrow', 'skops', 'matplotlib', 'jinja2'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    command = [sys.executable, "look.py"]
+    looked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    assert looked.stdout == "[]\n"
+    result = run("--help")
+    assert result.returncode == 0
+    for command in ("demo", "fit", "predict", "certify", "verify", "bound", "paper"):
+        assert command in result.stdout
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "certify", "verify", "demo"])
+def test_help_of_commands(invoke, command):
+    result = invoke(command, "--help")
+    assert result.exit_code == 0
+    assert "--json" in result.stdout
+
+
+def test_no_command_is_asked_for_help(invoke):
+    result = invoke()
+    assert result.exit_code == 2
+    assert "Usage" in result.output
+
+
+def test_completion(run, tmp_path):
+    script = run("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert script.returncode == 0, script.stderr
+    assert "complete" in script.stdout
+    # What the shell then asks, of the program by its own name.
+    code = "import sys; sys.argv = ['pacbayes']; from pacbayes.__main__ import main; main()"
+    asked = {"_PACBAYES_COMPLETE": "complete_bash", "COMP_WORDS": "pacbayes pre", "COMP_CWORD": "1"}
+    completed = subprocess.run(
+        [sys.executable, "-c", code], env=ENVIRONMENT | asked, capture_output=True, text=True, check=False
+    )
+    assert completed.stdout.split() == ["predict"]
+
+
+def test_options_that_are_wrong(refuses):
+    assert refuses("fit") == "Missing argument 'data'."
+    assert "No such option: --colour" in refuses("fit", "x.csv", "--colour")
+    assert "Invalid value for '--seed'" in refuses("fit", "x.csv", "--target", "y", "--seed", "quick")
+    assert "'forest'" in refuses("fit", "x.csv", "--target", "y", "--estimator", "forest")
+
+
+def test_names_cannot_command_the_terminal(refuses):
+    assert refuses("predict", "\x1b[31mred.skops", "x.csv") == "there is no file '\\x1b[31mred.skops'"
+
+
+def test_an_unexpected_error_is_not_hidden(invoke, monkeypatch):
+    monkeypatch.setattr("pacbayes.bounds.kl", lambda p, q: 1 / 0)
+    result = invoke("bound", "kl", "--p", 0.1, "--q", 0.2)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, ZeroDivisionError)
+
+
+def test_stopping(invoke, monkeypatch):
+    def stop(p, q):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pacbayes.bounds.kl", stop)
+    result = invoke("bound", "kl", "--p", 0.1, "--q", 0.2)
+    assert result.exit_code == 130
+    assert "nothing was written" in result.stderr
+
+
+def test_demo(run, tmp_path):
+    result = run("demo", "--output", "demo")
+    assert result.returncode == 0, result.stderr
+    assert "Certificate" in result.stdout
+    assert "error on the 171 test rows" in result.stdout
+    model, _ = model_file.load(tmp_path / "demo" / "model.skops")
+    assert Certificate.from_json((tmp_path / "demo" / "model.certificate.json").read_text()) == model.certificate_
+
+
+def test_demo_in_a_place_that_cannot_be(refuses):
+    Path("taken").write_text("a file")
+    assert "File exists" in refuses("demo", "-o", "taken")
+
+
+def test_a_reader_that_leaves_is_no_mistake(invoke, monkeypatch):
+    def leave(p, q):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("pacbayes.bounds.kl", leave)
+    result = invoke("bound", "kl", "--p", 0.1, "--q", 0.2)
+    assert (result.exit_code, result.stderr) == (1, "")
+
+
+def test_a_package_that_is_not_installed(refuses, monkeypatch):
+    Path("data.csv").write_text("x,kind\n1,a\n2,b\n")
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    Path("data.parquet").write_text("PAR1")
+    assert "pacbayes[cli]" in refuses("fit", "data.parquet", "--target", "kind")
+
+
+def test_training_that_fails_says_so(refuses, monkeypatch):
+    from pacbayes.pools import HypothesisError
+
+    def fail(*arguments):
+        raise HypothesisError("hypothesis 3 could not be trained")
+
+    Path("data.csv").write_text("x,kind\n" + "1,a\n2,b\n" * 20)
+    monkeypatch.setattr("pacbayes.PACBayesClassifier.fit", fail)
+    assert refuses("fit", "data.csv", "--target", "kind") == "hypothesis 3 could not be trained"
+
+
+def test_demo_writes_the_page_where_there_is_one(invoke, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pacbayes.report", SimpleNamespace(fit_page=lambda model: "<p>page</p>"))
+    values = json.loads(invoke("demo", "--json").stdout)
+    assert values["test"]["error"] < 0.1
+    assert (tmp_path / values["files"]["report"]).read_text() == "<p>page</p>"
+
+
+def test_demo_without_what_the_page_is_drawn_with(invoke, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pacbayes.report", None)
+    result = invoke("demo")
+    assert result.exit_code == 0, result.output
+    assert "report" not in result.stdout
