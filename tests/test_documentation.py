@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import recorded_session
 
 import pacbayes
 
@@ -50,8 +51,9 @@ def test_readme_shows_the_examples_and_what_they_print(path):
     assert values[0] == pytest.approx(values[1], rel=0.1, abs=0.005)
 
 
-def test_readme_maps_the_paper_to_every_public_function():
-    table = set(re.findall(r"`(bounds|posterior|quasiconvexity)\.(\w+)`", README))
+def test_the_theory_page_maps_the_paper_to_every_public_function():
+    page = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+    table = set(re.findall(r"`~pacbayes\.(bounds|posterior|quasiconvexity)\.(\w+)`", page))
     for module in (pacbayes.bounds, pacbayes.posterior, pacbayes.quasiconvexity):
         room = module.__name__.removeprefix("pacbayes.")
         functions = {(room, name) for name in module.__all__ if not isinstance(getattr(module, name), type)}
@@ -61,6 +63,16 @@ def test_readme_maps_the_paper_to_every_public_function():
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
 def test_pages_do_what_they_say(page):
     assert doctest.testfile(str(page), module_relative=False, encoding="utf-8").failed == 0
+
+
+def test_the_recorded_session_is_what_happens(tmp_path):
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    recorded = recorded_session.commands(page)
+    assert len(recorded) >= 6
+    for command, shown in recorded:
+        printed = recorded_session.carry_out(command, tmp_path)
+        number = r"\d+(\.\d+)?(e-\d+)?"
+        assert re.sub(number, "#", printed) == re.sub(number, "#", shown), command
 
 
 def test_versions_agree():

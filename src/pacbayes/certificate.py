@@ -97,7 +97,7 @@ class Certificate:
 
     @property
     def _delta_min(self) -> float:
-        return _delta_for_smallest(self.delta, self.n_validation, self.n_validation_max)
+        return delta_for_smallest(self.delta, self.n_validation, self.n_validation_max)
 
     def held_out_bound(self, loss: float | None = None) -> float:
         """Bound from holding out as many points: a single classifier, tested on `n_validation` points.
@@ -147,6 +147,12 @@ class Certificate:
             *(f"    - {assumption}" for assumption in self.assumptions),
         ]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from pacbayes.report import certificate_html
+
+        return certificate_html(self)
 
     def to_json(self) -> str:
         """Write the certificate as JSON text."""
@@ -220,7 +226,7 @@ def _expect(name: str, stated: Any, recomputed: Any) -> None:
         raise CertificateError(f"{name} is stated as {stated!r} but comes out as {recomputed!r}")
 
 
-def _delta_for_smallest(delta: float, n_min: int, n_max: int) -> float:
+def delta_for_smallest(delta: float, n_min: int, n_max: int) -> float:
     r"""The delta at which :math:`\ln(2 \sqrt{n_{min}} / \delta')` is :math:`\ln(2 \sqrt{n_{max}} / \delta)`.
 
     With unequal validation sets, E_rho[n_h kl(L_hat_h || L_h)] <= KL + ln(2 sqrt(n_max) / delta), hence
@@ -300,7 +306,7 @@ def certify(
     n_min = int(scalar("n", whole_number("n", n)))
     n_largest = n_min if n_max is None else int(scalar("n_max", whole_number("n_max", n_max, n_min)))
     delta_value = checked_settings(delta, objective, voting)
-    delta_min = _delta_for_smallest(delta_value, n_min, n_largest)
+    delta_min = delta_for_smallest(delta_value, n_min, n_largest)
     minimised: PosteriorResult | None = None
     if voting in ("majority", "gibbs"):
         if objective == "lambda":

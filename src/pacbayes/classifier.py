@@ -632,6 +632,22 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
                 open_rows = open_rows[~decided]
         return tallies
 
+    # -----------------------------------------------------------------------------------------------
+    # What a notebook shows: scikit-learn's diagram, and the certificate below it
+    # -----------------------------------------------------------------------------------------------
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._certificate_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._certificate_html()
+        return bundle
+
+    def _certificate_html(self) -> str:
+        return self.certificate_._repr_html_() if hasattr(self, "certificate_") else ""
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.voting == "gibbs"

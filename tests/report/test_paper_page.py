@@ -1,10 +1,8 @@
 """The page of the reproduction: what it says, that it stands alone, and how it looks in a browser."""
 
-import re
-import shutil
-from html.parser import HTMLParser
-
 import pytest
+from report.browsing import opened
+from report.outline import Outline, check_sound, check_stands_alone
 from report.records import EXPERIMENTS, PAPER, make_records
 
 from pacbayes.paper.figures import FIGURES
@@ -39,31 +37,6 @@ def make_page(records, **changes):
         "quick": False,
     }
     return paper_page(records, **(arguments | changes))
-
-
-class Outline(HTMLParser):
-    """Tags with their attributes, and text outside of style sheets."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.tags, self.text, self.inside = [], "", []
-        self.feed(html)
-        self.text = re.sub(r"\s+", " ", self.text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        self.inside.append(tag)
-
-    def handle_endtag(self, tag):
-        while tag in self.inside and self.inside.pop() != tag:
-            pass
-
-    def handle_data(self, data):
-        if "style" not in self.inside[-1:]:
-            self.text += data
-
-    def all(self, tag):
-        return [attributes for name, attributes in self.tags if name == tag]
 
 
 @pytest.fixture(scope="module")
@@ -105,24 +78,11 @@ def test_pictures_are_described(full):
 
 
 def test_html_is_sound(full):
-    outline = Outline(full)
-    assert full.startswith("<!DOCTYPE html>")
-    assert outline.all("html") == [{"lang": "en"}]
-    ids = [attributes["id"] for _, attributes in outline.tags if "id" in attributes]
-    assert len(ids) == len(set(ids))
-    for _, attributes in outline.tags:
-        for name in ("aria-labelledby", "href", "xlink:href"):
-            reference = attributes.get(name, "")
-            if (name == "aria-labelledby" and reference) or reference.startswith("#"):
-                assert reference.removeprefix("#") in ids
+    check_sound(full)
 
 
 def test_page_stands_alone(full):
-    outline = Outline(full)
-    assert not outline.all("script")
-    assert [attributes["href"] for attributes in outline.all("link")] == ["data:,"]
-    assert not [attributes for _, attributes in outline.tags if "src" in attributes]
-    assert not re.search(r"@import|url\((?!#)", full)
+    check_stands_alone(full)
 
 
 def test_same_arguments_give_the_same_page(quick):
@@ -200,68 +160,17 @@ def test_write_page(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if executable is None:
-        pytest.skip("no Chromium on this machine")
-    with playwright.sync_playwright() as engine:
-        browser = engine.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
-
-
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("kind", ["full", "quick"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_page_in_a_browser(browser, request, tmp_path, width, kind, scheme):
     path = write_page(tmp_path / "paper.html", request.getfixturevalue(kind))
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page = context.new_page()
-    trouble, requests = [], []
-    page.on("console", lambda message: trouble.append(message.text))
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on("requestfailed", lambda failed: trouble.append(failed.url))
-    page.on("request", lambda sent: requests.append(sent.url))
-    page.goto(path.as_uri())
-    page.wait_for_load_state("networkidle")
-
-    assert trouble == []
-    assert [url for url in requests if not url.startswith("data:")] == [path.as_uri()]
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    assert page.get_by_role("heading", level=1).is_visible()
-    headings = page.get_by_role("heading", level=2).all_inner_texts()
-    expected = ["The paper's claims", "Tables", "Figures", "How to reproduce this page"]
-    assert [heading for heading in headings if heading != "What is missing"] == expected
-    assert page.get_by_text("Quick run: not the paper's data sizes").is_visible() == (kind == "quick")
-
-    figures = page.locator("figure").all()
-    assert len(figures) == (6 if kind == "full" else 5)
-    for figure in figures:
-        assert figure.is_visible()
-        ground = figure.evaluate("element => getComputedStyle(element).backgroundColor")
-        assert ground == "rgb(255, 255, 255)"
-    for picture in page.locator(".panel svg").all():
-        box = picture.bounding_box()
-        assert box["width"] >= 200
-        assert box["height"] >= 80
-        assert box["x"] >= 0
-        assert box["x"] + box["width"] <= width
-    # The wide table scrolls in its own box.
-    assert page.locator(".scroll").first.evaluate("element => element.scrollWidth > element.clientWidth")
-    sizes = page.locator(".panel text").evaluate_all(
-        """all => all.map(text => {
-            const screen = text.getScreenCTM();
-            return parseFloat(getComputedStyle(text).fontSize) * Math.hypot(screen.a, screen.b);
-        })"""
-    )
-    assert min(sizes) >= 9
-    cut_off = page.locator(".panel text").evaluate_all(
-        """all => all.filter(text => {
-            const [inner, outer] = [text.getBoundingClientRect(), text.ownerSVGElement.getBoundingClientRect()];
-            return inner.left < outer.left - 1 || inner.right > outer.right + 1 || inner.top < outer.top - 1;
-        }).map(text => text.textContent)"""
-    )
-    assert cut_off == []
-    context.close()
+    with opened(browser, path, width, scheme) as page:
+        assert page.get_by_role("heading", level=1).is_visible()
+        headings = page.get_by_role("heading", level=2).all_inner_texts()
+        expected = ["The paper's claims", "Tables", "Figures", "How to reproduce this page"]
+        assert [heading for heading in headings if heading != "What is missing"] == expected
+        assert page.get_by_text("Quick run: not the paper's data sizes").is_visible() == (kind == "quick")
+        assert page.locator("figure").count() == (6 if kind == "full" else 5)
+        # The wide table scrolls in its own box.
+        assert page.locator(".scroll").first.evaluate("element => element.scrollWidth > element.clientWidth")

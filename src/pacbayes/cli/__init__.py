@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from pacbayes.cli import bound, certify, demo, fit, paper, predict, verify
+from pacbayes.cli import bound, certify, demo, fit, paper, predict, report, verify
 from pacbayes.cli._mistakes import mistake
 
 
@@ -76,6 +76,7 @@ def _program(
 app.command()(demo.demo)
 app.command()(fit.fit)
 app.command()(predict.predict)
+app.command()(report.report)
 app.command()(certify.certify)
 app.command()(verify.verify)
 app.add_typer(bound.app)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
-from pacbayes._writing import write_whole
 from pacbayes.paper.figures import FIGURES, datasets_of, panels
 from pacbayes.paper.tables import BASELINE_LOSS, TITLES
-
-__all__ = ["Finding", "Table", "paper_page", "write_page"]
+from pacbayes.report._html import Table, render
 
 # Experiments by name, with what the paper shows of them.
 _EXPERIMENTS = {
@@ -55,31 +49,6 @@ class Finding:
     sentence: str
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table of results.
-
-    Attributes
-    ----------
-    name : str
-        Its name in the paper, or one of ours; also its anchor on the page.
-    title : str
-        What it shows.
-    header : list of str
-        Names of the columns. The first column names the rows.
-    rows : list of list of str
-        Cells.
-    note : str
-        How to read it.
-    """
-
-    name: str
-    title: str
-    header: list[str]
-    rows: list[list[str]]
-    note: str
-
-
 def paper_page(
     records: Sequence[Mapping[str, Any]],
     *,
@@ -111,39 +80,26 @@ def paper_page(
     str
         HTML without scripts and without references to other files. The same arguments give the same page.
     """
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    folder = files("pacbayes.report")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(folder.joinpath("paper.html.jinja").read_text(encoding="utf-8"))
     shown = [
         {
             "name": name,
             "figure": figure,
-            "panels": [(panel.title, panel.description, Markup(panel.svg)) for panel in panels(name, records)],
+            "panels": [(panel.description, panel.svg) for panel in panels(name, records)],
         }
         for name, figure in FIGURES.items()
     ]
-    html: str = template.render(
-        style=Markup(folder.joinpath("style.css").read_text(encoding="utf-8")),
+    return render(
+        "paper.html.jinja",
         quick=quick,
         summary=_summary(records, findings),
         missing=_missing(records, quick),
         findings=[(finding, _BADGES[finding.holds]) for finding in findings],
-        tables=[(table, _numeric_columns(table)) for table in tables],
+        tables=tables,
         figures=shown,
         command=settings.get("command", "pacbayes paper --quick" if quick else "pacbayes paper"),
         settings={name: value for name, value in settings.items() if name != "command"},
         versions=versions,
     )
-    return html
-
-
-def write_page(path: str | os.PathLike[str], html: str) -> Path:
-    """Write a page under a temporary name and rename it, so that nobody sees half of it."""
-    write_whole({Path(path): html.encode("utf-8")})
-    return Path(path)
 
 
 def _summary(records: Sequence[Mapping[str, Any]], findings: Sequence[Finding]) -> str:
@@ -195,10 +151,3 @@ def _missing(records: Sequence[Mapping[str, Any]], quick: bool) -> list[str]:
         elif lacking:
             said.append(f"{experiment} ({shows}): not run on {', '.join(lacking)}.")
     return said
-
-
-def _numeric_columns(table: Table) -> list[bool]:
-    """Whether each column holds numbers, which are aligned at the right."""
-    columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.header)
-    # The first letter or digit, if there is one, is a digit: 0.06 ± 0.01, > 2000, a dash.
-    return [all(re.match(r"\W*(\d|$)", cell) for cell in column) for column in columns]

@@ -1,0 +1,338 @@
+"""F(lambda), with its minimum and its shape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pacbayes._validation import Array, n_and_delta, open_interval, scalar, whole_number
+from pacbayes.bounds import tail
+from pacbayes.certificate import delta_for_smallest
+from pacbayes.display._drawing import BLACK, BLUE, GREEN, GREY, RED, SHADE, axes, fitted, line_style, require_matplotlib
+from pacbayes.gibbs import GibbsCurve
+from pacbayes.posterior import lambda_bound, minimize_lambda_bound
+from pacbayes.quasiconvexity import QuasiconvexityReport, check_quasiconvexity
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import PolyCollection
+    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.legend import Legend
+    from matplotlib.lines import Line2D
+
+    from pacbayes.classifier import PACBayesClassifier
+
+# Near lambda = 0, F grows without limit: by default the curve begins where F is this many times its minimum.
+_HIGHEST = 2.0
+
+# Values of lambda that differ by more than this factor are drawn on a logarithmic axis.
+_LOG_LAMBDA = 50
+
+
+class BoundDisplay:
+    r"""The PAC-Bayes-lambda bound of the Gibbs posterior as a function of lambda, its minimum, and its shape.
+
+    Use `from_estimator` or `from_losses`.
+
+    Parameters
+    ----------
+    lam : ndarray of shape (k,)
+        Values of lambda, rising.
+    bound : ndarray of shape (k,)
+        :math:`F(\lambda)` at each of them.
+    minimum_lam : float
+        The lambda of the global minimum.
+    minimum : float
+        The global minimum.
+    lower : float
+        A proved lower bound on :math:`F(\lambda)` for all lambda.
+    condition_holds : ndarray of bool of shape (k,)
+        Whether eq. KL-cond or eq. E-cond of Theorem global-min holds, at each lambda.
+    report : QuasiconvexityReport
+        What is proved about the shape of F.
+    posterior_lam : float, optional
+        The lambda of a posterior that minimises another bound.
+
+    Attributes
+    ----------
+    ax_, figure_ : Axes, Figure
+        Where it was drawn.
+    line_ : Line2D
+        The curve.
+    minimum_ : Line2D or None
+        Marker of the minimum; None if it is out of the range of `lam`.
+    posterior_ : Line2D or None
+        Marker of `posterior_lam`; None if there is none in the range of `lam`.
+    lower_ : Line2D
+        Line of the lower bound.
+    condition_ : PolyCollection
+        Shade where a condition holds.
+    vacuous_ : Line2D or None
+        Line at 1, where nothing is proved; None if the curve stays below.
+    legend_ : Legend
+        Legend, with the verdict of `report` for a title.
+
+    Notes
+    -----
+    The shade tells where the conditions hold, lambda by lambda. The proof for all lambda at once is the report's, and
+    may rest on other conditions of the paper: the legend says on which.
+
+    Examples
+    --------
+    >>> from pacbayes.display import BoundDisplay
+    >>> display = BoundDisplay.from_losses([0.10, 0.12, 0.15, 0.30, 0.45], n=500)
+    >>> round(display.minimum, 4), round(display.minimum_lam, 4), display.report.condition
+    (0.1771, 0.4339, 'trivial')
+    """
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+    line_: Line2D
+    minimum_: Line2D | None
+    posterior_: Line2D | None
+    lower_: Line2D
+    condition_: PolyCollection
+    vacuous_: Line2D | None
+    legend_: Legend
+
+    def __init__(
+        self,
+        lam: Array,
+        bound: Array,
+        *,
+        minimum_lam: float,
+        minimum: float,
+        lower: float,
+        condition_holds: NDArray[np.bool_],
+        report: QuasiconvexityReport,
+        posterior_lam: float | None = None,
+    ) -> None:
+        self.lam = lam
+        self.bound = bound
+        self.minimum_lam = minimum_lam
+        self.minimum = minimum
+        self.lower = lower
+        self.condition_holds = condition_holds
+        self.report = report
+        self.posterior_lam = posterior_lam
+
+    @classmethod
+    def from_losses(
+        cls,
+        losses: ArrayLike,
+        n: int,
+        *,
+        n_max: int | None = None,
+        delta: float = 0.05,
+        prior: ArrayLike | None = None,
+        lam_range: tuple[float, float] | None = None,
+        grid_resolution: int = 300,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> BoundDisplay:
+        r"""Draw the bound for the losses of hypotheses.
+
+        Parameters
+        ----------
+        losses : array_like of shape (m,)
+            Empirical losses in [0, 1].
+        n : int
+            Number of points each loss was measured on; the smallest, if they differ.
+        n_max : int, optional
+            The largest such number; `n` by default. As in a certificate, F is then that of the smallest number, with
+            :math:`\ln(2 \sqrt{n_{max}} / \delta)`.
+        delta : float, default=0.05
+            Probability with which the bound may fail, in (0, 1).
+        prior : array_like of shape (m,), optional
+            Prior as probabilities or log-probabilities; uniform by default.
+        lam_range : (float, float), optional
+            Smallest and largest lambda, in (0, 2). By default, (0, 1] without its beginning, where F is more than
+            twice its minimum, and than F(1).
+        grid_resolution : int, default=300
+            Number of values of lambda, at least 2. The minimum and 1 are added to them.
+        ax : Axes, optional
+            Where to draw; a new figure by default.
+        **kwargs
+            Properties of the curve, as in `matplotlib.lines.Line2D`.
+
+        Returns
+        -------
+        BoundDisplay
+            What was drawn.
+        """
+        require_matplotlib(cls)
+        n_min = int(n_and_delta(n, delta)[0])
+        n_largest = n_min if n_max is None else int(scalar("n_max", whole_number("n_max", n_max, n_min)))
+        display = cls._of(losses, n_min, n_largest, delta, prior, lam_range, grid_resolution, None)
+        return display.plot(ax, **kwargs)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: PACBayesClassifier,
+        *,
+        lam_range: tuple[float, float] | None = None,
+        grid_resolution: int = 300,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> BoundDisplay:
+        """Draw the bound that a classifier has minimised, or would have minimised.
+
+        With validation sets of different sizes, F is that of the certificate: of the smallest of them, with the price
+        in delta of the largest. A posterior that minimises the kl bound, ``objective="kl"``, is not at the minimum of
+        F: its lambda is marked too.
+
+        Parameters
+        ----------
+        estimator : PACBayesClassifier
+            Fitted classifier.
+        lam_range, grid_resolution, ax, **kwargs
+            As in `from_losses`. By default the range ends with the lambda of the posterior, if that is above 1.
+
+        Returns
+        -------
+        BoundDisplay
+            What was drawn.
+        """
+        require_matplotlib(cls)
+        model = fitted(estimator)
+        proved = model.certificate_
+        other_lam = proved.lam if proved.objective == "kl" else None
+        display = cls._of(
+            model.losses_,
+            proved.n_validation,
+            proved.n_validation_max,
+            proved.delta,
+            model.prior,
+            lam_range,
+            grid_resolution,
+            other_lam,
+        )
+        return display.plot(ax, **kwargs)
+
+    @classmethod
+    def _of(
+        cls,
+        losses: ArrayLike,
+        n: int,
+        n_max: int,
+        delta: float,
+        prior: ArrayLike | None,
+        lam_range: tuple[float, float] | None,
+        grid_resolution: int,
+        posterior_lam: float | None,
+    ) -> BoundDisplay:
+        # With unequal validation sets the theorem holds for the smallest of them, at this delta.
+        delta_min = delta_for_smallest(delta, n, n_max)
+        best = minimize_lambda_bound(losses, n, delta=delta_min, prior=prior, method="global")
+        assert best.lower is not None
+        resolution = int(scalar("grid_resolution", whole_number("grid_resolution", grid_resolution, 2)))
+        if lam_range is None:
+            begin = np.geomspace(best.lam / 1000, best.lam, 200)
+            highest = max(_HIGHEST * best.fun, lambda_bound(losses, 1.0, n, delta_min, prior))
+            low_enough = lambda_bound(losses, begin, n, delta_min, prior) <= highest * (1 + 1e-9)
+            low, high = float(begin[np.argmax(low_enough)]), 1.0
+            if posterior_lam is not None and 1 < posterior_lam < 2:
+                high = posterior_lam
+        else:
+            ends = open_interval("lam_range", lam_range, 0, 2)
+            if ends.shape != (2,) or not ends[0] < ends[1]:
+                raise ValueError(f"lam_range must be two numbers, the smaller one first, got {lam_range!r}")
+            low, high = map(float, ends)
+        lam = np.geomspace(low, high, resolution)
+        lam[[0, -1]] = low, high  # to the last digit
+        lam = np.union1d(lam, [at for at in (1.0, best.lam, posterior_lam) if at is not None and low <= at <= high])
+        point = GibbsCurve(losses, n, prior).at(n * lam)
+        # eq. KL-cond, with ln(4 n / delta^2) = 2 ln(2 sqrt(n) / delta), and eq. E-cond.
+        kl_cond = 2 * (point.kl_div + tail(n, delta_min)) > (lam * n) ** 2 * point.var
+        e_cond = point.loss > (1 - lam) * n * point.var
+        return cls(
+            lam,
+            lambda_bound(losses, lam, n, delta_min, prior),
+            minimum_lam=best.lam,
+            minimum=best.fun,
+            lower=best.lower,
+            # The theorem is about lambda up to 1, where all stationary points are.
+            condition_holds=(kl_cond | e_cond) & (lam <= 1),
+            report=check_quasiconvexity(losses, n, delta=delta_min, prior=prior),
+            posterior_lam=posterior_lam,
+        )
+
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> BoundDisplay:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; a new figure by default.
+        **kwargs
+            Properties of the curve, as in `matplotlib.lines.Line2D`.
+
+        Returns
+        -------
+        BoundDisplay
+            This display, with what was drawn.
+        """
+        ax = self.ax_ = axes(self, ax)
+        self.figure_ = ax.figure
+        self.condition_ = ax.fill_between(
+            self.lam,
+            0,
+            1,
+            where=self.condition_holds,
+            transform=ax.get_xaxis_transform(),
+            facecolor=SHADE,
+            edgecolor="none",
+            zorder=0,
+            label="a condition of Theorem global-min holds",
+        )
+        style = {"color": BLUE, "linewidth": 2, "label": r"PAC-Bayes-$\lambda$ bound $F(\lambda)$"}
+        (self.line_,) = ax.plot(self.lam, self.bound, **line_style(style, kwargs))
+        self.lower_ = ax.axhline(
+            self.lower, color=BLACK, linestyle="--", linewidth=1, label=f"proved lower bound {self.lower:.4g}"
+        )
+        self.minimum_ = self._marker(
+            self.minimum_lam, rf"minimum {self.minimum:.4g} at $\lambda$ = {self.minimum_lam:.3g}", "o", RED
+        )
+        self.posterior_ = None
+        if self.posterior_lam is not None:
+            label = rf"posterior of the kl bound, $\lambda$ = {self.posterior_lam:.3g}"
+            self.posterior_ = self._marker(self.posterior_lam, label, "D", GREEN)
+        self.vacuous_ = None
+        if np.max(self.bound) >= 1:
+            self.vacuous_ = ax.axhline(
+                1, color=GREY, linestyle=":", linewidth=1, label="nothing is proved from here up"
+            )
+        if self.lam[-1] / self.lam[0] > _LOG_LAMBDA:
+            ax.set_xscale("log")
+            ax.xaxis.set_major_formatter("{x:g}")
+        ax.set_xlabel(r"trade-off $\lambda$")
+        ax.set_ylabel("bound on the expected loss")
+        # The shade ends with the range: beside it nothing was looked at.
+        ax.margins(x=0)
+        self.legend_ = ax.legend(title=self._verdict())
+        return self
+
+    def _marker(self, lam: float, label: str, marker: str, colour: str) -> Line2D | None:
+        if not self.lam[0] <= lam <= self.lam[-1]:
+            return None
+        height = self.bound[np.searchsorted(self.lam, lam)]
+        return self.ax_.plot(
+            [lam],
+            [height],
+            linestyle="none",
+            marker=marker,
+            markersize=8,
+            color=colour,
+            markeredgecolor=BLACK,
+            zorder=3,
+            clip_on=False,
+            label=label,
+        )[0]
+
+    def _verdict(self) -> str:
+        if self.report.guaranteed:
+            return rf"$F(\lambda)$ is strongly quasiconvex: {self.report.condition}"
+        return r"$F(\lambda)$ is not proved quasiconvex"

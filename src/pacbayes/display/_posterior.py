@@ -1,0 +1,247 @@
+"""Where the mass of a posterior lies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pacbayes._validation import Array, finite_nonnegative, loss_vector
+from pacbayes.display._drawing import (
+    BLACK,
+    BLUE,
+    LOG_RANKS,
+    RED,
+    axes,
+    count_axis,
+    fitted,
+    line_style,
+    require_matplotlib,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import LineCollection
+    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.legend import Legend
+    from matplotlib.lines import Line2D
+
+    from pacbayes.classifier import PACBayesClassifier
+
+Kind = Literal["mass", "cumulative"]
+
+
+class PosteriorDisplay:
+    r"""Where the mass of a posterior lies: against validation loss, or by rank.
+
+    Use `from_estimator` or `from_posterior`.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (k,)
+        Distinct validation losses, rising.
+    mass : ndarray of shape (k,)
+        Posterior mass of all hypotheses with each of these losses.
+    cumulative_mass : ndarray of shape (m,)
+        Mass of the first, the first two, ... hypotheses, in order of falling mass.
+    n_half : int
+        Number of hypotheses, in that order, that hold half of the mass.
+    loss : float
+        Validation loss of the posterior, :math:`E_\rho[\hat L]`.
+
+    Attributes
+    ----------
+    ax_, figure_ : Axes, Figure
+        Where it was drawn.
+    stems_ : LineCollection or None
+        Lines from zero to the mass of each loss; None for ``kind="cumulative"``.
+    line_ : Line2D
+        Points of the mass of each loss, or the line of the cumulative mass.
+    loss_ : Line2D or None
+        Line at the validation loss of the posterior; None for ``kind="cumulative"``.
+    half_ : Line2D or None
+        Marker of the hypotheses that hold half of the mass; None for ``kind="mass"``, where the legend tells.
+    legend_ : Legend
+        Legend.
+
+    Examples
+    --------
+    >>> from pacbayes.display import PosteriorDisplay
+    >>> display = PosteriorDisplay.from_posterior([0.4, 0.2, 0.2, 0.2], [0.1, 0.2, 0.2, 0.3], kind="cumulative")
+    >>> display.losses.tolist(), display.mass.tolist(), display.n_half
+    ([0.1, 0.2, 0.3], [0.4, 0.4, 0.2], 2)
+    """
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+    stems_: LineCollection | None
+    line_: Line2D
+    loss_: Line2D | None
+    half_: Line2D | None
+    legend_: Legend
+
+    def __init__(
+        self,
+        losses: Array,
+        mass: Array,
+        cumulative_mass: Array,
+        *,
+        n_half: int,
+        loss: float,
+    ) -> None:
+        self.losses = losses
+        self.mass = mass
+        self.cumulative_mass = cumulative_mass
+        self.n_half = n_half
+        self.loss = loss
+
+    @classmethod
+    def from_posterior(
+        cls, rho: ArrayLike, losses: ArrayLike, *, kind: Kind = "mass", ax: Axes | None = None, **kwargs: Any
+    ) -> PosteriorDisplay:
+        """Draw a posterior over hypotheses with known losses.
+
+        Parameters
+        ----------
+        rho : array_like of shape (m,)
+            Posterior weights, summing to one.
+        losses : array_like of shape (m,)
+            Empirical losses in [0, 1].
+        kind : {"mass", "cumulative"}, default="mass"
+            Mass against loss, equal losses together; or the mass of the heaviest hypotheses against their number.
+        ax : Axes, optional
+            Where to draw; a new figure by default.
+        **kwargs
+            Properties of the points or the line, as in `matplotlib.lines.Line2D`.
+
+        Returns
+        -------
+        PosteriorDisplay
+            What was drawn.
+        """
+        require_matplotlib(cls)
+        loss_array = loss_vector("losses", losses)
+        weights = finite_nonnegative("rho", rho)
+        if weights.shape != loss_array.shape:
+            raise ValueError(
+                f"rho must have one weight per hypothesis: there are {loss_array.size} losses, "
+                f"got shape {weights.shape}"
+            )
+        total = float(weights.sum())
+        if not abs(total - 1) <= 1e-6:
+            raise ValueError(f"rho must sum to one, got a sum of {total!s}")
+        values, group = np.unique(loss_array, return_inverse=True)
+        cumulative = np.cumsum(np.sort(weights)[::-1])
+        # Equal weights may add up to half only up to rounding.
+        half = 0.5 * cumulative[-1] * (1 - 1e-12)
+        display = cls(
+            values,
+            np.bincount(group, weights).astype(np.float64),
+            cumulative,
+            n_half=int(np.searchsorted(cumulative, half)) + 1,
+            loss=float(weights @ loss_array),
+        )
+        return display.plot(ax, kind=kind, **kwargs)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: PACBayesClassifier, *, kind: Kind = "mass", ax: Axes | None = None, **kwargs: Any
+    ) -> PosteriorDisplay:
+        """Draw the posterior of a classifier.
+
+        Parameters
+        ----------
+        estimator : PACBayesClassifier
+            Fitted classifier.
+        kind, ax, **kwargs
+            As in `from_posterior`.
+
+        Returns
+        -------
+        PosteriorDisplay
+            What was drawn.
+        """
+        require_matplotlib(cls)
+        model = fitted(estimator)
+        return cls.from_posterior(model.posterior_, model.losses_, kind=kind, ax=ax, **kwargs)
+
+    def plot(self, ax: Axes | None = None, *, kind: Kind = "mass", **kwargs: Any) -> PosteriorDisplay:
+        """Draw the posterior.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; a new figure by default.
+        kind : {"mass", "cumulative"}, default="mass"
+            Mass against loss, equal losses together; or the mass of the heaviest hypotheses against their number.
+        **kwargs
+            Properties of the points or the line, as in `matplotlib.lines.Line2D`.
+
+        Returns
+        -------
+        PosteriorDisplay
+            This display, with what was drawn.
+        """
+        if kind not in ("mass", "cumulative"):
+            raise ValueError(f"kind must be 'mass' or 'cumulative', got {kind!r}")
+        ax = self.ax_ = axes(self, ax)
+        self.figure_ = ax.figure
+        self.stems_ = self.loss_ = self.half_ = None
+        if kind == "mass":
+            self._plot_mass(ax, kwargs)
+        else:
+            self._plot_cumulative(ax, kwargs)
+        return self
+
+    def _half(self) -> str:
+        holds = "holds" if self.n_half == 1 else "hold"
+        return f"{self.n_half:,} of {self.cumulative_mass.size:,} {holds} half of the mass"
+
+    def _plot_mass(self, ax: Axes, kwargs: dict[str, Any]) -> None:
+        grouped = self.losses.size < self.cumulative_mass.size
+        style = {
+            "color": BLUE,
+            "linestyle": "none",
+            "marker": "o",
+            "markersize": 4,
+            "label": r"mass $\rho(h)$" + (" of all hypotheses with this loss" if grouped else ""),
+        }
+        (self.line_,) = ax.plot(self.losses, self.mass, **line_style(style, kwargs))
+        self.stems_ = ax.vlines(self.losses, 0, self.mass, colors=self.line_.get_color(), linewidth=1)
+        label = rf"validation loss $E_\rho[\hat L]$ = {self.loss:.4f}"
+        self.loss_ = ax.axvline(self.loss, color=RED, linestyle="--", linewidth=1.2, zorder=1, label=label)
+        ax.set_xlabel("validation loss of a hypothesis")
+        ax.set_ylabel("posterior mass")
+        # To look for the best place takes long among many points. Posteriors put their mass on the left.
+        self.legend_ = ax.legend(title=self._half(), loc="best" if self.losses.size < 5000 else "upper right")
+
+    def _plot_cumulative(self, ax: Axes, kwargs: dict[str, Any]) -> None:
+        m = self.cumulative_mass.size
+        style = {
+            "color": BLUE,
+            "linewidth": 2,
+            "drawstyle": "steps-post",
+            "marker": "o" if m <= LOG_RANKS else "none",
+            "markersize": 4,
+            "label": "mass of the heaviest hypotheses",
+        }
+        (self.line_,) = ax.plot(np.arange(1, m + 1), self.cumulative_mass, **line_style(style, kwargs))
+        self.half_ = ax.plot(
+            [self.n_half],
+            [self.cumulative_mass[self.n_half - 1]],
+            linestyle="none",
+            marker="o",
+            markersize=8,
+            color=RED,
+            markeredgecolor=BLACK,
+            zorder=3,
+            label=self._half(),
+        )[0]
+        count_axis(ax, log=m > LOG_RANKS)
+        ax.set_ylim(0, 1.05)
+        ax.set_xlabel("number of hypotheses, heaviest first")
+        ax.set_ylabel("cumulative posterior mass")
+        # Beyond the square root of m, the curve rises in the right half of a logarithmic axis.
+        rises_late = m > LOG_RANKS and self.n_half**2 > m
+        self.legend_ = ax.legend(loc="upper left" if rises_late else "lower right")

@@ -1,0 +1,61 @@
+import json
+import sys
+
+import pytest
+from small_session import QUICK
+
+from pacbayes import model_file
+from pacbayes._wording import what_is_proved
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def fitted(invoke, mixed, tmp_path):
+    """A model of a table whose columns, classes and name hold HTML, fitted by the command line."""
+    table = mixed.rename(columns={"open": EVIL})
+    table["kind"] = table["kind"].map({"wet": EVIL, "dry": "dry"})
+    table.to_csv(tmp_path / "<b>.csv", index=False)
+    fit = invoke("fit", "<b>.csv", "--target", "kind", "-o", "a model.skops", "--estimator", "tree", *QUICK)
+    assert fit.exit_code == 0, fit.output
+    return model_file.load(tmp_path / "a model.skops")[0]
+
+
+def test_report(invoke, fitted, tmp_path):
+    result = invoke("report", "a model.skops", "-o", "page.html")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "report  page.html\n"
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert what_is_proved(fitted.certificate_) in page
+    for assumption in fitted.certificate_.assumptions:
+        assert assumption in page
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "<title>&lt;b&gt;.csv</title>" in page
+    assert "pacbayes verify &#39;a model.certificate.json&#39; --model &#39;a model.skops&#39;" in page
+
+
+def test_options(invoke, fitted, tmp_path):
+    result = invoke(
+        "report", "a model.skops", "--title", "Mine", "--voters", 2, "--certificate", "proof.json", "--json"
+    )
+    assert json.loads(result.stdout) == {"report": "report.html", "model": "a model.skops"}
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<h1>Mine</h1>" in page
+    assert "pacbayes verify proof.json --model" in page
+    voters = page[page.index('<section id="voters"') :]
+    assert voters[: voters.index("</section>")].count('<th scope="row"') == 2
+
+
+def test_mistakes(refuses, fitted, monkeypatch):
+    assert "there is no file 'none.skops'" in refuses("report", "none.skops")
+    assert "a file of its own" in refuses("report", "a model.skops", "-o", "a model.skops")
+    assert "a file of its own" in refuses("report", "a model.skops", "-o", "a model.certificate.json")
+    assert "there is no folder" in refuses("report", "a model.skops", "-o", "nowhere/page.html")
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert "this needs jinja2" in refuses("report", "a model.skops")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "this needs matplotlib" in refuses("report", "a model.skops")
