@@ -24,7 +24,8 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=4)
     arguments = parser.parse_args()
     print(
-        "| | features | C | largest m (paper) | half the mass (paper) | vote | bound |\n|---|---|---:|---:|---:|---:|---:|"
+        "| | features | C | largest m (paper) | half the mass (paper) | vote | bound |\n"
+        "|---|---|---:|---:|---:|---:|---:|"
     )
     for name in datasets.NAMES:
         scaled = load_sample(name, arguments.folder)

@@ -5,8 +5,8 @@ PAC-Bayesian Bound" (ALT 2017). This module knows losses, never data: to use it 
 Theorem PBaggregation, pass validation losses and the number of validation points n - r as `n`.
 
 Common arguments: `losses`, empirical losses in [0, 1], one per hypothesis; `n`, the number of points each was measured
-on; `delta`, the probability with which the bound may fail; `prior`, probabilities or log-probabilities (an array with no
-entry above zero is read as such), summing to one. Zeros are allowed. Uniform by default.
+on; `delta`, the probability with which the bound may fail; `prior`, probabilities or log-probabilities (an array with
+no entry above zero is read as such), summing to one. Zeros are allowed. Uniform by default.
 """
 
 from __future__ import annotations

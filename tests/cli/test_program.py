@@ -25,7 +25,7 @@ def test_help_imports_nothing_heavy(run, tmp_path):
     assert looked.stdout == "[]\n"
     result = run("--help")
     assert result.returncode == 0
-    for command in ("demo", "fit", "predict", "certify", "verify", "bound", "paper"):
+    for command in ("demo", "fit", "predict", "certify", "verify", "bound", "report", "paper"):
         assert command in result.stdout
 
 

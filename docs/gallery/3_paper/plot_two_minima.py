@@ -3,8 +3,8 @@ Two local minima
 ================
 
 The paper's artificial example where alternating minimisation may stop at the wrong minimum: one perfect hypothesis
-among 2.7 million mediocre ones (Section "Strong Quasiconvexity of the PAC-Bayes-lambda Bound"). The global method finds the
-right one and proves it.
+among 2.7 million mediocre ones (Section "Strong Quasiconvexity of the PAC-Bayes-lambda Bound"). The global method
+finds the right one and proves it.
 """
 
 import numpy as np

@@ -7,20 +7,10 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
+from pacbayes._wording import rounded_up, what_is_proved
+
 if TYPE_CHECKING:
     from pacbayes.certificate import Certificate
-
-
-def up(value: float, digits: int = 4) -> str:
-    """A number with so many decimals, rounded up: a bound is never shown below its value."""
-    if not math.isfinite(value):
-        return str(value)
-    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_CEILING))
-
-
-def percent_up(value: float) -> str:
-    """A share in per cent, rounded up."""
-    return f"{up(100 * value, 2)}%"
 
 
 def significant(value: float, *, upwards: bool | None) -> str:
@@ -29,11 +19,6 @@ def significant(value: float, *, upwards: bool | None) -> str:
         return str(value)
     rounding = {True: ROUND_CEILING, False: ROUND_FLOOR, None: ROUND_HALF_EVEN}[upwards]
     return f"{Context(prec=10, rounding=rounding).create_decimal(Decimal(value)).normalize():g}"
-
-
-def confidence(delta: float) -> str:
-    """1 - delta, in digits as far as that is readable."""
-    return f"{1 - delta:.10g}" if delta >= 1e-8 else f"1 - {delta:g}"
 
 
 def print_json(values: dict[str, Any]) -> None:
@@ -45,22 +30,6 @@ def certificate_values(certificate: Certificate) -> dict[str, Any]:
     """A certificate as JSON holds it."""
     values: dict[str, Any] = json.loads(certificate.to_json())
     return values
-
-
-def sentence(certificate: Certificate) -> str:
-    """What is proved, in one plain sentence."""
-    start = f"With probability {confidence(certificate.delta)} over the draw of the sample,"
-    if certificate.vote_bound < 1:
-        return (
-            f"{start} the majority vote errs on at most {percent_up(certificate.vote_bound)} of new points from the "
-            f"same distribution, and the randomised classifier on at most {percent_up(certificate.gibbs_bound)}."
-        )
-    if certificate.gibbs_bound < 1:
-        return (
-            f"{start} the {certificate.loss} loss of the randomised classifier on new points from the same "
-            f"distribution is at most {up(certificate.gibbs_bound)}; about the majority vote nothing is proved."
-        )
-    return "Nothing is proved: the bound is 1. More data would help, or a base learner that errs less."
 
 
 def show_certificate(certificate: Certificate) -> None:
@@ -78,11 +47,13 @@ def show_certificate(certificate: Certificate) -> None:
     elif certificate.global_minimum:
         posterior += ", proved"
     table = Table(title="Certificate", show_header=False, title_justify="left")
-    table.add_row("majority vote, error at most", up(certificate.vote_bound), style="bold")
-    table.add_row(f"randomised classifier, {certificate.loss} loss at most", up(certificate.gibbs_bound), style="bold")
+    table.add_row("majority vote, error at most", rounded_up(certificate.vote_bound), style="bold")
+    table.add_row(
+        f"randomised classifier, {certificate.loss} loss at most", rounded_up(certificate.gibbs_bound), style="bold"
+    )
     table.add_row("probability that this fails (delta)", f"{certificate.delta:g}", end_section=True)
-    table.add_row("validation loss", up(certificate.empirical_loss))
-    table.add_row("KL(posterior || prior)", up(certificate.kl_div))
+    table.add_row("validation loss", rounded_up(certificate.empirical_loss))
+    table.add_row("KL(posterior || prior)", rounded_up(certificate.kl_div))
     table.add_row("hypotheses", str(certificate.n_hypotheses))
     table.add_row("validation points of each", sizes)
     table.add_row("lambda", "-" if certificate.lam is None else f"{certificate.lam:.4f}")
@@ -90,7 +61,7 @@ def show_certificate(certificate: Certificate) -> None:
     table.add_row("strict", "yes" if certificate.strict else "NO: the theorem does not cover what is listed below")
     console = Console(highlight=False)
     console.print(table)
-    console.print(escape(sentence(certificate)), soft_wrap=True)
+    console.print(escape(what_is_proved(certificate)), soft_wrap=True)
     console.print("Assuming that:")
     for assumption in certificate.assumptions:
         console.print(f"  - {escape(assumption)}", soft_wrap=True)

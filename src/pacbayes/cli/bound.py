@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+from pacbayes._wording import confidence
 from pacbayes.cli._mistakes import mistakes_told
 from pacbayes.cli._options import JSON
-from pacbayes.cli._show import confidence, print_json, significant
+from pacbayes.cli._show import print_json, significant
 
 app = typer.Typer(
     name="bound", help="Calculate a bound. Numbers are rounded so that a bound stays a bound.", no_args_is_help=True

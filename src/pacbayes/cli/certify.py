@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pacbayes._wording import confidence, percent_up
 from pacbayes.cli._mistakes import mistake, mistakes_told
 from pacbayes.cli._options import (
     JSON,
@@ -18,13 +19,7 @@ from pacbayes.cli._options import (
     ObjectiveOption,
     Separator,
 )
-from pacbayes.cli._show import (
-    certificate_values,
-    confidence,
-    percent_up,
-    print_json,
-    show_certificate,
-)
+from pacbayes.cli._show import certificate_values, print_json, show_certificate
 
 
 def certify(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,11 +17,13 @@ def demo(
     json: JSON = False,
 ) -> None:
     """Train on scikit-learn's breast cancer data, and show what is proved."""
+    import numpy as np
     from sklearn.datasets import load_breast_cancer
 
     from pacbayes import PACBayesClassifier, model_file
     from pacbayes._writing import check_writable, write_whole
     from pacbayes.cli.fit import held_out_result, split, train
+    from pacbayes.report import fit_page
 
     with mistakes_told():
         output.mkdir(parents=True, exist_ok=True)
@@ -35,11 +37,23 @@ def demo(
         train(model, X.iloc[rows], y[rows])
         tested = held_out_result(model, X.iloc[held_out], y[held_out], delta=0.05)
         columns = [[name, "number"] for name in X.columns]
-        saved = model_file.dumps(model, target="diagnosis", columns=columns, complete=True, source="breast cancer")
+        counts = {str(label): int(np.count_nonzero(y[rows] == label)) for label in model.classes_}
+        saved = model_file.dumps(
+            model, target="diagnosis", columns=columns, complete=True, source="breast cancer", class_counts=counts
+        )
         write_whole({paths["model"]: saved, paths["certificate"]: model.certificate_.to_json().encode()})
-        page = _write_report(model, output / "report.html")
-        if page is not None:
-            paths["report"] = page
+        paths["report"] = output / "report.html"
+        page = fit_page(
+            model,
+            title="Breast cancer: benign or malignant",
+            data={"source": "scikit-learn's breast cancer data"},
+            class_counts=counts,
+            X_test=X.iloc[held_out],
+            y_test=y[held_out],
+            model_path=paths["model"].name,
+            certificate_path=paths["certificate"].name,
+        )
+        write_whole({paths["report"]: page.encode()})
     files = {name: str(path) for name, path in paths.items()}
     if json:
         print_json({"certificate": certificate_values(model.certificate_), "test": tested, "files": files})
@@ -49,15 +63,3 @@ def demo(
     print(f"error on the {tested['rows']} test rows: {tested['error']:.2%}")
     for name, place in files.items():
         print(f"{name:<11}  {place}")
-
-
-def _write_report(model: Any, path: Path) -> Path | None:
-    """The page of the fit, where the report can make one."""
-    from pacbayes._writing import write_whole
-
-    try:
-        from pacbayes.report import fit_page
-    except ImportError:  # what it draws with is not installed, or it makes no such page
-        return None
-    write_whole({path: fit_page(model).encode()})
-    return path

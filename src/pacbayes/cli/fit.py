@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pacbayes._wording import percent_up
 from pacbayes.cli._mistakes import mistake, mistakes_told
 from pacbayes.cli._options import (
     JSON,
@@ -21,7 +22,7 @@ from pacbayes.cli._options import (
     Scaler,
     Separator,
 )
-from pacbayes.cli._show import certificate_values, percent_up, print_json, show_certificate
+from pacbayes.cli._show import certificate_values, print_json, show_certificate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -129,6 +130,7 @@ def fit(
             complete=model.estimator is None,
             source=data.name,
             sha256=fingerprint(data),
+            class_counts={str(label): int((y[rows] == label).sum()) for label in model.classes_},
         )
         write_whole({output: saved, proof: model.certificate_.to_json().encode()})
     if json:

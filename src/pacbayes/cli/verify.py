@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pacbayes._wording import what_is_proved
 from pacbayes.cli._mistakes import mistake, mistakes_told
 from pacbayes.cli._options import JSON, Column
-from pacbayes.cli._show import print_json, sentence
+from pacbayes.cli._show import print_json
 
 if TYPE_CHECKING:
     from pacbayes.certificate import Certificate
@@ -43,7 +44,7 @@ def verify(
     if json:
         print_json({"verified": True, "against": checked})
     else:
-        print(f"The certificate follows from {checked}. {sentence(stated)}")
+        print(f"The certificate follows from {checked}. {what_is_proved(stated)}")
 
 
 def _text(path: Path) -> str:

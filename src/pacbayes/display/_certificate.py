@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from pacbayes._validation import scalar, whole_number
+from pacbayes._wording import rounded_up
 from pacbayes.bounds import clopper_pearson, pac_bayes_lambda, pac_bayes_sqrt
 from pacbayes.certificate import Certificate, delta_for_smallest
 from pacbayes.display._drawing import (
@@ -243,7 +244,8 @@ class CertificateDisplay:
         """The value of a bar: beside it, or in it if it reaches the end of the axis."""
         inside = bar.value >= 1
         return ax.annotate(
-            f"{bar.value:.4f}" + (", nothing is proved" if inside and bar.is_bound else ""),
+            (rounded_up(bar.value) if bar.is_bound else f"{bar.value:.4f}")
+            + (", nothing is proved" if inside and bar.is_bound else ""),
             (min(bar.value, 1), height),
             xytext=(-4 if inside else 4, 0),
             textcoords="offset points",
