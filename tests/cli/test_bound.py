@@ -5,7 +5,9 @@ from decimal import Decimal
 import pytest
 
 from pacbayes import bounds
-from pacbayes.cli._show import confidence, significant, up
+from pacbayes._wording import confidence
+from pacbayes._wording import rounded_up as up
+from pacbayes.cli._show import significant
 from pacbayes.cli.bound import _DEFAULTS, ENTRIES
 
 ARGUMENTS = {
@@ -79,4 +81,4 @@ def test_rounding():
     assert significant(1 / 3, upwards=False) == "0.3333333333"
     assert significant(2 / 3, upwards=None) == "0.6666666667"
     assert confidence(0.05) == "0.95"
-    assert confidence(1e-12) == "1 - 1e-12"
+    assert confidence(1e-13) == "1 - 1e-13"

@@ -7,8 +7,8 @@ import pytest
 from small_session import QUICK, table
 
 from pacbayes import Certificate, certify, model_file
+from pacbayes._wording import rounded_up as up
 from pacbayes.bounds import clopper_pearson
-from pacbayes.cli._show import up
 
 LOSSES = [0.1, 0.12, 0.15, 0.3, 0.45]
 

@@ -94,8 +94,8 @@ class CertificateDisplay:
     ...     print(text.get_text())
     0.1003
     0.1638
-    0.1771
-    0.1771
+    0.1772
+    0.1772
     0.3276
     """
 
