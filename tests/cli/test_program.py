@@ -87,6 +87,7 @@ def test_demo(run, tmp_path):
     assert result.returncode == 0, result.stderr
     assert "Certificate" in result.stdout
     assert "error on the 171 test rows" in result.stdout
+    assert (tmp_path / "demo" / "certificate.png").read_bytes().startswith(b"\x89PNG")
     model, _ = model_file.load(tmp_path / "demo" / "model.skops")
     assert Certificate.from_json((tmp_path / "demo" / "model.certificate.json").read_text()) == model.certificate_
 

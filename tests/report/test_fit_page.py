@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import subprocess
 import sys
 from dataclasses import replace
 from decimal import Decimal
@@ -469,3 +470,26 @@ def test_page_with_a_test_set_in_a_browser(browser, svms, cancer, tmp_path, widt
     path = write_page(tmp_path / "report.html", fit_page(svms, X_test=X_test, y_test=y_test))
     with opened(browser, path, width) as page:
         assert page.get_by_text("Clopper-Pearson, test set").first.is_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_demos_page_in_a_browser(browser, tmp_path, width):
+    subprocess.run([sys.executable, "-m", "pacbayes", "demo", "-o", tmp_path], check=True, capture_output=True)
+    with opened(browser, tmp_path / "report.html", width) as page:
+        assert page.locator("figure").count() >= 3
+        assert page.get_by_text("What was assumed").is_visible()
+        assert page.locator("#assumptions").get_by_text("independent and identically distributed").is_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_column_that_is_a_script_in_a_browser(browser, tmp_path, width):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200)
+    lines = [f"{a:.3f},{'<b>yes</b>' if a > 0 else 'no'}" for a in x]
+    (tmp_path / "data.csv").write_text("<script>alert(1)</script>,kind\n" + "\n".join(lines) + "\n")
+    for arguments in (["fit", "data.csv", "--target", "kind"], ["report", "model.skops", "-o", "report.html"]):
+        command = [sys.executable, "-m", "pacbayes", *arguments]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    with opened(browser, tmp_path / "report.html", width) as page:
+        assert page.locator("script").count() == 0
+        assert "<script>alert(1)</script>" in page.locator("body").inner_text()

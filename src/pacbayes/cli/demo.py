@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -53,7 +54,8 @@ def demo(
             model_path=paths["model"].name,
             certificate_path=paths["certificate"].name,
         )
-        write_whole({paths["report"]: page.encode()})
+        paths["plot"] = output / "certificate.png"
+        write_whole({paths["report"]: page.encode(), paths["plot"]: _picture(model, X.iloc[held_out], y[held_out])})
     files = {name: str(path) for name, path in paths.items()}
     if json:
         print_json({"certificate": certificate_values(model.certificate_), "test": tested, "files": files})
@@ -63,3 +65,16 @@ def demo(
     print(f"error on the {tested['rows']} test rows: {tested['error']:.2%}")
     for name, place in files.items():
         print(f"{name:<11}  {place}")
+
+
+def _picture(model: Any, X_test: Any, y_test: Any) -> bytes:
+    """The certificate beside the test set, as PNG."""
+    from matplotlib.figure import Figure
+
+    from pacbayes.display import CertificateDisplay
+
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    CertificateDisplay.from_estimator(model, X_test, y_test, ax=figure.add_subplot())
+    png = BytesIO()
+    figure.savefig(png, format="png", dpi=150)
+    return png.getvalue()
