@@ -26,13 +26,13 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 from pacbayes import PACBayesClassifier
 from pacbayes.certificate import certify
-from pacbayes.pools import jaakkola_gamma
-from pacbayes.pools._rbf_svm import GAMMA_GRID
+from pacbayes.datasets import waveform
+from pacbayes.paper.baseline import cross_validated_svm
+from pacbayes.pools import GAMMA_GRID, jaakkola_gamma
 from pacbayes.sampling import RandomSubsamples
 
 JOBS = 2
@@ -40,13 +40,8 @@ JOBS = 2
 
 def waveforms(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Two of Breiman's three classes of noisy waves, with 19 features of noise: d = 40, scaled to about [-1, 1]."""
-    rng = np.random.default_rng(seed)
-    t = np.arange(1, 22)
-    waves = [np.maximum(6 - np.abs(t - centre), 0) for centre in (7, 15, 11)]
-    y = rng.integers(2, size=n)
-    u = rng.random((n, 1))
-    X = u * np.where(y[:, None] == 0, waves[0], waves[1]) + (1 - u) * waves[2]
-    return np.hstack([X, np.zeros((n, 19))]) / 4 + rng.standard_normal((n, 40)) / 4, y
+    data = waveform(n, random_state=seed)
+    return data.X / 4, data.y
 
 
 def best(task: Callable[[], Any], repeats: int) -> tuple[float, Any]:
@@ -79,12 +74,6 @@ def one_by_one(svc: Any, X: np.ndarray, y: np.ndarray, m: int, r: int) -> Any:
 def bagging(X: np.ndarray, y: np.ndarray, m: int, r: int) -> BaggingClassifier:
     svc = SVC(C=100.0, gamma=jaakkola_gamma(X, y))
     return BaggingClassifier(svc, n_estimators=m, max_samples=r, bootstrap=False, n_jobs=JOBS, random_state=0).fit(X, y)
-
-
-def cross_validated(svc: Any, X: np.ndarray, y: np.ndarray, n_jobs: int = JOBS) -> GridSearchCV:
-    """The paper's baseline: 5 folds, log10 C in -3..3, gamma around Jaakkola's seed."""
-    grid = {"C": 10.0 ** np.arange(-3, 4), "gamma": jaakkola_gamma(X, y) * GAMMA_GRID}
-    return GridSearchCV(svc(), grid, cv=5, n_jobs=n_jobs).fit(X, y)
 
 
 def intelex_svc() -> Any:
@@ -126,11 +115,11 @@ def fit(repeats: int) -> None:
     rows.append(
         (f"BaggingClassifier(SVC), n_jobs={JOBS} (no validation)", best(lambda: bagging(X, y, m, r), repeats)[0])
     )
-    rows.append((f"cross-validated SVM, n_jobs={JOBS}", best(lambda: cross_validated(SVC, X, y), repeats)[0]))
+    rows.append((f"cross-validated SVM, n_jobs={JOBS}", best(lambda: cross_validated_svm(X, y, JOBS), repeats)[0]))
     if intelex:
         rows.append(("intelex SVC loop", best(lambda: one_by_one(intelex, X, y, m, r), repeats)[0]))
         for jobs in (1, JOBS):
-            seconds = best(lambda jobs=jobs: cross_validated(intelex, X, y, jobs), repeats)[0]
+            seconds = best(lambda jobs=jobs: cross_validated_svm(X, y, jobs, intelex), repeats)[0]
             rows.append((f"cross-validated intelex SVM, n_jobs={jobs}", seconds))
     table(f"Fit, n = {n}, d = 40, r = {r}, m = {m}", rows, reference)
     defaults, _ = best(lambda: ours(X, y), max(repeats, 5))
@@ -158,7 +147,7 @@ def predict(repeats: int) -> None:
     everyone, shares = best(lambda: model.predict_proba(points), repeats)
     if not np.array_equal(labels, model.classes_[np.argmax(shares, axis=1)]):
         raise AssertionError("the vote that stops early is not the vote of all")
-    bags, strong = bagging(X, y, m, r), cross_validated(SVC, X, y)
+    bags, strong = bagging(X, y, m, r), cross_validated_svm(X, y, JOBS)
     table(
         f"Predict 2000 points, n = {n}, d = 40, r = {r}, m = {m}",
         [
@@ -194,7 +183,7 @@ def cold(repeats: int) -> None:
             "first fit after it, m = 2000, r = 41",
             "PACBayesClassifier(n_hypotheses=2000, subsample_size=41, n_jobs=2).fit(X, y)",
         ),
-        ("first cross-validated SVM", "cross_validated(SVC, X, y)"),
+        ("first cross-validated SVM", "cross_validated_svm(X, y, JOBS)"),
     ):
         before = "" if code.startswith("from") else "from engine import *; X, y = waveforms(2000)"
         program = (
