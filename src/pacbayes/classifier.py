@@ -456,7 +456,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         trained = pool.join(parts)
         # Two parts per worker, and more where they would take long: half a second each, so that interrupts are heard.
         long = math.ceil(subsamples.sizes.sum() * codes.size * _SECONDS_PER_KERNEL_VALUE / 0.5)
-        blocks = _parts(range(codes.size), max(2 * workers, math.ceil(codes.size / self.block_size), long))
+        count = max(2 * workers, math.ceil(codes.size / self.block_size), long)
+        # As many for each worker: the last should not work alone.
+        blocks = _parts(range(codes.size), math.ceil(count / workers) * workers)
         tasks = [(trained, X, codes, subsamples, hypotheses, rows, loss) for rows in blocks]
         return trained, sum(self._run(pool.loss_totals, tasks, "validation", threads=True), np.zeros(len(hypotheses)))
 
