@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pacbayes._validation import Array, loss_vector, open_interval, scalar, whole_number
-from pacbayes._wording import rounded_up
+from pacbayes._wording import confidence, rounded_up
 from pacbayes.bounds import majority_vote, pac_bayes_kl, pac_bayes_sqrt, single_hypothesis_kl
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.posterior import PosteriorResult, minimize_kl_bound, minimize_lambda_bound
@@ -137,7 +137,7 @@ class Certificate:
         else:
             minimum = f"the {self.objective} bound minimised; its minimum is at least {self.minimum_lower_bound:.6f}"
         lines = [
-            f"With probability {1 - self.delta:g} over the sample, on new points from the same distribution:",
+            f"With probability {confidence(self.delta)} over the sample, on new points from the same distribution:",
             f"  randomised classifier  {self.loss} loss at most {rounded_up(self.gibbs_bound)}{vacuous}",
             f"  majority vote          error at most {rounded_up(self.vote_bound)}"
             + (" (nothing is proved)" if self.vote_bound >= 1 else ""),

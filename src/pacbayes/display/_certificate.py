@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from pacbayes._validation import scalar, whole_number
-from pacbayes._wording import rounded_up
+from pacbayes._wording import confidence, rounded_up
 from pacbayes.bounds import clopper_pearson, pac_bayes_lambda, pac_bayes_sqrt
 from pacbayes.certificate import Certificate, delta_for_smallest
 from pacbayes.display._drawing import (
@@ -233,7 +233,7 @@ class CertificateDisplay:
         ax.set_xlim(0, end)
         ax.set_ylim(len(values) - 0.4, -0.6)
         ax.set_yticks(range(len(values)), [bar.label for bar in self.bars])
-        ax.set_xlabel(f"{self.loss} loss; each bound holds with probability {1 - self.delta:g}")
+        ax.set_xlabel(f"{self.loss} loss; each bound holds with probability {confidence(self.delta)}")
         if not all(bar.strict for bar in self.bars):
             pad = None if self.chance_ is None else 18.0  # above the word on guessing
             title = "NOT STRICT: the theorem does not cover the hatched bounds"

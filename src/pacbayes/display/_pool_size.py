@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import Array, whole_number
+from pacbayes._wording import confidence
 from pacbayes.certificate import certify
 from pacbayes.display._drawing import (
     BLACK,
@@ -184,7 +185,7 @@ class PoolSizeDisplay:
         ax.set_ylim(bottom=0)
         ax.set_xlabel("number of hypotheses $m$")
         ax.set_ylabel("loss")
-        self.legend_ = ax.legend(title=f"each bound alone holds with probability {1 - self.delta:g}")
+        self.legend_ = ax.legend(title=f"each bound alone holds with probability {confidence(self.delta)}")
         return self
 
 

@@ -41,6 +41,12 @@ class Results:
             [value(result) for _, result in sorted(self._results[experiment, dataset].items())], dtype=float
         )
 
+    def by_dataset(
+        self, experiment: str, datasets: Sequence[str], value: Callable[[Record], float]
+    ) -> dict[str, np.ndarray]:
+        """A figure of every split, for each of several datasets."""
+        return {name: self.values(experiment, name, value) for name in datasets}
+
 
 def mean_sd(values: np.ndarray, digits: int = 3) -> str:
     """Mean and standard deviation, as text.
@@ -78,6 +84,11 @@ def _close(one: np.ndarray, other: np.ndarray) -> bool:
     return bool(one.mean() - other.mean() <= max(_CLOSE, spread))
 
 
+def _mean_of_means(values: dict[str, np.ndarray]) -> float:
+    """Mean over datasets of the means over splits."""
+    return float(np.mean([of_splits.mean() for of_splits in values.values()]))
+
+
 def _names(datasets: Sequence[str]) -> str:
     return ", ".join(TITLES[name] for name in datasets) if datasets else "none"
 
@@ -106,12 +117,12 @@ def _matches_the_baseline(results: Results) -> Finding:
     names = results.datasets("comparison", "baseline")
     if not names:
         return _missing(claim, "comparison and baseline")
-    vote = {name: results.values("comparison", name, lambda r: r["vote"]) for name in names}
-    base = {name: results.values("baseline", name, lambda r: r["loss"]) for name in names}
+    vote = results.by_dataset("comparison", names, lambda r: r["vote"])
+    base = results.by_dataset("baseline", names, lambda r: r["loss"])
     close = [name for name in names if _close(vote[name], base[name])]
     far = {name: vote[name].mean() - base[name].mean() for name in names if name not in close}
     exceptions = ", ".join(f"{TITLES[name]} (+{gap:.3f})" for name, gap in far.items())
-    means = np.mean([vote[name].mean() for name in names]), np.mean([base[name].mean() for name in names])
+    means = _mean_of_means(vote), _mean_of_means(base)
     return Finding(
         claim,
         len(close) > len(names) / 2,
@@ -126,8 +137,8 @@ def _bound_holds_and_says_something(results: Results) -> Finding:
     names = results.datasets("comparison")
     if not names:
         return _missing(claim, "comparison")
-    bound = {name: results.values("comparison", name, lambda r: r["bound"]) for name in names}
-    loss = {name: results.values("comparison", name, lambda r: r["randomised"]) for name in names}
+    bound = results.by_dataset("comparison", names, lambda r: r["bound"])
+    loss = results.by_dataset("comparison", names, lambda r: r["randomised"])
     runs = sum(values.size for values in bound.values())
     above = sum(int(np.sum(bound[name] >= loss[name])) for name in names)
     largest = max(names, key=lambda name: bound[name].mean())
@@ -155,8 +166,7 @@ def _beats_uniform_weights(results: Results) -> Finding:
         claim,
         len(better) > len(names) / 2,
         f"At the largest m the weighted vote is better on {len(better)} of {len(names)} datasets, by "
-        f"{np.mean([gain.mean() for gain in gains.values()]):.3f} on average"
-        + (f"; not on {_names(worse)}." if worse else "."),
+        f"{_mean_of_means(gains):.3f} on average" + (f"; not on {_names(worse)}." if worse else "."),
     )
 
 
@@ -186,10 +196,10 @@ def _direct_is_as_good_as_validation(results: Results) -> Finding:
     names = results.datasets("validation")
     if not names:
         return _missing(claim, "validation")
-    direct = {name: results.values("validation", name, lambda r: r["direct"]) for name in names}
-    validate = {name: results.values("validation", name, lambda r: r["validate"]) for name in names}
+    direct = results.by_dataset("validation", names, lambda r: r["direct"])
+    validate = results.by_dataset("validation", names, lambda r: r["validate"])
     close = [name for name in names if _close(direct[name], validate[name])]
-    means = np.mean([direct[name].mean() for name in names]), np.mean([validate[name].mean() for name in names])
+    means = _mean_of_means(direct), _mean_of_means(validate)
     return Finding(
         claim,
         len(close) > len(names) / 2,
@@ -244,8 +254,8 @@ def _guarantees_reach_as_far(results: Results) -> Finding:
     names = results.datasets("quasiconvexity")
     if not names:
         return _missing(claim, "quasiconvexity")
-    ours = {name: results.values("quasiconvexity", name, lambda r: r["theorem_var"]) for name in names}
-    stronger = {name: results.values("quasiconvexity", name, lambda r: r["stronger"]) for name in names}
+    ours = results.by_dataset("quasiconvexity", names, lambda r: r["theorem_var"])
+    stronger = results.by_dataset("quasiconvexity", names, lambda r: r["stronger"])
     complete = [
         name
         for name in names

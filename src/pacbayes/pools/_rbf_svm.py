@@ -337,7 +337,8 @@ class RBFSVMPool(Pool):
         self.scaler = scaler
         self.on_error = on_error
         self.working_memory = working_memory
-        self.seed: float | None = None
+        # NaN: each hypothesis computes its own, from its subsample.
+        self.seed = np.nan
         self.scale: Array | None = None
         # What `remember` keeps: support vectors, and their rows in the training sample.
         self.rows: NDArray[np.int32] = np.empty(0, dtype=np.int32)
@@ -379,19 +380,18 @@ class RBFSVMPool(Pool):
         else:
             # The points of these subsamples only: they may be few, and converting takes time.
             used, positions = np.unique(rows, return_inverse=True)
-            X, codes, rows = _contiguous(self._scaled(X[used])), codes[used], positions.astype(np.int32)
+            X, codes, rows = self._scaled(X[used]), codes[used], positions.astype(np.int32)
         X = _contiguous(X)
         scale = None
         if self.scaler is not None and self.scale is None:
             parts = np.split(rows, np.cumsum(sizes)[:-1])
             scale = np.stack([feature_scale(X[part], self.scaler) for part in parts])
-        seed = np.nan if self.seed is None else self.seed
         result = _engine.train(
             X,
             codes.astype(np.int32),
             rows,
             sizes.astype(np.int64),
-            seed,
+            self.seed,
             multipliers,
             softness,
             scale,
@@ -407,12 +407,17 @@ class RBFSVMPool(Pool):
     ) -> SVMs:
         """One hypothesis after another, from sparse products: its points may be too wide to be made dense."""
         trained = []
-        seed = np.nan if self.seed is None else self.seed
         for h, part in enumerate(np.split(rows, np.cumsum(sizes)[:-1])):
             X_h = X[part]
             squared = euclidean_distances(X_h, X_h, squared=True).astype(np.float64, copy=False)
             result = _engine.train_by_distances(
-                squared, codes[part].astype(np.int32), seed, multipliers[h], softness[h], _TOLERANCE, _MAX_ITERATIONS
+                squared,
+                codes[part].astype(np.int32),
+                self.seed,
+                multipliers[h],
+                softness[h],
+                _TOLERANCE,
+                _MAX_ITERATIONS,
             )
             result["support"] = part[result["support"]]
             trained.append(_trained(result, softness[h : h + 1], None))
@@ -437,6 +442,10 @@ class RBFSVMPool(Pool):
     def remember(self, X: Any, trained: SVMs) -> None:
         self.rows = np.unique(trained.support)
         self.points = self._points(X, self.rows)
+
+    def _remembered(self, rows: NDArray[np.int32]) -> Any:
+        """The points that were these rows of the training sample."""
+        return self.points[np.searchsorted(self.rows, rows)]
 
     def _points(self, X: Any, rows: NDArray[np.int32]) -> Any:
         """Support vectors, ready for the engine."""
@@ -493,7 +502,7 @@ class RBFSVMPool(Pool):
 
     def votes(self, trained: SVMs, X: Any) -> NDArray[Any]:
         ensemble, used = trained.ensemble
-        points = self.points[np.searchsorted(self.rows, used)]
+        points = self._remembered(used)
         votes = np.empty((len(trained), X.shape[0]), dtype=np.uint16)
         for block in self._blocks(range(X.shape[0]), len(trained), points):
             part = slice(block.start, block.stop)
@@ -522,9 +531,8 @@ class RBFSVMPool(Pool):
             Values for the pairs (0, 1), (0, 2), ..., (1, 2), ... of the classes that the hypothesis knows.
         """
         ensemble, used = _alone(hypothesis).ensemble
-        points = self.points[np.searchsorted(self.rows, used)]
         values = np.empty((hypothesis.intercept.size, X.shape[0]))
-        _engine.decide(_contiguous(self._scaled(X)), points, ensemble, values)
+        _engine.decide(_contiguous(self._scaled(X)), self._remembered(used), ensemble, values)
         return np.asarray(values.T)
 
     def _vote(self, ensemble: _engine.Ensemble, points: Any, X: Any, m: int) -> NDArray[np.uint16]:

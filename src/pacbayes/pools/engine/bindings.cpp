@@ -54,7 +54,6 @@ nb::dict to_numpy(pacbayes::Trained&& trained) {
   result["coefficients"] = to_numpy(std::move(trained.coefficients));
   result["intercepts"] = to_numpy(std::move(trained.intercepts));
   result["gamma"] = to_numpy(std::move(trained.gamma));
-  result["iterations"] = to_numpy(std::move(trained.iterations));
   result["converged"] = to_numpy(std::move(trained.converged));
   return result;
 }

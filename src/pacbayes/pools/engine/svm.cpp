@@ -151,7 +151,6 @@ void train(const Grouped& points, const SquaredDistances& squared, const Setting
   if (n_classes == 1) {
     trained.counts.push_back(0);
     trained.gamma.push_back(0.0);
-    trained.iterations.push_back(0);
     trained.converged.push_back(1);
     return;
   }
@@ -165,7 +164,6 @@ void train(const Grouped& points, const SquaredDistances& squared, const Setting
   std::vector<double> coefficients((n_classes - 1) * size, 0.0);
   Workspace workspace(stride);
   std::vector<float> part;
-  std::int64_t iterations = 0;
   // A distance that is not a number would be passed over by every comparison.
   bool converged = std::none_of(squared.tiles.begin(), squared.tiles.end(), [](double x) { return std::isnan(x); });
   for (int a = 0; a < n_classes; ++a) {
@@ -190,7 +188,6 @@ void train(const Grouped& points, const SquaredDistances& squared, const Setting
       std::copy_n(solution.coefficients, n_a, coefficients.data() + (b - 1) * size + starts[a]);
       std::copy_n(solution.coefficients + n_a, n_b, coefficients.data() + a * size + starts[b]);
       trained.intercepts.push_back(solution.intercept);
-      iterations += solution.iterations;
       converged = converged && solution.converged;
     }
   }
@@ -209,7 +206,6 @@ void train(const Grouped& points, const SquaredDistances& squared, const Setting
   for (int row = 0; row + 1 < n_classes; ++row)
     for (const std::ptrdiff_t p : support) trained.coefficients.push_back(coefficients[row * size + p]);
   trained.gamma.push_back(gamma);
-  trained.iterations.push_back(iterations);
   trained.converged.push_back(converged);
 }
 

@@ -28,7 +28,6 @@ struct Machine {
 struct Trained {
   std::vector<std::int32_t> n_classes, classes, counts, support;
   std::vector<double> coefficients, intercepts, gamma;
-  std::vector<std::int64_t> iterations;
   std::vector<std::uint8_t> converged;
 };
 
