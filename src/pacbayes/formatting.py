@@ -1,0 +1,96 @@
+"""Format bounds and names for people: what is printed never says more than what is proved.
+
+Upper bounds are rounded up, lower bounds down, and text that comes from files is stripped of terminal commands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+__all__ = [
+    "escape_control",
+    "format_confidence",
+    "format_lower",
+    "format_names",
+    "format_percent_upper",
+    "format_upper",
+]
+
+
+def _rounded(value: float, digits: int, rounding: str) -> str:
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "-∞" if value < 0 else "NaN"
+    # Adding zero turns -0.0 into 0.0.
+    return str(Decimal(value + 0.0).quantize(Decimal(1).scaleb(-digits), rounding) + 0)
+
+
+def format_upper(value: float, digits: int = 4) -> str:
+    """Format an upper bound with a number of decimals, rounded up.
+
+    Examples
+    --------
+    >>> format_upper(0.09381), format_upper(0.25), format_upper(1e-9), format_upper(-0.0)
+    ('0.0939', '0.2500', '0.0001', '0.0000')
+    """
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def format_lower(value: float, digits: int = 4) -> str:
+    """Format a lower bound with a number of decimals, rounded down.
+
+    Examples
+    --------
+    >>> format_lower(0.09389), format_lower(0.25)
+    ('0.0938', '0.2500')
+    """
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def format_percent_upper(value: float) -> str:
+    """Format an upper bound on a share as a percentage, rounded up.
+
+    Examples
+    --------
+    >>> format_percent_upper(0.09381)
+    '9.39%'
+    """
+    # The decimal point moves after rounding: as a float, 100 times the value might fall below it.
+    return f"{Decimal(format_upper(value)).scaleb(2)}%"
+
+
+def format_confidence(delta: float) -> str:
+    """Format 1 - delta without rounding, as far as that is readable.
+
+    Examples
+    --------
+    >>> format_confidence(0.05), format_confidence(0.3), format_confidence(1e-30)
+    ('0.95', '0.7', '1 - 1e-30')
+    """
+    digits = str(1 - Decimal(str(delta)))
+    return digits if delta >= 1e-12 and len(digits) <= 14 else f"1 - {delta}"
+
+
+def format_names(names: Iterable[object], most: int = 12) -> str:
+    """List names for a message, and say how many more there are.
+
+    Examples
+    --------
+    >>> format_names(["age", "city", "income"], most=2)
+    "'age', 'city' and 1 more"
+    """
+    names = [str(name) for name in names]
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def escape_control(text: str) -> str:
+    r"""Replace characters that a terminal could take for a command by their escape sequences.
+
+    Examples
+    --------
+    >>> print(escape_control("zero\x1b[2K\rone"))
+    zero\x1b[2K\rone
+    """
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
