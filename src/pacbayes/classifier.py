@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Literal
 
@@ -15,13 +16,24 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pacbayes._compat import take_rows
 from pacbayes._validation import Array
-from pacbayes.certificate import FIT_ASSUMPTIONS, Certificate, Objective, Voting, certify, validate_settings
+from pacbayes.certificate import (
+    FIT_ASSUMPTIONS,
+    Certificate,
+    Event,
+    Objective,
+    Voting,
+    certify,
+    validate_settings,
+    with_test,
+)
+from pacbayes.ensemble import Ensemble, Split, held_out_total, split_holdouts
 from pacbayes.exceptions import CertificateError
 from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.losses import Loss, resolve_loss
 from pacbayes.pools import Hypotheses, Pool, PrefitPool, Sample, as_pool
-from pacbayes.sampling import PREDICTION, SamplingPlan, Subsamples, stream
+from pacbayes.recognition import TrainingRows
+from pacbayes.sampling import PREDICTION, TEST, SamplingPlan, Subsamples, stream
 from pacbayes.settings import Constraint, Whole
 from pacbayes.settings import validate_settings as validate_constraints
 from pacbayes.training import Trainer, validation_totals
@@ -30,7 +42,7 @@ from pacbayes.voting import draw_codes, tally_votes
 __all__ = ["PACBayesClassifier"]
 
 # Settings that hypotheses and their validation losses come from: a warm start cannot change them.
-_FINGERPRINTED = ("estimator", "subsample_size", "subsamples", "loss")
+_FINGERPRINTED = ("estimator", "subsample_size", "subsamples", "loss", "holdout")
 
 
 class PACBayesClassifier(ClassifierMixin, BaseEstimator):
@@ -63,6 +75,11 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     voting : {"majority", "gibbs", "best", "uniform"}, default="majority"
         What `predict` does: the weighted majority vote; a hypothesis drawn from the posterior for every point, anew
         in every call; the hypothesis with the smallest validation loss; the unweighted vote (weighted by the prior).
+    holdout : float, int, sequence of these, "auto" or None, default="auto"
+        Share or number of rows that are reserved for nothing but the certificate of what `predict` does: it is then the
+        exact bound of a test set (Clopper-Pearson). With several shares, as many votes are made, each from its own
+        draw of the other rows, and compete under one delta: the one with the smallest bound predicts. "auto" is
+        (0.5, 0.35). None is the paper: one vote, all rows, PAC-Bayesian bounds.
     prior : array-like of shape (m,), optional
         Prior as probabilities or log-probabilities, chosen without looking at the data; uniform by default.
     loss : {"zero_one", "absolute", "brier"}, callable or array-like, default="zero_one"
@@ -86,6 +103,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     ----------
     certificate_ : Certificate
         What is proved about the classifier.
+    votes_ : list of Ensemble
+        The votes that competed, each with its `bound`, `certificate`, `hypotheses`, `posterior` and `predict`. The
+        attributes below are those of the winner.
     posterior_ : ndarray of shape (m,)
         Weights rho of the hypotheses.
     losses_ : ndarray of shape (m,)
@@ -138,6 +158,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         delta: float = 0.05,
         objective: Objective = "lambda",
         voting: Voting = "majority",
+        holdout: Any = "auto",
         prior: ArrayLike | None = None,
         loss: Any = "zero_one",
         warm_start: bool = False,
@@ -153,6 +174,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         self.delta = delta
         self.objective = objective
         self.voting = voting
+        self.holdout = holdout
         self.prior = prior
         self.loss = loss
         self.warm_start = warm_start
@@ -172,14 +194,15 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         X, y : array-like
             Validation points and labels.
         **parameters
-            Parameters of the classifier, such as `delta`, `objective`, `prior` or `voting`.
+            Parameters of the classifier, such as `delta`, `objective`, `prior` or `voting`. No rows are held out unless
+            `holdout` says so: all of them validate.
 
         Returns
         -------
         PACBayesClassifier
             The certified ensemble.
         """
-        return cls(PrefitPool(list(estimators)), **parameters).fit(X, y)
+        return cls(PrefitPool(list(estimators)), **{"holdout": None, **parameters}).fit(X, y)
 
     # -----------------------------------------------------------------------------------------------
     # Training
@@ -211,35 +234,71 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         pool.check_classes(sample.classes)
         pool.check_loss(loss)
         fingerprints = self._fingerprints(pool, sample)
-        entropy, kept_totals, kept = self._continue(fingerprints)
-        rest, shared = pool.prepare(sample, entropy)
-        subsamples = pool.draw_subsamples(self._sampling_plan(entropy), rest)
-        n_kept = 0 if kept is None else len(kept)
+        entropy, kept = self._continue(fingerprints)
+        splits = self._split(pool, loss, len(sample), entropy)
+        votes = [
+            self._make_vote(pool, sample, loss, split, len(splits), kept[k] if kept else None)
+            for k, split in enumerate(splits)
+        ]
+        # Their bounds hold all at once: the smallest is a bound as well.
+        winner = min(votes, key=lambda vote: vote.bound)
+        # Nothing is set before everything has succeeded: no half-fitted state.
+        self.classes_ = sample.classes
+        self.votes_ = votes
+        self.hypotheses_ = winner.hypotheses
+        self.subsamples_ = winner.subsamples
+        self.losses_ = winner.losses
+        self.n_validation_ = winner.subsamples.n_validation
+        self.posterior_ = winner.posterior
+        self.certificate_ = winner.certificate
+        self.lambda_ = winner.certificate.lam
+        self._winner = votes.index(winner)
+        self._entropy = entropy
+        self._fingerprints_ = fingerprints
+        self._training_rows = TrainingRows(sample.X)
+        self._prediction_stream = stream(entropy, 0, PREDICTION)
+        return self
+
+    def _split(self, pool: Pool, loss: Loss, n: int, entropy: int) -> list[Split]:
+        """Draw the rows of each competing vote."""
+        holdout = self.holdout
+        if isinstance(holdout, str) and holdout == "auto" and loss.on_probabilities:
+            holdout = None  # what the vote's probabilities would be is not defined
+        if holdout is not None and loss.on_probabilities:
+            raise ValueError(f"holdout must be None for the loss {loss.name!r}, which is not a loss of labels")
+        given = self.subsamples is not None and not hasattr(self.subsamples, "split")
+        if holdout is not None and given:
+            raise ValueError(
+                f"holdout must be None where subsamples are row numbers, which count all rows, got {self.holdout!r}"
+            )
+        return split_holdouts(holdout, n, entropy)
+
+    def _make_vote(
+        self, pool: Pool, sample: Sample, loss: Loss, split: Split, n_votes: int, kept: Ensemble | None
+    ) -> Ensemble:
+        """Train, validate and weight the hypotheses of one vote, and test it on its held-out rows."""
+        made_of = sample if split.rows is None else sample.take(split.rows)
+        rest, shared = pool.prepare(made_of, split.entropy)
+        subsamples = pool.draw_subsamples(self._sampling_plan(split.entropy), rest)
+        n_kept = 0 if kept is None else len(kept.hypotheses)
         if len(subsamples) < n_kept:
             raise ValueError(f"n_hypotheses must be at least the {n_kept} that warm_start keeps, got {len(subsamples)}")
         if self.prior is not None:
             GibbsCurve(np.zeros(len(subsamples)), 1.0, self.prior)  # says what is wrong with a prior
-        trainer = Trainer(pool, rest, shared, subsamples, loss, entropy, self.block_size, self.n_jobs, self.verbose)
+        trainer = Trainer(
+            pool, rest, shared, subsamples, loss, split.entropy, self.block_size, self.n_jobs, self.verbose
+        )
         trained, totals = trainer.run(range(n_kept, len(subsamples)))
-        parts = [part for part in (kept, trained) if part is not None]
-        totals = np.concatenate((kept_totals, totals))
+        parts = [part for part in (kept and kept.hypotheses, trained) if part is not None]
+        totals = totals if kept is None else np.concatenate((kept.totals, totals))
         hypotheses = parts[0].concatenate(parts).keep_training_points(rest)
         losses = totals / subsamples.n_validation
-        certificate, rho = self._certify(pool, loss, sample.classes, hypotheses, subsamples, losses)
-        # Nothing is set before everything has succeeded: no half-fitted state.
-        self.classes_ = sample.classes
-        self.hypotheses_ = hypotheses
-        self.subsamples_ = subsamples
-        self.losses_ = losses
-        self.n_validation_ = subsamples.n_validation
-        self.posterior_ = rho
-        self.certificate_ = certificate
-        self.lambda_ = certificate.lam
-        self._totals = totals
-        self._entropy = entropy
-        self._fingerprints_ = fingerprints
-        self._prediction_stream = stream(entropy, 0, PREDICTION)
-        return self
+        certificate, rho = self._certify(pool, loss, sample.classes, hypotheses, subsamples, losses, n_votes)
+        if split.held_out is not None:
+            tested = sample.take(split.held_out)
+            total = held_out_total(hypotheses, rho, self.voting, tested, loss, stream(split.entropy, 0, TEST))
+            certificate = with_test(certificate, total, len(tested))
+        return Ensemble(hypotheses, subsamples, totals, rho, certificate, split)
 
     def _check_settings(self, pool: Pool) -> None:
         """Refuse what no data could make right, before anything is trained; the rest is checked where it is used."""
@@ -278,8 +337,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
                 ) from error
         return digests
 
-    def _continue(self, fingerprints: dict[str, str] | None) -> tuple[int, Array, Hypotheses | None]:
-        """Return the seed of all streams, and the totals and hypotheses that a warm start keeps."""
+    def _continue(self, fingerprints: dict[str, str] | None) -> tuple[int, list[Ensemble] | None]:
+        """Return the seed of all streams, and the votes that a warm start continues."""
         if fingerprints is not None and hasattr(self, "hypotheses_"):
             if self._fingerprints_ is None:
                 raise ValueError("warm_start continues a fit that had warm_start=True too: set it before the first fit")
@@ -289,14 +348,14 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
                     f"warm_start continues on the same data with the same settings, but {', '.join(changed)} changed "
                     "since the last fit: the losses of the hypotheses it keeps would be wrong"
                 )
-            return self._entropy, self._totals, self.hypotheses_
+            return self._entropy, self.votes_
         if self.random_state is None:
             entropy = int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
         elif isinstance(self.random_state, Integral):
             entropy = int(self.random_state)
         else:
             entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return entropy, np.zeros(0), None
+        return entropy, None
 
     # -----------------------------------------------------------------------------------------------
     # The certificate
@@ -310,12 +369,12 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         hypotheses: Hypotheses,
         subsamples: Subsamples,
         losses: Array,
+        n_votes: int,
     ) -> tuple[Certificate, Array]:
-        n_validation = subsamples.n_validation
         return certify(
             losses,
-            int(n_validation.min()),
-            n_max=int(n_validation.max()),
+            subsamples.n_validation,
+            n_votes=n_votes,
             delta=self.delta,
             prior=self.prior,
             objective=self.objective,
@@ -337,7 +396,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     def _digests(self, classes: NDArray[Any], hypotheses: Hypotheses, subsamples: Subsamples) -> dict[str, str]:
         """Return digests of the hypotheses, and of the settings that turn them into a certified predictor."""
-        settings = [self.voting, self.objective, self.delta, self.prior, self.loss, classes, subsamples]
+        settings = [self.voting, self.objective, self.delta, self.holdout, self.prior, self.loss, classes, subsamples]
         return {"hypotheses": digest(hypotheses.fingerprint(), code=True), "settings": digest(settings, code=True)}
 
     def verify_certificate(self, certificate: Certificate, X: Any = None, y: ArrayLike | None = None) -> str:
@@ -363,12 +422,14 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         pool = as_pool(self.estimator)
         loss = resolve_loss(self.loss, self.classes_)
+        vote = self.votes_[self._winner]
         again, rho = self._certify(
-            pool, loss, self.classes_, self.hypotheses_, self.subsamples_, np.asarray(self.losses_, dtype=np.float64)
+            pool, loss, self.classes_, self.hypotheses_, self.subsamples_, self.losses_, len(self.votes_)
         )
-        certificate.verify(self.losses_, self.prior)
-        for name in ("voting", "objective", "loss", "delta", "n_validation", "n_validation_max", "strict"):
+        certificate.verify(self.losses_, self.prior, self.n_validation_)
+        for name in ("voting", "objective", "loss", "delta", "n_votes", "strict"):
             _expect(name, getattr(certificate, name), getattr(again, name))
+        self._verify_test(certificate, vote)
         for line in again.assumptions:
             if line not in certificate.assumptions:
                 raise CertificateError(f"assumptions do not state what this classifier rests on: {line}")
@@ -379,20 +440,22 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             raise CertificateError("the weights of the classifier are not those that the certificate is about")
         if X is None:
             return "arithmetic and model"
-        self._verify_losses(pool, loss, X, y)
+        self._verify_losses(pool, loss, certificate, vote, X, y)
         return "arithmetic, model and data"
 
-    def _verify_losses(self, pool: Pool, loss: Loss, X: Any, y: Any) -> None:
-        """Raise CertificateError if the losses of the hypotheses on the training sample are not those of the fit."""
-        X = validate_data(self, X, reset=False, **pool.validation_kwargs(X))
-        labels = np.asarray(y)
-        if labels.shape != (X.shape[0],):
-            raise CertificateError(f"y must hold one label for each of the {X.shape[0]} rows, got {labels.shape}")
-        codes = np.minimum(np.searchsorted(self.classes_, labels), self.classes_.size - 1)
-        if (self.classes_[codes] != labels).any():
-            raise CertificateError("y holds labels that the classifier does not know: it is another sample")
-        sample = Sample(X, codes, self.classes_)
-        rest, _ = pool.prepare(sample, self._entropy)
+    def _verify_test(self, certificate: Certificate, vote: Ensemble) -> None:
+        """Raise CertificateError if the certificate states another result on held-out rows than the classifier's."""
+        stated, actual = (
+            [dict(s.figures) for s in c.statements if s.event == Event.TEST_SET]
+            for c in (certificate, vote.certificate)
+        )
+        _expect("the test on held-out rows", stated, actual)
+
+    def _verify_losses(self, pool: Pool, loss: Loss, certificate: Certificate, vote: Ensemble, X: Any, y: Any) -> None:
+        """Raise CertificateError if losses and errors on the training sample are not those of the fit."""
+        sample = self._known_sample(pool, X, y)
+        made_of = sample if vote.split.rows is None else sample.take(vote.split.rows)
+        rest, _ = pool.prepare(made_of, vote.split.entropy)
         if len(rest) != self.subsamples_.n:
             raise CertificateError(f"the sample leaves {len(rest)} rows, and the fit was on {self.subsamples_.n}")
         everyone = range(len(self.hypotheses_))
@@ -404,6 +467,54 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             raise CertificateError(
                 f"losses[{h}] is stated as {self.losses_[h]!r} but comes out as {recomputed[h]!r} on these data"
             )
+        if vote.split.held_out is not None:
+            tested = sample.take(vote.split.held_out)
+            rng = stream(vote.split.entropy, 0, TEST)
+            total = held_out_total(self.hypotheses_, self.posterior_, certificate.voting, tested, loss, rng)
+            figures = dict(with_test(certificate, total, len(tested)).statements[0].figures)
+            _expect("the test on held-out rows", dict(certificate.statements[0].figures), figures)
+
+    def _known_sample(self, pool: Pool, X: Any, y: Any) -> Sample:
+        """Return rows with labels that the classifier knows."""
+        X = validate_data(self, X, reset=False, **pool.validation_kwargs(X))
+        labels = np.asarray(y)
+        if labels.shape != (X.shape[0],):
+            raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
+        codes = np.minimum(np.searchsorted(self.classes_, labels), self.classes_.size - 1)
+        unknown = self.classes_[codes] != labels
+        if unknown.any():
+            raise CertificateError(
+                f"y holds the label {labels[unknown].tolist()[0]!r}, which the classifier does not know: it is another "
+                "sample"
+            )
+        return Sample(X, codes, self.classes_)
+
+    def certify(self, X: Any, y: ArrayLike) -> Certificate:
+        """Certify what `predict` does by labelled points that had no part in making the classifier.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            New points. Rows of the training sample are refused, in any order.
+        y : array-like of shape (n,)
+            Their labels. A label that the classifier does not know counts as an error.
+
+        Returns
+        -------
+        Certificate
+            The exact bound of a test set (Clopper-Pearson) on what `predict` does.
+        """
+        X = self._validate_points(X)
+        labels = np.asarray(y)
+        if labels.shape != (X.shape[0],):
+            raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
+        self._training_rows.check_unseen(X)
+        if not self.certificate_.is_zero_one:
+            raise ValueError(f"certify needs the zero-one loss, and the classifier has {self.certificate_.loss!r}")
+        errors = int(np.count_nonzero(self.predict(X) != labels))
+        alone = replace(self.certificate_, n_votes=1, statements=())
+        lines = (*self.certificate_.assumptions, "the new points had no part in making or choosing the classifier")
+        return replace(with_test(alone, errors, labels.size), assumptions=lines)
 
     # -----------------------------------------------------------------------------------------------
     # Prediction

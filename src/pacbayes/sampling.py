@@ -31,6 +31,7 @@ __all__ = [
     "RandomSubsamples",
     "SamplingPlan",
     "Subsamples",
+    "derive_entropy",
     "draw_positions",
     "resolve_size",
     "split_reserved",
@@ -46,7 +47,7 @@ _LARGEST_SHARE = 0.5
 _LARGEST_SIZE = 2000
 
 # What a stream is for.
-SUBSAMPLE, LEARNER, RESERVE, PREDICTION = 0, 1, 2, 3
+SUBSAMPLE, LEARNER, RESERVE, PREDICTION, HOLDOUT, TEST = 0, 1, 2, 3, 4, 5
 
 
 def _key(entropy: int) -> NDArray[np.uint64]:
@@ -57,6 +58,11 @@ def _key(entropy: int) -> NDArray[np.uint64]:
 def stream(entropy: int, hypothesis: int, purpose: int) -> np.random.Generator:
     """Return the random stream of one hypothesis for one purpose."""
     return np.random.Generator(np.random.Philox(key=_key(entropy), counter=[0, hypothesis, purpose, 0]))
+
+
+def derive_entropy(entropy: int, k: int) -> int:
+    """Return the seed of the k-th of several independent parts of a fit."""
+    return int(np.random.SeedSequence(entropy, spawn_key=(k,)).generate_state(1, np.uint64)[0])
 
 
 def draw_positions(entropy: int, hypotheses: range, purpose: int, lengths: Sequence[int]) -> NDArray[np.intp]:

@@ -1,14 +1,17 @@
 """Certificates: what was proved about a classifier, with what was assumed, in words, in files, and verified."""
 
 from pacbayes.certificate._assumptions import FIT_ASSUMPTIONS
-from pacbayes.certificate._certificate import Certificate, Objective, Voting, certify, validate_settings
-from pacbayes.certificate._statements import METHODS, Method, Statement
+from pacbayes.certificate._certificate import Certificate
+from pacbayes.certificate._certify import certify, with_test
+from pacbayes.certificate._derivation import Objective, Voting, validate_settings
+from pacbayes.certificate._statements import METHODS, Event, Method, Statement
 from pacbayes.certificate._words import Row
 
 __all__ = [
     "FIT_ASSUMPTIONS",
     "METHODS",
     "Certificate",
+    "Event",
     "Method",
     "Objective",
     "Row",
@@ -16,4 +19,5 @@ __all__ = [
     "Voting",
     "certify",
     "validate_settings",
+    "with_test",
 ]

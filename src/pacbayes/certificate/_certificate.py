@@ -4,33 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from pacbayes._validation import Array, loss_vector, open_interval, scalar, whole_number
 from pacbayes.bounds import single_hypothesis_kl
 from pacbayes.certificate import _html, _json, _words
-from pacbayes.certificate._assumptions import LOSS_ASSUMPTIONS, NOT_COVERED, says_not_covered
-from pacbayes.certificate._statements import (
-    BEST,
-    MAJORITY,
-    RANDOMISED,
-    Statement,
-    pac_bayes_statements,
-)
+from pacbayes.certificate._assumptions import says_not_covered
+from pacbayes.certificate._derivation import Objective, Settings, Voting, derive, divided_prior
+from pacbayes.certificate._statements import BEST, MAJORITY, RANDOMISED, Event, Statement
 from pacbayes.exceptions import CertificateError
-from pacbayes.fingerprint import digest
-from pacbayes.gibbs import GibbsCurve
-from pacbayes.posterior import PosteriorResult, minimize_kl_bound, minimize_lambda_bound
-from pacbayes.quasiconvexity import check_quasiconvexity
 
-__all__ = ["Certificate", "certify"]
-
-Objective = Literal["lambda", "kl"]
-Voting = Literal["majority", "gibbs", "best", "uniform"]
+__all__ = ["Certificate"]
 
 # Figures are recomputed to rounding on any machine; lambda only as sharply as its minimum is.
 _FIGURE_TOLERANCE = 1e-9
@@ -58,11 +44,13 @@ class Certificate:
         Largest number of validation points of any hypothesis.
     n_hypotheses : int
         Number of hypotheses m.
+    n_votes : int
+        Number of votes that competed, each with a pool of its own, under one delta.
     delta : float
         Probability with which the bound may fail.
     lam : float or None
         Trade-off lambda of the Gibbs posterior; None if the posterior is not one that minimises a bound.
-    objective : {"lambda", "kl"}
+    objective : {"dual", "lambda", "kl"}
         The bound that the posterior minimises.
     voting : {"majority", "gibbs", "best", "uniform"}
         What `predict` does, and how the posterior was chosen: by minimising the objective, all weight on the smallest
@@ -91,6 +79,7 @@ class Certificate:
     n_validation: int
     n_validation_max: int
     n_hypotheses: int
+    n_votes: int
     delta: float
     lam: float | None
     objective: Objective
@@ -128,7 +117,7 @@ class Certificate:
     def _bound_on(self, predictor: str) -> float:
         # A single hypothesis with all the weight is the vote and the randomised classifier alike.
         names = (predictor, BEST) if self.loss == "zero_one" or predictor != MAJORITY else (predictor,)
-        return min((s.bound for s in self.statements if s.predictor in names), default=1.0)
+        return min((statement.bound for statement in self.statements if statement.predictor in names), default=1.0)
 
     @property
     def is_zero_one(self) -> bool:
@@ -185,26 +174,49 @@ class Certificate:
 
     def check(self) -> None:
         """Recompute the bounds from the certificate's own figures, and raise `CertificateError` on a mismatch."""
-        figures = {
-            "loss": self.empirical_loss,
-            "kl_div": self.kl_div,
-            "n": self.n_validation,
-            "n_max": self.n_validation_max,
-        }
-        expected = pac_bayes_statements(self.voting, self.loss, self.delta, strict=self.strict, figures=figures)
-        self._check_statements(expected, tolerance=0.0)
-        for i, statement in enumerate(self.statements):
-            statement.check(f"statements[{i}].bound")
         if self.strict == says_not_covered(self.assumptions):
             raise CertificateError(
                 f"strict is stated as {self.strict!r}, but the assumptions "
                 f"{'say' if self.strict else 'do not say'} that the theorem does not cover the setting"
             )
+        for i, statement in enumerate(self.statements):
+            name = f"statements[{i}]"
+            statement.check(name, strict=self.strict)
+            _expect(f"{name}.loss", statement.loss, self.loss)
+            _expect(f"{name}.delta", statement.delta, self.delta)
+            self._check_figures(name, statement)
+        who = [statement.predictor for statement in self.statements]
+        if len(set(who)) < len(who):
+            raise CertificateError("statements must be about different predictors")
+        if self.predictor in who and who[0] != self.predictor:
+            raise CertificateError(f"statements[0].predictor must be {self.predictor!r}, got {who[0]!r}")
 
-    def verify(self, losses: ArrayLike, prior: ArrayLike | None = None) -> None:
+    def _check_figures(self, name: str, statement: Statement) -> None:
+        """Check figures of a statement that the certificate gives elsewhere, too."""
+        known: dict[str, Any] = {}
+        if statement.event != Event.TEST_SET:
+            known = {"loss": self.empirical_loss, "kl_div": divided_prior(self.kl_div, self.n_votes)}
+        elif statement.figures["kl_div"] < divided_prior(0.0, self.n_votes):
+            raise CertificateError(f"{name}.figures['kl_div'] is less than what {self.n_votes} competing votes cost")
+        if statement.method == "pac-bayes-kl":
+            known |= {"n": self.n_validation, "n_max": self.n_validation_max}
+        for key, value in known.items():
+            if key in statement.figures:
+                _expect(f"{name}.figures[{key!r}]", statement.figures[key], value)
+        if "errors" in statement.figures and statement.figures["errors"] > statement.figures["n"]:
+            raise CertificateError(f"{name}.figures['errors'] must be at most n")
+        if statement.method == "pac-bayes-dual" and statement.figures["adjusted_loss"] < self.empirical_loss:
+            raise CertificateError(f"{name}.figures['adjusted_loss'] must be at least the empirical loss")
+        if "gibbs_bound" in statement.figures:
+            gibbs = [other.bound for other in self.statements if other.predictor == RANDOMISED]
+            if len(gibbs) != 1 or statement.figures["gibbs_bound"] < gibbs[0]:
+                raise CertificateError(f"{name}.figures['gibbs_bound'] is below the randomised classifier's bound")
+
+    def verify(self, losses: ArrayLike, prior: ArrayLike | None = None, n: ArrayLike | None = None) -> None:
         """Recompute everything from the validation losses, and raise `CertificateError` on a mismatch.
 
-        A bound must not be below the recomputed one, at all.
+        A bound must not be below the recomputed one, at all. Statements that rest on held-out points do not follow from
+        validation losses, and are checked by their own figures only.
 
         Parameters
         ----------
@@ -212,51 +224,43 @@ class Certificate:
             Validation losses of the hypotheses.
         prior : array_like of shape (m,), optional
             The prior that was used; uniform by default.
+        n : int or array_like of shape (m,), optional
+            Number of validation points of each hypothesis; not needed if it is the same for all, nor for the
+            objectives "lambda" and "kl".
         """
         self.check()
-        again, _ = certify(
-            losses,
-            self.n_validation,
-            n_max=self.n_validation_max,
-            delta=self.delta,
-            prior=prior,
-            objective=self.objective,
-            voting=self.voting,
-            loss=self.loss,
-            strict=self.strict,
-            assumptions=self.assumptions,
-        )
-        for name in (item.name for item in fields(self)):
-            stated, recomputed = getattr(self, name), getattr(again, name)
-            if name == "statements":
-                self._check_statements(recomputed, tolerance=_FIGURE_TOLERANCE)
-            elif name == "digests":
-                _expect("digests['losses']", stated.get("losses", recomputed["losses"]), recomputed["losses"])
-            elif name == "minimum_lower_bound" and stated is not None and recomputed is not None:
-                if stated > recomputed * (1 + _FIGURE_TOLERANCE):
-                    raise CertificateError(f"{name} is stated as {stated!r} but comes out as {recomputed!r}")
-            else:
-                _expect(name, stated, recomputed, _LAMBDA_TOLERANCE if name == "lam" else _FIGURE_TOLERANCE)
+        settings = Settings(self.delta, prior, self.objective, self.voting, self.loss, self.strict, self.n_votes)
+        if n is None:
+            again = derive(losses, self.n_validation, settings, n_max=self.n_validation_max)
+        else:
+            again = derive(losses, n, settings)
+        self._verify_statements(again.statements)
+        for name in ("n_validation", "n_validation_max", "n_hypotheses", "global_minimum", "quasiconvex"):
+            _expect(name, getattr(self, name), getattr(again, name))
+        for name in ("empirical_loss", "kl_div"):
+            _expect(name, getattr(self, name), getattr(again, name), _FIGURE_TOLERANCE)
+        _expect("lam", self.lam, again.lam, _LAMBDA_TOLERANCE)
+        stated, proved = self.minimum_lower_bound, again.minimum_lower_bound
+        if (stated is None) != (proved is None) or (stated or 0.0) > (proved or 0.0) * (1 + _FIGURE_TOLERANCE):
+            raise CertificateError(f"minimum_lower_bound is stated as {stated!r} but comes out as {proved!r}")
+        _expect("digests['losses']", self.digests.get("losses", again.losses_digest), again.losses_digest)
 
-    def _check_statements(self, expected: Sequence[Statement], tolerance: float) -> None:
-        """Check that the statements are those expected, on the same figures, with bounds that are not smaller."""
-        _expect("statements, by their number,", len(self.statements), len(expected))
-        for i, (stated, right) in enumerate(zip(self.statements, expected, strict=True)):
-            for name in ("predictor", "loss", "method", "delta", "event"):
-                _expect(f"statements[{i}].{name}", getattr(stated, name), getattr(right, name))
-            _expect(f"statements[{i}].figures", sorted(stated.figures), sorted(right.figures))
+    def _verify_statements(self, expected: Sequence[Statement]) -> None:
+        """Check the statements that follow from validation losses against those recomputed."""
+        by_predictor = {statement.predictor: statement for statement in expected}
+        for i, stated in enumerate(self.statements):
+            if stated.event == Event.TEST_SET:
+                continue
+            right = by_predictor.get(stated.predictor)
+            if right is None:
+                raise CertificateError(f"statements[{i}].predictor is stated as {stated.predictor!r}, without a proof")
             if not stated.bound >= right.bound:
                 raise CertificateError(
                     f"statements[{i}].bound is stated as {stated.bound!r} but comes out as {right.bound!r}"
                 )
-            for name, value in stated.figures.items():
-                if name != "gibbs_bound":  # a bound itself, checked as such
-                    _expect(f"statements[{i}].figures[{name!r}]", value, right.figures[name], tolerance)
-                elif not value >= right.figures[name]:
-                    raise CertificateError(
-                        f"statements[{i}].figures[{name!r}] is stated as {value!r} but comes out as "
-                        f"{right.figures[name]!r}"
-                    )
+            # A bound by another method that is not smaller is true as well; its figures are its own.
+            for name, value in stated.figures.items() if stated.method == right.method else ():
+                _expect(f"statements[{i}].figures[{name!r}]", value, right.figures[name], _FIGURE_TOLERANCE)
 
 
 def _expect(name: str, stated: Any, recomputed: Any, tolerance: float = 0.0) -> None:
@@ -265,127 +269,3 @@ def _expect(name: str, stated: Any, recomputed: Any, tolerance: float = 0.0) -> 
         same = math.isclose(stated, recomputed, rel_tol=tolerance)
     if not same:
         raise CertificateError(f"{name} is stated as {stated!r} but comes out as {recomputed!r}")
-
-
-def validate_settings(delta: float, objective: str, voting: str) -> float:
-    """Return delta as a float, or raise ValueError naming the setting that is wrong."""
-    if objective not in ("lambda", "kl"):
-        raise ValueError(f"objective must be 'lambda' or 'kl', got {objective!r}")
-    if voting not in ("majority", "gibbs", "best", "uniform"):
-        raise ValueError(f"voting must be 'majority', 'gibbs', 'best' or 'uniform', got {voting!r}")
-    return scalar("delta", open_interval("delta", delta, 0, 1))
-
-
-def certify(
-    losses: ArrayLike,
-    n: int,
-    *,
-    n_max: int | None = None,
-    delta: float = 0.05,
-    prior: ArrayLike | None = None,
-    objective: Objective = "lambda",
-    voting: Voting = "majority",
-    loss: str = "zero_one",
-    strict: bool = True,
-    assumptions: Sequence[str] | None = None,
-    digests: Mapping[str, str] | None = None,
-) -> tuple[Certificate, Array]:
-    """Weight hypotheses by their validation losses alone, and certify the result.
-
-    Parameters
-    ----------
-    losses : array_like of shape (m,)
-        Validation losses in [0, 1], each measured on points that did not shape the hypothesis.
-    n : int
-        Number of points that each loss was measured on; the smallest, if they differ.
-    n_max : int, optional
-        The largest such number; `n` by default.
-    delta : float, default=0.05
-        Probability with which the bound may fail, in (0, 1).
-    prior : array_like of shape (m,), optional
-        Prior as probabilities or log-probabilities, chosen without the validation points; uniform by default.
-    objective : {"lambda", "kl"}, default="lambda"
-        The bound to minimise: the paper's, or the tighter kl bound itself. The certificate states the kl bound
-        in both cases. Without effect for "best" and "uniform", which minimise nothing.
-    voting : {"majority", "gibbs", "best", "uniform"}, default="majority"
-        "best" puts all weight on the smallest loss, "uniform" keeps the prior; the others minimise.
-    loss : str, default="zero_one"
-        Name of the loss. The majority vote is bounded for "zero_one" only: the share of wrong labels.
-    strict : bool, default=True
-        Whether the assumptions hold to the letter.
-    assumptions : sequence of str, optional
-        What the certificate rests on; by default, what has to be true of the losses.
-    digests : mapping of str to str, optional
-        Digests of what else the certificate is about.
-
-    Returns
-    -------
-    certificate : Certificate
-        What is proved.
-    rho : ndarray of shape (m,)
-        The posterior.
-
-    Examples
-    --------
-    >>> certificate, rho = certify([0.10, 0.12, 0.15, 0.30, 0.45], n=500)
-    >>> round(certificate.gibbs_bound, 4), round(certificate.vote_bound, 4)
-    (0.1638, 0.3276)
-    """
-    loss_array = loss_vector("losses", losses)
-    n_min = int(scalar("n", whole_number("n", n)))
-    n_largest = n_min if n_max is None else int(scalar("n_max", whole_number("n_max", n_max, n_min)))
-    delta_value = validate_settings(delta, objective, voting)
-    minimised: PosteriorResult | None = None
-    if voting in ("majority", "gibbs"):
-        if objective == "lambda":
-            minimised = minimize_lambda_bound(
-                loss_array, n_min, n_max=n_largest, delta=delta_value, prior=prior, method="global"
-            )
-        else:
-            minimised = minimize_kl_bound(loss_array, n_min, n_max=n_largest, delta=delta_value, prior=prior)
-        rho, empirical_loss, kl_div = minimised.rho, minimised.loss, minimised.kl_div
-    else:
-        rho, empirical_loss, kl_div = _fixed_posterior(loss_array, n_min, prior, voting)
-    lines = list(LOSS_ASSUMPTIONS if assumptions is None else assumptions)
-    if not strict and not says_not_covered(lines):
-        lines.append(f"the caller declared the setting not strict: {NOT_COVERED}")
-    figures = {"loss": empirical_loss, "kl_div": kl_div, "n": n_min, "n_max": n_largest}
-    certificate = Certificate(
-        statements=pac_bayes_statements(voting, loss, delta_value, strict=strict, figures=figures),
-        empirical_loss=empirical_loss,
-        kl_div=kl_div,
-        n_validation=n_min,
-        n_validation_max=n_largest,
-        n_hypotheses=loss_array.size,
-        delta=delta_value,
-        lam=None if minimised is None else minimised.lam,
-        objective=objective,
-        voting=voting,
-        loss=loss,
-        minimum_lower_bound=None if minimised is None else minimised.lower,
-        global_minimum=minimised is not None and minimised.converged,
-        quasiconvex=_quasiconvexity(loss_array, n_min, n_largest, delta_value, prior),
-        strict=strict,
-        assumptions=tuple(lines),
-        digests={"losses": digest(loss_array), "posterior": digest(rho), **(digests or {})},
-    )
-    return certificate, rho
-
-
-def _fixed_posterior(losses: Array, n: int, prior: ArrayLike | None, voting: Voting) -> tuple[Array, float, float]:
-    """Return the posterior of "uniform", the prior itself, or of "best", one hypothesis; its loss and divergence."""
-    curve = GibbsCurve(losses, n, prior)
-    if voting == "uniform":
-        pi = curve.rho(0.0)
-        return pi, min(1.0, float(np.sum(pi * losses)) * (1 + 1e-12)), 0.0
-    # In logarithms: a prior may be too small for a float and still be no zero.
-    possible = np.flatnonzero(curve.log_prior > -np.inf)
-    best = int(possible[np.argmin(losses[possible])])
-    rho = np.zeros(losses.size)
-    rho[best] = 1.0
-    return rho, float(losses[best]), curve.point_mass_kl(best)
-
-
-def _quasiconvexity(losses: Array, n: int, n_max: int, delta: float, prior: ArrayLike | None) -> str | None:
-    """Return the condition of the paper that guarantees strong quasiconvexity, if one does."""
-    return check_quasiconvexity(losses, n, n_max=n_max, delta=delta, prior=prior).condition

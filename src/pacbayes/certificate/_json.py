@@ -15,7 +15,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from pacbayes.certificate._assumptions import FIT_ASSUMPTIONS, LOSS_ASSUMPTIONS, missing_assumptions
-from pacbayes.certificate._statements import METHODS, Statement, pac_bayes_statements
+from pacbayes.certificate._statements import BEST, MAJORITY, METHODS, RANDOMISED, Statement
 from pacbayes.exceptions import CertificateError
 
 if TYPE_CHECKING:
@@ -116,9 +116,12 @@ def _check_together(values: dict[str, Any]) -> None:
     """Check fields that constrain each other."""
     _check_order(values["n_validation"], values["n_validation_max"])
     minimised = values["voting"] in ("majority", "gibbs")
-    for key in ("lam", "minimum_lower_bound"):
-        if (values[key] is None) == minimised:
-            raise CertificateError(f"{key} must {'not ' if minimised else ''}be null for voting {values['voting']!r}")
+    for key, given in (("lam", minimised and values["objective"] != "dual"), ("minimum_lower_bound", minimised)):
+        if (values[key] is None) == given:
+            raise CertificateError(
+                f"{key} must {'not ' if given else ''}be null for voting {values['voting']!r} and objective "
+                f"{values['objective']!r}"
+            )
     if values["global_minimum"] and not minimised:
         raise CertificateError(f"global_minimum must be false for voting {values['voting']!r}")
     missing = missing_assumptions(values["assumptions"], of_fit="hypotheses" in values["digests"])
@@ -230,9 +233,10 @@ _FIELDS: dict[str, Check] = {
     "n_validation": _count,
     "n_validation_max": _count,
     "n_hypotheses": _count,
+    "n_votes": _count,
     "delta": _inner,
     "lam": _optional(_lambda),
-    "objective": _one_of("lambda", "kl"),
+    "objective": _one_of("dual", "lambda", "kl"),
     "voting": _one_of("majority", "gibbs", "best", "uniform"),
     "loss": _text,
     "minimum_lower_bound": _optional(_number(0, math.inf)),
@@ -254,7 +258,7 @@ def _from_first_format(values: dict[str, Any]) -> dict[str, Any]:
 
     It had two bounds in place of statements, no digests, and did not say all that has to be assumed.
     """
-    schema = {key: check for key, check in _FIELDS.items() if key not in ("statements", "digests")}
+    schema = {key: check for key, check in _FIELDS.items() if key not in ("statements", "n_votes", "digests")}
     extra = {"gibbs_bound": _unit, "vote_bound": _unit}
     if set(values) != {*schema, *extra}:
         odd = ", ".join(sorted(_short(key) for key in set(values) ^ {*schema, *extra}))
@@ -263,10 +267,7 @@ def _from_first_format(values: dict[str, Any]) -> dict[str, Any]:
     checked = {key: check(key, values[key]) for key, check in schema.items()}
     n, n_max = checked["n_validation"], checked["n_validation_max"]
     _check_order(n, n_max)
-    figures = {"loss": checked["empirical_loss"], "kl_div": checked["kl_div"], "n": n, "n_max": n_max}
-    statements = pac_bayes_statements(
-        checked["voting"], checked["loss"], checked["delta"], strict=checked["strict"], figures=figures
-    )
+    statements = _first_format_statements(checked)
     for statement in statements:
         key = "vote_bound" if statement.method == "first-order" else "gibbs_bound"
         if not stated[key] >= statement.bound:
@@ -280,6 +281,24 @@ def _from_first_format(values: dict[str, Any]) -> dict[str, Any]:
         "statements": [
             {item.name: getattr(statement, item.name) for item in fields(statement)} for statement in statements
         ],
+        "n_votes": 1,
         "assumptions": lines,
         "digests": {},
     }
+
+
+def _first_format_statements(values: dict[str, Any]) -> list[Statement]:
+    """Return what the first format stated: PAC-Bayes-kl, and twice as much for the vote under the zero-one loss."""
+    loss, delta, strict = values["loss"], values["delta"], values["strict"]
+    figures = {
+        "loss": values["empirical_loss"],
+        "kl_div": values["kl_div"],
+        "n": values["n_validation"],
+        "n_max": values["n_validation_max"],
+    }
+    who = BEST if values["voting"] == "best" else RANDOMISED
+    gibbs = Statement.by("pac-bayes-kl", who, loss, delta, figures, strict=strict)
+    if who == BEST or loss != "zero_one":
+        return [gibbs]
+    vote = Statement.by("first-order", MAJORITY, loss, delta, {"gibbs_bound": gibbs.bound}, strict=strict)
+    return [gibbs, vote] if values["voting"] == "gibbs" else [vote, gibbs]

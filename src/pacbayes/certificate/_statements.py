@@ -5,21 +5,42 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from pacbayes.bounds import majority_vote, pac_bayes_kl
+import numpy as np
+
+from pacbayes.bounds import clopper_pearson, kl_inverse_upper, majority_vote, pac_bayes_kl
 from pacbayes.exceptions import CertificateError
 
-__all__ = ["METHODS", "Figure", "Method", "Statement", "pac_bayes_statements"]
+__all__ = [
+    "BEST",
+    "MAJORITY",
+    "METHODS",
+    "NOT_PROVED",
+    "RANDOMISED",
+    "Event",
+    "Figure",
+    "Method",
+    "Statement",
+]
 
 # Names of predictors.
 MAJORITY = "majority vote"
 RANDOMISED = "randomised classifier"
 BEST = "best hypothesis"
 
-# The event that all PAC-Bayesian statements of a certificate rest on: one inequality for all posteriors at once.
-PAC_BAYES = "the PAC-Bayes inequality holds for all posteriors"
-PAC_BAYES_NOT_STRICT = f"{PAC_BAYES}, which is not proved for this setting"
+# What an event of a setting that departs from the theorem ends with.
+NOT_PROVED = ", which is not proved for this setting"
+
+# More than the last operations of a bound can lose.
+_ROUND_UP = 1 + 8 * float(np.finfo(np.float64).eps)
+
+
+class Event:
+    """Events that statements rest on. Statements of the same event hold jointly."""
+
+    PAC_BAYES = "the PAC-Bayes inequality holds for all posteriors"
+    SINGLE = "no hypothesis errs exceptionally seldom on its validation points"
+    TEST_SET = "no tested predictor errs exceptionally seldom on its held-out points"
 
 
 @dataclass(frozen=True)
@@ -54,21 +75,34 @@ class Statement:
 
     @classmethod
     def by(
-        cls, method: str, predictor: str, loss: str, delta: float, event: str, figures: Mapping[str, float]
+        cls, method: str, predictor: str, loss: str, delta: float, figures: Mapping[str, float], *, strict: bool = True
     ) -> Statement:
         """Make a statement with the bound that a method computes from figures."""
-        return cls(predictor, loss, METHODS[method].compute(delta, **figures), method, delta, event, figures)
+        bound = METHODS[method].compute(delta, **figures)
+        return cls(predictor, loss, bound, method, delta, METHODS[method].event_if(strict), figures)
+
+    @property
+    def title(self) -> str:
+        """How a reader knows the method."""
+        return METHODS[self.method].title
 
     @property
     def is_vacuous(self) -> bool:
         """Whether nothing is proved."""
         return self.bound >= 1
 
-    def check(self, name: str) -> None:
-        """Raise CertificateError, naming the field, if the bound is below what its method computes."""
-        recomputed = METHODS[self.method].compute(self.delta, **self.figures)
+    def check(self, name: str, *, strict: bool) -> None:
+        """Raise CertificateError, naming the field, if this is no statement that its method can make."""
+        method = METHODS[self.method]
+        if self.predictor not in method.predictors:
+            raise CertificateError(f"{name}.predictor must be {' or '.join(method.predictors)}, got {self.predictor!r}")
+        if method.zero_one and self.loss != "zero_one":
+            raise CertificateError(f"{name}.loss must be 'zero_one' for this method, got {self.loss!r}")
+        if self.event != method.event_if(strict):
+            raise CertificateError(f"{name}.event is stated as {self.event!r}, and is {method.event_if(strict)!r}")
+        recomputed = method.compute(self.delta, **self.figures)
         if not self.bound >= recomputed:
-            raise CertificateError(f"{name} is stated as {self.bound!r} but comes out as {recomputed!r}")
+            raise CertificateError(f"{name}.bound is stated as {self.bound!r} but comes out as {recomputed!r}")
 
 
 @dataclass(frozen=True)
@@ -100,54 +134,131 @@ class Method:
         ``compute(delta, **figures)`` returns the bound, rounded up.
     figures : mapping of str to Figure
         The figures it needs.
+    predictors : tuple of str
+        Whom it can bound.
+    event : str
+        What it rests on.
+    zero_one : bool
+        Whether it is for the zero-one loss only.
     """
 
     title: str
     compute: Callable[..., float]
     figures: Mapping[str, Figure]
+    predictors: tuple[str, ...]
+    event: str
+    zero_one: bool = False
+
+    def event_if(self, strict: bool) -> str:
+        """Return the event, with the remark that it is not proved if the setting departs from the theorem."""
+        # Points that were held out from everything owe nothing to the theorem about subsamples.
+        return self.event if strict or self.event == Event.TEST_SET else f"{self.event}{NOT_PROVED}"
 
 
 def _pac_bayes_kl(delta: float, loss: float, kl_div: float, n: int, n_max: int) -> float:
     return float(pac_bayes_kl(loss, kl_div, n, delta, n_max=n_max))
 
 
+def _dual(delta: float, adjusted_loss: float, kl_div: float, mu: float) -> float:
+    # E_rho[psi_h(mu)] + mu (KL + ln(1 / delta)), docs/dual.md.
+    return min(1.0, (adjusted_loss + mu * (kl_div - math.log(delta))) * _ROUND_UP)
+
+
 def _first_order(delta: float, gibbs_bound: float) -> float:
     return float(majority_vote(gibbs_bound))
 
+
+def _subset_sum(delta: float, gibbs_bound: float, constant: float) -> float:
+    return min(1.0, gibbs_bound / constant * _ROUND_UP)
+
+
+def _heavy_voter(delta: float, voter_bound: float, weight: float) -> float:
+    return voter_bound
+
+
+def _chernoff(delta: float, loss: float, n: int, kl_div: float) -> float:
+    # In logarithms: neither the prior nor its product with delta needs to be a float.
+    return float(kl_inverse_upper(loss, (kl_div - math.log(delta)) / n * _ROUND_UP))
+
+
+def _clopper_pearson(delta: float, errors: int, n: int, kl_div: float) -> float:
+    chernoff = _chernoff(delta, min(1.0, errors / n * _ROUND_UP), n, kl_div)
+    mass = math.exp(-kl_div) / _ROUND_UP
+    if mass * delta < 1e-300:
+        return chernoff
+    return min(chernoff, float(clopper_pearson(errors, n, delta, prior_mass=mass)))
+
+
+_COUNT, _UNIT, _ANY = Figure(1, 10**15, whole=True), Figure(0, 1), Figure(0)
+_ERRORS = Figure(0, 10**15, whole=True)
 
 METHODS: dict[str, Method] = {
     "pac-bayes-kl": Method(
         "PAC-Bayes-kl",
         _pac_bayes_kl,
-        {"loss": Figure(0, 1), "kl_div": Figure(0), "n": Figure(1, whole=True), "n_max": Figure(1, whole=True)},
+        {"loss": _UNIT, "kl_div": _ANY, "n": _COUNT, "n_max": _COUNT},
+        (RANDOMISED, BEST),
+        Event.PAC_BAYES,
     ),
-    "first-order": Method("twice the randomised classifier's", _first_order, {"gibbs_bound": Figure(0, 1)}),
+    "pac-bayes-dual": Method(
+        "dual PAC-Bayes bound",
+        _dual,
+        {"adjusted_loss": _ANY, "kl_div": _ANY, "mu": _ANY},
+        (RANDOMISED,),
+        Event.PAC_BAYES,
+    ),
+    "first-order": Method(
+        "twice the randomised classifier's",
+        _first_order,
+        {"gibbs_bound": _UNIT},
+        (MAJORITY,),
+        Event.PAC_BAYES,
+        zero_one=True,
+    ),
+    "subset-sum": Method(
+        "randomised classifier's bound over the smallest majority",
+        _subset_sum,
+        {"gibbs_bound": _UNIT, "constant": Figure(0.5, 1)},
+        (MAJORITY,),
+        Event.PAC_BAYES,
+        zero_one=True,
+    ),
+    "heavy-voter": Method(
+        "bound of the voter with more than half of the weight",
+        _heavy_voter,
+        {"voter_bound": _UNIT, "weight": Figure(0.5, 1)},
+        (MAJORITY,),
+        Event.PAC_BAYES,
+        zero_one=True,
+    ),
+    "clopper-pearson": Method(
+        "Clopper-Pearson for all hypotheses at once",
+        _clopper_pearson,
+        {"errors": _ERRORS, "n": _COUNT, "kl_div": _ANY},
+        (BEST,),
+        Event.SINGLE,
+        zero_one=True,
+    ),
+    "chernoff": Method(
+        "Chernoff's bound for all hypotheses at once",
+        _chernoff,
+        {"loss": _UNIT, "n": _COUNT, "kl_div": _ANY},
+        (BEST,),
+        Event.SINGLE,
+    ),
+    "test-set": Method(
+        "Clopper-Pearson on held-out points",
+        _clopper_pearson,
+        {"errors": _ERRORS, "n": _COUNT, "kl_div": _ANY},
+        (MAJORITY, RANDOMISED, BEST),
+        Event.TEST_SET,
+        zero_one=True,
+    ),
+    "test-set-chernoff": Method(
+        "Chernoff's bound on held-out points",
+        _chernoff,
+        {"loss": _UNIT, "n": _COUNT, "kl_div": _ANY},
+        (MAJORITY, RANDOMISED, BEST),
+        Event.TEST_SET,
+    ),
 }
-
-
-def pac_bayes_statements(
-    voting: str, loss: str, delta: float, *, strict: bool, figures: Mapping[str, Any]
-) -> tuple[Statement, ...]:
-    """Return what PAC-Bayes-kl proves, the statement about what `predict` does first.
-
-    Parameters
-    ----------
-    voting : {"majority", "gibbs", "best", "uniform"}
-        What `predict` does.
-    loss : str
-        Name of the loss. The vote is bounded for "zero_one" only.
-    delta : float
-        Probability with which the event may fail.
-    strict : bool
-        Whether the theorem applies to the letter.
-    figures : mapping
-        Figures of the method "pac-bayes-kl".
-    """
-    event = PAC_BAYES if strict else PAC_BAYES_NOT_STRICT
-    if voting == "best":
-        return (Statement.by("pac-bayes-kl", BEST, loss, delta, event, figures),)
-    gibbs = Statement.by("pac-bayes-kl", RANDOMISED, loss, delta, event, figures)
-    if loss != "zero_one":
-        return (gibbs,)
-    vote = Statement.by("first-order", MAJORITY, loss, delta, event, {"gibbs_bound": gibbs.bound})
-    return (gibbs, vote) if voting == "gibbs" else (vote, gibbs)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from pacbayes.bounds import pac_bayes_lambda, pac_bayes_sqrt
-from pacbayes.certificate._statements import BEST, METHODS, RANDOMISED, Statement
+from pacbayes.bounds import pac_bayes_kl, pac_bayes_lambda, pac_bayes_sqrt
+from pacbayes.certificate._statements import BEST, RANDOMISED, Event, Statement
 from pacbayes.formatting import (
     escape_control,
     format_confidence,
@@ -55,13 +55,17 @@ def rows(certificate: Certificate) -> list[Row]:
     arguments = (certificate.empirical_loss, certificate.kl_div, n)
     who = BEST if certificate.voting == "best" else RANDOMISED
     result = [Row("validation loss", who, certificate.empirical_loss, "measured")]
-    result += [Row(METHODS[s.method].title, s.predictor, s.bound, "certified") for s in certificate.statements]
+    result += [Row(s.title, s.predictor, s.bound, "certified") for s in certificate.statements]
     # The kl bound's posterior may be sharper than any lambda of the theorem.
     if certificate.lam is not None and 0 < certificate.lam < 2:
         bound = float(pac_bayes_lambda(*arguments, certificate.lam, delta, n_max=n_max))
         result.append(Row(f"PAC-Bayes-lambda, lambda = {certificate.lam:.3g}", who, bound, "comparison"))
-    bound = float(pac_bayes_sqrt(*arguments, delta, n_max=n_max))
-    result.append(Row("square-root relaxation", who, bound, "comparison"))
+    if certificate.voting != "best":
+        kl_bound = float(pac_bayes_kl(*arguments, delta, n_max=n_max))
+        if not any(statement.method == "pac-bayes-kl" for statement in certificate.statements):
+            result.append(Row("PAC-Bayes-kl", who, kl_bound, "comparison"))
+        bound = float(pac_bayes_sqrt(*arguments, delta, n_max=n_max))
+        result.append(Row("square-root relaxation", who, bound, "comparison"))
     tested = f"Chernoff, if tested on {n} points"
     result.append(Row(tested, "one classifier with this loss", certificate.held_out_bound(), "comparison"))
     return result
@@ -77,6 +81,11 @@ def figures(certificate: Certificate) -> dict[str, str]:
         "Delta": f"{certificate.delta}",
         "Posterior": _posterior(certificate),
     }
+    if certificate.n_votes > 1:
+        result["Competing votes"] = f"{certificate.n_votes}, under one delta"
+    for statement in certificate.statements:
+        if statement.event == Event.TEST_SET:
+            result["Held-out points"] = _tested(statement)
     if certificate.lam is not None:
         result["Lambda"] = f"{certificate.lam:.4g}"
     if certificate.quasiconvex is not None:
@@ -94,6 +103,10 @@ def text(certificate: Certificate) -> str:
     ]
     if not any(statement.predictor == certificate.predictor for statement in certificate.statements):
         lines.append(f"  {certificate.predictor}: nothing is proved for this loss")
+    if len({statement.event for statement in certificate.statements}) > 1:
+        lines.append("  these rest on different events: each holds with this probability, not all of them at once")
+    if certificate.n_votes > 1:
+        lines.append(f"  the vote is the best of {certificate.n_votes} that competed under one delta")
     lines += [
         f"  validation loss {format_upper(certificate.empirical_loss)}, KL {format_upper(certificate.kl_div)}, "
         f"{certificate.n_hypotheses} hypotheses, {_sizes(certificate)} validation points each",
@@ -107,7 +120,16 @@ def text(certificate: Certificate) -> str:
 def _claim(statement: Statement) -> str:
     what = "error" if statement.loss == "zero_one" else f"{statement.loss} loss"
     vacuous = "; nothing is proved" if statement.is_vacuous else ""
-    return f"{what} at most {format_upper(statement.bound)} ({METHODS[statement.method].title}{vacuous})"
+    tested = f": {_tested(statement)}" if statement.event == Event.TEST_SET else ""
+    return f"{what} at most {format_upper(statement.bound)} ({statement.title}{tested}{vacuous})"
+
+
+def _tested(statement: Statement) -> str:
+    """Return the result of a test in words."""
+    n = statement.figures["n"]
+    if "errors" in statement.figures:
+        return f"{statement.figures['errors']} errors on {n} points"
+    return f"loss {format_upper(statement.figures['loss'])} on {n} points"
 
 
 def _sizes(certificate: Certificate) -> str:

@@ -1,0 +1,138 @@
+"""Certificates from losses, and from held-out points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from numpy.typing import ArrayLike
+
+from pacbayes._validation import Array
+from pacbayes.certificate._assumptions import LOSS_ASSUMPTIONS, NOT_COVERED, says_not_covered
+from pacbayes.certificate._certificate import Certificate
+from pacbayes.certificate._derivation import Objective, Settings, Voting, derive, divided_prior, validate_settings
+from pacbayes.certificate._statements import RANDOMISED, Statement
+from pacbayes.fingerprint import digest
+
+__all__ = ["certify", "with_test"]
+
+
+def certify(
+    losses: ArrayLike,
+    n: ArrayLike,
+    *,
+    n_max: int | None = None,
+    delta: float = 0.05,
+    prior: ArrayLike | None = None,
+    objective: Objective = "lambda",
+    voting: Voting = "majority",
+    loss: str = "zero_one",
+    strict: bool = True,
+    n_votes: int = 1,
+    assumptions: Sequence[str] | None = None,
+    digests: Mapping[str, str] | None = None,
+) -> tuple[Certificate, Array]:
+    """Weight hypotheses by their validation losses alone, and certify the result.
+
+    Parameters
+    ----------
+    losses : array_like of shape (m,)
+        Validation losses in [0, 1], each measured on points that did not shape the hypothesis.
+    n : int or array_like of shape (m,)
+        Number of points that each loss was measured on.
+    n_max : int, optional
+        The largest such number, if `n` is the smallest and the others are not known: for the objectives "lambda" and
+        "kl" only.
+    delta : float, default=0.05
+        Probability with which the bound may fail, in (0, 1).
+    prior : array_like of shape (m,), optional
+        Prior as probabilities or log-probabilities, chosen without the validation points; uniform by default.
+    objective : {"lambda", "kl", "dual"}, default="lambda"
+        The bound to minimise: the paper's, PAC-Bayes-kl itself, or the dual bound, which is tighter and takes every
+        hypothesis by its own number of points. Without effect for "best".
+    voting : {"majority", "gibbs", "best", "uniform"}, default="majority"
+        "best" puts all weight on the hypothesis with the smallest bound, "uniform" keeps the prior; the others
+        minimise.
+    loss : str, default="zero_one"
+        Name of the loss. The majority vote is bounded for "zero_one" only: the share of wrong labels.
+    strict : bool, default=True
+        Whether the assumptions hold to the letter.
+    n_votes : int, default=1
+        Number of votes that compete, each with a pool of its own, under this delta.
+    assumptions : sequence of str, optional
+        What the certificate rests on; by default, what has to be true of the losses.
+    digests : mapping of str to str, optional
+        Digests of what else the certificate is about.
+
+    Returns
+    -------
+    certificate : Certificate
+        What is proved.
+    rho : ndarray of shape (m,)
+        The posterior.
+
+    Examples
+    --------
+    >>> losses = [0.10, 0.12, 0.15, 0.30, 0.45]
+    >>> certificate, rho = certify(losses, n=500)
+    >>> round(certificate.gibbs_bound, 4), round(certificate.vote_bound, 4)
+    (0.1638, 0.3276)
+    >>> round(certify(losses, n=500, voting="best")[0].bound, 4)
+    0.1355
+    """
+    delta_value = validate_settings(delta, objective, voting)
+    settings = Settings(delta_value, prior, objective, voting, loss, strict, n_votes)
+    derivation = derive(losses, n, settings, n_max)
+    lines = list(LOSS_ASSUMPTIONS if assumptions is None else assumptions)
+    if not strict and not says_not_covered(lines):
+        lines.append(f"the caller declared the setting not strict: {NOT_COVERED}")
+    certificate = Certificate(
+        statements=derivation.statements,
+        empirical_loss=derivation.empirical_loss,
+        kl_div=derivation.kl_div,
+        n_validation=derivation.n_validation,
+        n_validation_max=derivation.n_validation_max,
+        n_hypotheses=derivation.n_hypotheses,
+        n_votes=n_votes,
+        delta=delta_value,
+        lam=derivation.lam,
+        objective=objective,
+        voting=voting,
+        loss=loss,
+        minimum_lower_bound=derivation.minimum_lower_bound,
+        global_minimum=derivation.global_minimum,
+        quasiconvex=derivation.quasiconvex,
+        strict=strict,
+        assumptions=tuple(lines),
+        digests={"losses": derivation.losses_digest, "posterior": digest(derivation.rho), **(digests or {})},
+    )
+    return certificate, derivation.rho
+
+
+def with_test(certificate: Certificate, total: float, n: int) -> Certificate:
+    """Add what held-out points prove about what `predict` does.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        What is proved without them.
+    total : float
+        Total loss of the predictor on the held-out points: the number of errors, for the zero-one loss.
+    n : int
+        Number of held-out points, which had no part in making the predictor.
+
+    Returns
+    -------
+    Certificate
+        With the statement about held-out points first, in place of another about the same predictor.
+    """
+    divergence = divided_prior(0.0, certificate.n_votes)
+    if certificate.is_zero_one:
+        method, figures = "test-set", {"errors": int(total), "n": n, "kl_div": divergence}
+    else:
+        method, figures = "test-set-chernoff", {"loss": min(1.0, total / n), "n": n, "kl_div": divergence}
+    tested = Statement.by(method, certificate.predictor, certificate.loss, certificate.delta, figures)
+    others = [statement for statement in certificate.statements if statement.predictor != certificate.predictor]
+    # A bound on the vote may be computed from that on the randomised classifier, and has no place without it.
+    others = [s for s in others if "gibbs_bound" not in s.figures or certificate.predictor != RANDOMISED]
+    return replace(certificate, statements=(tested, *others))

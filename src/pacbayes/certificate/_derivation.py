@@ -1,0 +1,327 @@
+"""From losses to a posterior and statements about it: what `certify` states, and what verification recomputes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pacbayes._validation import Array, loss_vector, open_interval, scalar, whole_number
+from pacbayes.bounds import pac_bayes_kl
+from pacbayes.certificate._statements import BEST, MAJORITY, METHODS, RANDOMISED, Statement
+from pacbayes.dual import minimize_dual_bound, pac_bayes_dual
+from pacbayes.fingerprint import digest
+from pacbayes.gibbs import GibbsCurve
+from pacbayes.posterior import minimize_kl_bound, minimize_lambda_bound
+from pacbayes.quasiconvexity import check_quasiconvexity
+from pacbayes.votes import heavy_voter, subset_sum_constant
+
+__all__ = ["Derivation", "Objective", "Voting", "derive", "validate_settings"]
+
+Objective = Literal["dual", "lambda", "kl"]
+Voting = Literal["majority", "gibbs", "best", "uniform"]
+
+# The comparator of the dual bound: fixed here, since it must be chosen before the losses are seen.
+COMPARATOR: Literal["mixture"] = "mixture"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is to be certified, and how.
+
+    Attributes
+    ----------
+    delta : float
+        Probability with which the event may fail.
+    prior : array_like or None
+        Prior over hypotheses.
+    objective : {"dual", "lambda", "kl"}
+        The bound that the posterior minimises.
+    voting : {"majority", "gibbs", "best", "uniform"}
+        What `predict` does.
+    loss : str
+        Name of the loss.
+    strict : bool
+        Whether the theorem applies to the letter.
+    n_votes : int
+        Number of votes that compete, each with its own pool: the prior is uniform over them.
+    """
+
+    delta: float
+    prior: ArrayLike | None
+    objective: Objective
+    voting: Voting
+    loss: str
+    strict: bool
+    n_votes: int = 1
+
+
+class Derivation(NamedTuple):
+    """A posterior with what is proved about it; all but `rho` are fields of a `Certificate`."""
+
+    rho: Array
+    statements: tuple[Statement, ...]
+    empirical_loss: float
+    kl_div: float
+    n_validation: int
+    n_validation_max: int
+    n_hypotheses: int
+    lam: float | None
+    minimum_lower_bound: float | None
+    global_minimum: bool
+    quasiconvex: str | None
+    losses_digest: str
+
+
+def validate_settings(delta: float, objective: str, voting: str) -> float:
+    """Return delta as a float, or raise ValueError naming the setting that is wrong."""
+    if objective not in ("dual", "lambda", "kl"):
+        raise ValueError(f"objective must be 'dual', 'lambda' or 'kl', got {objective!r}")
+    if voting not in ("majority", "gibbs", "best", "uniform"):
+        raise ValueError(f"voting must be 'majority', 'gibbs', 'best' or 'uniform', got {voting!r}")
+    return scalar("delta", open_interval("delta", delta, 0, 1))
+
+
+def derive(losses: ArrayLike, n: ArrayLike, settings: Settings, n_max: int | None = None) -> Derivation:
+    """Weight hypotheses by their losses, and state what is proved about the result.
+
+    Parameters
+    ----------
+    losses : array_like of shape (m,)
+        Validation losses in [0, 1].
+    n : int or array_like of shape (m,)
+        Number of validation points of each.
+    settings : Settings
+        What is to be certified.
+    n_max : int, optional
+        The largest number of validation points, if `n` is the smallest and the others are not known.
+    """
+    loss_array = loss_vector("losses", losses)
+    validated = _Validated(loss_array, *_points_per_hypothesis(n, n_max, loss_array.size))
+    if validated.n_max > validated.n.max() and (settings.voting == "best" or settings.objective == "dual"):
+        raise ValueError("n must hold the number of points of every hypothesis for this objective or voting, not n_max")
+    # The prior of a hypothesis is divided by the number of votes, which is as good as dividing delta.
+    alone = replace(settings, delta=settings.delta / settings.n_votes)
+    derivation = _DERIVE[settings.voting](validated, alone)
+    return derivation._replace(statements=_with_shared_delta(derivation.statements, settings))
+
+
+def divided_prior(kl_div: float, n_votes: int) -> float:
+    """Return the divergence from a prior that is divided by the number of competing votes, rounded up."""
+    return kl_div if n_votes == 1 else (kl_div + math.log(n_votes)) * (1 + 1e-15)
+
+
+def _with_shared_delta(statements: Sequence[Statement], settings: Settings) -> tuple[Statement, ...]:
+    """Turn statements with a delta for each vote into statements that hold for all votes at once."""
+    if settings.n_votes == 1:
+        return tuple(statements)
+    shared: dict[str, Statement] = {}
+    # The randomised classifier's first: the vote's may be computed from it.
+    for statement in sorted(statements, key=lambda statement: "gibbs_bound" in statement.figures):
+        figures = dict(statement.figures)
+        if "kl_div" in figures:
+            figures["kl_div"] = divided_prior(figures["kl_div"], settings.n_votes)
+        if "gibbs_bound" in figures:
+            figures["gibbs_bound"] = shared[RANDOMISED].bound
+        shared[statement.predictor] = Statement.by(
+            statement.method, statement.predictor, settings.loss, settings.delta, figures, strict=settings.strict
+        )
+    return tuple(shared[statement.predictor] for statement in statements)
+
+
+class _Validated(NamedTuple):
+    """Losses of hypotheses, with the numbers of points that they were measured on."""
+
+    losses: Array
+    n: NDArray[np.int64]
+    n_max: int
+
+    @property
+    def n_min(self) -> int:
+        return int(self.n.min())
+
+
+def _points_per_hypothesis(n: ArrayLike, n_max: int | None, m: int) -> tuple[NDArray[np.int64], int]:
+    """Return the number of validation points of each hypothesis, and the largest."""
+    sizes = whole_number("n", n)
+    if sizes.ndim and sizes.shape != (m,):
+        raise ValueError(
+            f"n must be a single number or have one entry per hypothesis: there are {m} losses, got shape {sizes.shape}"
+        )
+    points = np.broadcast_to(sizes.astype(np.int64), (m,))
+    largest = int(points.max())
+    return points, largest if n_max is None else int(scalar("n_max", whole_number("n_max", n_max, largest)))
+
+
+# ---------------------------------------------------------------------------------------------------
+# One hypothesis
+# ---------------------------------------------------------------------------------------------------
+
+
+def _derive_best(data: _Validated, settings: Settings) -> Derivation:
+    """Put all weight on the hypothesis with the smallest bound; all bounds hold at once, so the choice is free."""
+    curve = GibbsCurve(data.losses, float(data.n_min), settings.prior)
+    kl_divs = (
+        np.array([curve.point_mass_kl(h) for h in range(data.losses.size)]) if settings.prior is not None else None
+    )
+    uniform_kl = curve.point_mass_kl(0) if kl_divs is None else 0.0
+    # Equal losses on equally many points at equal prior have equal bounds: compute each once.
+    keys = np.column_stack([data.losses, data.n, np.full(data.losses.size, uniform_kl) if kl_divs is None else kl_divs])
+    distinct, position = np.unique(keys, axis=0, return_inverse=True)
+    statements = [_single_statement(loss, int(n), kl_div, settings) for loss, n, kl_div in distinct]
+    bounds = np.array([statement.bound for statement in statements])[position.ravel()]
+    # Of equal bounds, the smaller loss, and the first.
+    best = int(np.lexsort((data.losses, bounds))[0])
+    rho = np.zeros(data.losses.size)
+    rho[best] = 1.0
+    statement = statements[int(position.ravel()[best])]
+    return _derivation(rho, (statement,), float(data.losses[best]), statement.figures["kl_div"], data)
+
+
+def _single_statement(loss: float, n: int, kl_div: float, settings: Settings) -> Statement:
+    """Bound one of many hypotheses, whose prior is exp(-kl_div): exactly for zero-one losses, else by Chernoff."""
+    errors = round(loss * n)
+    whole = abs(errors - loss * n) <= 1e-6 * max(1.0, errors)
+    if settings.loss == "zero_one" and whole and np.isfinite(kl_div):
+        figures = {"errors": errors, "n": n, "kl_div": float(kl_div)}
+        return Statement.by("clopper-pearson", BEST, settings.loss, settings.delta, figures, strict=settings.strict)
+    figures = {"loss": float(loss), "n": n, "kl_div": float(min(kl_div, 1e300))}
+    return Statement.by("chernoff", BEST, settings.loss, settings.delta, figures, strict=settings.strict)
+
+
+# ---------------------------------------------------------------------------------------------------
+# A posterior
+# ---------------------------------------------------------------------------------------------------
+
+
+def _derive_uniform(data: _Validated, settings: Settings) -> Derivation:
+    pi = GibbsCurve(data.losses, float(data.n_min), settings.prior).rho(0.0)
+    empirical_loss = min(1.0, float(np.sum(pi * data.losses)) * (1 + 1e-12))
+    if settings.objective == "dual":
+        bound = pac_bayes_dual(
+            pi, data.losses, data.n, delta=settings.delta, prior=settings.prior, comparator=COMPARATOR
+        )
+        gibbs = _dual_statement(bound.fun, bound.mu, bound.kl_div, settings)
+    else:
+        gibbs = _kl_statement(empirical_loss, 0.0, data, settings)
+    statements = _with_vote(gibbs, pi, data, settings)
+    return _derivation(pi, statements, empirical_loss, gibbs.figures["kl_div"], data)
+
+
+def _derive_minimum(data: _Validated, settings: Settings) -> Derivation:
+    n, n_max = data.n_min, data.n_max
+    delta, prior = settings.delta, settings.prior
+    if settings.objective == "dual":
+        dual = minimize_dual_bound(data.losses, data.n, delta=delta, prior=prior, comparator=COMPARATOR)
+        gibbs = _dual_statement(dual.fun, dual.mu, dual.kl_div, settings)
+        statements = _with_vote(gibbs, dual.rho, data, settings)
+        return _derivation(dual.rho, statements, dual.loss, dual.kl_div, data, lower=dual.lower, proved=dual.converged)
+    if settings.objective == "lambda":
+        result = minimize_lambda_bound(data.losses, n, n_max=n_max, delta=delta, prior=prior, method="global")
+    else:
+        result = minimize_kl_bound(data.losses, n, n_max=n_max, delta=delta, prior=prior)
+    gibbs = _kl_statement(result.loss, result.kl_div, data, settings)
+    statements = _with_vote(gibbs, result.rho, data, settings)
+    derivation = _derivation(
+        result.rho,
+        statements,
+        result.loss,
+        result.kl_div,
+        data,
+        lower=result.lower,
+        proved=result.converged,
+    )
+    condition = check_quasiconvexity(data.losses, n, n_max=n_max, delta=delta, prior=prior).condition
+    return derivation._replace(lam=result.lam, quasiconvex=condition)
+
+
+def _kl_statement(loss: float, kl_div: float, data: _Validated, settings: Settings) -> Statement:
+    figures = {"loss": loss, "kl_div": kl_div, "n": data.n_min, "n_max": data.n_max}
+    return Statement.by("pac-bayes-kl", RANDOMISED, settings.loss, settings.delta, figures, strict=settings.strict)
+
+
+def _dual_statement(bound: float, mu: float, kl_div: float, settings: Settings) -> Statement:
+    # What is left of the bound is E_rho[psi_h(mu)]; a little less of it, so that the sum does not exceed the bound.
+    adjusted = max(0.0, bound - mu * (kl_div - np.log(settings.delta))) * (1 - 1e-14)
+    figures = {"adjusted_loss": float(adjusted), "kl_div": kl_div, "mu": mu}
+    method = METHODS["pac-bayes-dual"]
+    return Statement(
+        RANDOMISED,
+        settings.loss,
+        max(bound, method.compute(settings.delta, **figures)),
+        "pac-bayes-dual",
+        settings.delta,
+        method.event_if(settings.strict),
+        figures,
+    )
+
+
+def _with_vote(gibbs: Statement, rho: Array, data: _Validated, settings: Settings) -> tuple[Statement, ...]:
+    """Add the best bound on the majority vote that follows from the same event, in the order of what `predict` does."""
+    if settings.loss != "zero_one":
+        return (gibbs,)
+    candidates = [_vote_statement("first-order", settings, {"gibbs_bound": gibbs.bound})]
+    constant = subset_sum_constant(rho)
+    if constant > 0.5:
+        figures = {"gibbs_bound": gibbs.bound, "constant": constant}
+        candidates.append(_vote_statement("subset-sum", settings, figures))
+    voter = heavy_voter(rho)
+    if voter is not None:
+        figures = {"voter_bound": _point_mass_bound(voter, data, settings), "weight": float(rho[voter])}
+        candidates.append(_vote_statement("heavy-voter", settings, figures))
+    vote = min(candidates, key=lambda statement: statement.bound)
+    return (gibbs, vote) if settings.voting == "gibbs" else (vote, gibbs)
+
+
+def _vote_statement(method: str, settings: Settings, figures: dict[str, float]) -> Statement:
+    return Statement.by(method, MAJORITY, settings.loss, settings.delta, figures, strict=settings.strict)
+
+
+def _point_mass_bound(h: int, data: _Validated, settings: Settings) -> float:
+    """Return the bound of the same event on one hypothesis: a point mass is a posterior, too."""
+    if settings.objective == "dual":
+        rho = np.zeros(data.losses.size)
+        rho[h] = 1.0
+        return pac_bayes_dual(
+            rho, data.losses, data.n, delta=settings.delta, prior=settings.prior, comparator=COMPARATOR
+        ).fun
+    kl_div = GibbsCurve(data.losses, float(data.n_min), settings.prior).point_mass_kl(h)
+    return float(pac_bayes_kl(data.losses[h], kl_div, int(data.n[h]), settings.delta, n_max=data.n_max))
+
+
+def _derivation(
+    rho: Array,
+    statements: Sequence[Statement],
+    empirical_loss: float,
+    kl_div: float,
+    data: _Validated,
+    *,
+    lower: float | None = None,
+    proved: bool = False,
+) -> Derivation:
+    return Derivation(
+        rho=rho,
+        statements=tuple(statements),
+        empirical_loss=empirical_loss,
+        kl_div=kl_div,
+        n_validation=data.n_min,
+        n_validation_max=data.n_max,
+        n_hypotheses=data.losses.size,
+        lam=None,
+        minimum_lower_bound=lower,
+        global_minimum=proved,
+        quasiconvex=None,
+        losses_digest=digest([data.losses, data.n if np.ptp(data.n) else int(data.n[0])]),
+    )
+
+
+_DERIVE: dict[str, Callable[[_Validated, Settings], Derivation]] = {
+    "majority": _derive_minimum,
+    "gibbs": _derive_minimum,
+    "uniform": _derive_uniform,
+    "best": _derive_best,
+}

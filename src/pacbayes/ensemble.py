@@ -1,0 +1,175 @@
+"""A weighted pool of hypotheses: made from some rows of a sample, and tested on rows that were held out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes._validation import Array
+from pacbayes.certificate import Certificate
+from pacbayes.losses import Loss
+from pacbayes.pools import Hypotheses, Sample
+from pacbayes.sampling import HOLDOUT, Subsamples, derive_entropy, resolve_size, stream
+from pacbayes.voting import draw_codes, tally_votes
+
+__all__ = ["Ensemble", "Split", "held_out_total", "split_holdouts"]
+
+# Shares of the sample to hold out, one for each competing vote. Measured in benchmarks/RESULTS.md.
+_SHARES = (0.5, 0.35)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows that make a vote, and rows that test it.
+
+    Attributes
+    ----------
+    rows : ndarray or None
+        Rows that hypotheses are trained and weighted on; None for all.
+    held_out : ndarray or None
+        Rows that are used for nothing but the test.
+    entropy : int
+        Seed of all that is random in making the vote.
+    """
+
+    rows: NDArray[np.intp] | None
+    held_out: NDArray[np.intp] | None
+    entropy: int
+
+
+def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
+    """Draw the held-out rows of each competing vote, without looking at the sample.
+
+    Parameters
+    ----------
+    holdout : float, int, sequence of these, "auto" or None
+        As in `PACBayesClassifier`.
+    n : int
+        Sample size.
+    entropy : int
+        Seed of all streams.
+
+    Returns
+    -------
+    list of Split
+        One for each vote.
+
+    Examples
+    --------
+    >>> [(split.rows.size, split.held_out.size) for split in split_holdouts((0.5, 0.3), n=100, entropy=0)]
+    [(50, 50), (70, 30)]
+    >>> split_holdouts(None, n=100, entropy=0)
+    [Split(rows=None, held_out=None, entropy=0)]
+    """
+    if holdout is None:
+        return [Split(None, None, entropy)]
+    if isinstance(holdout, str):
+        if holdout != "auto":
+            raise ValueError(f"holdout must be 'auto', None, a share or several, got {holdout!r}")
+        shares: Sequence[Any] = _SHARES
+    else:
+        shares = [holdout] if isinstance(holdout, Real) else list(holdout)
+    if not shares:
+        raise ValueError("holdout must name at least one share, got none: give None for no held-out rows")
+    splits = []
+    for k, share in enumerate(shares):
+        size = resolve_size("holdout", share, n)
+        if n - size < 2:
+            raise ValueError(f"holdout must leave at least 2 of the {n} rows to train and validate on, got {share!r}")
+        order = stream(entropy, k, HOLDOUT).permutation(n)
+        splits.append(Split(np.sort(order[size:]), np.sort(order[:size]), derive_entropy(entropy, k)))
+    return splits
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Trained hypotheses with their weights, and what is proved about the predictor they make.
+
+    Attributes
+    ----------
+    hypotheses : Hypotheses
+        The hypotheses.
+    subsamples : Subsamples
+        Their training sets, as row numbers of the rows that make this ensemble.
+    totals : ndarray of shape (m,)
+        Sums of their validation losses.
+    posterior : ndarray of shape (m,)
+        Their weights.
+    certificate : Certificate
+        What is proved.
+    split : Split
+        Rows that made the ensemble, and rows that tested it.
+    """
+
+    hypotheses: Hypotheses
+    subsamples: Subsamples
+    totals: Array
+    posterior: Array
+    certificate: Certificate
+    split: Split
+
+    @property
+    def losses(self) -> Array:
+        """Validation losses of the hypotheses."""
+        return np.asarray(self.totals / self.subsamples.n_validation)
+
+    @property
+    def bound(self) -> float:
+        """Bound on what the ensemble predicts."""
+        return self.certificate.bound
+
+    @property
+    def n_held_out(self) -> int:
+        """Number of rows that tested it."""
+        return 0 if self.split.held_out is None else self.split.held_out.size
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels by the weighted majority vote of this ensemble.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels.
+        """
+        return np.asarray(self.hypotheses.classes[np.argmax(self.tally(X, stop_early=True), axis=1)])
+
+    def tally(self, X: Any, *, stop_early: bool) -> Array:
+        """Add up the weight behind each class at each point, as `tally_votes` does."""
+        return tally_votes(self.hypotheses, self.posterior, X, stop_early=stop_early)
+
+
+def held_out_total(
+    hypotheses: Hypotheses, posterior: Array, voting: str, sample: Sample, loss: Loss, rng: np.random.Generator
+) -> float:
+    """Return the total loss on held-out rows of the predictor that hypotheses and weights make.
+
+    Parameters
+    ----------
+    hypotheses : Hypotheses
+        The hypotheses.
+    posterior : ndarray of shape (m,)
+        Their weights.
+    voting : {"majority", "gibbs", "best", "uniform"}
+        What the predictor does.
+    sample : Sample
+        The held-out rows.
+    loss : Loss
+        A loss of labels.
+    rng : Generator
+        Where the draws of the randomised classifier come from.
+    """
+    if voting == "gibbs":
+        codes = draw_codes(hypotheses, posterior, sample.X, rng)
+    else:
+        codes = np.argmax(tally_votes(hypotheses, posterior, sample.X, stop_early=True), axis=1)
+    return loss.total(sample.codes, codes)
