@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from pacbayes._validation import Array, loss_vector, open_interval, scalar, whole_number
 from pacbayes.bounds import pac_bayes_kl
 from pacbayes.certificate._statements import BEST, MAJORITY, METHODS, RANDOMISED, Statement
-from pacbayes.dual import minimize_dual_bound, pac_bayes_dual
+from pacbayes.dual import dual_bound_of, minimize_dual_bound
 from pacbayes.fingerprint import digest
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.posterior import minimize_kl_bound, minimize_lambda_bound
@@ -202,7 +202,7 @@ def _derive_uniform(data: _Validated, settings: Settings) -> Derivation:
     pi = GibbsCurve(data.losses, float(data.n_min), settings.prior).rho(0.0)
     empirical_loss = min(1.0, float(np.sum(pi * data.losses)) * (1 + 1e-12))
     if settings.objective == "dual":
-        bound = pac_bayes_dual(
+        bound = dual_bound_of(
             pi, data.losses, data.n, delta=settings.delta, prior=settings.prior, comparator=COMPARATOR
         )
         gibbs = _dual_statement(bound.fun, bound.mu, bound.kl_div, settings)
@@ -286,7 +286,7 @@ def _point_mass_bound(h: int, data: _Validated, settings: Settings) -> float:
     if settings.objective == "dual":
         rho = np.zeros(data.losses.size)
         rho[h] = 1.0
-        return pac_bayes_dual(
+        return dual_bound_of(
             rho, data.losses, data.n, delta=settings.delta, prior=settings.prior, comparator=COMPARATOR
         ).fun
     kl_div = GibbsCurve(data.losses, float(data.n_min), settings.prior).point_mass_kl(h)
