@@ -29,6 +29,7 @@ from pacbayes._validation import (
     whole_number,
 )
 from pacbayes.bounds import pac_bayes_kl, pac_bayes_sqrt, tail
+from pacbayes.dual import minimize_dual_bound
 from pacbayes.gibbs import SLACK, GibbsCurve, Point, between
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "gibbs_posterior",
     "lambda_bound",
     "lambda_bound_derivatives",
+    "minimize_dual_bound",
     "minimize_kl_bound",
     "minimize_lambda_bound",
     "optimal_lambda",
