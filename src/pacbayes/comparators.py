@@ -83,7 +83,7 @@ class Comparator(ABC):
 
     @abstractmethod
     def conjugate(self, beta: Array, is_relevant: Callable[[Array], NDArray[np.bool_]]) -> Conjugate:
-        """Conjugates at each of the given beta, between 1e-290 and 1e290.
+        """Conjugates at each of the given beta, positive and at most 1e290.
 
         Where they are costly, lower bounds on them are passed to `is_relevant`, and those that it says no to are left
         with rough bounds.
@@ -109,7 +109,8 @@ class KlComparator(Comparator):
         """The four arrays of the conjugate for some of the hypotheses."""
         p, n, log_xi, column = self._loss[part], self._n[part], self._log_xi[part], beta[:, np.newaxis]
         # The conjugate grows as s = n / beta falls, hence s is rounded down.
-        s = np.minimum(n / column * (1 - 2 * _EPS), _LARGEST_RATIO)
+        with np.errstate(over="ignore"):
+            s = np.minimum(n / column * (1 - 2 * _EPS), _LARGEST_RATIO)
         root, maximizer, rest = _maximize(p, s)
         with np.errstate(all="ignore"):
             gain = maximizer * rest / s  # L - p by the equation for L, without cancellation
@@ -171,7 +172,8 @@ class CatoniMixture(Comparator):
         shape = (beta.size, self._n.size)
         slope, which = np.repeat(beta, self._n.size), np.tile(np.arange(self._n.size), beta.size)
         # Begin with the maximiser of the kl comparator, which is not far.
-        s = np.minimum(self._n / beta[:, np.newaxis], _LARGEST_RATIO)
+        with np.errstate(over="ignore"):
+            s = np.minimum(self._n / beta[:, np.newaxis], _LARGEST_RATIO)
         loss = _maximize(self._loss, s)[1].ravel()
         figures = self._derivatives(which, loss)
         active = np.flatnonzero(is_relevant((slope * loss - figures[0]).reshape(shape)))
@@ -184,9 +186,7 @@ class CatoniMixture(Comparator):
         curvature = np.where((loss > 0) & (loss < 1), 1 / d2, 0.0)
         return Conjugate(*(x.reshape(shape) for x in (loss * (1 - 4 * _EPS), d + error, upper, curvature)))
 
-    def _newton(
-        self, which: NDArray[np.intp], slope: Array, loss: Array, figures: Array
-    ) -> tuple[Array, Array]:
+    def _newton(self, which: NDArray[np.intp], slope: Array, loss: Array, figures: Array) -> tuple[Array, Array]:
         """Solve D'(L) = slope on [0, 1], where D' rises, from a first L and its `_derivatives`."""
         low, high = np.zeros_like(loss), np.ones_like(loss)
         going = np.arange(loss.size)
@@ -197,7 +197,9 @@ class CatoniMixture(Comparator):
             # Outside [0, 1] stands for the end of it; elsewhere, and at the second attempt, the interval is halved.
             following = np.clip(at + residual / figures[2, going], 0.0, 1.0)
             inside = (following > low[going]) & (following < high[going])
-            at_new_end = (following != at) & ((following == 0) & (low[going] == 0) | (following == 1) & (high[going] == 1))
+            at_new_end = (following != at) & (
+                (following == 0) & (low[going] == 0) | (following == 1) & (high[going] == 1)
+            )
             following = np.where(inside | at_new_end, following, (low[going] + high[going]) / 2)
             solved = (np.abs(residual) <= _STATIONARY * slope[going]) | (at == 1) & (residual > 0)
             solved |= (at == 0) & (residual < 0) | (following == at)

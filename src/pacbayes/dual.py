@@ -20,7 +20,6 @@ Proofs are in the documentation, on the page "Unequal validation sets". Internal
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -29,17 +28,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import Array, as_real_array, loss_vector, open_interval, scalar, whole_number
 from pacbayes.comparators import ComparatorName, make_comparator
-from pacbayes.gibbs import SLACK, normalise_log_prior
+from pacbayes.covering import BETA_RANGE, Nodes, Proof, Step, descend, prove
+from pacbayes.gibbs import SLACK
 
 __all__ = ["DualResult", "dual_bound", "minimize_dual_bound", "pac_bayes_dual"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
-# Values of beta outside this range are replaced by its ends: the bound is vacuous there.
-_BETA_RANGE = (1e-290, 1e290)
-
 # Positive losses below this are replaced by it, since the arithmetic on subnormal numbers loses digits.
 _SMALLEST_LOSS = 1e-280
+
+# Numbers of points beyond this are replaced by it. A comparator for fewer points is valid: an average is the mean of
+# the averages over all subsets of its points, and exp(D) is convex in the empirical loss.
+_LARGEST_N = 1e18
 
 # A posterior may miss one by this much before it is an error rather than rounding.
 _RHO_TOLERANCE = 1e-8
@@ -111,17 +112,6 @@ class DualResult:
 # ---------------------------------------------------------------------------------------------------
 
 
-class _Nodes(NamedTuple):
-    """F at several values of beta, each with lower bounds on all conjugates that are linear in beta."""
-
-    beta: Array
-    value: Array  # F, rounded up
-    mean: Array  # of the maximisers under the best posterior: the derivative of beta F
-    curvature: Array  # second derivative of beta F
-    maximizer: Array
-    deviation: Array
-
-
 class _Problem:
     """Losses, numbers of points and prior of m hypotheses, grouped by loss and number of points."""
 
@@ -132,50 +122,54 @@ class _Problem:
         m = self.losses.size
         sizes = _points_per_hypothesis(n, m)
         self.delta = scalar("delta", open_interval("delta", delta, 0, 1))
-        self.log_prior = np.full(m, -np.log(m)) if prior is None else normalise_log_prior(prior, m)
+        self.log_prior = np.full(m, -np.log(m)) if prior is None else normalisenormalise_log_prior(prior, m)
         self.support = np.flatnonzero(self.log_prior > -np.inf)
         loss, self.n, self.slot = _group(self.losses[self.support], sizes[self.support])
         self.loss = np.where(loss > 0, np.maximum(loss, _SMALLEST_LOSS), 0.0)
         self.comparator = make_comparator(comparator, self.loss, self.n, self.delta)
         self.log_mass = _log_sums(self.log_prior[self.support], self.slot, self.n.size)
-        # More than rounding can have moved the logarithms of the prior and what is added to them.
-        self._mass_error = SLACK * (1 - self.log_mass)
+        # More than rounding can have moved the logarithms of the prior, their sums, and what is added to them.
+        self._mass_error = SLACK * (1 - self.log_mass) + _EPS * np.bincount(self.slot)
         self.rows = max(1, _BLOCK // (self.n.size * self.comparator.width))
-        log_inverse = -np.log(self.delta)
+        log_inverse = -float(np.log(self.delta))
         self.log_inverse_down, self.log_inverse_up = log_inverse * (1 - 2 * _EPS), log_inverse * (1 + 2 * _EPS)
 
-    def at(self, beta: Array) -> _Nodes:
+    def at(self, beta: Array) -> Nodes:
         """F and its parts."""
         conjugate = self.comparator.conjugate(beta, self._is_relevant)
         exponent = self.log_mass - self._mass_error - conjugate.upper
         log_sum, weight = _log_sum_exp(exponent)
         with np.errstate(over="ignore"):
-            value = (self.log_inverse_up - log_sum + SLACK) / beta * (1 + 2 * _EPS)
+            value = (self.log_inverse_up - log_sum + SLACK) / beta * (1 + 8 * _EPS)
         mean = (weight * conjugate.maximizer).sum(axis=1)
         spread = (conjugate.maximizer - mean[:, np.newaxis]) ** 2
         curvature = (weight * (conjugate.curvature - spread)).sum(axis=1)
-        return _Nodes(beta, value, mean, curvature, conjugate.maximizer, conjugate.deviation)
+        return Nodes(beta, value, mean, curvature, conjugate.maximizer, conjugate.deviation)
 
     def _is_relevant(self, conjugate: Array) -> NDArray[np.bool_]:
         """Whether groups have a share in the best posterior that can be seen, by lower bounds on their conjugates."""
         exponent = self.log_mass - conjugate
-        return np.asarray(exponent > exponent.max(axis=1, keepdims=True) + _LOG_NEGLIGIBLE)
+        return np.asarray(exponent >= exponent.max(axis=1, keepdims=True) + _LOG_NEGLIGIBLE)
 
-    def above(self, nodes: _Nodes, beta: Array, level: float) -> tuple[Array, Array]:
-        """How far beta F(beta) lies above level * beta at least, by the lines of the nodes, and the slope of that.
+    def above(self, nodes: Nodes, beta: Array, level: float) -> tuple[Array, Array]:
+        """How far beta F(beta) lies above level * beta at least, and the slope of that, as `Curve` asks for.
 
-        One beta for each node. Concave in beta: minus the logarithm of a sum of exponentials of linear functions.
+        Concave in beta, since it is minus the logarithm of a sum of exponentials of linear functions.
         """
         line = beta[:, np.newaxis] * nodes.maximizer - nodes.deviation
         log_sum, weight = _log_sum_exp(self.log_mass + self._mass_error - line)
-        distance = self.log_inverse_down - log_sum - SLACK - level * beta * (1 + 2 * _EPS)
+        distance = self.log_inverse_down - log_sum - SLACK - level * beta * (1 + 8 * _EPS)
         return distance, (weight * nodes.maximizer).sum(axis=1) - level
 
     def value_at_zero(self) -> float:
-        """beta F(beta) at beta = 0, rounded down; it does not decrease with beta."""
+        """beta F(beta) at beta = 0, rounded down."""
         log_sum, _ = _log_sum_exp((self.log_mass + self._mass_error - self.comparator.minimum)[np.newaxis])
         # The conjugates are not negative, hence neither is minus the logarithm.
-        return max(float(self.log_inverse_down - log_sum[0]) - SLACK, self.log_inverse_down)
+        return max(float(self.log_inverse_down - log_sum[0]) * (1 - 8 * _EPS) - SLACK, self.log_inverse_down)
+
+    def last(self, level: float) -> float:
+        """Return a beta from which on all maximisers are at least `level`: D' is at most n / (1 - L)."""
+        return float(np.clip(self.n.max() / (1 - level) * (1 + 1e-9), *BETA_RANGE))
 
     def rho(self, beta: float) -> Array:
         """The best posterior for a given beta."""
@@ -193,7 +187,7 @@ def _points_per_hypothesis(n: ArrayLike, m: int) -> Array:
         raise ValueError(
             f"n must be a single number or have one entry per hypothesis: there are {m} losses, got shape {sizes.shape}"
         )
-    return np.broadcast_to(sizes, (m,))
+    return np.broadcast_to(np.minimum(sizes, _LARGEST_N), (m,))
 
 
 def _group(losses: Array, n: Array) -> tuple[Array, Array, NDArray[np.intp]]:
@@ -218,118 +212,6 @@ def _log_sum_exp(exponent: Array) -> tuple[Array, Array]:
     weight = np.exp(exponent - top[:, np.newaxis])
     total = weight.sum(axis=1)
     return top + np.log(total), weight / total[:, np.newaxis]
-
-
-# ---------------------------------------------------------------------------------------------------
-# Descent and proof
-# ---------------------------------------------------------------------------------------------------
-
-
-class _Step(NamedTuple):
-    """A bound at some beta, with the first and second derivative of beta times the bound."""
-
-    beta: float
-    value: float
-    mean: float
-    curvature: float
-
-
-def _descend(evaluate: Callable[[float], _Step], beta: float, low: float, high: float, max_iter: int) -> list[_Step]:
-    """Follow Newton's method in ln(beta) to a stationary point between `low` and `high`."""
-    lower, upper = np.log(low), np.log(high)
-    u = float(np.clip(np.log(beta), lower, upper))
-    steps: list[_Step] = []
-    while len(steps) < max_iter:
-        step = evaluate(float(np.exp(u)))
-        steps.append(step)
-        slope = step.mean - step.value
-        if slope < 0:
-            lower = u
-        else:
-            upper = u
-        curvature = step.beta * step.curvature - slope
-        # What a step can still gain, slope^2 / (2 curvature), is less than a float can tell.
-        if slope == 0 or (curvature > 0 and slope**2 <= _EPS / 16 * curvature * step.value):
-            break
-        following = u - slope / curvature if curvature > 0 else np.nan
-        if not lower < following < upper:
-            following = (lower + upper) / 2
-        if following in (lower, upper, u):
-            break
-        u = float(following)
-    return steps
-
-
-def _reach(problem: _Problem, nodes: _Nodes, limit: Array, level: float) -> Array:
-    """How far from each node towards `limit` the bound is proved to be at least `level`.
-
-    The distance above the level is concave. Outside its zero, Newton's method approaches the zero from outside; the
-    chord from there to the node meets zero inside.
-    """
-    outside = limit.copy()
-    at_node, _ = problem.above(nodes, nodes.beta, level)
-    distance, slope = problem.above(nodes, outside, level)
-    reached = np.where(distance >= 0, limit, nodes.beta)
-    open_ = (distance < 0) & (at_node > 0)
-    for _ in range(6):
-        if not open_.any():
-            break
-        with np.errstate(invalid="ignore", divide="ignore"):
-            chord = nodes.beta + (outside - nodes.beta) * (at_node / (at_node - distance))
-            newton = outside - distance / slope
-        reached = np.where(open_, chord, reached)
-        open_ &= np.abs(newton - chord) > 0.1 * np.abs(newton - nodes.beta)
-        between = (newton - outside) * (nodes.beta - newton) > 0
-        open_ &= between
-        outside = np.where(open_, newton, outside)
-        distance, slope = problem.above(nodes, outside, level)
-        open_ &= distance < 0
-    # In exact arithmetic the chord's zero is inside; what rounding has put outside is given up.
-    return np.where(problem.above(nodes, reached, level)[0] >= 0, reached, nodes.beta)
-
-
-class _Proof(NamedTuple):
-    """What a proof came to."""
-
-    lower: float  # on the bound, for every beta
-    better: float | None  # a beta with a bound below the level, if there is one
-    nfev: int
-    complete: bool
-
-
-def _prove(problem: _Problem, level: float, max_iter: int) -> _Proof:
-    """Show that the bound is at least `level` for every beta, or find a beta where it is not."""
-    # beta F does not decrease, so F >= level up to its value at zero over the level. From n / (1 - level) on all
-    # maximisers are at least the level, and so are the slopes of the lines: a node there reaches to infinity.
-    last = float(np.clip(problem.n.max() / (1 - level) * (1 + 1e-9), *_BETA_RANGE))
-    first = problem.value_at_zero() / level * (1 - 2 * _EPS)
-    gaps = [(min(first, last), last, last)]  # left end, right end, where to evaluate
-    nfev = 0
-    while gaps:
-        taken, gaps = gaps[: problem.rows], gaps[problem.rows :]
-        if nfev + len(taken) > max_iter:
-            # beta F is at least level * beta at the left end of a gap, and does not decrease.
-            ratio = min(left / right for left, right, _ in taken + gaps)
-            return _Proof(level * ratio * (1 - 4 * _EPS), None, nfev, False)
-        left, right, beta = np.array(taken).T
-        nodes = problem.at(beta)
-        nfev += beta.size
-        if nodes.value.min() < level:
-            return _Proof(0.0, float(beta[nodes.value.argmin()]), nfev, False)
-        # Where rounding hides that the bound is above the level, the level gives way.
-        shortfall = float((problem.above(nodes, beta, level)[0] / beta).min())
-        if shortfall < 0:
-            level = (level + 2 * shortfall) * (1 - 4 * _EPS)
-            if level <= 0:
-                return _Proof(0.0, None, nfev, False)
-        lefts, rights = _reach(problem, nodes, left, level), _reach(problem, nodes, right, level)
-        for low, high in [*zip(left, lefts, strict=True), *zip(rights, right, strict=True)]:
-            middle = np.sqrt(low) * np.sqrt(high)
-            if low < middle < high:
-                gaps.append((float(low), float(high), float(middle)))
-            elif low < high:  # no float lies inside
-                level *= low / high * (1 - 4 * _EPS)
-    return _Proof(level, None, nfev, True)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -371,12 +253,12 @@ def dual_bound(
     Examples
     --------
     >>> dual_bound([0.1, 0.2, 0.2], mu=[0.005, 0.02], n=[500, 1000, 1000]).round(6).tolist()
-    [0.155588, 0.253371]
+    [0.160029, 0.253578]
     """
     mu_array = open_interval("mu", mu, 0, np.inf)
     problem = _Problem(losses, n, delta, prior, comparator)
     with np.errstate(over="ignore"):
-        beta = np.clip(1 / mu_array.ravel(), *_BETA_RANGE)
+        beta = np.minimum(1 / mu_array.ravel(), BETA_RANGE[1])
     blocks = [problem.at(beta[i : i + problem.rows]).value for i in range(0, beta.size, problem.rows)]
     values = np.concatenate(blocks) if blocks else beta
     return values.reshape(mu_array.shape) if mu_array.ndim else float(values[0])
@@ -387,7 +269,8 @@ class _FixedPosterior:
 
     def __init__(self, problem: _Problem, rho: Array) -> None:
         self._problem = problem
-        total = float(rho.sum())
+        self._rho = rho[problem.support]
+        self._total = total = float(rho.sum())
         on = rho > 0
         self.loss = min(1.0, float((rho * problem.losses).sum()) / total * (1 + SLACK))
         log_rho, log_prior = np.log(rho[on]) - np.log(total), problem.log_prior[on]
@@ -402,12 +285,13 @@ class _FixedPosterior:
     def _is_relevant(self, conjugate: Array) -> NDArray[np.bool_]:
         return np.broadcast_to(self._weight > np.exp(_LOG_NEGLIGIBLE), conjugate.shape)
 
-    def at(self, beta: float) -> _Step:
+    def at(self, beta: float) -> Step:
         conjugate = self._problem.comparator.conjugate(np.array([beta]), self._is_relevant)
-        mean_conjugate = float((self._weight * conjugate.upper[0]).sum()) * (1 + SLACK)
+        # Over hypotheses rather than groups: NumPy sums arrays pairwise, and so loses next to nothing.
+        mean_conjugate = float((self._rho * conjugate.upper[0][self._problem.slot]).sum()) / self._total * (1 + SLACK)
         value = (mean_conjugate + self.complexity) / beta * (1 + 2 * _EPS)
         mean = float((self._weight * conjugate.maximizer[0]).sum())
-        return _Step(beta, value, mean, float((self._weight * conjugate.curvature[0]).sum()))
+        return Step(beta, value, mean, float((self._weight * conjugate.curvature[0]).sum()))
 
 
 def pac_bayes_dual(
@@ -448,7 +332,7 @@ def pac_bayes_dual(
     Examples
     --------
     >>> round(pac_bayes_dual([0.8, 0.2, 0.0], [0.1, 0.12, 0.3], n=[400, 1000, 1000]), 6)
-    0.162744
+    0.165312
     """
     return dual_bound_of(rho, losses, n, delta=delta, prior=prior, comparator=comparator).fun
 
@@ -480,7 +364,7 @@ def dual_bound_of(
     largest = float(problem.n.max())
     start = _starting_beta(np.array([posterior.loss]), np.array([largest]), np.array([posterior.complexity + 2]))
     # Below the complexity the bound is above one.
-    steps = _descend(posterior.at, start, posterior.complexity, 1e14 * largest, 200)
+    steps = descend(posterior.at, start, posterior.complexity, min(1e14 * largest, BETA_RANGE[1]), 200)
     best = min(steps, key=lambda step: step.value)
     return FixedBound(min(1.0, best.value), 1 / best.beta, posterior.loss, posterior.kl_div)
 
@@ -524,9 +408,9 @@ def minimize_dual_bound(
         \psi_h(\mu) = \max_{0 \le L \le 1} \{L - \mu D_h(L)\}.
 
     Each hypothesis may have its own number of points: a hypothesis with few of them costs in proportion to the weight
-    that it gets. For equal numbers the bound is never above PAC-Bayes-kl (`minimize_kl_bound`) with the comparator "kl".
-    The one-dimensional function of mu that remains is minimised by Newton's method, and a covering of all mu by lower
-    bounds proves that the minimum is global.
+    that it gets. For equal numbers and the comparator "kl" the bound is never above PAC-Bayes-kl
+    (`pacbayes.posterior.minimize_kl_bound`). The one-dimensional function of mu that remains is minimised by Newton's
+    method, and a covering of all mu by lower bounds proves that the minimum is global.
 
     Parameters
     ----------
@@ -550,47 +434,45 @@ def minimize_dual_bound(
     Returns
     -------
     DualResult
-        The posterior `rho`, its `mu`, the bound `fun`, the proved `lower` bound on the minimum, and how they were found.
+        The posterior `rho`, its `mu`, the bound `fun`, the proved `lower` bound on it, and how they were found.
 
     Examples
     --------
     >>> losses, n = [0.10, 0.12, 0.15, 0.30, 0.45], [300, 500, 500, 500, 500]
     >>> result = minimize_dual_bound(losses, n)
     >>> round(result.fun, 6), round(result.mu, 6), result.converged
-    (0.162055, 0.005127, True)
+    (0.179805, 0.005975, True)
     >>> 0 <= result.fun - result.lower <= 1e-8
     True
     >>> round(minimize_dual_bound(losses, n, comparator="mixture").fun, 6)
-    0.155
+    0.168382
     """
     problem = _Problem(losses, n, delta, prior, comparator)
     tolerance = scalar("rtol", open_interval("rtol", rtol, 0, 1))
     most = int(scalar("max_iter", whole_number("max_iter", max_iter)))
     largest = float(problem.n.max())
 
-    def evaluate(beta: float) -> _Step:
+    def evaluate(beta: float) -> Step:
         nodes = problem.at(np.array([beta]))
-        return _Step(beta, float(nodes.value[0]), float(nodes.mean[0]), float(nodes.curvature[0]))
+        return Step(beta, float(nodes.value[0]), float(nodes.mean[0]), float(nodes.curvature[0]))
 
     # Below its value at zero, beta F makes the bound larger than one.
-    low, high = problem.value_at_zero(), 1e14 * largest
+    low, high = problem.value_at_zero(), min(1e14 * largest, BETA_RANGE[1])
     complexity = problem.log_inverse_up - problem.log_mass + 2
     beta: float | None = _starting_beta(problem.loss, problem.n, complexity)
-    steps: list[_Step] = []
+    steps: list[Step] = []
     nfev = 0
     while beta is not None:
-        new = _descend(evaluate, beta, low, high, max(most - nfev, 1))
+        new = descend(evaluate, beta, low, high, max(most - nfev, 1))
         steps += new
         best = min(steps, key=lambda step: step.value)
-        proof = _prove(problem, min(best.value, 1.0) * (1 - tolerance), most - nfev - len(new))
+        proof = prove(problem, min(best.value, 1.0) * (1 - tolerance), most - nfev - len(new))
         nfev += len(new) + proof.nfev
         beta = proof.better
     return _dual_result(problem, best, steps, proof, nfev, tolerance)
 
 
-def _dual_result(
-    problem: _Problem, best: _Step, steps: list[_Step], proof: _Proof, nfev: int, rtol: float
-) -> DualResult:
+def _dual_result(problem: _Problem, best: Step, steps: list[Step], proof: Proof, nfev: int, rtol: float) -> DualResult:
     rho, mu = problem.rho(best.beta), 1 / best.beta
     posterior = _FixedPosterior(problem, rho)
     fun = posterior.at(best.beta).value

@@ -30,6 +30,7 @@ from pacbayes._validation import (
     whole_number,
 )
 from pacbayes.bounds import confidence_term, pac_bayes_kl, pac_bayes_sqrt
+from pacbayes.dual import minimize_dual_bound
 from pacbayes.gibbs import SLACK, GibbsCurve, GibbsMoments, split_interval
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "gibbs_posterior",
     "lambda_bound",
     "lambda_bound_derivatives",
+    "minimize_dual_bound",
     "minimize_kl_bound",
     "minimize_lambda_bound",
     "optimal_lambda",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, half_open_interval, numbers, open_interval, scalar
+from pacbayes._validation import Array, as_real_array, half_open_interval, open_interval, scalar
 
 # Bets that the capital is spread over, for every size of sample and variance.
 _BETS = np.concatenate((np.geomspace(1e-4, 0.5, 12), 1 - np.geomspace(0.3, 1e-3, 6)))
@@ -62,7 +62,7 @@ def mean_upper_bound(values: ArrayLike, delta: float = 0.05, *, high: float = 1.
     >>> round(mean_upper_bound(values), 4)
     0.2174
     """
-    sample = numbers("values", values, "an array of numbers")
+    sample = as_real_array("values", values, "an array of numbers")
     if sample.ndim != 1 or sample.size == 0:
         raise ValueError(f"values must be a one-dimensional, non-empty array, got shape {sample.shape}")
     top = scalar("high", open_interval("high", high, -np.inf, np.inf))

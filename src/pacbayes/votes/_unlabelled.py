@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from pacbayes._validation import (
     Array,
+    as_real_array,
     finite_nonnegative,
     half_open_interval,
-    numbers,
     open_interval,
     scalar,
     unit_interval,
@@ -234,7 +234,7 @@ def margin_bound(
     first, second = _shares(winner_share, runner_up_share)
     gammas = np.atleast_1d(half_open_interval("gamma", gamma, 0, 1))
     if gammas.ndim != 1 or gammas.size == 0:
-        raise ValueError(f"gamma must be a number or a non-empty sequence of numbers, got shape {gammas.shape}")
+        raise ValueError(f"gamma must be a number or a non-empty sequence of as_real_array, got shape {gammas.shape}")
     part = scalar("delta", open_interval("delta", delta, 0, 1)) / gammas.size * (1 - _EPS)
     limits = []
     for margin in gammas:
@@ -313,7 +313,7 @@ def _shares(winner_share: ArrayLike, runner_up_share: ArrayLike) -> tuple[Array,
 
 def _share(name: str, share: ArrayLike) -> Array:
     """Shares in [0, 1], as sums over voters are up to rounding."""
-    given = numbers(name, share, "in [0, 1]")
+    given = as_real_array(name, share, "in [0, 1]")
     rounded = np.clip(given, 0.0, 1.0)
     return unit_interval(name, np.where(np.abs(given - rounded) <= _SHARE_ERROR, rounded, given))
 
