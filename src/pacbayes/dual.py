@@ -122,7 +122,7 @@ class _Problem:
         m = self.losses.size
         sizes = _points_per_hypothesis(n, m)
         self.delta = scalar("delta", open_interval("delta", delta, 0, 1))
-        self.log_prior = np.full(m, -np.log(m)) if prior is None else normalisenormalise_log_prior(prior, m)
+        self.log_prior = np.full(m, -np.log(m)) if prior is None else normalise_log_prior(prior, m)
         self.support = np.flatnonzero(self.log_prior > -np.inf)
         loss, self.n, self.slot = _group(self.losses[self.support], sizes[self.support])
         self.loss = np.where(loss > 0, np.maximum(loss, _SMALLEST_LOSS), 0.0)
