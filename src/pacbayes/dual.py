@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from pacbayes._validation import Array, as_real_array, loss_vector, open_interval, scalar, whole_number
 from pacbayes.comparators import ComparatorName, make_comparator
 from pacbayes.covering import BETA_RANGE, Nodes, Proof, Step, descend, prove
-from pacbayes.gibbs import SLACK
+from pacbayes.gibbs import SLACK, normalise_log_prior
 
 __all__ = ["DualResult", "dual_bound", "minimize_dual_bound", "pac_bayes_dual"]
 

@@ -227,10 +227,14 @@ class GibbsCurve:
         >>> round(GibbsCurve([0.5, 0.0], n=100, prior=[-1e-300, -745.0]).point_mass_kl(1), 9)
         745.0
         """
-        kl_div = -float(self.log_prior[h])
+        return float(self.point_mass_kls()[h])
+
+    def point_mass_kls(self) -> Array:
+        """Compute `point_mass_kl` of every hypothesis."""
+        kl_div = -self.log_prior
         # The errors of the logarithm, of the normalising sum and of their difference are relative to 1 + KL, since the
         # largest log-probability lies between -KL and 0. The prior of a single hypothesis is exactly one.
-        return kl_div + SLACK * (1 + kl_div) if self.m > 1 else kl_div + 0.0
+        return np.asarray(kl_div + SLACK * (1 + kl_div) if self.m > 1 else kl_div + 0.0)
 
     def at(self, t: ArrayLike) -> GibbsMoments:
         """Compute the moments of the Gibbs posteriors at inverse temperatures t in [0, inf]."""
