@@ -4,7 +4,14 @@ from hypothesis import settings
 
 # Examples differ in cost by orders of magnitude (n, m), so no deadline; the same examples every time.
 settings.register_profile("pacbayes", deadline=None, derandomize=True, max_examples=200)
+settings.register_profile("quick", settings.get_profile("pacbayes"), max_examples=40)
 settings.load_profile("pacbayes")
+
+
+def pytest_configure(config):
+    # Property tests try fewer examples where slow tests are left out.
+    if "not slow" in config.option.markexpr:
+        settings.load_profile("quick")
 
 
 @pytest.fixture(autouse=True)
