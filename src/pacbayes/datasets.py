@@ -23,14 +23,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import Array, numbers, scalar, whole_number
+from pacbayes.exceptions import DatasetError
 
-__all__ = ["NAMES", "Dataset", "DatasetError", "load", "scale_to_unit_range", "waveform"]
+__all__ = ["NAMES", "Dataset", "load", "scale_to_unit_range", "waveform"]
 
 _FOLDER_VARIABLE = "PACBAYES_DATA_DIR"
-
-
-class DatasetError(ValueError):
-    """A file of a dataset is missing, cannot be downloaded, or is not the published one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,47 +357,15 @@ def _verified(published: _Published, contents: bytes, origin: str) -> bytes:
 
 
 def _uncompress(data: bytes) -> bytes:
-    """Unpack what the UNIX program compress has packed: LZW with codes of 9 bits, then 10, and so on, lowest bit first.
-
-    The standard library cannot, and neither a program that can nor the .Z file's own sha256 is there to rely on.
-    """
-    clear = 256
-    if data[:2] != b"\x1f\x9d" or len(data) < 3:
-        raise ValueError("it does not begin with the bytes 1f 9d")
-    widest, has_clear = data[2] & 0x1F, bool(data[2] & 0x80)
-    if not 9 <= widest <= 16:
-        raise ValueError(f"codes must be of 9 to 16 bits at most, got {widest}")
-
-    start = [bytes([byte]) for byte in range(256)] + [b""] * has_clear
-    strings, width, previous = start.copy(), 9, b""
-    unpacked = []
-    position = 3
-    while position < len(data):
-        # Eight codes fill `width` bytes. Where the width changes, what is left of such a group is padding.
-        group = data[position : position + width]
-        position += width
-        bits = int.from_bytes(group, "little")
-        for _ in range(8 * len(group) // width):
-            code = bits & ((1 << width) - 1)
-            bits >>= width
-            if has_clear and code == clear:
-                strings, width, previous = start.copy(), 9, b""
-                break
-            if code < len(strings):
-                string = strings[code]
-            elif code == len(strings) and previous:
-                # The string about to be added, of which all but the last byte is known, and that equals the first.
-                string = previous + previous[:1]
-            else:
-                raise ValueError(f"code {code} occurs before it is defined")
-            unpacked.append(string)
-            if previous and len(strings) < 1 << widest:
-                strings.append(previous + string[:1])
-            previous = string
-            if len(strings) == 1 << width and width < widest:
-                width += 1
-                break
-    return b"".join(unpacked)
+    """Decompress a file that was packed by the UNIX program compress."""
+    try:
+        import uncompresspy
+    except ImportError as error:
+        raise ImportError(
+            "files that end with .Z need the package uncompresspy: pip install pacbayes[datasets]"
+        ) from error
+    with uncompresspy.LZWFile(io.BytesIO(data), warn_truncation=False) as file:
+        return bytes(file.read())
 
 
 # Breiman et al. (1984): h_1 has its peak at t = 11, h_2 is h_1 moved by 4 to the right, h_3 by 4 to the left.

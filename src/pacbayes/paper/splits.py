@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pacbayes import datasets
 from pacbayes._validation import Array
+from pacbayes.classifier import subsample_sizes
 from pacbayes.paper.tables import SIZES, TITLES, VALIDATION_SIZES, Sizes
 
 _GENERATED_ROWS = 1200
@@ -33,11 +34,6 @@ class Sample:
     X: Array
     y: NDArray[np.intp]
 
-    @property
-    def d(self) -> int:
-        """Number of features."""
-        return int(self.X.shape[1])
-
 
 @dataclass(frozen=True)
 class Split:
@@ -50,9 +46,9 @@ class Split:
     X_test, y_test : ndarray
         The test set T.
     X_validation, y_validation : ndarray
-        The validation set V, empty but for the choice of lambda by validation.
+        The validation set V; empty except in the choice of lambda by validation.
     seed : int
-        Seed for all that is random in the experiments on it.
+        Seed of the experiments on this split.
     """
 
     X: Array
@@ -63,12 +59,22 @@ class Split:
     y_validation: NDArray[np.intp]
     seed: int
 
+    @property
+    def n(self) -> int:
+        """Number of training points."""
+        return int(self.y.size)
+
+    @property
+    def subsample_size(self) -> int:
+        """Subsample size r of the main experiments: d + 1, or sqrt(n) for the datasets of three features."""
+        return subsample_sizes("paper", self.n, self.X.shape[1])[0]
+
 
 def load_sample(name: str, data_dir: Any = None) -> Sample:
-    """One of the paper's datasets, or a stand-in of the quick run, with every feature scaled to [-1, 1].
+    """Load a dataset of the paper or of the quick run, and scale every feature to [-1, 1].
 
-    Scaling is by the range in the whole file, as in LIBSVM's scaled files. The paper does not say how it scaled. It
-    looks at test points, but at no label.
+    Features are scaled by their range in the whole file, as in LIBSVM's scaled files; the paper does not say how it
+    scaled them. The scale depends on test points, but on no label.
     """
     if name == "waveform-generated":
         generated = datasets.waveform(_GENERATED_ROWS, random_state=0)
@@ -84,7 +90,7 @@ def load_sample(name: str, data_dir: Any = None) -> Sample:
 
 
 def split(sample: Sample, number: int, *, with_validation: bool = False) -> Split:
-    """Split number `number` of a sample, at the sizes of table uci_sizes, or of uci_val with a validation set."""
+    """Draw split number `number` of a sample, with the sizes of table uci_sizes, or of uci_val for a validation set."""
     sizes: Sizes = (VALIDATION_SIZES if with_validation else SIZES)[sample.name]
     position = list(TITLES).index(sample.name)
     order = np.random.default_rng([number, position, with_validation]).permutation(sample.y.size)

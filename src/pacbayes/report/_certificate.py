@@ -7,7 +7,7 @@ from html import escape
 from pacbayes._wording import rounded_up, what_is_proved
 from pacbayes.bounds import pac_bayes_lambda, pac_bayes_sqrt
 from pacbayes.certificate import Certificate, delta_for_smallest
-from pacbayes.report._html import Table, render
+from pacbayes.report._html import Table, render_page
 
 _RANDOMISED, _VOTE = "randomised classifier", "majority vote"
 
@@ -26,7 +26,7 @@ def certificate_html(certificate: Certificate) -> str:
         An element that brings its own style; the plain text of the certificate, where jinja2 is not installed.
     """
     try:
-        return render(
+        return render_page(
             "certificate.html.jinja",
             certificate=certificate,
             sentence=what_is_proved(certificate),

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pacbayes._versions import versions
+from pacbayes._versions import collect_versions
 from pacbayes._wording import rounded_up, what_is_proved
 from pacbayes.display._drawing import fitted
 from pacbayes.report._certificate import bounds_table, figures_of
-from pacbayes.report._html import Table, render
+from pacbayes.report._html import Table, render_page
 
 if TYPE_CHECKING:
     from pacbayes.classifier import PACBayesClassifier
@@ -87,7 +87,7 @@ def fit_page(
             what, who = bar.label.split("\n")
             bounds.rows.append([f"{what[0].upper()}{what[1:]}", rounded_up(bar.value), who])
     changed, left = parameters(model)
-    return render(
+    return render_page(
         "fit.html.jinja",
         title=title or "A classifier with a certificate",
         certificate=certificate,
@@ -106,7 +106,7 @@ def fit_page(
             **changed,
         },
         defaults=left,
-        versions=versions(),
+        versions=collect_versions(),
         json=certificate.to_json(),
         command=f"pacbayes verify {shlex.quote(certificate_path)} --model {shlex.quote(model_path)}",
         lines=_verification(model, model_path, certificate_path),

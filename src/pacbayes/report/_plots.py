@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pacbayes._pictures import page_style, svg_element
 from pacbayes._wording import confidence, rounded_up
 from pacbayes.display import BoundDisplay, CertificateDisplay, PoolSizeDisplay, PosteriorDisplay
+from pacbayes.display.svg import page_style, svg_element
 from pacbayes.sampling import RandomSubsamples
 
 if TYPE_CHECKING:

@@ -1,13 +1,16 @@
 """The page of the reproduction: what it says, that it stands alone, and how it looks in a browser."""
 
 import pytest
+from paper.synthetic import EXPERIMENTS, PAPER, make_records
 from report.browsing import opened
 from report.outline import Outline, check_sound, check_stands_alone
-from report.records import EXPERIMENTS, PAPER, make_records
 
 from pacbayes.paper.figures import FIGURES
+from pacbayes.paper.findings import Finding
+from pacbayes.paper.page import paper_page, write_results
+from pacbayes.paper.runner import Plan, Store
 from pacbayes.paper.tables import TITLES
-from pacbayes.report import Finding, Table, paper_page, write_page
+from pacbayes.report import Table, write_page
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -152,6 +155,21 @@ def test_everything_is_escaped():
     # 5 figures with a title, one with a label; 6 in the table; 2 + 2 facts, the command, the claim.
     assert outline.text.count(evil) >= 6 + 6 + 4 + 1 + 1
     assert len([a for a in outline.all("div") if a.get("role") == "img" and evil in a["aria-label"]]) == len(FIGURES)
+
+
+def test_results_of_a_run_as_files(tmp_path):
+    """Only what the plan names is shown, of all that is stored."""
+    plan = Plan(("skin",), ("comparison", "baseline"), quick=True)
+    store = Store(tmp_path, plan.settings())
+    store.records = make_records(("skin", "adult"), splits=2, values=3)
+    page = write_results(plan, store)
+    assert page == tmp_path / "index.html"
+    text = Outline(page.read_text(encoding="utf-8")).text
+    assert "1 dataset and 2 random splits of the data into training and test set, in 4 units of work" in text
+    assert "|S| and |T| of waveform-generated600 and 500" in text
+    assert "Above the randomised classifier's test loss in 2 of 2 runs" in text
+    names = ["mjv_vs_rnd.pdf", "mjv_vs_rnd.png"]
+    assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == names
 
 
 def test_write_page(tmp_path):
