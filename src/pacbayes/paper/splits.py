@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.preprocessing import MinMaxScaler
 
 from pacbayes import datasets
 from pacbayes._validation import Array
@@ -86,7 +87,7 @@ def load_sample(name: str, data_dir: Any = None) -> Sample:
     else:
         loaded = datasets.load(name, data_dir=data_dir)
         X, y = loaded.X, loaded.y
-    return Sample(name, datasets.scale_to_unit_range(X), np.unique(y, return_inverse=True)[1])
+    return Sample(name, MinMaxScaler((-1, 1)).fit_transform(X), np.unique(y, return_inverse=True)[1])
 
 
 def split(sample: Sample, number: int, *, with_validation: bool = False) -> Split:
