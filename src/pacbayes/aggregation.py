@@ -15,9 +15,6 @@ from pacbayes._validation import Array, finite_nonnegative
 
 __all__ = ["count_half_mass", "tally", "weighted_vote"]
 
-# Votes that are counted at once; bounds the memory for temporary arrays.
-_BLOCK = 1 << 20
-
 
 def tally(votes: NDArray[np.intp], weights: ArrayLike, n_classes: int, initial: Array | None = None) -> Array:
     """Sum the weights of the hypotheses that vote for each class, at each point.
@@ -57,16 +54,9 @@ def tally(votes: NDArray[np.intp], weights: ArrayLike, n_classes: int, initial: 
     if votes.size and not 0 <= votes.min() <= votes.max() < n_classes:
         raise ValueError(f"votes must be class codes from 0 to {n_classes - 1}, got {votes.min()} to {votes.max()}")
     sums = np.zeros((votes.shape[1], n_classes)) if initial is None else initial.astype(np.float64)
-    width = max(1, _BLOCK // (mass.size + n_classes))
-    for start in range(0, votes.shape[1], width):
-        block = votes[:, start : start + width]
-        points = block.shape[1]
-        cells = block + n_classes * np.arange(points)
-        # bincount adds in the order of its arguments, and so the initial sums come first.
-        sums[start : start + points] = np.bincount(
-            np.concatenate((np.arange(points * n_classes), cells.ravel())),
-            np.concatenate((sums[start : start + points].ravel(), np.repeat(mass, points))),
-        ).reshape(points, n_classes)
+    points = np.arange(votes.shape[1])
+    for vote, weight in zip(votes, mass, strict=True):
+        sums[points, vote] += weight
     return sums
 
 
