@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from pacbayes.classifier import subsample_sizes
 from pacbayes.paper.aggregation import grid
 from pacbayes.paper.tables import BASELINE_LOSS, SIZES
+from pacbayes.sampling import subsample_sizes
 
 PAPER = tuple(BASELINE_LOSS)
 FEATURES = {

@@ -5,7 +5,6 @@ import pytest
 from sklearn.svm import SVC
 
 from pacbayes.bounds import pac_bayes_kl
-from pacbayes.classifier import subsample_sizes
 from pacbayes.paper import accuracy, comparison, f_lambda, quasiconvexity, runtime, validation, weighting
 from pacbayes.paper.aggregation import Aggregation, grid, paper_classifier
 from pacbayes.paper.baseline import cross_validated_svm
@@ -22,6 +21,7 @@ from pacbayes.paper.tables import (
 )
 from pacbayes.posterior import gibbs_posterior, lambda_bound
 from pacbayes.quasiconvexity import check_quasiconvexity
+from pacbayes.sampling import subsample_sizes
 
 SAMPLE = load_sample("breast-cancer-sklearn")
 SPLIT = split(SAMPLE, 0)
@@ -86,7 +86,7 @@ def test_the_first_hypotheses_of_a_pool_are_a_pool(pool, m):
 
 def test_losses_of_the_aggregate(pool):
     metrics = pool.evaluate(60)
-    losses = [np.mean(pool.model._pool_.predict(h, SPLIT.X_test) != SPLIT.y_test) for h in pool.model.hypotheses_]
+    losses = [np.mean(hypothesis.predict(SPLIT.X_test) != SPLIT.y_test) for hypothesis in pool.model.hypotheses_]
     assert metrics.randomised == pytest.approx(metrics.posterior.rho @ losses)
     assert metrics.best == losses[np.argmin(pool.losses)]
     uniform = paper_classifier(60, 31, SPLIT.seed, None).set_params(voting="uniform").fit(SPLIT.X, SPLIT.y)

@@ -86,7 +86,7 @@ def test_tables_stand_beside_the_paper():
     baseline = made["Test loss of the cross-validated SVM"]
     assert baseline.header == ["Dataset", "Paper", "Here", "Difference in sd"]
     assert baseline.rows[0] == ["Skin", "0", "0.101 ± 0.001", "+101.0"]
-    guaranteed = made["Largest m with quasiconvexity guaranteed by Theorem var"]
+    guaranteed = made["Largest m with quasiconvexity guaranteed by the paper's theorem"]
     assert guaranteed.rows[1] == ["AvsB", "160", "30 ± 0", "no spread", "100 ± 0"]
 
 

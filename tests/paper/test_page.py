@@ -64,6 +64,7 @@ def test_page_has_everything(full):
     for name, figure in FIGURES.items():
         assert figure.title in outline.text
         assert figure.caption in outline.text
+        assert f"{figure.title} {figure.source} of the paper" in outline.text
         assert f'id="{name}"' in full
     assert len(outline.all("figure")) == len(FIGURES)
     assert "as in the paper" in outline.text
@@ -106,7 +107,7 @@ def test_quick_run_says_so_and_names_what_is_missing(quick):
     assert "Quick run: not the paper's data sizes." in text
     assert "pacbayes paper --quick" in text
     assert "baseline (the cross-validated SVM that everything is compared with): not run." in text
-    assert "accuracy (figures heatmap_kernel and appheatmap): not run." in text
+    assert "accuracy (figures 1 and 4): not run." in text
     assert "Not measured: there are no records of the experiment accuracy" in text
     # The quick run is not expected to be on the paper's datasets.
     assert "Mushrooms: nothing" not in text
@@ -118,7 +119,7 @@ def test_full_run_names_missing_datasets():
     text = Outline(make_page(records)).text
     assert "Mushrooms: nothing was run on this dataset." in text
     assert "Skin: nothing" not in text
-    assert "runtime (figures runtime_kernel and appruntime): not run on Adult." in text
+    assert "runtime (figures 2 and 5): not run on Adult." in text
     assert "accuracy (" not in text
 
 

@@ -13,20 +13,14 @@ from pacbayes.aggregation import weighted_vote
 from pacbayes.bounds import pac_bayes_kl
 from pacbayes.paper.splits import Split
 from pacbayes.paper.tables import DELTA, C
+from pacbayes.pools import RBFSVMPool
 from pacbayes.posterior import PosteriorResult, minimize_lambda_bound
 
 
 def paper_classifier(m: int, r: int, seed: int, n_jobs: int | None) -> PACBayesClassifier:
     """Make a classifier with the paper's settings: m SVMs on r points each, kernel widths from the whole sample."""
-    return PACBayesClassifier(
-        n_hypotheses=m,
-        subsample_size=r,
-        gamma_source="sample",
-        C=C,
-        delta=DELTA,
-        n_jobs=n_jobs,
-        random_state=seed,
-    )
+    pool = RBFSVMPool(C=C, gamma_source="sample")
+    return PACBayesClassifier(pool, n_hypotheses=m, subsample_size=r, delta=DELTA, n_jobs=n_jobs, random_state=seed)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """The figures of the paper, drawn from the records of its experiments.
 
-Figures have the names of the paper's labels; those of the appendix that continue another one are part of it (appheatmap
-of heatmap_kernel, appruntime of runtime_kernel, appprediction_max of appprediction). There is one panel for each
-dataset. `draw_figure` draws all panels in one figure, `draw_panels` each on its own.
+Figures have the names of the labels in the paper's source; those of the appendix that continue another one are part of
+it (appheatmap of heatmap_kernel, appruntime of runtime_kernel, appprediction_max of appprediction). There is one panel
+for each dataset. `draw_figure` draws all panels in one figure, `draw_panels` each on its own.
 
 Matplotlib is imported when something is drawn, and its global settings are left unchanged.
 """
@@ -63,6 +63,8 @@ class PaperFigure:
     ----------
     title : str
         Title.
+    source : str
+        Numbers of the figures in the paper.
     caption : str
         Explanation of the figure.
     experiment : str
@@ -76,6 +78,7 @@ class PaperFigure:
     """
 
     title: str
+    source: str
     caption: str
     experiment: str
     draw: Callable[..., str]
@@ -86,49 +89,51 @@ class PaperFigure:
 FIGURES: dict[str, PaperFigure] = {
     "heatmap_kernel": PaperFigure(
         "Accuracy across m and r",
+        "figures 1 and 4",
         "Test loss of the rho-weighted majority vote minus that of the cross-validated SVM (CV SVM), for different "
         "numbers m of weak SVMs and r of points that each is trained on; mean over the splits. The palest cells match "
-        "the cross-validated SVM to within 0.01, blue ones beat it, red ones fall behind. Figures heatmap_kernel and "
-        "appheatmap of the paper.",
+        "the cross-validated SVM to within 0.01, blue ones beat it, red ones fall behind.",
         "accuracy",
         panels.draw_accuracy,
         panels.DIFFERENCES,
     ),
     "runtime_kernel": PaperFigure(
         "Loss, bound and training time as m grows",
+        "figures 2 and 5",
         "Solid lines, left axis: test loss of the cross-validated SVM (red) and of the rho-weighted majority vote "
         "(black), and the PAC-Bayes-kl bound on the randomised classifier (blue). Dashed lines, right axis, "
-        "logarithmic: training time of both. Means over the splits; the bands are one standard deviation either way. "
-        "Figures runtime_kernel and appruntime of the paper.",
+        "logarithmic: training time of both. Means over the splits; the bands are one standard deviation either way.",
         "runtime",
         panels.draw_runtime,
         (panels.CV_LOSS, panels.VOTE_LOSS, panels.BOUND, panels.CV_TIME, panels.VOTE_TIME),
     ),
     "appprediction": PaperFigure(
         "Weighted vote, uniform vote and best hypothesis",
+        "figures 6 and 7",
         "Test loss of the rho-weighted majority vote, of the vote with equal weights, of the hypothesis with the "
         "largest weight and of the cross-validated SVM, with the PAC-Bayes-kl bound on the randomised classifier. "
-        "Means over the splits; the bands are one standard deviation either way. Figures appprediction and "
-        "appprediction_max of the paper.",
+        "Means over the splits; the bands are one standard deviation either way.",
         "weighting",
         panels.draw_weighting,
         (panels.CV_LOSS, panels.VOTE_LOSS, panels.UNIFORM_LOSS, panels.BEST_LOSS, panels.BOUND),
     ),
     "f_lambda_convex": PaperFigure(
         "The shape of F(lambda)",
+        "figure 3",
         "The bound as a function of lambda, one curve for each split, with the lambda that alternating minimisation "
         "returns (red cross) and the proved global minimum (circle). The line above each panel counts the splits in "
         "which F is convex on the grid, and in which it is guaranteed to be quasiconvex. Steep ends of the curves are "
-        "cut off. Figure f_lambda_convex of the paper.",
+        "cut off.",
         "f_lambda",
         panels.draw_f_lambda,
         (panels.F_CURVE, panels.F_ALTERNATING, panels.F_GLOBAL),
     ),
     "direct_vs_validate": PaperFigure(
         "Lambda chosen by the bound and by validation",
+        "figure 8",
         "Test loss of the rho-weighted majority vote with lambda from alternating minimisation of the bound (direct), "
         "and with lambda from a grid by the loss on an additional validation set (validate). Means over the splits; "
-        "the bars are one standard deviation either way. Figure direct_vs_validate of the paper.",
+        "the bars are one standard deviation either way.",
         "validation",
         panels.draw_validation,
         (panels.DIRECT, panels.VALIDATE),
@@ -136,10 +141,10 @@ FIGURES: dict[str, PaperFigure] = {
     ),
     "mjv_vs_rnd": PaperFigure(
         "Vote, randomised classifier and best hypothesis at m = n",
+        "figure 9",
         "Test loss of the cross-validated SVM, of the rho-weighted majority vote, of the randomised classifier and of "
         "the best weak classifier by validation loss (best h), with the PAC-Bayes-kl bound on the randomised "
-        "classifier. Means over the splits; the bars are one standard deviation either way. Figure mjv-vs-rnd of the "
-        "paper.",
+        "classifier. Means over the splits; the bars are one standard deviation either way.",
         "comparison",
         panels.draw_comparison,
     ),

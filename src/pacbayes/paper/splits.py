@@ -11,8 +11,8 @@ from sklearn.preprocessing import MinMaxScaler
 
 from pacbayes import datasets
 from pacbayes._validation import Array
-from pacbayes.classifier import subsample_sizes
 from pacbayes.paper.tables import SIZES, TITLES, VALIDATION_SIZES, Sizes
+from pacbayes.sampling import subsample_sizes
 
 _GENERATED_ROWS = 1200
 
