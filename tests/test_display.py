@@ -285,7 +285,7 @@ class TestBoundDisplay:
         [
             ({"losses": [0.5, 1.5]}, r"losses must be in \[0, 1\], got 1.5"),
             ({"n": 0}, "n must be a whole number"),
-            ({"n_max": 399}, "n_max must be a whole number, at least 400"),
+            ({"n_max": 399}, "n_max must be at least n, got 399"),
             ({"delta": 1.5}, r"delta must be in \(0, 1\), got 1.5"),
             ({"prior": [1.0]}, "prior must have one entry per hypothesis"),
             ({"lam_range": (0, 1)}, r"lam_range must be in \(0, 2\), got 0"),

@@ -157,7 +157,11 @@ def test_test_set(svms, cancer):
     _, _, X_test, y_test = cancer
     shown = cells(fit_page(svms, X_test=X_test, y_test=y_test), "bounds")
     errors = int((svms.predict(X_test) != y_test).sum())
-    assert shown[-2] == [f"Test error, {y_test.size} points, measured", format_upper(errors / y_test.size), "majority vote"]
+    assert shown[-2] == [
+        f"Test error, {y_test.size} points, measured",
+        format_upper(errors / y_test.size),
+        "majority vote",
+    ]
     bound = format_upper(float(bounds.clopper_pearson(errors, y_test.size, 0.05)))
     assert shown[-1] == ["Clopper-Pearson, test set", bound, "majority vote"]
 
@@ -309,11 +313,11 @@ def test_many_names_are_cut_short():
 
 def test_lines_for_verification_run(svms, tmp_path, monkeypatch, capsys):
     pytest.importorskip("skops")
-    from pacbayes import model_file
+    from pacbayes.io import save_model
 
     monkeypatch.chdir(tmp_path)
     names = {"model_path": "a 'model'.skops", "certificate_path": "a <proof>.json"}
-    model_file.save(svms, names["model_path"])
+    save_model(svms, names["model_path"])
     (tmp_path / names["certificate_path"]).write_text(svms.certificate_.to_json(), encoding="utf-8")
     page = fit_page(svms, **names)
     command, lines, _ = (unescape(code) for code in re.findall(r"<pre[^>]*><code>(.*?)</code></pre>", page, re.DOTALL))

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, n_and_delta, open_interval, scalar, whole_number
-from pacbayes.bounds import tail
-from pacbayes.certificate import effective_delta
+from pacbayes._validation import Array, open_interval, scalar, whole_number
+from pacbayes.bounds import confidence_term
 from pacbayes.display._drawing import (
     BLACK,
     BLUE,
@@ -96,7 +95,7 @@ class BoundDisplay:
     >>> from pacbayes.display import BoundDisplay
     >>> display = BoundDisplay.from_losses([0.10, 0.12, 0.15, 0.30, 0.45], n=500)
     >>> round(display.minimum, 4), round(display.minimum_lam, 4), display.report.condition
-    (0.1771, 0.4339, 'trivial')
+    (0.1771, 0.4339, 'few hypotheses (Theorem var)')
     """
 
     ax_: Axes
@@ -175,9 +174,7 @@ class BoundDisplay:
             The display.
         """
         require_matplotlib(cls)
-        n_min = int(n_and_delta(n, delta)[0])
-        n_largest = n_min if n_max is None else int(scalar("n_max", whole_number("n_max", n_max, n_min)))
-        display = cls._of(losses, n_min, n_largest, delta, prior, lam_range, grid_resolution, None)
+        display = cls._of(losses, n, n_max, delta, prior, lam_range, grid_resolution, None)
         return display.plot(ax, **kwargs)
 
     @classmethod
@@ -229,24 +226,22 @@ class BoundDisplay:
         cls,
         losses: ArrayLike,
         n: int,
-        n_max: int,
+        n_max: int | None,
         delta: float,
         prior: ArrayLike | None,
         lam_range: tuple[float, float] | None,
         grid_resolution: int,
         posterior_lam: float | None,
     ) -> BoundDisplay:
-        # With unequal validation sets the theorem holds for the smallest of them, at this delta.
-        delta_min = effective_delta(delta, n, n_max)
-        best = minimize_lambda_bound(losses, n, delta=delta_min, prior=prior, method="global")
+        best = minimize_lambda_bound(losses, n, n_max=n_max, delta=delta, prior=prior, method="global")
         assert best.lower is not None
         resolution = int(scalar("grid_resolution", whole_number("grid_resolution", grid_resolution, 2)))
         if lam_range is not None:
             low, high = _check_range(lam_range)
         else:
             begin = np.geomspace(best.lam / 1000, best.lam, 200)
-            highest = max(_HIGHEST * best.fun, lambda_bound(losses, 1.0, n, delta_min, prior))
-            low_enough = lambda_bound(losses, begin, n, delta_min, prior) <= highest * (1 + 1e-9)
+            highest = max(_HIGHEST * best.fun, lambda_bound(losses, 1.0, n, delta, prior, n_max=n_max))
+            low_enough = lambda_bound(losses, begin, n, delta, prior, n_max=n_max) <= highest * (1 + 1e-9)
             low = float(begin[np.argmax(low_enough)])
             high = posterior_lam if posterior_lam is not None and 1 < posterior_lam < 2 else 1.0
         lam = np.geomspace(low, high, resolution)
@@ -254,12 +249,12 @@ class BoundDisplay:
         lam = np.union1d(lam, [at for at in (1.0, best.lam, posterior_lam) if at is not None and low <= at <= high])
         return cls(
             lam,
-            lambda_bound(losses, lam, n, delta_min, prior),
+            lambda_bound(losses, lam, n, delta, prior, n_max=n_max),
             minimum_lam=best.lam,
             minimum=best.fun,
             lower=best.lower,
-            condition_holds=_check_conditions(losses, lam, n, delta_min, prior),
-            report=check_quasiconvexity(losses, n, delta=delta_min, prior=prior),
+            condition_holds=_check_conditions(losses, lam, n, n_max, delta, prior),
+            report=check_quasiconvexity(losses, n, n_max=n_max, delta=delta, prior=prior),
             posterior_lam=posterior_lam,
         )
 
@@ -350,12 +345,12 @@ def _check_range(lam_range: tuple[float, float]) -> tuple[float, float]:
 
 
 def _check_conditions(
-    losses: ArrayLike, lam: Array, n: int, delta: float, prior: ArrayLike | None
+    losses: ArrayLike, lam: Array, n: int, n_max: int | None, delta: float, prior: ArrayLike | None
 ) -> NDArray[np.bool_]:
     """Check eq. KL-cond and eq. E-cond of Theorem global-min at each lambda."""
     point = GibbsCurve(losses, n, prior).at(n * lam)
     # ln(4 n / delta^2) = 2 ln(2 sqrt(n) / delta)
-    kl_cond = 2 * (point.kl_div + tail(n, delta)) > (lam * n) ** 2 * point.var
+    kl_cond = 2 * (point.kl_div + confidence_term(n, delta, n_max=n_max)) > (lam * n) ** 2 * point.var
     e_cond = point.loss > (1 - lam) * n * point.var
     # The theorem is about lambda up to 1, where all stationary points are.
     return np.asarray((kl_cond | e_cond) & (lam <= 1))

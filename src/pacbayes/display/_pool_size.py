@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
 
 from pacbayes._validation import Array, whole_number
 from pacbayes.aggregation import weighted_vote
@@ -129,8 +130,8 @@ class PoolSizeDisplay:
         model = check_fitted(estimator)
         labels = check_test_labels(X_test, y_test)
         losses, n_validation, proved = model.losses_, model.n_validation_, model.certificate_
-        prior = None if model.prior is None else GibbsCurve(losses, 1.0, model.prior).rho(0.0)
-        counts = _check_sizes(sizes, losses.size, prior)
+        log_prior = None if model.prior is None else GibbsCurve(losses, 1.0, model.prior).log_prior
+        counts = _check_sizes(sizes, losses.size, log_prior)
         bound, validation_loss, posteriors = np.empty(counts.size), np.empty(counts.size), []
         for i, m in enumerate(counts):
             certificate, rho = certify(
@@ -138,7 +139,7 @@ class PoolSizeDisplay:
                 int(n_validation[:m].min()),
                 n_max=int(n_validation[:m].max()),
                 delta=proved.delta,
-                prior=None if prior is None else prior[:m] / prior[:m].sum(),
+                prior=None if log_prior is None else log_prior[:m] - logsumexp(log_prior[:m]),
                 objective=proved.objective,
                 voting=proved.voting,
                 loss=proved.loss,
@@ -188,9 +189,9 @@ class PoolSizeDisplay:
         return self
 
 
-def _check_sizes(sizes: ArrayLike | None, m: int, prior: Array | None) -> NDArray[np.intp]:
+def _check_sizes(sizes: ArrayLike | None, m: int, log_prior: Array | None) -> NDArray[np.intp]:
     """Return the numbers of hypotheses; the smallest must include a hypothesis with prior mass."""
-    smallest = 1 if prior is None else 1 + int(np.flatnonzero(prior)[0])
+    smallest = 1 if log_prior is None else 1 + int(np.flatnonzero(log_prior > -np.inf)[0])
     if sizes is None:
         return np.unique(np.rint(np.geomspace(smallest, m, 30)).astype(np.intp))
     counts = whole_number("sizes", sizes)

@@ -214,8 +214,9 @@ def _verification_code(model_path: str, certificate_path: str) -> str:
     """Return lines of Python that verify the certificate."""
     return f"""from pathlib import Path
 
-from pacbayes import Certificate, model_file
+from pacbayes import Certificate
+from pacbayes.io import load_model
 
-model, _ = model_file.load({model_path!r})
+model, _ = load_model({model_path!r})
 certificate = Certificate.from_json(Path({certificate_path!r}).read_text(encoding="utf-8"))
 print(model.verify_certificate(certificate))  # raises CertificateError if it does not follow"""
