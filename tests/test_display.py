@@ -370,18 +370,18 @@ PRIOR = np.arange(1, 31) / np.arange(1, 31).sum()
 
 class TestPoolSizeDisplay:
     @pytest.mark.parametrize(
-        "parameters",
+        ("data", "parameters"),
         [
-            {},
-            {"objective": "kl", "delta": 0.2},
-            {"voting": "uniform"},
-            {"voting": "best"},
-            {"prior": PRIOR},
-            {"estimator": DecisionTreeClassifier(max_depth=3)},
-            {"estimator": DecisionTreeClassifier(max_depth=3), "voting": "uniform"},
+            ("moons", {}),
+            ("iris", {}),
+            ("iris", {"objective": "kl", "delta": 0.2}),
+            ("moons", {"voting": "uniform"}),
+            ("iris", {"voting": "best"}),
+            ("moons", {"prior": PRIOR}),
+            ("iris", {"estimator": DecisionTreeClassifier(max_depth=3)}),
+            ("moons", {"estimator": DecisionTreeClassifier(max_depth=3), "voting": "uniform"}),
         ],
     )
-    @pytest.mark.parametrize("data", ["moons", "iris"])
     def test_prefixes_are_refits_with_fewer_hypotheses(self, data, parameters, request):
         X, X_test, y, y_test = request.getfixturevalue(data)
         whole = PACBayesClassifier(n_hypotheses=30, random_state=1, **parameters).fit(X, y)

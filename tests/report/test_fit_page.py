@@ -96,6 +96,12 @@ def brier(iris):
     ).fit(*iris)
 
 
+@pytest.fixture
+def few_plots(monkeypatch):
+    """Pages with the plot of the certificate only, for tests of the rest: plots take most of the time."""
+    monkeypatch.setattr("pacbayes.report._plots.posterior_plots", lambda model: [])
+
+
 def cells(page, section):
     """Rows of the table in a section."""
     part = page[page.index(f'<section id="{section}"') :]
@@ -153,7 +159,7 @@ def test_bounds_are_the_rows_of_the_certificate(svms, svm_page):
         assert f"{name}{value}" in Outline(svm_page).text
 
 
-def test_test_set(svms, cancer):
+def test_test_set(svms, cancer, few_plots):
     _, _, X_test, y_test = cancer
     shown = cells(fit_page(svms, X_test=X_test, y_test=y_test), "bounds")
     errors = int((svms.predict(X_test) != y_test).sum())
@@ -166,7 +172,7 @@ def test_test_set(svms, cancer):
     assert shown[-1] == ["Clopper-Pearson, test set", bound, "majority vote"]
 
 
-def test_heaviest_voters(svms):
+def test_heaviest_voters(svms, few_plots):
     shown = cells(fit_page(svms, heaviest=4), "voters")
     order = np.argsort(-svms.posterior_, kind="stable")[:4]
     assert [row[0] for row in shown] == ["1", "2", "3", "4"]
@@ -181,7 +187,7 @@ def test_heaviest_voters(svms):
     assert float(shown[-1][2]) == pytest.approx(svms.posterior_[order].sum(), abs=1e-4)
 
 
-def test_drawn_parameters_of_voters(pipelines):
+def test_drawn_parameters_of_voters(pipelines, few_plots):
     """A pipeline is described by its repr, cut if it is long."""
     for *_, h, description in cells(fit_page(pipelines), "voters"):
         depth = pipelines.hypotheses_[int(h)].get_params()["decisiontreeclassifier__max_depth"]
@@ -201,7 +207,7 @@ def test_prefit(prefit):
     assert "plot-pool" not in page
 
 
-def test_constants_and_failures(iris):
+def test_constants_and_failures(iris, few_plots):
     class FailsOnSome(DecisionTreeClassifier):
         def fit(self, X, y):
             if len(y) == 2:
@@ -272,7 +278,7 @@ def test_not_strict_is_said_first(not_strict):
     assert "Hatched: the theorem does not cover these bounds." in text
 
 
-def test_bound_of_one_proves_nothing(always_wrong):
+def test_bound_of_one_proves_nothing(always_wrong, few_plots):
     assert always_wrong.certificate_.gibbs_bound == 1
     page = fit_page(always_wrong)
     text = Outline(page).text
@@ -283,7 +289,7 @@ def test_bound_of_one_proves_nothing(always_wrong):
     assert ["PAC-Bayes-kl, certified", "1.0000, nothing is proved", "randomised classifier"] in cells(page, "bounds")
 
 
-def test_bound_no_better_than_guessing():
+def test_bound_no_better_than_guessing(few_plots):
     rng = np.random.default_rng(0)
     model = PACBayesClassifier(n_hypotheses=5, voting="gibbs", random_state=0)
     model.fit(rng.normal(size=(40, 2)), np.arange(40) % 2)
@@ -302,7 +308,7 @@ def test_loss_without_a_bound_on_the_vote(brier):
     assert "brier loss of the randomised classifier on new points from the same distribution is at most " in text
 
 
-def test_many_names_are_cut_short():
+def test_many_names_are_cut_short(few_plots):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(80, 60)), columns=[f"feature {i}" for i in range(60)])
     model = PACBayesClassifier(n_hypotheses=5, subsample_size=10, random_state=0).fit(X, np.arange(80) % 2)
@@ -311,7 +317,7 @@ def test_many_names_are_cut_short():
     assert "feature 40" not in text
 
 
-def test_lines_for_verification_run(svms, tmp_path, monkeypatch, capsys):
+def test_lines_for_verification_run(svms, tmp_path, monkeypatch, capsys, few_plots):
     pytest.importorskip("skops")
     from pacbayes.io import save_model
 
@@ -368,45 +374,43 @@ def test_everything_is_escaped(pipelines):
 # ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize(
     "name", ["svms", "pipelines", "not_strict", *(slow(name) for name in ("prefit", "always_wrong", "brier"))]
 )
-def test_page_in_a_browser(browser, request, tmp_path, width, name):
+def test_page_in_a_browser(browser, request, cancer, tmp_path, name):
     model = request.getfixturevalue(name)
-    page_text = fit_page(model, title=EVIL, data={EVIL: EVIL * 20}, settings={"file": "long-name-" * 40})
-    path = write_page(tmp_path / "report.html", page_text)
-    with opened(browser, path, width, "dark" if name == "pipelines" else "light") as page:
-        assert page.get_by_role("heading", level=1).inner_text() == EVIL
-        assert page.get_by_role("heading", level=2).all_inner_texts() == [
-            "What was assumed",
-            "Bounds",
-            "How the weights were chosen",
-            "Heaviest voters",
-            "Data",
-            "Settings and versions",
-            "How to verify",
-        ]
-        assert page.get_by_text(model.certificate_.summary()).is_visible()
-        for assumption in model.certificate_.assumptions:
-            assert page.locator(".assumptions").get_by_text(assumption).is_visible()
-        assert page.get_by_text("Not strict: the theorem").is_visible() == (name == "not_strict")
-        assert page.locator("figure svg").count() >= 4
-        # The bounds themselves are to be seen without scrolling sideways.
-        values = page.locator("#bounds td.number")
-        assert values.count() >= 5
-        assert all(box["x"] + box["width"] <= width for box in (cell.bounding_box() for cell in values.all()))
-        page.get_by_text("The certificate", exact=True).click()
-        shown = page.locator("details pre").inner_text()
-        assert Certificate.from_json(shown) == model.certificate_
+    tested = {"X_test": cancer[2], "y_test": cancer[3]} if name == "svms" else {}
+    html = fit_page(model, title=EVIL, data={EVIL: EVIL * 20}, settings={"file": "long-name-" * 40}, **tested)
+    path = write_page(tmp_path / "report.html", html)
+    for width in (1280, 390):
+        with opened(browser, path, width, "dark" if name == "pipelines" else "light") as page:
+            check_shown(page, model, width)
+            assert page.get_by_text("Not strict: the theorem").is_visible() == (name == "not_strict")
+            assert page.get_by_text("Clopper-Pearson, test set").count() == (2 if tested else 0)
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_page_with_a_test_set_in_a_browser(browser, svms, cancer, tmp_path, width):
-    _, _, X_test, y_test = cancer
-    path = write_page(tmp_path / "report.html", fit_page(svms, X_test=X_test, y_test=y_test))
-    with opened(browser, path, width) as page:
-        assert page.get_by_text("Clopper-Pearson, test set").first.is_visible()
+def check_shown(page, model, width):
+    assert page.get_by_role("heading", level=1).inner_text() == EVIL
+    assert page.get_by_role("heading", level=2).all_inner_texts() == [
+        "What was assumed",
+        "Bounds",
+        "How the weights were chosen",
+        "Heaviest voters",
+        "Data",
+        "Settings and versions",
+        "How to verify",
+    ]
+    assert page.get_by_text(model.certificate_.summary()).is_visible()
+    for assumption in model.certificate_.assumptions:
+        assert page.locator(".assumptions").get_by_text(assumption).is_visible()
+    assert page.locator("figure svg").count() >= 4
+    # The bounds themselves are to be seen without scrolling sideways.
+    values = page.locator("#bounds td.number")
+    assert values.count() >= 5
+    assert all(box["x"] + box["width"] <= width for box in (cell.bounding_box() for cell in values.all()))
+    page.get_by_text("The certificate", exact=True).click()
+    shown = page.locator("details pre").inner_text()
+    assert Certificate.from_json(shown) == model.certificate_
 
 
 @pytest.mark.slow
