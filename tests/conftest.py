@@ -1,3 +1,5 @@
+import shutil
+
 import mpmath
 import pytest
 from hypothesis import settings
@@ -18,3 +20,16 @@ def pytest_configure(config):
 def sixty_digits():
     with mpmath.workdps(60):
         yield
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium; without it, tests of pages in a browser are skipped, and the summary of the tests says so."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="pages not seen in a browser: no playwright")
+    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if executable is None:
+        pytest.skip("pages not seen in a browser: no Chromium on this machine")
+    with playwright.sync_playwright() as engine:
+        browser = engine.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
