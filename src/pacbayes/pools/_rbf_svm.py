@@ -16,9 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
-from sklearn.metrics import pairwise_distances_chunked
-from sklearn.metrics.pairwise import euclidean_distances
+from scipy.sparse import csr_array, issparse, vstack
 
 from pacbayes._validation import Array
 from pacbayes.losses import Loss
@@ -33,9 +31,9 @@ GAMMA_GRID = 10.0 ** np.array([-4, -2, 0, 2, 4])
 _TOLERANCE = 1e-3
 _MAX_ITERATIONS = 100_000_000
 
-# Sparse data of so few features, or so dense, are handled as dense ones.
+# Sparse data of so few features, or so dense, are faster as dense ones. Results are the same, to the bit.
 _NARROW = 256
-_DENSE = 0.1
+_DENSE = 0.05
 
 Scaling = Literal["minmax", "standard"]
 
@@ -58,8 +56,9 @@ class RBFSVM:
         Intercepts of the pairs of classes (0, 1), (0, 2), ..., (1, 2), ...
     gamma, C : float
         Kernel width and soft-margin parameter.
-    scale : ndarray of shape (d,) or None
-        What features are multiplied by, if the hypothesis has a scaling of its own.
+    scale : ndarray of shape (d,), csr_array of shape (1, d) or None
+        What features are multiplied by, if the hypothesis has a scaling of its own. Features that are not stored in a
+        sparse array are multiplied by 1.
     failed : bool
         Whether the optimisation gave up; its loss then counts as 1 at every point.
     """
@@ -71,7 +70,7 @@ class RBFSVM:
     intercept: Array
     gamma: float
     C: float
-    scale: Array | None
+    scale: Array | csr_array | None
     failed: bool
 
 
@@ -84,7 +83,7 @@ class SVMs(Sequence[RBFSVM]):
         The attributes of `RBFSVM`, flattened, of all of them one after another; k of each is in `n_classes`.
     C, failed : ndarray of shape (m,)
         As in `RBFSVM`.
-    scale : ndarray of shape (m, d) or None
+    scale : ndarray or csr_array of shape (m, d), or None
         As in `RBFSVM`.
     """
 
@@ -98,7 +97,7 @@ class SVMs(Sequence[RBFSVM]):
         intercept: Array,
         gamma: Array,
         C: Array,
-        scale: Array | None,
+        scale: Array | csr_array | None,
         failed: NDArray[np.bool_],
     ) -> None:
         self.n_classes = n_classes
@@ -138,7 +137,11 @@ class SVMs(Sequence[RBFSVM]):
                 "failed",
             )
         }
-        scale = None if parts[0].scale is None else np.concatenate([part.scale for part in parts])
+        scales: list[Any] = [part.scale for part in parts]
+        if scales[0] is None:
+            scale = None
+        else:
+            scale = vstack(scales, format="csr") if issparse(scales[0]) else np.concatenate(scales)
         return cls(**joined, scale=scale)
 
     def __len__(self) -> int:
@@ -159,7 +162,7 @@ class SVMs(Sequence[RBFSVM]):
             self.intercept[self._intercept_at[h] : self._intercept_at[h + 1]],
             float(self.gamma[h]),
             float(self.C[h]),
-            None if self.scale is None else self.scale[h],
+            None if self.scale is None else self.scale[h : h + 1] if issparse(self.scale) else self.scale[h],
             bool(self.failed[h]),
         )
 
@@ -194,7 +197,7 @@ class SVMs(Sequence[RBFSVM]):
             self.dual_coef,
             self.intercept,
             self.gamma,
-            self.scale,
+            _csr(self.scale) if issparse(self.scale) else self.scale,
         )
         return _engine.Ensemble(*arrays), rows
 
@@ -239,12 +242,9 @@ def jaakkola_gamma(X: Any, y: NDArray[Any]) -> float:
     0.5
     """
     codes = np.unique(y, return_inverse=True)[1].astype(np.int32)
-    if issparse(X):
-        distances = _nearest_of_another_class(X, codes)
-    else:
-        squared = np.empty(len(codes))
-        _engine.nearest_of_another_class(_contiguous(X), codes, squared)
-        distances = np.sqrt(squared)
+    squared = np.empty(len(codes))
+    _engine.nearest_of_another_class(_csr(X) if _is_wide(X) else _contiguous(X), codes, squared)
+    distances = np.sqrt(squared)
     median = float(np.median(distances))
     if median == 0:
         apart = distances[distances > 0]
@@ -254,24 +254,15 @@ def jaakkola_gamma(X: Any, y: NDArray[Any]) -> float:
     return float(np.clip(gamma, 1e-100, 1e100))
 
 
-def _nearest_of_another_class(X: Any, codes: NDArray[np.int32]) -> Array:
-    """Distance of every point to the nearest one of another class, for data that may be too wide to be made dense."""
-
-    def nearest(block: Any, start: int) -> Any:
-        block[codes[start : start + block.shape[0], np.newaxis] == codes] = np.inf
-        return block.min(axis=1)
-
-    return np.concatenate(list(pairwise_distances_chunked(X, reduce_func=nearest)))
-
-
-def feature_scale(X: Array, kind: Scaling) -> Array:
+def feature_scale(X: Any, kind: Scaling) -> Array:
     """What features have to be multiplied by to be scaled as `MinMaxScaler((-1, 1))` or `StandardScaler` would.
 
-    The offsets of those do not matter to an RBF kernel. Constant features keep their unit.
+    The offsets of those do not matter to an RBF kernel. The factor of a constant feature is 1, as is that of one whose
+    spread is too small or too large to divide by.
 
     Parameters
     ----------
-    X : ndarray of shape (r, d)
+    X : {array-like, sparse matrix} of shape (r, d)
         Points.
     kind : {"minmax", "standard"}
         To the range [-1, 1], or to unit variance.
@@ -286,13 +277,9 @@ def feature_scale(X: Array, kind: Scaling) -> Array:
     >>> feature_scale(np.array([[0.0, 1.0], [4.0, 1.0]]), "minmax")
     array([0.5, 1. ])
     """
-    X = np.asarray(X, dtype=np.float64)
-    low, high = X.min(axis=0), X.max(axis=0)
-    spread = (high - low) / 2 if kind == "minmax" else X.std(axis=0)
-    with np.errstate(divide="ignore", over="ignore"):
-        factors = 1 / np.where(high > low, spread, 1.0)
-    # A spread too small to be divided by is none.
-    return np.asarray(np.where(np.isfinite(factors), factors, 1.0))
+    factors = np.empty(X.shape[1])
+    _engine.feature_scale(_csr(X) if _is_wide(X) else _contiguous(X), kind, factors)
+    return factors
 
 
 class RBFSVMPool(Pool):
@@ -359,10 +346,7 @@ class RBFSVMPool(Pool):
         multipliers, softness = GAMMA_GRID[drawn[:, 0]], self.C[drawn[:, 1]]
         sizes = subsamples.sizes[hypotheses.start : hypotheses.stop]
         rows = subsamples.together(hypotheses)
-        if _is_wide(X):
-            trained = self._fit_sparse(X, codes, rows, sizes, multipliers, softness)
-        else:
-            trained = self._fit_dense(X, codes, rows, sizes, multipliers, softness)
+        trained = self._train(X, codes, rows, sizes, multipliers, softness)
         if self.on_error == "raise" and trained.failed.any():
             h = int(np.argmax(trained.failed))
             raise HypothesisError(
@@ -372,60 +356,43 @@ class RBFSVMPool(Pool):
             )
         return trained
 
-    def _fit_dense(
+    def _train(
         self, X: Any, codes: Codes, rows: NDArray[np.int32], sizes: Codes, multipliers: Array, softness: Array
     ) -> SVMs:
+        wide = _is_wide(X)
         if self.scale is None and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype.kind == "f":
             used = None  # as it is
         else:
             # The points of these subsamples only: they may be few, and converting takes time.
             used, positions = np.unique(rows, return_inverse=True)
             X, codes, rows = self._scaled(X[used]), codes[used], positions.astype(np.int32)
-        X = _contiguous(X)
-        scale = None
-        if self.scaler is not None and self.scale is None:
-            parts = np.split(rows, np.cumsum(sizes)[:-1])
-            scale = np.stack([feature_scale(X[part], self.scaler) for part in parts])
+        own_scaler = self.scaler if self.scale is None else None
         result = _engine.train(
-            X,
+            _csr(X) if wide else _contiguous(X),
             codes.astype(np.int32),
             rows,
             sizes.astype(np.int64),
             self.seed,
             multipliers,
             softness,
-            scale,
+            own_scaler,
             _TOLERANCE,
             _MAX_ITERATIONS,
         )
         if used is not None:
             result["support"] = used[result["support"]]
+        scale: Any = None
+        if own_scaler is not None:
+            shape = (sizes.size, X.shape[1])
+            factors, columns, starts = result["scale"], result["scale_indices"], result["scale_indptr"]
+            scale = csr_array((factors, columns, starts), shape=shape) if wide else factors.reshape(shape)
         return _trained(result, softness, scale)
-
-    def _fit_sparse(
-        self, X: Any, codes: Codes, rows: NDArray[np.int32], sizes: Codes, multipliers: Array, softness: Array
-    ) -> SVMs:
-        """One hypothesis after another, from sparse products: its points may be too wide to be made dense."""
-        trained = []
-        for h, part in enumerate(np.split(rows, np.cumsum(sizes)[:-1])):
-            X_h = X[part]
-            squared = euclidean_distances(X_h, X_h, squared=True).astype(np.float64, copy=False)
-            result = _engine.train_by_distances(
-                squared,
-                codes[part].astype(np.int32),
-                self.seed,
-                multipliers[h],
-                softness[h],
-                _TOLERANCE,
-                _MAX_ITERATIONS,
-            )
-            result["support"] = part[result["support"]]
-            trained.append(_trained(result, softness[h : h + 1], None))
-        return SVMs.join(trained)
 
     def _scaled(self, X: Any) -> Any:
         """Points in the scaling that all hypotheses share, if there is one."""
-        return X if self.scale is None else X * self.scale
+        if self.scale is None:
+            return X
+        return csr_array(X.multiply(self.scale)) if issparse(X) else X * self.scale
 
     def check_loss(self, loss: Loss) -> None:
         if loss.on_probabilities:
@@ -449,8 +416,8 @@ class RBFSVMPool(Pool):
 
     def _points(self, X: Any, rows: NDArray[np.int32]) -> Any:
         """Support vectors, ready for the engine."""
-        points = X[rows]
-        return points if _is_wide(X) else np.ascontiguousarray(self._scaled(_dense(points)), dtype=np.float64)
+        points = self._scaled(X[rows])
+        return points if _is_wide(X) else np.ascontiguousarray(_dense(points), dtype=np.float64)
 
     # -----------------------------------------------------------------------------------------------
     # Validation and prediction
@@ -470,14 +437,14 @@ class RBFSVMPool(Pool):
         points = self._points(X, used)
         inside = subsamples.together(hypotheses)
         sizes = subsamples.sizes[hypotheses.start : hypotheses.stop].astype(np.int64)
-        if loss.is_zero_one and not issparse(points):
+        if loss.is_zero_one:
             mistakes = np.empty(len(trained), dtype=np.int64)
             block, truth = X[rows.start : rows.stop], codes[rows.start : rows.stop].astype(np.int32)
             _engine.count_mistakes(
-                _contiguous(self._scaled(block)),
+                self._queries(block, points),
                 truth,
                 rows.start,
-                points,
+                _support(points),
                 ensemble,
                 inside,
                 sizes,
@@ -532,32 +499,34 @@ class RBFSVMPool(Pool):
         """
         ensemble, used = _alone(hypothesis).ensemble
         values = np.empty((hypothesis.intercept.size, X.shape[0]))
-        _engine.decide(_contiguous(self._scaled(X)), self._remembered(used), ensemble, values)
+        points = self._remembered(used)
+        _engine.decide(self._queries(X, points), _support(points), ensemble, values)
         return np.asarray(values.T)
 
     def _vote(self, ensemble: _engine.Ensemble, points: Any, X: Any, m: int) -> NDArray[np.uint16]:
         """Codes that all m machines vote for at a block of rows."""
         votes = np.empty((m, X.shape[0]), dtype=np.uint16)
-        if issparse(points):
-            squared = euclidean_distances(points, X, squared=True).astype(np.float64, copy=False)
-            _engine.vote_by_distances(squared, ensemble, votes)
-        else:
-            _engine.vote(_contiguous(self._scaled(X)), points, ensemble, self._memory(), votes)
+        _engine.vote(self._queries(X, points), _support(points), ensemble, self._memory(), votes)
         return votes
+
+    def _queries(self, X: Any, points: Any) -> Any:
+        """Rows to be voted on, as the engine reads them: sparse if and only if the support vectors are."""
+        X = self._scaled(X)
+        return _csr(X) if issparse(points) else _contiguous(X)
 
     def _memory(self) -> int:
         """Working memory in bytes."""
         return int(self.working_memory * 2**20)
 
     def _blocks(self, rows: range, m: int, points: Any) -> Iterator[range]:
-        """Rows in blocks that fit the memory: votes, dense copies, and the distances of sparse data."""
+        """Rows in blocks that fit the memory: votes and dense copies."""
         tile = _engine.tile_rows
-        per_row = 2 * m + (16 * points.shape[0] if issparse(points) else 8 * points.shape[1])
+        per_row = 2 * m + (0 if issparse(points) else 8 * points.shape[1])
         size = max(tile, self._memory() // per_row // tile * tile)
         return (rows[i : i + size] for i in range(0, len(rows), size))
 
 
-def _trained(result: dict[str, NDArray[Any]], softness: Array, scale: Array | None) -> SVMs:
+def _trained(result: dict[str, NDArray[Any]], softness: Array, scale: Array | csr_array | None) -> SVMs:
     """SVMs out of the engine's arrays."""
     return SVMs(
         result["n_classes"],
@@ -584,7 +553,7 @@ def _alone(svm: RBFSVM) -> SVMs:
         svm.intercept,
         np.array([svm.gamma]),
         np.array([svm.C]),
-        None if svm.scale is None else svm.scale[np.newaxis],
+        svm.scale if svm.scale is None or issparse(svm.scale) else svm.scale[np.newaxis],
         np.array([svm.failed]),
     )
 
@@ -594,11 +563,32 @@ def _is_wide(X: Any) -> bool:
     return bool(issparse(X) and X.shape[1] > _NARROW and X.nnz < _DENSE * X.shape[0] * X.shape[1])
 
 
+def _canonical(X: Any) -> Any:
+    """Sparse rows with sorted columns and without duplicates."""
+    X = csr_array(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
 def _dense(X: Any) -> Any:
-    return X.toarray() if issparse(X) else X
+    return _canonical(X).toarray() if issparse(X) else X
 
 
 def _contiguous(X: Any) -> NDArray[Any]:
     """Points as the engine reads them: dense, in rows; float32 stays as it is, all else becomes float64."""
     X = np.asarray(_dense(X))
     return np.ascontiguousarray(X, dtype=X.dtype if X.dtype == np.float32 else np.float64)
+
+
+def _csr(X: Any) -> _engine.CSR:
+    """Points as the engine reads them, sparse."""
+    X = _canonical(X)
+    data = X.data if X.dtype == np.float32 else X.data.astype(np.float64, copy=False)
+    return _engine.CSR(data, X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64, copy=False), X.shape[1])
+
+
+def _support(points: Any) -> Any:
+    """Support vectors as the engine reads them."""
+    return _csr(points) if issparse(points) else points
