@@ -2,7 +2,7 @@ r"""Check whether the local minimum of alternating minimisation is the global on
 
 F(lambda) is strongly quasiconvex on (0, 1] if all its stationary points are strict local minima: then there
 is only one, and alternating minimisation finds it (Theorem global-min). The paper gives conditions on the
-losses that imply it (Theorem var, with a uniform prior, and the relaxations of appendix thm-var). The
+losses that imply it (Theorem var, with a uniform prior, and its relaxations in the appendix). The
 conditions of Theorem global-min itself are on the variance of the Gibbs posterior, for any prior and all lambda.
 `check_quasiconvexity` checks them all, and one more that follows from the proof of Theorem global-min.
 
@@ -34,7 +34,7 @@ from pacbayes.bounds import confidence_term
 from pacbayes.gibbs import SLACK, GibbsCurve, GibbsMoments, split_interval
 from pacbayes.posterior import optimal_lambda
 
-__all__ = ["CONDITIONS", "THEOREM_VAR_CONDITIONS", "Condition", "QuasiconvexityReport", "check_quasiconvexity"]
+__all__ = ["Condition", "QuasiconvexityReport", "check_quasiconvexity"]
 
 _FEW = "few hypotheses (Theorem var)"
 _VAR = "few mediocre losses (Theorem var)"
@@ -124,10 +124,10 @@ def check_quasiconvexity(
     "few mediocre losses (Theorem var)"
         At most K hypotheses with excess loss in (a, b), uniform prior.
     "few mediocre losses (Theorem var, tuned interval)"
-        The same with tuned a(alpha), b(beta), K(alpha, beta) (appendix thm-var-tune), at the best pair (alpha, beta).
+        The same with tuned a(alpha), b(beta), K(alpha, beta) (eq. Kab), at the best pair (alpha, beta).
         Only those pairs matter at which the loss of some hypothesis is at an end of the interval.
     "few mediocre losses (Theorem var, refined b)"
-        The same with the refined b (appendix thm-var-b), under its side conditions.
+        The same with the refined b of the appendix, under its side conditions.
     "few mediocre losses (Theorem var, tuned interval, refined b)"
         Both relaxations combined.
     "small variance at every lambda (Theorem global-min)"
@@ -246,7 +246,8 @@ def _tune_interval(curve: GibbsCurve, n: float, ln_4n_delta2: float, beta: Array
     The count is #(x < x_j) - #(x <= x_i), so that i and j can be optimised separately but for j > i.
     """
     kappa = np.e**2 / 4 * ln_4n_delta2
-    alpha = (curve.x * n) ** 2 / ln_4n_delta2 * (1 + _MARGIN)
+    with np.errstate(over="ignore"):
+        alpha = (curve.x * n) ** 2 / ln_4n_delta2 * (1 + _MARGIN)
     up_to = np.cumsum(curve.counts).astype(np.float64)
     below = np.concatenate((up_to - curve.counts, [float(curve.m)]))
     cost = np.concatenate((beta, [0.0])) * kappa + below  # of the smallest bad loss
