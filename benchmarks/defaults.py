@@ -15,32 +15,21 @@ import time
 from pathlib import Path
 
 import numpy as np
+from problems import load
 
 from pacbayes import PACBayesClassifier
 from pacbayes.datasets import NAMES
 from pacbayes.paper.baseline import cross_validated_svm
-from pacbayes.paper.tables import SIZES
-
-
-def load(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Features scaled to [-1, 1], and labels as text."""
-    table = np.loadtxt(folder / f"{name}.csv.gz", delimiter=",", skiprows=1, dtype=str)
-    X, y = table[:, :-1].astype(float), table[:, -1]
-    if name == "waveform":  # the paper's 3308 rows are two of its three classes
-        X, y = X[y != "0"], y[y != "0"]
-    low, high = X.min(axis=0), X.max(axis=0)
-    return 2 * (X - low) / np.where(high > low, high - low, 1) - 1, y
 
 
 def run(name: str, folder: Path, splits: int, paper: bool) -> dict[str, float]:
     """Means over splits of losses, bounds and training seconds."""
-    X, y = load(folder, name)
-    n = SIZES[name].train
+    problem = load(name, folder)
+    X, y, n = problem.X, problem.y, problem.n
     settings = {"n_hypotheses": n, "subsample_size": "paper", "gamma_source": "sample", "C": 1e3} if paper else {}
     rows = []
     for split in range(splits):
-        order = np.random.default_rng(split).permutation(y.size)
-        train, test = order[:n], order[n : n + 4000]
+        train, test = problem.split(split)
         start = time.perf_counter()
         model = PACBayesClassifier(random_state=split, n_jobs=2, **settings).fit(X[train], y[train])
         ours = time.perf_counter() - start
