@@ -23,8 +23,10 @@ from pacbayes.certificate import (
     Objective,
     Voting,
     certify,
+    choose_voters,
     validate_settings,
     with_test,
+    with_unlabelled,
 )
 from pacbayes.ensemble import Ensemble, Split, held_out_total, split_holdouts
 from pacbayes.exceptions import CertificateError
@@ -81,7 +83,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         draw of the other rows, and compete under one delta: the one with the smallest bound predicts. "auto" is
         (0.5, 0.35). None is the paper: one vote, all rows, PAC-Bayesian bounds.
     prior : array-like of shape (m,), optional
-        Prior as probabilities or log-probabilities, chosen without looking at the data; uniform by default.
+        Prior over the hypotheses of a vote, as probabilities or log-probabilities, chosen without looking at the data.
+        Uniform by default; without held-out rows, inversely proportional to the size of the subsample.
     loss : {"zero_one", "absolute", "brier"}, callable or array-like, default="zero_one"
         What the certificate bounds: a loss in [0, 1] of the predicted label, of the predicted probabilities, a
         function of (true, predicted) labels, or a cost matrix. The vote is bounded for "zero_one" only.
@@ -106,6 +109,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     votes_ : list of Ensemble
         The votes that competed, each with its `bound`, `certificate`, `hypotheses`, `posterior` and `predict`. The
         attributes below are those of the winner.
+    prior_ : ndarray of shape (m,) or None
+        Prior of the hypotheses; None if it is uniform.
     posterior_ : ndarray of shape (m,)
         Weights rho of the hypotheses.
     losses_ : ndarray of shape (m,)
@@ -249,6 +254,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         self.subsamples_ = winner.subsamples
         self.losses_ = winner.losses
         self.n_validation_ = winner.subsamples.n_validation
+        self.prior_ = winner.prior
         self.posterior_ = winner.posterior
         self.certificate_ = winner.certificate
         self.lambda_ = winner.certificate.lam
@@ -283,22 +289,36 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         n_kept = 0 if kept is None else len(kept.hypotheses)
         if len(subsamples) < n_kept:
             raise ValueError(f"n_hypotheses must be at least the {n_kept} that warm_start keeps, got {len(subsamples)}")
-        if self.prior is not None:
-            GibbsCurve(np.zeros(len(subsamples)), 1.0, self.prior)  # says what is wrong with a prior
+        prior = self._prior_over(subsamples, split)
+        if prior is not None:
+            GibbsCurve(np.zeros(len(subsamples)), 1.0, prior)  # says what is wrong with a prior
         trainer = Trainer(
             pool, rest, shared, subsamples, loss, split.entropy, self.block_size, self.n_jobs, self.verbose
         )
         trained, totals = trainer.run(range(n_kept, len(subsamples)))
-        parts = [part for part in (kept and kept.hypotheses, trained) if part is not None]
+        parts = [part for part in (None if kept is None else kept.hypotheses, trained) if part is not None]
         totals = totals if kept is None else np.concatenate((kept.totals, totals))
         hypotheses = parts[0].concatenate(parts).keep_training_points(rest)
         losses = totals / subsamples.n_validation
-        certificate, rho = self._certify(pool, loss, sample.classes, hypotheses, subsamples, losses, n_votes)
+        certificate, rho = self._certify(pool, loss, sample.classes, hypotheses, subsamples, losses, prior, n_votes)
         if split.held_out is not None:
             tested = sample.take(split.held_out)
             total = held_out_total(hypotheses, rho, self.voting, tested, loss, stream(split.entropy, 0, TEST))
             certificate = with_test(certificate, total, len(tested))
-        return Ensemble(hypotheses, subsamples, totals, rho, certificate, split)
+        return Ensemble(hypotheses, subsamples, totals, rho, prior, certificate, split)
+
+    def _prior_over(self, subsamples: Subsamples, split: Split) -> ArrayLike | None:
+        """Return the prior over hypotheses, None if it is uniform.
+
+        A hypothesis with few validation points has a loose bound. Where nothing but the bound decides, hypotheses on
+        larger subsamples therefore get less of the prior.
+        """
+        if self.prior is not None:
+            return self.prior
+        if split.held_out is not None or subsamples.sizes.min() == subsamples.sizes.max():
+            return None
+        weights = 1 / subsamples.sizes
+        return np.asarray(weights / weights.sum())
 
     def _check_settings(self, pool: Pool) -> None:
         """Refuse what no data could make right, before anything is trained; the rest is checked where it is used."""
@@ -370,6 +390,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         hypotheses: Hypotheses,
         subsamples: Subsamples,
         losses: Array,
+        prior: ArrayLike | None,
         n_votes: int,
     ) -> tuple[Certificate, Array]:
         return certify(
@@ -377,7 +398,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             subsamples.n_validation,
             n_votes=n_votes,
             delta=self.delta,
-            prior=self.prior,
+            prior=prior,
             objective=self.objective,
             voting=self.voting,
             loss=loss.name,
@@ -425,9 +446,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         loss = resolve_loss(self.loss, self.classes_)
         vote = self.votes_[self._winner]
         again, rho = self._certify(
-            pool, loss, self.classes_, self.hypotheses_, self.subsamples_, self.losses_, len(self.votes_)
+            pool, loss, self.classes_, self.hypotheses_, self.subsamples_, self.losses_, self.prior_, len(self.votes_)
         )
-        certificate.verify(self.losses_, self.prior, self.n_validation_)
+        certificate.verify(self.losses_, self.prior_, self.n_validation_)
         for name in ("voting", "objective", "loss", "delta", "n_votes", "strict"):
             _expect(name, getattr(certificate, name), getattr(again, name))
         self._verify_test(certificate, vote)
@@ -490,32 +511,52 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             )
         return Sample(X, codes, self.classes_)
 
-    def certify(self, X: Any, y: ArrayLike) -> Certificate:
-        """Certify what `predict` does by labelled points that had no part in making the classifier.
+    def certify(self, X: Any, y: ArrayLike | None = None) -> Certificate:
+        """Certify what `predict` does by new points, that had no part in making the classifier.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
-            New points. Rows of the training sample are refused, in any order.
-        y : array-like of shape (n,)
+            New points. Rows of the training sample are refused, in part and in any order.
+        y : array-like of shape (n,), optional
             Their labels. A label that the classifier does not know counts as an error.
 
         Returns
         -------
         Certificate
-            The exact bound of a test set (Clopper-Pearson) on what `predict` does.
+            With labels, the exact bound of a test set (Clopper-Pearson). Without, a bound on the vote from how often it
+            disagrees with a single hypothesis, whose own error is bounded by its validation points
+            (`pacbayes.votes.disagreement_bound`).
         """
         X = self._validate_points(X)
-        labels = np.asarray(y)
-        if labels.shape != (X.shape[0],):
-            raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
         self._training_rows.check_unseen(X)
         if not self.certificate_.is_zero_one:
             raise ValueError(f"certify needs the zero-one loss, and the classifier has {self.certificate_.loss!r}")
+        line = "the new points are independent of the sample and had no part in making or choosing the classifier"
+        certificate = replace(self.certificate_, assumptions=(*self.certificate_.assumptions, line), statements=())
+        if y is None:
+            return self._certify_unlabelled(certificate, X)
+        labels = np.asarray(y)
+        if labels.shape != (X.shape[0],):
+            raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
         errors = int(np.count_nonzero(self.predict(X) != labels))
-        alone = replace(self.certificate_, n_votes=1, statements=())
-        lines = (*self.certificate_.assumptions, "the new points had no part in making or choosing the classifier")
-        return replace(with_test(alone, errors, labels.size), assumptions=lines)
+        return with_test(replace(certificate, n_votes=1), errors, labels.size)
+
+    def _certify_unlabelled(self, certificate: Certificate, X: Any) -> Certificate:
+        if certificate.voting == "gibbs":
+            raise ValueError("y must be given for voting='gibbs': without labels only a vote can be certified")
+        vote = np.concatenate([np.argmax(self._tally(block, stop_early=True), axis=1) for block in self._blocks(X)])
+        voters = choose_voters(self.posterior_, self.losses_)
+        asked = self.hypotheses_.take(voters)
+        votes = np.concatenate([asked.votes(block) for block in self._blocks(X)], axis=1)
+        return with_unlabelled(
+            certificate,
+            self.losses_[voters],
+            self.n_validation_[voters],
+            GibbsCurve(self.losses_, 1.0, self.prior_).point_mass_kls()[voters],
+            np.count_nonzero(votes != vote, axis=1),
+            vote.size,
+        )
 
     # -----------------------------------------------------------------------------------------------
     # Prediction

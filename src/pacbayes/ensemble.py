@@ -100,6 +100,8 @@ class Ensemble:
         Sums of their validation losses.
     posterior : ndarray of shape (m,)
         Their weights.
+    prior : ndarray of shape (m,) or None
+        Their prior, None if it is uniform.
     certificate : Certificate
         What is proved.
     split : Split
@@ -110,6 +112,7 @@ class Ensemble:
     subsamples: Subsamples
     totals: Array
     posterior: Array
+    prior: Any
     certificate: Certificate
     split: Split
 

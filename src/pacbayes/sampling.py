@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from pacbayes import _streams
 
 __all__ = [
+    "ChosenSubsamples",
     "FoldSubsamples",
     "GivenSubsamples",
     "NoSubsamples",
@@ -39,15 +40,15 @@ __all__ = [
     "subsample_sizes",
 ]
 
-# Measured on the paper's datasets (benchmarks/RESULTS.md): more hypotheses, or a ladder that ends elsewhere than at
-# half of the sample, gain little or lose.
-_HYPOTHESES_PER_SIZE = 100
-_LARGEST_SHARE = 0.5
-# A hypothesis on r points needs its r x r kernel matrix: beyond this it is no weak classifier any more.
-_LARGEST_SIZE = 2000
+# Measured on the paper's datasets and on others (benchmarks/RESULTS.md): ladders that end earlier lose, longer ones and
+# more hypotheses gain little.
+_LADDER = (1 / 8, 1 / 4, 0.5, 0.65, 0.8)
+_HYPOTHESES_PER_SIZE = 45
+# A hypothesis on r points needs its r x r kernel matrix: shares are of this many rows at most.
+_MOST_ROWS = 2500
 
 # What a stream is for.
-SUBSAMPLE, LEARNER, RESERVE, PREDICTION, HOLDOUT, TEST = 0, 1, 2, 3, 4, 5
+SUBSAMPLE, LEARNER, RESERVE, PREDICTION, HOLDOUT, TEST, DEAL = 0, 1, 2, 3, 4, 5, 6
 
 
 def _key(entropy: int) -> NDArray[np.uint64]:
@@ -113,6 +114,11 @@ class Subsamples(ABC):
         """Return the training sets of a range of hypotheses, concatenated."""
         return np.concatenate([np.empty(0, dtype=np.intp), *(self[h] for h in hypotheses)]).astype(np.int32)
 
+    def turns(self, hypotheses: range) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return which size of several each hypothesis has, and how many of that size come before it."""
+        h = np.arange(hypotheses.start, hypotheses.stop)
+        return np.zeros_like(h), h
+
     @property
     def n_validation(self) -> NDArray[np.intp]:
         """Number n - r of validation points of each hypothesis."""
@@ -161,7 +167,12 @@ class RandomSubsamples(Subsamples):
         self.n = n
         self.entropy = entropy
         self.sizes = np.resize(np.asarray(sizes, dtype=np.intp), m)
+        self.n_sizes = len(sizes)
         self._check_validation()
+
+    def turns(self, hypotheses: range) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        h = np.arange(hypotheses.start, hypotheses.stop)
+        return h % self.n_sizes, h // self.n_sizes
 
     def __getitem__(self, hypothesis: int) -> NDArray[np.intp]:
         h = range(len(self))[hypothesis]
@@ -172,6 +183,38 @@ class RandomSubsamples(Subsamples):
         drawn = np.empty(sizes.sum(), dtype=np.int32)
         _streams.subsamples(_key(self.entropy), SUBSAMPLE, hypotheses.start, self.n, sizes, drawn)
         return drawn
+
+
+class ChosenSubsamples(Subsamples):
+    """Some of the training sets of others, in rising order.
+
+    Parameters
+    ----------
+    subsamples : Subsamples
+        All training sets.
+    chosen : ndarray
+        Hypotheses to choose, rising.
+    """
+
+    def __init__(self, subsamples: Subsamples, chosen: NDArray[np.intp]) -> None:
+        self.n = subsamples.n
+        self.sizes = subsamples.sizes[chosen]
+        self.subsamples = subsamples
+        self.chosen = chosen
+
+    def __getitem__(self, hypothesis: int) -> NDArray[np.intp]:
+        return self.subsamples[int(self.chosen[hypothesis])]
+
+    def concatenated(self, hypotheses: range) -> NDArray[np.int32]:
+        chosen = self.chosen[hypotheses.start : hypotheses.stop]
+        if not chosen.size:
+            return np.empty(0, dtype=np.int32)
+        # Drawing a whole range is faster than drawing one by one.
+        first, last = int(chosen[0]), int(chosen[-1]) + 1
+        wanted = np.zeros(last - first, dtype=bool)
+        wanted[chosen - first] = True
+        drawn = self.subsamples.concatenated(range(first, last))
+        return np.asarray(drawn[np.repeat(wanted, self.subsamples.sizes[first:last])])
 
 
 class NoSubsamples(Subsamples):
@@ -317,7 +360,7 @@ def subsample_sizes(subsample_size: Any, n: int, d: int) -> list[int]:
     Examples
     --------
     >>> subsample_sizes("auto", n=2000, d=40)
-    [41, 82, 164, 328, 656]
+    [250, 500, 1000, 1300, 1600]
     >>> subsample_sizes("paper", n=2000, d=3)
     [45]
     """
@@ -331,9 +374,7 @@ def subsample_sizes(subsample_size: Any, n: int, d: int) -> list[int]:
                 )
             return [smallest]
         if subsample_size == "auto":
-            largest = max(1, min(int(_LARGEST_SHARE * n), _LARGEST_SIZE))
-            rungs = [smallest * 2**k for k in range(64) if smallest * 2**k <= largest]
-            return rungs or [largest]
+            return sorted({max(1, int(share * min(n, _MOST_ROWS))) for share in _LADDER})
         raise ValueError(f"subsample_size must be 'auto', 'paper' or sizes, got {subsample_size!r}")
     if isinstance(subsample_size, (Sequence, np.ndarray)):
         if len(subsample_size) == 0:

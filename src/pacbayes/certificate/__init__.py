@@ -2,7 +2,7 @@
 
 from pacbayes.certificate._assumptions import FIT_ASSUMPTIONS
 from pacbayes.certificate._certificate import Certificate
-from pacbayes.certificate._certify import certify, with_test
+from pacbayes.certificate._certify import certify, choose_voters, with_test, with_unlabelled
 from pacbayes.certificate._derivation import Objective, Voting, validate_settings
 from pacbayes.certificate._statements import METHODS, Event, Method, Statement
 from pacbayes.certificate._words import Row
@@ -18,6 +18,8 @@ __all__ = [
     "Statement",
     "Voting",
     "certify",
+    "choose_voters",
     "validate_settings",
     "with_test",
+    "with_unlabelled",
 ]

@@ -13,7 +13,7 @@ from pacbayes.bounds import single_hypothesis_kl
 from pacbayes.certificate import _html, _json, _words
 from pacbayes.certificate._assumptions import says_not_covered
 from pacbayes.certificate._derivation import Objective, Settings, Voting, derive, divided_prior
-from pacbayes.certificate._statements import BEST, MAJORITY, RANDOMISED, Event, Statement
+from pacbayes.certificate._statements import BEST, MAJORITY, METHODS, RANDOMISED, Event, Statement
 from pacbayes.exceptions import CertificateError
 
 __all__ = ["Certificate"]
@@ -194,7 +194,7 @@ class Certificate:
     def _check_figures(self, name: str, statement: Statement) -> None:
         """Check figures of a statement that the certificate gives elsewhere, too."""
         known: dict[str, Any] = {}
-        if statement.event != Event.TEST_SET:
+        if statement.event not in (Event.TEST_SET, METHODS["disagreement"].event_if(self.strict)):
             known = {"loss": self.empirical_loss, "kl_div": divided_prior(self.kl_div, self.n_votes)}
         elif statement.figures["kl_div"] < divided_prior(0.0, self.n_votes):
             raise CertificateError(f"{name}.figures['kl_div'] is less than what {self.n_votes} competing votes cost")
@@ -203,8 +203,9 @@ class Certificate:
         for key, value in known.items():
             if key in statement.figures:
                 _expect(f"{name}.figures[{key!r}]", statement.figures[key], value)
-        if "errors" in statement.figures and statement.figures["errors"] > statement.figures["n"]:
-            raise CertificateError(f"{name}.figures['errors'] must be at most n")
+        for part, whole in (("errors", "n"), ("disagreements", "n_unlabelled")):
+            if part in statement.figures and statement.figures[part] > statement.figures[whole]:
+                raise CertificateError(f"{name}.figures[{part!r}] must be at most {whole}")
         if statement.method == "pac-bayes-dual" and statement.figures["adjusted_loss"] < self.empirical_loss:
             raise CertificateError(f"{name}.figures['adjusted_loss'] must be at least the empirical loss")
         if "gibbs_bound" in statement.figures:
@@ -249,7 +250,7 @@ class Certificate:
         """Check the statements that follow from validation losses against those recomputed."""
         by_predictor = {statement.predictor: statement for statement in expected}
         for i, stated in enumerate(self.statements):
-            if stated.event == Event.TEST_SET:
+            if "n_unlabelled" in stated.figures or stated.event == Event.TEST_SET:
                 continue
             right = by_predictor.get(stated.predictor)
             if right is None:

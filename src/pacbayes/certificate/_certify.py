@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import Array
 from pacbayes.certificate._assumptions import LOSS_ASSUMPTIONS, NOT_COVERED, says_not_covered
@@ -13,8 +16,9 @@ from pacbayes.certificate._certificate import Certificate
 from pacbayes.certificate._derivation import Objective, Settings, Voting, derive, divided_prior, validate_settings
 from pacbayes.certificate._statements import RANDOMISED, Statement
 from pacbayes.fingerprint import digest
+from pacbayes.votes import split_delta
 
-__all__ = ["certify", "with_test"]
+__all__ = ["certify", "choose_voters", "with_test", "with_unlabelled"]
 
 
 def certify(
@@ -136,3 +140,83 @@ def with_test(certificate: Certificate, total: float, n: int) -> Certificate:
     # A bound on the vote may be computed from that on the randomised classifier, and has no place without it.
     others = [s for s in others if "gibbs_bound" not in s.figures or certificate.predictor != RANDOMISED]
     return replace(certificate, statements=(tested, *others))
+
+
+# Voters that a vote is compared with on unlabelled points: few, since each has its share of delta.
+_MOST_VOTERS = 8
+
+
+def choose_voters(rho: Array, losses: Array) -> NDArray[np.intp]:
+    """Choose the voters that a vote is compared with, by their weights and validation losses.
+
+    Parameters
+    ----------
+    rho : ndarray of shape (m,)
+        Weights of the vote.
+    losses : ndarray of shape (m,)
+        Validation losses.
+
+    Returns
+    -------
+    ndarray
+        The heaviest voters and those with the smallest losses, rising.
+
+    Examples
+    --------
+    >>> choose_voters(np.array([0.1, 0.6, 0.3, 0.0]), np.array([0.2, 0.1, 0.3, 0.05])).tolist()
+    [0, 1, 2, 3]
+    """
+    half = _MOST_VOTERS // 2
+    heaviest, best = np.argsort(-rho, kind="stable")[:half], np.argsort(losses, kind="stable")[:half]
+    return np.union1d(heaviest, best)
+
+
+def with_unlabelled(
+    certificate: Certificate,
+    losses: Array,
+    n: NDArray[Any],
+    kl_divs: Array,
+    disagreements: NDArray[Any],
+    n_unlabelled: int,
+) -> Certificate:
+    """State what unlabelled points prove about the vote: L(vote) <= L(h) + P(vote and h disagree).
+
+    Parameters
+    ----------
+    certificate : Certificate
+        Certificate to take everything but the statements from.
+    losses, n, kl_divs : ndarray of shape (k,)
+        Validation losses of some voters, the numbers of their validation points, and the divergences of the point
+        masses on them from the prior: the bounds on all hypotheses hold at once, so any may be chosen.
+    disagreements : ndarray of shape (k,)
+        Number of unlabelled points at which each of them and the vote predict different classes.
+    n_unlabelled : int
+        Number of unlabelled points.
+
+    Returns
+    -------
+    Certificate
+        With one statement, for the voter that gives the smallest bound.
+    """
+    # Divided before anything is known but the numbers of points.
+    labelled, unlabelled = split_delta(certificate.delta, int(certificate.n_validation), n_unlabelled)
+    paid = -math.log(labelled / certificate.delta), -math.log(unlabelled / certificate.delta / losses.size)
+    statements = [
+        Statement.by(
+            "disagreement",
+            certificate.predictor,
+            certificate.loss,
+            certificate.delta,
+            {
+                "errors": round(float(losses[k] * n[k])),
+                "n": int(n[k]),
+                "kl_div": divided_prior(float(kl_divs[k]), certificate.n_votes) + paid[0],
+                "disagreements": int(disagreements[k]),
+                "n_unlabelled": n_unlabelled,
+                "kl_unlabelled": paid[1],
+            },
+            strict=certificate.strict,
+        )
+        for k in range(losses.size)
+    ]
+    return replace(certificate, statements=(min(statements, key=lambda statement: statement.bound),))

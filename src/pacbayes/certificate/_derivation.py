@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import Array, loss_vector, open_interval, scalar, whole_number
-from pacbayes.bounds import clopper_pearson, kl_inverse_upper, pac_bayes_kl
+from pacbayes.bounds import clopper_pearson, kl_inverse_upper
 from pacbayes.certificate._statements import BEST, MAJORITY, METHODS, RANDOMISED, Statement
 from pacbayes.dual import dual_bound_of, minimize_dual_bound
 from pacbayes.fingerprint import digest
@@ -209,13 +209,7 @@ def _single_statement(loss: float, n: int, kl_div: float, settings: Settings) ->
 def _derive_uniform(data: _Validated, settings: Settings) -> Derivation:
     pi = GibbsCurve(data.losses, float(data.n_min), settings.prior).rho(0.0)
     empirical_loss = min(1.0, float(np.sum(pi * data.losses)) * (1 + 1e-12))
-    if settings.objective == "dual":
-        bound = dual_bound_of(
-            pi, data.losses, data.n, delta=settings.delta, prior=settings.prior, comparator=COMPARATOR
-        )
-        gibbs = _dual_statement(bound.fun, bound.mu, bound.kl_div, settings)
-    else:
-        gibbs = _kl_statement(empirical_loss, 0.0, data, settings)
+    gibbs = _gibbs_statement(pi, empirical_loss, 0.0, data, settings)
     statements = _with_vote(gibbs, pi, data, settings)
     return _derivation(pi, statements, empirical_loss, gibbs.figures["kl_div"], data)
 
@@ -232,19 +226,27 @@ def _derive_minimum(data: _Validated, settings: Settings) -> Derivation:
         result = minimize_lambda_bound(data.losses, n, n_max=n_max, delta=delta, prior=prior, method="global")
     else:
         result = minimize_kl_bound(data.losses, n, n_max=n_max, delta=delta, prior=prior)
-    gibbs = _kl_statement(result.loss, result.kl_div, data, settings)
+    gibbs = _gibbs_statement(result.rho, result.loss, result.kl_div, data, settings)
     statements = _with_vote(gibbs, result.rho, data, settings)
     derivation = _derivation(
         result.rho,
         statements,
         result.loss,
-        result.kl_div,
+        gibbs.figures["kl_div"],
         data,
         lower=result.lower,
         proved=result.converged,
     )
     condition = check_quasiconvexity(data.losses, n, n_max=n_max, delta=delta, prior=prior).condition
     return derivation._replace(lam=result.lam, quasiconvex=condition)
+
+
+def _gibbs_statement(rho: Array, loss: float, kl_div: float, data: _Validated, settings: Settings) -> Statement:
+    """Bound the randomised classifier: by PAC-Bayes-kl for equal validation sets, otherwise without their minimum."""
+    if settings.objective != "dual" and (data.n_min == data.n_max or data.n.max() < data.n_max):
+        return _kl_statement(loss, kl_div, data, settings)
+    bound = dual_bound_of(rho, data.losses, data.n, delta=settings.delta, prior=settings.prior, comparator=COMPARATOR)
+    return _dual_statement(bound.fun, bound.mu, bound.kl_div, settings)
 
 
 def _kl_statement(loss: float, kl_div: float, data: _Validated, settings: Settings) -> Statement:
@@ -291,14 +293,10 @@ def _vote_statement(method: str, settings: Settings, figures: dict[str, float]) 
 
 def _point_mass_bound(h: int, data: _Validated, settings: Settings) -> float:
     """Return the bound of the same event on one hypothesis: a point mass is a posterior, too."""
-    if settings.objective == "dual":
-        rho = np.zeros(data.losses.size)
-        rho[h] = 1.0
-        return dual_bound_of(
-            rho, data.losses, data.n, delta=settings.delta, prior=settings.prior, comparator=COMPARATOR
-        ).fun
+    rho = np.zeros(data.losses.size)
+    rho[h] = 1.0
     kl_div = GibbsCurve(data.losses, float(data.n_min), settings.prior).point_mass_kl(h)
-    return float(pac_bayes_kl(data.losses[h], kl_div, int(data.n[h]), settings.delta, n_max=data.n_max))
+    return _gibbs_statement(rho, float(data.losses[h]), kl_div, data, settings).bound
 
 
 def _derivation(

@@ -40,6 +40,7 @@ class Event:
 
     PAC_BAYES = "the PAC-Bayes inequality holds for all posteriors"
     SINGLE = "no hypothesis errs exceptionally seldom on its validation points"
+    UNLABELLED = "no hypothesis errs exceptionally seldom, nor do voters and vote disagree exceptionally seldom"
     TEST_SET = "no tested predictor errs exceptionally seldom on its held-out points"
 
 
@@ -189,6 +190,15 @@ def _clopper_pearson(delta: float, errors: int, n: int, kl_div: float) -> float:
     return min(chernoff, float(clopper_pearson(errors, n, delta, prior_mass=mass)))
 
 
+def _disagreement(
+    delta: float, errors: int, n: int, kl_div: float, disagreements: int, n_unlabelled: int, kl_unlabelled: float
+) -> float:
+    # L(vote) <= L(h) + P(vote and h disagree): docs/votes.md.
+    voter = _clopper_pearson(delta, errors, n, kl_div)
+    apart = _clopper_pearson(delta, disagreements, n_unlabelled, kl_unlabelled)
+    return min(1.0, (voter + apart) * _ROUND_UP)
+
+
 _COUNT, _UNIT, _ANY = Figure(1, 10**15, whole=True), Figure(0, 1), Figure(0)
 _ERRORS = Figure(0, 10**15, whole=True)
 
@@ -245,6 +255,21 @@ METHODS: dict[str, Method] = {
         {"loss": _UNIT, "n": _COUNT, "kl_div": _ANY},
         (BEST,),
         Event.SINGLE,
+    ),
+    "disagreement": Method(
+        "one voter's bound, and how often the vote disagrees with it on unlabelled points",
+        _disagreement,
+        {
+            "errors": _ERRORS,
+            "n": _COUNT,
+            "kl_div": _ANY,
+            "disagreements": _ERRORS,
+            "n_unlabelled": _COUNT,
+            "kl_unlabelled": _ANY,
+        },
+        (MAJORITY, BEST),
+        Event.UNLABELLED,
+        zero_one=True,
     ),
     "test-set": Method(
         "Clopper-Pearson on held-out points",

@@ -18,11 +18,21 @@ from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.losses import Loss
 from pacbayes.pools import _engine
-from pacbayes.pools._base import Codes, Pool, Sample
-from pacbayes.pools._kernel_width import GAMMA_GRID, Scaling, feature_scale, jaakkola_gamma
+from pacbayes.pools._base import Codes, Hypotheses, Pool, Sample
+from pacbayes.pools._groups import HypothesisGroups
+from pacbayes.pools._kernel_width import Scaling, feature_scale, jaakkola_gamma
 from pacbayes.pools._layout import LARGEST_VALUE, is_wide, to_engine
 from pacbayes.pools._svm_models import RBFSVMs, scaled
-from pacbayes.sampling import LEARNER, Subsamples, draw_positions, resolve_size, split_reserved
+from pacbayes.sampling import (
+    DEAL,
+    LEARNER,
+    ChosenSubsamples,
+    Subsamples,
+    draw_positions,
+    resolve_size,
+    split_reserved,
+    stream,
+)
 from pacbayes.settings import Choice, Constraint, Number, validate_settings
 
 # LIBSVM's stopping rule, as in SVC.
@@ -30,6 +40,8 @@ _TOLERANCE = 1e-3
 _MAX_ITERATIONS = 100_000_000
 
 _RESERVED_SHARE = 0.1
+
+_SCALER = Choice(None, "minmax", "standard")
 
 
 @dataclass(frozen=True)
@@ -56,8 +68,14 @@ class RBFSVMPool(Pool):
     C : float or sequence of float, default=(10.0, 100.0, 1000.0)
         Soft-margin parameter, or several to draw from at random. All of these separate a small subsample, which is all
         the paper asks for; on larger subsamples they begin to differ.
-    scaler : {"minmax", "standard"} or None, default=None
-        Scaling of the features.
+    scaler : {"minmax", "standard"}, None or sequence of these, default=(None, "minmax", "standard")
+        Scaling of the features, or several to draw from: features on different scales are the normal case, yet some
+        data are better as they are, and the posterior finds out.
+    gamma_grid : sequence of float, default=(0.001, 0.01, 0.1, 1.0, 10.0)
+        Multiples of Jaakkola's seed to draw the kernel width from. The paper's are `GAMMA_GRID`.
+    assignment : {"dealt", "drawn"}, default="dealt"
+        How hypotheses get their kernel width, C and scaler: every combination equally often among the hypotheses of one
+        subsample size, in random order; or drawn independently, as in the paper.
     gamma_source : {"subsample", "reserved", "sample"}, default="subsample"
         Where hypotheses take the seed of their kernel width and their scaling from: each from its own subsample;
         from reserved points, used for nothing else; or, as in the paper, from the whole sample, validation points
@@ -87,7 +105,7 @@ class RBFSVMPool(Pool):
     shares_rows = True
 
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
-        "scaler": Choice(None, "minmax", "standard"),
+        "assignment": Choice("dealt", "drawn"),
         "gamma_source": Choice("subsample", "reserved", "sample"),
         "engine": Choice("auto", "cpu"),
         "on_error": Choice("raise", "drop"),
@@ -98,7 +116,9 @@ class RBFSVMPool(Pool):
         self,
         *,
         C: float | Sequence[float] = (10.0, 100.0, 1000.0),
-        scaler: Scaling | None = None,
+        scaler: Scaling | Sequence[Scaling | None] | None = (None, "minmax", "standard"),
+        gamma_grid: Sequence[float] = (0.001, 0.01, 0.1, 1.0, 10.0),
+        assignment: Literal["dealt", "drawn"] = "dealt",
         gamma_source: Literal["subsample", "reserved", "sample"] = "subsample",
         reserved_size: int | float | None = None,
         engine: Literal["auto", "cpu"] = "auto",
@@ -107,6 +127,8 @@ class RBFSVMPool(Pool):
     ) -> None:
         self.C = C
         self.scaler = scaler
+        self.gamma_grid = gamma_grid
+        self.assignment = assignment
         self.gamma_source = gamma_source
         self.reserved_size = reserved_size
         self.engine = engine
@@ -122,24 +144,27 @@ class RBFSVMPool(Pool):
                 f"reserved_size must be None unless gamma_source is 'reserved', got {self.reserved_size!r} with "
                 f"gamma_source={self.gamma_source!r}"
             )
-        self._soft_margins()
+        self._combinations()
 
-    def _soft_margins(self) -> Array:
-        """Return the values of C to draw from."""
-        try:
-            margins = np.atleast_1d(np.asarray(self.C, dtype=np.float64))
-        except (TypeError, ValueError):
-            margins = np.empty(0)
-        if not (margins.ndim == 1 and margins.size and np.all((margins > 0) & (margins < np.inf))):
-            raise ValueError(f"C must be one or several positive, finite numbers, got {self.C!r}")
-        return margins
+    def _combinations(self) -> list[tuple[float, float, Scaling | None]]:
+        """Return all combinations of kernel width, soft margin and scaler that hypotheses may have."""
+        widths, margins = _positive("gamma_grid", self.gamma_grid), _positive("C", self.C)
+        scalers = self._scalers()
+        return [(width, margin, scaler) for width in widths for margin in margins for scaler in scalers]
+
+    def _scalers(self) -> list[Scaling | None]:
+        several = isinstance(self.scaler, Sequence) and not isinstance(self.scaler, str)
+        scalers: list[Any] = list(self.scaler) if several else [self.scaler]  # type: ignore[arg-type]
+        if not scalers or any(not _SCALER.allows(scaler) for scaler in scalers):
+            raise ValueError(f"scaler must be {_SCALER}, or several of these, got {self.scaler!r}")
+        return scalers
 
     @property
     def is_strict(self) -> bool:
         return self.gamma_source != "sample"
 
     def assumptions(self) -> list[str]:
-        what = "kernel widths" if self.scaler is None else "kernel widths and scaling"
+        what = "kernel widths" if self._scalers() == [None] else "kernel widths and scaling"
         return [
             {
                 "subsample": f"{what} came from each subsample alone (by construction)",
@@ -171,36 +196,83 @@ class RBFSVMPool(Pool):
 
     # -- training ------------------------------------------------------------------------------------
 
-    def prepare(self, sample: Sample, entropy: int) -> tuple[Sample, _Shared]:
+    def prepare(self, sample: Sample, entropy: int) -> tuple[Sample, dict[Scaling | None, _Shared]]:
         if self.gamma_source == "sample":
             return sample, self._shared_by(sample)
         if self.gamma_source == "reserved":
             share = _RESERVED_SHARE if self.reserved_size is None else self.reserved_size
             reserved, rest = split_reserved(len(sample), resolve_size("reserved_size", share, len(sample)), entropy)
             return sample.take(rest), self._shared_by(sample.take(reserved))
-        return sample, _Shared()
+        return sample, dict.fromkeys(self._scalers(), _Shared())
 
-    def _shared_by(self, reference: Sample) -> _Shared:
-        """Compute the seed and the scaling of all hypotheses from some points."""
-        scale = None if self.scaler is None else feature_scale(reference.X, self.scaler)
-        # Points of one class have no neighbour of another: any width will do, in the unit of the features.
-        if (reference.codes == reference.codes[0]).all():
-            return _Shared(1 / reference.X.shape[1], scale)
-        return _Shared(jaakkola_gamma(scaled(reference.X, scale), reference.codes), scale)
+    def _shared_by(self, reference: Sample) -> dict[Scaling | None, _Shared]:
+        """Compute the seed and the scaling of all hypotheses with the same scaler from some points."""
+        shared: dict[Scaling | None, _Shared] = {}
+        one_class = (reference.codes == reference.codes[0]).all()
+        for scaler in self._scalers():
+            scale = None if scaler is None else feature_scale(reference.X, scaler)
+            # Points of one class have no neighbour of another: any width will do, in the unit of the features.
+            seed = (
+                1 / reference.X.shape[1] if one_class else jaakkola_gamma(scaled(reference.X, scale), reference.codes)
+            )
+            shared[scaler] = _Shared(seed, scale)
+        return shared
+
+    def _assign(self, subsamples: Subsamples, hypotheses: range, entropy: int) -> NDArray[np.intp]:
+        """Return the combination of each hypothesis, chosen without looking at the sample."""
+        sizes = [len(self.gamma_grid), np.size(np.asarray(self.C)), len(self._scalers())]
+        if self.assignment == "drawn":
+            drawn = draw_positions(entropy, hypotheses, LEARNER, sizes)
+            return np.asarray((drawn[:, 0] * sizes[1] + drawn[:, 1]) * sizes[2] + drawn[:, 2])
+        count = int(np.prod(sizes))
+        size, turn = subsamples.turns(hypotheses)
+        # A pack of all combinations for each size, shuffled anew when it is used up.
+        packs, position = np.unique(np.column_stack([size, turn // count]), axis=0, return_inverse=True)
+        dealt = np.stack([_shuffled(count, entropy, *pack) for pack in packs])
+        return np.asarray(dealt[position.ravel(), turn % count])
 
     def train(
-        self, sample: Sample, subsamples: Subsamples, hypotheses: range, entropy: int, shared: _Shared
+        self,
+        sample: Sample,
+        subsamples: Subsamples,
+        hypotheses: range,
+        entropy: int,
+        shared: dict[Scaling | None, _Shared],
+    ) -> Hypotheses:
+        combinations = self._combinations()
+        assigned = self._assign(subsamples, hypotheses, entropy)
+        scalers = self._scalers()
+        kind = assigned % len(scalers)
+        groups: dict[str, Hypotheses] = {}
+        for k in np.unique(kind):
+            own = np.flatnonzero(kind == k)
+            chosen = [combinations[i] for i in assigned[own]]
+            groups[str(scalers[k])] = self._train_group(
+                sample, ChosenSubsamples(subsamples, own + hypotheses.start), chosen, entropy, shared[scalers[k]]
+            )
+        if len(scalers) == 1:
+            return next(iter(groups.values()))
+        names = sorted(groups)
+        return HypothesisGroups(groups, np.array([names.index(str(scalers[k])) for k in kind], dtype=np.intp))
+
+    def _train_group(
+        self,
+        sample: Sample,
+        subsamples: ChosenSubsamples,
+        combinations: list[tuple[float, float, Scaling | None]],
+        entropy: int,
+        shared: _Shared,
     ) -> RBFSVMs:
-        margins = self._soft_margins()
-        drawn = draw_positions(entropy, hypotheses, LEARNER, [GAMMA_GRID.size, margins.size])
-        multipliers, C = GAMMA_GRID[drawn[:, 0]], margins[drawn[:, 1]]
-        sizes = subsamples.sizes[hypotheses.start : hypotheses.stop]
-        rows = subsamples.concatenated(hypotheses)
-        trained = self._train_rows(sample, rows, sizes, multipliers, C, shared)
+        """Train hypotheses that have the same scaler."""
+        everyone, scaler = range(len(subsamples)), combinations[0][2]
+        multipliers = np.array([width for width, _, _ in combinations])
+        C = np.array([margin for _, margin, _ in combinations])
+        rows, sizes = subsamples.concatenated(everyone), subsamples.sizes
+        trained = self._train_rows(sample, rows, sizes, multipliers, C, scaler, shared)
         if self.on_error == "raise" and trained.failed.any():
             h = int(np.argmax(trained.failed))
             raise HypothesisError(
-                f"hypothesis {hypotheses[h]} (seed {entropy}) did not reach the tolerance in {_MAX_ITERATIONS} "
+                f"hypothesis {subsamples.chosen[h]} (seed {entropy}) did not reach the tolerance in {_MAX_ITERATIONS} "
                 f"steps on its {sizes[h]} points, with C = {trained.C[h]:g} and gamma = {trained.gamma[h]:g}: a "
                 "smaller C would help, or on_error='drop', which counts its loss as 1"
             )
@@ -213,6 +285,7 @@ class RBFSVMPool(Pool):
         sizes: Codes,
         multipliers: Array,
         C: Array,
+        scaler: Scaling | None,
         shared: _Shared,
     ) -> RBFSVMs:
         X, codes, wide = sample.X, sample.codes, is_wide(sample.X)
@@ -222,7 +295,7 @@ class RBFSVMPool(Pool):
             # The points of these subsamples only: they may be few, and converting takes time.
             used, positions = np.unique(rows, return_inverse=True)
             X, codes, rows = scaled(X[used], shared.scale), codes[used], positions.astype(np.int32)
-        own_scaler = self.scaler if shared.scale is None else None
+        own_scaler = scaler if shared.scale is None else None
         result = _engine.train(
             to_engine(X, sparse=wide),
             codes.astype(np.int32),
@@ -264,3 +337,19 @@ class RBFSVMPool(Pool):
             working_memory=int(self.working_memory * 2**20),
             rows=np.empty(0, dtype=np.int32),
         )
+
+
+def _positive(name: str, values: Any) -> list[float]:
+    """Return one or several positive, finite numbers as a list, or raise ValueError."""
+    try:
+        numbers = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        numbers = np.empty(0)
+    if not (numbers.ndim == 1 and numbers.size and np.all((numbers > 0) & (numbers < np.inf))):
+        raise ValueError(f"{name} must be one or several positive, finite numbers, got {values!r}")
+    return [float(number) for number in numbers]
+
+
+def _shuffled(count: int, entropy: int, size: int, pack: int) -> NDArray[np.intp]:
+    """Return a pack of combinations in random order."""
+    return stream(entropy, int(size) << 32 | int(pack), DEAL).permutation(count)
