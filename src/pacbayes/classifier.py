@@ -546,14 +546,15 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if certificate.voting == "gibbs":
             raise ValueError("y must be given for voting='gibbs': without labels only a vote can be certified")
         vote = np.concatenate([np.argmax(self._tally(block, stop_early=True), axis=1) for block in self._blocks(X)])
-        voters = choose_voters(self.posterior_, self.losses_)
+        kl_divs = GibbsCurve(self.losses_, 1.0, self.prior_).point_mass_kls()
+        voters = choose_voters(self.posterior_, self.losses_, self.n_validation_, kl_divs, certificate.delta)
         asked = self.hypotheses_.take(voters)
         votes = np.concatenate([asked.votes(block) for block in self._blocks(X)], axis=1)
         return with_unlabelled(
             certificate,
             self.losses_[voters],
             self.n_validation_[voters],
-            GibbsCurve(self.losses_, 1.0, self.prior_).point_mass_kls()[voters],
+            kl_divs[voters],
             np.count_nonzero(votes != vote, axis=1),
             vote.size,
         )

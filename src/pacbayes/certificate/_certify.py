@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import Array
+from pacbayes.bounds import kl_inverse_upper
 from pacbayes.certificate._assumptions import LOSS_ASSUMPTIONS, NOT_COVERED, says_not_covered
 from pacbayes.certificate._certificate import Certificate
 from pacbayes.certificate._derivation import Objective, Settings, Voting, derive, divided_prior, validate_settings
@@ -146,28 +147,26 @@ def with_test(certificate: Certificate, total: float, n: int) -> Certificate:
 _MOST_VOTERS = 8
 
 
-def choose_voters(rho: Array, losses: Array) -> NDArray[np.intp]:
-    """Choose the voters that a vote is compared with, by their weights and validation losses.
+def choose_voters(rho: Array, losses: Array, n: NDArray[Any], kl_divs: Array, delta: float) -> NDArray[np.intp]:
+    """Choose the voters that a vote is compared with, without looking at unlabelled points.
 
     Parameters
     ----------
     rho : ndarray of shape (m,)
         Weights of the vote.
-    losses : ndarray of shape (m,)
-        Validation losses.
+    losses, n, kl_divs : ndarray of shape (m,)
+        Validation losses, numbers of validation points, and divergences of the point masses from the prior.
+    delta : float
+        Probability with which the certificate may fail.
 
     Returns
     -------
     ndarray
-        The heaviest voters and those with the smallest losses, rising.
-
-    Examples
-    --------
-    >>> choose_voters(np.array([0.1, 0.6, 0.3, 0.0]), np.array([0.2, 0.1, 0.3, 0.05])).tolist()
-    [0, 1, 2, 3]
+        The heaviest voters and those with the smallest bounds, rising.
     """
     half = _MOST_VOTERS // 2
-    heaviest, best = np.argsort(-rho, kind="stable")[:half], np.argsort(losses, kind="stable")[:half]
+    bounds = kl_inverse_upper(losses, (np.minimum(kl_divs, 1e300) - math.log(delta)) / n)
+    heaviest, best = np.argsort(-rho, kind="stable")[:half], np.argsort(bounds, kind="stable")[:half]
     return np.union1d(heaviest, best)
 
 
