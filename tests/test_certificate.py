@@ -36,7 +36,7 @@ def test_figures_are_those_of_the_minimiser():
     assert certificate.vote_bound == 2 * certificate.gibbs_bound
     assert certificate.global_minimum
     assert certificate.minimum_lower_bound == result.lower
-    assert certificate.quasiconvex == "few hypotheses (Theorem var)"
+    assert certificate.quasiconvex == "few hypotheses"
     assert certificate.strict
     assert certificate.n_hypotheses == 7
 
