@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pacbayes import bounds, posterior, quasiconvexity
+    from pacbayes import bounds, io, posterior, quasiconvexity
     from pacbayes.certificate import Certificate, CertificateError, certify
     from pacbayes.classifier import PACBayesClassifier
 
@@ -23,6 +23,7 @@ __all__ = [
     "__version__",
     "bounds",
     "certify",
+    "io",
     "posterior",
     "quasiconvexity",
 ]

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from pacbayes._pictures import page_style, svg_element
 from pacbayes._validation import Array
-from pacbayes._writing import write_whole
+from pacbayes.io.atomic import write_atomic
 from pacbayes.paper.tables import TITLES
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def save_figures(records: Sequence[Record], folder: str | os.PathLike[str]) -> l
             with page_style(_CHANGES):
                 canvas.savefig(content, format=suffix, dpi=200, metadata=metadata)
             contents[folder / f"{name}.{suffix}"] = content.getvalue()
-    write_whole(contents)
+    write_atomic(contents)
     return list(contents)
 
 

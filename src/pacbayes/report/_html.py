@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pacbayes._writing import write_whole
+from pacbayes.io.atomic import write_atomic
 
 
 @dataclass(frozen=True)
@@ -78,5 +78,5 @@ def _text(name: str) -> str:
 
 def write_page(path: str | os.PathLike[str], html: str) -> Path:
     """Write a page under a temporary name and rename it, so that nobody sees half of it."""
-    write_whole({Path(path): html.encode("utf-8")})
+    write_atomic({Path(path): html.encode("utf-8")})
     return Path(path)

@@ -6,7 +6,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 
-from pacbayes.columns import ColumnEncoder
+from pacbayes.io import ColumnEncoder
 
 rng = np.random.default_rng(0)
 N = 80

@@ -1,0 +1,102 @@
+"""Read Parquet files as data frames."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from pacbayes.exceptions import TableError
+from pacbayes.io._limits import Budget, format_bytes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_BATCH_ROWS = 2**16
+
+# Honest tables do not grow by more than this when they are unpacked: values that repeat are stored once in the first
+# place. A string of gigabytes in a file of a kilobyte does.
+_MOST_GROWTH, _ANY_SIZE = 1000, 2**27
+
+
+def read_parquet(file: BinaryIO, budget: Budget) -> pd.DataFrame:
+    """Read the columns of a Parquet file that hold numbers, text, or true and false.
+
+    Text is kept as a dictionary, so that a string that many rows share is stored once.
+
+    Parameters
+    ----------
+    file : binary file
+        The file.
+    budget : Budget
+        Limit on the memory that the columns may take.
+
+    Returns
+    -------
+    DataFrame
+        Columns as they are stored, without those that were the index of a data frame.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        stored = pq.ParquetFile(file).schema_arrow
+        names = [name for name in stored.names if name not in _index_names(stored)]
+        _check_columns(stored, names)
+        texts = [name for name in names if _is_text(stored.field(name).type)]
+        reader = pq.ParquetFile(file, read_dictionary=texts)
+        _check_growth(file, reader.metadata, budget)
+        batches = [budget.admit_batch(batch) for batch in reader.iter_batches(_BATCH_ROWS, columns=names)]
+        if not batches:
+            raise TableError("no rows")
+        table = pa.Table.from_batches(batches).unify_dictionaries()
+        frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise TableError(f"not a Parquet file: {error}") from error
+    return frame
+
+
+def _check_growth(file: BinaryIO, metadata: Any, budget: Budget) -> None:
+    """Refuse a file that is to be unpacked to more than is allowed or plausible, by what it says of itself."""
+    unpacked = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    budget.check(unpacked)
+    if unpacked > _ANY_SIZE + _MOST_GROWTH * file.seek(0, io.SEEK_END):
+        raise TableError(f"a file this small cannot hold a table of {format_bytes(unpacked)}")
+
+
+def _index_names(schema: Any) -> set[str]:
+    """Return the names of the columns that were the index of the data frame that was written."""
+    try:
+        names = (schema.pandas_metadata or {}).get("index_columns", [])
+    except (ValueError, AttributeError):
+        return set()
+    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+
+
+def _check_columns(schema: Any, names: list[str]) -> None:
+    repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if repeated:
+        raise TableError(f"more than one column is named {', '.join(map(repr, repeated))}")
+    for name in names:
+        kind = schema.field(name).type
+        if not (_is_text(kind) or _is_plain(kind)):
+            raise TableError(f"column {name!r} holds {kind} values: give numbers or text")
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _is_plain(kind: Any) -> bool:
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_null(kind)
+        or _is_text(kind)
+    )
