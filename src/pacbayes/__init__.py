@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pacbayes import bounds, io, posterior, quasiconvexity
-    from pacbayes.certificate import Certificate, CertificateError, certify
+    from pacbayes.certificate import Certificate, certify
     from pacbayes.classifier import PACBayesClassifier
+    from pacbayes.exceptions import CertificateError
 
 __version__ = "0.1.0"
 
@@ -32,7 +33,7 @@ __all__ = [
 # the bounds only does not wait for scikit-learn.
 _MODULES = {
     "Certificate": "certificate",
-    "CertificateError": "certificate",
+    "CertificateError": "exceptions",
     "PACBayesClassifier": "classifier",
     "certify": "certificate",
 }

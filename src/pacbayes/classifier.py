@@ -2,67 +2,35 @@
 
 from __future__ import annotations
 
-import math
-import sys
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from numbers import Integral, Real
-from typing import Any, Literal
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any, ClassVar, Literal
 
-import joblib
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
-from joblib.parallel import get_active_backend
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pacbayes._compat import take_rows
 from pacbayes._validation import Array
-from pacbayes.certificate import Objective, Voting, certify, checked_settings
+from pacbayes.certificate import FIT_ASSUMPTIONS, Certificate, Objective, Voting, certify, validate_settings
+from pacbayes.exceptions import CertificateError
+from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.losses import Loss, resolve_loss
-from pacbayes.pools import EstimatorPool, Pool, PrefitPool, RBFSVMPool
-from pacbayes.sampling import (
-    FoldSubsamples,
-    GivenSubsamples,
-    NoSubsamples,
-    RandomSubsamples,
-    Subsamples,
-    reserve,
-)
+from pacbayes.pools import Hypotheses, Pool, PrefitPool, Sample, as_pool
+from pacbayes.sampling import PREDICTION, SamplingPlan, Subsamples, stream
+from pacbayes.settings import Constraint, Whole
+from pacbayes.settings import validate_settings as validate_constraints
+from pacbayes.training import Trainer, validation_totals
+from pacbayes.voting import draw_codes, tally_votes
 
 __all__ = ["PACBayesClassifier"]
 
-# Measured on the paper's datasets (benchmarks/RESULTS.md): more hypotheses, or a ladder that ends elsewhere than at
-# half of the sample, gain little or lose.
-_HYPOTHESES_PER_SIZE = 100
-_LARGEST_SHARE = 0.5
-# A hypothesis on r points needs its r x r kernel matrix: beyond this it is no weak classifier any more.
-_LARGEST_SIZE = 2000
-
-# Parameters that hypotheses and their validation losses come from: a warm start cannot change them.
-_SHAPING = (
-    "estimator",
-    "subsample_size",
-    "subsamples",
-    "param_distributions",
-    "loss",
-    "gamma_source",
-    "scaler",
-    "C",
-    "reserved_size",
-    "on_error",
-)
-
-# What a kernel value takes in validation, roughly.
-_SECONDS_PER_KERNEL_VALUE = 1e-9
-
-# Voters asked together when the vote is not decided yet: few at first, since a handful usually decides.
-_FIRST_VOTERS, _MOST_VOTERS = 4, 256
+# Settings that hypotheses and their validation losses come from: a warm start cannot change them.
+_FINGERPRINTED = ("estimator", "subsample_size", "subsamples", "loss")
 
 
 class PACBayesClassifier(ClassifierMixin, BaseEstimator):
@@ -74,10 +42,11 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    estimator : classifier, list of fitted classifiers or None, default=None
-        What is trained on each subsample: any scikit-learn classifier, pipelines included. None takes the paper's
-        RBF-kernel SVMs. A list of classifiers that were trained on other data is validated and weighted as it
-        is, see `from_prefit`.
+    estimator : Pool, classifier, list of fitted classifiers or None, default=None
+        The hypothesis space. None takes `RBFSVMPool()`, the paper's RBF-kernel SVMs. Any scikit-learn classifier,
+        pipelines included, is trained on each subsample (`EstimatorPool`). A list of classifiers that were trained on
+        other data is validated and weighted as it is (`PrefitPool`). Settings of the hypotheses are settings of the
+        pool: ``RBFSVMPool(C=..., scaler=...)``, ``EstimatorPool(tree, param_distributions=...)``.
     n_hypotheses : int or "auto", default="auto"
         Number m of hypotheses. "auto" takes 100 for each subsample size.
     subsample_size : int, float, "auto", "paper" or sequence of int and float, default="auto"
@@ -86,45 +55,28 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         from there up to half of the sample, or 2000 points: the posterior chooses among its rungs.
     subsamples : splitter, sequence of index arrays or None, default=None
         Training sets instead of random ones: the training folds of a scikit-learn splitter (not a stratified one:
-        they must be chosen without labels), or row numbers. Overrides `n_hypotheses` and `subsample_size`.
+        they must be chosen without labels), or row numbers. `n_hypotheses` and `subsample_size` must be "auto" then.
     delta : float, default=0.05
         Probability with which the certificate may fail, in (0, 1).
     objective : {"lambda", "kl"}, default="lambda"
         The bound that the posterior minimises: the paper's PAC-Bayes-lambda, or PAC-Bayes-kl itself.
     voting : {"majority", "gibbs", "best", "uniform"}, default="majority"
-        What `predict` does: the weighted majority vote; a hypothesis drawn from the posterior for every point; the
-        hypothesis with the smallest validation loss; the unweighted vote (weighted by the prior).
+        What `predict` does: the weighted majority vote; a hypothesis drawn from the posterior for every point, anew
+        in every call; the hypothesis with the smallest validation loss; the unweighted vote (weighted by the prior).
     prior : array-like of shape (m,), optional
         Prior as probabilities or log-probabilities, chosen without looking at the data; uniform by default.
-    param_distributions : dict, optional
-        Parameters of `estimator` to draw at random for each hypothesis, as in `ParameterSampler`.
     loss : {"zero_one", "absolute", "brier"}, callable or array-like, default="zero_one"
         What the certificate bounds: a loss in [0, 1] of the predicted label, of the predicted probabilities, a
         function of (true, predicted) labels, or a cost matrix. The vote is bounded for "zero_one" only.
-    gamma_source : {"subsample", "reserved", "sample"}, default="subsample"
-        Where the default SVMs take the seed of their kernel width and their scaling from: each from its own
-        subsample; from reserved points, used for nothing else; or, as in the paper, from the whole sample,
-        validation points included, for which the theorem is not proved and the certificate not strict.
-    scaler : {"minmax", "standard"} or None, default=None
-        Scaling of the features for the default SVMs.
-    C : float or sequence of float, default=(10.0, 100.0, 1000.0)
-        Soft-margin parameter of the default SVMs, or several to draw from at random. All of these separate a
-        small subsample, which is all the paper asks for; at the upper rungs of the ladder they begin to differ.
-    reserved_size : int or float, default=0.1
-        Number or fraction of points set aside for ``gamma_source="reserved"``.
-    on_error : {"raise", "drop"}, default="raise"
-        What to do if a hypothesis cannot be trained: raise, or count its loss as 1 so that the bound stays true.
     warm_start : bool, default=False
         Whether `fit` keeps the hypotheses of the last call, on the same data, and trains only the missing ones. To add
-        until the bound looks good is to choose the prior by the data: decide on `n_hypotheses` beforehand.
+        until the bound looks good is to choose the prior by the data: decide on `n_hypotheses` beforehand. Settings
+        that hold functions are refused, since it cannot be told whether a function is still the same.
     block_size : int, default=65536
         Rows that are validated or predicted at a time.
-    working_memory : float, default=512
-        MiB that the default SVMs may take for the votes of a block of rows, in training and in prediction; blocks are
-        made smaller to fit. The kernel matrix of a subsample of r points, 12 r^2 bytes per worker, comes on top.
     n_jobs : int, optional
-        Workers for training and validation, by joblib: threads for the default SVMs, which release the interpreter's
-        lock, and its current backend for other base learners.
+        Workers for training and validation, by joblib: threads for SVMs, which release the interpreter's lock, and
+        its current backend for other base learners.
     random_state : int, RandomState instance or None, default=None
         Seed of subsamples, hypotheses and randomised prediction.
     verbose : int, default=0
@@ -142,9 +94,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         Trade-off lambda of the posterior.
     n_validation_ : ndarray of shape (m,)
         Number of points each hypothesis was validated on.
-    hypotheses_ : sequence
-        The trained hypotheses: a list of estimators or, for the default SVMs, a sequence of
-        `pacbayes.pools.RBFSVM`.
+    hypotheses_ : Hypotheses
+        The trained hypotheses, a sequence: ``hypotheses_[h].predict(X)`` returns labels.
     subsamples_ : Subsamples
         Their training sets: ``subsamples_[h]`` is drawn again from the seed.
     classes_ : ndarray
@@ -175,6 +126,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     (True, True)
     """
 
+    _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {"n_hypotheses": Whole(1, ("auto",)), "block_size": Whole(1)}
+
     def __init__(
         self,
         estimator: Any = None,
@@ -186,16 +139,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         objective: Objective = "lambda",
         voting: Voting = "majority",
         prior: ArrayLike | None = None,
-        param_distributions: dict[str, Any] | None = None,
         loss: Any = "zero_one",
-        gamma_source: Literal["subsample", "reserved", "sample"] = "subsample",
-        scaler: Literal["minmax", "standard"] | None = None,
-        C: float | Sequence[float] = (10.0, 100.0, 1000.0),
-        reserved_size: int | float = 0.1,
-        on_error: Literal["raise", "drop"] = "raise",
         warm_start: bool = False,
         block_size: int = 65536,
-        working_memory: float = 512.0,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -208,16 +154,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         self.objective = objective
         self.voting = voting
         self.prior = prior
-        self.param_distributions = param_distributions
         self.loss = loss
-        self.gamma_source = gamma_source
-        self.scaler = scaler
-        self.C = C
-        self.reserved_size = reserved_size
-        self.on_error = on_error
         self.warm_start = warm_start
         self.block_size = block_size
-        self.working_memory = working_memory
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -240,7 +179,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         PACBayesClassifier
             The certified ensemble.
         """
-        return cls([FrozenEstimator(estimator) for estimator in estimators], **parameters).fit(X, y)
+        return cls(PrefitPool(list(estimators)), **parameters).fit(X, y)
 
     # -----------------------------------------------------------------------------------------------
     # Training
@@ -264,131 +203,87 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         PACBayesClassifier
             The fitted classifier.
         """
-        if "sample_weight" in fit_params:
-            raise ValueError(
-                "sample_weight is not supported: the certificate bounds the expected loss of points drawn like the "
-                "sample, and a weighted average of losses is not what the theorem is about. Resample the data "
-                "to the distribution of interest beforehand, or put the weights into `loss` as a cost matrix."
-            )
-        if fit_params:
-            raise TypeError(f"fit takes no parameters besides X and y, got {sorted(fit_params)}")
-        self._check_parameters()
-        X, labels = self._checked_data(X, y)
-        classes, codes = np.unique(labels, return_inverse=True)
-        if classes.size < 2:
-            raise ValueError(f"y must hold at least two classes, got one class only: {classes.tolist()[0]!r}")
-        loss = resolve_loss(self.loss, classes)
-        made_of = self._made_of(X, codes)
-        entropy, totals_kept, trained_kept = self._continued(made_of)
-        reference, rest = self._set_aside(labels.size, entropy)
-        pool = self._pool(classes, entropy, None if reference is None else (take_rows(X, reference), codes[reference]))
-        if rest is not None:
-            X, codes = take_rows(X, rest), codes[rest]
+        _refuse_fit_params(fit_params)
+        pool = as_pool(self.estimator)
+        self._check_settings(pool)
+        sample = self._validate_sample(pool, X, y)
+        loss = resolve_loss(self.loss, sample.classes)
+        pool.check_classes(sample.classes)
         pool.check_loss(loss)
-        subsamples = self._subsamples(X, entropy)
-        if len(subsamples) < len(trained_kept):
-            raise ValueError(
-                f"n_hypotheses must be at least the {len(trained_kept)} that warm_start keeps, got {len(subsamples)}"
-            )
+        fingerprints = self._fingerprints(pool, sample)
+        entropy, kept_totals, kept = self._continue(fingerprints)
+        rest, shared = pool.prepare(sample, entropy)
+        subsamples = pool.draw_subsamples(self._sampling_plan(entropy), rest)
+        n_kept = 0 if kept is None else len(kept)
+        if len(subsamples) < n_kept:
+            raise ValueError(f"n_hypotheses must be at least the {n_kept} that warm_start keeps, got {len(subsamples)}")
         if self.prior is not None:
             GibbsCurve(np.zeros(len(subsamples)), 1.0, self.prior)  # says what is wrong with a prior
-        trained, totals = self._train(pool, X, codes, subsamples, loss, range(len(trained_kept), len(subsamples)))
-        trained = pool.join([part for part in (trained_kept, trained) if len(part)])
-        totals = np.concatenate((totals_kept, totals))
-        pool.remember(X, trained)
-        n_validation = subsamples.n_validation
-        losses = totals / n_validation
-        certificate, rho = certify(
-            losses,
-            int(n_validation.min()),
-            n_max=int(n_validation.max()),
-            delta=self.delta,
-            prior=self.prior,
-            objective=self.objective,
-            voting=self.voting,
-            loss=loss.name,
-            strict=self._strict(),
-            assumptions=self._assumptions(),
-        )
+        trainer = Trainer(pool, rest, shared, subsamples, loss, entropy, self.block_size, self.n_jobs, self.verbose)
+        trained, totals = trainer.run(range(n_kept, len(subsamples)))
+        parts = [part for part in (kept, trained) if part is not None]
+        totals = np.concatenate((kept_totals, totals))
+        hypotheses = parts[0].concatenate(parts).keep_training_points(rest)
+        losses = totals / subsamples.n_validation
+        certificate, rho = self._certify(pool, loss, sample.classes, hypotheses, subsamples, losses)
         # Nothing is set before everything has succeeded: no half-fitted state.
-        self.classes_ = classes
-        self.hypotheses_ = trained
+        self.classes_ = sample.classes
+        self.hypotheses_ = hypotheses
         self.subsamples_ = subsamples
         self.losses_ = losses
-        self.n_validation_ = n_validation
+        self.n_validation_ = subsamples.n_validation
         self.posterior_ = rho
         self.certificate_ = certificate
         self.lambda_ = certificate.lam
         self._totals = totals
-        self._pool_ = pool
         self._entropy = entropy
-        self._made_of_ = made_of
+        self._fingerprints_ = fingerprints
+        self._prediction_stream = stream(entropy, 0, PREDICTION)
         return self
 
-    def _check_parameters(self) -> None:
+    def _check_settings(self, pool: Pool) -> None:
         """Refuse what no data could make right, before anything is trained; the rest is checked where it is used."""
-        checked_settings(self.delta, self.objective, self.voting)
-        choices = {
-            "gamma_source": ("subsample", "reserved", "sample"),
-            "scaler": (None, "minmax", "standard"),
-            "on_error": ("raise", "drop"),
-        }
-        for name, allowed in choices.items():
-            value = getattr(self, name)
-            if value not in allowed:
-                raise ValueError(f"{name} must be one of {allowed}, got {value!r}")
-        if self.n_hypotheses != "auto":
-            _check_whole("n_hypotheses", self.n_hypotheses, "a whole number, at least 1, or 'auto'")
-        _check_whole("block_size", self.block_size, "a whole number, at least 1")
-        if not (isinstance(self.working_memory, Real) and 0 < float(self.working_memory) < math.inf):
-            raise ValueError(f"working_memory must be a positive number of MiB, got {self.working_memory!r}")
-        self._softness()
+        validate_settings(self.delta, self.objective, self.voting)
+        validate_constraints(self, self._CONSTRAINTS)
+        pool.check_settings()
 
-    def _checked_data(self, X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
-        X, y = validate_data(self, X, y, **self._checks(X))
+    def _validate_sample(self, pool: Pool, X: Any, y: ArrayLike) -> Sample:
+        X, y = validate_data(self, X, y, **pool.validation_kwargs(X))
         labels = np.asarray(y)
         if labels.shape != (X.shape[0],):
             raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
         check_classification_targets(labels)
-        return X, labels
+        classes, codes = np.unique(labels, return_inverse=True)
+        if classes.size < 2:
+            raise ValueError(f"y must hold at least two classes, got one class only: {classes.tolist()[0]!r}")
+        return Sample(X, codes, classes)
 
-    def _checks(self, X: Any) -> dict[str, Any]:
-        """What `validate_data` is to check in X, in training and in prediction."""
-        if self.estimator is None:
-            # The default SVMs take numbers, sparse unless they are to be scaled.
-            sparse = "csr" if self.scaler is None else False
-            return {"accept_sparse": sparse, "accept_large_sparse": False, "dtype": [np.float64, np.float32]}
-        if hasattr(X, "columns") or hasattr(X, "schema"):
-            # What a data frame holds is the business of the base learner.
-            return {"skip_check_array": True}
-        tags = get_tags(self)
-        return {
-            "accept_sparse": "csr",
-            "accept_large_sparse": False,
-            "ensure_all_finite": not tags.input_tags.allow_nan,
-            "dtype": None if tags.input_tags.string or tags.input_tags.categorical else "numeric",
-        }
+    def _sampling_plan(self, entropy: int) -> SamplingPlan:
+        return SamplingPlan(self.n_hypotheses, self.subsample_size, self.subsamples, entropy)
 
-    def _softness(self) -> Array:
-        """The soft-margin parameters to draw from."""
-        softness = np.atleast_1d(np.asarray(self.C, dtype=np.float64))
-        if not (softness.ndim == 1 and softness.size and np.all((softness > 0) & (softness < np.inf))):
-            raise ValueError(f"C must be one or several positive, finite numbers, got {self.C!r}")
-        return softness
-
-    def _made_of(self, X: Any, codes: NDArray[np.intp]) -> dict[str, str] | None:
-        """Fingerprints of what hypotheses and their losses come from, if a later fit may continue this one."""
+    def _fingerprints(self, pool: Pool, sample: Sample) -> dict[str, str] | None:
+        """Return digests of what hypotheses and their losses come from, if a later fit may continue this one."""
         if not self.warm_start:
             return None
-        shaping = {name: getattr(self, name) for name in _SHAPING}
-        return {name: joblib.hash(value) for name, value in {"X": X, "y": codes, **shaping}.items()}
+        values = {"X": sample.X, "y": [sample.codes, sample.classes]}
+        values |= {name: getattr(self, name) for name in _FINGERPRINTED} | {"estimator": pool}
+        digests = {}
+        for name, value in values.items():
+            try:
+                digests[name] = digest(value)
+            except IncomparableError as error:
+                raise ValueError(
+                    f"warm_start must be False with this {name}: {error}, so hypotheses and losses of different "
+                    "settings could be mixed"
+                ) from error
+        return digests
 
-    def _continued(self, made_of: dict[str, str] | None) -> tuple[int, Array, Any]:
-        """The seed of all streams, and the totals and hypotheses that a warm start keeps."""
-        if made_of is not None and hasattr(self, "hypotheses_"):
-            if self._made_of_ is None:
+    def _continue(self, fingerprints: dict[str, str] | None) -> tuple[int, Array, Hypotheses | None]:
+        """Return the seed of all streams, and the totals and hypotheses that a warm start keeps."""
+        if fingerprints is not None and hasattr(self, "hypotheses_"):
+            if self._fingerprints_ is None:
                 raise ValueError("warm_start continues a fit that had warm_start=True too: set it before the first fit")
-            changed = [name for name in made_of if made_of[name] != self._made_of_[name]]
+            changed = [name for name in fingerprints if fingerprints[name] != self._fingerprints_[name]]
             if changed:
                 raise ValueError(
                     f"warm_start continues on the same data with the same settings, but {', '.join(changed)} changed "
@@ -401,125 +296,122 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             entropy = int(self.random_state)
         else:
             entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return entropy, np.zeros(0), []
+        return entropy, np.zeros(0), None
 
-    def _set_aside(self, n: int, entropy: int) -> tuple[NDArray[np.intp] | slice | None, NDArray[np.intp] | None]:
-        """Rows that all hypotheses take their kernel widths and scaling from, and the rows left for them."""
-        if self.estimator is None and self.gamma_source == "sample":
-            return slice(None), None
-        if self.estimator is None and self.gamma_source == "reserved":
-            return reserve(n, _resolve_size("reserved_size", self.reserved_size, n), entropy)
-        return None, None
+    # -----------------------------------------------------------------------------------------------
+    # The certificate
+    # -----------------------------------------------------------------------------------------------
 
-    def _pool(self, classes: NDArray[Any], entropy: int, reference: tuple[Any, NDArray[np.intp]] | None) -> Pool:
-        """The hypothesis space."""
-        if self.estimator is None:
-            # Workers share the memory between them.
-            memory = float(self.working_memory) / _threads(self.n_jobs)[0]
-            return RBFSVMPool(classes, entropy, self._softness(), self.scaler, reference, self.on_error, memory)
-        if self._is_prefit():
-            return PrefitPool(classes, self.estimator)
-        return EstimatorPool(classes, self.estimator, entropy, self.param_distributions, self.on_error)
-
-    def _subsamples(self, X: Any, entropy: int) -> Subsamples:
-        n, d = X.shape
-        if self._is_prefit():
-            return NoSubsamples(n, len(self.estimator))
-        if hasattr(self.subsamples, "split"):
-            return FoldSubsamples(n, self.subsamples)
-        if self.subsamples is not None:
-            return GivenSubsamples(n, list(self.subsamples))
-        sizes = subsample_sizes(self.subsample_size, n, d)
-        m = _HYPOTHESES_PER_SIZE * len(sizes) if self.n_hypotheses == "auto" else int(self.n_hypotheses)
-        return RandomSubsamples(n, sizes, m, entropy)
-
-    def _train(
+    def _certify(
         self,
         pool: Pool,
-        X: Any,
-        codes: NDArray[np.intp],
-        subsamples: Subsamples,
         loss: Loss,
-        hypotheses: range,
-    ) -> tuple[Any, Array]:
-        """Train and validate a range of hypotheses, in parts that any worker may take."""
-        workers = _threads(self.n_jobs)[0] if pool.shares_rows else effective_n_jobs(self.n_jobs)
-        chunks = _parts(hypotheses, max(20, 4 * workers))
-        if not pool.shares_rows:
-            whole = [(pool, X, codes, subsamples, loss, chunk, self.block_size) for chunk in chunks]
-            results = list(self._run(_train_chunk, whole, "hypotheses"))
-            totals = [part for _, part in results]
-            return pool.join([part for part, _ in results]), np.concatenate([np.zeros(0), *totals])
-        parts = list(self._run(pool.fit, [(X, codes, subsamples, chunk) for chunk in chunks], "training", threads=True))
-        if not parts:
-            return [], np.zeros(0)
-        trained = pool.join(parts)
-        # Two parts per worker, and more where they would take long: half a second each, so that interrupts are heard.
-        long = math.ceil(subsamples.sizes.sum() * codes.size * _SECONDS_PER_KERNEL_VALUE / 0.5)
-        count = max(2 * workers, math.ceil(codes.size / self.block_size), long)
-        # As many for each worker: the last should not work alone.
-        blocks = _parts(range(codes.size), math.ceil(count / workers) * workers)
-        tasks = [(trained, X, codes, subsamples, hypotheses, rows, loss) for rows in blocks]
-        return trained, sum(self._run(pool.loss_totals, tasks, "validation", threads=True), np.zeros(len(hypotheses)))
+        classes: NDArray[Any],
+        hypotheses: Hypotheses,
+        subsamples: Subsamples,
+        losses: Array,
+    ) -> tuple[Certificate, Array]:
+        n_validation = subsamples.n_validation
+        return certify(
+            losses,
+            int(n_validation.min()),
+            n_max=int(n_validation.max()),
+            delta=self.delta,
+            prior=self.prior,
+            objective=self.objective,
+            voting=self.voting,
+            loss=loss.name,
+            strict=pool.is_strict,
+            assumptions=self._assumptions(pool, subsamples),
+            digests=self._digests(classes, hypotheses, subsamples),
+        )
 
-    def _run(
-        self, function: Callable[..., Any], tasks: list[tuple[Any, ...]], what: str, threads: bool = False
-    ) -> Iterable[Any]:
-        """Results of the tasks, in their order, by as many workers as asked for."""
-        workers, shared_memory = _threads(self.n_jobs)
-        if threads and workers > 1 and shared_memory:
-            # Plain threads: joblib waits for its own in steps of 10 ms, which is a tenth of a fit.
-            with ThreadPoolExecutor(workers) as executor:
-                yield from _progress(executor.map(lambda task: function(*task), tasks), len(tasks), self.verbose, what)
-            return
-        backend, _ = get_active_backend()
-        as_they_come = getattr(backend, "supports_return_generator", False)
-        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator" if as_they_come else "list")
-        results = parallel(delayed(function)(*task) for task in tasks)
-        yield from _progress(results, len(tasks), self.verbose, what)
-
-    def _is_prefit(self) -> bool:
-        return isinstance(self.estimator, (list, tuple))
-
-    def _strict(self) -> bool:
-        return not (self.estimator is None and self.gamma_source == "sample")
-
-    def _assumptions(self) -> list[str]:
-        """What has to be true for the certificate to hold."""
-        assumptions = [
-            "the sample is independent and identically distributed, and so are the points to predict",
-        ]
-        if self._is_prefit():
-            assumptions.append("the classifiers were trained without the validation points")
-        elif self.subsamples is not None and not hasattr(self.subsamples, "split"):
-            assumptions.append("the caller chose the subsamples without looking at features or labels")
-        else:
-            assumptions.append("subsamples were chosen without looking at features or labels (by construction)")
-        if self.estimator is None:
-            what = "kernel widths" if self.scaler is None else "kernel widths and scaling"
-            assumptions.append(
-                {
-                    "subsample": f"{what} came from each subsample alone (by construction)",
-                    "reserved": f"{what} came from reserved points, used in no validation set (by construction)",
-                    "sample": f"{what} came from the whole sample, validation points included, as in the paper: "
-                    "the theorem does not cover this",
-                }[self.gamma_source]
-            )
-        elif not self._is_prefit():
-            assumptions.append("the base learner was configured without looking at the sample")
+    def _assumptions(self, pool: Pool, subsamples: Subsamples) -> list[str]:
+        """Return what has to be true for the certificate to hold."""
+        assumptions = [*FIT_ASSUMPTIONS, subsamples.assumption, *pool.assumptions()]
         if self.prior is not None:
             assumptions.append("the prior was chosen without looking at the sample")
         if self.warm_start:
             assumptions.append("the number of hypotheses was not chosen by looking at the bound")
         return assumptions
 
+    def _digests(self, classes: NDArray[Any], hypotheses: Hypotheses, subsamples: Subsamples) -> dict[str, str]:
+        """Return digests of the hypotheses, and of the settings that turn them into a certified predictor."""
+        settings = [self.voting, self.objective, self.delta, self.prior, self.loss, classes, subsamples]
+        return {"hypotheses": digest(hypotheses.fingerprint(), code=True), "settings": digest(settings, code=True)}
+
+    def verify_certificate(self, certificate: Certificate, X: Any = None, y: ArrayLike | None = None) -> str:
+        """Recompute a certificate from this classifier, and from its training sample if that is given.
+
+        Parameters
+        ----------
+        certificate : Certificate
+            The certificate to verify.
+        X, y : array-like, optional
+            The training sample, in the same order: the validation losses are then computed anew.
+
+        Returns
+        -------
+        str
+            What was verified: "arithmetic and model", or "arithmetic, model and data".
+
+        Raises
+        ------
+        CertificateError
+            If the certificate is not the one of this classifier, naming the first thing that differs.
+        """
+        check_is_fitted(self)
+        pool = as_pool(self.estimator)
+        loss = resolve_loss(self.loss, self.classes_)
+        again, rho = self._certify(
+            pool, loss, self.classes_, self.hypotheses_, self.subsamples_, np.asarray(self.losses_, dtype=np.float64)
+        )
+        certificate.verify(self.losses_, self.prior)
+        for name in ("voting", "objective", "loss", "delta", "n_validation", "n_validation_max", "strict"):
+            _expect(name, getattr(certificate, name), getattr(again, name))
+        for line in again.assumptions:
+            if line not in certificate.assumptions:
+                raise CertificateError(f"assumptions do not state what this classifier rests on: {line}")
+        for name, stated in certificate.digests.items():
+            actual = digest(self.posterior_) if name == "posterior" else again.digests[name]
+            _expect(f"digests[{name!r}]", stated, actual)
+        if not np.allclose(self.posterior_, rho, rtol=1e-6, atol=1e-12):
+            raise CertificateError("the weights of the classifier are not those that the certificate is about")
+        if X is None:
+            return "arithmetic and model"
+        self._verify_losses(pool, loss, X, y)
+        return "arithmetic, model and data"
+
+    def _verify_losses(self, pool: Pool, loss: Loss, X: Any, y: Any) -> None:
+        """Raise CertificateError if the losses of the hypotheses on the training sample are not those of the fit."""
+        X = validate_data(self, X, reset=False, **pool.validation_kwargs(X))
+        labels = np.asarray(y)
+        if labels.shape != (X.shape[0],):
+            raise CertificateError(f"y must hold one label for each of the {X.shape[0]} rows, got {labels.shape}")
+        codes = np.minimum(np.searchsorted(self.classes_, labels), self.classes_.size - 1)
+        if (self.classes_[codes] != labels).any():
+            raise CertificateError("y holds labels that the classifier does not know: it is another sample")
+        sample = Sample(X, codes, self.classes_)
+        rest, _ = pool.prepare(sample, self._entropy)
+        if len(rest) != self.subsamples_.n:
+            raise CertificateError(f"the sample leaves {len(rest)} rows, and the fit was on {self.subsamples_.n}")
+        everyone = range(len(self.hypotheses_))
+        totals = validation_totals(self.hypotheses_, rest, self.subsamples_, loss, everyone, self.block_size)
+        recomputed = totals / self.subsamples_.n_validation
+        wrong = np.flatnonzero(recomputed != self.losses_)
+        if wrong.size:
+            h = int(wrong[0])
+            raise CertificateError(
+                f"losses[{h}] is stated as {self.losses_[h]!r} but comes out as {recomputed[h]!r} on these data"
+            )
+
     # -----------------------------------------------------------------------------------------------
     # Prediction
     # -----------------------------------------------------------------------------------------------
 
-    def _checked_points(self, X: Any) -> Any:
+    def _validate_points(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, **self._checks(X))
+        return validate_data(self, X, reset=False, **as_pool(self.estimator).validation_kwargs(X))
 
     def _blocks(self, X: Any) -> Iterable[Any]:
         for start in range(0, X.shape[0], self.block_size):
@@ -531,6 +423,11 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         The vote asks hypotheses in order of falling weight, and stops for each point once the remaining weight
         cannot change its label: the result is that of asking all of them.
 
+        With ``voting="gibbs"`` every point of every call gets a hypothesis of its own, drawn afresh: the stream of
+        draws begins with `fit`, from `random_state`, and goes on from call to call. A model that comes out of a file
+        begins a stream of its own, from the system's entropy, since a stream that began again with every loading
+        would ask the same hypothesis every time.
+
         Parameters
         ----------
         X : array-like of shape (n, d)
@@ -541,16 +438,19 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n,)
             Predicted labels.
         """
-        X = self._checked_points(X)
-        if self.voting == "gibbs":
-            rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-            codes = [self._draw(block, rng) for block in self._blocks(X)]
+        X = self._validate_points(X)
+        # As certified: a change of `voting` takes effect with the next fit.
+        if self.certificate_.voting == "gibbs":
+            codes = [
+                draw_codes(self.hypotheses_, self.posterior_, block, self._prediction_stream)
+                for block in self._blocks(X)
+            ]
         else:
             codes = [np.argmax(self._tally(block, stop_early=True), axis=1) for block in self._blocks(X)]
         return np.asarray(self.classes_[np.concatenate(codes)])
 
     def predict_proba(self, X: Any) -> Array:
-        """Shares of the vote: the posterior weight of the hypotheses that predict each class.
+        """Return shares of the vote: the posterior weight of the hypotheses that predict each class.
 
         Not calibrated probabilities: a share of 0.9 says that hypotheses with 90% of the weight agree.
 
@@ -564,12 +464,12 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n, n_classes)
             Shares, summing to one.
         """
-        X = self._checked_points(X)
+        X = self._validate_points(X)
         tallies = np.concatenate([self._tally(block, stop_early=False) for block in self._blocks(X)])
         return np.asarray(tallies / tallies.sum(axis=1, keepdims=True))
 
     def decision_function(self, X: Any) -> Array:
-        """Margin of the vote: share of the second class minus share of the first, or shares if there are more.
+        """Return the margin of the vote: share of the second class minus that of the first; for more classes, shares.
 
         Parameters
         ----------
@@ -597,42 +497,22 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (m, n)
             Labels that hypothesis h predicts, in row h.
         """
-        X = self._checked_points(X)
-        votes = [self._pool_.votes(self.hypotheses_, block) for block in self._blocks(X)]
+        X = self._validate_points(X)
+        votes = [self.hypotheses_.votes(block) for block in self._blocks(X)]
         return np.asarray(self.classes_[np.concatenate(votes, axis=1)])
 
-    def _draw(self, X: Any, rng: np.random.Generator) -> NDArray[np.intp]:
-        """A hypothesis drawn from the posterior for every point."""
-        drawn = rng.choice(self.posterior_.size, size=X.shape[0], p=self.posterior_ / self.posterior_.sum())
-        codes = np.empty(X.shape[0], dtype=np.intp)
-        for h in np.unique(drawn):
-            rows = np.flatnonzero(drawn == h)
-            codes[rows] = self._pool_.predict(self.hypotheses_[h], take_rows(X, rows))
-        return codes
-
     def _tally(self, X: Any, *, stop_early: bool) -> Array:
-        """Weight behind each class at each point; if `stop_early`, only as far as it takes to name the winner."""
-        tallies = np.zeros((X.shape[0], self.classes_.size))
-        order = np.argsort(-self.posterior_, kind="stable")
-        order = order[self.posterior_[order] > 0]
-        weights = self.posterior_[order]
-        # Weight that is still to come after the first k voters.
-        remaining = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
-        open_rows = np.arange(X.shape[0])
-        done, width = 0, _FIRST_VOTERS
-        while done < order.size and open_rows.size:
-            voters = order[done : done + width]
-            rows = X if open_rows.size == X.shape[0] else take_rows(X, open_rows)
-            votes = self._pool_.votes(self._pool_.take(self.hypotheses_, voters), rows)
-            for vote, weight in zip(votes, weights[done : done + width], strict=True):
-                tallies[open_rows, vote] += weight
-            done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
-            if stop_early and done < order.size:
-                ranked = np.partition(tallies[open_rows], -2, axis=1)
-                # Strictly more than what is to come, and than rounding of the sums.
-                decided = ranked[:, -1] - ranked[:, -2] > remaining[done] * (1 + 1e-9) + 1e-12
-                open_rows = open_rows[~decided]
-        return tallies
+        return tally_votes(self.hypotheses_, self.posterior_, X, stop_early=stop_early)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
+        state.pop("_prediction_stream", None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "certificate_" in state:
+            self._prediction_stream = np.random.default_rng()
 
     # -----------------------------------------------------------------------------------------------
     # What a notebook shows: scikit-learn's diagram, and the certificate below it
@@ -653,113 +533,21 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.voting == "gibbs"
-        tags.input_tags.sparse = self.scaler is None
-        if self.estimator is not None and not self._is_prefit():
-            base_tags = get_tags(self.estimator).input_tags
-            for name in ("sparse", "allow_nan", "string", "categorical", "positive_only"):
-                setattr(tags.input_tags, name, getattr(base_tags, name))
+        tags.input_tags = get_tags(as_pool(self.estimator)).input_tags
         return tags
 
 
-def _threads(n_jobs: int | None) -> tuple[int, bool]:
-    """Workers of joblib's backend for code that releases the lock, and whether they share this process's memory."""
-    backend, default = get_active_backend(prefer="threads")
-    workers = backend.effective_n_jobs(default if n_jobs is None else n_jobs)
-    return workers, getattr(backend, "supports_sharedmem", False)
+def _refuse_fit_params(fit_params: dict[str, Any]) -> None:
+    if "sample_weight" in fit_params:
+        raise ValueError(
+            "sample_weight is not supported: the certificate bounds the expected loss of points drawn like the "
+            "sample, and a weighted average of losses is not what the theorem is about. Resample the data "
+            "to the distribution of interest beforehand, or put the weights into `loss` as a cost matrix."
+        )
+    if fit_params:
+        raise TypeError(f"fit takes no parameters besides X and y, got {sorted(fit_params)}")
 
 
-def _parts(numbers: range, count: int) -> list[range]:
-    """A range in `count` parts of the same size, or fewer if it is short."""
-    size = max(1, math.ceil(len(numbers) / count))
-    return [numbers[i : i + size] for i in range(0, len(numbers), size)]
-
-
-def _train_chunk(
-    pool: Pool,
-    X: Any,
-    codes: NDArray[np.intp],
-    subsamples: Subsamples,
-    loss: Loss,
-    hypotheses: range,
-    block_size: int,
-) -> tuple[Any, Array]:
-    """Train a chunk of hypotheses and add up their losses over blocks of rows."""
-    trained = pool.fit(X, codes, subsamples, hypotheses)
-    totals = np.zeros(len(hypotheses))
-    for start in range(0, codes.size, block_size):
-        rows = range(start, min(start + block_size, codes.size))
-        totals += pool.loss_totals(trained, X, codes, subsamples, hypotheses, rows, loss)
-    return trained, totals
-
-
-def _progress(results: Iterable[Any], total: int, verbose: int, what: str) -> Iterable[Any]:
-    """Results as they come, with a bar on standard error if asked."""
-    if not verbose:
-        return results
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        print("training; install tqdm for a progress bar", file=sys.stderr)
-        return results
-    return tqdm(results, total=total, desc=what, unit="chunk")  # type: ignore[no-any-return]
-
-
-def _check_whole(name: str, value: Any, expected: str) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be {expected}, got {value!r}")
-
-
-def _resolve_size(name: str, size: Any, n: int) -> int:
-    """A number of points, from a number or a fraction of n."""
-    if isinstance(size, Integral) and not isinstance(size, bool):
-        points = int(size)
-    elif isinstance(size, Real) and 0 < float(size) < 1:
-        points = max(1, round(float(size) * n))
-    else:
-        raise ValueError(f"{name} must be a number of points or a fraction in (0, 1), got {size!r}")
-    if not 1 <= points < n:
-        raise ValueError(f"{name} must be at least 1 and leave points to validate on: below n = {n}, got {size!r}")
-    return points
-
-
-def subsample_sizes(subsample_size: Any, n: int, d: int) -> list[int]:
-    """Sizes r that the hypotheses take in turn.
-
-    Parameters
-    ----------
-    subsample_size : int, float, "auto", "paper" or sequence of int and float
-        As in `PACBayesClassifier`.
-    n, d : int
-        Number of points and of features.
-
-    Returns
-    -------
-    list of int
-        The sizes.
-
-    Examples
-    --------
-    >>> subsample_sizes("auto", n=2000, d=40)
-    [41, 82, 164, 328, 656]
-    >>> subsample_sizes("paper", n=2000, d=3)
-    [45]
-    """
-    if isinstance(subsample_size, str):
-        smallest = d + 1 if d > 3 else round(math.sqrt(n))
-        if subsample_size == "paper":
-            if smallest >= n:
-                raise ValueError(
-                    f"subsample_size='paper' takes {smallest} points and leaves none of n = {n} to validate on: "
-                    "give a smaller number"
-                )
-            return [smallest]
-        if subsample_size == "auto":
-            largest = max(1, min(int(_LARGEST_SHARE * n), _LARGEST_SIZE))
-            rungs = [smallest * 2**k for k in range(64) if smallest * 2**k <= largest]
-            return rungs or [largest]
-        raise ValueError(f"subsample_size must be 'auto', 'paper' or sizes, got {subsample_size!r}")
-    if isinstance(subsample_size, (Sequence, np.ndarray)):
-        if len(subsample_size) == 0:
-            raise ValueError("subsample_size must name at least one size, got an empty sequence")
-        return [_resolve_size("subsample_size", size, n) for size in subsample_size]
-    return [_resolve_size("subsample_size", subsample_size, n)]
+def _expect(name: str, stated: Any, actual: Any) -> None:
+    if stated != actual:
+        raise CertificateError(f"{name} is stated as {stated!r}, and that of the classifier is {actual!r}")

@@ -30,7 +30,7 @@ class Loss:
     Attributes
     ----------
     name : str
-        How a certificate names it.
+        How a certificate names it. Only the zero-one loss of this module is called "zero_one".
     function : callable
         ``function(codes, response)`` with the true classes as positions in `classes_`, and the response of
         the hypothesis: codes of the predicted classes, or an array of shape (points, classes) of probabilities.
@@ -46,10 +46,13 @@ class Loss:
     is_zero_one: bool = False
 
     def total(self, codes: NDArray[np.intp], response: Any) -> float:
-        """Sum of the losses over points, each checked to be in [0, 1] and rounded up to a binary fraction."""
+        """Return the sum of the losses over points, each checked to be in [0, 1] and rounded up."""
         if self.is_zero_one:
             return float(np.count_nonzero(codes != response))
-        losses = np.asarray(self.function(codes, response), dtype=np.float64)
+        losses = np.asarray(self.function(codes, response))
+        if losses.dtype.kind not in "biuf":
+            raise ValueError(f"loss {self.name!r} must give real numbers, got {losses.dtype}")
+        losses = losses.astype(np.float64)
         if losses.shape != codes.shape:
             raise ValueError(
                 f"loss {self.name!r} must give one value per point, got shape {losses.shape} for {codes.size} points"
@@ -62,12 +65,12 @@ class Loss:
 
 
 def _absolute(codes: NDArray[np.intp], probabilities: Array) -> Array:
-    """1 - probability of the true class: half the L1 distance to its indicator."""
+    """Return 1 - probability of the true class: half the L1 distance to its indicator."""
     return np.asarray(1 - probabilities[np.arange(codes.size), codes])
 
 
 def _brier(codes: NDArray[np.intp], probabilities: Array) -> Array:
-    """Half the squared distance to the indicator of the true class."""
+    """Return half the squared distance to the indicator of the true class."""
     indicator = np.zeros_like(probabilities)
     indicator[np.arange(codes.size), codes] = 1
     return np.asarray(((probabilities - indicator) ** 2).sum(axis=1) / 2)
@@ -102,6 +105,11 @@ def resolve_loss(loss: Any, classes: NDArray[Any]) -> Loss:
         The class labels, in order.
     """
     if isinstance(loss, Loss):
+        if loss.is_zero_one:
+            return ZERO_ONE  # `total` counts errors, whatever the function
+        named = _NAMED.get(loss.name)
+        if named is not None and named != loss:
+            raise ValueError(f"loss must not be called {loss.name!r}, the name of another loss: give it one of its own")
         return loss
     if isinstance(loss, str):
         if loss not in _NAMED:
@@ -109,7 +117,8 @@ def resolve_loss(loss: Any, classes: NDArray[Any]) -> Loss:
         return _NAMED[loss]
     if callable(loss):
         name = getattr(loss, "__name__", type(loss).__name__)
-        return Loss(name, partial(_of_labels, loss, classes))
+        # The name alone would let a function called zero_one pass for the zero-one loss.
+        return Loss(f"function {name!r}", partial(_of_labels, loss, classes))
     costs = np.asarray(loss, dtype=np.float64)
     if costs.shape != (classes.size, classes.size):
         raise ValueError(
@@ -118,4 +127,6 @@ def resolve_loss(loss: Any, classes: NDArray[Any]) -> Loss:
         )
     if not (np.isfinite(costs).all() and costs.min() >= 0 and costs.max() > 0):
         raise ValueError("loss as a cost matrix must hold finite, non-negative costs, not all zero")
+    if np.array_equal(costs / costs.max(), 1.0 - np.eye(classes.size)):
+        return ZERO_ONE  # all errors cost the same
     return Loss("cost matrix / largest cost", partial(_cost, costs / costs.max()))

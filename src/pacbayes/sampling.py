@@ -12,9 +12,12 @@ the purpose. `stream` gives one of them as a NumPy generator; `_streams` reads m
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,14 +29,24 @@ __all__ = [
     "GivenSubsamples",
     "NoSubsamples",
     "RandomSubsamples",
+    "SamplingPlan",
     "Subsamples",
     "draw_positions",
-    "reserve",
+    "resolve_size",
+    "split_reserved",
     "stream",
+    "subsample_sizes",
 ]
 
+# Measured on the paper's datasets (benchmarks/RESULTS.md): more hypotheses, or a ladder that ends elsewhere than at
+# half of the sample, gain little or lose.
+_HYPOTHESES_PER_SIZE = 100
+_LARGEST_SHARE = 0.5
+# A hypothesis on r points needs its r x r kernel matrix: beyond this it is no weak classifier any more.
+_LARGEST_SIZE = 2000
+
 # What a stream is for.
-SUBSAMPLE, LEARNER, RESERVE = 0, 1, 2
+SUBSAMPLE, LEARNER, RESERVE, PREDICTION = 0, 1, 2, 3
 
 
 def _key(entropy: int) -> NDArray[np.uint64]:
@@ -74,6 +87,9 @@ class Subsamples(ABC):
         Number r of training points of each hypothesis; it is validated on the other n - r.
     """
 
+    # What has to be true of the choice of these training sets, as a certificate states it.
+    assumption: ClassVar[str]
+
     n: int
     sizes: NDArray[np.intp]
 
@@ -87,8 +103,8 @@ class Subsamples(ABC):
     def __iter__(self) -> Iterator[NDArray[np.intp]]:
         return (self[h] for h in range(len(self)))
 
-    def together(self, hypotheses: range) -> NDArray[np.int32]:
-        """Return the training sets of a range of hypotheses, one after another."""
+    def concatenated(self, hypotheses: range) -> NDArray[np.int32]:
+        """Return the training sets of a range of hypotheses, concatenated."""
         return np.concatenate([np.empty(0, dtype=np.intp), *(self[h] for h in hypotheses)]).astype(np.int32)
 
     @property
@@ -133,6 +149,8 @@ class RandomSubsamples(Subsamples):
     [1, 2]
     """
 
+    assumption = "subsamples were chosen without looking at features or labels (by construction)"
+
     def __init__(self, n: int, sizes: Sequence[int], m: int, entropy: int) -> None:
         self.n = n
         self.entropy = entropy
@@ -141,9 +159,9 @@ class RandomSubsamples(Subsamples):
 
     def __getitem__(self, hypothesis: int) -> NDArray[np.intp]:
         h = range(len(self))[hypothesis]
-        return self.together(range(h, h + 1)).astype(np.intp)
+        return self.concatenated(range(h, h + 1)).astype(np.intp)
 
-    def together(self, hypotheses: range) -> NDArray[np.int32]:
+    def concatenated(self, hypotheses: range) -> NDArray[np.int32]:
         sizes = self.sizes[hypotheses.start : hypotheses.stop].astype(np.int64)
         drawn = np.empty(sizes.sum(), dtype=np.int32)
         _streams.subsamples(_key(self.entropy), SUBSAMPLE, hypotheses.start, self.n, sizes, drawn)
@@ -160,6 +178,8 @@ class NoSubsamples(Subsamples):
     m : int
         Number of hypotheses.
     """
+
+    assumption = "the classifiers were trained without the validation points"
 
     def __init__(self, n: int, m: int) -> None:
         self.n = n
@@ -184,6 +204,8 @@ class GivenSubsamples(Subsamples):
     >>> GivenSubsamples(5, [[3, 0], [4]])[0].tolist()
     [0, 3]
     """
+
+    assumption = "the caller chose the subsamples without looking at features or labels"
 
     def __init__(self, n: int, index_sets: Sequence[ArrayLike]) -> None:
         self.n = n
@@ -215,7 +237,8 @@ class GivenSubsamples(Subsamples):
 class FoldSubsamples(GivenSubsamples):
     """Training folds of a scikit-learn splitter: the models of a cross-validation, aggregated.
 
-    The splitter is shown n rows of zeros and no labels, so a stratified or grouped one cannot be used.
+    The splitter is shown n rows of zeros and no labels, so a stratified or grouped one cannot be used. One that was
+    made from labels, such as a `PredefinedSplit`, cannot be recognised: the certificate asks the reader.
 
     Parameters
     ----------
@@ -231,6 +254,8 @@ class FoldSubsamples(GivenSubsamples):
     [[2, 3], [0, 1]]
     """
 
+    assumption = "the caller made the splitter of the subsamples without looking at features or labels"
+
     def __init__(self, n: int, splitter: Any) -> None:
         try:
             folds = [train for train, _ in splitter.split(np.zeros((n, 1)))]
@@ -242,14 +267,110 @@ class FoldSubsamples(GivenSubsamples):
         super().__init__(n, folds)
 
 
-def reserve(n: int, size: int, entropy: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Set points aside for choices that shape all hypotheses: their rows, and the rows that are left.
+def split_reserved(n: int, size: int, entropy: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Draw rows to be reserved for choices that shape all hypotheses; return them and the rows that are left.
 
     Examples
     --------
-    >>> reserved, rest = reserve(n=10, size=2, entropy=0)
+    >>> reserved, rest = split_reserved(n=10, size=2, entropy=0)
     >>> reserved.size, rest.size, np.intersect1d(reserved, rest).size
     (2, 8, 0)
     """
     order = stream(entropy, 0, RESERVE).permutation(n)
     return np.sort(order[:size]), np.sort(order[size:])
+
+
+def resolve_size(name: str, size: Any, n: int) -> int:
+    """Return a number of points, given as such or as a fraction of n, or raise ValueError naming the parameter."""
+    if isinstance(size, Integral) and not isinstance(size, bool):
+        points = int(size)
+    elif isinstance(size, Real) and 0 < float(size) < 1:
+        points = max(1, round(float(size) * n))
+    else:
+        raise ValueError(f"{name} must be a number of points or a fraction in (0, 1), got {size!r}")
+    if not 1 <= points < n:
+        raise ValueError(f"{name} must be at least 1 and leave points to validate on: below n = {n}, got {size!r}")
+    return points
+
+
+def subsample_sizes(subsample_size: Any, n: int, d: int) -> list[int]:
+    """Return the sizes r that the hypotheses take in turn.
+
+    Parameters
+    ----------
+    subsample_size : int, float, "auto", "paper" or sequence of int and float
+        As in `PACBayesClassifier`.
+    n, d : int
+        Number of points and of features.
+
+    Returns
+    -------
+    list of int
+        The sizes.
+
+    Examples
+    --------
+    >>> subsample_sizes("auto", n=2000, d=40)
+    [41, 82, 164, 328, 656]
+    >>> subsample_sizes("paper", n=2000, d=3)
+    [45]
+    """
+    if isinstance(subsample_size, str):
+        smallest = d + 1 if d > 3 else round(math.sqrt(n))
+        if subsample_size == "paper":
+            if smallest >= n:
+                raise ValueError(
+                    f"subsample_size='paper' takes {smallest} points and leaves none of n = {n} to validate on: "
+                    "give a smaller number"
+                )
+            return [smallest]
+        if subsample_size == "auto":
+            largest = max(1, min(int(_LARGEST_SHARE * n), _LARGEST_SIZE))
+            rungs = [smallest * 2**k for k in range(64) if smallest * 2**k <= largest]
+            return rungs or [largest]
+        raise ValueError(f"subsample_size must be 'auto', 'paper' or sizes, got {subsample_size!r}")
+    if isinstance(subsample_size, (Sequence, np.ndarray)):
+        if len(subsample_size) == 0:
+            raise ValueError("subsample_size must name at least one size, got an empty sequence")
+        return [resolve_size("subsample_size", size, n) for size in subsample_size]
+    return [resolve_size("subsample_size", subsample_size, n)]
+
+
+@dataclass(frozen=True)
+class SamplingPlan:
+    """The user's choice of training sets, before the number of rows is known.
+
+    Attributes
+    ----------
+    n_hypotheses : int or "auto"
+        Number of hypotheses.
+    subsample_size : int, float, "auto", "paper" or sequence of int and float
+        Their sizes, as in `PACBayesClassifier`.
+    subsamples : splitter, sequence of index arrays or None
+        Training sets instead of random ones.
+    entropy : int
+        Seed of all streams.
+    """
+
+    n_hypotheses: int | Literal["auto"]
+    subsample_size: Any
+    subsamples: Any
+    entropy: int
+
+    def draw(self, n: int, d: int) -> Subsamples:
+        """Return the training sets of all hypotheses over n rows of d features."""
+        if self.subsamples is not None:
+            self.refuse_sizes("subsamples are given")
+            if hasattr(self.subsamples, "split"):
+                return FoldSubsamples(n, self.subsamples)
+            return GivenSubsamples(n, list(self.subsamples))
+        sizes = subsample_sizes(self.subsample_size, n, d)
+        m = _HYPOTHESES_PER_SIZE * len(sizes) if self.n_hypotheses == "auto" else int(self.n_hypotheses)
+        return RandomSubsamples(n, sizes, m, self.entropy)
+
+    def refuse_sizes(self, reason: str) -> None:
+        """Raise ValueError if the number or the sizes of subsamples are set although they cannot be chosen."""
+        for name in ("n_hypotheses", "subsample_size"):
+            value = getattr(self, name)
+            if not (isinstance(value, str) and value == "auto"):
+                raise ValueError(f"{name} must be left at 'auto' where {reason}, got {value!r}")

@@ -1,17 +1,49 @@
 """Hypothesis spaces: how hypotheses are trained, validated and asked to vote."""
 
-from pacbayes.pools._base import Constant, HypothesisError, Pool
+from typing import Any
+
+from pacbayes.pools._base import Constant, Hypotheses, HypothesisList, Pool, Sample
 from pacbayes.pools._estimator import EstimatorPool, PrefitPool
-from pacbayes.pools._rbf_svm import GAMMA_GRID, RBFSVM, RBFSVMPool, jaakkola_gamma
+from pacbayes.pools._kernel_width import GAMMA_GRID, feature_scale, jaakkola_gamma
+from pacbayes.pools._rbf_svm import RBFSVMPool
+from pacbayes.pools._svm_models import RBFSVM, RBFSVMs
 
 __all__ = [
     "GAMMA_GRID",
     "RBFSVM",
     "Constant",
     "EstimatorPool",
-    "HypothesisError",
+    "Hypotheses",
+    "HypothesisList",
     "Pool",
     "PrefitPool",
     "RBFSVMPool",
+    "RBFSVMs",
+    "Sample",
+    "as_pool",
+    "feature_scale",
     "jaakkola_gamma",
 ]
+
+
+def as_pool(estimator: Any) -> Pool:
+    """Return the pool that the `estimator` parameter of `PACBayesClassifier` stands for.
+
+    Parameters
+    ----------
+    estimator : Pool, classifier, sequence of fitted classifiers or None
+        A pool is returned as it is; a classifier becomes an `EstimatorPool`, a list or tuple of fitted ones a
+        `PrefitPool`, and None the `RBFSVMPool` with its defaults.
+
+    Returns
+    -------
+    Pool
+        The hypothesis space.
+    """
+    if estimator is None:
+        return RBFSVMPool()
+    if isinstance(estimator, Pool):
+        return estimator
+    if isinstance(estimator, (list, tuple)):
+        return PrefitPool(estimator)
+    return EstimatorPool(estimator)

@@ -1,24 +1,50 @@
-"""The protocol of a hypothesis space."""
+"""The protocol of a hypothesis space: a pool of settings, and the hypotheses that it trains."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from itertools import chain
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags
 
+from pacbayes._compat import take_rows
 from pacbayes._validation import Array
+from pacbayes.exceptions import HypothesisError
 from pacbayes.losses import Loss
-from pacbayes.sampling import Subsamples
+from pacbayes.sampling import LEARNER, SamplingPlan, Subsamples, stream
 
 Codes = NDArray[np.intp]
 
 
-class HypothesisError(RuntimeError):
-    """A hypothesis could not be trained or asked: which one, and why."""
+@dataclass(frozen=True)
+class Sample:
+    """Labelled rows that hypotheses are trained and validated on.
+
+    Attributes
+    ----------
+    X : array, sparse matrix or data frame with n rows
+        Features.
+    codes : ndarray of shape (n,)
+        Labels as positions in `classes`.
+    classes : ndarray
+        All class labels, sorted.
+    """
+
+    X: Any
+    codes: Codes
+    classes: NDArray[Any]
+
+    def __len__(self) -> int:
+        return self.codes.size
+
+    def take(self, rows: NDArray[np.intp]) -> Sample:
+        """Return some of the rows, by their numbers."""
+        return Sample(take_rows(self.X, rows), self.codes[rows], self.classes)
 
 
 class Constant:
@@ -36,65 +62,284 @@ class Constant:
         self.label = label
         self.failed = failed
 
+    def __repr__(self) -> str:
+        return f"Constant({self.label!r}{', failed=True' if self.failed else ''})"
 
-class Pool(ABC):
-    """A hypothesis space over data with labels from `classes`.
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label for every row."""
+        return np.full(X.shape[0], self.label)
 
-    A pool works on a range of hypotheses and a block of rows and returns its result: nothing is written to
-    shared state, and totals of losses add up over blocks of rows, so any worker can compute any part.
+
+class Hypotheses(Sequence[Any], ABC):
+    """Trained hypotheses, read as a sequence. Each of them predicts labels on its own: ``hypotheses[h].predict(X)``.
+
+    Nothing is written to shared state, and totals of losses add up over blocks of rows, so that any worker can
+    compute any part.
+
+    Attributes
+    ----------
+    classes : ndarray
+        All class labels, sorted. Votes are given as positions in it.
+    """
+
+    classes: NDArray[Any]
+
+    @abstractmethod
+    def votes(self, X: Any) -> NDArray[Any]:
+        """Return the class codes that the hypotheses predict, one row of the result per hypothesis."""
+
+    @abstractmethod
+    def loss_totals(self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: range, loss: Loss) -> Array:
+        """Return the total validation loss of each hypothesis over a block of rows, without its training points.
+
+        Parameters
+        ----------
+        sample : Sample
+            All rows.
+        subsamples : Subsamples
+            Training sets of all hypotheses of the pool.
+        hypotheses : range
+            Which of them these are.
+        rows : range
+            The block.
+        loss : Loss
+            The loss.
+        """
+
+    @abstractmethod
+    def take(self, chosen: Codes) -> Hypotheses:
+        """Return some of them, in the order given."""
+
+    @classmethod
+    @abstractmethod
+    def concatenate(cls, parts: Sequence[Any]) -> Hypotheses:
+        """Return the hypotheses of several ranges as one sequence."""
+
+    def keep_training_points(self, sample: Sample) -> Hypotheses:
+        """Return these hypotheses with all that they need of the training sample to predict without it."""
+        return self
+
+    @abstractmethod
+    def describe(self, h: int) -> str:
+        """Return in a few words what hypothesis h is, and what tells it apart from the others."""
+
+    @abstractmethod
+    def fingerprint(self) -> Any:
+        """Return what determines the predictions, as a value for `pacbayes.fingerprint.digest`."""
+
+
+class Pool(BaseEstimator, ABC):  # type: ignore[misc]
+    """A hypothesis space: settings by which hypotheses are trained, each on its own subsample.
+
+    A pool holds settings only, and follows scikit-learn's conventions for them (`get_params`, `clone`, nested
+    parameters in a grid search). To make a pool of your own, derive from this class and write `train_one`.
+    """
+
+    # Whether hypotheses share work on a block of rows, so that many should be validated on it together. Such a pool
+    # is driven by threads: it releases the interpreter's lock.
+    shares_rows: ClassVar[bool] = False
+
+    on_error: Literal["raise", "drop"] = "raise"
+
+    # -- what only the pool knows --------------------------------------------------------------------
+
+    def check_settings(self) -> None:
+        """Raise ValueError naming a setting that no data could make right."""
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether nothing from outside its subsample, or from reserved points, shapes a hypothesis."""
+        return True
+
+    def assumptions(self) -> list[str]:
+        """Return what has to be true of the pool for a certificate to hold."""
+        return ["the base learner was configured without looking at the sample"]
+
+    def check_loss(self, loss: Loss) -> None:
+        """Raise HypothesisError if these hypotheses cannot be validated by a loss, before any is trained."""
+
+    def check_classes(self, classes: NDArray[Any]) -> None:
+        """Raise ValueError if these hypotheses cannot predict the classes."""
+
+    def validation_kwargs(self, X: Any) -> dict[str, Any]:
+        """Return what `sklearn.utils.validation.validate_data` has to check in X."""
+        if hasattr(X, "columns") or hasattr(X, "schema"):
+            return {"skip_check_array": True}  # the base learner knows what a data frame may hold
+        tags = get_tags(self).input_tags
+        return {
+            "accept_sparse": "csr",
+            "accept_large_sparse": False,
+            "ensure_all_finite": not tags.allow_nan,
+            "dtype": None if tags.string or tags.categorical else "numeric",
+        }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # -- training ------------------------------------------------------------------------------------
+
+    def prepare(self, sample: Sample, entropy: int) -> tuple[Sample, Any]:
+        """Compute what all hypotheses share.
+
+        Parameters
+        ----------
+        sample : Sample
+            All rows.
+        entropy : int
+            Seed of all streams.
+
+        Returns
+        -------
+        sample : Sample
+            The rows that train and validate hypotheses: all but those that are reserved for shared choices.
+        shared : object
+            What `train` is to be given.
+        """
+        return sample, None
+
+    def draw_subsamples(self, plan: SamplingPlan, sample: Sample) -> Subsamples:
+        """Return the training sets of the hypotheses."""
+        return plan.draw(*sample.X.shape)
+
+    def train(self, sample: Sample, subsamples: Subsamples, hypotheses: range, entropy: int, shared: Any) -> Hypotheses:
+        """Train a range of hypotheses, each on its own subsample.
+
+        Parameters
+        ----------
+        sample : Sample
+            Rows that `prepare` left.
+        subsamples : Subsamples
+            Training sets of all hypotheses.
+        hypotheses : range
+            The hypotheses to train.
+        entropy : int
+            Seed of all streams.
+        shared : object
+            What `prepare` computed.
+
+        Returns
+        -------
+        Hypotheses
+            As many as asked for.
+        """
+        return HypothesisList([self._train(sample, subsamples[h], h, entropy) for h in hypotheses], sample.classes)
+
+    def train_one(self, X: Any, y: NDArray[Any], rng: np.random.Generator) -> Any:
+        """Train one hypothesis on its subsample.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame
+            Rows of the subsample.
+        y : ndarray
+            Their labels, of at least two classes.
+        rng : Generator
+            The hypothesis's own random stream, to be used for all that is random in training.
+
+        Returns
+        -------
+        object
+            A hypothesis, with a method ``predict(X)`` that returns labels.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define train_one or train")
+
+    def _train(self, sample: Sample, subsample: Codes, h: int, entropy: int) -> Any:
+        labels = sample.classes[sample.codes[subsample]]
+        if (labels == labels[0]).all():
+            return Constant(labels[0])
+        try:
+            return self.train_one(take_rows(sample.X, subsample), labels, stream(entropy, h, LEARNER))
+        except Exception as error:
+            if self.on_error == "drop":
+                return Constant(sample.classes[0], failed=True)
+            raise HypothesisError(
+                f"hypothesis {h} could not be trained on its {subsample.size} points (seed {entropy}): "
+                f"{type(error).__name__}: {error}. on_error='drop' would count its loss as 1."
+            ) from error
+
+
+class HypothesisList(Hypotheses):
+    """Hypotheses that are Python objects, each with a method `predict` that returns labels.
 
     Parameters
     ----------
+    members : list
+        The hypotheses.
     classes : ndarray
-        All class labels, sorted. Predictions are given as positions in it.
+        All class labels, sorted.
     """
 
-    # Whether hypotheses share work on a block of rows, so that many should validate on it together. Such a pool
-    # is driven by threads: it releases the interpreter's lock.
-    shares_rows = False
-
-    def __init__(self, classes: NDArray[Any]) -> None:
+    def __init__(self, members: list[Any], classes: NDArray[Any]) -> None:
+        self.members = members
         self.classes = classes
 
-    @abstractmethod
-    def fit(self, X: Any, codes: Codes, subsamples: Subsamples, hypotheses: range) -> Any:
-        """Train a range of hypotheses, each on its own subsample: a sequence of them."""
+    def __len__(self) -> int:
+        return len(self.members)
 
-    def join(self, parts: Sequence[Any]) -> Any:
-        """Trained hypotheses of several ranges, as one sequence."""
-        return list(chain.from_iterable(parts))
+    def __getitem__(self, h: Any) -> Any:
+        return HypothesisList(self.members[h], self.classes) if isinstance(h, slice) else self.members[h]
 
-    def take(self, trained: Any, chosen: Codes) -> Any:
-        """Some of a sequence of trained hypotheses."""
-        return [trained[h] for h in chosen]
+    def take(self, chosen: Codes) -> HypothesisList:
+        return HypothesisList([self.members[h] for h in chosen], self.classes)
 
-    def check_loss(self, loss: Loss) -> None:  # noqa: B027
-        """Refuse a loss that these hypotheses cannot be validated by, before any is trained."""
+    @classmethod
+    def concatenate(cls, parts: Sequence[HypothesisList]) -> HypothesisList:
+        return cls([member for part in parts for member in part], parts[0].classes)
 
-    def remember(self, X: Any, trained: Any) -> None:  # noqa: B027
-        """Keep what trained hypotheses need of the training sample when they predict, if they do not hold it."""
+    def votes(self, X: Any) -> Codes:
+        return np.stack([self._codes(hypothesis, X) for hypothesis in self.members])
 
-    @abstractmethod
-    def predict(self, hypothesis: Any, X: Any) -> Codes:
-        """Class codes that one trained hypothesis predicts."""
+    def _codes(self, hypothesis: Any, X: Any) -> Codes:
+        """Return the class codes that a hypothesis predicts, or raise HypothesisError if a label is unknown."""
+        labels = np.asarray(hypothesis.predict(X))
+        codes = np.minimum(np.searchsorted(self.classes, labels), self.classes.size - 1)
+        unknown = self.classes[codes] != labels
+        if unknown.any():
+            raise HypothesisError(
+                f"{type(hypothesis).__name__} predicts {labels[unknown][0]!r}, which is none of the classes"
+            )
+        return np.asarray(codes, dtype=np.intp)
 
-    @abstractmethod
-    def predict_proba(self, hypothesis: Any, X: Any) -> Array:
-        """Probabilities of all classes that one trained hypothesis gives."""
+    def _probabilities(self, hypothesis: Any, X: Any) -> Array:
+        """Return the probabilities of all classes that a hypothesis gives."""
+        probabilities = np.zeros((X.shape[0], self.classes.size))
+        if isinstance(hypothesis, Constant):
+            probabilities[:, np.searchsorted(self.classes, hypothesis.label)] = 1.0
+        elif not hasattr(hypothesis, "predict_proba"):
+            raise HypothesisError(
+                f"a loss of probabilities needs a base learner with predict_proba, {type(hypothesis).__name__} has none"
+            )
+        else:
+            columns = np.searchsorted(self.classes, hypothesis.classes_)
+            probabilities[:, columns] = hypothesis.predict_proba(X)
+        return probabilities
 
-    @abstractmethod
-    def loss_totals(
-        self,
-        trained: Any,
-        X: Any,
-        codes: Codes,
-        subsamples: Subsamples,
-        hypotheses: range,
-        rows: range,
-        loss: Loss,
-    ) -> Array:
-        """Total validation loss of a range of hypotheses over a block of rows, without their training points."""
+    def loss_totals(self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: range, loss: Loss) -> Array:
+        totals = np.zeros(len(hypotheses))
+        respond = self._probabilities if loss.on_probabilities else self._codes
+        for i, (hypothesis, h) in enumerate(zip(self.members, hypotheses, strict=True)):
+            validates = np.ones(len(rows), dtype=bool)
+            inside = subsamples[h]
+            inside = inside[(inside >= rows.start) & (inside < rows.stop)]
+            validates[inside - rows.start] = False
+            if not validates.any():
+                continue
+            if isinstance(hypothesis, Constant) and hypothesis.failed:
+                totals[i] = np.count_nonzero(validates)
+                continue
+            block = np.arange(rows.start, rows.stop)[validates]
+            totals[i] = loss.total(sample.codes[block], respond(hypothesis, take_rows(sample.X, block)))
+        return totals
 
-    def votes(self, trained: Any, X: Any) -> NDArray[Any]:
-        """Class codes that trained hypotheses predict, one row of the result per hypothesis."""
-        return np.stack([self.predict(hypothesis, X) for hypothesis in trained])
+    def describe(self, h: int) -> str:
+        hypothesis = self.members[h]
+        if isinstance(hypothesis, Constant):
+            if hypothesis.failed:
+                return "could not be trained: its loss counts as 1"
+            return f"constant: always {hypothesis.label}"
+        return " ".join(repr(hypothesis).split())
+
+    def fingerprint(self) -> Any:
+        return ["hypotheses", self.classes, self.members]

@@ -1,20 +1,19 @@
-"""The hypothesis space of any scikit-learn classifier."""
+"""The hypothesis space of any scikit-learn classifier, and that of classifiers trained elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterSampler
+from sklearn.utils import get_tags
 
-from pacbayes._compat import take_rows
-from pacbayes._validation import Array
-from pacbayes.losses import Loss
-from pacbayes.pools._base import Codes, Constant, HypothesisError, Pool
-from pacbayes.sampling import LEARNER, Subsamples, stream
+from pacbayes.pools._base import HypothesisList, Pool, Sample
+from pacbayes.sampling import NoSubsamples, SamplingPlan, Subsamples
+from pacbayes.settings import Choice, Constraint, validate_settings
 
 
 class EstimatorPool(Pool):
@@ -22,52 +21,52 @@ class EstimatorPool(Pool):
 
     Parameters
     ----------
-    classes : ndarray
-        All class labels, sorted.
     estimator : scikit-learn classifier
         Cloned for every hypothesis. A pipeline is fine: what it learns, it learns from the subsample.
-    entropy : int
-        Seed of the hypotheses' streams.
     param_distributions : mapping, optional
         Parameters to draw per hypothesis: names to lists or scipy distributions, as in `ParameterSampler`.
     on_error : {"raise", "drop"}, default="raise"
-        What to do with a hypothesis whose training fails: raise, or count its loss as 1.
+        What to do with a hypothesis whose training fails: raise, or count its loss as 1 so that the bound stays true.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from pacbayes import PACBayesClassifier
+    >>> from pacbayes.pools import EstimatorPool
+    >>> pool = EstimatorPool(DecisionTreeClassifier(), param_distributions={"max_depth": [1, 2, 4]})
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = PACBayesClassifier(pool, n_hypotheses=20, random_state=0).fit(X, y)
+    >>> model.hypotheses_[0].predict(X[:3]).tolist()
+    [0, 0, 0]
     """
+
+    _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {"on_error": Choice("raise", "drop")}
 
     def __init__(
         self,
-        classes: NDArray[Any],
         estimator: Any,
-        entropy: int,
+        *,
         param_distributions: Mapping[str, Any] | None = None,
         on_error: Literal["raise", "drop"] = "raise",
     ) -> None:
-        super().__init__(classes)
         self.estimator = estimator
-        self.entropy = entropy
         self.param_distributions = param_distributions
         self.on_error = on_error
 
-    def fit(self, X: Any, codes: Codes, subsamples: Subsamples, hypotheses: range) -> list[Any]:
-        return [self._fit_one(X, codes, subsamples[h], h) for h in hypotheses]
+    def check_settings(self) -> None:
+        validate_settings(self, self._CONSTRAINTS)
+        if not (hasattr(self.estimator, "fit") and hasattr(self.estimator, "predict")):
+            raise ValueError(f"estimator must be a classifier with fit and predict, got {self.estimator!r}")
+        if self.param_distributions:
+            known = self.estimator.get_params(deep=True)
+            for name in self.param_distributions:
+                if name not in known:
+                    raise ValueError(
+                        f"param_distributions must name parameters of {type(self.estimator).__name__}, got {name!r}"
+                    )
 
-    def _fit_one(self, X: Any, codes: Codes, subsample: NDArray[np.intp], h: int) -> Any:
-        y_h = self.classes[codes[subsample]]
-        if (y_h == y_h[0]).all():
-            return Constant(y_h[0])
-        try:
-            return self._learner(h, take_rows(X, subsample), y_h)
-        except Exception as error:
-            if self.on_error == "drop":
-                return Constant(self.classes[0], failed=True)
-            raise HypothesisError(
-                f"hypothesis {h} could not be trained on its {subsample.size} points (seed {self.entropy}): "
-                f"{type(error).__name__}: {error}. on_error='drop' would count its loss as 1."
-            ) from error
-
-    def _learner(self, h: int, X_h: Any, y_h: NDArray[Any]) -> Any:
-        """A classifier trained on the subsample of hypothesis h, with its own random stream."""
-        rng = stream(self.entropy, h, LEARNER)
+    def train_one(self, X: Any, y: NDArray[Any], rng: np.random.Generator) -> Any:
         learner = clone(self.estimator)
         # Drawn before any parameter is: every hypothesis's draws come from its own stream, in one order.
         seed = int(rng.integers(2**31))
@@ -77,71 +76,48 @@ class EstimatorPool(Pool):
         names = sorted(learner.get_params(deep=True))
         random_states = [name for name in names if name.split("__")[-1] == "random_state"]
         learner.set_params(**{name: int(rng.integers(2**31)) for name in random_states})
-        return learner.fit(X_h, y_h)
+        return learner.fit(X, y)
 
-    def predict(self, hypothesis: Any, X: Any) -> Codes:
-        if isinstance(hypothesis, Constant):
-            return np.full(X.shape[0], self._code(hypothesis.label), dtype=np.intp)
-        return np.asarray(np.searchsorted(self.classes, hypothesis.predict(X)), dtype=np.intp)
-
-    def predict_proba(self, hypothesis: Any, X: Any) -> Array:
-        probabilities = np.zeros((X.shape[0], self.classes.size))
-        if isinstance(hypothesis, Constant):
-            probabilities[:, self._code(hypothesis.label)] = 1.0
-        else:
-            if not hasattr(hypothesis, "predict_proba"):
-                raise HypothesisError(
-                    "a loss of probabilities needs a base learner with predict_proba, "
-                    f"{type(hypothesis).__name__} has none"
-                )
-            columns = np.searchsorted(self.classes, hypothesis.classes_)
-            probabilities[:, columns] = hypothesis.predict_proba(X)
-        return probabilities
-
-    def _code(self, label: Any) -> int:
-        return int(np.searchsorted(self.classes, label))
-
-    def loss_totals(
-        self,
-        trained: Any,
-        X: Any,
-        codes: Codes,
-        subsamples: Subsamples,
-        hypotheses: range,
-        rows: range,
-        loss: Loss,
-    ) -> Array:
-        totals = np.zeros(len(hypotheses))
-        for i, (hypothesis, h) in enumerate(zip(trained, hypotheses, strict=True)):
-            validates = np.ones(len(rows), dtype=bool)
-            inside = subsamples[h]
-            inside = inside[(inside >= rows.start) & (inside < rows.stop)]
-            validates[inside - rows.start] = False
-            if not validates.any():
-                continue
-            if isinstance(hypothesis, Constant) and hypothesis.failed:
-                totals[i] = np.count_nonzero(validates)
-                continue
-            block = np.arange(rows.start, rows.stop)[validates]
-            response = self.predict_proba if loss.on_probabilities else self.predict
-            totals[i] = loss.total(codes[block], response(hypothesis, take_rows(X, block)))
-        return totals
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        base_tags = get_tags(self.estimator).input_tags
+        for name in ("sparse", "allow_nan", "string", "categorical", "positive_only"):
+            setattr(tags.input_tags, name, getattr(base_tags, name))
+        return tags
 
 
-class PrefitPool(EstimatorPool):
+class PrefitPool(Pool):
     """Classifiers trained elsewhere, on other points than those they are validated on.
 
     Parameters
     ----------
-    classes : ndarray
-        All class labels, sorted.
     estimators : sequence of fitted classifiers
-        The hypotheses. Their labels must be among `classes`.
+        The hypotheses, in the order in which they are weighted. Cloning the pool keeps them trained.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from pacbayes import PACBayesClassifier
+    >>> from pacbayes.pools import PrefitPool
+    >>> X, y = make_moons(600, noise=0.2, random_state=0)
+    >>> trees = [DecisionTreeClassifier(max_depth=depth).fit(X[:300], y[:300]) for depth in (1, 3, 9)]
+    >>> model = PACBayesClassifier(PrefitPool(trees)).fit(X[300:], y[300:])
+    >>> model.posterior_.argmax()
+    1
     """
 
-    def __init__(self, classes: NDArray[Any], estimators: Any) -> None:
-        super().__init__(classes, None, 0)
-        self.estimators = list(estimators)
+    def __init__(self, estimators: Sequence[Any]) -> None:
+        self.estimators = estimators
+
+    def __sklearn_clone__(self) -> PrefitPool:
+        return PrefitPool(self.estimators)
+
+    def check_settings(self) -> None:
+        if len(self.estimators) == 0:
+            raise ValueError("estimators must hold at least one fitted classifier, got none")
+
+    def check_classes(self, classes: NDArray[Any]) -> None:
         for h, estimator in enumerate(self.estimators):
             unknown = np.setdiff1d(getattr(estimator, "classes_", []), classes)
             if unknown.size:
@@ -150,5 +126,22 @@ class PrefitPool(EstimatorPool):
                     "have: add the points that do, or pass `losses` of your own to `certify`"
                 )
 
-    def fit(self, X: Any, codes: Codes, subsamples: Subsamples, hypotheses: range) -> list[Any]:
-        return [self.estimators[h] for h in hypotheses]
+    def assumptions(self) -> list[str]:
+        return []  # `NoSubsamples` states what has to be true of their training
+
+    def draw_subsamples(self, plan: SamplingPlan, sample: Sample) -> Subsamples:
+        plan.refuse_sizes("the classifiers are trained already")
+        if plan.subsamples is not None:
+            raise ValueError("subsamples must be None where the classifiers are trained already")
+        return NoSubsamples(len(sample), len(self.estimators))
+
+    def train(
+        self, sample: Sample, subsamples: Subsamples, hypotheses: range, entropy: int, shared: Any
+    ) -> HypothesisList:
+        return HypothesisList([self.estimators[h] for h in hypotheses], sample.classes)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        for name in ("sparse", "allow_nan", "string", "categorical"):
+            setattr(tags.input_tags, name, all(getattr(get_tags(e).input_tags, name) for e in self.estimators))
+        return tags

@@ -1,0 +1,286 @@
+"""Certificates as JSON: a schema with types and ranges, and a checksum against accidental edits.
+
+The checksum is no signature: who edits a certificate on purpose can compute it anew. That the bounds follow from the
+figures is checked by `Certificate.check`, that the figures follow from a model or its data by verification with those.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from pacbayes.certificate._assumptions import FIT_ASSUMPTIONS, LOSS_ASSUMPTIONS, missing_assumptions
+from pacbayes.certificate._statements import METHODS, Statement, pac_bayes_statements
+from pacbayes.exceptions import CertificateError
+
+if TYPE_CHECKING:
+    from pacbayes.certificate._certificate import Certificate
+
+__all__ = ["dump", "load"]
+
+_FORMAT = 2
+# Longer than any certificate: what is larger is not read.
+_MAX_CHARACTERS = 1_000_000
+_MAX_TEXT = 2000
+
+
+def dump(certificate: Certificate) -> str:
+    """Return a certificate as JSON text."""
+    values: dict[str, Any] = {item.name: getattr(certificate, item.name) for item in fields(certificate)}
+    values["statements"] = [
+        {item.name: getattr(statement, item.name) for item in fields(statement)} | {"figures": dict(statement.figures)}
+        for statement in certificate.statements
+    ]
+    values["assumptions"] = list(certificate.assumptions)
+    values["digests"] = dict(certificate.digests)
+    if certificate.lam == math.inf:
+        values["lam"] = "Infinity"  # JSON has no number for it
+    content = {"pacbayes_certificate": _FORMAT, **values}
+    return json.dumps({**content, "checksum": _checksum(content)}, indent=2, allow_nan=False)
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def load(text: str) -> dict[str, Any]:
+    """Return the fields of a certificate, each of the right type and in its range.
+
+    Certificates of the first format, which had no statements, are brought to the present one.
+    """
+    values = _parse(text)
+    version = values.pop("pacbayes_certificate", None)
+    if version == 1 and type(version) is int:
+        values = _from_first_format(values)
+    elif version == _FORMAT and type(version) is int:
+        checksum = values.pop("checksum", None)
+        if checksum != _checksum({"pacbayes_certificate": version, **values}):
+            raise CertificateError("checksum does not match: the certificate was changed after it was written")
+    else:
+        raise CertificateError(f'not a certificate: no "pacbayes_certificate": {_FORMAT}')
+    return _validated(values, _FIELDS, "certificate")
+
+
+def _parse(text: str) -> dict[str, Any]:
+    if len(text) > _MAX_CHARACTERS:
+        raise CertificateError(f"not a certificate: longer than {_MAX_CHARACTERS} characters")
+    try:
+        values = json.loads(text, object_pairs_hook=_without_repetition, parse_constant=_refuse_constant)
+    except CertificateError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise CertificateError(f"not a certificate: not JSON ({error})") from error
+    if not isinstance(values, dict):
+        raise CertificateError("not a certificate: no JSON object")
+    return values
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise CertificateError("not a certificate: a field is given twice")
+    return values
+
+
+def _refuse_constant(name: str) -> Any:
+    raise CertificateError(f"not a certificate: {name} is no number")
+
+
+# ---------------------------------------------------------------------------------------------------
+# The schema
+# ---------------------------------------------------------------------------------------------------
+
+Check = Callable[[str, Any], Any]
+
+
+def _validated(values: Any, schema: dict[str, Check], name: str) -> dict[str, Any]:
+    if not isinstance(values, dict):
+        raise CertificateError(f"{name} must be an object, got {_short(values)}")
+    if set(values) != set(schema):
+        odd = ", ".join(sorted(_short(key) for key in set(values) ^ set(schema)))
+        raise CertificateError(f"not a certificate: fields of {name} missing or unknown: {odd}")
+    prefix = "" if name == "certificate" else f"{name}."
+    result = {key: check(f"{prefix}{key}", values[key]) for key, check in schema.items()}
+    if name == "certificate":
+        _check_together(result)
+    return result
+
+
+def _check_together(values: dict[str, Any]) -> None:
+    """Check fields that constrain each other."""
+    _check_order(values["n_validation"], values["n_validation_max"])
+    minimised = values["voting"] in ("majority", "gibbs")
+    for key in ("lam", "minimum_lower_bound"):
+        if (values[key] is None) == minimised:
+            raise CertificateError(f"{key} must {'not ' if minimised else ''}be null for voting {values['voting']!r}")
+    if values["global_minimum"] and not minimised:
+        raise CertificateError(f"global_minimum must be false for voting {values['voting']!r}")
+    missing = missing_assumptions(values["assumptions"], of_fit="hypotheses" in values["digests"])
+    if missing:
+        raise CertificateError(f"assumptions must state: {'; '.join(missing)}")
+
+
+def _check_order(n: int, n_max: int) -> None:
+    if n_max < n:
+        raise CertificateError(f"n_validation_max must be at least n_validation, {n}, got {n_max}")
+
+
+def _short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 80 else f"{shown[:77]}..."
+
+
+def _number(low: float, high: float, *, open_ends: bool = False, whole: bool = False) -> Check:
+    kind = "a whole number" if whole else "a number"
+    limits = f"({low:g}, {high:g})" if open_ends else f"[{low:g}, {high:g}]"
+
+    def check(name: str, value: Any) -> Any:
+        right = type(value) is int or (type(value) is float and not whole)
+        # Comparisons of integers with floats are exact, whatever their size.
+        inside = right and (low < value < high if open_ends else low <= value <= high)
+        if not (inside and value < 2**1023):
+            raise CertificateError(f"{name} must be {kind} in {limits}, got {_short(value)}")
+        return value if whole else float(value)
+
+    return check
+
+
+def _one_of(*allowed: str) -> Check:
+    def check(name: str, value: Any) -> Any:
+        if not (isinstance(value, str) and value in allowed):
+            raise CertificateError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {_short(value)}")
+        return value
+
+    return check
+
+
+def _text(name: str, value: Any) -> str:
+    if not (isinstance(value, str) and 0 < len(value) <= _MAX_TEXT):
+        raise CertificateError(f"{name} must be text of 1 to {_MAX_TEXT} characters, got {_short(value)}")
+    return value
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise CertificateError(f"{name} must be true or false, got {_short(value)}")
+    return value
+
+
+def _optional(check: Check) -> Check:
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def _lambda(name: str, value: Any) -> float:
+    return math.inf if value == "Infinity" else float(_number(0, math.inf)(name, value))
+
+
+def _assumptions(name: str, value: Any) -> tuple[str, ...]:
+    if not (isinstance(value, list) and value):
+        raise CertificateError(f"{name} must be a list with at least one line, got {_short(value)}")
+    return tuple(_text(f"{name}[{i}]", line) for i, line in enumerate(value))
+
+
+def _digests(name: str, value: Any) -> dict[str, str]:
+    known = {"losses", "posterior", "hypotheses", "settings"}
+    if not (isinstance(value, dict) and set(value) <= known):
+        raise CertificateError(f"{name} must hold digests of {', '.join(sorted(known))}, got {_short(value)}")
+    for key, text in value.items():
+        if not (isinstance(text, str) and re.fullmatch("[0-9a-f]{64}", text)):
+            raise CertificateError(f"{name}.{key} must be 64 hexadecimal digits, got {_short(text)}")
+    return dict(value)
+
+
+def _statements(name: str, value: Any) -> tuple[Statement, ...]:
+    if not (isinstance(value, list) and value):
+        raise CertificateError(f"{name} must be a list with at least one statement, got {_short(value)}")
+    return tuple(_statement(f"{name}[{i}]", item) for i, item in enumerate(value))
+
+
+def _statement(name: str, value: Any) -> Statement:
+    checked = _validated(value, _STATEMENT, name)
+    allowed = METHODS[checked["method"]].figures
+    schema = {key: _number(limit.low, limit.high, whole=limit.whole) for key, limit in allowed.items()}
+    checked["figures"] = _validated(value["figures"], schema, f"{name}.figures")
+    return Statement(**checked)
+
+
+_unit, _inner = _number(0, 1), _number(0, 1, open_ends=True)
+_count = _number(1, 10**15, whole=True)
+
+_STATEMENT: dict[str, Check] = {
+    "predictor": _text,
+    "loss": _text,
+    "bound": _unit,
+    "method": _one_of(*METHODS),
+    "delta": _inner,
+    "event": _text,
+    "figures": lambda name, value: value,
+}
+
+_FIELDS: dict[str, Check] = {
+    "statements": _statements,
+    "empirical_loss": _unit,
+    "kl_div": _number(0, math.inf),
+    "n_validation": _count,
+    "n_validation_max": _count,
+    "n_hypotheses": _count,
+    "delta": _inner,
+    "lam": _optional(_lambda),
+    "objective": _one_of("lambda", "kl"),
+    "voting": _one_of("majority", "gibbs", "best", "uniform"),
+    "loss": _text,
+    "minimum_lower_bound": _optional(_unit),
+    "global_minimum": _flag,
+    "quasiconvex": _optional(_text),
+    "strict": _flag,
+    "assumptions": _assumptions,
+    "digests": _digests,
+}
+
+
+# ---------------------------------------------------------------------------------------------------
+# The first format
+# ---------------------------------------------------------------------------------------------------
+
+
+def _from_first_format(values: dict[str, Any]) -> dict[str, Any]:
+    """Bring a certificate of the first format to the present one.
+
+    It had two bounds in place of statements, no digests, and did not say all that has to be assumed.
+    """
+    schema = {key: check for key, check in _FIELDS.items() if key not in ("statements", "digests")}
+    extra = {"gibbs_bound": _unit, "vote_bound": _unit}
+    if set(values) != {*schema, *extra}:
+        odd = ", ".join(sorted(_short(key) for key in set(values) ^ {*schema, *extra}))
+        raise CertificateError(f"not a certificate: fields missing or unknown: {odd}")
+    stated = {key: check(key, values[key]) for key, check in extra.items()}
+    checked = {key: check(key, values[key]) for key, check in schema.items()}
+    n, n_max = checked["n_validation"], checked["n_validation_max"]
+    _check_order(n, n_max)
+    zero_one = checked["loss"] == "zero_one"
+    figures = {"loss": checked["empirical_loss"], "kl_div": checked["kl_div"], "n": n, "n_max": n_max}
+    statements = pac_bayes_statements(
+        checked["voting"], checked["loss"], checked["delta"], zero_one=zero_one, figures=figures
+    )
+    for statement in statements:
+        key = "vote_bound" if statement.method == "first-order" else "gibbs_bound"
+        if not stated[key] >= statement.bound:
+            raise CertificateError(f"{key} is stated as {stated[key]!r} but comes out as {statement.bound!r}")
+    of_fit = checked["assumptions"][0] == FIT_ASSUMPTIONS[0]
+    lines = list(values["assumptions"])
+    lines += [line for line in (FIT_ASSUMPTIONS if of_fit else LOSS_ASSUMPTIONS) if line not in lines]
+    lines += [line for line in LOSS_ASSUMPTIONS if line not in lines]
+    return {
+        **{key: values[key] for key in schema},
+        "statements": [
+            {item.name: getattr(statement, item.name) for item in fields(statement)} for statement in statements
+        ],
+        "assumptions": lines,
+        "digests": {},
+    }

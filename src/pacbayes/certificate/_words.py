@@ -1,0 +1,171 @@
+"""Certificates in words: one sentence, a text, and rows for tables and plots. All of them come from the statements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pacbayes.bounds import pac_bayes_lambda, pac_bayes_sqrt
+from pacbayes.certificate._statements import BEST, METHODS, RANDOMISED, Statement, effective_delta
+from pacbayes.formatting import (
+    escape_control,
+    format_confidence,
+    format_lower,
+    format_percent_upper,
+    format_upper,
+)
+
+if TYPE_CHECKING:
+    from pacbayes.certificate._certificate import Certificate
+
+__all__ = ["Row", "figures", "rows", "summary", "text"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table or a bar of a plot.
+
+    Attributes
+    ----------
+    label : str
+        Method of the bound, or what was measured.
+    predictor : str
+        Whose loss it is about.
+    value : float
+        The loss or bound.
+    kind : {"measured", "certified", "comparison"}
+        Whether it was measured, is part of the certificate, or is there to compare with.
+    """
+
+    label: str
+    predictor: str
+    value: float
+    kind: Literal["measured", "certified", "comparison"]
+
+    @property
+    def shown(self) -> str:
+        """The value, rounded up, with a remark if it proves nothing."""
+        vacuous = self.kind != "measured" and self.value >= 1
+        return f"{format_upper(self.value)}, nothing is proved" if vacuous else format_upper(self.value)
+
+
+def rows(certificate: Certificate) -> list[Row]:
+    """Return the measured loss, the certified bounds, and relaxations and a test-set bound to compare with."""
+    n, n_max = certificate.n_validation, certificate.n_validation_max
+    arguments = (certificate.empirical_loss, certificate.kl_div, n)
+    delta = effective_delta(certificate.delta, n, n_max)
+    who = BEST if certificate.voting == "best" else RANDOMISED
+    result = [Row("validation loss", who, certificate.empirical_loss, "measured")]
+    result += [Row(METHODS[s.method].title, s.predictor, s.bound, "certified") for s in certificate.statements]
+    # The kl bound's posterior may be sharper than any lambda of the theorem.
+    if certificate.lam is not None and 0 < certificate.lam < 2:
+        bound = float(pac_bayes_lambda(*arguments, certificate.lam, delta))
+        result.append(Row(f"PAC-Bayes-lambda, lambda = {certificate.lam:.3g}", who, bound, "comparison"))
+    bound = float(pac_bayes_sqrt(*arguments, delta))
+    result.append(Row("square-root relaxation", who, bound, "comparison"))
+    tested = f"Chernoff, if tested on {n} points"
+    result.append(Row(tested, "one classifier with this loss", certificate.held_out_bound(), "comparison"))
+    return result
+
+
+def figures(certificate: Certificate) -> dict[str, str]:
+    """Return what the bounds are made of, by name."""
+    result = {
+        "Hypotheses m": f"{certificate.n_hypotheses}",
+        "Validation points of each": _sizes(certificate),
+        "Validation loss": format_upper(certificate.empirical_loss),
+        "KL(posterior || prior)": format_upper(certificate.kl_div),
+        "Delta": f"{certificate.delta}",
+        "Posterior": _posterior(certificate),
+    }
+    if certificate.lam is not None:
+        result["Lambda"] = f"{certificate.lam:.4g}"
+    if certificate.quasiconvex is not None:
+        result["F(lambda)"] = f"strongly quasiconvex, by the condition {certificate.quasiconvex!r}"
+    return result
+
+
+def text(certificate: Certificate) -> str:
+    """Return the certificate as a text of some lines."""
+    width = max(len(statement.predictor) for statement in certificate.statements)
+    lines = [
+        f"With probability {format_confidence(certificate.delta)} over the sample, on new points from the same "
+        "distribution:",
+        *(f"  {statement.predictor:<{width}}  {_claim(statement)}" for statement in certificate.statements),
+    ]
+    if not any(statement.predictor == certificate.predictor for statement in certificate.statements):
+        lines.append(f"  {certificate.predictor}: nothing is proved for this loss")
+    lines += [
+        f"  validation loss {format_upper(certificate.empirical_loss)}, KL {format_upper(certificate.kl_div)}, "
+        f"{certificate.n_hypotheses} hypotheses, {_sizes(certificate)} validation points each",
+        f"  posterior: {_posterior(certificate)}",
+        f"  {'strict' if certificate.strict else 'NOT STRICT'}, assuming:",
+        *(f"    - {assumption}" for assumption in certificate.assumptions),
+    ]
+    return "\n".join(escape_control(line) for line in lines)
+
+
+def _claim(statement: Statement) -> str:
+    what = "error" if statement.loss == "zero_one" else f"{statement.loss} loss"
+    vacuous = "; nothing is proved" if statement.is_vacuous else ""
+    return f"{what} at most {format_upper(statement.bound)} ({METHODS[statement.method].title}{vacuous})"
+
+
+def _sizes(certificate: Certificate) -> str:
+    n, n_max = certificate.n_validation, certificate.n_validation_max
+    return f"{n} to {n_max}" if n_max > n else f"{n}"
+
+
+def _posterior(certificate: Certificate) -> str:
+    if certificate.voting == "best":
+        return "all weight on the hypothesis with the smallest validation loss"
+    if certificate.voting == "uniform":
+        return "the prior itself"
+    if certificate.global_minimum:
+        return f"global minimum of the {certificate.objective} bound, proved"
+    lower = 0.0 if certificate.minimum_lower_bound is None else certificate.minimum_lower_bound
+    return f"minimises the {certificate.objective} bound, whose minimum is at least {format_lower(lower, 6)}"
+
+
+def summary(certificate: Certificate) -> str:
+    r"""Return what a certificate proves, in one plain sentence.
+
+    Examples
+    --------
+    >>> from pacbayes import certify
+    >>> certificate, _ = certify([0.10, 0.12, 0.15, 0.30, 0.45], n=500)
+    >>> print(summary(certificate).replace(", the", ",\nthe").replace(", and", ",\nand"))
+    With probability at least 0.95 over the draw of the sample (delta = 0.05),
+    the majority vote errs on at most 32.76% of new points from the same distribution,
+    and the randomised classifier on at most 16.38%.
+    """
+    proved = [statement for statement in certificate.statements if not statement.is_vacuous]
+    unproved = [certificate.predictor] if certificate.bound >= 1 else []
+    if not proved:
+        sentence = (
+            f"Nothing is proved: the bound on the {certificate.statements[0].predictor} is "
+            f"{format_upper(certificate.statements[0].bound)} (delta = {certificate.delta}). More data would help, or "
+            "a base learner that errs less."
+        )
+        return escape_control(sentence)
+    start = (
+        f"With probability at least {format_confidence(certificate.delta)} over the draw of the sample (delta = "
+        f"{certificate.delta}),"
+    )
+    if not certificate.strict:
+        start = f"The theorem does not cover this fit. If it did: {start[0].lower()}{start[1:]}"
+    first, *others = proved
+    if certificate.is_zero_one:
+        claims = [
+            f"the {first.predictor} errs on at most {format_percent_upper(first.bound)} of new points from the same "
+            "distribution",
+            *(f"the {other.predictor} on at most {format_percent_upper(other.bound)}" for other in others),
+        ]
+    else:
+        claims = [
+            f"the {certificate.loss} loss of the {first.predictor} on new points from the same distribution is at most "
+            f"{format_upper(first.bound)}",
+            *(f"that of the {other.predictor} at most {format_upper(other.bound)}" for other in others),
+        ]
+    end = f"; about the {unproved[0]} nothing is proved" if unproved else ""
+    return escape_control(f"{start} {', and '.join(claims)}{end}.")

@@ -1,0 +1,172 @@
+"""Digests of settings, data and trained hypotheses, to recognise what a certificate is about.
+
+Two objects have the same digest if they hold the same values, whichever process or file they come from: numbers, text,
+arrays, data frames, containers, and objects by their type and state. What a function does cannot be told from its
+value, so functions are refused, or, where that is said to be enough, taken by their compiled code.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import struct
+import types
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+__all__ = ["IncomparableError", "digest"]
+
+# What scikit-learn adds to the state of its estimators, and is no part of what they predict.
+_IGNORED = {"_sklearn_version"}
+
+
+class IncomparableError(ValueError):
+    """A value whose equality with another cannot be decided: which one."""
+
+
+def digest(value: Any, *, code: bool = False) -> str:
+    """Return the SHA-256 of a value.
+
+    Parameters
+    ----------
+    value : object
+        What to digest.
+    code : bool, default=False
+        Whether to digest functions by their compiled code, constants and defaults, rather than to refuse them. What
+        such a function reads from elsewhere is not seen.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+
+    Examples
+    --------
+    >>> digest([1, 2.0, "three"]) == digest([np.int64(1), np.float64(2), "three"])
+    True
+    >>> digest(lambda x: x)
+    Traceback (most recent call last):
+    ...
+    pacbayes.fingerprint.IncomparableError: cannot compare the function '<lambda>' with another
+    """
+    walk = _Walk(code)
+    walk.add(value)
+    return walk.hash.hexdigest()
+
+
+class _Walk:
+    """A walk over a value and all that it holds, which feeds a hash."""
+
+    def __init__(self, code: bool) -> None:
+        self.hash = hashlib.sha256()
+        self.code = code
+        # Objects on the way to the present one: a cycle is closed by the distance back.
+        self.path: list[int] = []
+
+    def _mark(self, kind: str, content: bytes = b"") -> None:
+        self.hash.update(f"{kind}:{len(content)};".encode())
+        self.hash.update(content)
+
+    def add(self, value: Any) -> None:
+        if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+            value = value.item()
+        if value is None or isinstance(value, (bool, int, str, bytes, complex)):
+            self._mark(
+                type(value).__name__, value if isinstance(value, bytes) else repr(value).encode("utf-8", "replace")
+            )
+        elif isinstance(value, float):
+            self._mark("float", struct.pack("<d", value))
+        elif isinstance(value, np.ndarray):
+            self._add_array(value)
+        elif issparse(value):
+            self._add_items("sparse", [value.shape, *_coordinates(value)])
+        elif hasattr(value, "columns") and hasattr(value, "__getitem__") and hasattr(value, "shape"):
+            names = list(value.columns)
+            self._add_items("frame", [names, *(np.asarray(value[name]) for name in names)])
+        elif isinstance(value, type):
+            self._mark("type", f"{value.__module__}.{value.__qualname__}".encode())
+        elif isinstance(value, np.ufunc):
+            self._mark("ufunc", value.__name__.encode())
+        elif isinstance(value, (types.FunctionType, types.MethodType)):
+            self._add_function(value)
+        elif id(value) in self.path:
+            self._mark("cycle", str(len(self.path) - self.path.index(id(value))).encode())
+        else:
+            self.path.append(id(value))
+            self._add_object(value)
+            self.path.pop()
+
+    def _add_items(self, kind: str, items: Any) -> None:
+        self._mark(kind, str(len(items)).encode())
+        for item in items:
+            self.add(item)
+
+    def _add_array(self, array: np.ndarray[Any, Any]) -> None:
+        if array.dtype.names is not None:
+            # By field, since the bytes between fields may hold anything.
+            self._add_items("fields", [array.dtype.names, *(array[name] for name in array.dtype.names)])
+        elif array.dtype.kind == "O":
+            self._add_items("objects", [array.shape, *array.ravel().tolist()])
+        else:
+            plain = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
+            self._mark(f"array {plain.dtype.str} {plain.shape}")
+            self.hash.update(plain.view(np.uint8).data if plain.size and plain.dtype.itemsize else b"")
+
+    def _add_function(self, function: Any) -> None:
+        name = getattr(function, "__qualname__", repr(function))
+        if not self.code:
+            raise IncomparableError(f"cannot compare the function {name!r} with another")
+        if isinstance(function, types.MethodType):
+            self._add_items("method", [name, function.__self__])
+            function = function.__func__
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        self._add_items("function", [name, function.__defaults__, function.__kwdefaults__, cells])
+        self._add_code(function.__code__)
+
+    def _add_code(self, code: types.CodeType) -> None:
+        self._mark("code", code.co_code)
+        self._add_items("names", [code.co_names, code.co_varnames, code.co_freevars])
+        for constant in code.co_consts:
+            self._add_code(constant) if isinstance(constant, types.CodeType) else self.add(constant)
+
+    def _add_object(self, value: Any) -> None:
+        if isinstance(value, dict):
+            # By the digest of the key: the order of insertion does not matter.
+            entries = {digest(key, code=self.code): key for key in value if key not in _IGNORED}
+            self._add_items("dict", [item for key in sorted(entries) for item in (entries[key], value[entries[key]])])
+        elif isinstance(value, (list, tuple, range)):
+            self._add_items("list" if isinstance(value, list) else "tuple", value)
+        elif isinstance(value, (set, frozenset)):
+            self._add_items("set", sorted(digest(item, code=self.code) for item in value))
+        elif isinstance(value, functools.partial):
+            self._add_items("partial", [value.func, value.args, value.keywords])
+        else:
+            self._add_state(value)
+
+    def _add_state(self, value: Any) -> None:
+        """Add an object by what pickle would keep of it: its type, the arguments of its constructor, its state."""
+        try:
+            parts = value.__reduce_ex__(2)
+        except TypeError as error:
+            raise IncomparableError(f"cannot compare {type(value).__name__} objects: {error}") from error
+        self.add(type(value))
+        if isinstance(parts, str):
+            self._mark("global", f"{getattr(value, '__module__', None)}.{parts}".encode())
+            return
+        # Arguments that are types or constructors name the type again.
+        arguments = [item for item in parts[1] if not isinstance(item, (type, types.FunctionType))]
+        self._add_items("state", [arguments, *(None if part is None else _listed(part) for part in parts[2:5])])
+
+
+def _coordinates(matrix: Any) -> tuple[Any, ...]:
+    """Row numbers, column numbers and values of a sparse matrix, in the order of its rows."""
+    canonical = matrix.tocsr().copy()
+    canonical.sum_duplicates()
+    return canonical.indptr.astype(np.int64), canonical.indices.astype(np.int64), canonical.data
+
+
+def _listed(part: Any) -> Any:
+    """Return a part of what pickle keeps; iterators of items become lists."""
+    return list(part) if hasattr(part, "__next__") else part

@@ -1,0 +1,91 @@
+"""Tasks by as many workers as asked for: plain threads for compiled code, joblib's current backend for the rest."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
+
+__all__ = ["chunks", "count_workers", "run_tasks"]
+
+
+def count_workers(n_jobs: int | None, *, threads: bool) -> int:
+    """Return the number of workers that `run_tasks` takes."""
+    return _thread_workers(n_jobs)[0] if threads else int(effective_n_jobs(n_jobs))
+
+
+def _thread_workers(n_jobs: int | None) -> tuple[int, bool]:
+    """Return the workers of joblib's backend for code that releases the lock, and whether they share memory."""
+    backend, default = get_active_backend(prefer="threads")
+    workers = backend.effective_n_jobs(default if n_jobs is None else n_jobs)
+    return workers, getattr(backend, "supports_sharedmem", False)
+
+
+def chunks(numbers: range, count: int) -> list[range]:
+    """Split a range into `count` chunks of the same size, or fewer if it is short.
+
+    Examples
+    --------
+    >>> chunks(range(7), 3)
+    [range(0, 3), range(3, 6), range(6, 7)]
+    """
+    size = max(1, math.ceil(len(numbers) / count))
+    return [numbers[i : i + size] for i in range(0, len(numbers), size)]
+
+
+def run_tasks(
+    function: Callable[..., Any],
+    tasks: list[tuple[Any, ...]],
+    *,
+    n_jobs: int | None,
+    threads: bool,
+    verbose: int,
+    description: str,
+) -> Iterable[Any]:
+    """Call a function with the arguments of each task, and yield the results in the order of the tasks.
+
+    Parameters
+    ----------
+    function : callable
+        What to call.
+    tasks : list of tuple
+        Its arguments.
+    n_jobs : int or None
+        Workers, as in joblib.
+    threads : bool
+        Whether the function releases the interpreter's lock, so that threads are enough.
+    verbose : int
+        Whether to show progress.
+    description : str
+        What the progress bar says.
+    """
+    workers, shared_memory = _thread_workers(n_jobs)
+    if threads and workers > 1 and shared_memory:
+        # Plain threads: joblib waits for its own in steps of 10 ms, which is a tenth of a fit.
+        with ThreadPoolExecutor(workers) as executor:
+            yield from _show_progress(
+                executor.map(lambda task: function(*task), tasks), len(tasks), verbose, description
+            )
+        return
+    backend, _ = get_active_backend()
+    can_stream = getattr(backend, "supports_return_generator", False)
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator" if can_stream else "list")
+    results = parallel(delayed(function)(*task) for task in tasks)
+    yield from _show_progress(results, len(tasks), verbose, description)
+
+
+def _show_progress(results: Iterable[Any], total: int, verbose: int, description: str) -> Iterable[Any]:
+    """Return the results, with a bar on standard error if asked."""
+    if not verbose:
+        return results
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        print("training; install tqdm for a progress bar", file=sys.stderr)
+        return results
+    return tqdm(results, total=total, desc=description, unit="chunk")  # type: ignore[no-any-return]

@@ -1,0 +1,104 @@
+"""Kernel widths and scaling of RBF-SVMs, from the points that a hypothesis may see."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.metrics import pairwise_distances_chunked
+
+from pacbayes._validation import Array
+from pacbayes.pools import _engine
+from pacbayes.pools._layout import contiguous
+
+# gamma is drawn from gamma_J times these (Section "Experimental Results").
+GAMMA_GRID = 10.0 ** np.array([-4, -2, 0, 2, 4])
+
+Scaling = Literal["minmax", "standard"]
+
+
+def jaakkola_gamma(X: Any, y: NDArray[Any]) -> float:
+    r"""Return the seed :math:`\gamma_J = 1 / (2\, \text{median}(G)^2)` of the kernel width [1]_.
+
+    G holds, for every point, the distance to the nearest point of another class. Points that coincide with one
+    of another class are left out of the median if it would be zero.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        Points.
+    y : ndarray of shape (n,)
+        Labels, of at least two classes.
+
+    Returns
+    -------
+    float
+        The seed, positive and finite.
+
+    References
+    ----------
+    .. [1] T. Jaakkola, M. Diekhans, D. Haussler. Using the Fisher kernel method to detect remote protein
+       homologies. ISMB, 1999.
+
+    Examples
+    --------
+    >>> jaakkola_gamma(np.array([[0.0], [1.0], [3.0]]), np.array([0, 1, 1]))
+    0.5
+    """
+    codes = np.unique(y, return_inverse=True)[1].astype(np.int32)
+    if issparse(X):
+        distances = _nearest_of_another_class(X, codes)
+    else:
+        squared = np.empty(len(codes))
+        _engine.nearest_of_another_class(contiguous(X), codes, squared)
+        distances = np.sqrt(squared)
+    median = float(np.median(distances))
+    if median == 0:
+        apart = distances[distances > 0]
+        median = float(np.median(apart)) if apart.size else 1.0
+    with np.errstate(over="ignore", divide="ignore"):
+        gamma = 1 / (2 * np.float64(median) ** 2)
+    return float(np.clip(gamma, 1e-100, 1e100))
+
+
+def _nearest_of_another_class(X: Any, codes: NDArray[np.int32]) -> Array:
+    """Return the distance of every point to the nearest one of another class, without making the data dense."""
+
+    def nearest(block: Any, start: int) -> Any:
+        block[codes[start : start + block.shape[0], np.newaxis] == codes] = np.inf
+        return block.min(axis=1)
+
+    return np.concatenate(list(pairwise_distances_chunked(X, reduce_func=nearest)))
+
+
+def feature_scale(X: Array, kind: Scaling) -> Array:
+    """Return factors that scale the features as `MinMaxScaler((-1, 1))` or `StandardScaler` would.
+
+    The offsets of those do not matter to an RBF kernel. Constant features keep their unit.
+
+    Parameters
+    ----------
+    X : ndarray of shape (r, d)
+        Points.
+    kind : {"minmax", "standard"}
+        To the range [-1, 1], or to unit variance.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+        The factors.
+
+    Examples
+    --------
+    >>> feature_scale(np.array([[0.0, 1.0], [4.0, 1.0]]), "minmax")
+    array([0.5, 1. ])
+    """
+    X = np.asarray(X, dtype=np.float64)
+    low, high = X.min(axis=0), X.max(axis=0)
+    spread = (high - low) / 2 if kind == "minmax" else X.std(axis=0)
+    with np.errstate(divide="ignore", over="ignore"):
+        factors = 1 / np.where(high > low, spread, 1.0)
+    # A spread too small to be divided by is none.
+    return np.asarray(np.where(np.isfinite(factors), factors, 1.0))

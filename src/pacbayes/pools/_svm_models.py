@@ -1,0 +1,312 @@
+"""Trained RBF-SVMs: one of them, and thousands stored as a few arrays in the engine's layout.
+
+A loop over `SVC.predict` computes the distances between points and support vectors for every hypothesis. Here they are
+computed once for all hypotheses, by blocks of rows, and each hypothesis exponentiates those of its own support
+vectors, or shares the exponentials with others of the same width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.metrics.pairwise import euclidean_distances
+
+from pacbayes._validation import Array
+from pacbayes.losses import Loss
+from pacbayes.pools import _engine
+from pacbayes.pools._base import Codes, Hypotheses, Sample
+from pacbayes.pools._layout import contiguous, is_wide, to_dense
+from pacbayes.sampling import Subsamples
+
+
+@dataclass(frozen=True, eq=False)
+class RBFSVM:
+    """A trained RBF-kernel SVM, in the layout of `SVC`; of one class only, a constant. An element of `RBFSVMs`.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (k,)
+        Labels of the classes that its subsample holds.
+    n_support : ndarray of shape (k,)
+        Number of support vectors of each class.
+    support : ndarray of shape (s,)
+        Rows of the training sample that are its support vectors, grouped by class.
+    dual_coef : ndarray of shape (k - 1, s)
+        Coefficients y alpha of the support vectors in the k - 1 problems that each takes part in.
+    intercept : ndarray of shape (k (k - 1) / 2,)
+        Intercepts of the pairs of classes (0, 1), (0, 2), ..., (1, 2), ...
+    gamma, C : float
+        Kernel width and soft-margin parameter.
+    scale : ndarray of shape (d,) or None
+        What features are multiplied by, if the hypothesis has a scaling of its own.
+    failed : bool
+        Whether the optimisation gave up; its loss then counts as 1 at every point.
+    """
+
+    classes: NDArray[Any]
+    n_support: NDArray[np.int32]
+    support: NDArray[np.int32]
+    dual_coef: Array
+    intercept: Array
+    gamma: float
+    C: float
+    scale: Array | None
+    failed: bool
+    _alone: RBFSVMs
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels.
+        """
+        X = X if issparse(X) else np.asarray(X)
+        return np.asarray(self._alone.classes[self._alone.votes(X)[0]])
+
+    def decision_function(self, X: Any) -> Array:
+        """Return decision values of the pairs of classes: positive ones are votes for the first of the two.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+
+        Returns
+        -------
+        ndarray of shape (n, k (k - 1) / 2)
+            Values for the pairs (0, 1), (0, 2), ..., (1, 2), ... of the classes that the hypothesis knows.
+        """
+        return self._alone.decide(X)
+
+
+@dataclass(frozen=True, eq=False)
+class RBFSVMs(Hypotheses):
+    """Trained SVMs, read as a sequence of `RBFSVM` and stored as a few arrays.
+
+    Attributes
+    ----------
+    classes : ndarray
+        All class labels, sorted.
+    n_classes, class_codes, n_support, support, dual_coef, intercept, gamma : ndarray
+        The attributes of `RBFSVM`, flattened and concatenated; the number of classes k of each is in `n_classes`, and
+        `class_codes` are positions in `classes`.
+    C, failed : ndarray of shape (m,)
+        As in `RBFSVM`.
+    scale : ndarray of shape (m, d) or None
+        As in `RBFSVM`.
+    shared_scale : ndarray of shape (d,) or None
+        What features are multiplied by for all of them.
+    working_memory : int
+        Bytes that votes and distances may take, on top of the data and the model.
+    rows : ndarray
+        Rows of the training sample that are support vectors of any of them, rising; empty as long as they belong
+        to a sample.
+    points : ndarray, sparse matrix or None
+        Those support vectors.
+    """
+
+    classes: NDArray[Any]
+    n_classes: NDArray[np.int32]
+    class_codes: NDArray[np.int32]
+    n_support: NDArray[np.int32]
+    support: NDArray[np.int32]
+    dual_coef: Array
+    intercept: Array
+    gamma: Array
+    C: Array
+    scale: Array | None
+    failed: NDArray[np.bool_]
+    shared_scale: Array | None
+    working_memory: int
+    rows: NDArray[np.int32]
+    points: Any = None
+
+    # -- a sequence ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _offsets(self) -> dict[str, NDArray[np.intp]]:
+        """Where the parts of each hypothesis begin in the flattened arrays; one more entry for the end of the last."""
+        k = self.n_classes.astype(np.intp)
+        classes = _starts(k)
+        s = np.add.reduceat(self.n_support, classes[:-1], dtype=np.intp) if k.size else k
+        return {
+            "class_codes": classes,
+            "n_support": classes,
+            "support": _starts(s),
+            "dual_coef": _starts((k - 1) * s),
+            "intercept": _starts(k * (k - 1) // 2),
+        }
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[RBFSVMs]) -> RBFSVMs:
+        names = ("n_classes", "class_codes", "n_support", "support", "dual_coef", "intercept", "gamma", "C", "failed")
+        joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        if parts[0].scale is not None:
+            joined["scale"] = np.concatenate([part.scale for part in parts])
+        # Support vectors that were kept belong to a part: the whole keeps them anew.
+        return replace(parts[0], **joined, rows=np.empty(0, dtype=np.int32), points=None)
+
+    def __len__(self) -> int:
+        return self.n_classes.size
+
+    def __getitem__(self, h: Any) -> Any:
+        if isinstance(h, slice):
+            return self.take(np.arange(len(self))[h])
+        alone = self.take(np.array([range(len(self))[h]]))
+        return RBFSVM(
+            self.classes[alone.class_codes],
+            alone.n_support,
+            alone.support,
+            alone.dual_coef.reshape(int(alone.n_classes[0]) - 1, alone.support.size),
+            alone.intercept,
+            float(alone.gamma[0]),
+            float(alone.C[0]),
+            None if alone.scale is None else alone.scale[0],
+            bool(alone.failed[0]),
+            alone,
+        )
+
+    def take(self, chosen: Codes) -> RBFSVMs:
+        parts: dict[str, Any] = {
+            name: getattr(self, name)[_segments(starts, chosen)] for name, starts in self._offsets.items()
+        }
+        for name in ("n_classes", "gamma", "C", "failed"):
+            parts[name] = getattr(self, name)[chosen]
+        return replace(self, **parts, scale=None if self.scale is None else self.scale[chosen])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_ensemble", "_offsets")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    @cached_property
+    def _ensemble(self) -> tuple[_engine.Ensemble, NDArray[np.int32]]:
+        """The engine's view of the arrays, and the rows of the training sample that it needs, rising."""
+        rows, support = np.unique(self.support, return_inverse=True)
+        arrays = (
+            self.n_classes,
+            self.class_codes,
+            self.n_support,
+            support.astype(np.int32),
+            self.dual_coef,
+            self.intercept,
+            self.gamma,
+            self.scale,
+        )
+        return _engine.Ensemble(*arrays), rows
+
+    def keep_training_points(self, sample: Sample) -> RBFSVMs:
+        rows = np.unique(self.support)
+        return replace(self, rows=rows, points=self._support_vectors(sample.X, rows))
+
+    def describe(self, h: int) -> str:
+        svm = self[h]
+        if svm.failed:
+            return "could not be trained: its loss counts as 1"
+        if svm.classes.size == 1:
+            return f"constant: always {svm.classes[0]}"
+        return f"RBF-SVM, gamma = {svm.gamma:.3g}, C = {svm.C:g}, {svm.support.size} support vectors"
+
+    def fingerprint(self) -> Any:
+        state = self.__getstate__()
+        # The rows name the points in the sample that they were trained on, and the memory changes no prediction.
+        return {name: value for name, value in state.items() if name != "working_memory"}
+
+    # -- validation and prediction -------------------------------------------------------------------
+
+    def votes(self, X: Any) -> NDArray[Any]:
+        ensemble, used = self._ensemble
+        points = self._kept(used)
+        votes = np.empty((len(self), X.shape[0]), dtype=np.uint16)
+        for block in self._blocks(range(X.shape[0]), points):
+            part = slice(block.start, block.stop)
+            votes[:, part] = self._vote(ensemble, points, X[part])
+        return votes
+
+    def decide(self, X: Any) -> Array:
+        """Return decision values of a single hypothesis, a column for each pair of its classes."""
+        ensemble, used = self._ensemble
+        points = self._kept(used)
+        values = np.empty((self.intercept.size, X.shape[0]))
+        _engine.decide(contiguous(self._scaled(X)), points, ensemble, values)
+        return np.asarray(values.T)
+
+    def loss_totals(self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: range, loss: Loss) -> Array:
+        ensemble, used = self._ensemble
+        points = self._support_vectors(sample.X, used) if self.points is None else self._kept(used)
+        inside = subsamples.concatenated(hypotheses)
+        sizes = subsamples.sizes[hypotheses.start : hypotheses.stop].astype(np.int64)
+        if loss.is_zero_one and not issparse(points):
+            mistakes = np.empty(len(self), dtype=np.int64)
+            X = contiguous(self._scaled(sample.X[rows.start : rows.stop]))
+            truth = sample.codes[rows.start : rows.stop].astype(np.int32)
+            _engine.count_mistakes(X, truth, rows.start, points, ensemble, inside, sizes, self.working_memory, mistakes)
+            totals = mistakes.astype(np.float64)
+        else:
+            totals = np.zeros(len(self))
+            parts = np.split(inside, np.cumsum(sizes)[:-1])
+            for block in self._blocks(rows, points):
+                votes = self._vote(ensemble, points, sample.X[block.start : block.stop])
+                for h, part in enumerate(parts):
+                    validating = np.setdiff1d(np.arange(block.start, block.stop), part, assume_unique=True)
+                    response = votes[h, validating - block.start].astype(np.intp)
+                    totals[h] += loss.total(sample.codes[validating], response)
+        if self.failed.any():
+            trains = (inside >= rows.start) & (inside < rows.stop)
+            inside_rows = np.bincount(np.repeat(np.arange(len(self)), sizes)[trains], minlength=len(self))
+            totals[self.failed] = (len(rows) - inside_rows)[self.failed]
+        return totals
+
+    def _kept(self, rows: NDArray[np.int32]) -> Any:
+        """Return the support vectors that were these rows of the training sample."""
+        return self.points[np.searchsorted(self.rows, rows)]
+
+    def _scaled(self, X: Any) -> Any:
+        return X if self.shared_scale is None else X * self.shared_scale
+
+    def _support_vectors(self, X: Any, rows: NDArray[np.int32]) -> Any:
+        """Return rows of the training sample, ready for the engine."""
+        points = X[rows]
+        return points if is_wide(X) else np.ascontiguousarray(self._scaled(to_dense(points)), dtype=np.float64)
+
+    def _vote(self, ensemble: _engine.Ensemble, points: Any, X: Any) -> NDArray[np.uint16]:
+        """Return the codes that all of them vote for at a block of rows."""
+        votes = np.empty((len(self), X.shape[0]), dtype=np.uint16)
+        if issparse(points):
+            squared = euclidean_distances(points, X, squared=True).astype(np.float64, copy=False)
+            _engine.vote_by_distances(squared, ensemble, votes)
+        else:
+            _engine.vote(contiguous(self._scaled(X)), points, ensemble, self.working_memory, votes)
+        return votes
+
+    def _blocks(self, rows: range, points: Any) -> Iterator[range]:
+        """Split rows into blocks that fit the memory: votes, dense copies, and the distances of sparse data."""
+        tile = _engine.tile_rows
+        per_row = 2 * len(self) + (16 * points.shape[0] if issparse(points) else 8 * points.shape[1])
+        size = max(tile, self.working_memory // per_row // tile * tile)
+        return (rows[i : i + size] for i in range(0, len(rows), size))
+
+
+def _starts(sizes: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return where parts of these sizes begin, and where the last one ends."""
+    return np.concatenate(([0], np.cumsum(sizes)))
+
+
+def _segments(starts: NDArray[np.intp], chosen: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return all positions of the chosen parts, one part after another."""
+    sizes = starts[chosen + 1] - starts[chosen]
+    return np.repeat(starts[chosen] - _starts(sizes)[:-1], sizes) + np.arange(sizes.sum())

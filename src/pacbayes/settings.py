@@ -1,0 +1,80 @@
+"""Constraints on the settings of estimators and pools, one table per class.
+
+Each constraint says what is allowed; `validate_settings` names the setting, its value and what would be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Protocol
+
+__all__ = ["Choice", "Constraint", "Number", "Whole", "validate_settings"]
+
+
+class Constraint(Protocol):
+    """What a setting may be."""
+
+    def allows(self, value: Any) -> bool:
+        """Return whether a value is allowed."""
+
+    def __str__(self) -> str: ...
+
+
+class Choice:
+    """One of a few values.
+
+    Examples
+    --------
+    >>> str(Choice("raise", "drop")), Choice("raise", "drop").allows("ignore")
+    ("'raise' or 'drop'", False)
+    """
+
+    def __init__(self, *allowed: Any) -> None:
+        self.allowed = allowed
+
+    def allows(self, value: Any) -> bool:
+        return any(value is option or (isinstance(option, str) and value == option) for option in self.allowed)
+
+    def __str__(self) -> str:
+        *first, last = map(repr, self.allowed)
+        return f"{', '.join(first)} or {last}" if first else last
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number, at least `minimum`, or one of the words in `or_else`."""
+
+    minimum: int = 1
+    or_else: tuple[str, ...] = ()
+
+    def allows(self, value: Any) -> bool:
+        if isinstance(value, str):
+            return value in self.or_else
+        return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= self.minimum
+
+    def __str__(self) -> str:
+        return ", or ".join([f"a whole number, at least {self.minimum}", *map(repr, self.or_else)])
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number strictly between two others."""
+
+    low: float
+    high: float
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, Real) and not isinstance(value, bool) and self.low < float(value) < self.high
+
+    def __str__(self) -> str:
+        return f"in ({self.low:g}, {self.high:g})"
+
+
+def validate_settings(owner: Any, constraints: Mapping[str, Constraint]) -> None:
+    """Raise ValueError for the first setting of `owner` that its constraint does not allow."""
+    for name, constraint in constraints.items():
+        value = getattr(owner, name)
+        if not constraint.allows(value):
+            raise ValueError(f"{name} must be {constraint}, got {value!r}")

@@ -1,0 +1,85 @@
+"""Weighted votes of trained hypotheses, asked in order of falling weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes._compat import take_rows
+from pacbayes._validation import Array
+from pacbayes.pools import Hypotheses
+
+__all__ = ["draw_codes", "tally_votes"]
+
+# Voters asked together when the vote is not decided yet: few at first, since a handful usually decides.
+_FIRST_VOTERS, _MOST_VOTERS = 4, 256
+
+
+def tally_votes(hypotheses: Hypotheses, weights: Array, X: Any, *, stop_early: bool) -> Array:
+    """Add up the weight behind each class at each point.
+
+    Parameters
+    ----------
+    hypotheses : Hypotheses
+        The voters.
+    weights : ndarray of shape (m,)
+        Their weights.
+    X : array, sparse matrix or data frame with n rows
+        Points.
+    stop_early : bool
+        Whether to stop asking about a point once the remaining weight cannot change the winner.
+
+    Returns
+    -------
+    ndarray of shape (n, n_classes)
+        The weight of the voters that were asked. The largest entry of a row is that of the winner, in any case.
+    """
+    tallies = np.zeros((X.shape[0], hypotheses.classes.size))
+    order = np.argsort(-weights, kind="stable")
+    order = order[weights[order] > 0]
+    ordered = weights[order]
+    # Weight that is still to come after the first k voters.
+    remaining = np.append(np.cumsum(ordered[::-1])[::-1], 0.0)
+    open_rows = np.arange(X.shape[0])
+    done, width = 0, _FIRST_VOTERS
+    while done < order.size and open_rows.size:
+        voters = order[done : done + width]
+        rows = X if open_rows.size == X.shape[0] else take_rows(X, open_rows)
+        for vote, weight in zip(hypotheses.take(voters).votes(rows), ordered[done : done + width], strict=True):
+            tallies[open_rows, vote] += weight
+        done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
+        if stop_early and done < order.size:
+            ranked = np.partition(tallies[open_rows], -2, axis=1)
+            # Strictly more than what is to come, and than rounding of the sums.
+            decided = ranked[:, -1] - ranked[:, -2] > remaining[done] * (1 + 1e-9) + 1e-12
+            open_rows = open_rows[~decided]
+    return tallies
+
+
+def draw_codes(hypotheses: Hypotheses, weights: Array, X: Any, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Predict every point with a hypothesis of its own, drawn by the weights: the randomised classifier.
+
+    Parameters
+    ----------
+    hypotheses : Hypotheses
+        The hypotheses.
+    weights : ndarray of shape (m,)
+        Their weights.
+    X : array, sparse matrix or data frame with n rows
+        Points.
+    rng : Generator
+        Where the draws come from.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Class codes.
+    """
+    drawn = rng.choice(weights.size, size=X.shape[0], p=weights / weights.sum())
+    codes = np.empty(X.shape[0], dtype=np.intp)
+    for h in np.unique(drawn):
+        rows = np.flatnonzero(drawn == h)
+        codes[rows] = hypotheses.take(np.array([h])).votes(take_rows(X, rows))[0]
+    return codes
