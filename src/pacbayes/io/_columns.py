@@ -1,4 +1,4 @@
-"""Turn the columns of a table into numbers, categories and class labels. Rows are counted from 1, without the header."""
+"""Turn the columns of a table into numbers, categories and class labels. Rows are counted from 1, without header."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import csv
 import hashlib
 import io
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, BinaryIO
 
 from pacbayes.exceptions import TableError
@@ -92,10 +93,7 @@ def _check_closed(file: BinaryIO, table: Any) -> None:
 
 def find_line(file: BinaryIO, separator: str, row: int) -> int:
     """Return the line on which a row ends; rows are counted from 1, empty lines left out."""
-    line = 0
-    for (line, _), _ in zip(_numbered_rows(file, separator), range(row), strict=False):
-        pass
-    return line
+    return max((line for line, _ in islice(_numbered_rows(file, separator), row)), default=0)
 
 
 def _numbered_rows(file: BinaryIO, separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -112,7 +110,7 @@ def _numbered_rows(file: BinaryIO, separator: str) -> Iterator[tuple[int, list[s
 
 
 def scan_text(file: BinaryIO) -> str:
-    """Return the SHA-256 of a file, and raise TableError where it is not UTF-8 text. The file is left at its beginning."""
+    """Return the SHA-256 of a file, or raise TableError where it is not UTF-8 text. Leave the file at its beginning."""
     digest, line = hashlib.sha256(), 1
     decoder = codecs.getincrementaldecoder("utf-8")()
     while chunk := file.read(_CHUNK_SIZE):

@@ -1,60 +1,42 @@
 """Models in files that run nothing when they are loaded.
 
-A model is saved with skops: numbers, and the names of types. Loading makes objects of types that are trusted and
-refuses all others by name, before any object is made. Trusted are the types below, and those that skops trusts: plain
-containers, NumPy arrays and scikit-learn's estimators.
+A model is saved with skops: numbers, and the names of types. Before an object is made, the file is examined: types
+that are not trusted are refused by name, and so is a file that would take more memory than allowed. Trusted are plain
+containers, NumPy arrays, and those types of this library and of scikit-learn for which there is a check that their
+fitted arrays fit together. All of these checks are made before the model is returned.
 """
 
 from __future__ import annotations
 
-import io
-import json
+import contextlib
+import copy
 import os
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZipFile
+from zipfile import ZIP_DEFLATED
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 
-from pacbayes import _memory
-from pacbayes._writing import write_whole
 from pacbayes.certificate import Certificate
 from pacbayes.classifier import PACBayesClassifier
+from pacbayes.exceptions import ModelFileError
+from pacbayes.io._archive import PLAIN_TYPES, examine
+from pacbayes.io._fitted import TRUSTED_TYPES, check_objects, require
+from pacbayes.io.atomic import write_atomic
+from pacbayes.io.schema import Schema
 
-__all__ = ["ModelFileError", "dumps", "load", "save"]
+__all__ = ["MAX_MODEL_BYTES", "dumps_model", "load_model", "save_model"]
 
-_FORMAT = 1
+_FORMAT = 2
 
-# What a `PACBayesClassifier` consists of.
-_TRUSTED = (
-    "pacbayes.certificate.Certificate",
-    "pacbayes.classifier.PACBayesClassifier",
-    "pacbayes.columns.ColumnEncoder",
-    "pacbayes.pools._base.Constant",
-    "pacbayes.pools._estimator.EstimatorPool",
-    "pacbayes.pools._estimator.PrefitPool",
-    "pacbayes.pools._rbf_svm.RBFSVMPool",
-    "pacbayes.pools._rbf_svm.SVMs",
-    "pacbayes.sampling.FoldSubsamples",
-    "pacbayes.sampling.GivenSubsamples",
-    "pacbayes.sampling.NoSubsamples",
-    "pacbayes.sampling.RandomSubsamples",
-    # Splitters that need no labels, which `subsamples` may be.
-    "sklearn.model_selection._split.KFold",
-    "sklearn.model_selection._split.RepeatedKFold",
-    "sklearn.model_selection._split.ShuffleSplit",
-    # Runs nothing either, but follows its node numbers without looking: `_check_tree` looks.
-    "sklearn.tree._tree.Tree",
-)
+# Default limit on the memory that loading a model may take.
+MAX_MODEL_BYTES = 2**31
 
 
-class ModelFileError(ValueError):
-    """A file that is not a model, or holds types that are not trusted."""
-
-
-def save(model: PACBayesClassifier, path: str | os.PathLike[str], **metadata: Any) -> None:
+def save_model(model: PACBayesClassifier, path: str | os.PathLike[str], schema: Schema | None = None) -> None:
     """Save a fitted classifier.
 
     Parameters
@@ -63,36 +45,59 @@ def save(model: PACBayesClassifier, path: str | os.PathLike[str], **metadata: An
         The classifier.
     path : path-like
         The file, by convention ``*.skops``. It appears when it is complete, and replaces one that exists.
-    **metadata
-        What `load` is to hand back with the model, as JSON can hold it.
+    schema : Schema, optional
+        What the classifier must know about tables. ``pacbayes predict`` needs it.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
     >>> from sklearn.datasets import make_moons
-    >>> from pacbayes import PACBayesClassifier, model_file
+    >>> import pacbayes
     >>> X, y = make_moons(200, noise=0.1, random_state=0)
-    >>> model = PACBayesClassifier(random_state=0).fit(X, y)
+    >>> model = pacbayes.PACBayesClassifier(random_state=0).fit(X, y)
     >>> with TemporaryDirectory() as folder:
-    ...     model_file.save(model, f"{folder}/moons.skops", columns=["x", "y"])
-    ...     again, metadata = model_file.load(f"{folder}/moons.skops")
-    >>> bool((again.predict(X) == model.predict(X)).all()), metadata["columns"]
-    (True, ['x', 'y'])
+    ...     pacbayes.io.save_model(model, f"{folder}/moons.skops")
+    ...     again, schema = pacbayes.io.load_model(f"{folder}/moons.skops")
+    >>> bool((again.predict(X) == model.predict(X)).all())
+    True
     """
-    write_whole({Path(path): dumps(model, **metadata)})
+    write_atomic({Path(path): dumps_model(model, schema)})
 
 
-def dumps(model: PACBayesClassifier, **metadata: Any) -> bytes:
-    """Return what `save` would write."""
+def dumps_model(model: PACBayesClassifier, schema: Schema | None = None) -> bytes:
+    """Return what `save_model` would write.
+
+    Parameters
+    ----------
+    model : PACBayesClassifier
+        The classifier.
+    schema : Schema, optional
+        What the classifier must know about tables.
+
+    Returns
+    -------
+    bytes
+        The content of a model file.
+    """
     import skops.io
 
-    _check_model(model)
-    content = {"pacbayes_model": _FORMAT, "metadata": json.dumps(metadata), "model": model}
+    _check_fitted(model)
+    # The certificate is kept as JSON, whose types and ranges are checked when it is read.
+    bare = copy.copy(model)
+    del bare.certificate_
+    content = {
+        "pacbayes_model": _FORMAT,
+        "certificate": model.certificate_.to_json(),
+        "schema": None if schema is None else schema.to_json(),
+        "model": bare,
+    }
     data: bytes = skops.io.dumps(content, compression=ZIP_DEFLATED)
     return data
 
 
-def load(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> tuple[PACBayesClassifier, dict[str, Any]]:
+def load_model(
+    path: str | os.PathLike[str], *, trusted: Sequence[str] = (), max_bytes: int = MAX_MODEL_BYTES
+) -> tuple[PACBayesClassifier, Schema | None]:
     """Load a classifier. Nothing in the file is run, and types that are not trusted are refused by name.
 
     Parameters
@@ -101,108 +106,105 @@ def load(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> tuple[
         The file.
     trusted : sequence of str, optional
         Names of further types to trust, such as that of a base learner that is not scikit-learn's. Trust only what you
-        know: making an object may run any code that its type has.
+        know: making an object may run any code that its type has, and the arrays of these types are not checked.
+    max_bytes : int, default=2**31
+        Limit on the memory that loading may take.
 
     Returns
     -------
     model : PACBayesClassifier
         The classifier.
-    metadata : dict
+    schema : Schema or None
         What it was saved with.
-    """
-    import skops.io
-    from skops.io.exceptions import UntrustedTypesFoundException
 
-    data = _contents(Path(path))
-    allowed = [*_TRUSTED, *trusted]
+    Raises
+    ------
+    ModelFileError
+        If the file is not a model, exceeds the limit, holds types that are not trusted, or arrays that do not fit
+        together. The message names the file.
+
+    Notes
+    -----
+    Trusted are scikit-learn's support vector machines, linear models, naive Bayes, decision trees, forests, bagging and
+    boosting of those, nearest neighbours by brute force, the usual scalers and encoders, and pipelines of all of these.
+    Other types, such as nearest neighbours that keep a tree, have to be named in `trusted`.
+
+    Prediction takes memory of its own, which grows with the number of rows and classes. For files of strangers, limit
+    the memory of the process as well, for example by ``ulimit -v 4000000`` in the shell.
+    """
     try:
-        content = skops.io.loads(data, trusted=allowed)
-    except UntrustedTypesFoundException as error:
-        names = sorted(set(skops.io.get_untrusted_types(data=data)) - set(allowed))
-        raise ModelFileError(
-            f"{str(path)!r} holds types that are not trusted, and was not loaded: {', '.join(names)}"
-        ) from error
+        return _load(Path(path), tuple(trusted), max_bytes)
+    except ModelFileError as error:
+        raise ModelFileError(f"{str(path)!r} is not a model that can be loaded: {error}") from error
+
+
+def _load(path: Path, trusted: tuple[str, ...], max_bytes: int) -> tuple[PACBayesClassifier, Schema | None]:
+    data = _read(path, max_bytes)
+    try:
+        content = _construct(examine(data, TRUSTED_TYPES, trusted, max_bytes), trusted)
+        require(isinstance(content, dict) and content.get("pacbayes_model") == _FORMAT, "there is something else in it")
+        model = content["model"]
+        require(isinstance(model, PACBayesClassifier), f"it holds a {type(model).__name__}, not a PACBayesClassifier")
+        # As if it had been part of the state all along.
+        model.__setstate__({"certificate_": Certificate.from_json(content["certificate"])})
+        _check_fitted(model)
+        check_objects(model, trusted)
+        schema = None if content["schema"] is None else Schema.from_json(content["schema"])
+        _check_prediction(model, schema)
+    except ModelFileError:
+        raise
     except Exception as error:
         # What comes out of a file that somebody else made may fail in any way.
-        raise ModelFileError(_not_a_model(path, f"{type(error).__name__}: {error}")) from error
-    if not isinstance(content, dict) or content.get("pacbayes_model") != _FORMAT:
-        raise ModelFileError(_not_a_model(path, "there is something else in it"))
+        raise ModelFileError(f"{type(error).__name__}: {error}") from error
+    return model, schema
+
+
+def _read(path: Path, max_bytes: int) -> bytes:
     try:
-        _check_model(content["model"])
-        return content["model"], dict(json.loads(content["metadata"]))
-    except Exception as error:
-        raise ModelFileError(_not_a_model(path, error)) from error
-
-
-def _not_a_model(path: str | os.PathLike[str], why: object) -> str:
-    return f"{str(path)!r} is not a model that pacbayes saved ({why})"
-
-
-def _contents(path: Path) -> bytes:
-    """The bytes of the file, if it is a zip archive with what skops writes, of a size that fits the memory."""
-    if not path.exists():
-        raise ModelFileError(f"there is no file {str(path)!r}")
-    if path.is_dir():
-        raise ModelFileError(f"{str(path)!r} is a folder, not a model")
-    try:
-        data = path.read_bytes()
-        with ZipFile(io.BytesIO(data)) as archive:
-            archive.getinfo("schema.json")
-            unpacked = sum(member.file_size for member in archive.infolist())
+        with path.open("rb") as file:
+            data = file.read(max_bytes + 1)
+    except FileNotFoundError as error:
+        raise ModelFileError("there is no such file") from error
+    except IsADirectoryError as error:
+        raise ModelFileError("this is a folder") from error
     except OSError as error:
-        raise ModelFileError(f"cannot read {str(path)!r}: {error.strerror}") from error
-    except Exception as error:
-        # What is no zip archive, or a damaged one, may fail in any way.
-        raise ModelFileError(_not_a_model(path, "it is no skops file, or not a complete one")) from error
-    available = _memory.available()
-    if available is not None and unpacked > available:
-        raise ModelFileError(
-            f"{str(path)!r} unpacks to {_memory.readable(unpacked)}, and {_memory.readable(available)} are available"
-        )
+        raise ModelFileError(f"cannot be read: {error.strerror}") from error
     return data
 
 
-def _check_model(model: Any) -> None:
-    """Raise ValueError if this is not a fitted classifier whose parts fit together."""
-    if not isinstance(model, PACBayesClassifier):
-        raise ValueError(f"it holds a {type(model).__name__}, not a PACBayesClassifier")
-    if not isinstance(getattr(model, "certificate_", None), Certificate):
-        raise ValueError("the classifier is not fitted")
+def _construct(data: bytes, trusted: Sequence[str]) -> Any:
+    """Make the objects of a file that was examined."""
+    import skops.io
+
+    names = {*TRUSTED_TYPES, *trusted, *(name for plain in PLAIN_TYPES.values() for name in plain)}
+    return skops.io.loads(data, trusted=sorted(names))
+
+
+def _check_fitted(model: Any) -> None:
+    """Raise ModelFileError if this is not a fitted classifier whose certificate is about as many hypotheses."""
+    require(isinstance(model, PACBayesClassifier), f"it is a {type(model).__name__}, not a PACBayesClassifier")
+    require(isinstance(getattr(model, "certificate_", None), Certificate), "the classifier is not fitted")
     m = {len(part) for part in (model.hypotheses_, model.losses_, model.posterior_, model.n_validation_)}
-    if m != {model.certificate_.n_hypotheses}:
-        raise ValueError(f"the parts of the classifier do not fit together: {sorted(m)} hypotheses")
-    for tree, n_features in _trees(model):
-        _check_tree(tree, n_features)
+    require(
+        m == {model.certificate_.n_hypotheses}, f"the parts of the classifier do not fit together: {sorted(m)} members"
+    )
 
 
-def _trees(model: Any) -> Iterator[tuple[Any, int]]:
-    """All decision trees that can be reached from an object, each with the number of features it will be given."""
-    seen: set[int] = set()
-    waiting = [model]
-    while waiting:
-        thing = waiting.pop()
-        if id(thing) in seen or isinstance(thing, (str, bytes, int, float, type(None))):
-            continue
-        seen.add(id(thing))
-        if isinstance(thing, dict):
-            waiting.extend(thing.values())
-        elif isinstance(thing, (list, tuple, set)) or (isinstance(thing, np.ndarray) and thing.dtype == object):
-            waiting.extend(thing)
-        elif hasattr(thing, "__dict__"):
-            if "tree_" in vars(thing):
-                yield thing.tree_, int(thing.n_features_in_)
-            waiting.extend(vars(thing).values())
+def _check_prediction(model: PACBayesClassifier, schema: Schema | None) -> None:
+    """Predict a row with every hypothesis, so that what is left to go wrong goes wrong here.
 
-
-def _check_tree(tree: Any, n_features: int) -> None:
-    """Raise ValueError if following the tree could leave its nodes or the features, or never end."""
-    right_sizes = tree.node_count <= tree.capacity and tree.n_features == n_features
-    if not (right_sizes and _leads_down(tree.children_left, tree.children_right, tree.feature, n_features)):
-        raise ValueError("a decision tree has nodes that lead nowhere")
-
-
-def _leads_down(left: NDArray[Any], right: NDArray[Any], feature: NDArray[Any], n_features: int) -> bool:
-    inner = np.flatnonzero(left != -1)
-    children = np.stack((left[inner], right[inner]))
-    forward = (children > inner) & (children < left.size)
-    return bool(forward.all() and np.all((feature[inner] >= 0) & (feature[inner] < n_features)) and left.size > 0)
+    A row of a table without a schema cannot be made up; and a pipeline may refuse the values of one that was.
+    """
+    row: Any = np.zeros((1, model.n_features_in_))
+    if schema is not None:
+        require(len(schema.columns) == model.n_features_in_, "the schema has another number of columns")
+        known = tuple(model.classes_.tolist())
+        require(schema.classes in ((), known), "the schema has other classes")
+        fills: dict[str, Any] = {"number": 0.0, "text": ""}
+        row = schema.apply(pd.DataFrame({column.name: [fills[column.kind]] for column in schema.columns}))
+    elif hasattr(model, "feature_names_in_"):
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with contextlib.suppress(ValueError):
+            model.predict_hypotheses(row)

@@ -356,7 +356,4 @@ def _schema_from(values: Any) -> Schema:
     if source is not None:
         _check_fields("the source of the schema", source, _SOURCE_FIELDS)
         source = Source(**{**source, "missing": tuple(source["missing"])})
-    return Schema(
-        columns, values["target"], classes, tuple(values["class_counts"]), values["complete"], source
-    )
-
+    return Schema(columns, values["target"], classes, tuple(values["class_counts"]), values["complete"], source)

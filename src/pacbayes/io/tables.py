@@ -160,7 +160,7 @@ def read_table(
     text: Collection[str] = (),
     max_bytes: int = MAX_TABLE_BYTES,
 ) -> Table:
-    """Read a table from a CSV, Parquet or LIBSVM file.
+    r"""Read a table from a CSV, Parquet or LIBSVM file.
 
     Parameters
     ----------
@@ -204,13 +204,13 @@ def read_table(
     >>> import pacbayes
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "flowers.csv"
-    ...     _ = path.write_text("size,colour,kind\\n" + "1,red,a\\n5,blue,b\\n" * 50)
+    ...     _ = path.write_text("length,width,kind\n" + "1.5,1,rose\n5,2,lily\n" * 50)
     ...     table = pacbayes.io.read_table(path, target="kind")
-    >>> table.schema.columns
-    (Column(name='size', kind='number'), Column(name='colour', kind='text'))
-    >>> model = pacbayes.PACBayesClassifier(n_hypotheses=10, random_state=0).fit(table.X[["size"]], table.y)
-    >>> model.predict(table.X[["size"]][:2]).tolist()
-    ['a', 'b']
+    >>> model = pacbayes.PACBayesClassifier(n_hypotheses=10, random_state=0).fit(table.X, table.y)
+    >>> model.predict(table.X[:2]).tolist()
+    ['rose', 'lily']
+    >>> table.schema.names, table.schema.classes
+    (['length', 'width'], ('lily', 'rose'))
     """
     path = Path(path)
     with _errors_of(path):
@@ -281,9 +281,7 @@ def _format_of(path: Path, given: str | None) -> Format:
     if given is not None:
         raise TableError(f"the format must be csv, parquet or libsvm, got {given!r}")
     if path.suffix.lower() not in _EXTENSIONS:
-        raise TableError(
-            f"the name does not end in {', '.join(_EXTENSIONS)}: give the format, csv, parquet or libsvm"
-        )
+        raise TableError(f"the name does not end in {', '.join(_EXTENSIONS)}: give the format, csv, parquet or libsvm")
     return _EXTENSIONS[path.suffix.lower()]
 
 
@@ -334,10 +332,8 @@ def _count_classes(target: str, y: NDArray[Any]) -> tuple[tuple[Any, ...], tuple
 # ---------------------------------------------------------------------------------------------------
 
 
-def read_losses(
-    path: str | os.PathLike[str], column: str | None = None, *, max_bytes: int = MAX_TABLE_BYTES
-) -> Array:
-    """Read losses from a text file: one number per line, or a column of a CSV file.
+def read_losses(path: str | os.PathLike[str], column: str | None = None, *, max_bytes: int = MAX_TABLE_BYTES) -> Array:
+    r"""Read losses from a text file: one number per line, or a column of a CSV file.
 
     Parameters
     ----------
@@ -359,7 +355,7 @@ def read_losses(
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "losses.csv"
-    ...     _ = path.write_text("model,loss\\nfirst,0.25\\nsecond,0.5\\n")
+    ...     _ = path.write_text("model,loss\nfirst,0.25\nsecond,0.5\n")
     ...     read_losses(path, "loss")
     array([0.25, 0.5 ])
     """
