@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 from pacbayes.cli._errors import usage_error
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
     from pacbayes.classifier import PACBayesClassifier
     from pacbayes.io import Schema, Table
 
@@ -40,7 +37,7 @@ class TableOptions:
         )
 
 
-def limit(max_bytes: int | None) -> dict[str, int]:
+def limit(max_bytes: int | None) -> dict[str, Any]:
     """Return the argument `max_bytes`, if it was given."""
     return {} if max_bytes is None else {"max_bytes": max_bytes}
 
@@ -55,8 +52,8 @@ def load_with_schema(path: Path, max_bytes: int | None = None) -> tuple[PACBayes
     return model, schema
 
 
-def train(model: PACBayesClassifier, X: pd.DataFrame, y: NDArray[Any]) -> None:
-    """Fit a model, without warnings that do not matter here."""
+def train(model: PACBayesClassifier, table: Table) -> None:
+    """Fit a model to a table, without warnings that do not matter here."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -64,17 +61,19 @@ def train(model: PACBayesClassifier, X: pd.DataFrame, y: NDArray[Any]) -> None:
     with warnings.catch_warnings():
         # A hypothesis that was not trained to convergence is validated as it is.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(X, y)
+        y: Any = table.y
+        model.fit(table.X, y)
     model.set_params(verbose=0)
 
 
-def test_model(model: PACBayesClassifier, X: pd.DataFrame, y: NDArray[Any], delta: float) -> dict[str, Any]:
+def test_model(model: PACBayesClassifier, table: Table, delta: float) -> dict[str, Any]:
     """Return the errors of a model on rows that it has not seen, and the exact bound that they prove."""
     from pacbayes.bounds import clopper_pearson
 
-    errors = int((model.predict(X) != y).sum())
-    bound = float(clopper_pearson(errors, y.size, delta))
-    return {"rows": int(y.size), "errors": errors, "error": errors / y.size, "bound": bound, "delta": delta}
+    n = len(table.X)
+    errors = int((model.predict(table.X) != table.y).sum())
+    bound = float(clopper_pearson(errors, n, delta))
+    return {"rows": n, "errors": errors, "error": errors / n, "bound": bound, "delta": delta}
 
 
 def describe_data(schema: Schema | None) -> dict[str, Any]:

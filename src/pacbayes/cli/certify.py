@@ -97,7 +97,7 @@ def _test_on_table(model: Path, data: Path, target: str | None, delta: float, op
         raise usage_error(
             f"{str(data)!r} is the file that the model was trained on: rows that it has not seen are needed"
         )
-    return test_model(classifier, table.X, table.y, delta)
+    return test_model(classifier, table, delta)
 
 
 def _print_test(tested: dict[str, Any], json: bool) -> None:

@@ -40,8 +40,8 @@ def demo(
             check_writable(path)
         rows, held_out = _load_data().split(0.3, seed=0)
         model = PACBayesClassifier(RBFSVMPool(scaler="standard"), random_state=0)
-        train(model, rows.X, rows.y)
-        tested = test_model(model, held_out.X, held_out.y, delta=0.05)
+        train(model, rows)
+        tested = test_model(model, held_out, delta=0.05)
         page = fit_page(
             model,
             title="Breast cancer: benign or malignant",

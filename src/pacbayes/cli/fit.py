@@ -115,9 +115,9 @@ def fit(
             n_jobs=jobs,
             verbose=int(sys.stderr.isatty() and not json if progress is None else progress),
         )
-        train(model, rows.X, rows.y)
+        train(model, rows)
         model.certificate_ = replace(model.certificate_, assumptions=(*model.certificate_.assumptions, _KNOWN_COLUMNS))
-        tested = None if held_out is None else test_model(model, held_out.X, held_out.y, delta)
+        tested = None if held_out is None else test_model(model, held_out, delta)
         saved = {output: dumps_model(model, schema), certificate: model.certificate_.to_json().encode()}
         write_atomic(saved)
     if json:

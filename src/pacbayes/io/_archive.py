@@ -22,6 +22,7 @@ from pacbayes.formatting import format_names
 from pacbayes.io._limits import Budget
 
 Node = dict[str, Any]
+Header = tuple[tuple[int, ...], np.dtype[Any]]
 
 _SCHEMA = "schema.json"
 _CHUNK_SIZE = 2**20
@@ -43,7 +44,7 @@ _SCALARS = frozenset(
 )
 
 # Types that are made of nothing but their content, by the node that makes them.
-PLAIN_TYPES: dict[str, frozenset[str]] = {
+_PLAIN_TYPES: dict[str, frozenset[str]] = {
     "DictNode": frozenset({"builtins.dict"}),
     "ListNode": frozenset({"builtins.list"}),
     "TupleNode": frozenset({"builtins.tuple"}),
@@ -59,7 +60,7 @@ PLAIN_TYPES: dict[str, frozenset[str]] = {
 }
 
 
-def examine(data: bytes, objects: Collection[str], trusted: Collection[str], max_bytes: int) -> bytes:
+def examine(data: bytes, objects: Collection[str], trusted: Collection[str], max_bytes: int) -> tuple[bytes, set[str]]:
     """Return a model file unpacked, if all that it holds is trusted, consistent, and fits the memory.
 
     Parameters
@@ -75,8 +76,10 @@ def examine(data: bytes, objects: Collection[str], trusted: Collection[str], max
 
     Returns
     -------
-    bytes
+    data : bytes
         The same archive, not compressed.
+    names : set of str
+        The types that it names, all of which are trusted.
 
     Raises
     ------
@@ -98,7 +101,7 @@ def examine(data: bytes, objects: Collection[str], trusted: Collection[str], max
     audit.walk(schema)
     if audit.refused:
         raise ModelFileError(f"it holds types that are not trusted: {', '.join(sorted(audit.refused))}")
-    return _pack(members)
+    return _pack(members), audit.names
 
 
 def _unpack(data: bytes, budget: Budget) -> dict[str, bytes]:
@@ -132,7 +135,7 @@ def _pack(members: Mapping[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def read_array_header(content: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def read_array_header(content: bytes) -> Header:
     """Return the shape and dtype of an array in NumPy's format, if its size is what they say."""
     file = io.BytesIO(content)
     version = np.lib.format.read_magic(file)
@@ -155,19 +158,23 @@ class _Audit:
 
     Attributes
     ----------
+    names : set of str
+        Types that are named.
     refused : set of str
-        Types that are not trusted.
+        Those of them that are not trusted.
     """
 
     def __init__(
         self, members: dict[str, bytes], objects: Collection[str], trusted: Collection[str], budget: Budget
     ) -> None:
+        self.names: set[str] = set()
         self.refused: set[str] = set()
         self._members = members
-        self._allowed = {**PLAIN_TYPES, "ObjectNode": frozenset(objects)}
+        self._allowed = {**_PLAIN_TYPES, "ObjectNode": frozenset(objects)}
         self._trusted = trusted
         self._budget = budget
         self._known: dict[Any, Node] = {}
+        self._headers: dict[str, Header] = {}
 
     def walk(self, schema: Any) -> None:
         """Check every node. A node may be nested in any way that JSON has; each has a loader."""
@@ -210,6 +217,7 @@ class _Audit:
 
     def _check(self, node: Node) -> None:
         loader, name = node["__loader__"], f"{node['__module__']}.{node['__class__']}"
+        self.names.add(name)
         if "file" in node:
             self._check_file(node)
         if loader == "JsonNode":
@@ -235,12 +243,12 @@ class _Audit:
                 read_array_header(part)
             content = self._members[node["file"]] = _pack(parts)
         elif node["__loader__"] == "NdArrayNode":
-            read_array_header(content)
+            self._headers[node["file"]] = read_array_header(content)
         self._budget.admit(_COPIES * len(content))
 
     def _check_array(self, node: Node, name: str) -> None:
         if node["type"] == "numpy":
-            shape, _ = read_array_header(self._members[node["file"]])
+            shape, _ = self._headers[node["file"]]
             if name != "numpy.ndarray" and shape != ():
                 raise ModelFileError(f"a {name} must be a single value, got shape {shape}")
         elif node["type"] != "json" or name != "numpy.ndarray" or len(_items(node["shape"])) != 1:

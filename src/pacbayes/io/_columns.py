@@ -30,7 +30,7 @@ def parse_text(column: pd.Series[Any]) -> pd.Series[Any]:
     names = np.array([str(name) for name in column.cat.categories], dtype=object)
     names, codes = np.unique(names, return_inverse=True)
     renamed = np.append(codes, -1)[column.cat.codes.to_numpy()]
-    return pd.Series(pd.Categorical.from_codes(renamed, names), index=column.index, name=column.name)
+    return pd.Series(pd.Categorical.from_codes(renamed, pd.Index(names)), index=column.index, name=column.name)
 
 
 def infer_column(column: pd.Series[Any]) -> pd.Series[Any]:

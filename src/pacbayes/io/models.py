@@ -12,7 +12,7 @@ import contextlib
 import copy
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED
@@ -23,7 +23,7 @@ import pandas as pd
 from pacbayes.certificate import Certificate
 from pacbayes.classifier import PACBayesClassifier
 from pacbayes.exceptions import ModelFileError
-from pacbayes.io._archive import PLAIN_TYPES, examine
+from pacbayes.io._archive import examine
 from pacbayes.io._fitted import TRUSTED_TYPES, check_objects, require
 from pacbayes.io.atomic import write_atomic
 from pacbayes.io.schema import Schema
@@ -141,7 +141,7 @@ def load_model(
 def _load(path: Path, trusted: tuple[str, ...], max_bytes: int) -> tuple[PACBayesClassifier, Schema | None]:
     data = _read(path, max_bytes)
     try:
-        content = _construct(examine(data, TRUSTED_TYPES, trusted, max_bytes), trusted)
+        content = _construct(*examine(data, TRUSTED_TYPES, trusted, max_bytes))
         require(isinstance(content, dict) and content.get("pacbayes_model") == _FORMAT, "there is something else in it")
         model = content["model"]
         require(isinstance(model, PACBayesClassifier), f"it holds a {type(model).__name__}, not a PACBayesClassifier")
@@ -172,11 +172,10 @@ def _read(path: Path, max_bytes: int) -> bytes:
     return data
 
 
-def _construct(data: bytes, trusted: Sequence[str]) -> Any:
-    """Make the objects of a file that was examined."""
+def _construct(data: bytes, names: Collection[str]) -> Any:
+    """Make the objects of a file that was examined, and names these types."""
     import skops.io
 
-    names = {*TRUSTED_TYPES, *trusted, *(name for plain in PLAIN_TYPES.values() for name in plain)}
     return skops.io.loads(data, trusted=sorted(names))
 
 

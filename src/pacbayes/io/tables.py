@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import pandas as pd
@@ -257,7 +258,7 @@ def _errors_of(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _open(path: Path, budget: Budget) -> Iterator[BinaryIO]:
+def _open(path: Path, budget: Budget) -> Iterator[BufferedReader]:
     try:
         file = path.open("rb")
     except FileNotFoundError as error:
@@ -300,7 +301,8 @@ def _named(cells: Any, missing: Sequence[str]) -> pd.DataFrame:
     columns = [column.slice(1) for column in cells.columns]
     columns = [pc.if_else(pc.is_in(column, value_set=words), nothing, column) for column in columns]
     text = pd.StringDtype("pyarrow")
-    return pa.table(columns, names).to_pandas(types_mapper=lambda _: text)
+    frame: pd.DataFrame = pa.table(columns, names).to_pandas(types_mapper=lambda _: text)
+    return frame
 
 
 def _check_roles(names: list[str], target: str | None, text: Collection[str]) -> None:
