@@ -114,7 +114,9 @@ def failures(scenario: Scenario, repetitions: int, seed: int = 0) -> dict[tuple[
             X, y = scenario.draw(rng)
         model = scenario.model(repetition)
         if scenario.redraw:
-            model.set_params(subsamples=[balanced_after_redrawing(rng, y, 10)])
+            model.set_params(
+                subsamples=[balanced_after_redrawing(rng, y, 10)], n_hypotheses="auto", subsample_size="auto"
+            )
         for delta in DELTAS:
             model.set_params(delta=delta)
             if delta == DELTAS[0]:
@@ -125,7 +127,7 @@ def failures(scenario: Scenario, repetitions: int, seed: int = 0) -> dict[tuple[
                 certificate, model.posterior_ = certify(
                     model.losses_, n.min(), n_max=n.max(), delta=delta, objective=model.objective, voting=model.voting
                 )
-            risks = [scenario.risk(model._pool_.predict(h, all_cells)) for h in model.hypotheses_]
+            risks = [scenario.risk(h.predict(all_cells)) for h in model.hypotheses_]
             failed["randomised", delta] += np.dot(model.posterior_, risks) > certificate.gibbs_bound
             failed["vote", delta] += scenario.risk(model.predict(all_cells)) > certificate.vote_bound
     return {key: count / repetitions for key, count in failed.items()}

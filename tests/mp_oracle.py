@@ -25,7 +25,7 @@ def kl_inverse_upper(p, c):
     return high
 
 
-def tail(n, delta):
+def confidence_term(n, delta):
     return mp.log(2 * mp.sqrt(mp.mpf(n)) / mp.mpf(delta))
 
 
@@ -46,4 +46,4 @@ def lambda_bound(losses, lam, n, delta, prior):
     """F(lambda), from its definition."""
     lam = mp.mpf(lam)
     z = mp.fsum(mp.mpf(p) * mp.exp(-n * lam * mp.mpf(x)) for x, p in zip(losses, prior, strict=True))
-    return (-mp.log(z) + tail(n, delta)) / (n * lam * (1 - lam / 2))
+    return (-mp.log(z) + confidence_term(n, delta)) / (n * lam * (1 - lam / 2))

@@ -149,12 +149,12 @@ class TestPacBayesKl:
     def test_known_values(self, loss, n, kl_div, expected):
         value = bounds.pac_bayes_kl(loss, kl_div, n)
         assert value == pytest.approx(float(expected), rel=1e-12)
-        assert value >= mp_oracle.kl_inverse_upper(loss, (mp.mpf(kl_div) + mp_oracle.tail(n, 0.05)) / n)
+        assert value >= mp_oracle.kl_inverse_upper(loss, (mp.mpf(kl_div) + mp_oracle.confidence_term(n, 0.05)) / n)
 
     @given(unit, divergence, sample_size, confidence)
     def test_never_below_the_exact_value(self, loss, kl_div, n, delta):
         value = bounds.pac_bayes_kl(loss, kl_div, n, delta)
-        c = (mp.mpf(kl_div) + mp_oracle.tail(n, delta)) / n
+        c = (mp.mpf(kl_div) + mp_oracle.confidence_term(n, delta)) / n
         assert value == 1 or mp_oracle.kl(loss, value) >= c
 
     def test_moment_that_the_theorem_rests_on(self):
@@ -183,7 +183,7 @@ class TestRelaxations:
 
     @given(unit, divergence, sample_size, confidence, st.floats(1e-6, 1.999999))
     def test_closed_forms_round_up(self, loss, kl_div, n, delta, lam):
-        loss_, c = mp.mpf(loss), (mp.mpf(kl_div) + mp_oracle.tail(n, delta)) / n
+        loss_, c = mp.mpf(loss), (mp.mpf(kl_div) + mp_oracle.confidence_term(n, delta)) / n
         exact_sqrt = loss_ + c + mp.sqrt(c * c + 2 * c * loss_)
         exact_lambda = loss_ / (1 - mp.mpf(lam) / 2) + c / (mp.mpf(lam) * (1 - mp.mpf(lam) / 2))
         for value, exact in [
@@ -193,7 +193,7 @@ class TestRelaxations:
             assert exact <= value <= exact * (1 + mp.mpf("1e-13"))
 
     def test_solves_eq_pbsqrt(self):
-        c = (1.3 + bounds.tail(400, 0.1)) / 400
+        c = (1.3 + bounds.confidence_term(400, 0.1)) / 400
         root = optimize.brentq(lambda x: x - 0.2 - math.sqrt(2 * x * c), 0.2, 5, xtol=1e-15)
         assert bounds.pac_bayes_sqrt(0.2, 1.3, 400, 0.1) == pytest.approx(root, rel=1e-12)
 
@@ -317,7 +317,7 @@ ALL = {
     bounds.kl: {"p": 0.1, "q": 0.2},
     bounds.kl_inverse_upper: {"p": 0.1, "c": 0.2},
     bounds.kl_inverse_lower: {"p": 0.1, "c": 0.2},
-    bounds.tail: {"n": 10, "delta": 0.05},
+    bounds.confidence_term: {"n": 10, "delta": 0.05},
     bounds.pac_bayes_kl: {"loss": 0.1, "kl_div": 1.0, "n": 100, "delta": 0.05},
     bounds.pac_bayes_lambda: {"loss": 0.1, "kl_div": 1.0, "n": 100, "lam": 0.5, "delta": 0.05},
     bounds.pac_bayes_sqrt: {"loss": 0.1, "kl_div": 1.0, "n": 100, "delta": 0.05},

@@ -25,8 +25,9 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pacbayes import PACBayesClassifier, bounds
-from pacbayes.classifier import subsample_sizes
-from pacbayes.pools import Constant, HypothesisError
+from pacbayes.exceptions import HypothesisError
+from pacbayes.pools import Constant, EstimatorPool, Pool, PrefitPool, RBFSVMPool
+from pacbayes.sampling import split_reserved, subsample_sizes
 
 X, Y = make_moons(300, noise=0.15, random_state=0)
 VOTING = ("majority", "gibbs", "best", "uniform")
@@ -45,7 +46,8 @@ def small(**parameters):
 def expected_failures(estimator):
     if estimator.voting == "gibbs":
         reason = "a randomised classifier does not predict the class with the largest share of the vote at every point"
-        return {"check_classifiers_train": reason}
+        loaded = "a randomised classifier that comes out of a file draws anew"
+        return {"check_classifiers_train": reason, "check_estimators_pickle": loaded}
     return {}
 
 
@@ -57,8 +59,8 @@ def checked(**parameters):
     [
         *(checked(voting=voting) for voting in VOTING[:-1]),
         checked(voting="uniform", n_hypotheses=30),  # many widths of the grid are useless: it takes more to agree
-        checked(objective="kl", gamma_source="reserved", scaler="standard"),
-        checked(gamma_source="sample", scaler="minmax"),
+        checked(estimator=RBFSVMPool(gamma_source="reserved", scaler="standard"), objective="kl"),
+        checked(estimator=RBFSVMPool(gamma_source="sample", scaler="minmax")),
         checked(estimator=DecisionTreeClassifier(max_depth=4)),
         checked(estimator=LogisticRegression()),
     ],
@@ -78,7 +80,7 @@ def test_losses_posterior_and_certificate_fit_together():
     for h, hypothesis in enumerate(model.hypotheses_):
         rest = np.setdiff1d(np.arange(300), model.subsamples_[h])
         assert model.n_validation_[h] == rest.size
-        assert model.losses_[h] == np.mean(model._pool_.predict(hypothesis, X[rest]) != Y[rest])
+        assert model.losses_[h] == np.mean(hypothesis.predict(X[rest]) != Y[rest])
     certificate = model.certificate_
     certificate.verify(model.losses_)
     assert certificate.empirical_loss == pytest.approx(model.posterior_ @ model.losses_, rel=1e-10)
@@ -112,20 +114,25 @@ def test_sizes_follow_the_number_of_features():
     assert subsample_sizes("auto", 60, 100) == [30]  # d + 1 is more than half of the sample
 
 
+def folded(**parameters):
+    """Subsamples that are given, so that there are no sizes to choose."""
+    return PACBayesClassifier(**{"random_state": 0, **parameters})
+
+
 def test_folds_and_given_subsamples():
-    folds = small(subsamples=KFold(5), estimator=DecisionTreeClassifier()).fit(X, Y)
+    folds = folded(subsamples=KFold(5), estimator=DecisionTreeClassifier()).fit(X, Y)
     assert len(folds.hypotheses_) == 5
     assert folds.n_validation_.tolist() == [60] * 5
-    assert "by construction" in folds.certificate_.assumptions[1]
-    given = small(subsamples=[range(50), range(100, 200)], estimator=DecisionTreeClassifier()).fit(X, Y)
+    assert "the caller made the splitter" in folds.certificate_.assumptions[3]
+    given = folded(subsamples=[range(50), range(100, 200)], estimator=DecisionTreeClassifier()).fit(X, Y)
     assert given.n_validation_.tolist() == [250, 200]
-    assert "the caller chose" in given.certificate_.assumptions[1]
-    random = small(subsamples=ShuffleSplit(7, train_size=20, random_state=0)).fit(X, Y)
+    assert "the caller chose" in given.certificate_.assumptions[3]
+    random = folded(subsamples=ShuffleSplit(7, train_size=20, random_state=0)).fit(X, Y)
     assert random.subsamples_.sizes.tolist() == [20] * 7
 
 
 def test_reserved_points_validate_and_train_nothing():
-    model = small(gamma_source="reserved", reserved_size=50).fit(X, Y)
+    model = small(estimator=RBFSVMPool(gamma_source="reserved", reserved_size=50)).fit(X, Y)
     assert model.subsamples_.n == 250
     assert np.all(model.n_validation_ == 250 - model.subsamples_.sizes)
     assert model.certificate_.strict
@@ -133,8 +140,9 @@ def test_reserved_points_validate_and_train_nothing():
 
 
 def test_only_the_whole_sample_as_source_is_not_strict():
-    assert not small(gamma_source="sample").fit(X, Y).certificate_.strict
-    assert "NOT STRICT" in str(small(gamma_source="sample").fit(X, Y).certificate_)
+    certificate = small(estimator=RBFSVMPool(gamma_source="sample")).fit(X, Y).certificate_
+    assert not certificate.strict
+    assert "NOT STRICT" in str(certificate)
 
 
 def same_hypothesis(one, other):
@@ -152,10 +160,10 @@ def same_hypothesis(one, other):
     "strict",
     [
         {},
-        {"scaler": "standard"},
+        {"estimator": RBFSVMPool(scaler="standard")},
         {"subsample_size": "paper"},
-        {"gamma_source": "reserved", "scaler": "minmax"},
-        {"subsamples": KFold(4)},
+        {"estimator": RBFSVMPool(gamma_source="reserved", scaler="minmax")},
+        {"subsamples": KFold(4), "n_hypotheses": "auto", "subsample_size": "auto"},
     ],
 )
 def test_no_leak_validation_points_do_not_shape_a_hypothesis(strict):
@@ -163,10 +171,8 @@ def test_no_leak_validation_points_do_not_shape_a_hypothesis(strict):
     rng = np.random.default_rng(0)
     model = small(**strict).fit(X, Y)
     rows = np.arange(300)
-    if "gamma_source" in strict:
-        from pacbayes.sampling import reserve
-
-        _, rows = reserve(300, 30, 0)
+    if "estimator" in strict and strict["estimator"].gamma_source == "reserved":
+        _, rows = split_reserved(300, 30, 0)
     for h in range(0, len(model.hypotheses_), 3):
         outside = np.setdiff1d(np.arange(rows.size), model.subsamples_[h])
         changed_X, changed_Y = X.copy(), Y.copy()
@@ -178,11 +184,12 @@ def test_no_leak_validation_points_do_not_shape_a_hypothesis(strict):
 
 
 def test_the_leak_test_sees_the_papers_leak():
-    model = small(gamma_source="sample").fit(X, Y)
+    pool = RBFSVMPool(gamma_source="sample")
+    model = small(estimator=pool).fit(X, Y)
     outside = np.setdiff1d(np.arange(300), model.subsamples_[0])
     changed_X = X.copy()
     changed_X[outside] *= 100
-    assert not same_hypothesis(model.hypotheses_[0], small(gamma_source="sample").fit(changed_X, Y).hypotheses_[0])
+    assert not same_hypothesis(model.hypotheses_[0], small(estimator=pool).fit(changed_X, Y).hypotheses_[0])
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -211,8 +218,8 @@ def test_workers_do_not_matter(reference, backend):
         {"estimator": DecisionTreeClassifier(max_depth=2), "n_hypotheses": 6},
         {"estimator": DecisionTreeClassifier(max_depth=2), "n_hypotheses": 6, "loss": "brier"},
         {},
-        {"scaler": "minmax", "n_jobs": 2},
-        {"gamma_source": "sample", "loss": [[0, 1], [0.3, 0]], "working_memory": 1e-3},
+        {"estimator": RBFSVMPool(scaler="minmax"), "n_jobs": 2},
+        {"estimator": RBFSVMPool(gamma_source="sample", working_memory=1e-3), "loss": [[0, 1], [0.3, 0]]},
     ],
 )
 def test_blocks_do_not_matter(block_size, parameters):
@@ -261,13 +268,17 @@ def test_pickling_does_not_matter(reference):
 
 @pytest.mark.parametrize(
     "parameters",
-    [{}, {"gamma_source": "reserved", "scaler": "minmax"}, {"estimator": DecisionTreeClassifier(splitter="random")}],
+    [
+        {},
+        {"estimator": RBFSVMPool(gamma_source="reserved", scaler="minmax")},
+        {"estimator": DecisionTreeClassifier(splitter="random")},
+    ],
 )
 def test_warm_start_equals_fitting_all_at_once(parameters):
     grown = small(n_hypotheses=7, warm_start=True, **parameters).fit(X, Y)
     first = list(grown.hypotheses_)
     grown.set_params(n_hypotheses=20).fit(X, Y)
-    same = same_hypothesis if "estimator" not in parameters else operator.is_
+    same = operator.is_ if isinstance(parameters.get("estimator"), DecisionTreeClassifier) else same_hypothesis
     assert all(same(one, other) for one, other in zip(first, grown.hypotheses_, strict=False))
     whole = small(**parameters).fit(X, Y)
     np.testing.assert_array_equal(grown.losses_, whole.losses_)
@@ -295,11 +306,8 @@ def test_warm_start_refuses_what_it_cannot_continue():
         model.fit(X + 1e-9, Y)
     for name, value in {
         "subsample_size": 12,
-        "scaler": "minmax",
-        "gamma_source": "sample",
+        "estimator": RBFSVMPool(scaler="minmax"),
         "loss": [[0, 1], [0.5, 0]],
-        "C": 3.0,
-        "estimator": DecisionTreeClassifier(),
     }.items():
         with pytest.raises(ValueError, match=f"but {name} changed since the last fit"):
             clone_fitted(model).set_params(**{name: value}).fit(X, Y)
@@ -330,7 +338,7 @@ def test_stopping_early_is_exact(voting, data, estimator):
     points, labels = (X, Y) if data == "two" else ten_classes()
     model = small(estimator=estimator, voting=voting, n_hypotheses=60, subsample_size=40)
     model.fit(points, labels)
-    votes = np.stack([model._pool_.predict(h, points) for h in model.hypotheses_])
+    votes = np.stack([np.searchsorted(model.classes_, h.predict(points)) for h in model.hypotheses_])
     full = np.zeros((points.shape[0], model.classes_.size))
     for h in np.argsort(-model.posterior_, kind="stable"):
         full[np.arange(points.shape[0]), votes[h]] += model.posterior_[h]
@@ -345,7 +353,7 @@ def test_what_every_hypothesis_predicts(estimator):
     predicted = model.predict_hypotheses(X)
     assert predicted.shape == (20, 300)
     for h, hypothesis in enumerate(model.hypotheses_):
-        np.testing.assert_array_equal(predicted[h], model.classes_[model._pool_.predict(hypothesis, X)])
+        np.testing.assert_array_equal(predicted[h], hypothesis.predict(X))
         rest = np.setdiff1d(np.arange(300), model.subsamples_[h])
         assert np.mean(predicted[h, rest] != labels[rest]) == model.losses_[h]
 
@@ -353,13 +361,13 @@ def test_what_every_hypothesis_predicts(estimator):
 def test_voters_that_cannot_matter_are_not_asked(monkeypatch):
     model = small(n_hypotheses=200, subsample_size=30).fit(X, Y)
     asked = []
-    votes = type(model._pool_).votes
+    votes = type(model.hypotheses_).votes
 
-    def counting(pool, trained, points):
-        asked.append(len(trained) * points.shape[0])
-        return votes(pool, trained, points)
+    def counting(voters, points):
+        asked.append(len(voters) * points.shape[0])
+        return votes(voters, points)
 
-    monkeypatch.setattr(type(model._pool_), "votes", counting)
+    monkeypatch.setattr(type(model.hypotheses_), "votes", counting)
     model.predict(X)
     assert sum(asked) < 0.2 * 200 * 300
 
@@ -369,9 +377,27 @@ def test_gibbs_draws_hypotheses_by_their_weight():
     point = np.repeat(X[:1], 20_000, axis=0)
     share = np.mean(model.predict(point) == 1)
     assert share == pytest.approx(model.predict_proba(X[:1])[0, 1], abs=0.02)
-    np.testing.assert_array_equal(model.predict(X), model.predict(X))
-    other_seed = clone(model).set_params(random_state=None).fit(X, Y)
-    assert np.any(other_seed.predict(point) != other_seed.predict(point)) or share in (0, 1)
+    again = clone(model).fit(X, Y)
+    np.testing.assert_array_equal(again.predict(point), clone(model).fit(X, Y).predict(point))
+
+
+def test_gibbs_draws_anew_in_every_call():
+    """Over many calls of one row the classifier is the certified one: it does not ask the same hypothesis again."""
+    model = small(estimator=DecisionTreeClassifier(max_depth=1), voting="gibbs", subsample_size=4).fit(X, Y)
+    shares = model.predict_proba(X)[:, 1]
+    row = X[np.argmin(np.abs(shares - 0.5))][np.newaxis]
+    for served in (model, clone_fitted(model)):
+        answers = np.array([served.predict(row)[0] for _ in range(2000)])
+        assert np.mean(answers == 1) == pytest.approx(model.predict_proba(row)[0, 1], abs=0.05)
+    first_answers = [clone_fitted(model).predict(row)[0] for _ in range(60)]
+    assert len(set(first_answers)) == 2
+
+
+def test_a_change_of_voting_needs_a_new_fit():
+    model = small(voting="best").fit(X, Y)
+    before = model.predict(X)
+    model.set_params(voting="uniform")
+    np.testing.assert_array_equal(model.predict(X), before)
 
 
 def test_margins_and_shares():
@@ -484,7 +510,7 @@ def test_prefit_classifiers():
     for tree, loss in zip(trees, model.losses_, strict=True):
         assert loss == np.mean(tree.predict(X[150:]) != Y[150:])
     assert model.n_validation_.tolist() == [150] * 3
-    assert "without the validation points" in model.certificate_.assumptions[1]
+    assert "without the validation points" in model.certificate_.assumptions[3]
     assert clone(model).fit(X[150:], Y[150:]).certificate_ == model.certificate_  # frozen: clone keeps them trained
     assert model.certificate_.gibbs_bound == pytest.approx(
         bounds.pac_bayes_kl(model.certificate_.empirical_loss, model.certificate_.kl_div, 150, 0.1), rel=1e-9
@@ -523,6 +549,94 @@ def test_progress_is_shown_when_asked(capsys, monkeypatch):
 
 
 # ---------------------------------------------------------------------------------------------------
+# Pools
+# ---------------------------------------------------------------------------------------------------
+
+
+def test_pools_follow_scikit_learns_conventions():
+    pool = RBFSVMPool(C=[1.0, 5.0], scaler="minmax")
+    model = small(estimator=pool)
+    assert model.get_params()["estimator__C"] == [1.0, 5.0]
+    copy = clone(model)
+    assert copy.estimator is not pool
+    assert copy.estimator.get_params() == pool.get_params()
+    copy.set_params(estimator__scaler=None)
+    assert (copy.estimator.scaler, pool.scaler) == (None, "minmax")
+    assert repr(pool) == "RBFSVMPool(C=[1.0, 5.0], scaler='minmax')"
+    assert "RBFSVMPool" in model._repr_html_()
+    tree_pool = small(estimator=EstimatorPool(DecisionTreeClassifier(), param_distributions={"max_depth": [1, 2]}))
+    assert tree_pool.get_params()["estimator__estimator__max_depth"] is None
+
+
+def test_grid_search_over_settings_of_a_pool_and_over_pools():
+    search = GridSearchCV(small(estimator=RBFSVMPool()), {"estimator__C": [1e-6, 10.0]}, cv=2).fit(X, Y)
+    assert search.best_params_ == {"estimator__C": 10.0}
+    pools = [EstimatorPool(DummyClassifier()), RBFSVMPool(scaler="standard")]
+    assert GridSearchCV(small(), {"estimator": pools}, cv=2).fit(X, Y).best_params_["estimator"] == pools[1]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: PACBayesClassifier(DecisionTreeClassifier(), scaler="standard"),
+        lambda: PACBayesClassifier(param_distributions={"C": [1]}),
+        lambda: EstimatorPool(DecisionTreeClassifier(), C=10.0),
+        lambda: RBFSVMPool(param_distributions={"C": [1]}),
+        lambda: PrefitPool([], on_error="drop"),
+    ],
+)
+def test_a_setting_of_another_pool_is_refused_at_once(make):
+    with pytest.raises(TypeError, match="unexpected keyword argument"):
+        make()
+
+
+class Stump:
+    """Predicts by one feature and a threshold."""
+
+    def __init__(self, feature, threshold, labels):
+        self.feature, self.threshold, self.labels = feature, threshold, labels
+
+    def predict(self, X):
+        return self.labels[(X[:, self.feature] > self.threshold).astype(int)]
+
+
+class StumpPool(Pool):
+    """A pool of one's own: random thresholds, labelled by the majority on each side."""
+
+    def train_one(self, X, y, rng):
+        feature = rng.integers(X.shape[1])
+        threshold = rng.choice(X[:, feature])
+        labels = [pd.Series(y[side]).mode()[0] if side.any() else y[0] for side in _sides(X[:, feature], threshold)]
+        return Stump(feature, threshold, np.array(labels))
+
+
+def _sides(values, threshold):
+    return values <= threshold, values > threshold
+
+
+def test_a_pool_of_ones_own():
+    labels = np.array(["no", "yes"])[Y]
+    model = small(estimator=StumpPool(), n_hypotheses=60, n_jobs=2).fit(X, labels)
+    for h in range(60):
+        rest = np.setdiff1d(np.arange(300), model.subsamples_[h])
+        assert model.losses_[h] == np.mean(model.hypotheses_[h].predict(X[rest]) != labels[rest])
+    assert model.score(X, labels) > 0.75
+    assert model.certificate_.strict
+    model.verify_certificate(model.certificate_, X, labels)
+    alone = small(estimator=StumpPool(), n_hypotheses=60).fit(X, labels)
+    assert alone.certificate_ == model.certificate_
+    assert clone(model).fit(X, labels).certificate_ == model.certificate_
+
+
+def test_a_pool_without_training_is_told():
+    class Nothing(Pool):
+        pass
+
+    with pytest.raises(HypothesisError, match="Nothing must define train_one or train"):
+        small(estimator=Nothing()).fit(X, Y)
+
+
+# ---------------------------------------------------------------------------------------------------
 # Bad input
 # ---------------------------------------------------------------------------------------------------
 
@@ -540,16 +654,24 @@ def test_progress_is_shown_when_asked(capsys, monkeypatch):
         ({"delta": 0}, r"delta must be in \(0, 1\), got 0"),
         ({"objective": "hinge"}, "objective must be 'lambda' or 'kl', got 'hinge'"),
         ({"voting": "loud"}, "voting must be .*got 'loud'"),
-        ({"gamma_source": "all"}, "gamma_source must be one of .*got 'all'"),
-        ({"scaler": "robust"}, "scaler must be one of .*got 'robust'"),
-        ({"on_error": "ignore"}, "on_error must be one of .*got 'ignore'"),
-        ({"C": -1}, "C must be one or several positive, finite numbers, got -1"),
-        ({"C": []}, r"C must be one or several positive, finite numbers, got \[\]"),
+        ({"estimator": RBFSVMPool(gamma_source="all")}, "gamma_source must be .*got 'all'"),
+        ({"estimator": RBFSVMPool(scaler="robust")}, "scaler must be None, 'minmax' or 'standard', got 'robust'"),
+        ({"estimator": RBFSVMPool(on_error="ignore")}, "on_error must be 'raise' or 'drop', got 'ignore'"),
+        ({"estimator": RBFSVMPool(engine="abacus")}, "engine must be 'auto' or 'cpu', got 'abacus'"),
+        ({"estimator": RBFSVMPool(reserved_size=5)}, "reserved_size must be None unless gamma_source is 'reserved'"),
+        ({"estimator": RBFSVMPool(C=-1)}, "C must be one or several positive, finite numbers, got -1"),
+        ({"estimator": RBFSVMPool(C=[])}, r"C must be one or several positive, finite numbers, got \[\]"),
+        ({"estimator": RBFSVMPool(C="soft")}, "C must be one or several positive, finite numbers, got 'soft'"),
+        ({"subsamples": KFold(3)}, "n_hypotheses must be left at 'auto' where subsamples are given, got 20"),
+        ({"estimator": [DecisionTreeClassifier()]}, "left at 'auto' where the classifiers are trained already"),
         ({"block_size": 0}, "block_size must be a whole number, at least 1, got 0"),
         ({"prior": [0.5, 0.5]}, "one entry per hypothesis: there are 20 losses"),
         ({"loss": "hinge"}, "loss must be one of"),
         ({"loss": lambda true, predicted: 2.0 * (true != predicted)}, r"must be in \[0, 1\], got 2.0"),
-        ({"gamma_source": "reserved", "reserved_size": 2.0}, "reserved_size must be a number of points or a fraction"),
+        (
+            {"estimator": RBFSVMPool(gamma_source="reserved", reserved_size=2.0)},
+            "reserved_size must be a number of points or a fraction",
+        ),
     ],
 )
 def test_bad_parameters(parameters, message):
@@ -596,7 +718,7 @@ def test_failing_learners():
     with pytest.raises(HypothesisError, match="too far left"):
         model.fit(X, Y)
     assert not hasattr(model, "certificate_")
-    dropped = small(estimator=Fussy(), on_error="drop").fit(X, Y)
+    dropped = small(estimator=EstimatorPool(Fussy(), on_error="drop")).fit(X, Y)
     failed = np.array([isinstance(h, Constant) and h.failed for h in dropped.hypotheses_])
     assert failed.any()
     assert np.all(dropped.losses_[failed] == 1)

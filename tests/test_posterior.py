@@ -202,7 +202,7 @@ class TestMinimizeLambdaBound:
     def test_lower_bound_is_proved_also_when_stopped_early(self, monkeypatch):
         losses = np.linspace(0.1, 0.9, 200)
         best = minimize_lambda_bound(losses, 1000, method="global")
-        monkeypatch.setattr("pacbayes.gibbs.GibbsCurve.affordable", 19)
+        monkeypatch.setattr("pacbayes.gibbs.GibbsCurve.max_evaluations", 19)
         early = minimize_lambda_bound(losses, 1000, method="global")
         assert not early.converged
         assert 0.2 * best.fun < early.lower < best.lower
@@ -284,7 +284,7 @@ class TestEveryMinimiser:
         assert result.loss == pytest.approx(float(loss), rel=1e-11)
         assert result.kl_div >= kl_div - mp.mpf("1e-16")
         assert result.kl_div == pytest.approx(float(kl_div), rel=1e-9, abs=1e-11)
-        c = (kl_div + mp_oracle.tail(n, delta)) / n
+        c = (kl_div + mp_oracle.confidence_term(n, delta)) / n
         if minimize is minimize_kl_bound:
             assert result.fun == 1 or mp_oracle.kl(loss, result.fun) >= c
         else:

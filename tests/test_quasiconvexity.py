@@ -5,10 +5,9 @@ import pytest
 from test_posterior import two_minima
 
 from pacbayes.posterior import lambda_bound, lambda_bound_derivatives, minimize_lambda_bound
-from pacbayes.quasiconvexity import check_quasiconvexity
+from pacbayes.quasiconvexity import CONDITIONS, THEOREM_VAR_CONDITIONS, check_quasiconvexity
 
-VAR_THEOREMS = ("trivial", "thm-var", "thm-var-tune", "thm-var-b", "thm-var-tune-b")
-ALL = (*VAR_THEOREMS, "thm-global-min", "stationary-points")
+FEW, VAR, VAR_TUNED, VAR_REFINED, VAR_TUNED_REFINED, ALL_LAMBDA, STATIONARY = CONDITIONS
 
 
 class Paper:
@@ -71,9 +70,9 @@ def test_the_papers_example_with_two_local_minima_is_not_guaranteed():
     report = check_quasiconvexity(two_minima(), 200, delta=0.25)
     assert not report.guaranteed
     assert report.condition is None
-    assert tuple(report.details) == ALL
+    assert tuple(report.details) == CONDITIONS
     assert not any(condition.holds for condition in report.details.values())
-    assert report.details["stationary-points"].figures["reason"] == "F rises and falls again"
+    assert report.details[STATIONARY].figures["reason"] == "F increases and decreases again"
 
 
 def test_the_papers_two_hypotheses():
@@ -84,7 +83,7 @@ def test_the_papers_two_hypotheses():
 
 def test_every_guarantee_is_confirmed_by_the_global_search():
     rng = np.random.default_rng(0)
-    held = dict.fromkeys(ALL, 0)
+    held = dict.fromkeys(CONDITIONS, 0)
     refuted = 0
     for i in range(2000):
         losses, n, delta = random_losses(rng)
@@ -99,7 +98,7 @@ def test_every_guarantee_is_confirmed_by_the_global_search():
                 local = minimize_lambda_bound(losses, n, delta=delta, prior=prior, lam0=lam0)
                 assert local.fun <= best.fun * (1 + 1e-7)
         else:
-            refuted += report.details["stationary-points"].figures["reason"] == "F rises and falls again"
+            refuted += report.details[STATIONARY].figures["reason"] == "F increases and decreases again"
     assert min(held.values()) > 100, held
     # A single best hypothesis with a tiny prior makes for several minima: those were among the cases.
     assert refuted > 0
@@ -112,7 +111,7 @@ def test_guaranteed_wherever_the_grid_sees_one_stationary_point():
         losses, n, delta = random_losses(rng)
         prior = random_log_prior(rng, losses.size) if i % 2 else None
         report = check_quasiconvexity(losses, n, delta=delta, prior=prior)
-        assert report.details["stationary-points"].holds == (slope_changes(losses, n, delta, prior) <= 1)
+        assert report.details[STATIONARY].holds == (slope_changes(losses, n, delta, prior) <= 1)
 
 
 def test_figures_are_those_of_the_paper():
@@ -121,14 +120,14 @@ def test_figures_are_those_of_the_paper():
         losses, n, delta = random_losses(rng)
         paper = Paper(losses, n, delta)
         details = check_quasiconvexity(losses, n, delta=delta).details
-        assert details["trivial"].figures["K(0,0) + 1"] == pytest.approx(paper.k(0, 0) + 1, rel=1e-12)
-        assert details["trivial"].holds == (paper.m <= paper.k(0, 0) + 1)
+        assert details[FEW].figures["K(0,0) + 1"] == pytest.approx(paper.k(0, 0) + 1, rel=1e-12)
+        assert details[FEW].holds == (paper.m <= paper.k(0, 0) + 1)
         if n < 4 * paper.tail:
-            assert not details["thm-var"].holds
-            assert not details["thm-var-b"].holds
+            assert not details[VAR].holds
+            assert not details[VAR_REFINED].holds
             continue
         third = 1 / 3
-        for name, b in (("thm-var", paper.b(third)), ("thm-var-b", paper.b_refined(third))):
+        for name, b in ((VAR, paper.b(third)), (VAR_REFINED, paper.b_refined(third))):
             figures = details[name].figures
             assert figures["a"] == pytest.approx(paper.a(third), rel=1e-12)
             assert figures["b"] == pytest.approx(b, rel=1e-12)
@@ -137,7 +136,7 @@ def test_figures_are_those_of_the_paper():
             assert details[name].holds == (figures["mediocre"] <= figures["K"])
 
 
-@pytest.mark.parametrize(("name", "b"), [("thm-var-tune", Paper.b), ("thm-var-tune-b", Paper.b_refined)])
+@pytest.mark.parametrize(("name", "b"), [(VAR_TUNED, Paper.b), (VAR_TUNED_REFINED, Paper.b_refined)])
 def test_tuned_intervals_against_a_grid_search(name, b):
     """What is found satisfies the paper's condition; where nothing is, nothing on a grid does either."""
     rng = np.random.default_rng(3)
@@ -166,15 +165,15 @@ def test_tuned_intervals_against_a_grid_search(name, b):
 
 def test_trivial_case_is_the_first_to_be_named():
     report = check_quasiconvexity(np.linspace(0.2, 0.4, 20), 1000)
-    assert (report.guaranteed, report.condition) == (True, "trivial")
+    assert (report.guaranteed, report.condition) == (True, FEW)
 
 
 def test_paper_sized_pools_are_guaranteed_by_theorem_global_min_alone():
     """Hundreds of mediocre hypotheses: Theorem var is silent, yet F is proved quasiconvex."""
     losses = np.random.default_rng(0).binomial(1959, 0.3, 2000) / 1959
     report = check_quasiconvexity(losses, 1959)
-    assert report.condition == "thm-global-min"
-    assert report.details["thm-global-min"].figures["lambda from"] == pytest.approx(
+    assert report.condition == ALL_LAMBDA
+    assert report.details[ALL_LAMBDA].figures["lambda from"] == pytest.approx(
         math.sqrt(math.log(2 * math.sqrt(1959) / 0.05) / 1959), rel=1e-12
     )
 
@@ -182,9 +181,9 @@ def test_paper_sized_pools_are_guaranteed_by_theorem_global_min_alone():
 def test_other_priors_leave_only_theorem_global_min():
     losses = [0.1, 0.2, 0.4]
     report = check_quasiconvexity(losses, 100, prior=[0.2, 0.3, 0.5])
-    for name in VAR_THEOREMS:
+    for name in THEOREM_VAR_CONDITIONS:
         assert report.details[name].figures == {"reason": "the prior is not uniform"}
-    assert report.condition == "thm-global-min"
+    assert report.condition == ALL_LAMBDA
 
 
 def test_hypotheses_without_prior_do_not_count():
@@ -192,7 +191,7 @@ def test_hypotheses_without_prior_do_not_count():
     prior = np.concatenate((np.full(5, 0.2), np.zeros(500)))
     report = check_quasiconvexity(losses, 200, prior=prior)
     assert report.details == check_quasiconvexity(losses[:5], 200).details
-    assert report.details["trivial"].figures["m"] == 5
+    assert report.details[FEW].figures["m"] == 5
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 18])
@@ -200,11 +199,11 @@ def test_samples_too_small_for_the_proof_of_theorem_var(n):
     """n < 4 ln(2 sqrt(n) / delta): stationary points may lie below sqrt(ln(2 sqrt(n) / delta) / n)."""
     losses = np.concatenate(([0.0], np.ones(100)))
     details = check_quasiconvexity(losses, n).details
-    for name in ("thm-var", "thm-var-b"):
+    for name in (VAR, VAR_REFINED):
         assert details[name].figures["reason"].startswith("needs n >= 4")
-    for name in ("thm-var-tune", "thm-var-tune-b"):
+    for name in (VAR_TUNED, VAR_TUNED_REFINED):
         assert details[name].figures["beta"] == 0
-    start = details["thm-global-min"].figures["lambda from"]
+    start = details[ALL_LAMBDA].figures["lambda from"]
     first, _ = lambda_bound_derivatives(losses, np.linspace(0.001, start, 200)[:-1], n)
     assert np.all(first < 0)
 
@@ -212,7 +211,7 @@ def test_samples_too_small_for_the_proof_of_theorem_var(n):
 def test_refined_b_needs_its_side_condition():
     """Only where ln(2 sqrt(n) / delta) is in the hundreds does the logarithm in b fall below 2."""
     details = check_quasiconvexity([0.3], 2900, delta=1e-300).details
-    assert details["thm-var-b"].figures["reason"] == "needs ln(...) >= 2 in b"
+    assert details[VAR_REFINED].figures["reason"] == "needs ln(...) >= 2 in b"
 
 
 def test_prior_mass_too_small_for_a_float_is_not_overlooked():
@@ -228,7 +227,7 @@ def test_rounding_is_not_taken_for_proof():
     close = 1 - np.arange(1, 9) * 1.1e-16
     losses = np.concatenate(([0.0], close, [1.0]))
     log_prior = np.concatenate(([-664974606.0], np.full(9, -np.log(9))))
-    assert not check_quasiconvexity(losses, 10**16, prior=log_prior).details["stationary-points"].holds
+    assert not check_quasiconvexity(losses, 10**16, prior=log_prior).details[STATIONARY].holds
 
 
 @pytest.mark.parametrize("n", [1, 5, 200, 10**6, 10**12])
@@ -237,9 +236,9 @@ def test_degenerate_losses(losses, n):
     assert check_quasiconvexity(losses, n).guaranteed
 
 
-@pytest.mark.parametrize(("log_prior", "name"), [(-8.0, "thm-global-min"), (-13.0, "stationary-points")])
+@pytest.mark.parametrize(("log_prior", "name"), [(-8.0, ALL_LAMBDA), (-13.0, STATIONARY)])
 def test_undecided_is_not_guaranteed(monkeypatch, log_prior, name):
-    monkeypatch.setattr("pacbayes.gibbs.GibbsCurve.affordable", 17)
+    monkeypatch.setattr("pacbayes.gibbs.GibbsCurve.max_evaluations", 17)
     prior = [log_prior, np.log1p(-np.exp(log_prior))]
     condition = check_quasiconvexity([0.0, 0.1], 200, delta=0.25, prior=prior).details[name]
     assert not condition.holds
@@ -248,10 +247,10 @@ def test_undecided_is_not_guaranteed(monkeypatch, log_prior, name):
 
 def test_report_reads_well():
     text = str(check_quasiconvexity([0.0, 0.5], 100, delta=0.01))
-    assert text.startswith("F(lambda) is strongly quasiconvex (trivial): alternating minimum is global")
-    assert "thm-var: a = 0.0225106, b = 0.399064, K = 9.36058, mediocre = 0" in text
+    assert text.startswith("F(lambda) is strongly quasiconvex and its alternating minimum is global: few hypotheses")
+    assert "few mediocre losses (Theorem var): a = 0.0225106, b = 0.399064, K = 9.36058, mediocre = 0" in text
     text = str(check_quasiconvexity(two_minima(), 200, delta=0.25))
-    assert text.startswith("F(lambda) not proved quasiconvex")
+    assert text.startswith("F(lambda) is not proved quasiconvex")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pacbayes.sampling import (
     NoSubsamples,
     RandomSubsamples,
     draw_positions,
-    reserve,
+    split_reserved,
     stream,
 )
 
@@ -88,10 +88,10 @@ def test_bad_index_sets_are_refused(index_sets, message):
 
 
 def test_reserved_points_and_the_rest_partition_the_sample():
-    reserved, rest = reserve(30, 7, entropy=5)
+    reserved, rest = split_reserved(30, 7, entropy=5)
     assert reserved.size == 7
     np.testing.assert_array_equal(np.sort(np.concatenate((reserved, rest))), np.arange(30))
-    np.testing.assert_array_equal(reserved, reserve(30, 7, entropy=5)[0])
+    np.testing.assert_array_equal(reserved, split_reserved(30, 7, entropy=5)[0])
 
 
 def test_streams_are_numpys_philox():
@@ -135,10 +135,10 @@ def test_positions_are_uniform_and_each_hypothesis_has_its_own():
 
 def test_all_kinds_of_subsamples_come_together():
     given = GivenSubsamples(6, [[1, 3], [0, 2, 5]])
-    assert given.together(range(2)).tolist() == [1, 3, 0, 2, 5]
-    assert given.together(range(1, 1)).size == 0
+    assert given.concatenated(range(2)).tolist() == [1, 3, 0, 2, 5]
+    assert given.concatenated(range(1, 1)).size == 0
     random = RandomSubsamples(10, [2, 4], 5, entropy=0)
-    np.testing.assert_array_equal(random.together(range(1, 4)), np.concatenate([random[1], random[2], random[3]]))
+    np.testing.assert_array_equal(random.concatenated(range(1, 4)), np.concatenate([random[1], random[2], random[3]]))
 
 
 def test_subsamples_are_indexed_like_sequences():

@@ -1,8 +1,11 @@
-"""Argument checks: each names the argument, the offending value and what would be right."""
+"""Validate arguments: every error names the argument, the offending value and what would be right."""
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,63 +13,84 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
+# Abbreviates what an error message quotes.
+_REPR = reprlib.Repr()
+_REPR.maxlong, _REPR.maxstring, _REPR.maxother = 60, 80, 120
 
-def numbers(name: str, value: ArrayLike, expected: str) -> Array:
-    """Return `value` as a float64 array: real numbers only, not text or complex numbers that would convert."""
+
+def as_real_array(name: str, value: ArrayLike, expected: str) -> Array:
+    """Return `value` as a float64 array without negative zeros, or raise if it does not hold real numbers only.
+
+    Text, complex numbers, dates, durations and masked entries are refused, also where NumPy would convert them.
+    """
     try:
         given = np.asarray(value)
+        if np.ma.is_masked(value):
+            raise TypeError
         if given.size and given.dtype.kind not in "biuf":
-            # Lists of mixed or very large integers arrive as objects, and may be fine.
-            if given.dtype.kind != "O":
+            # Lists of mixed or very large integers arrive as objects, and are fine if each entry is a real number.
+            if given.dtype.kind != "O" or not all(map(_is_real, given.ravel())):
                 raise TypeError
             given = np.array([float(entry) for entry in given.ravel()]).reshape(given.shape)
-        return given.astype(np.float64)
+        return np.asarray(given.astype(np.float64) + 0.0)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be {expected}, got {value!r}") from None
+        raise ValueError(f"{name} must be {expected}, got {_abbreviate(value)}") from None
+
+
+def _is_real(entry: object) -> bool:
+    # NumPy's durations count as integers, its booleans not as numbers.
+    return isinstance(entry, Real | Decimal | np.bool_) and not isinstance(entry, np.timedelta64)
+
+
+def _abbreviate(value: object) -> str:
+    try:
+        return _REPR.repr(value)
+    except ValueError:  # integers with thousands of digits
+        return f"an object of type {type(value).__name__}"
 
 
 def float_or_array(value: Any) -> Any:
-    """Float in, float out: a float where all inputs were scalars."""
+    """Return a float if `value` is a scalar or zero-dimensional, and `value` itself otherwise."""
     return float(value) if np.ndim(value) == 0 else value
 
 
-def _checked(name: str, value: ArrayLike, is_right: Callable[[Array], NDArray[np.bool_]], expected: str) -> Array:
-    """Return `value` as a float64 array, or say which of its entries is not what is `expected`."""
-    array = numbers(name, value, expected)
-    right = is_right(array)
-    if not right.all():
-        raise ValueError(f"{name} must be {expected}, got {array[~right].flat[0]!s}")
+def _validate(name: str, value: ArrayLike, is_valid: Callable[[Array], NDArray[np.bool_]], expected: str) -> Array:
+    """Return `value` as a float64 array, or raise with its first entry that is not valid."""
+    array = as_real_array(name, value, expected)
+    valid = is_valid(array)
+    if not valid.all():
+        raise ValueError(f"{name} must be {expected}, got {array[~valid].flat[0]!s}")
     return array
 
 
 def unit_interval(name: str, value: ArrayLike) -> Array:
-    """Entries in [0, 1]. A comparison with NaN is false, so NaN is refused here and below."""
-    return _checked(name, value, lambda a: (a >= 0) & (a <= 1), "in [0, 1]")
+    """Validate entries in [0, 1]. A comparison with NaN is false, so NaN is refused here and below."""
+    return _validate(name, value, lambda a: (a >= 0) & (a <= 1), "in [0, 1]")
 
 
 def open_interval(name: str, value: ArrayLike, low: float, high: float) -> Array:
-    """Entries strictly between `low` and `high`."""
-    return _checked(name, value, lambda a: (a > low) & (a < high), f"in ({low:g}, {high:g})")
+    """Validate entries strictly between `low` and `high`."""
+    return _validate(name, value, lambda a: (a > low) & (a < high), f"in ({low:g}, {high:g})")
 
 
 def half_open_interval(name: str, value: ArrayLike, low: float, high: float) -> Array:
-    """Entries above `low` and at most `high`."""
-    return _checked(name, value, lambda a: (a > low) & (a <= high), f"in ({low:g}, {high:g}]")
+    """Validate entries above `low` and at most `high`."""
+    return _validate(name, value, lambda a: (a > low) & (a <= high), f"in ({low:g}, {high:g}]")
 
 
 def nonnegative(name: str, value: ArrayLike) -> Array:
-    """Entries in [0, inf]."""
-    return _checked(name, value, lambda a: a >= 0, "non-negative")
+    """Validate entries in [0, inf]."""
+    return _validate(name, value, lambda a: a >= 0, "non-negative")
 
 
 def finite_nonnegative(name: str, value: ArrayLike) -> Array:
-    """Entries in [0, inf)."""
-    return _checked(name, value, lambda a: (a >= 0) & (a < np.inf), "non-negative and finite")
+    """Validate entries in [0, inf)."""
+    return _validate(name, value, lambda a: (a >= 0) & (a < np.inf), "non-negative and finite")
 
 
 def whole_number(name: str, value: ArrayLike, minimum: int = 1) -> Array:
-    """Entries that are whole numbers, as int or float (1e9 is welcome), at least `minimum`."""
-    return _checked(
+    """Validate whole numbers of at least `minimum`, given as integers or floats such as 1e9."""
+    return _validate(
         name,
         value,
         lambda a: (a >= minimum) & (a < np.inf) & (a == np.floor(a)),
@@ -74,20 +98,38 @@ def whole_number(name: str, value: ArrayLike, minimum: int = 1) -> Array:
     )
 
 
+def largest_size(n: Array, n_max: ArrayLike | None) -> Array:
+    """Validate the largest validation set `n_max`, at least as large as the smallest, `n`; `n` itself by default."""
+    if n_max is None:
+        return n
+    largest = whole_number("n_max", n_max)
+    too_small = largest < n
+    if too_small.any():
+        offender = np.broadcast_to(largest, too_small.shape)[too_small].flat[0]
+        raise ValueError(f"n_max must be at least n, got {offender!s}")
+    return largest
+
+
 def scalar(name: str, array: Array) -> float:
-    """The one number in `array`: for functions that take one n or one delta, not many."""
+    """Return the number in a zero-dimensional array, or raise if there are several."""
     if array.ndim != 0:
         raise ValueError(f"{name} must be a single number, got an array of shape {array.shape}")
     return float(array)
 
 
 def n_and_delta(n: ArrayLike, delta: ArrayLike) -> tuple[float, float]:
-    """One sample size, and one probability of failure."""
+    """Validate one sample size and one probability of failure."""
     return scalar("n", whole_number("n", n)), scalar("delta", open_interval("delta", delta, 0, 1))
 
 
+def n_delta_and_largest(n: ArrayLike, delta: ArrayLike, n_max: ArrayLike | None) -> tuple[float, float, float]:
+    """Validate one smallest sample size, one probability of failure and one largest sample size."""
+    n_points, delta_value = n_and_delta(n, delta)
+    return n_points, delta_value, scalar("n_max", largest_size(np.asarray(n_points), n_max))
+
+
 def loss_vector(name: str, value: ArrayLike) -> Array:
-    """One loss in [0, 1] for each hypothesis, at least one."""
+    """Validate one loss in [0, 1] for each hypothesis, at least one."""
     losses = unit_interval(name, value)
     if losses.ndim != 1 or losses.size == 0:
         raise ValueError(

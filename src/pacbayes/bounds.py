@@ -1,16 +1,17 @@
-r"""Numbers in, numbers out: the binary kl divergence, its inverses, and every inequality as a function.
+r"""Compute the binary kl divergence, its inverses, and PAC-Bayesian and test-set bounds.
 
 All functions broadcast over arrays and return a float for scalars. Labels such as ``eq. PBkl`` are
 those of Thiemann, Igel, Wintenberger, Seldin, "A Strongly Quasiconvex PAC-Bayesian Bound" (ALT 2017).
 
-Every bound is rounded up (a lower bound, down): what is returned is never on the wrong side of the
-exact value. A bound of 1 or more proves nothing, and is returned as it is.
+Upper bounds are rounded up and lower bounds down: no bound is on the wrong side of its exact value.
+A bound of 1 or more proves nothing, and is returned unchanged.
 
 Common arguments
 ----------------
 loss : the empirical loss :math:`E_\rho[\hat L(h, S)]`, in [0, 1].
 kl_div : :math:`KL(\rho \| \pi)`, the divergence of the posterior from the prior.
-n : the number of points each hypothesis was validated on.
+n : the number of points each hypothesis was validated on; the smallest, if they differ.
+n_max : the largest such number, if they differ.
 delta : the probability with which the bound may fail.
 """
 
@@ -27,6 +28,7 @@ from pacbayes._validation import (
     finite_nonnegative,
     float_or_array,
     half_open_interval,
+    largest_size,
     nonnegative,
     open_interval,
     unit_interval,
@@ -36,6 +38,7 @@ from pacbayes._validation import (
 __all__ = [
     "catoni",
     "clopper_pearson",
+    "confidence_term",
     "empirical_bernstein",
     "kl",
     "kl_inverse_lower",
@@ -45,19 +48,19 @@ __all__ = [
     "pac_bayes_lambda",
     "pac_bayes_sqrt",
     "single_hypothesis_kl",
-    "tail",
 ]
 
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).smallest_subnormal)
+_SMALLEST_NORMAL = float(np.finfo(np.float64).smallest_normal)
 
-# Relative error that `_kl` may carry: its terms are positive and each is good to a few ulp, the more so
-# where a large logarithm dominates (tests/test_bounds.py measures both against mpmath).
+# Relative error granted to `_kl`: its terms are positive and accurate to a few ulp each, more accurate where a large
+# logarithm dominates (tests/test_bounds.py measures both against mpmath).
 _KL_ERROR = 16 * _EPS
 _KL_ERROR_FAR = 4 * _EPS
 _FAR = 16.0
 
-# Closed forms are sums and products of positive terms: rounded up by more than they can have lost.
+# Closed forms are sums and products of a few positive terms: this factor exceeds their accumulated rounding error.
 _ROUND_UP = 1 + 16 * _EPS
 
 # f(x) = x - log1p(x) = x s - 2 s^3 (1/3 + s^2/5 + s^4/7 + ...), s = x / (2 + x). For |x| <= 1/2 we have
@@ -77,7 +80,7 @@ _LARGEST_C = 800.0
 
 
 def _scaled_f(mass: Array, gain: Array, total: Array) -> Array:
-    """mass * f(gain / mass) with f(x) = x - log1p(x) >= 0, where total = mass + gain.
+    """Return mass * f(gain / mass) with f(x) = x - log1p(x) >= 0, where total = mass + gain.
 
     `total` is passed because near gain = -mass the sum would cancel.
     """
@@ -89,7 +92,7 @@ def _scaled_f(mass: Array, gain: Array, total: Array) -> Array:
     for coefficient in _SERIES[::-1]:
         series = series * s2 + coefficient
     near = mass * (x * s - 2 * s * s2 * series)
-    # Away from zero the plain form is stable; ratios that leave the range of floats go through two logs.
+    # Away from zero the plain form is stable. Ratios outside the range of floats are computed from two logarithms.
     ratio = total / np.where(mass > 0, mass, 1.0)
     in_range = (ratio > 1e-290) & (ratio < 1e290)
     log_ratio = np.where(in_range, np.log(ratio), np.log(total) - np.log(mass))
@@ -98,15 +101,15 @@ def _scaled_f(mass: Array, gain: Array, total: Array) -> Array:
 
 
 def _kl(p: Array, q: Array) -> Array:
-    """Binary kl as a sum of two non-negative terms, so that nothing cancels near p = q."""
+    """Compute the binary kl as a sum of two non-negative terms, so that nothing cancels near p = q."""
     with np.errstate(all="ignore"):
         return _scaled_f(p, q - p, q) + _scaled_f(1 - p, p - q, 1 - q)
 
 
 def kl(p: ArrayLike, q: ArrayLike) -> Any:
-    r"""Binary kl divergence :math:`kl(p \| q) = p \ln\frac pq + (1 - p) \ln\frac{1-p}{1-q}`.
+    r"""Compute the binary kl divergence :math:`kl(p \| q) = p \ln\frac pq + (1 - p) \ln\frac{1-p}{1-q}`.
 
-    Accurate to a few units in the last place for all p and q, also where p and q nearly agree.
+    The result is accurate to a few units in the last place for all p and q, also where p and q nearly agree.
 
     Parameters
     ----------
@@ -128,28 +131,28 @@ def kl(p: ArrayLike, q: ArrayLike) -> Any:
     return float_or_array(_kl(unit_interval("p", p), unit_interval("q", q)))
 
 
-def _displacement(grows: Array, shrinks: Array, c: Array) -> Array:
-    """Solve kl = c for how far q lies from p, on the side where the mass `shrinks` loses to `grows`.
+def _solve_displacement(grows: Array, shrinks: Array, c: Array) -> Array:
+    """Solve kl = c for the displacement d of q from p, and return w = -ln((shrinks - d) / shrinks).
 
-    In w = -ln((shrinks - d) / shrinks) the divergence of a displacement d is convex with slope
-    d / (grows + d). Newton's method, started right of the root, therefore falls onto it monotonously.
+    `grows` is the probability that q increases by d, p or 1 - p, and `shrinks` the other one. The divergence is convex
+    in w with slope d / (grows + d). Newton's method, started above the root, therefore decreases to it monotonically.
     """
-    # Three upper bounds on d: eq. kl, Pinsker, and the variance bound on the far side of one half.
+    # Three upper bounds on d: eq. kl, Pinsker, and the variance bound where grows >= 1/2.
     d = c + np.sqrt(c) * np.sqrt(c + 2 * grows)
     d = np.minimum(d, np.sqrt(c / 2))
     d = np.where(grows >= 0.5, np.minimum(d, np.sqrt(2 * grows * shrinks) * np.sqrt(c)), d)
     w_from_d = np.where(d < shrinks, -np.log1p(-np.minimum(d / shrinks, 1.0)), np.inf)
-    # And one on w: dropping the growing side's logarithm, kl >= shrinks * w + grows * ln(grows).
+    # An upper bound on w: kl >= shrinks * w + grows * ln(grows).
     w: Array = np.minimum(w_from_d, (c - special.xlogy(grows, grows)) / shrinks)
     for _ in range(64):
         d = -shrinks * np.expm1(-w)
-        # For large w the mass that is left underflows, but its logarithm is known: it is w.
+        # For large w the remaining mass underflows, but minus its relative logarithm is w.
         left = shrinks * np.exp(-w)
         lost = np.where(w > 1, shrinks * w - d, _scaled_f(shrinks, -d, left))
         excess = _scaled_f(grows, d, grows + d) + lost - c
         step = np.where(d > 0, excess / d * (grows + d), 0.0)
-        # What has settled stays as it is, so that a result does not depend on what else is in the array. The NaN of
-        # p = 0 or 1, which the caller replaces, counts as settled.
+        # Entries that have converged are left unchanged, so that a result does not depend on the rest of the array.
+        # NaN, from p = 0 or 1, counts as converged; the caller replaces it.
         moving = np.abs(step) > 4 * _EPS * w
         if not moving.any():
             break
@@ -157,14 +160,14 @@ def _displacement(grows: Array, shrinks: Array, c: Array) -> Array:
     return w
 
 
-def _safe_side(p: Array, q: Array, c: Array, error: Array, toward: float) -> Array:
+def _round_outward(p: Array, q: Array, c: Array, error: Array, toward: float) -> Array:
     """Move q towards `toward` (0 or 1) until kl(p || q) is at least c for certain."""
     target = c * (1 + error) + 8 * _TINY
     slope = np.abs(q - p) / (q * (1 - q))
     move = np.where(slope > 0, error * c / slope, 0.0)
     move = np.where(np.isfinite(move), move, 0.0)
     sign = 1.0 if toward == 1.0 else -1.0
-    # One move makes up for the error of `_kl`; after it, steps of a quarter, but at least one float.
+    # The first move compensates for the error of `_kl`. Later ones begin at a quarter of it, or at one ulp.
     q = np.clip(q + sign * move, 0.0, 1.0)
     move = np.maximum(move / 4, np.spacing(q))
     while True:
@@ -176,32 +179,33 @@ def _safe_side(p: Array, q: Array, c: Array, error: Array, toward: float) -> Arr
 
 
 def _kl_inverse(p: ArrayLike, c: ArrayLike, toward: float) -> Any:
+    """Find the q between p and `toward` (0 or 1) with kl(p || q) = c, rounded towards `toward`."""
     p_array, c_array = np.broadcast_arrays(unit_interval("p", p), nonnegative("c", c))
     with np.errstate(all="ignore"):
         c_solved = np.minimum(c_array, _LARGEST_C)
         if toward == 1.0:
-            w = _displacement(p_array, 1 - p_array, c_solved)
+            w = _solve_displacement(p_array, 1 - p_array, c_solved)
             q = np.minimum(p_array - (1 - p_array) * np.expm1(-w), 1.0)
         else:
-            w = _displacement(1 - p_array, p_array, c_solved)
+            w = _solve_displacement(1 - p_array, p_array, c_solved)
             q = p_array * np.exp(-w)
         error = np.where(w > _FAR, _KL_ERROR_FAR, _KL_ERROR)
-        # Nothing lies beyond p = toward, and c = 0 leaves p alone.
-        settled = (p_array == toward) | (c_array == 0)
-        q, c_array = np.where(settled, toward, q), np.where(settled, 0.0, c_array)
-        q = np.where(settled, p_array, _safe_side(p_array, q, c_array, error, toward))
+        # If p = toward or c = 0, the inverse is p itself.
+        is_p = (p_array == toward) | (c_array == 0)
+        q, c_array = np.where(is_p, toward, q), np.where(is_p, 0.0, c_array)
+        q = np.where(is_p, p_array, _round_outward(p_array, q, c_array, error, toward))
     return float_or_array(q)
 
 
 def kl_inverse_upper(p: ArrayLike, c: ArrayLike) -> Any:
-    r"""Largest q with :math:`kl(p \| q) \le c`, rounded up.
+    r"""Return the largest q with :math:`kl(p \| q) \le c`, rounded up.
 
     Parameters
     ----------
     p : array_like
         Bias of the first Bernoulli distribution, in [0, 1].
     c : array_like
-        Budget of divergence, in [0, inf].
+        Bound on the divergence, in [0, inf].
 
     Returns
     -------
@@ -219,14 +223,14 @@ def kl_inverse_upper(p: ArrayLike, c: ArrayLike) -> Any:
 
 
 def kl_inverse_lower(p: ArrayLike, c: ArrayLike) -> Any:
-    r"""Smallest q with :math:`kl(p \| q) \le c`, rounded down.
+    r"""Return the smallest q with :math:`kl(p \| q) \le c`, rounded down.
 
     Parameters
     ----------
     p : array_like
         Bias of the first Bernoulli distribution, in [0, 1].
     c : array_like
-        Budget of divergence, in [0, inf].
+        Bound on the divergence, in [0, inf].
 
     Returns
     -------
@@ -246,10 +250,24 @@ def kl_inverse_lower(p: ArrayLike, c: ArrayLike) -> Any:
 # ---------------------------------------------------------------------------------------------------
 
 
-def tail(n: ArrayLike, delta: ArrayLike = 0.05) -> Any:
-    r"""Confidence term :math:`\ln\frac{2 \sqrt n}{\delta}` that every bound of the paper contains.
+def confidence_term(n: ArrayLike, delta: ArrayLike = 0.05, *, n_max: ArrayLike | None = None) -> Any:
+    r"""Compute the confidence term :math:`\ln\frac{2 \sqrt n}{\delta}` of the paper's bounds.
 
     It bounds the logarithm of :math:`E[e^{n\, kl(\hat L \| L)}] / \delta` [1]_.
+
+    Parameters
+    ----------
+    n : array_like
+        Number of points each hypothesis was validated on; the smallest, if they differ.
+    delta : array_like, default=0.05
+        Probability with which the bound may fail, in (0, 1).
+    n_max : array_like, optional
+        Largest validation set, if they differ: the term is then :math:`\ln\frac{2 \sqrt{n_{max}}}{\delta}`.
+
+    Returns
+    -------
+    float or ndarray
+        The term, accurate to a few units in the last place.
 
     References
     ----------
@@ -257,22 +275,38 @@ def tail(n: ArrayLike, delta: ArrayLike = 0.05) -> Any:
 
     Examples
     --------
-    >>> round(tail(100, 0.05), 6)
+    >>> round(confidence_term(100, 0.05), 6)
     5.991465
     """
     n_array, delta_array = whole_number("n", n), open_interval("delta", delta, 0, 1)
-    return float_or_array(np.log(2.0) - np.log(delta_array) + 0.5 * np.log(n_array))
+    largest = largest_size(n_array, n_max)
+    # With delta' = delta sqrt(n / n_max), the term is ln(2 sqrt(n) / delta'). Where delta' loses digits, its logarithm
+    # is the sum of two.
+    scaled = delta_array * np.sqrt(n_array / largest)
+    log_delta = np.where(
+        scaled >= _SMALLEST_NORMAL,
+        np.log(np.maximum(scaled, _SMALLEST_NORMAL)),
+        np.log(delta_array) + 0.5 * (np.log(n_array) - np.log(largest)),
+    )
+    return float_or_array(np.log(2.0) - log_delta + 0.5 * np.log(n_array))
 
 
-def _complexity(kl_div: ArrayLike, n: ArrayLike, delta: ArrayLike) -> Array:
-    """Right hand side of eq. PBkl, (KL + ln(2 sqrt(n) / delta)) / n, rounded up."""
+def _complexity(kl_div: ArrayLike, n: ArrayLike, delta: ArrayLike, n_max: ArrayLike | None) -> Array:
+    """Compute the right hand side of eq. PBkl, (KL + ln(2 sqrt(n) / delta)) / n, rounded up.
+
+    With validation sets of n to n_max points, E_rho[n_h kl(L_hat_h || L_h)] <= KL + ln(2 sqrt(n_max) / delta), and
+    by convexity of kl, kl(E_rho[L_hat] || E_rho[L]) <= (KL + ln(2 sqrt(n_max) / delta)) / n.
+    """
     divergence = nonnegative("kl_div", kl_div)
     with np.errstate(over="ignore"):  # to inf, which proves nothing
-        return np.asarray((divergence + tail(n, delta)) / np.asarray(n, dtype=np.float64) * _ROUND_UP)
+        numerator = divergence + confidence_term(n, delta, n_max=n_max)
+        return np.asarray(numerator / np.asarray(n, dtype=np.float64) * _ROUND_UP)
 
 
-def pac_bayes_kl(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05) -> Any:
-    r"""PAC-Bayes-kl bound on the expected loss of the randomised classifier (Theorem PBkl).
+def pac_bayes_kl(
+    loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *, n_max: ArrayLike | None = None
+) -> Any:
+    r"""Compute the PAC-Bayes-kl bound on the expected loss of the randomised classifier (Theorem PBkl).
 
     With probability at least 1 - delta over the draw of the sample, for all posteriors rho
     simultaneously,
@@ -291,9 +325,12 @@ def pac_bayes_kl(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, delta: ArrayL
     kl_div : array_like
         :math:`KL(\rho \| \pi)`, non-negative.
     n : array_like
-        Number of points each hypothesis was validated on (n - r in Theorem PBaggregation).
+        Number of points each hypothesis was validated on (n - r in Theorem PBaggregation); the smallest, if they
+        differ.
     delta : array_like, default=0.05
         Probability with which the bound may fail, in (0, 1).
+    n_max : array_like, optional
+        Largest validation set, if they differ: the confidence term is then :math:`\ln\frac{2 \sqrt{n_{max}}}{\delta}`.
 
     Returns
     -------
@@ -310,11 +347,19 @@ def pac_bayes_kl(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, delta: ArrayL
     >>> round(pac_bayes_kl(loss=0.1, kl_div=2.0, n=1000), 6)
     0.145371
     """
-    return kl_inverse_upper(unit_interval("loss", loss), _complexity(kl_div, n, delta))
+    return kl_inverse_upper(unit_interval("loss", loss), _complexity(kl_div, n, delta, n_max))
 
 
-def pac_bayes_lambda(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, lam: ArrayLike, delta: ArrayLike = 0.05) -> Any:
-    r"""PAC-Bayes-lambda bound on the expected loss of the randomised classifier (Theorem PBlambda).
+def pac_bayes_lambda(
+    loss: ArrayLike,
+    kl_div: ArrayLike,
+    n: ArrayLike,
+    lam: ArrayLike,
+    delta: ArrayLike = 0.05,
+    *,
+    n_max: ArrayLike | None = None,
+) -> Any:
+    r"""Compute the PAC-Bayes-lambda bound on the expected loss of the randomised classifier (Theorem PBlambda).
 
     With probability at least 1 - delta over the draw of the sample, for all posteriors rho and all
     lambda in (0, 2) simultaneously,
@@ -332,11 +377,14 @@ def pac_bayes_lambda(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, lam: Arra
     kl_div : array_like
         :math:`KL(\rho \| \pi)`, non-negative.
     n : array_like
-        Number of points each hypothesis was validated on (n - r in Theorem PBaggregation).
+        Number of points each hypothesis was validated on (n - r in Theorem PBaggregation); the smallest, if they
+        differ.
     lam : array_like
         Trade-off lambda, in (0, 2). It may be chosen after seeing the data.
     delta : array_like, default=0.05
         Probability with which the bound may fail, in (0, 1).
+    n_max : array_like, optional
+        Largest validation set, if they differ: the confidence term is then :math:`\ln\frac{2 \sqrt{n_{max}}}{\delta}`.
 
     Returns
     -------
@@ -350,14 +398,16 @@ def pac_bayes_lambda(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, lam: Arra
     """
     trade_off = open_interval("lam", lam, 0, 2)
     loss_array = unit_interval("loss", loss)
-    # The complexity divided by lam alone overflows to inf for subnormal lam: vacuous, and rightly so.
+    # Dividing by a subnormal lam overflows to inf, a vacuous bound.
     with np.errstate(over="ignore"):
-        numerator = loss_array + _complexity(kl_div, n, delta) / trade_off
+        numerator = loss_array + _complexity(kl_div, n, delta, n_max) / trade_off
         return float_or_array(numerator / (1 - trade_off / 2) * _ROUND_UP)
 
 
-def pac_bayes_sqrt(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05) -> Any:
-    r"""Square-root relaxation of PAC-Bayes-kl (eq. PBsqrt), solved for the expected loss.
+def pac_bayes_sqrt(
+    loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *, n_max: ArrayLike | None = None
+) -> Any:
+    r"""Compute the square-root relaxation of PAC-Bayes-kl (eq. PBsqrt), solved for the expected loss.
 
     With probability at least 1 - delta, for all posteriors rho simultaneously,
     :math:`E_\rho[L] - E_\rho[\hat L] \le \sqrt{2 E_\rho[L]\, c}` with
@@ -369,7 +419,7 @@ def pac_bayes_sqrt(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, delta: Arra
 
     Parameters
     ----------
-    loss, kl_div, n, delta
+    loss, kl_div, n, delta, n_max
         As in `pac_bayes_kl`.
 
     Returns
@@ -387,13 +437,13 @@ def pac_bayes_sqrt(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, delta: Arra
     0.152871
     """
     loss_array = unit_interval("loss", loss)
-    c = _complexity(kl_div, n, delta)
+    c = _complexity(kl_div, n, delta, n_max)
     with np.errstate(over="ignore"):
         return float_or_array((loss_array + c + np.sqrt(c) * np.sqrt(c + 2 * loss_array)) * _ROUND_UP)
 
 
 def majority_vote(gibbs_bound: ArrayLike) -> Any:
-    r"""First-order bound on the rho-weighted majority vote: twice the randomised classifier's.
+    r"""Bound the rho-weighted majority vote by twice the bound of the randomised classifier (first order).
 
     Where the vote errs, at least half of the posterior mass errs, so by Markov's inequality
     :math:`L(\text{vote}) \le 2 E_\rho[L(h)]`. It holds whenever `gibbs_bound` does, at no cost in delta.
@@ -417,12 +467,12 @@ def majority_vote(gibbs_bound: ArrayLike) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------------
-# Rivals named in the paper
+# Other bounds that the paper cites
 # ---------------------------------------------------------------------------------------------------
 
 
 def catoni(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, lam: ArrayLike, delta: ArrayLike = 0.05) -> Any:
-    r"""Catoni's bound [1]_, for a trade-off that is fixed before the sample is seen.
+    r"""Compute Catoni's bound [1]_, for a trade-off that is fixed before the sample is seen.
 
     With probability at least 1 - delta, for all posteriors rho simultaneously but for the one given
     lambda,
@@ -459,7 +509,7 @@ def catoni(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, lam: ArrayLike, del
     trade_off = open_interval("lam", lam, 0, np.inf)
     loss_array, divergence = unit_interval("loss", loss), nonnegative("kl_div", kl_div)
     n_array, delta_array = whole_number("n", n), open_interval("delta", delta, 0, 1)
-    # A subnormal lam overflows to inf: vacuous, and rightly so.
+    # Dividing by a subnormal lam overflows to inf, a vacuous bound.
     with np.errstate(over="ignore"):
         exponent = trade_off * loss_array + (divergence - np.log(delta_array)) / n_array
         return float_or_array(np.expm1(-exponent * _ROUND_UP) / np.expm1(-trade_off) * _ROUND_UP)
@@ -475,7 +525,7 @@ def empirical_bernstein(
     c1: ArrayLike = 1.15,
     c2: ArrayLike = 1.15,
 ) -> Any:
-    r"""PAC-Bayes-Empirical-Bernstein bound for losses in [0, 1] (Theorems 3 and 4 of [1]_).
+    r"""Compute the PAC-Bayes-Empirical-Bernstein bound for losses in [0, 1] (Theorems 3 and 4 of [1]_).
 
     With probability at least 1 - delta, for all posteriors rho simultaneously, with
     :math:`\delta_1 = \delta_2 = \delta / 2` and :math:`K_i = KL(\rho \| \pi) + \ln(\nu_i / \delta_i)`,
@@ -521,7 +571,7 @@ def empirical_bernstein(
     log_inverse = np.log(2) - np.log(open_interval("delta", delta, 0, 1))  # ln(1 / delta_i), delta_i = delta / 2
     ratio1, ratio2 = open_interval("c1", c1, 1, np.inf), open_interval("c2", c2, 1, np.inf)
     v_hat = finite_nonnegative("variance", variance)
-    # Divided first: 4 n may overflow.
+    # 4 n may overflow: divide first.
     largest = n_array / (n_array - 1) / 4
     too_large = v_hat > largest * _ROUND_UP
     if too_large.any():
@@ -529,14 +579,14 @@ def empirical_bernstein(
         raise ValueError(
             f"variance must be at most n / (4 (n - 1)), as the sample variance of a loss in [0, 1] is, got {offender!s}"
         )
-    # nu_1 and nu_2: how many grid points cover every trade-off that can be the best one.
+    # nu_1 and nu_2 are the numbers of grid points that cover every trade-off that can be optimal.
     reach1 = np.sqrt((n_array - 1) / log_inverse + 1) / 2 + 0.5
     reach2 = np.sqrt((np.e - 2) * n_array / (4 * log_inverse))
     nu1 = np.maximum(1.0, np.ceil(np.log(reach1) / np.log(ratio1) * _ROUND_UP))
     nu2 = np.maximum(1.0, np.ceil(np.log(reach2) / np.log(ratio2) * _ROUND_UP))
     k1 = divergence + np.log(nu1) + log_inverse
     k2 = divergence + np.log(nu2) + log_inverse
-    # An infinite divergence leaves the largest variance there is, and a vacuous bound.
+    # With an infinite divergence v_bar is its largest value, 1/4, and the bound is vacuous.
     with np.errstate(invalid="ignore"):
         v_bar = v_hat + (1 + ratio1) * np.sqrt(v_hat) * np.sqrt(k1 / (2 * (n_array - 1)))
         v_bar = np.fmin(0.25, (v_bar + 2 * ratio1 * k1 / (n_array - 1)) * _ROUND_UP)
@@ -547,12 +597,12 @@ def empirical_bernstein(
 
 
 # ---------------------------------------------------------------------------------------------------
-# Bounds for a single hypothesis, to compare with
+# Bounds for single hypotheses
 # ---------------------------------------------------------------------------------------------------
 
 
 def single_hypothesis_kl(loss: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *, prior_mass: ArrayLike = 1.0) -> Any:
-    r"""Chernoff bound in kl form for single hypotheses: test sets, and Occam's razor.
+    r"""Compute the Chernoff bound in kl form for single hypotheses (test-set and Occam's razor bound).
 
     With probability at least 1 - delta, for all hypotheses h of a countable set simultaneously,
     :math:`kl(\hat L(h) \| L(h)) \le \ln\frac{1}{\pi(h) \delta} / n` where :math:`\hat L(h) < L(h)` [1]_.
@@ -593,7 +643,7 @@ def single_hypothesis_kl(loss: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05,
 
 
 def clopper_pearson(errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *, prior_mass: ArrayLike = 1.0) -> Any:
-    r"""Exact binomial upper bound (Clopper-Pearson) for single hypotheses, zero-one loss.
+    r"""Compute the exact binomial (Clopper-Pearson) upper bound for single hypotheses and the zero-one loss.
 
     The largest q at which `errors` or fewer mistakes on n points still have probability
     :math:`\pi(h) \delta`. With probability at least 1 - delta it bounds L(h) for all hypotheses of a
@@ -630,9 +680,9 @@ def clopper_pearson(errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *,
         raise ValueError(f"errors must be at most n, got {k[k > n_array].flat[0]!s}")
     level = open_interval("delta", delta, 0, 1) * half_open_interval("prior_mass", prior_mass, 0, 1)
     proved = np.asarray(single_hypothesis_kl(k / n_array, n_array, delta, prior_mass=prior_mass))
-    # Chernoff's bound holds, 0 does not. Halve between them on the forward function alone (the library inverse
-    # loses digits at large n), granting it an error that costs less than 1e-8 of the result. Levels that it cannot
-    # represent are left to Chernoff.
+    # Bisect between 0, which is no bound, and Chernoff's bound, which is one, on the binomial tail probability itself
+    # (SciPy's inverse loses digits at large n). Its error is granted `_BETA_ERROR`, which costs less than 1e-8 of the
+    # result. Where the level is too small for it, Chernoff's bound is returned.
     short = np.zeros_like(proved)
     below_n = np.minimum(k, n_array - 1)
     usable = (k < n_array) & (level > 1e-306)

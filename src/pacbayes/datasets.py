@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, numbers, scalar, whole_number
+from pacbayes._validation import Array, as_real_array, scalar, whole_number
 
 __all__ = ["NAMES", "Dataset", "DatasetError", "load", "scale_to_unit_range", "waveform"]
 
@@ -514,7 +514,7 @@ def scale_to_unit_range(X: ArrayLike) -> Array:
            [ 1. ,  0. ]])
     """
     expected = "a two-dimensional array of finite numbers with at least one row"
-    array = numbers("X", X, expected)
+    array = as_real_array("X", X, expected)
     if array.ndim != 2 or len(array) == 0:
         raise ValueError(f"X must be {expected}, got shape {array.shape}")
     if not np.isfinite(array).all():

@@ -1,36 +1,50 @@
-r"""The curve of Gibbs posteriors :math:`\rho_t(h) \propto \pi(h) e^{-t \hat L(h, S)}`, in log space.
+r"""Evaluate the curve of Gibbs posteriors :math:`\rho_t(h) \propto \pi(h) e^{-t \hat L(h, S)}` in log space.
 
-Every minimiser of the package moves along this curve (t = lambda n in eq. rho). Losses enter it only
-through their distinct values, so they are grouped once and each step costs the number of values, not m:
-zero-one losses on n points take at most n + 1 of them.
+The minimisers of the paper's bounds search this curve (t = lambda n in eq. rho). Equal losses are grouped once, so
+that an evaluation costs the number of distinct losses, not m: zero-one losses on n points take at most n + 1 values.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from pacbayes._validation import Array, loss_vector, numbers
+from pacbayes._validation import Array, as_real_array, loss_vector
 
-# What an exponential, its exponent's last operation and a pairwise sum may lose, relative to their size.
 _EPS = float(np.finfo(np.float64).eps)
+
+# Relative error granted to an exponential, to the last operation on its exponent and to a pairwise sum.
 SLACK = 32 * _EPS
 
-# A prior may miss one by this much before it is an error rather than rounding; more if it came in single precision.
+# Relative error granted to an exponent t x - ln(mass): half an ulp each for x, t x, the logarithm and their difference,
+# for normalising the prior, and for subtracting the largest exponent, and as much again for terms of second order.
+_EXPONENT_ERROR = 4 * _EPS
+
+# Absolute error of the largest exponent up to which terms of second order are negligible.
+_LARGEST_EXPONENT_ERROR = 0.1
+
+# Exponentials that a search may compute, if that leaves enough evaluations: some ten seconds.
+_MAX_EXPONENTIALS = 200_000_000
+
+# exp(-746) is zero in double precision.
+_UNDERFLOW = 746.0
+
+# The sum of a prior may differ from one by this much, by the precision in which it is given.
 _PRIOR_TOLERANCE = {"float32": 1e-5, "float16": 1e-2}
 _PRIOR_TOLERANCE_DOUBLE = 1e-8
 
-# Values held at once when many temperatures are evaluated over many distinct losses: 32 MiB of floats.
+# Entries of the matrix of temperatures by distinct losses that are held in memory at once: 32 MiB.
 _BLOCK = 1 << 22
 
 
 @dataclass(frozen=True)
-class Point:
-    r"""Figures of :math:`\rho_t`, one entry per temperature; x = L - min L over the prior's support.
+class GibbsMoments:
+    r"""Moments of :math:`\rho_t`, one entry per temperature; x = L - min L over the prior's support.
 
     Attributes
     ----------
@@ -43,7 +57,7 @@ class Point:
     var : ndarray
         :math:`Var_{\rho_t}[\hat L]`.
     log_error, mean_error, var_error : ndarray
-        More than rounding can have moved `minus_log_z`, `mean_x` and `var`.
+        Upper bounds on the rounding errors of `minus_log_z`, `mean_x` and `var`.
     min_loss : float
         Smallest loss with positive prior.
     """
@@ -65,38 +79,40 @@ class Point:
     @property
     def kl_div(self) -> Array:
         r""":math:`KL(\rho_t \| \pi)` by eq. KL, which grows with t."""
-        # The terms cancel for small t, where only rounding can make the difference negative.
-        return np.maximum(self.minus_log_z - _product(self.t, self.mean_x), 0.0)
+        # The terms cancel for small t, where the difference may be negative by rounding. Adding zero avoids -0.0.
+        return np.maximum(self.minus_log_z - _product(self.t, self.mean_x), 0.0) + 0.0
 
     @property
     def loss_up(self) -> Array:
-        """`loss`, rounded up."""
+        """Upper bound on the exact `loss`."""
         return np.minimum(self.loss * (1 + 2 * _EPS) + self.mean_error, 1.0)
 
     @property
     def loss_down(self) -> Array:
-        """`loss`, rounded down."""
+        """Lower bound on the exact `loss`."""
         return np.maximum(self.loss * (1 - 2 * _EPS) - self.mean_error, self.min_loss * (1 - 2 * _EPS))
 
     @property
     def kl_div_up(self) -> Array:
-        """`kl_div`, rounded up; exactly zero where the posterior is the prior."""
-        return self.kl_div + self._kl_div_error
+        """Upper bound on the exact `kl_div`; zero where the posterior is the prior."""
+        # KL = -ln Z - t E[x] is at most -ln Z: the better bound where the error of E[x] exceeds E[x].
+        at_most = self.minus_log_z + (self.log_error + _EPS * self.minus_log_z)
+        return np.minimum(self.kl_div + self._kl_div_error, at_most)
 
     @property
     def kl_div_down(self) -> Array:
-        """`kl_div`, rounded down."""
+        """Lower bound on the exact `kl_div`."""
         return np.maximum(self.kl_div - self._kl_div_error, 0.0)
 
     @property
     def _kl_div_error(self) -> Array:
         return self.log_error + _product(self.t, self.mean_error) + _EPS * self.minus_log_z
 
-    def __getitem__(self, index: slice | NDArray[np.bool_]) -> Point:
+    def __getitem__(self, index: slice | NDArray[np.bool_] | NDArray[np.intp]) -> GibbsMoments:
         return replace(self, **{name: getattr(self, name)[index] for name in _COLUMNS})
 
-    def joined(self, other: Point) -> Point:
-        """Temperatures of this point followed by those of another, on the same curve."""
+    def concatenate(self, other: GibbsMoments) -> GibbsMoments:
+        """Append the temperatures of `other`, which are on the same curve."""
         columns: dict[str, Any] = {
             name: np.concatenate((getattr(self, name), getattr(other, name))) for name in _COLUMNS
         }
@@ -107,13 +123,13 @@ _COLUMNS = ("t", "minus_log_z", "mean_x", "var", "log_error", "mean_error", "var
 
 
 def _product(t: Array, x: Array) -> Array:
-    """t * x, with inf * 0 = 0: at t = inf only the smallest loss, x = 0, keeps its mass."""
+    """Return t * x, with inf * 0 = 0: at t = inf only the smallest loss, x = 0, has positive mass."""
     with np.errstate(invalid="ignore", over="ignore"):
         return np.where(x > 0, t * x, 0.0)
 
 
-def between(left: Point, right: Point) -> Array:
-    """A temperature inside each interval; temperatures differ by orders of magnitude, so do the splits."""
+def split_interval(left: GibbsMoments, right: GibbsMoments) -> Array:
+    """Return a temperature inside each interval: the geometric mean where the ends differ by orders of magnitude."""
     with np.errstate(invalid="ignore", over="ignore"):
         middle = np.where(right.t > 4 * left.t, np.sqrt(left.t) * np.sqrt(right.t), (left.t + right.t) / 2)
     middle = np.where(left.t == 0, right.t / 16, middle)
@@ -121,14 +137,15 @@ def between(left: Point, right: Point) -> Array:
 
 
 class GibbsCurve:
-    """Losses and prior of m hypotheses, grouped by loss.
+    """Gibbs posteriors of m hypotheses at any temperature, from their losses and prior.
 
     Parameters
     ----------
     losses : array_like of shape (m,)
         Empirical losses in [0, 1].
     n : float
-        Number of validation points. Only a hint: losses that are counts divided by n group faster.
+        Number of validation points. It does not affect the result, but losses that are counts divided by n are
+        grouped faster.
     prior : array_like of shape (m,), optional
         Probabilities, or log-probabilities (recognised by having no entry above zero). Zeros
         (-inf as log) are allowed. Uniform by default.
@@ -138,21 +155,22 @@ class GibbsCurve:
     m : int
         Number of hypotheses with positive prior.
     is_uniform : bool
-        Whether the prior is uniform over those.
+        Whether the prior is uniform over these hypotheses.
     x : ndarray
-        Distinct losses of those hypotheses minus their smallest, rising from 0.
+        Distinct losses of these hypotheses minus the smallest, in increasing order from 0.
     counts : ndarray
-        How many of those hypotheses have each loss.
+        Number of these hypotheses with each loss.
     log_mass : ndarray
         Logarithm of the prior mass of each loss.
     min_loss : float
-        Their smallest loss.
+        Smallest loss of these hypotheses.
     """
 
     def __init__(self, losses: ArrayLike, n: float, prior: ArrayLike | None = None) -> None:
         loss_array = loss_vector("losses", losses)
         self._size = loss_array.size
-        self._log_prior = None if prior is None else _log_prior(prior, self._size)
+        # Log-probabilities of the hypotheses in the prior's support; None for the uniform prior.
+        self._log_prior = None if prior is None else _normalise_log_prior(prior, self._size)
         self._support: NDArray[np.intp] | slice = slice(None)
         if self._log_prior is not None:
             self._support = np.flatnonzero(self._log_prior > -np.inf)
@@ -172,7 +190,7 @@ class GibbsCurve:
             self.log_mass = self._group_log_sum(self._log_prior)
 
     def _group_log_sum(self, log_values: Array) -> Array:
-        """ln of the sum of exp(log_values) over each group, of whatever magnitude, at most ln 1."""
+        """Return ln of the sum of exp(log_values) over each group, at most 0, without over- or underflow."""
         order = np.argsort(self._groups.slot, kind="stable")
         starts = np.concatenate(([0], np.cumsum(self.counts)[:-1]))
         ordered = log_values[order]
@@ -180,22 +198,56 @@ class GibbsCurve:
         scaled = np.exp(ordered - np.repeat(top, self.counts))
         return np.asarray(np.minimum(top + np.log(np.add.reduceat(scaled, starts)), 0.0))
 
-    def at(self, t: ArrayLike) -> Point:
-        """Figures of the Gibbs posteriors at inverse temperatures t in [0, inf]."""
+    @cached_property
+    def log_prior(self) -> Array:
+        """Normalised logarithm of the prior, one entry per hypothesis; -inf outside its support."""
+        if self._log_prior is None:
+            return np.full(self._size, -np.log(self.m))
+        log_prior = np.full(self._size, -np.inf)
+        log_prior[self._support] = self._log_prior
+        return log_prior
+
+    def point_mass_kl(self, h: int) -> float:
+        r"""Compute :math:`KL(\rho \| \pi) = -\ln \pi(h)` of the posterior with all mass on hypothesis h, rounded up.
+
+        The logarithm is never exponentiated: it is exact to rounding also where pi(h) is too small for a float.
+
+        Parameters
+        ----------
+        h : int
+            Index of the hypothesis. Its divergence is inf if its prior is zero, and 0 if its prior is one.
+
+        Returns
+        -------
+        float
+            Upper bound on the divergence.
+
+        Examples
+        --------
+        >>> round(GibbsCurve([0.5, 0.0], n=100, prior=[-1e-300, -745.0]).point_mass_kl(1), 9)
+        745.0
+        """
+        kl_div = -float(self.log_prior[h])
+        # The errors of the logarithm, of the normalising sum and of their difference are relative to 1 + KL, since the
+        # largest log-probability lies between -KL and 0. The prior of a single hypothesis is exactly one.
+        return kl_div + SLACK * (1 + kl_div) if self.m > 1 else kl_div + 0.0
+
+    def at(self, t: ArrayLike) -> GibbsMoments:
+        """Compute the moments of the Gibbs posteriors at inverse temperatures t in [0, inf]."""
         t_array = np.atleast_1d(np.asarray(t, dtype=np.float64))
         rows = max(1, _BLOCK // self.x.size)
         blocks = [self._moments(t_array[i : i + rows]) for i in range(0, t_array.size, rows)]
-        figures = np.concatenate(blocks, axis=1) if blocks else np.empty((6, 0))
-        minus_log_z, mean_x, var, log_error, mean_error, var_error = figures
-        return Point(t_array, minus_log_z, mean_x, var, log_error, mean_error, var_error, self.min_loss)
+        moments = np.concatenate(blocks, axis=1) if blocks else np.empty((6, 0))
+        minus_log_z, mean_x, var, log_error, mean_error, var_error = moments
+        return GibbsMoments(t_array, minus_log_z, mean_x, var, log_error, mean_error, var_error, self.min_loss)
 
     @property
-    def affordable(self) -> int:
-        """Most temperatures that a search should evaluate: some seconds' worth."""
-        return max(500, min(20_000, 200_000_000 // self.x.size))
+    def max_evaluations(self) -> int:
+        """Number of temperatures that a search may evaluate: 20,000, or fewer where there are many distinct losses."""
+        return max(200, min(20_000, _MAX_EXPONENTIALS // self.x.size))
 
     def _moments(self, t: Array) -> Array:
-        """Rows `minus_log_z`, `mean_x`, `var`, `log_error`, `mean_error` and `var_error`."""
+        """Compute rows of `minus_log_z`, `mean_x`, `var`, `log_error`, `mean_error` and `var_error`."""
         exponent = _product(t[:, np.newaxis], self.x)
         weight = self.log_mass - exponent
         top = weight.max(axis=1)
@@ -206,18 +258,35 @@ class GibbsCurve:
         square = (self.x - mean_x[:, np.newaxis]) ** 2
         var = (weight * square).sum(axis=1)
         minus_log_z = np.where(t > 0, np.maximum(-(top + np.log(total)), 0.0), 0.0)
-        # Both parts of an exponent carry a relative error, hence the weight one in proportion to them.
+        # An error of e in an exponent is a relative error of e in its weight, to first order. Exponents are differences
+        # of terms of opposite sign, so their errors are relative to the exponents themselves.
         size = weight * np.where(weight > 0, exponent - self.log_mass, 0.0)
         mean_size = size.sum(axis=1)
         # Where the posterior is the prior, its divergence is exactly zero.
-        moved = (t > 0) & (self.x.size > 1)
-        log_error = np.where(moved, 4 * _EPS * mean_size + SLACK, 0.0)
-        mean_error = 4 * _EPS * ((size * self.x).sum(axis=1) + mean_size * mean_x) + SLACK * mean_x
-        var_error = 4 * _EPS * ((size * square).sum(axis=1) + mean_size * var) + SLACK * var
+        is_prior = (t == 0) | (self.x.size == 1)
+        log_error = np.where(is_prior, 0.0, _EXPONENT_ERROR * mean_size + SLACK)
+        mean_error = _EXPONENT_ERROR * ((size * self.x).sum(axis=1) + mean_size * mean_x) + SLACK * mean_x
+        var_error = _EXPONENT_ERROR * ((size * square).sum(axis=1) + mean_size * var) + SLACK * var
+        # The analysis to first order holds for ln Z, a 1-Lipschitz function of the exponents, whatever their size. For
+        # the other moments it ends where the errors of exponents are no longer small.
+        lost = np.flatnonzero(-_EXPONENT_ERROR * top > _LARGEST_EXPONENT_ERROR)
+        if lost.size:
+            width = self._width_of_support(exponent[lost], top[lost])
+            mean_error[lost], var_error[lost] = width + SLACK * mean_x[lost], width**2
         return np.stack((minus_log_z, mean_x, var, log_error, mean_error, var_error))
 
+    def _width_of_support(self, exponent: Array, top: Array) -> Array:
+        """Return max x - min x over the losses whose weight is not certain to underflow, for each temperature."""
+        distance = top[:, np.newaxis] - (self.log_mass - exponent)
+        error = _EXPONENT_ERROR * (distance - 2 * top[:, np.newaxis])
+        with np.errstate(invalid="ignore"):  # inf - inf at t = inf
+            may_count = distance - error <= _UNDERFLOW
+        return np.asarray(
+            np.where(may_count, self.x, -np.inf).max(axis=1) - np.where(may_count, self.x, np.inf).min(axis=1)
+        )
+
     def rho(self, t: float) -> Array:
-        """The Gibbs posterior itself: one weight per hypothesis (eq. rho)."""
+        """Compute the Gibbs posterior at inverse temperature t, one weight per hypothesis (eq. rho)."""
         groups = self._groups
         log_ratio = np.full(groups.n_slots, -np.inf)  # of rho to the prior, for each loss
         log_ratio[groups.used] = self.at(t).minus_log_z - _product(np.asarray(t), self.x)
@@ -230,9 +299,9 @@ class GibbsCurve:
         return np.asarray(rho / rho.sum())
 
 
-def _log_prior(prior: ArrayLike, m: int) -> Array:
-    """Normalised log-probabilities, from probabilities or log-probabilities."""
-    given = numbers("prior", prior, "an array of numbers")
+def _normalise_log_prior(prior: ArrayLike, m: int) -> Array:
+    """Return normalised log-probabilities, from probabilities or log-probabilities."""
+    given = as_real_array("prior", prior, "an array of numbers")
     if given.shape != (m,):
         raise ValueError(f"prior must have one entry per hypothesis: there are {m} losses, got shape {given.shape}")
     if np.isnan(given).any() or (given == np.inf).any():
@@ -257,7 +326,7 @@ def _log_prior(prior: ArrayLike, m: int) -> Array:
 
 
 class _Groups(NamedTuple):
-    """Distinct losses in rising order, how many hypotheses have each, and where each hypothesis is."""
+    """Distinct losses in increasing order, their number of hypotheses, and the slot of each hypothesis."""
 
     values: Array
     counts: NDArray[np.intp]
@@ -267,8 +336,9 @@ class _Groups(NamedTuple):
 
 
 def _group(losses: Array, n: float) -> _Groups:
+    """Group hypotheses by their loss."""
     errors = np.rint(losses * n)
-    # Zero-one losses are whole numbers of errors over n: counting them is much faster than sorting.
+    # Zero-one losses are whole numbers of errors divided by n: counting them is much faster than sorting.
     if errors.max() <= 4 * losses.size + 1024 and np.array_equal(errors / n, losses):
         slot = errors.astype(np.intp)
         counts = np.bincount(slot)

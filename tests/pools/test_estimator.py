@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
@@ -8,20 +9,26 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+from pacbayes.exceptions import HypothesisError
 from pacbayes.losses import resolve_loss
-from pacbayes.pools import Constant, EstimatorPool, HypothesisError, PrefitPool
+from pacbayes.pools import Constant, EstimatorPool, PrefitPool, Sample
 from pacbayes.sampling import GivenSubsamples, NoSubsamples, RandomSubsamples
 
 X, CODES = load_iris(return_X_y=True)
 CLASSES = np.array(["setosa", "versicolor", "virginica"])
 Y = CLASSES[CODES]
 SUBSAMPLES = RandomSubsamples(150, [20, 40], 6, entropy=0)
+SAMPLE = Sample(X, CODES, CLASSES)
+ZERO_ONE = resolve_loss("zero_one", CLASSES)
+
+
+def fit(pool, subsamples=SUBSAMPLES, hypotheses=range(6), entropy=0):
+    return pool.train(SAMPLE, subsamples, hypotheses, entropy, None)
 
 
 def test_totals_are_errors_on_the_points_that_did_not_train():
-    pool = EstimatorPool(CLASSES, DecisionTreeClassifier(max_depth=2), entropy=0)
-    trained = pool.fit(X, CODES, SUBSAMPLES, range(6))
-    totals = pool.loss_totals(trained, X, CODES, SUBSAMPLES, range(6), range(150), resolve_loss("zero_one", CLASSES))
+    trained = fit(EstimatorPool(DecisionTreeClassifier(max_depth=2)))
+    totals = trained.loss_totals(SAMPLE, SUBSAMPLES, range(6), range(150), ZERO_ONE)
     for h, (tree, total) in enumerate(zip(trained, totals, strict=True)):
         rest = np.setdiff1d(np.arange(150), SUBSAMPLES[h])
         assert total == np.count_nonzero(tree.predict(X[rest]) != Y[rest])
@@ -29,18 +36,17 @@ def test_totals_are_errors_on_the_points_that_did_not_train():
 
 @pytest.mark.parametrize("loss", ["zero_one", "brier", "absolute"])
 def test_totals_add_up_over_blocks_and_ranges(loss):
-    pool = EstimatorPool(CLASSES, DecisionTreeClassifier(max_depth=2), entropy=0)
     resolved = resolve_loss(loss, CLASSES)
-    trained = pool.fit(X, CODES, SUBSAMPLES, range(6))
-    whole = pool.loss_totals(trained, X, CODES, SUBSAMPLES, range(6), range(150), resolved)
+    trained = fit(EstimatorPool(DecisionTreeClassifier(max_depth=2)))
+    whole = trained.loss_totals(SAMPLE, SUBSAMPLES, range(6), range(150), resolved)
     blocks = [range(0, 1), range(1, 64), range(64, 150)]
-    parts = [pool.loss_totals(trained[2:5], X, CODES, SUBSAMPLES, range(2, 5), b, resolved) for b in blocks]
+    parts = [trained[2:5].loss_totals(SAMPLE, SUBSAMPLES, range(2, 5), b, resolved) for b in blocks]
     np.testing.assert_array_equal(sum(parts), whole[2:5])
 
 
 def test_a_range_of_hypotheses_is_the_same_whoever_trains_it():
-    pool = EstimatorPool(CLASSES, DecisionTreeClassifier(splitter="random"), entropy=3)
-    whole, part = pool.fit(X, CODES, SUBSAMPLES, range(6)), pool.fit(X, CODES, SUBSAMPLES, range(4, 6))
+    pool = EstimatorPool(DecisionTreeClassifier(splitter="random"))
+    whole, part = fit(pool, entropy=3), fit(pool, hypotheses=range(4, 6), entropy=3)
     for one, other in zip(whole[4:], part, strict=True):
         assert one.random_state == other.random_state
         np.testing.assert_array_equal(one.tree_.threshold, other.tree_.threshold)
@@ -53,30 +59,29 @@ def test_parameters_are_drawn_per_hypothesis():
         "standardscaler": [StandardScaler(), "passthrough"],
     }
     estimator = make_pipeline(StandardScaler(), LogisticRegression(max_iter=10_000))
-    pool = EstimatorPool(CLASSES, estimator, 0, distributions)
-    trained = pool.fit(X, CODES, SUBSAMPLES, range(6))
+    trained = fit(EstimatorPool(estimator, param_distributions=distributions))
     assert len({pipeline[-1].C for pipeline in trained}) == 6
     assert {pipeline[0] == "passthrough" for pipeline in trained} == {True, False}
-    again = EstimatorPool(CLASSES, estimator, 0, distributions).fit(X, CODES, SUBSAMPLES, range(6))
+    again = fit(EstimatorPool(estimator, param_distributions=distributions))
     assert [p[-1].C for p in again] == [p[-1].C for p in trained]
 
 
 def test_one_class_only_gives_the_constant_hypothesis():
-    pool = EstimatorPool(CLASSES, LogisticRegression(), entropy=0)
-    (hypothesis,) = pool.fit(X, CODES, GivenSubsamples(150, [range(60, 70)]), range(1))
+    trained = fit(EstimatorPool(LogisticRegression()), GivenSubsamples(150, [range(60, 70)]), range(1))
+    (hypothesis,) = trained
     assert isinstance(hypothesis, Constant)
     assert hypothesis.label == "versicolor"
-    assert np.all(pool.predict(hypothesis, X) == 1)
-    np.testing.assert_array_equal(pool.predict_proba(hypothesis, X[:2]), [[0, 1, 0], [0, 1, 0]])
+    assert np.all(hypothesis.predict(X) == "versicolor")
+    assert np.all(trained.votes(X) == 1)
+    np.testing.assert_array_equal(trained._probabilities(hypothesis, X[:2]), [[0, 1, 0], [0, 1, 0]])
 
 
 def test_probabilities_of_classes_that_a_hypothesis_has_not_seen_are_zero():
-    pool = EstimatorPool(CLASSES, DecisionTreeClassifier(), entropy=0)
-    (hypothesis,) = pool.fit(X, CODES, GivenSubsamples(150, [[0, 1, 120, 121]]), range(1))
-    probabilities = pool.predict_proba(hypothesis, X)
+    trained = fit(EstimatorPool(DecisionTreeClassifier()), GivenSubsamples(150, [[0, 1, 120, 121]]), range(1))
+    probabilities = trained._probabilities(trained[0], X)
     assert probabilities.shape == (150, 3)
     assert np.all(probabilities[:, 1] == 0)
-    assert set(pool.predict(hypothesis, X)) <= {0, 2}
+    assert set(trained.votes(X)[0]) <= {0, 2}
 
 
 class Fussy(DummyClassifier):
@@ -90,22 +95,52 @@ class Fussy(DummyClassifier):
 
 def test_a_failing_learner_is_named_or_dropped():
     with pytest.raises(HypothesisError, match=r"hypothesis \d .* \(seed 7\): RuntimeError: too far left") as error:
-        EstimatorPool(CLASSES, Fussy(), entropy=7).fit(X, CODES, SUBSAMPLES, range(6))
+        fit(EstimatorPool(Fussy()), entropy=7)
     assert isinstance(error.value.__cause__, RuntimeError)
-    pool = EstimatorPool(CLASSES, Fussy(), entropy=7, on_error="drop")
-    trained = pool.fit(X, CODES, SUBSAMPLES, range(6))
+    trained = fit(EstimatorPool(Fussy(), on_error="drop"), entropy=7)
     failed = [isinstance(h, Constant) for h in trained]
     assert any(failed)
     assert not all(failed)
-    totals = pool.loss_totals(trained, X, CODES, SUBSAMPLES, range(6), range(150), resolve_loss("zero_one", CLASSES))
+    totals = trained.loss_totals(SAMPLE, SUBSAMPLES, range(6), range(150), ZERO_ONE)
     np.testing.assert_array_equal(totals[failed], SUBSAMPLES.n_validation[failed])
     assert np.all(totals[~np.array(failed)] < SUBSAMPLES.n_validation[~np.array(failed)])
 
 
 def test_prefit_classifiers_are_used_as_they_are():
     trees = [DecisionTreeClassifier(max_depth=d, random_state=0).fit(X[::2], Y[::2]) for d in (1, 2, 3)]
-    pool = PrefitPool(CLASSES, trees)
-    trained = pool.fit(X[1::2], Y[1::2], NoSubsamples(75, 3), range(3))
+    trained = fit(PrefitPool(trees), NoSubsamples(150, 3), range(3))
     assert all(one is other for one, other in zip(trained, trees, strict=True))
+    assert all(one is other for one, other in zip(clone(PrefitPool(trees)).estimators, trees, strict=True))
     with pytest.raises(ValueError, match="prefit estimator 0 predicts 'virginica'"):
-        PrefitPool(CLASSES[:2], trees)
+        PrefitPool(trees).check_classes(CLASSES[:2])
+
+
+@pytest.mark.parametrize(
+    ("pool", "message"),
+    [
+        (EstimatorPool(DecisionTreeClassifier(), param_distributions={"depth": [1]}), "parameters of .*got 'depth'"),
+        (EstimatorPool("tree"), "must be a classifier with fit and predict, got 'tree'"),
+        (
+            EstimatorPool(DecisionTreeClassifier(), on_error="ignore"),
+            "on_error must be 'raise' or 'drop', got 'ignore'",
+        ),
+        (PrefitPool([]), "at least one fitted classifier, got none"),
+    ],
+)
+def test_settings_that_cannot_be_right(pool, message):
+    with pytest.raises(ValueError, match=message):
+        pool.check_settings()
+
+
+def test_a_label_that_is_no_class_is_told():
+    tree = DecisionTreeClassifier().fit(X, np.where(CODES == 0, "rose", Y))
+    with pytest.raises(HypothesisError, match="predicts 'rose', which is none of the classes"):
+        fit(PrefitPool([tree]), NoSubsamples(150, 1), range(1)).votes(X)
+
+
+def test_hypotheses_are_described():
+    trained = fit(
+        EstimatorPool(DecisionTreeClassifier(max_depth=2)), GivenSubsamples(150, [range(5), range(0, 150, 9)]), range(2)
+    )
+    assert trained.describe(0) == "constant: always setosa"
+    assert trained.describe(1).startswith("DecisionTreeClassifier(max_depth=2")

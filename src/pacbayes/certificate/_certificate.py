@@ -192,7 +192,7 @@ class Certificate:
             "n": self.n_validation,
             "n_max": self.n_validation_max,
         }
-        expected = pac_bayes_statements(self.voting, self.loss, self.delta, zero_one=self.is_zero_one, figures=figures)
+        expected = pac_bayes_statements(self.voting, self.loss, self.delta, strict=self.strict, figures=figures)
         self._check_statements(expected, tolerance=0.0)
         for i, statement in enumerate(self.statements):
             statement.check(f"statements[{i}].bound")
@@ -351,7 +351,7 @@ def certify(
         lines.append(f"the caller declared the setting not strict: {NOT_COVERED}")
     figures = {"loss": empirical_loss, "kl_div": kl_div, "n": n_min, "n_max": n_largest}
     certificate = Certificate(
-        statements=pac_bayes_statements(voting, loss, delta_value, zero_one=loss == "zero_one", figures=figures),
+        statements=pac_bayes_statements(voting, loss, delta_value, strict=strict, figures=figures),
         empirical_loss=empirical_loss,
         kl_div=kl_div,
         n_validation=n_min,

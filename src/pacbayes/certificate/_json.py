@@ -235,7 +235,7 @@ _FIELDS: dict[str, Check] = {
     "objective": _one_of("lambda", "kl"),
     "voting": _one_of("majority", "gibbs", "best", "uniform"),
     "loss": _text,
-    "minimum_lower_bound": _optional(_unit),
+    "minimum_lower_bound": _optional(_number(0, math.inf)),
     "global_minimum": _flag,
     "quasiconvex": _optional(_text),
     "strict": _flag,
@@ -263,10 +263,9 @@ def _from_first_format(values: dict[str, Any]) -> dict[str, Any]:
     checked = {key: check(key, values[key]) for key, check in schema.items()}
     n, n_max = checked["n_validation"], checked["n_validation_max"]
     _check_order(n, n_max)
-    zero_one = checked["loss"] == "zero_one"
     figures = {"loss": checked["empirical_loss"], "kl_div": checked["kl_div"], "n": n, "n_max": n_max}
     statements = pac_bayes_statements(
-        checked["voting"], checked["loss"], checked["delta"], zero_one=zero_one, figures=figures
+        checked["voting"], checked["loss"], checked["delta"], strict=checked["strict"], figures=figures
     )
     for statement in statements:
         key = "vote_bound" if statement.method == "first-order" else "gibbs_bound"

@@ -10,7 +10,7 @@ from typing import Any
 from pacbayes.bounds import majority_vote, pac_bayes_kl
 from pacbayes.exceptions import CertificateError
 
-__all__ = ["METHODS", "PAC_BAYES", "Figure", "Method", "Statement"]
+__all__ = ["METHODS", "Figure", "Method", "Statement", "pac_bayes_statements"]
 
 # Names of predictors.
 MAJORITY = "majority vote"
@@ -19,6 +19,7 @@ BEST = "best hypothesis"
 
 # The event that all PAC-Bayesian statements of a certificate rest on: one inequality for all posteriors at once.
 PAC_BAYES = "the PAC-Bayes inequality holds for all posteriors"
+PAC_BAYES_NOT_STRICT = f"{PAC_BAYES}, which is not proved for this setting"
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ METHODS: dict[str, Method] = {
 
 
 def pac_bayes_statements(
-    voting: str, loss: str, delta: float, *, zero_one: bool, figures: Mapping[str, Any]
+    voting: str, loss: str, delta: float, *, strict: bool, figures: Mapping[str, Any]
 ) -> tuple[Statement, ...]:
     """Return what PAC-Bayes-kl proves, the statement about what `predict` does first.
 
@@ -143,18 +144,19 @@ def pac_bayes_statements(
     voting : {"majority", "gibbs", "best", "uniform"}
         What `predict` does.
     loss : str
-        Name of the loss.
+        Name of the loss. The vote is bounded for "zero_one" only.
     delta : float
         Probability with which the event may fail.
-    zero_one : bool
-        Whether it is the zero-one loss, for which alone the vote is bounded.
+    strict : bool
+        Whether the theorem applies to the letter.
     figures : mapping
         Figures of the method "pac-bayes-kl".
     """
+    event = PAC_BAYES if strict else PAC_BAYES_NOT_STRICT
     if voting == "best":
-        return (Statement.by("pac-bayes-kl", BEST, loss, delta, PAC_BAYES, figures),)
-    gibbs = Statement.by("pac-bayes-kl", RANDOMISED, loss, delta, PAC_BAYES, figures)
-    if not zero_one:
+        return (Statement.by("pac-bayes-kl", BEST, loss, delta, event, figures),)
+    gibbs = Statement.by("pac-bayes-kl", RANDOMISED, loss, delta, event, figures)
+    if loss != "zero_one":
         return (gibbs,)
-    vote = Statement.by("first-order", MAJORITY, loss, delta, PAC_BAYES, {"gibbs_bound": gibbs.bound})
+    vote = Statement.by("first-order", MAJORITY, loss, delta, event, {"gibbs_bound": gibbs.bound})
     return (gibbs, vote) if voting == "gibbs" else (vote, gibbs)

@@ -34,14 +34,15 @@ _HELP = {
     "kl_div": "KL(posterior || prior).",
     "lam": "Trade-off lambda.",
     "loss": "Empirical loss, in [0, 1].",
-    "n": "Number of validation points.",
+    "n": "Number of validation points; the smallest, if they differ.",
+    "n_max": "Largest number of validation points, if they differ.",
     "p": "Bias of the first coin, in [0, 1].",
     "prior_mass": "Prior probability of the hypothesis, in (0, 1].",
     "q": "Bias of the second coin, in [0, 1].",
     "variance": "Posterior mean of the sample variances of the losses.",
 }
 
-_DEFAULTS = {"delta": 0.05, "c1": 1.15, "c2": 1.15, "prior_mass": 1.0}
+_DEFAULTS: dict[str, float | None] = {"n_max": None, "delta": 0.05, "c1": 1.15, "c2": 1.15, "prior_mass": 1.0}
 
 _RANDOMISED = "With probability {confidence}, the expected loss of the randomised classifier is at most {value}."
 _SINGLE = "With probability {confidence}, the expected loss of the hypothesis is at most {value}."
@@ -80,20 +81,22 @@ ENTRIES = {
     "kl_inverse_lower": Entry(
         ("p", "c"), "Smallest q with kl(p || q) <= c.", "kl({p} || q) <= {c} for no q below {value}.", False, False
     ),
-    "tail": Entry(
-        ("n", "delta"),
+    "confidence_term": Entry(
+        ("n", "delta", "n_max"),
         "Confidence term ln(2 sqrt(n) / delta).",
-        "The price of confidence {confidence} is {value}.",
+        "The confidence term at confidence {confidence} is {value}.",
         True,
         False,
     ),
-    "pac_bayes_kl": Entry(("loss", "kl_div", "n", "delta"), "PAC-Bayes-kl (Theorem PBkl).", _RANDOMISED),
+    "pac_bayes_kl": Entry(("loss", "kl_div", "n", "delta", "n_max"), "PAC-Bayes-kl (Theorem PBkl).", _RANDOMISED),
     "pac_bayes_lambda": Entry(
-        ("loss", "kl_div", "n", "lam", "delta"),
+        ("loss", "kl_div", "n", "lam", "delta", "n_max"),
         "PAC-Bayes-lambda (Theorem PBlambda), for all lambda at once.",
         _RANDOMISED,
     ),
-    "pac_bayes_sqrt": Entry(("loss", "kl_div", "n", "delta"), "The square-root relaxation (eq. PBsqrt).", _RANDOMISED),
+    "pac_bayes_sqrt": Entry(
+        ("loss", "kl_div", "n", "delta", "n_max"), "The square-root relaxation (eq. PBsqrt).", _RANDOMISED
+    ),
     "catoni": Entry(
         ("loss", "kl_div", "n", "lam", "delta"),
         "Catoni's bound, for a lambda fixed before the sample is seen.",
@@ -119,9 +122,10 @@ ENTRIES = {
 def _command(name: str, entry: Entry) -> Callable[..., None]:
     """Return the function that typer makes a command of: its signature is the row of the table."""
 
-    def calculate(json: bool, **given: float) -> None:
+    def calculate(json: bool, **options: float | None) -> None:
         from pacbayes import bounds
 
+        given = {name: value for name, value in options.items() if value is not None}
         with user_errors():
             value = float(getattr(bounds, name)(**given))
         shown = format_significant(value, upwards=entry.upwards)
@@ -143,7 +147,10 @@ def _command(name: str, entry: Entry) -> Callable[..., None]:
             argument,
             inspect.Parameter.KEYWORD_ONLY,
             default=_DEFAULTS.get(argument, inspect.Parameter.empty),
-            annotation=Annotated[float, typer.Option(f"--{argument.replace('_', '-')}", help=_HELP[argument])],
+            annotation=Annotated[
+                float | None if _DEFAULTS.get(argument, 0.0) is None else float,
+                typer.Option(f"--{argument.replace('_', '-')}", help=_HELP[argument]),
+            ],
         )
         for argument in entry.arguments
     ]

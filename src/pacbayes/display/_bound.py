@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import Array, n_and_delta, open_interval, scalar, whole_number
-from pacbayes.bounds import tail
+from pacbayes.bounds import confidence_term
 from pacbayes.certificate import delta_for_smallest
 from pacbayes.display._drawing import BLACK, BLUE, GREEN, GREY, RED, SHADE, axes, fitted, line_style, require_matplotlib
 from pacbayes.gibbs import GibbsCurve
@@ -84,7 +84,7 @@ class BoundDisplay:
     >>> from pacbayes.display import BoundDisplay
     >>> display = BoundDisplay.from_losses([0.10, 0.12, 0.15, 0.30, 0.45], n=500)
     >>> round(display.minimum, 4), round(display.minimum_lam, 4), display.report.condition
-    (0.1771, 0.4339, 'trivial')
+    (0.1771, 0.4339, 'few hypotheses (Theorem var)')
     """
 
     ax_: Axes
@@ -246,7 +246,7 @@ class BoundDisplay:
         lam = np.union1d(lam, [at for at in (1.0, best.lam, posterior_lam) if at is not None and low <= at <= high])
         point = GibbsCurve(losses, n, prior).at(n * lam)
         # eq. KL-cond, with ln(4 n / delta^2) = 2 ln(2 sqrt(n) / delta), and eq. E-cond.
-        kl_cond = 2 * (point.kl_div + tail(n, delta_min)) > (lam * n) ** 2 * point.var
+        kl_cond = 2 * (point.kl_div + confidence_term(n, delta_min)) > (lam * n) ** 2 * point.var
         e_cond = point.loss > (1 - lam) * n * point.var
         return cls(
             lam,

@@ -13,10 +13,9 @@ from typing import Any
 from pacbayes.paper.aggregation import Aggregation
 from pacbayes.paper.splits import Split
 from pacbayes.paper.tables import DELTA, subsample_size
-from pacbayes.quasiconvexity import check_quasiconvexity
+from pacbayes.quasiconvexity import THEOREM_VAR_CONDITIONS, check_quasiconvexity
 
 _STEP = 10
-_THEOREM_VAR = ("trivial", "thm-var", "thm-var-tune", "thm-var-b", "thm-var-tune-b")
 
 
 def run(split: Split, n_jobs: int | None) -> dict[str, Any]:
@@ -32,7 +31,7 @@ def run(split: Split, n_jobs: int | None) -> dict[str, Any]:
         if not report.guaranteed:
             break
         stronger = max(m, floor)
-        by_theorem_var = by_theorem_var and any(report.details[name].holds for name in _THEOREM_VAR)
+        by_theorem_var = by_theorem_var and any(report.details[name].holds for name in THEOREM_VAR_CONDITIONS)
         if by_theorem_var:
             theorem_var = max(m, floor)
     return {"theorem_var": theorem_var, "stronger": stronger, "floor": floor, "largest": n}

@@ -298,7 +298,7 @@ class HypothesisList(Hypotheses):
         unknown = self.classes[codes] != labels
         if unknown.any():
             raise HypothesisError(
-                f"{type(hypothesis).__name__} predicts {labels[unknown][0]!r}, which is none of the classes"
+                f"{type(hypothesis).__name__} predicts {labels[unknown].tolist()[0]!r}, which is none of the classes"
             )
         return np.asarray(codes, dtype=np.intp)
 

@@ -1,0 +1,127 @@
+"""Recognise rows of a training sample among others, in any order, by hashes that are kept with the model."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from scipy.stats import binom
+
+from pacbayes._validation import Array
+
+__all__ = ["TrainingRows", "hash_rows"]
+
+Hashes = NDArray[np.uint64]
+
+# Values hashed at a time.
+_BLOCK = 1 << 20
+
+# Probability with which rows of a sample that repeats itself may be taken for training rows.
+_FALSE_ALARM = 1e-6
+
+
+def hash_rows(X: Any) -> Hashes:
+    """Return a 64-bit hash of each row: the same for the same numbers, sparse or dense, of single or double precision.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame with n rows
+        Rows.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Hashes.
+
+    Examples
+    --------
+    >>> a, b, c = hash_rows(np.array([[1.0, 2.0], [1.0, 2.0], [2.0, 1.0]]))
+    >>> bool(a == b), bool(a == c)
+    (True, False)
+    """
+    if issparse(X):
+        return _hash_sparse(X.tocsr())
+    if hasattr(X, "columns"):
+        columns = [np.asarray(X[name]) for name in X.columns]
+        hashes = np.zeros(X.shape[0], dtype=np.uint64)
+        for k, column in enumerate(columns):
+            hashes += _hash_column(column, k)
+        return hashes
+    array = np.asarray(X)
+    if array.dtype.kind not in "biuf":
+        hashes = np.zeros(array.shape[0], dtype=np.uint64)
+        for k in range(array.shape[1]):
+            hashes += _hash_column(array[:, k], k)
+        return hashes
+    positions = np.arange(array.shape[1])
+    rows = max(1, _BLOCK // max(1, array.shape[1]))
+    blocks = [
+        _hash_values(array[i : i + rows].astype(np.float64), positions).sum(axis=1, dtype=np.uint64)
+        for i in range(0, array.shape[0], rows)
+    ]
+    return np.concatenate([np.zeros(0, dtype=np.uint64), *blocks])
+
+
+def _hash_sparse(X: Any) -> Hashes:
+    hashes = np.zeros(X.shape[0], dtype=np.uint64)
+    values = _hash_values(X.data.astype(np.float64), X.indices)
+    filled = np.flatnonzero(np.diff(X.indptr))
+    if filled.size:
+        hashes[filled] = np.add.reduceat(values, X.indptr[filled])
+    return hashes
+
+
+def _hash_column(column: NDArray[Any], k: int) -> Hashes:
+    if column.dtype.kind in "biuf":
+        return _hash_values(column.astype(np.float64), np.array([k]))
+    words, positions = np.unique(column.astype(str), return_inverse=True)
+    digests = [int.from_bytes(hashlib.blake2b(f"{k}:{word}".encode(), digest_size=8).digest()) for word in words]
+    return np.asarray(np.array(digests, dtype=np.uint64)[positions])
+
+
+def _hash_values(values: Array, positions: NDArray[Any]) -> Hashes:
+    """Return the hash of each value in its column: the mixing function of SplitMix64, and 0 for 0."""
+    values = np.where(np.isnan(values), np.nan, values + 0.0)  # one NaN, one zero
+    z = values.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15) * (positions.astype(np.uint64) + np.uint64(1))
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(np.where(values == 0, np.uint64(0), z ^ (z >> np.uint64(31))))
+
+
+class TrainingRows:
+    """The rows of a training sample, as hashes.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame with n rows
+        The sample.
+
+    Attributes
+    ----------
+    hashes : ndarray
+        Distinct hashes, sorted.
+    repeated : float
+        Share of the rows of the sample that it holds more than once. New rows from the same distribution coincide
+        with rows of the sample about as often.
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.hashes, counts = np.unique(hash_rows(X), return_counts=True)
+        self.repeated = float(counts[counts > 1].sum() / counts.sum())
+
+    def contains(self, X: Any) -> NDArray[np.bool_]:
+        """Return which rows occur in the sample."""
+        hashes = hash_rows(X)
+        positions = np.minimum(np.searchsorted(self.hashes, hashes), self.hashes.size - 1)
+        return np.asarray(self.hashes[positions] == hashes)
+
+    def check_unseen(self, X: Any) -> None:
+        """Raise ValueError if more of the rows occur in the sample than new rows would by chance."""
+        count, n = int(np.count_nonzero(self.contains(X))), X.shape[0]
+        if count and binom.sf(count - 1, n, self.repeated) < _FALSE_ALARM:
+            raise ValueError(
+                f"X must hold rows that were not used in training: {count} of {n} rows are rows of the training sample"
+            )

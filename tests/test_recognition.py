@@ -1,0 +1,60 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_iris
+
+from pacbayes.recognition import TrainingRows, hash_rows
+
+RNG = np.random.default_rng(0)
+X = np.where(RNG.random((200, 7)) < 0.5, RNG.normal(size=(200, 7)), 0.0).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        lambda X: X.astype(np.float64),
+        np.asfortranarray,
+        sparse.csr_array,
+        sparse.csc_matrix,
+        pd.DataFrame,
+        lambda X: pl.DataFrame(X, schema=[str(k) for k in range(7)]),
+        lambda X: X.astype(object).astype(np.float32),
+        lambda X: np.where(X == 0, -0.0, X),
+    ],
+)
+def test_the_same_rows_in_any_container(container):
+    np.testing.assert_array_equal(hash_rows(container(X)), hash_rows(X))
+
+
+def test_rows_that_differ_have_different_hashes():
+    rows = np.vstack([np.eye(50), 2 * np.eye(50), -np.eye(50), np.eye(50) + np.eye(50)[::-1], np.zeros((1, 50))])
+    assert np.unique(hash_rows(rows)).size == np.unique(rows, axis=0).shape[0]
+    text = np.array([["a", "b"], ["b", "a"], ["a", "a"]], dtype=object)
+    assert np.unique(hash_rows(text)).size == 3
+    gaps = pd.DataFrame({"a": [1.0, None], "b": ["x", None]})
+    assert np.unique(hash_rows(gaps)).size == 2
+
+
+def test_rows_are_recognised_in_part_and_in_any_order():
+    rows = TrainingRows(X)
+    new = RNG.normal(size=(100, 7)).astype(np.float32)
+    rows.check_unseen(new)
+    mixed = np.vstack([new, X[[5, 3]]])
+    assert rows.contains(mixed).tolist() == [False] * 100 + [True] * 2
+    for seen in (X, X[::-1], X[40:60], mixed):
+        with pytest.raises(ValueError, match="rows of the training sample"):
+            rows.check_unseen(seen)
+
+
+def test_samples_that_repeat_themselves():
+    """Few distinct rows: new ones coincide by chance, and are not refused for it; all of them are."""
+    coarse = RNG.integers(0, 8, size=(1000, 3)).astype(float)
+    rows = TrainingRows(coarse[:500])
+    rows.check_unseen(coarse[500:])
+    iris = load_iris().data
+    rows = TrainingRows(iris[:100])
+    rows.check_unseen(iris[100:])
+    with pytest.raises(ValueError, match="rows of the training sample"):
+        rows.check_unseen(iris[:100])
