@@ -119,7 +119,7 @@ def test_formats_agree(invoke, numeric):
     ):
         result = invoke("fit", name, *options, "--json", *QUICK)
         assert result.exit_code == 0, result.output
-        bounds.append(json.loads(result.stdout)["certificate"]["gibbs_bound"])
+        bounds.append(json.loads(result.stdout)["certificate"]["statements"][0]["bound"])
     assert len(set(bounds)) == 1
 
 
