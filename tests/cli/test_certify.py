@@ -94,7 +94,9 @@ def test_a_model_on_fresh_rows(invoke, fitted):
 def test_a_model_and_the_wrong_rows(refuses, fitted, mixed):
     assert "is the file that the model was trained on" in refuses("certify", "--model", "model.skops", "data.csv")
     mixed.drop(columns="kind").to_csv("new.csv", index=False)
-    assert "'new.csv': there is no column 'kind' with the classes" in refuses("certify", "--model", "model.skops", "new.csv")
+    assert "'new.csv': there is no column 'kind' with the classes" in refuses(
+        "certify", "--model", "model.skops", "new.csv"
+    )
     assert "belong to a file of losses" in refuses("certify", "--model", "model.skops", "new.csv", "--n", 5)
 
 

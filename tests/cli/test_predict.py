@@ -57,7 +57,9 @@ def test_gaps_that_the_model_has_never_seen(invoke, refuses, numeric):
     assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
     numeric.loc[3:5, "size"] = np.nan
     numeric.to_csv("new.csv", index=False)
-    assert "there are missing values in 'size' (3), and the model was trained" in refuses("predict", "model.skops", "new.csv")
+    assert "there are missing values in 'size' (3), and the model was trained" in refuses(
+        "predict", "model.skops", "new.csv"
+    )
 
 
 def test_outputs_that_would_destroy_something(refuses, mixed, fitted):
@@ -70,7 +72,9 @@ def test_a_model_without_columns(refuses, numeric):
     model = PACBayesClassifier(n_hypotheses=5, random_state=0).fit(numeric.drop(columns="kind"), numeric["kind"])
     save_model(model, "model.skops")
     numeric.to_csv("new.csv", index=False)
-    assert "does not say what its columns are: it was saved without a schema" in refuses("predict", "model.skops", "new.csv")
+    assert "does not say what its columns are: it was saved without a schema" in refuses(
+        "predict", "model.skops", "new.csv"
+    )
 
 
 def test_rows_whose_target_is_not_known_yet(invoke, mixed, fitted):

@@ -51,8 +51,10 @@ def format_bytes(size: float) -> str:
     >>> format_bytes(3.2 * 2**30), format_bytes(1536)
     ('3.2 GiB', '1.5 KiB')
     """
-    for unit in ("bytes", "KiB", "MiB"):
+    if size < 1024:
+        return f"{size:.0f} bytes"
+    for unit in ("KiB", "MiB"):
+        size /= 1024
         if size < 1024:
             return f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.3g} GiB"
+    return f"{size / 1024:.3g} GiB"
