@@ -2,7 +2,7 @@
 
 from pacbayes.certificate._assumptions import FIT_ASSUMPTIONS
 from pacbayes.certificate._certificate import Certificate, Objective, Voting, certify, validate_settings
-from pacbayes.certificate._statements import METHODS, Method, Statement, effective_delta
+from pacbayes.certificate._statements import METHODS, Method, Statement
 from pacbayes.certificate._words import Row
 
 __all__ = [
@@ -15,6 +15,5 @@ __all__ = [
     "Statement",
     "Voting",
     "certify",
-    "effective_delta",
     "validate_settings",
 ]

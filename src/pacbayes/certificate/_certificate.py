@@ -19,7 +19,6 @@ from pacbayes.certificate._statements import (
     MAJORITY,
     RANDOMISED,
     Statement,
-    effective_delta,
     pac_bayes_statements,
 )
 from pacbayes.exceptions import CertificateError
@@ -336,13 +335,14 @@ def certify(
     n_min = int(scalar("n", whole_number("n", n)))
     n_largest = n_min if n_max is None else int(scalar("n_max", whole_number("n_max", n_max, n_min)))
     delta_value = validate_settings(delta, objective, voting)
-    delta_min = effective_delta(delta_value, n_min, n_largest)
     minimised: PosteriorResult | None = None
     if voting in ("majority", "gibbs"):
         if objective == "lambda":
-            minimised = minimize_lambda_bound(loss_array, n_min, delta=delta_min, prior=prior, method="global")
+            minimised = minimize_lambda_bound(
+                loss_array, n_min, n_max=n_largest, delta=delta_value, prior=prior, method="global"
+            )
         else:
-            minimised = minimize_kl_bound(loss_array, n_min, delta=delta_min, prior=prior)
+            minimised = minimize_kl_bound(loss_array, n_min, n_max=n_largest, delta=delta_value, prior=prior)
         rho, empirical_loss, kl_div = minimised.rho, minimised.loss, minimised.kl_div
     else:
         rho, empirical_loss, kl_div = _fixed_posterior(loss_array, n_min, prior, voting)
@@ -364,7 +364,7 @@ def certify(
         loss=loss,
         minimum_lower_bound=None if minimised is None else minimised.lower,
         global_minimum=minimised is not None and minimised.converged,
-        quasiconvex=check_quasiconvexity(loss_array, n_min, delta=delta_min, prior=prior).condition,
+        quasiconvex=_quasiconvexity(loss_array, n_min, n_largest, delta_value, prior),
         strict=strict,
         assumptions=tuple(lines),
         digests={"losses": digest(loss_array), "posterior": digest(rho), **(digests or {})},
@@ -374,10 +374,18 @@ def certify(
 
 def _fixed_posterior(losses: Array, n: int, prior: ArrayLike | None, voting: Voting) -> tuple[Array, float, float]:
     """Return the posterior of "uniform", the prior itself, or of "best", one hypothesis; its loss and divergence."""
-    pi = GibbsCurve(losses, n, prior).rho(0.0)
+    curve = GibbsCurve(losses, n, prior)
     if voting == "uniform":
+        pi = curve.rho(0.0)
         return pi, min(1.0, float(np.sum(pi * losses)) * (1 + 1e-12)), 0.0
-    best = int(np.flatnonzero(pi > 0)[np.argmin(losses[pi > 0])])
-    rho = np.zeros_like(pi)
+    # In logarithms: a prior may be too small for a float and still be no zero.
+    possible = np.flatnonzero(curve.log_prior > -np.inf)
+    best = int(possible[np.argmin(losses[possible])])
+    rho = np.zeros(losses.size)
     rho[best] = 1.0
-    return rho, float(losses[best]), float(-np.log(pi[best])) * (1 + 1e-12)
+    return rho, float(losses[best]), curve.point_mass_kl(best)
+
+
+def _quasiconvexity(losses: Array, n: int, n_max: int, delta: float, prior: ArrayLike | None) -> str | None:
+    """Return the condition of the paper that guarantees strong quasiconvexity, if one does."""
+    return check_quasiconvexity(losses, n, n_max=n_max, delta=delta, prior=prior).condition

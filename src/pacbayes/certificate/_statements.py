@@ -107,17 +107,8 @@ class Method:
     figures: Mapping[str, Figure]
 
 
-def effective_delta(delta: float, n_min: int, n_max: int) -> float:
-    r"""Return the delta at which :math:`\ln(2 \sqrt{n_{min}} / \delta')` is :math:`\ln(2 \sqrt{n_{max}} / \delta)`.
-
-    With unequal validation sets, E_rho[n_h kl(L_hat_h || L_h)] <= KL + ln(2 sqrt(n_max) / delta), hence
-    kl(E_rho[L_hat] || E_rho[L]) <= (KL + ln(2 sqrt(n_max) / delta)) / n_min: the theorem for n_min and this delta.
-    """
-    return delta * math.sqrt(n_min / n_max)
-
-
 def _pac_bayes_kl(delta: float, loss: float, kl_div: float, n: int, n_max: int) -> float:
-    return float(pac_bayes_kl(loss, kl_div, n, effective_delta(delta, n, n_max)))
+    return float(pac_bayes_kl(loss, kl_div, n, delta, n_max=n_max))
 
 
 def _first_order(delta: float, gibbs_bound: float) -> float:

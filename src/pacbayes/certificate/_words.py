@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pacbayes.bounds import pac_bayes_lambda, pac_bayes_sqrt
-from pacbayes.certificate._statements import BEST, METHODS, RANDOMISED, Statement, effective_delta
+from pacbayes.certificate._statements import BEST, METHODS, RANDOMISED, Statement
 from pacbayes.formatting import (
     escape_control,
     format_confidence,
@@ -51,17 +51,16 @@ class Row:
 
 def rows(certificate: Certificate) -> list[Row]:
     """Return the measured loss, the certified bounds, and relaxations and a test-set bound to compare with."""
-    n, n_max = certificate.n_validation, certificate.n_validation_max
+    n, n_max, delta = certificate.n_validation, certificate.n_validation_max, certificate.delta
     arguments = (certificate.empirical_loss, certificate.kl_div, n)
-    delta = effective_delta(certificate.delta, n, n_max)
     who = BEST if certificate.voting == "best" else RANDOMISED
     result = [Row("validation loss", who, certificate.empirical_loss, "measured")]
     result += [Row(METHODS[s.method].title, s.predictor, s.bound, "certified") for s in certificate.statements]
     # The kl bound's posterior may be sharper than any lambda of the theorem.
     if certificate.lam is not None and 0 < certificate.lam < 2:
-        bound = float(pac_bayes_lambda(*arguments, certificate.lam, delta))
+        bound = float(pac_bayes_lambda(*arguments, certificate.lam, delta, n_max=n_max))
         result.append(Row(f"PAC-Bayes-lambda, lambda = {certificate.lam:.3g}", who, bound, "comparison"))
-    bound = float(pac_bayes_sqrt(*arguments, delta))
+    bound = float(pac_bayes_sqrt(*arguments, delta, n_max=n_max))
     result.append(Row("square-root relaxation", who, bound, "comparison"))
     tested = f"Chernoff, if tested on {n} points"
     result.append(Row(tested, "one classifier with this loss", certificate.held_out_bound(), "comparison"))
