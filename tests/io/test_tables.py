@@ -184,7 +184,8 @@ def test_limits(write, tmp_path):
     )
     # Each cell of a byte takes four bytes at least.
     refused(write("x\n" + "1\n" * 10_000), "more than 39.1 KiB of memory", max_bytes=40_000)
-    refused(write("1 1000000:1\n", "data.svm"), "more than 7.63 MiB of memory", max_bytes=8 * 10**6 - 1)
+    refused(write("1 1000000:1\n", "data.svm"), "a file of 12 bytes cannot hold a table of 3.82 GiB")
+    refused(write("1 20000:1\n", "data.svm"), "more than 70 MiB of memory", max_bytes=70 * 2**20)
     pd.DataFrame({"x": np.zeros(100_000)}).to_parquet(tmp_path / "data.parquet")
     assert (tmp_path / "data.parquet").stat().st_size < 10_000
     refused(tmp_path / "data.parquet", "more than 97.7 KiB of memory", max_bytes=100_000)

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from pacbayes.cli import bound, certify, demo, fit, paper, predict, report, verify
-from pacbayes.cli._console import print_lines, print_warnings
+from pacbayes.cli._console import print_lines, printed_warnings
 from pacbayes.cli._errors import usage_error
 from pacbayes.cli._options import show_help_without_command
 
@@ -34,9 +34,9 @@ class _Program(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        print_warnings()
         try:
-            code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+            with printed_warnings():
+                code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
         except typer.Abort:
             code = 1
         except _OPTION_ERROR as error:

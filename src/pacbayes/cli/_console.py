@@ -6,6 +6,8 @@ import json
 import math
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -33,19 +35,26 @@ def print_json(values: dict[str, Any]) -> None:
 
 def print_text(text: str) -> None:
     """Print a text of many lines, as it is for a file or a pipe, and with control characters escaped for a terminal."""
-    if sys.stdout.isatty():
+    if _is_terminal():
         print_lines(*text.splitlines())
     else:
         sys.stdout.write(text)
 
 
-def print_warnings() -> None:
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+@contextmanager
+def printed_warnings() -> Iterator[None]:
     """Print Python's warnings as lines of their own on standard error, with control characters escaped."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         print_error(f"warning: {' '.join(str(message).split())}")
 
-    warnings.showwarning = show
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 def print_certificate(certificate: Certificate) -> None:

@@ -15,6 +15,9 @@ from pacbayes.io._limits import Budget
 # What the first number of each line is called.
 LABEL = "label"
 
+# Memory that a column of a table takes besides its numbers.
+_PER_COLUMN = 4096
+
 
 def read_libsvm(file: BinaryIO, n_features: int | None, budget: Budget) -> pd.DataFrame:
     """Read LIBSVM text as a dense table.
@@ -50,7 +53,7 @@ def read_libsvm(file: BinaryIO, n_features: int | None, budget: Budget) -> pd.Da
     if not targets:
         raise TableError("nothing but empty lines")
     d = _number_of_features(max(columns, default=-1) + 1, n_features)
-    budget.admit(8 * len(targets) * d)
+    budget.check_growth((8 * len(targets) + _PER_COLUMN) * d, file.tell())
     dense = csr_array((np.asarray(values), np.asarray(columns), np.asarray(ends)), shape=(len(targets), d)).toarray()
     table = pd.DataFrame(dense, columns=[str(j) for j in range(1, d + 1)])
     table[LABEL] = np.asarray(targets)

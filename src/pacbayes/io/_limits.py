@@ -6,6 +6,10 @@ from typing import Any
 
 from pacbayes.exceptions import PACBayesError
 
+# Honest tables do not grow by more than this when they are unpacked: values that repeat are stored once in the first
+# place. A string of gigabytes in a file of a kilobyte does.
+_MOST_GROWTH, _ANY_SIZE = 1000, 2**27
+
 
 class Budget:
     """Bytes of memory that reading a file may still take.
@@ -36,6 +40,12 @@ class Budget:
             raise self._error(
                 f"it takes more than {format_bytes(self.max_bytes)} of memory, the limit that max_bytes sets"
             )
+
+    def check_growth(self, n_bytes: int, file_size: int) -> None:
+        """Raise if bytes that are counted later exceed what is left, or what a file of this size may hold."""
+        self.check(n_bytes)
+        if n_bytes > _ANY_SIZE + _MOST_GROWTH * file_size:
+            raise self._error(f"a file of {format_bytes(file_size)} cannot hold a table of {format_bytes(n_bytes)}")
 
     def admit_batch(self, batch: Any) -> Any:
         """Count the bytes of an Arrow record batch, and return it."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
+import stat
 import warnings
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ from pacbayes.classifier import PACBayesClassifier
 from pacbayes.exceptions import ModelFileError
 from pacbayes.io._archive import examine
 from pacbayes.io._fitted import TRUSTED_TYPES, check_objects, require
+from pacbayes.io._limits import Budget
 from pacbayes.io.atomic import write_atomic
 from pacbayes.io.schema import Schema
 
@@ -162,14 +164,16 @@ def _load(path: Path, trusted: tuple[str, ...], max_bytes: int) -> tuple[PACBaye
 def _read(path: Path, max_bytes: int) -> bytes:
     try:
         with path.open("rb") as file:
-            data = file.read(max_bytes + 1)
+            status = os.fstat(file.fileno())
+            require(stat.S_ISREG(status.st_mode), "this is no regular file")
+            Budget(max_bytes, ModelFileError).check(status.st_size)
+            return file.read()
     except FileNotFoundError as error:
         raise ModelFileError("there is no such file") from error
     except IsADirectoryError as error:
         raise ModelFileError("this is a folder") from error
     except OSError as error:
         raise ModelFileError(f"cannot be read: {error.strerror}") from error
-    return data
 
 
 def _construct(data: bytes, names: Collection[str]) -> Any:
