@@ -140,3 +140,24 @@ def test_sizes_that_leave_no_rows(test_size):
 def test_a_table_without_target_cannot_be_split():
     with pytest.raises(TableError, match="without a target"):
         Table.from_frame(pd.DataFrame({"x": range(10)})).split(0.5, 0)
+
+
+def test_a_class_that_is_held_out_altogether():
+    frame = pd.DataFrame({"x": np.arange(20), "y": ["a", "b"] * 9 + ["rare", "a"]})
+    for seed in range(30):
+        train, test = Table.from_frame(frame, "y").split(0.3, seed)
+        assert train.schema.classes == tuple(np.unique(train.y))
+        if "rare" in test.y:
+            break
+    assert train.schema.classes == ("a", "b")
+
+
+def test_names_of_columns():
+    table = Table.from_frame(pd.DataFrame({0: [1, 2], 1: ["a", "b"]}), "1")
+    assert table.schema.names == ["0"]
+    assert table.schema.apply(pd.DataFrame({0: [3]})).columns.tolist() == ["0"]
+    twice = pd.DataFrame([[1, 2]], columns=["x", "x"])
+    with pytest.raises(TableError, match="more than one column is named 'x'"):
+        Table.from_frame(twice)
+    with pytest.raises(TableError, match="more than one column is named 'x'"):
+        SCHEMA.apply(twice)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pacbayes.exceptions import TableError
+from pacbayes.formatting import format_names
 from pacbayes.io._limits import Budget
 
 if TYPE_CHECKING:
@@ -64,9 +66,9 @@ def _index_names(schema: Any) -> set[str]:
 
 
 def _check_columns(schema: Any, names: list[str]) -> None:
-    repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
-        raise TableError(f"more than one column is named {', '.join(map(repr, repeated))}")
+        raise TableError(f"more than one column is named {format_names(repeated)}")
     for name in names:
         kind = schema.field(name).type
         if not (_is_text(kind) or _is_plain(kind)):

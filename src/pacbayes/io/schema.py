@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -157,7 +158,8 @@ class Schema:
 
         from pacbayes.io._columns import parse_numbers, parse_text
 
-        self._check_names([str(name) for name in table.columns], allow_extra)
+        table = with_text_names(table)
+        self._check_names(list(table.columns), allow_extra)
         parsers = {"number": parse_numbers, "text": parse_text}
         features = {column.name: parsers[column.kind](table[column.name]) for column in self.columns}
         X = pd.DataFrame(features, index=table.index)
@@ -227,9 +229,10 @@ class Schema:
 
     def with_split(self, y: NDArray[Any], test_size: float | None, seed: int | None) -> Schema:
         """Return the schema of the rows that are left to train on, with labels `y`, after others were held out."""
-        counts = tuple(int(np.count_nonzero(y == label)) for label in self.classes)
+        # A rare class may be held out altogether.
+        classes, counts = np.unique(y, return_counts=True)
         source = None if self.source is None else replace(self.source, test_size=test_size, seed=seed)
-        return replace(self, class_counts=counts, source=source)
+        return replace(self, classes=tuple(classes.tolist()), class_counts=tuple(counts.tolist()), source=source)
 
 
 def split_rows(n_rows: int, test_size: float, seed: int) -> tuple[Rows, Rows]:
@@ -260,6 +263,15 @@ def split_rows(n_rows: int, test_size: float, seed: int) -> tuple[Rows, Rows]:
         raise TableError(f"test_size must be a fraction in (0, 1) that leaves rows on both sides, got {test_size:g}")
     order = np.random.default_rng(seed).permutation(n_rows)
     return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+
+def with_text_names(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a data frame whose columns are named by text, each differently."""
+    names = [str(name) for name in table.columns]
+    if len(set(names)) < len(names):
+        repeated = [name for name, count in Counter(names).items() if count > 1]
+        raise TableError(f"more than one column is named {format_names(repeated)}")
+    return table.set_axis(names, axis=1)
 
 
 def count_missing(X: pd.DataFrame) -> dict[str, int]:

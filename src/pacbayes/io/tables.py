@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,7 +27,7 @@ from pacbayes.io._csv import find_line, read_cells, scan_text
 from pacbayes.io._libsvm import LABEL, read_libsvm
 from pacbayes.io._limits import Budget
 from pacbayes.io._parquet import read_parquet
-from pacbayes.io.schema import Column, Schema, Source, count_missing, split_rows
+from pacbayes.io.schema import Column, Schema, Source, count_missing, split_rows, with_text_names
 
 __all__ = ["MAX_TABLE_BYTES", "Table", "read_losses", "read_table"]
 
@@ -103,10 +102,11 @@ class Table:
         Table
             Features, labels and schema.
         """
-        _check_roles([str(name) for name in frame.columns], target, text)
+        frame = with_text_names(frame)
+        _check_roles(list(frame.columns), target, text)
         y = None if target is None else parse_labels(frame[target])
-        columns = [frame[name] for name in frame.columns if name != target]
-        parsed = {str(c.name): parse_text(c) if c.name in text else infer_column(c) for c in columns}
+        features = [name for name in frame.columns if name != target]
+        parsed = {name: (parse_text if name in text else infer_column)(frame[name]) for name in features}
         X = pd.DataFrame(parsed, index=frame.index)
         classes, counts = ((), ()) if y is None else _count_classes(str(target), y)
         schema = Schema(
@@ -294,15 +294,12 @@ def _named(cells: Any, missing: Sequence[str]) -> pd.DataFrame:
     names = [str(column[0].as_py()) for column in cells.columns]
     if "" in names:
         raise TableError(f"column {names.index('') + 1} of {len(names)} has no name")
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise TableError(f"more than one column is named {format_names(repeated)}")
     words, nothing = pa.array([*_MISSING, *(word.strip() for word in missing)]), pa.scalar(None, pa.string())
     columns = [column.slice(1) for column in cells.columns]
     columns = [pc.if_else(pc.is_in(column, value_set=words), nothing, column) for column in columns]
     text = pd.StringDtype("pyarrow")
-    frame: pd.DataFrame = pa.table(columns, names).to_pandas(types_mapper=lambda _: text)
-    return frame
+    numbered = pa.table(columns, cells.column_names).to_pandas(types_mapper=lambda _: text)
+    return with_text_names(numbered.set_axis(names, axis=1))
 
 
 def _check_roles(names: list[str], target: str | None, text: Collection[str]) -> None:
