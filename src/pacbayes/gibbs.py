@@ -170,7 +170,7 @@ class GibbsCurve:
         loss_array = loss_vector("losses", losses)
         self._size = loss_array.size
         # Log-probabilities of the hypotheses in the prior's support; None for the uniform prior.
-        self._log_prior = None if prior is None else _normalise_log_prior(prior, self._size)
+        self._log_prior = None if prior is None else normalise_log_prior(prior, self._size)
         self._support: NDArray[np.intp] | slice = slice(None)
         if self._log_prior is not None:
             self._support = np.flatnonzero(self._log_prior > -np.inf)
@@ -299,7 +299,7 @@ class GibbsCurve:
         return np.asarray(rho / rho.sum())
 
 
-def _normalise_log_prior(prior: ArrayLike, m: int) -> Array:
+def normalise_log_prior(prior: ArrayLike, m: int) -> Array:
     """Return normalised log-probabilities, from probabilities or log-probabilities."""
     given = as_real_array("prior", prior, "an array of numbers")
     if given.shape != (m,):
