@@ -21,8 +21,8 @@ _EPS = float(np.finfo(np.float64).eps)
 # Relative error granted to an exponential, to the last operation on its exponent and to a pairwise sum.
 SLACK = 32 * _EPS
 
-# Relative error granted to an exponent t x - ln(mass): half an ulp each for x, t x, the logarithm and their difference,
-# for normalising the prior, and for subtracting the largest exponent, and as much again for terms of second order.
+# Relative error granted to an exponent t x - ln(mass): half an ulp each for x, t x, the logarithm, their difference,
+# the normalisation of the prior and the subtraction of the largest exponent. The rest covers terms of second order.
 _EXPONENT_ERROR = 4 * _EPS
 
 # Absolute error of the largest exponent up to which terms of second order are negligible.
@@ -170,7 +170,7 @@ class GibbsCurve:
         loss_array = loss_vector("losses", losses)
         self._size = loss_array.size
         # Log-probabilities of the hypotheses in the prior's support; None for the uniform prior.
-        self._log_prior = None if prior is None else _normalise_log_prior(prior, self._size)
+        self._log_prior = None if prior is None else normalise_log_prior(prior, self._size)
         self._support: NDArray[np.intp] | slice = slice(None)
         if self._log_prior is not None:
             self._support = np.flatnonzero(self._log_prior > -np.inf)
@@ -299,7 +299,7 @@ class GibbsCurve:
         return np.asarray(rho / rho.sum())
 
 
-def _normalise_log_prior(prior: ArrayLike, m: int) -> Array:
+def normalise_log_prior(prior: ArrayLike, m: int) -> Array:
     """Return normalised log-probabilities, from probabilities or log-probabilities."""
     given = as_real_array("prior", prior, "an array of numbers")
     if given.shape != (m,):
