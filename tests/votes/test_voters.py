@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from pacbayes import bounds, votes
-from pacbayes.votes import _voters
+from pacbayes.votes import _unlabelled, _voters
 
 weights_of = st.lists(st.fractions(0, 3, max_denominator=8), min_size=5, max_size=5)
 
@@ -133,9 +133,7 @@ def test_equals_the_margin_bound_for_the_weights_of_the_vote():
     winner = np.maximum(share, 1 - share)
     apart = codes != (share > 0.5)
     values = _voters._voter_values(rho / 0.5, apart, None)
-    from pacbayes.votes._unlabelled import _margin_values
-
-    assert values == pytest.approx(_margin_values(winner, 1 - winner, 0.5), abs=1e-12)
+    assert values == pytest.approx(_unlabelled._margin_values(winner, 1 - winner, 0.5), abs=1e-12)
 
 
 @pytest.mark.parametrize(
