@@ -1,0 +1,131 @@
+"""Bounds on the weighted majority vote, on the paper's datasets.
+
+    python benchmarks/votes.py FOLDER [--splits 3] [--long] [--flatness 0.25] [--only NAME ...]
+
+FOLDER and sizes as in benchmarks/defaults.py; all other points, 20000 at most, are the unlabelled ones (and, for the
+column "test loss", labelled). The default fit is certified, or with --long one with 20 hypotheses for each size of a
+ladder that ends at 0.8 n. The weights of the vote are the posterior's, or with --flatness F proportional to
+exp(-F n (b_h - min b)) for the bounds b_h below. Columns, all for delta = 0.05:
+
+    gibbs       randomised classifier, PAC-Bayes bound of the fit at delta
+    2 gibbs     twice that: what needs neither unlabelled points nor bounds for each hypothesis
+    E[b]        randomised classifier, from simultaneous Clopper-Pearson bounds b_h at delta_1 (votes.split_delta)
+    subset sum  E[b] over the subset-sum constant
+    margin      E[b] and margins at the unlabelled points; gamma and bet chosen on the training inputs
+    voters      several b_h at once and disagreements there; weights chosen on the training inputs
+    voter       one b_h and its disagreement there; voter chosen on its validation points
+    recipe      b_h if a voter has more than half of the weight, else the smaller of subset sum and voter
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+from defaults import load
+
+from pacbayes import PACBayesClassifier, bounds, votes
+from pacbayes.classifier import subsample_sizes
+from pacbayes.datasets import NAMES
+from pacbayes.paper.tables import SIZES
+
+DELTA = 0.05
+MOST_UNLABELLED = 20_000
+
+
+def shares(rho: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
+    """Share of each class at each point."""
+    return np.stack([rho @ (codes == c) for c in range(n_classes)], axis=1)
+
+
+def winner_and_runner_up(vote_shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    ranked = np.sort(vote_shares, axis=1)
+    return ranked[:, -1], ranked[:, -2]
+
+
+def certify(
+    model: PACBayesClassifier, train: np.ndarray, points: np.ndarray, labels: np.ndarray, flatness: float | None
+) -> dict[str, float]:
+    """All bounds on the vote, from the voters' predictions at training and unlabelled points."""
+    m, n_classes = model.losses_.size, model.classes_.size
+    n, u = train.shape[1], points.shape[1]
+    delta_labelled, delta_points = votes.split_delta(DELTA, n, u)
+    errors = np.rint(model.losses_ * model.n_validation_)
+    voter_bounds = bounds.clopper_pearson(errors, model.n_validation_, delta_labelled, prior_mass=1 / m)
+    rho = model.posterior_
+    if flatness is not None:
+        rho = np.exp(-flatness * n * (voter_bounds - voter_bounds.min()))
+        rho /= rho.sum()
+    gibbs = float(rho @ voter_bounds)
+    known, new = shares(rho, train, n_classes), shares(rho, points, n_classes)
+    predicted = new.argmax(axis=1)
+    apart_known, apart_new = train != known.argmax(axis=1), points != predicted
+    validated = np.ones(train.shape, dtype=bool)
+    for h in range(m):
+        validated[h, model.subsamples_[h]] = False
+
+    margin = votes.choose_margin(gibbs, *winner_and_runner_up(known), n_points=u, delta=delta_points)
+    weights = votes.optimize_voter_weights(voter_bounds, apart_known, n_points=u, delta=delta_points)
+    rates = (apart_known & validated).sum(axis=1) / model.n_validation_
+    best = votes.choose_voter(voter_bounds, rates, u, delta_points)
+    subset_sum = votes.subset_sum_bound(gibbs, rho)
+    voter = votes.disagreement_bound(voter_bounds[best], int(apart_new[best].sum()), u, delta_points)
+    heavy = votes.heavy_voter(rho)
+    return {
+        "test loss": float(np.mean(predicted != labels)),
+        "gibbs": model.certificate_.gibbs_bound,
+        "2 gibbs": votes.first_order(model.certificate_.gibbs_bound),
+        "E[b]": gibbs,
+        "subset sum": subset_sum,
+        "margin": votes.margin_bound(
+            gibbs, *winner_and_runner_up(new), delta=delta_points, gamma=margin.gamma, bet=margin.bet
+        ),
+        "voters": votes.voters_bound(voter_bounds, apart_new, weights.w, delta_points, bet=weights.bet),
+        "voter": voter,
+        "recipe": min(subset_sum, voter) if heavy is None else voter_bounds[heavy],
+    }
+
+
+def run(name: str, folder: Path, splits: int, long: bool, flatness: float | None) -> dict[str, float]:
+    """Means over splits of test loss, bounds and seconds."""
+    X, y = load(folder, name)
+    n = SIZES[name].train
+    settings = {}
+    if long:
+        sizes = [r for r in subsample_sizes("auto", n, X.shape[1]) if r < 0.5 * n] + [0.5, 0.65, 0.8]
+        settings = {"subsample_size": sizes, "n_hypotheses": 20 * len(sizes)}
+    rows = []
+    for split in range(splits):
+        order = np.random.default_rng(split).permutation(y.size)
+        train, rest = order[:n], order[n : n + MOST_UNLABELLED]
+        model = PACBayesClassifier(random_state=split, n_jobs=2, **settings).fit(X[train], y[train])
+        known = np.searchsorted(model.classes_, model.predict_hypotheses(X[train]))
+        new = np.searchsorted(model.classes_, model.predict_hypotheses(X[rest]))
+        start = time.perf_counter()
+        row = certify(model, known, new, np.searchsorted(model.classes_, y[rest]), flatness)
+        rows.append({**row, "seconds": time.perf_counter() - start})
+    return {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--flatness", type=float)
+    parser.add_argument("--only", nargs="+", default=list(NAMES))
+    arguments = parser.parse_args()
+    results = []
+    for name in arguments.only:
+        row = run(name, arguments.folder, arguments.splits, arguments.long, arguments.flatness)
+        if not results:
+            print(f"{'':16}" + "".join(f"{key:>11}" for key in row))
+        results.append(list(row.values()))
+        print(f"{name:16}" + "".join(f"{value:11.4f}" for value in row.values()), flush=True)
+    print(f"{'mean':16}" + "".join(f"{value:11.4f}" for value in np.mean(results, axis=0)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Upper confidence limits on the mean of a variable that is bounded from above."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pacbayes._validation import Array, half_open_interval, as_real_array, open_interval, scalar
+
+# Bets that the capital is spread over, for every size of sample and variance.
+_BETS = np.concatenate((np.geomspace(1e-4, 0.5, 12), 1 - np.geomspace(0.3, 1e-3, 6)))
+LARGEST_BET = float(_BETS[-1])
+
+# Candidates among which a bet is chosen in advance.
+_CANDIDATES = np.concatenate((np.geomspace(1e-4, 0.5, 40), 1 - np.geomspace(0.49, 1e-3, 24)))
+
+# Values are rounded (to the safe side) to as many levels at most.
+_LEVELS = 1 << 14
+
+# What the logarithm of one factor of the capital may lose to rounding: the factor is at least 1 - LARGEST_BET = 1e-3.
+_LOG_ERROR = 1e-12
+
+
+def mean_upper_bound(values: ArrayLike, delta: float = 0.05, *, high: float = 1.0, bet: float | None = None) -> float:
+    r"""Bound the mean of a variable from above by independent values of it, none above `high`.
+
+    For the mean m of X and any c in (0, 1), :math:`1 - c + c (\text{high} - X) / (\text{high} - m)` is
+    non-negative with expectation 1. So is the product over independent values, the capital of a gambler
+    who bets c in every round, and the average of capitals over several c. By Markov's inequality this
+    average is below 1 / delta with probability at least 1 - delta, and grows with m: the bound is where
+    it reaches 1 / delta (method of mixtures [1]_ [2]_).
+
+    Neither a lower end of the values nor their variance need be known. It adapts to the variance as
+    empirical Bernstein inequalities do, and comes close to the kl inequality for values 0 and 1.
+
+    Parameters
+    ----------
+    values : array_like of shape (u,)
+        Independent values with a common mean.
+    delta : float, default=0.05
+        Probability with which the bound may fail, in (0, 1).
+    high : float, default=1.0
+        Largest possible value.
+    bet : float, optional
+        A bet c in (0, 0.999] that is expected to be good, chosen without looking at the values: it gets
+        half of the capital. The default spreads the capital over a fixed grid.
+
+    Returns
+    -------
+    float
+        Upper bound on the mean, at most `high`, rounded up.
+
+    References
+    ----------
+    .. [1] I. Waudby-Smith, A. Ramdas. Estimating means of bounded random variables by betting. JRSS B, 2023.
+    .. [2] F. Orabona, K.-S. Jun. Tight concentrations and confidence sequences from the regret of universal
+       portfolio. IEEE Transactions on Information Theory, 2024.
+
+    Examples
+    --------
+    >>> values = [0.1, 0.2, 0.1, 0.3, 0.2] * 20
+    >>> round(mean_upper_bound(values), 4)
+    0.2174
+    """
+    sample = as_real_array("values", values, "an array of numbers")
+    if sample.ndim != 1 or sample.size == 0:
+        raise ValueError(f"values must be a one-dimensional, non-empty array, got shape {sample.shape}")
+    top = scalar("high", open_interval("high", high, -np.inf, np.inf))
+    possible_values = (sample > -np.inf) & (sample <= top)
+    if not possible_values.all():
+        raise ValueError(f"values must be finite and at most high = {top:g}, got {sample[~possible_values][0]!s}")
+    level = scalar("delta", open_interval("delta", delta, 0, 1))
+    bets, log_shares = _BETS, np.full(_BETS.size, -np.log(_BETS.size))
+    if bet is not None:
+        bets = np.append(checked_bet(bet), bets)
+        log_shares = np.append(0.0, log_shares) + np.log(0.5)
+    gaps, counts = _levels(top - sample)
+    needed = -np.log(level) * (1 + 1e-12) + _LOG_ERROR * (sample.size + 100)
+    # Capital falls as the mean gap grows: what reaches 1 / delta is refuted, and so is all below it.
+    refuted, possible = 0.0, float(gaps[-1])
+    for _ in range(44):
+        middle = refuted + (possible - refuted) / 2
+        if np.logaddexp.reduce(_log_capital(gaps, counts, middle, bets) + log_shares) >= needed:
+            refuted = middle
+        else:
+            possible = middle
+    return float(np.nextafter(top - refuted, np.inf)) if refuted > 0 else top
+
+
+def choose_bet(values: Array, n_points: int, delta: float, high: float) -> tuple[float, float]:
+    """Return the bet, and its bound, that would be best for `n_points` values distributed as `values` are."""
+    gaps, counts = _levels(high - values)
+    if gaps[-1] == 0:
+        return LARGEST_BET, high
+    refuted, possible = np.zeros(_CANDIDATES.size), np.full(_CANDIDATES.size, gaps[-1])
+    for _ in range(24):
+        middle = refuted + (possible - refuted) / 2
+        capital = n_points * _log_capital(gaps, counts / counts.sum(), middle, _CANDIDATES)
+        won = capital >= -np.log(delta)
+        refuted, possible = np.where(won, middle, refuted), np.where(won, possible, middle)
+    best = int(np.argmax(refuted))
+    return float(_CANDIDATES[best]), float(high - refuted[best])
+
+
+def checked_bet(bet: float) -> float:
+    """Return the bet, or say that it is not one."""
+    return scalar("bet", half_open_interval("bet", bet, 0, LARGEST_BET))
+
+
+def _log_capital(gaps: Array, counts: Array | NDArray[np.intp], mean_gap: float | Array, bets: Array) -> Array:
+    """Logarithm of the capital of each bet if the mean of the gaps were `mean_gap`."""
+    stake = bets / np.maximum(mean_gap, np.finfo(np.float64).tiny)
+    with np.errstate(over="ignore"):
+        return np.asarray(np.log1p(np.multiply.outer(stake, gaps) - bets[:, np.newaxis]) @ counts)
+
+
+def _levels(gaps: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Distinct gaps in rising order and how often each occurs; many are rounded down to a grid."""
+    if gaps.size > _LEVELS:
+        step = float(gaps.max()) / _LEVELS
+        if step > 0:
+            # A smaller gap is a larger value: the bound can only grow.
+            gaps = np.minimum(np.floor(gaps / step) * step * (1 - 1e-15), gaps)
+    values, counts = np.unique(gaps, return_counts=True)
+    return values, counts

@@ -1,0 +1,181 @@
+"""Bounds that look at the voters' expected loss and at the weights, at no data and no part of delta."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pacbayes._validation import Array, finite_nonnegative, float_or_array, nonnegative
+from pacbayes.bounds import majority_vote
+
+_EPS = float(np.finfo(np.float64).eps)
+
+# Weights may miss a sum of one by this much before it is an error rather than rounding.
+_SUM_TOLERANCE = 1e-6
+
+# Sums that are enumerated for each half of the weights: a few milliseconds to sort.
+_LARGEST_HALF = 1 << 16
+
+
+def first_order(gibbs_bound: ArrayLike) -> Any:
+    r"""Bound the vote by twice the randomised classifier's bound: the first-order bound.
+
+    Where the vote errs, the true class has at most the winner's weight, so that the voters that err have
+    at least half of the weight. By Markov's inequality :math:`L(\text{vote}) \le 2 E_\rho[L(h)]`, for any
+    number of classes and however ties are broken [1]_.
+
+    Parameters
+    ----------
+    gibbs_bound : array_like
+        Upper bound on :math:`E_\rho[L(h)]`, zero-one loss.
+
+    Returns
+    -------
+    float or ndarray
+        :math:`\min(1, 2 \cdot \text{gibbs\_bound})`. It holds whenever `gibbs_bound` does.
+
+    References
+    ----------
+    .. [1] J. Langford, J. Shawe-Taylor. PAC-Bayes & margins. NIPS, 2002.
+
+    Examples
+    --------
+    >>> first_order(0.08)
+    0.16
+    """
+    return majority_vote(gibbs_bound)
+
+
+def heavy_voter(rho: ArrayLike) -> int | None:
+    """Return the voter with more than half of the weight, or None if there is none.
+
+    That voter is the vote: any bound on its loss is a bound on the vote's.
+
+    Parameters
+    ----------
+    rho : array_like of shape (m,)
+        Weights of the vote, which sum to one.
+
+    Returns
+    -------
+    int or None
+        Index of the voter. None also if its weight is above one half by no more than the rounding error
+        of the vote's sums.
+
+    Examples
+    --------
+    >>> heavy_voter([0.2, 0.7, 0.1])
+    1
+    >>> heavy_voter([0.5, 0.25, 0.25]) is None
+    True
+    """
+    weights = normalized_weights(rho)
+    heaviest = int(np.argmax(weights))
+    return heaviest if weights[heaviest] > 0.5 + sum_error(weights) else None
+
+
+def subset_sum_constant(rho: ArrayLike) -> float:
+    r"""Return the smallest weight that voters can have together if it is at least one half.
+
+    Where the vote errs, the voters that err have at least half of the weight, and what they have is the
+    sum of a subset of the weights. The smallest such sum, c, is 0.7 for the weights (0.7, 0.2, 0.1) and
+    2/3 for three equal ones; see `subset_sum_bound`.
+
+    The sums of the largest weights are enumerated, by halves and with equal weights counted rather than
+    enumerated; what is left of the weight may be divided in any way. The result is exact where all
+    weights can be enumerated (any 32 of them, or any number of equal ones up to some ten thousand), and a
+    lower bound on c always.
+
+    Parameters
+    ----------
+    rho : array_like of shape (m,)
+        Weights of the vote, which sum to one up to rounding.
+
+    Returns
+    -------
+    float
+        Lower bound on c, in [1/2, 1], rounded down. Sums that miss one half by no more than the rounding
+        error of the vote's own sums count as one half.
+
+    Examples
+    --------
+    >>> round(subset_sum_constant([0.7, 0.2, 0.1]), 6)
+    0.7
+    >>> round(subset_sum_constant([1 / 3, 1 / 3, 1 / 3]), 6)
+    0.666667
+    >>> subset_sum_constant([0.4, 0.1, 0.3, 0.2])
+    0.5
+    """
+    weights = normalized_weights(rho)
+    error = sum_error(weights)
+    values, counts = np.unique(weights[weights > 0], return_counts=True)
+    halves = [np.zeros(1), np.zeros(1)]
+    # From the heaviest down: the fewer voters matter, the larger c is.
+    remaining = 1.0
+    for value, count in zip(values[::-1], counts[::-1], strict=True):
+        smaller = int(halves[1].size < halves[0].size)
+        used = min(int(count), _LARGEST_HALF // halves[smaller].size - 1)
+        halves[smaller] = np.add.outer(halves[smaller], value * np.arange(used + 1)).ravel()
+        remaining -= value * used
+        if used < count:
+            break
+    else:
+        remaining = 0.0
+    left, right = np.sort(halves[0]), np.sort(halves[1])
+    # A sum A of the enumerated weights becomes at least one half with what remains if A >= 1/2 - remaining, and is
+    # then at least max(A, 1/2).
+    position = np.searchsorted(right, 0.5 - error - max(remaining, 0.0) - left)
+    reached = position < right.size
+    smallest = np.min(left[reached] + right[position[reached]])
+    return float(min(max(smallest - error, 0.5), 1.0))
+
+
+def subset_sum_bound(gibbs_bound: ArrayLike, rho: ArrayLike) -> Any:
+    r"""Bound the vote by the randomised classifier's bound over the subset-sum constant c.
+
+    Where the vote errs, the voters that err have at least the weight c of `subset_sum_constant`, so by
+    Markov's inequality :math:`L(\text{vote}) \le E_\rho[L(h)] / c`. It never exceeds `first_order` by more
+    than rounding, and is far below it where a few voters have most of the weight. Any number of classes.
+
+    Parameters
+    ----------
+    gibbs_bound : array_like
+        Upper bound on :math:`E_\rho[L(h)]`, zero-one loss.
+    rho : array_like of shape (m,)
+        Weights of the vote, which sum to one up to rounding.
+
+    Returns
+    -------
+    float or ndarray
+        Upper bound on the loss of the vote, at most 1. It holds whenever `gibbs_bound` does.
+
+    Examples
+    --------
+    >>> round(subset_sum_bound(0.07, [0.7, 0.2, 0.1]), 6)
+    0.1
+    """
+    bound = nonnegative("gibbs_bound", gibbs_bound)
+    constant = subset_sum_constant(rho)
+    # The vote's own sums are rounded: where it errs, the exact weight may be below c by their error.
+    factor = (1 + 4 * sum_error(np.asarray(rho))) / constant
+    return float_or_array(np.minimum(np.minimum(bound, 1.0) * factor, 1.0))
+
+
+def normalized_weights(rho: ArrayLike) -> Array:
+    """Weights of a vote, summing to one exactly up to rounding."""
+    weights = finite_nonnegative("rho", rho)
+    if weights.ndim != 1 or weights.size == 0:
+        raise ValueError(
+            f"rho must be a one-dimensional, non-empty array with one weight per voter, got shape {weights.shape}"
+        )
+    total = float(weights.sum())
+    if not abs(total - 1) <= _SUM_TOLERANCE:
+        raise ValueError(f"rho must sum to one, got a sum of {total!s}")
+    return weights / total
+
+
+def sum_error(weights: Array) -> float:
+    """More than the rounding error of sums over voters, in any order, and of their differences."""
+    return 4 * (weights.size + 16) * _EPS
