@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pacbayes import bounds, posterior, quasiconvexity
+    from pacbayes import bounds, io, posterior, quasiconvexity
     from pacbayes.certificate import Certificate, certify
     from pacbayes.classifier import PACBayesClassifier
     from pacbayes.exceptions import CertificateError
@@ -24,6 +24,7 @@ __all__ = [
     "__version__",
     "bounds",
     "certify",
+    "io",
     "posterior",
     "quasiconvexity",
 ]

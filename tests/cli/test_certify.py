@@ -6,9 +6,11 @@ import pandas as pd
 import pytest
 from small_session import QUICK, table
 
-from pacbayes import Certificate, certify, model_file
-from pacbayes._wording import rounded_up as up
+from pacbayes import Certificate, certify
 from pacbayes.bounds import clopper_pearson
+from pacbayes.certificate._json import _checksum
+from pacbayes.formatting import format_upper
+from pacbayes.io import load_model
 
 LOSSES = [0.1, 0.12, 0.15, 0.3, 0.45]
 
@@ -22,7 +24,7 @@ def test_losses_with_the_real_program(run, tmp_path):
     (tmp_path / "losses.csv").write_text("\n".join(map(str, LOSSES)))
     result = run("certify", "losses.csv", "--n", 500, "-o", "certificate.json")
     assert result.returncode == 0, result.stderr
-    assert up(certify(LOSSES, 500)[0].gibbs_bound) in result.stdout
+    assert format_upper(certify(LOSSES, 500)[0].gibbs_bound) in result.stdout
     assert result.stdout.endswith("certificate  certificate.json\n")
     assert run("verify", "certificate.json", "--losses", "losses.csv").returncode == 0
 
@@ -42,8 +44,8 @@ def test_a_column_of_losses(invoke, refuses):
     alone = invoke("certify", "one.csv", "--n", 500, "--json")
     assert named.exit_code == alone.exit_code == 0
     assert named.stdout == alone.stdout
-    assert "has 2 columns, 'name', 'loss': name the one" in refuses("certify", "table.csv", "--n", 500)
-    assert "has no column 'x'; it has 'name', 'loss'" in refuses("certify", "table.csv", "--n", 5, "--column", "x")
+    assert "there are 2 columns, 'name', 'loss': name the one" in refuses("certify", "table.csv", "--n", 500)
+    assert "there is no column 'x', only 'name', 'loss'" in refuses("certify", "table.csv", "--n", 5, "--column", "x")
 
 
 @pytest.mark.parametrize(
@@ -51,10 +53,11 @@ def test_a_column_of_losses(invoke, refuses):
     [
         ("0.1\n1.5\n", "line 2: a loss must be a number in [0, 1], got '1.5'"),
         ("loss\n0.1\nlow\n", "line 3: a loss must be a number in [0, 1], got 'low'"),
-        ("0.1\n0.2,0.3\n", "line 2: 2 cells, and the first line has 1"),
-        ("loss\n", "has a header and no losses"),
+        ("0.1\n0.2,0.3\n", "line 2: 2 cells, and the first row has 1"),
+        ("loss\n", "there is a header and there are no losses"),
         ("", "is empty"),
         ("\n\n", "nothing but empty lines"),
+        ("0.1\n\n0.2\nnan\n", "line 4: a loss must be a number in [0, 1], got 'nan'"),
     ],
 )
 def test_losses_that_are_none(refuses, content, message):
@@ -66,7 +69,7 @@ def test_numbers_that_cannot_be(refuses, losses):
     assert "--n is needed" in refuses("certify", "losses.csv")
     assert "n must be a whole number, at least 1" in refuses("certify", "losses.csv", "--n", 0)
     assert "delta must be in (0, 1), got 2.0" in refuses("certify", "losses.csv", "--n", 10, "--delta", 2)
-    assert "there is no file 'none.csv'" in refuses("certify", "none.csv", "--n", 10)
+    assert "'none.csv': there is no such file" in refuses("certify", "none.csv", "--n", 10)
     assert "there is no folder" in refuses("certify", "losses.csv", "--n", 10, "-o", "nowhere/c.json")
 
 
@@ -74,7 +77,7 @@ def test_numbers_that_cannot_be(refuses, losses):
 def fitted(invoke, mixed):
     mixed.to_csv("data.csv", index=False)
     assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
-    return model_file.load("model.skops")[0]
+    return load_model("model.skops")[0]
 
 
 def test_a_model_on_fresh_rows(invoke, fitted):
@@ -91,7 +94,9 @@ def test_a_model_on_fresh_rows(invoke, fitted):
 def test_a_model_and_the_wrong_rows(refuses, fitted, mixed):
     assert "is the file that the model was trained on" in refuses("certify", "--model", "model.skops", "data.csv")
     mixed.drop(columns="kind").to_csv("new.csv", index=False)
-    assert "has no column 'kind' with the classes" in refuses("certify", "--model", "model.skops", "new.csv")
+    assert "'new.csv': there is no column 'kind' with the classes" in refuses(
+        "certify", "--model", "model.skops", "new.csv"
+    )
     assert "belong to a file of losses" in refuses("certify", "--model", "model.skops", "new.csv", "--n", 5)
 
 
@@ -105,32 +110,64 @@ def test_numbers_as_classes(invoke, numeric):
 
 
 def edited(**changes):
-    values = json.loads(Path("model.certificate.json").read_text())
-    Path("edited.json").write_text(json.dumps(values | changes))
+    """Edit a certificate, by somebody who knows how its checksum is made."""
+    values = json.loads(Path("model.certificate.json").read_text()) | changes
+    values["checksum"] = _checksum({name: value for name, value in values.items() if name != "checksum"})
+    Path("edited.json").write_text(json.dumps(values))
     return "edited.json"
+
+
+def test_levels_of_verification(invoke, fitted):
+    levels = {
+        "arithmetic": (),
+        "arithmetic and model": ("--model", "model.skops"),
+        "arithmetic, model and data": ("--model", "model.skops", "--data", "data.csv"),
+    }
+    for level, options in levels.items():
+        values = json.loads(invoke("verify", "model.certificate.json", *options, "--json").stdout)
+        assert values["verified"]
+        assert values["level"] == level
+        first, second = invoke("verify", "model.certificate.json", *options).stdout.splitlines()
+        assert first == f"Verified: {level}. This shows that {values['proves']}."
+        assert second == fitted.certificate_.summary()
 
 
 def test_verify_with_the_model(invoke, refuses, fitted):
     by_model = ("--model", "model.skops")
-    result = invoke("verify", "model.certificate.json", *by_model, "--json")
-    assert json.loads(result.stdout) == {"verified": True, "against": "the model 'model.skops'"}
     certificate = fitted.certificate_
-    assert refuses("verify", edited(gibbs_bound=0.01), *by_model).startswith("gibbs_bound is stated as 0.01 but comes")
-    assert refuses("verify", edited(vote_bound=0.01)).startswith("vote_bound is stated as 0.01")
-    assert refuses("verify", edited(assumptions=[]), *by_model).startswith("assumptions is stated as []")
-    assert refuses("verify", edited(strict=False), *by_model).startswith("strict is stated as False")
+    statements = json.loads(certificate.to_json())["statements"]
+    statements[0]["bound"] = 0.01
+    assert refuses("verify", edited(statements=statements)).startswith("statements[0].bound is stated as 0.01 but")
+    assert refuses("verify", edited(assumptions=list(certificate.assumptions[1:]))).startswith("assumptions must state")
+    assert "settings" in refuses("verify", edited(digests={**certificate.digests, "settings": "0" * 64}), *by_model)
     assert refuses("verify", edited(lam=0.1), *by_model).startswith("lam is stated as 0.1")
     # A certificate for more points than there were follows from its own figures, and is found out all the same.
-    more, _ = certify(fitted.losses_, 10**6, assumptions=certificate.assumptions)
+    more, _ = certify(fitted.losses_, 10**6, assumptions=certificate.assumptions, digests=certificate.digests)
     Path("edited.json").write_text(more.to_json())
     assert invoke("verify", "edited.json").exit_code == 0
-    assert refuses("verify", "edited.json", *by_model).startswith("n_validation is stated as 1000000 but comes out as")
+    assert refuses("verify", "edited.json", *by_model).startswith("n_validation is stated as 1000000")
+
+
+def test_verify_on_data(invoke, refuses, mixed):
+    # The rows that were held out are drawn again, and words for missing values and separators are remembered.
+    mixed.to_csv("data.csv", index=False, na_rep="?", sep=";")
+    fit = ("fit", "data.csv", "--target", "kind", "--separator", ";", "--missing", "?", "--test-size", 0.3, "--seed", 4)
+    assert invoke(*fit, *QUICK).exit_code == 0
+    verify = ("verify", "model.certificate.json", "--model", "model.skops", "--data")
+    assert invoke(*verify, "data.csv").exit_code == 0
+    mixed["kind"] = mixed["kind"].map({"wet": "dry", "dry": "wet"})
+    mixed.to_csv("flipped.csv", index=False, na_rep="?", sep=";")
+    assert refuses(*verify, "flipped.csv").startswith("losses[0] is stated as")
+    mixed.iloc[1:].to_csv("shorter.csv", index=False, na_rep="?", sep=";")
+    assert refuses(*verify, "shorter.csv").startswith("'shorter.csv' has 149 rows, and the model was made from 150")
+    assert "--data needs --model" in refuses("verify", "model.certificate.json", "--data", "data.csv")
 
 
 def test_verify_with_losses(invoke, refuses, losses):
     assert invoke("certify", "losses.csv", "--n", 500, "-o", "model.certificate.json").exit_code == 0
-    assert "follows from its own figures" in invoke("verify", "model.certificate.json").stdout
-    assert "follows from the losses in" in invoke("verify", "model.certificate.json", "--losses", "losses.csv").stdout
+    assert "Verified: arithmetic." in invoke("verify", "model.certificate.json").stdout
+    result = invoke("verify", "model.certificate.json", "--losses", "losses.csv")
+    assert "Verified: arithmetic and losses." in result.stdout
     assert refuses("verify", edited(n_hypotheses=9), "--losses", "losses.csv").startswith("n_hypotheses is stated as 9")
     Path("other.csv").write_text("0.2\n0.2\n0.2\n0.2\n0.2\n")
     assert "is stated as" in refuses("verify", "model.certificate.json", "--losses", "other.csv")

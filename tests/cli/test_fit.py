@@ -8,7 +8,9 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 from small_session import QUICK, table
 
-from pacbayes import Certificate, PACBayesClassifier, model_file
+from pacbayes import Certificate, PACBayesClassifier
+from pacbayes.io import Column, load_model, split_rows
+from pacbayes.pools import RBFSVMPool
 
 
 def test_fit_and_everything_after_it(run, tmp_path, mixed):
@@ -37,8 +39,8 @@ def test_fit_and_everything_after_it(run, tmp_path, mixed):
     assert predicted.returncode == 0, predicted.stderr
     with (tmp_path / "out.csv").open() as file:
         written = pd.DataFrame(list(csv.DictReader(file))).astype({"share_dry": float, "share_wet": float})
-    model, metadata = model_file.load(tmp_path / "model.skops")
-    assert metadata["target"] == "kind"
+    model, schema = load_model(tmp_path / "model.skops")
+    assert schema.target == "kind"
     X = new.drop(columns="kind").assign(open=new["open"].map(str))
     assert written["prediction"].tolist() == model.predict(X).tolist()
     np.testing.assert_array_equal(written[["share_dry", "share_wet"]].to_numpy(), model.predict_proba(X))
@@ -48,20 +50,20 @@ def test_fit_and_everything_after_it(run, tmp_path, mixed):
     assert tested.returncode == 0, tested.stderr
     assert "held-out test-set bound for a single classifier (Clopper-Pearson, exact)" in tested.stdout
 
-    verified = run("verify", "model.certificate.json", "--model", "model.skops")
+    verified = run("verify", "model.certificate.json", "--model", "model.skops", "--data", "data.csv")
     assert verified.returncode == 0, verified.stderr
-    assert "follows from the model" in verified.stdout
+    assert "Verified: arithmetic, model and data." in verified.stdout
 
 
 def test_numbers_train_the_default_svms(invoke, numeric):
     numeric.to_csv("data.csv", index=False)
     result = invoke("fit", "data.csv", "--target", "kind", "--seed", 7, "--delta", 0.1, "--objective", "kl", *QUICK)
     assert result.exit_code == 0, result.output
-    model, _ = model_file.load("model.skops")
-    assert model.estimator is None
-    by_hand = PACBayesClassifier(scaler="standard", n_hypotheses=20, delta=0.1, objective="kl", random_state=7).fit(
-        numeric.drop(columns="kind"), numeric["kind"].to_numpy(dtype=object)
-    )
+    model, _ = load_model("model.skops")
+    assert isinstance(model.estimator, RBFSVMPool)
+    by_hand = PACBayesClassifier(
+        RBFSVMPool(scaler="standard"), n_hypotheses=20, delta=0.1, objective="kl", random_state=7
+    ).fit(numeric.drop(columns="kind"), numeric["kind"].to_numpy(dtype=object))
     np.testing.assert_array_equal(model.losses_, by_hand.losses_)
     certificate = Certificate.from_json(Path("model.certificate.json").read_text())
     assert certificate == model.certificate_
@@ -94,7 +96,7 @@ def test_base_learners(invoke, mixed, estimator):
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "held-out test:" in result.stdout
-    model, _ = model_file.load("m.skops")
+    model, _ = load_model("m.skops")
     assert Certificate.from_json(Path("c.json").read_text()) == model.certificate_
     assert model.certificate_.empirical_loss < 0.4
 
@@ -117,7 +119,7 @@ def test_formats_agree(invoke, numeric):
     ):
         result = invoke("fit", name, *options, "--json", *QUICK)
         assert result.exit_code == 0, result.output
-        bounds.append(json.loads(result.stdout)["certificate"]["gibbs_bound"])
+        bounds.append(json.loads(result.stdout)["certificate"]["statements"][0]["bound"])
     assert len(set(bounds)) == 1
 
 
@@ -150,8 +152,9 @@ def test_options_of_the_table(invoke):
     assert result.exit_code == 0, result.output
     assert "2 columns of numbers and 1 of text" in result.stdout
     assert "'y' (30)" in result.stdout
-    model, metadata = model_file.load("model.skops")
-    assert metadata["columns"] == [["x", "number"], ["code", "text"], ["y", "number"]]
+    model, schema = load_model("model.skops")
+    assert schema.columns == (Column("x", "number"), Column("code", "text"), Column("y", "number"))
+    assert schema.source.missing == ("?",)
     assert model.subsamples_.sizes[:4].tolist() == [5, 12, 5, 12]
 
 
@@ -162,3 +165,14 @@ def test_a_certificate_that_proves_nothing_says_so(invoke):
     result = invoke("fit", "data.csv", "--target", "kind", "--delta", "1e-9", *QUICK)
     assert result.exit_code == 0, result.output
     assert "nothing is proved" in result.stdout.lower()
+
+
+def test_held_out_rows_can_be_recovered(invoke, numeric):
+    numeric.to_csv("data.csv", index=False)
+    result = invoke("fit", "data.csv", "--target", "kind", "--test-size", 0.3, "--seed", 5, "--json", *QUICK)
+    model, schema = load_model("model.skops")
+    train, test = schema.source.split()
+    np.testing.assert_array_equal(test, split_rows(150, 0.3, 5)[1])
+    errors = np.count_nonzero(model.predict(numeric.drop(columns="kind").iloc[test]) != numeric["kind"].iloc[test])
+    assert errors == json.loads(result.stdout)["test"]["errors"]
+    assert sum(schema.class_counts) == train.size == model.subsamples_.n

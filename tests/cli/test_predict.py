@@ -5,14 +5,15 @@ import pandas as pd
 import pytest
 from small_session import QUICK
 
-from pacbayes import PACBayesClassifier, model_file
+from pacbayes import PACBayesClassifier
+from pacbayes.io import load_model, save_model
 
 
 @pytest.fixture
 def fitted(invoke, mixed):
     mixed.to_csv("data.csv", index=False)
     assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
-    return model_file.load("model.skops")[0]
+    return load_model("model.skops")[0]
 
 
 def test_standard_output(invoke, mixed, fitted):
@@ -43,12 +44,12 @@ def test_categories_that_are_new(invoke, mixed, fitted):
 def test_columns_that_do_not_fit(refuses, mixed, fitted):
     mixed.drop(columns=["city", "open"]).assign(town="Oslo").to_csv("new.csv", index=False)
     message = refuses("predict", "model.skops", "new.csv", "-o", "out.csv")
-    assert message == "'new.csv' lacks 'city', 'open' and has 'town', which the model does not know"
+    assert message == "'new.csv': the table lacks 'city', 'open' and has 'town', which the model does not know"
 
 
 def test_words_in_a_column_of_numbers(refuses, mixed, fitted):
     mixed.assign(size=["small"] + [1.0] * 149).to_csv("new.csv", index=False)
-    assert refuses("predict", "model.skops", "new.csv") == "column 'size', row 1: 'small' is no number"
+    assert refuses("predict", "model.skops", "new.csv") == "'new.csv': column 'size', row 1: 'small' is no number"
 
 
 def test_gaps_that_the_model_has_never_seen(invoke, refuses, numeric):
@@ -56,7 +57,9 @@ def test_gaps_that_the_model_has_never_seen(invoke, refuses, numeric):
     assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
     numeric.loc[3:5, "size"] = np.nan
     numeric.to_csv("new.csv", index=False)
-    assert "has missing values in 'size' (3), and the model was trained" in refuses("predict", "model.skops", "new.csv")
+    assert "there are missing values in 'size' (3), and the model was trained" in refuses(
+        "predict", "model.skops", "new.csv"
+    )
 
 
 def test_outputs_that_would_destroy_something(refuses, mixed, fitted):
@@ -67,6 +70,40 @@ def test_outputs_that_would_destroy_something(refuses, mixed, fitted):
 
 def test_a_model_without_columns(refuses, numeric):
     model = PACBayesClassifier(n_hypotheses=5, random_state=0).fit(numeric.drop(columns="kind"), numeric["kind"])
-    model_file.save(model, "model.skops")
+    save_model(model, "model.skops")
     numeric.to_csv("new.csv", index=False)
-    assert "was not saved by `pacbayes fit`" in refuses("predict", "model.skops", "new.csv")
+    assert "does not say what its columns are: it was saved without a schema" in refuses(
+        "predict", "model.skops", "new.csv"
+    )
+
+
+def test_rows_whose_target_is_not_known_yet(invoke, mixed, fitted):
+    mixed.assign(kind=None).to_csv("new.csv", index=False)
+    result = invoke("predict", "model.skops", "new.csv")
+    assert result.exit_code == 0, result.output
+
+
+def test_words_for_missing_values_are_remembered(invoke, refuses, mixed):
+    mixed.to_csv("data.csv", index=False, na_rep="unknown")
+    assert invoke("fit", "data.csv", "--target", "kind", "--missing", "unknown", *QUICK).exit_code == 0
+    assert invoke("predict", "model.skops", "data.csv").exit_code == 0
+
+
+def test_labels_that_a_spreadsheet_would_compute(invoke, numeric):
+    numeric["kind"] = numeric["kind"].map({"wet": "=1+1", "dry": "-"})
+    numeric.to_csv("data.csv", index=False)
+    assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
+    plain = invoke("predict", "model.skops", "data.csv")
+    # The labels as they are, unless asked otherwise: predictions are to be compared with labels.
+    assert {line.split(",")[0] for line in plain.stdout.splitlines()[1:]} == {"=1+1", "-"}
+    assert "a spreadsheet would take '=1+1' for a formula: --escape-formulas" in plain.stderr
+    escaped = invoke("predict", "model.skops", "data.csv", "--escape-formulas")
+    assert {line.split(",")[0] for line in escaped.stdout.splitlines()[1:]} == {"'=1+1", "-"}
+    assert escaped.stderr == ""
+
+
+def test_numbers_below_zero_are_no_formulas(invoke, numeric):
+    numeric["kind"] = numeric["kind"].map({"wet": 1, "dry": -1})
+    numeric.to_csv("data.csv", index=False)
+    assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
+    assert invoke("predict", "model.skops", "data.csv").stderr == ""

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from small_session import ENVIRONMENT
 
-from pacbayes import Certificate, __version__, model_file
+from pacbayes import Certificate, __version__
+from pacbayes.exceptions import HypothesisError
+from pacbayes.io import load_model
 
 
 def test_version(run):
@@ -62,7 +64,9 @@ def test_options_that_are_wrong(refuses):
 
 
 def test_names_cannot_command_the_terminal(refuses):
-    assert refuses("predict", "\x1b[31mred.skops", "x.csv") == "there is no file '\\x1b[31mred.skops'"
+    assert refuses("predict", "\x1b[31mred.skops", "x.csv") == (
+        "'\\x1b[31mred.skops' is not a model that can be loaded: there is no such file"
+    )
 
 
 def test_an_unexpected_error_is_not_hidden(invoke, monkeypatch):
@@ -88,7 +92,7 @@ def test_demo(run, tmp_path):
     assert "Certificate" in result.stdout
     assert "error on the 171 test rows" in result.stdout
     assert (tmp_path / "demo" / "certificate.png").read_bytes().startswith(b"\x89PNG")
-    model, _ = model_file.load(tmp_path / "demo" / "model.skops")
+    model, _ = load_model(tmp_path / "demo" / "model.skops")
     assert Certificate.from_json((tmp_path / "demo" / "model.certificate.json").read_text()) == model.certificate_
 
 
@@ -114,8 +118,6 @@ def test_a_package_that_is_not_installed(refuses, monkeypatch):
 
 
 def test_training_that_fails_says_so(refuses, monkeypatch):
-    from pacbayes.pools import HypothesisError
-
     def fail(*arguments):
         raise HypothesisError("hypothesis 3 could not be trained")
 

@@ -4,8 +4,7 @@ import sys
 import pytest
 from small_session import QUICK
 
-from pacbayes import model_file
-from pacbayes._wording import what_is_proved
+from pacbayes.io import load_model
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -21,7 +20,7 @@ def fitted(invoke, mixed, tmp_path):
     table.to_csv(tmp_path / "<b>.csv", index=False)
     fit = invoke("fit", "<b>.csv", "--target", "kind", "-o", "a model.skops", "--estimator", "tree", *QUICK)
     assert fit.exit_code == 0, fit.output
-    return model_file.load(tmp_path / "a model.skops")[0]
+    return load_model(tmp_path / "a model.skops")[0]
 
 
 def test_report(invoke, fitted, tmp_path):
@@ -29,7 +28,7 @@ def test_report(invoke, fitted, tmp_path):
     assert result.exit_code == 0, result.output
     assert result.stdout == "report  page.html\n"
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert what_is_proved(fitted.certificate_) in page
+    assert fitted.certificate_.summary() in page
     for assumption in fitted.certificate_.assumptions:
         assert assumption in page
     assert "<script" not in page
@@ -51,7 +50,7 @@ def test_options(invoke, fitted, tmp_path):
 
 
 def test_mistakes(refuses, fitted, monkeypatch):
-    assert "there is no file 'none.skops'" in refuses("report", "none.skops")
+    assert "'none.skops' is not a model that can be loaded: there is no such file" in refuses("report", "none.skops")
     assert "a file of its own" in refuses("report", "a model.skops", "-o", "a model.skops")
     assert "a file of its own" in refuses("report", "a model.skops", "-o", "a model.certificate.json")
     assert "there is no folder" in refuses("report", "a model.skops", "-o", "nowhere/page.html")

@@ -13,11 +13,17 @@ import typer
 from typer.core import TyperGroup
 
 from pacbayes.cli import bound, certify, demo, fit, paper, predict, report, verify
-from pacbayes.cli._mistakes import mistake
+from pacbayes.cli._console import print_lines, printed_warnings
+from pacbayes.cli._errors import usage_error
+from pacbayes.cli._options import show_help_without_command
+
+# The base class of errors in options. Where it lives depends on the version of typer, so it is found by way of a
+# public subclass.
+_OPTION_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__base__ is Exception)
 
 
 class _Program(TyperGroup):
-    """The commands, with mistakes in options told as all others are: one line, exit code 2."""
+    """The commands. Usage errors in options are reported as all others are: one line, exit code 2."""
 
     def main(
         self,
@@ -29,18 +35,12 @@ class _Program(TyperGroup):
         **extra: Any,
     ) -> Any:
         try:
-            code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+            with printed_warnings():
+                code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
         except typer.Abort:
             code = 1
-        except Exception as error:
-            # Which class these are of depends on the version of typer; they know how to say what is wrong.
-            if not hasattr(error, "format_message"):
-                raise
-            if type(error).__name__ == "NoArgsIsHelpError":
-                error.show()  # type: ignore[attr-defined]
-                code = 2
-            else:
-                code = mistake(error.format_message()).exit_code
+        except _OPTION_ERROR as error:
+            code = usage_error(error.format_message()).exit_code
         if standalone_mode:
             sys.exit(code)
         return code
@@ -50,7 +50,7 @@ app = typer.Typer(
     name="pacbayes",
     cls=_Program,
     help="Classifiers that come with a proof of how well they will do.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode="markdown",  # flows paragraphs anew
     pretty_exceptions_enable=False,
 )
@@ -60,17 +60,19 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         from pacbayes import __version__
 
-        print(f"pacbayes {__version__}")
+        print_lines(f"pacbayes {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def _program(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Classifiers that come with a proof of how well they will do."""
+    show_help_without_command(context)
 
 
 app.command()(demo.demo)

@@ -9,6 +9,14 @@ from typing import Annotated
 import typer
 
 
+def show_help_without_command(context: typer.Context) -> None:
+    """End the program with the help of a group of commands, if none of them was named."""
+    if context.invoked_subcommand is None:
+        # Depending on whether rich is there, the help is printed or returned.
+        print(context.get_help())
+        raise typer.Exit(2)
+
+
 class Objective(StrEnum):
     """The bound that the posterior minimises."""
 
@@ -46,6 +54,14 @@ Missing = Annotated[
     list[str] | None,
     typer.Option(
         help="A word that stands for a missing value, besides the empty cell, NA, NaN, null. May be repeated."
+    ),
+]
+MaxBytes = Annotated[
+    int | None,
+    typer.Option(
+        help="Refuse files that take more memory than this.",
+        show_default="2 GiB for a model, 8 GiB for a table",
+        min=1,
     ),
 ]
 Column = Annotated[str | None, typer.Option(help="Column of the losses, if the file has several.")]

@@ -10,14 +10,19 @@ from typing import Annotated, Any
 
 import typer
 
-from pacbayes._wording import confidence
-from pacbayes.cli._mistakes import mistakes_told
-from pacbayes.cli._options import JSON
-from pacbayes.cli._show import print_json, significant
+from pacbayes.cli._console import format_significant, print_json, print_lines
+from pacbayes.cli._errors import user_errors
+from pacbayes.cli._options import JSON, show_help_without_command
+from pacbayes.formatting import format_confidence
 
-app = typer.Typer(
-    name="bound", help="Calculate a bound. Numbers are rounded so that a bound stays a bound.", no_args_is_help=True
-)
+app = typer.Typer(name="bound", invoke_without_command=True)
+
+
+@app.callback()
+def _bound(context: typer.Context) -> None:
+    """Calculate a bound. Numbers are rounded so that a bound stays a bound."""
+    show_help_without_command(context)
+
 
 _HELP = {
     "c": "Budget of divergence, non-negative.",
@@ -115,17 +120,19 @@ ENTRIES = {
 
 
 def _command(name: str, entry: Entry) -> Callable[..., None]:
-    """The function that typer makes a command of: its signature is the table's row."""
+    """Return the function that typer makes a command of: its signature is the row of the table."""
 
     def calculate(json: bool, **options: float | None) -> None:
         from pacbayes import bounds
 
         given = {name: value for name, value in options.items() if value is not None}
-        with mistakes_told():
+        with user_errors():
             value = float(getattr(bounds, name)(**given))
-        shown = significant(value, upwards=entry.upwards)
+        shown = format_significant(value, upwards=entry.upwards)
         meaning = entry.meaning.format(
-            value=shown, confidence=confidence(given.get("delta", 0.05)), **{k: f"{v:g}" for k, v in given.items()}
+            value=shown,
+            confidence=format_confidence(given.get("delta", 0.05)),
+            **{k: f"{v:g}" for k, v in given.items()},
         )
         if entry.proves and value >= 1:
             meaning = "Nothing is proved: the bound is 1 or more."
@@ -133,7 +140,7 @@ def _command(name: str, entry: Entry) -> Callable[..., None]:
             number: Any = value if math.isfinite(value) else "Infinity"  # JSON has no number for it
             print_json({"bound": name, "arguments": given, "value": number, "meaning": meaning})
         else:
-            print(f"{shown}\n{meaning}")
+            print_lines(shown, meaning)
 
     parameters = [
         inspect.Parameter(

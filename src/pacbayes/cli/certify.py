@@ -7,19 +7,21 @@ from typing import Annotated, Any
 
 import typer
 
-from pacbayes._wording import confidence, percent_up
-from pacbayes.cli._mistakes import mistake, mistakes_told
+from pacbayes.cli._console import certificate_values, print_certificate, print_json, print_lines
+from pacbayes.cli._errors import usage_error, user_errors
+from pacbayes.cli._models import TableOptions, limit, load_with_schema, test_model
 from pacbayes.cli._options import (
     JSON,
     Column,
     Delta,
     Format,
+    MaxBytes,
     Missing,
     Objective,
     ObjectiveOption,
     Separator,
 )
-from pacbayes.cli._show import certificate_values, print_json, show_certificate
+from pacbayes.formatting import format_confidence, format_percent_upper
 
 
 def certify(
@@ -44,6 +46,7 @@ def certify(
     missing: Missing = None,
     separator: Separator = None,
     format: Format = None,
+    max_bytes: MaxBytes = None,
     json: JSON = False,
 ) -> None:
     """Certify hypotheses by their validation losses, or one model by rows that it has not seen.
@@ -52,75 +55,61 @@ def certify(
     the exact binomial bound (Clopper-Pearson) on the error of the model's vote, which takes the model as one
     classifier, fixed before the rows were seen.
     """
-    with mistakes_told():
+    with user_errors():
         if model is not None:
             if n is not None or n_max is not None or column is not None or output is not None:
-                raise mistake("--n, --n-max, --column and --output belong to a file of losses, not to --model")
-            tested = _test(model, data, target, delta, format, separator, missing)
-            _show_test(tested, json)
+                raise usage_error("--n, --n-max, --column and --output belong to a file of losses, not to --model")
+            tested = _test_on_table(model, data, target, delta, TableOptions(format, separator, missing, max_bytes))
+            _print_test(tested, json)
             return
         if n is None:
-            raise mistake("--n is needed: the number of points that each loss was measured on")
-        _certify_losses(data, n, n_max, column, delta, str(objective), output, json)
+            raise usage_error("--n is needed: the number of points that each loss was measured on")
+        settings = {"n": n, "n_max": n_max, "delta": delta, "objective": str(objective)}
+        _certify_losses(data, column, max_bytes, output, settings, json)
 
 
 def _certify_losses(
-    data: Path,
-    n: int,
-    n_max: int | None,
-    column: str | None,
-    delta: float,
-    objective: Any,
-    output: Path | None,
-    json: bool,
+    data: Path, column: str | None, max_bytes: int | None, output: Path | None, settings: dict[str, Any], json: bool
 ) -> None:
     from pacbayes import certify as certify_losses
-    from pacbayes._writing import check_writable, write_whole
-    from pacbayes.table_file import read_losses
+    from pacbayes.io import check_writable, read_losses, write_atomic
 
     if output is not None:
         check_writable(output)
-    losses = read_losses(data, column)
-    certificate, rho = certify_losses(losses, n, n_max=n_max, delta=delta, objective=objective)
+    certificate, rho = certify_losses(read_losses(data, column, **limit(max_bytes)), **settings)
     if output is not None:
-        write_whole({output: certificate.to_json().encode()})
+        write_atomic({output: certificate.to_json().encode()})
     if json:
         print_json({"certificate": certificate_values(certificate), "posterior": rho.tolist()})
         return
-    show_certificate(certificate)
+    print_certificate(certificate)
     if output is not None:
-        print(f"certificate  {output}")
+        print_lines(f"certificate  {output}")
 
 
-def _test(
-    model: Path, data: Path, target: str | None, delta: float, format: Any, separator: str | None, missing: Any
-) -> dict[str, Any]:
-    from pacbayes import model_file, table_file
-    from pacbayes.cli.fit import fingerprint, held_out_result
-    from pacbayes.cli.predict import columns_of, read_for_model
-
-    classifier, metadata = model_file.load(model)
-    table = read_for_model(metadata, data, format, separator, missing)
-    if fingerprint(data) == metadata.get("sha256"):
-        raise mistake(f"{str(data)!r} is the file that the model was trained on: rows that it has not seen are needed")
-    name = target or metadata["target"]
-    if name not in table.columns:
-        raise mistake(f"{str(data)!r} has no column {name!r} with the classes: give --target")
-    y = table_file.labels(table[name], text=classifier.classes_.dtype.kind == "O")
-    X = columns_of(metadata, table, data, allow_extra=True)
-    return held_out_result(classifier, X, y, delta)
+def _test_on_table(model: Path, data: Path, target: str | None, delta: float, options: TableOptions) -> dict[str, Any]:
+    classifier, schema = load_with_schema(model, options.max_bytes)
+    table = options.read(data, target or schema.target, schema=schema, allow_extra=True)
+    if table.y is None:
+        raise usage_error("the model does not say which column holds the classes: give --target")
+    digests = [source.sha256 for source in (schema.source, table.schema.source) if source is not None]
+    if len(digests) == 2 and digests[0] == digests[1]:
+        raise usage_error(
+            f"{str(data)!r} is the file that the model was trained on: rows that it has not seen are needed"
+        )
+    return test_model(classifier, table, delta)
 
 
-def _show_test(tested: dict[str, Any], json: bool) -> None:
+def _print_test(tested: dict[str, Any], json: bool) -> None:
     if json:
         print_json({"kind": "held-out test bound (Clopper-Pearson) on the vote", **tested})
         return
-    print(
-        f"The vote errs on {tested['errors']} of {tested['rows']} rows ({tested['error']:.2%}).\n"
-        f"With probability {confidence(tested['delta'])} over the draw of these rows, its error on new points from the "
-        f"same distribution is at most {percent_up(tested['bound'])}.\n"
-        "This is the held-out test-set bound for a single classifier (Clopper-Pearson, exact).\n"
-        "Assuming that:\n"
-        "  - the rows are independent and identically distributed, and so are the points to predict\n"
-        "  - the model was trained and chosen without them"
+    print_lines(
+        f"The vote errs on {tested['errors']} of {tested['rows']} rows ({tested['error']:.2%}).",
+        f"With probability {format_confidence(tested['delta'])} over the draw of these rows, its error on new points "
+        f"from the same distribution is at most {format_percent_upper(tested['bound'])}.",
+        "This is the held-out test-set bound for a single classifier (Clopper-Pearson, exact).",
+        "Assuming that:",
+        "  - the rows are independent and identically distributed, and so are the points to predict",
+        "  - the model was trained and chosen without them",
     )

@@ -1,4 +1,4 @@
-"""``pacbayes fit``: a table in, a model and its certificate out."""
+"""``pacbayes fit``: train on a table, and save a model and its certificate."""
 
 from __future__ import annotations
 
@@ -10,26 +10,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pacbayes._wording import percent_up
-from pacbayes.cli._mistakes import mistake, mistakes_told
+from pacbayes.cli._console import certificate_values, print_certificate, print_json, print_lines
+from pacbayes.cli._errors import usage_error, user_errors
+from pacbayes.cli._models import TableOptions, test_model, train
 from pacbayes.cli._options import (
     JSON,
     Delta,
     Format,
+    MaxBytes,
     Missing,
     Objective,
     ObjectiveOption,
     Scaler,
     Separator,
 )
-from pacbayes.cli._show import certificate_values, print_json, show_certificate
+from pacbayes.formatting import format_names, format_percent_upper
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from pacbayes import PACBayesClassifier
+    from pacbayes.io import Schema, Table
+    from pacbayes.pools import Pool
 
 # What a certificate of a table rests on besides what the classifier says itself.
 _KNOWN_COLUMNS = (
@@ -55,7 +54,7 @@ def fit(
     certificate: Annotated[
         Path | None, typer.Option(help="File for the certificate.", show_default="MODEL.certificate.json")
     ] = None,
-    estimator: Annotated[Estimator, typer.Option(help="What is trained on each subsample.")] = Estimator.SVM,
+    estimator: Annotated[Estimator, typer.Option(help="Base learner to train on each subsample.")] = Estimator.SVM,
     scaler: Annotated[
         Scaler, typer.Option(help="Scaling of numbers, by each subsample's own range.")
     ] = Scaler.STANDARD,
@@ -80,6 +79,7 @@ def fit(
     missing: Missing = None,
     separator: Separator = None,
     format: Format = None,
+    max_bytes: MaxBytes = None,
     jobs: Annotated[int, typer.Option(help="Workers; -1 takes all cores. The result does not depend on it.")] = -1,
     progress: Annotated[bool | None, typer.Option(help="Show progress.", show_default="on a terminal")] = None,
     json: JSON = False,
@@ -90,202 +90,107 @@ def fit(
     become medians; then each hypothesis learns categories, medians and scales from its own subsample, as part of its
     base learner, so that the certificate is strict. Categories that are new in prediction are fine.
     """
-    from pacbayes import model_file, table_file
-    from pacbayes._writing import check_writable, write_whole
+    from pacbayes import PACBayesClassifier
+    from pacbayes.io import check_writable, dumps_model, write_atomic
 
-    proof = certificate or output.with_suffix(".certificate.json")
-    with mistakes_told():
-        _check_outputs(data, output, proof)
+    certificate = certificate or output.with_suffix(".certificate.json")
+    with user_errors():
+        _check_outputs(data, output, certificate)
         check_writable(output)
-        check_writable(proof)
-        table = table_file.read(data, format=format, separator=separator, missing=missing or ())
-        target = _checked_target(data, table, target, table_file.format_of(data, format) == "libsvm", text or [])
-        y = table_file.labels(table[target])
-        _check_classes(target, y)
-        X = table_file.features(table.drop(columns=target), text or ())
-        gaps = {str(name): int(count) for name, count in X.isna().sum().items() if count}
+        check_writable(certificate)
+        table = TableOptions(format, separator, missing, max_bytes).read(data, target, text=text or ())
+        if table.y is None:
+            raise usage_error(f"which column holds the classes? Give --target, one of {format_names(table.X.columns)}")
         if not json:
-            _tell_table(X, y, target, gaps)
-        model = _model(
-            X,
-            str(estimator),
-            scaler=None if scaler == Scaler.NONE else str(scaler),
+            _print_table(table)
+        rows, held_out = (table, None) if test_size is None else table.split(test_size, seed)
+        pool, schema = _choose_pool(rows, str(estimator), None if scaler == Scaler.NONE else str(scaler))
+        model = PACBayesClassifier(
+            pool,
             n_hypotheses="auto" if n_hypotheses is None else n_hypotheses,
-            subsample_size=parsed_sizes(subsample_size),
+            subsample_size=parse_sizes(subsample_size),
             delta=delta,
-            objective=str(objective),
+            objective=str(objective),  # type: ignore[arg-type]
             random_state=seed,
             n_jobs=jobs,
             verbose=int(sys.stderr.isatty() and not json if progress is None else progress),
         )
-        rows, held_out = split(len(y), test_size, seed)
-        train(model, X.iloc[rows], y[rows])
-        assumptions = [*model.certificate_.assumptions, _KNOWN_COLUMNS]
-        model.certificate_ = replace(model.certificate_, assumptions=assumptions)
-        tested = None if test_size is None else held_out_result(model, X.iloc[held_out], y[held_out], delta)
-        saved = model_file.dumps(
-            model,
-            target=target,
-            columns=[[name, "number" if X[name].dtype.kind == "f" else "text"] for name in X.columns],
-            complete=model.estimator is None,
-            source=data.name,
-            sha256=fingerprint(data),
-            class_counts={str(label): int((y[rows] == label).sum()) for label in model.classes_},
-        )
-        write_whole({output: saved, proof: model.certificate_.to_json().encode()})
+        train(model, rows)
+        model.certificate_ = replace(model.certificate_, assumptions=(*model.certificate_.assumptions, _KNOWN_COLUMNS))
+        tested = None if held_out is None else test_model(model, held_out, delta)
+        saved = {output: dumps_model(model, schema), certificate: model.certificate_.to_json().encode()}
+        write_atomic(saved)
     if json:
         values: dict[str, Any] = {
             "model": str(output),
-            "certificate_file": str(proof),
+            "certificate_file": str(certificate),
             "certificate": certificate_values(model.certificate_),
-            "rows": len(rows),
-            "columns": X.shape[1],
+            "rows": len(rows.X),
+            "columns": rows.X.shape[1],
             "classes": model.classes_.tolist(),
-            "missing": gaps,
+            "missing": table.missing,
         }
         print_json(values | ({} if tested is None else {"test": tested}))
         return
-    show_certificate(model.certificate_)
+    print_certificate(model.certificate_)
     if tested is not None:
-        _tell_test(tested)
-    print(f"model        {output}\ncertificate  {proof}")
+        _print_test(tested)
+    print_lines(f"model        {output}", f"certificate  {certificate}")
 
 
-def _check_outputs(data: Path, output: Path, proof: Path) -> None:
-    places = [path.resolve() for path in (data, output, proof)]
-    if len(set(places)) < 3:
-        raise mistake("the table, the model and the certificate must be three different files")
+def _check_outputs(*paths: Path) -> None:
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise usage_error("the table, the model and the certificate must be three different files")
 
 
-def _checked_target(data: Path, table: pd.DataFrame, target: str | None, is_libsvm: bool, text: list[str]) -> str:
-    from pacbayes.table_file import LIBSVM_LABEL
-
-    names = [str(name) for name in table.columns]
-    if target is None and is_libsvm:
-        target = LIBSVM_LABEL
-    if target is None:
-        raise mistake(f"which column holds the classes? Give --target, one of {listed(names)}")
-    for name in (target, *text):
-        if name not in names:
-            hint = "; is there another separator (--separator)?" if len(names) == 1 else ""
-            raise mistake(f"{str(data)!r} has no column {name!r}; it has {listed(names)}{hint}")
-    if target in text:
-        raise mistake(f"{target!r} is the target: --text is for the other columns")
-    if len(names) == 1:
-        raise mistake(f"{str(data)!r} has no column besides the target {target!r}")
-    return target
-
-
-def listed(names: list[str], most: int = 12) -> str:
-    """Names for a message, not too many."""
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
-
-
-def _check_classes(target: str, y: NDArray[Any]) -> None:
-    import numpy as np
-
-    classes = np.unique(y)
-    if classes.size == 1:
-        raise mistake(
-            f"the target {target!r} holds one value only, {classes.tolist()[0]!r}: a classifier needs two classes"
-        )
-    if classes.size == y.size > 2:
-        raise mistake(f"the target {target!r} is different in each of the {y.size} rows: it is no class")
-
-
-def parsed_sizes(words: str) -> Any:
-    """The option ``--subsample-size`` as the classifier takes it."""
+def parse_sizes(words: str) -> Any:
+    """Return the option ``--subsample-size`` as the classifier takes it."""
     if words in ("auto", "paper"):
         return words
     try:
         sizes = [int(word) if word.strip().isdigit() else float(word) for word in words.split(",")]
     except ValueError:
-        raise mistake(f"--subsample-size must be numbers, auto or paper, got {words!r}") from None
+        raise usage_error(f"--subsample-size must be numbers, auto or paper, got {words!r}") from None
     return sizes if len(sizes) > 1 else sizes[0]
 
 
-def _model(X: pd.DataFrame, estimator: str, scaler: Any, **settings: Any) -> PACBayesClassifier:
-    """The default SVMs where they can be had, otherwise a base learner that deals with text and gaps itself."""
+def _choose_pool(table: Table, estimator: str, scaler: Any) -> tuple[Pool, Schema]:
+    """Return the compiled SVMs where they can be had, otherwise a base learner that handles text and gaps itself."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.svm import SVC
     from sklearn.tree import DecisionTreeClassifier
 
-    from pacbayes import PACBayesClassifier
-    from pacbayes.columns import ColumnEncoder
+    from pacbayes.io import ColumnEncoder
+    from pacbayes.pools import EstimatorPool, RBFSVMPool
 
-    numeric = [name for name in X.columns if X[name].dtype.kind == "f"]
-    others = [name for name in X.columns if name not in set(numeric)]
-    if estimator == "svm" and not others and not X.isna().to_numpy().any():
-        return PACBayesClassifier(scaler=scaler, **settings)
+    numbers, texts = table.schema.names_of("number"), table.schema.names_of("text")
+    if estimator == "svm" and not texts and table.schema.complete:
+        return RBFSVMPool(scaler=scaler), table.schema
     learners = {"svm": SVC(), "tree": DecisionTreeClassifier(), "logistic": LogisticRegression(max_iter=1000)}
-    # Soft margins as those of the default SVMs; gamma="scale" is the subsample's own.
+    # Soft margins as those of the compiled SVMs; gamma="scale" is the subsample's own.
     drawn = {"svc__C": [10.0, 100.0, 1000.0]} if estimator == "svm" else None
-    learner = make_pipeline(ColumnEncoder(numeric, others, scaler), learners[estimator])
-    return PACBayesClassifier(learner, param_distributions=drawn, **settings)
+    learner = make_pipeline(ColumnEncoder(numbers, texts, scaler), learners[estimator])
+    return EstimatorPool(learner, param_distributions=drawn), replace(table.schema, complete=False)
 
 
-def split(n: int, test_size: float | None, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows to train on and rows to test on, drawn without looking at them."""
-    import numpy as np
+def _print_table(table: Table) -> None:
+    from pacbayes.io.schema import format_missing
 
-    if test_size is None:
-        return np.arange(n), np.arange(0)
-    held_out = round(test_size * n)
-    if not (0 < test_size < 1 and 0 < held_out < n):
-        raise mistake(f"--test-size must be a fraction in (0, 1) that leaves rows on both sides, got {test_size:g}")
-    order = np.random.default_rng(seed).permutation(n)
-    return np.sort(order[held_out:]), np.sort(order[:held_out])
-
-
-def train(model: PACBayesClassifier, X: pd.DataFrame, y: NDArray[Any]) -> None:
-    """Fit, without warnings that do not matter here."""
-    import warnings
-
-    from sklearn.exceptions import ConvergenceWarning
-
-    with warnings.catch_warnings():
-        # A hypothesis that was not trained to the end is a hypothesis all the same, and is validated as it is.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(X, y)
-    model.set_params(verbose=0)
-
-
-def held_out_result(model: PACBayesClassifier, X: pd.DataFrame, y: NDArray[Any], delta: float) -> dict[str, Any]:
-    """Errors of the vote on rows that it has not seen, and the exact bound that they prove."""
-    from pacbayes.bounds import clopper_pearson
-
-    errors = int((model.predict(X) != y).sum())
-    bound = float(clopper_pearson(errors, y.size, delta))
-    return {"rows": int(y.size), "errors": errors, "error": errors / y.size, "bound": bound, "delta": delta}
-
-
-def fingerprint(path: Path) -> str:
-    """The sha256 of a file, so that it can be recognised."""
-    import hashlib
-
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _tell_table(X: pd.DataFrame, y: NDArray[Any], target: str, gaps: dict[str, int]) -> None:
-    import numpy as np
-
-    numeric = sum(X[name].dtype.kind == "f" for name in X.columns)
-    print(
-        f"{y.size} rows; {numeric} columns of numbers and {X.shape[1] - numeric} of text, as read from the file; "
-        f"{np.unique(y).size} classes in {target!r}"
+    numbers, texts = len(table.schema.names_of("number")), len(table.schema.names_of("text"))
+    print_lines(
+        f"{len(table.X)} rows; {numbers} columns of numbers and {texts} of text, as read from the file; "
+        f"{len(table.schema.classes)} classes in {table.schema.target!r}"
     )
-    if gaps:
-        counts = [f"{name!r} ({count})" for name, count in gaps.items()]
-        more = f" and {len(counts) - 12} more columns" if len(counts) > 12 else ""
-        print(f"missing values in {', '.join(counts[:12])}{more}")
-        print("missing numbers become the median of each subsample, missing text is a category of its own")
+    if table.missing:
+        print_lines(
+            f"missing values in {format_missing(table.missing)}",
+            "missing numbers become the median of each subsample, missing text is a category of its own",
+        )
 
 
-def _tell_test(tested: dict[str, Any]) -> None:
-    print(
+def _print_test(tested: dict[str, Any]) -> None:
+    print_lines(
         f"held-out test: {tested['errors']} errors in {tested['rows']} rows ({tested['error']:.2%}), which alone prove "
-        f"an error of at most {percent_up(tested['bound'])} (Clopper-Pearson, delta {tested['delta']:g})"
+        f"an error of at most {format_percent_upper(tested['bound'])} (Clopper-Pearson, delta {tested['delta']:g})"
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pacbayes.cli._mistakes import mistake
+from pacbayes.cli._console import print_error, print_lines
+from pacbayes.cli._errors import user_errors
 
 
 def paper(
@@ -33,27 +33,25 @@ def paper(
 
     A run that was interrupted goes on where it stopped when the same command is given again.
     """
-    from pacbayes.exceptions import DatasetError, PaperError
-    from pacbayes.paper.page import write_results
-    from pacbayes.paper.runner import Plan, Store, run
-
     folder = output or Path("paper-quick" if quick else "paper")
-    try:
+    with user_errors(extra="paper"):
+        from pacbayes.paper.page import write_results
+        from pacbayes.paper.runner import Plan, Store, run
+
         whole = Plan.quick_run() if quick else Plan()
         plan = whole.restrict(tuple(only or ()), tuple(datasets or ()))
         store = Store(folder, whole.settings())
-        _show_progress(plan, store, run(plan, store, data_dir=data_dir, n_jobs=jobs))
-    except (PaperError, DatasetError) as error:
-        raise mistake(error) from error
-    except KeyboardInterrupt:
-        print(f"\nstopped: what is finished is in {folder}, and the same command goes on from there", file=sys.stderr)
-        raise typer.Exit(130) from None
-    page = write_results(plan, store)
-    print(f"results   {store.path}\nfigures   {folder / 'figures'}\npage      {page}")
+        try:
+            _show_progress(plan, store, run(plan, store, data_dir=data_dir, n_jobs=jobs))
+        except KeyboardInterrupt:
+            print_error(f"stopped: what is finished is in {folder}, and the same command goes on from there")
+            raise typer.Exit(130) from None
+        page = write_results(plan, store)
+    print_lines(f"results   {store.path}", f"figures   {folder / 'figures'}", f"page      {page}")
 
 
 def _show_progress(plan: Any, store: Any, finished: Any) -> None:
-    """Go through the units with a bar that tells the time left."""
+    """Iterate over the finished units, with a bar that shows the time left."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 

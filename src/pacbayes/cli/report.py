@@ -1,4 +1,4 @@
-"""``pacbayes report``: a model in, the page of its fit out."""
+"""``pacbayes report``: write the page of a fit."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import Annotated
 
 import typer
 
-from pacbayes.cli._mistakes import mistake, mistakes_told
-from pacbayes.cli._options import JSON, ModelPath
-from pacbayes.cli._show import print_json
-
-# What a model says about its data, as the page calls it.
-_FACTS = {"source": "File", "sha256": "SHA-256", "target": "Target"}
+from pacbayes.cli._console import print_json, print_lines
+from pacbayes.cli._errors import usage_error, user_errors
+from pacbayes.cli._models import describe_data, limit
+from pacbayes.cli._options import JSON, MaxBytes, ModelPath
 
 
 def report(
@@ -24,31 +22,29 @@ def report(
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default="name of the data")] = None,
     voters: Annotated[int, typer.Option(help="Number of voters to show, heaviest first.", min=1)] = 10,
+    max_bytes: MaxBytes = None,
     json: JSON = False,
 ) -> None:
     """Write one HTML page about a fit: what was proved, what was assumed, plots, voters, and how to verify it."""
-    from pacbayes import model_file
-    from pacbayes._writing import check_writable
+    from pacbayes.io import check_writable, load_model
     from pacbayes.report import fit_page, write_page
 
-    proof = certificate or model.with_suffix(".certificate.json")
-    with mistakes_told():
-        if output.resolve() in (model.resolve(), proof.resolve()):
-            raise mistake("the page must go to a file of its own")
+    certificate = certificate or model.with_suffix(".certificate.json")
+    with user_errors():
+        if output.resolve() in (model.resolve(), certificate.resolve()):
+            raise usage_error("the page must go to a file of its own")
         check_writable(output)
-        classifier, metadata = model_file.load(model)
-        counts = metadata.get("class_counts")
+        classifier, schema = load_model(model, **limit(max_bytes))
         html = fit_page(
             classifier,
-            title=title or str(metadata.get("source", "")),
-            data={name: metadata[key] for key, name in _FACTS.items() if key in metadata},
-            class_counts=counts if isinstance(counts, dict) else None,
+            title=title or ("" if schema is None or schema.source is None else schema.source.name),
             heaviest=voters,
             model_path=str(model),
-            certificate_path=str(proof),
+            certificate_path=str(certificate),
+            **describe_data(schema),
         )
         write_page(output, html)
     if json:
         print_json({"report": str(output), "model": str(model)})
     else:
-        print(f"report  {output}")
+        print_lines(f"report  {output}")

@@ -7,13 +7,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pacbayes._wording import what_is_proved
-from pacbayes.cli._mistakes import mistake, mistakes_told
-from pacbayes.cli._options import JSON, Column
-from pacbayes.cli._show import print_json
+from pacbayes.cli._console import print_json, print_lines
+from pacbayes.cli._errors import usage_error, user_errors
+from pacbayes.cli._models import TableOptions, limit, load_with_schema
+from pacbayes.cli._options import JSON, Column, MaxBytes
 
 if TYPE_CHECKING:
     from pacbayes.certificate import Certificate
+
+# What each level of verification proves, and what it does not.
+_LEVELS = {
+    "arithmetic": "the bounds follow from the figures in the certificate; whether those are true is not checked",
+    "arithmetic and losses": "the certificate follows from these losses; whether they are a model's is not checked",
+    "arithmetic and model": (
+        "the certificate is about this model, and follows from the validation losses in its file; whether those were "
+        "measured on data is not checked"
+    ),
+    "arithmetic, model and data": (
+        "the certificate is about this model, and its validation losses come out again on these data"
+    ),
+}
 
 
 def verify(
@@ -21,55 +34,63 @@ def verify(
     losses: Annotated[Path | None, typer.Option(help="Validation losses of the hypotheses.")] = None,
     column: Column = None,
     model: Annotated[Path | None, typer.Option(help="The model that the certificate is about.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="With --model: the table that the model was trained on.", show_default=False)
+    ] = None,
+    max_bytes: MaxBytes = None,
     json: JSON = False,
 ) -> None:
-    """Recompute a certificate from losses or from a model, and name the first figure that does not match.
+    """Recompute a certificate, and name the first thing that does not match.
 
-    Without either, the bounds are recomputed from the certificate's own figures only.
+    Alone: from its own figures. With --losses: from these. With --model: from the model's losses, weights, hypotheses
+    and settings. With --model and --data: from the losses of the model's hypotheses on the data, measured anew.
     """
     from pacbayes import Certificate
-    from pacbayes.table_file import read_losses
+    from pacbayes.io import load_model, read_losses
 
-    with mistakes_told():
+    with user_errors():
         if losses is not None and model is not None:
-            raise mistake("give --losses or --model, not both")
-        stated = Certificate.from_json(_text(certificate))
-        checked = "its own figures"
+            raise usage_error("give --losses or --model, not both")
+        if data is not None and model is None:
+            raise usage_error("--data needs --model: the losses of its hypotheses are measured on the data")
+        stated = Certificate.from_json(_read_text(certificate))
+        level = "arithmetic"
         if losses is not None:
-            stated.verify(read_losses(losses, column))
-            checked = f"the losses in {str(losses)!r}"
+            stated.verify(read_losses(losses, column, **limit(max_bytes)))
+            level = "arithmetic and losses"
+        elif model is not None and data is not None:
+            level = _verify_on_data(stated, model, data, max_bytes)
         elif model is not None:
-            _verify_with_model(stated, model)
-            checked = f"the model {str(model)!r}"
+            level = load_model(model, **limit(max_bytes))[0].verify_certificate(stated)
     if json:
-        print_json({"verified": True, "against": checked})
+        print_json({"verified": True, "level": level, "proves": _LEVELS[level]})
     else:
-        print(f"The certificate follows from {checked}. {what_is_proved(stated)}")
+        print_lines(f"Verified: {level}. This shows that {_LEVELS[level]}.", stated.summary())
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     if path.is_dir():
-        raise mistake(f"{str(path)!r} is a folder, not a certificate")
+        raise usage_error(f"{str(path)!r} is a folder, not a certificate")
     if not path.exists():
-        raise mistake(f"there is no file {str(path)!r}")
+        raise usage_error(f"there is no file {str(path)!r}")
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise mistake(f"{str(path)!r} is not a certificate: not UTF-8 text") from None
+        raise usage_error(f"{str(path)!r} is not a certificate: not UTF-8 text") from None
 
 
-def _verify_with_model(stated: Certificate, path: Path) -> None:
-    from pacbayes import model_file
-
-    model, _ = model_file.load(path)
-    # Losses say nothing about what was assumed and how many points there were, so these are the model's.
-    facts = {
-        "n_validation": int(model.n_validation_.min()),
-        "n_validation_max": int(model.n_validation_.max()),
-        "strict": model.certificate_.strict,
-        "assumptions": model.certificate_.assumptions,
-    }
-    for name, value in facts.items():
-        if getattr(stated, name) != value:
-            raise mistake(f"{name} is stated as {getattr(stated, name)!r} but comes out as {value!r}")
-    stated.verify(model.losses_, model.prior)
+def _verify_on_data(stated: Certificate, path: Path, data: Path, max_bytes: int | None) -> str:
+    """Verify a certificate with a model and the rows of a table that it was trained on."""
+    model, schema = load_with_schema(path, max_bytes)
+    source = schema.source
+    if source is None or schema.target is None:
+        raise usage_error(f"{str(path)!r} does not say which rows it was trained on")
+    # Read as it was for training.
+    options = TableOptions(source.format, source.separator, list(source.missing), max_bytes)
+    table = options.read(data, schema.target, schema=schema, allow_extra=True)
+    if len(table.X) != source.n_rows:
+        raise usage_error(
+            f"{str(data)!r} has {len(table.X)} rows, and the model was made from {source.n_rows}: it is another table"
+        )
+    trained_on = table.take(source.split()[0])
+    return model.verify_certificate(stated, trained_on.X, trained_on.y)

@@ -95,7 +95,7 @@ class BoundDisplay:
     >>> from pacbayes.display import BoundDisplay
     >>> display = BoundDisplay.from_losses([0.10, 0.12, 0.15, 0.30, 0.45], n=500)
     >>> round(display.minimum, 4), round(display.minimum_lam, 4), display.report.condition
-    (0.1771, 0.4339, 'few hypotheses (Theorem var)')
+    (0.1771, 0.4339, 'few hypotheses')
     """
 
     ax_: Axes

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pacbayes._writing import write_whole
 from pacbayes.display.svg import page_style, svg_element
+from pacbayes.io.atomic import write_atomic
 from pacbayes.paper import _panels as panels
 from pacbayes.paper._panels import LegendEntry
 from pacbayes.paper.records import Record, Results, dataset_title
@@ -232,7 +232,7 @@ def save_figures(records: Sequence[Record], folder: str | os.PathLike[str]) -> l
             with page_style(_CHANGES):
                 canvas.savefig(content, format=suffix, dpi=200, metadata=metadata)
             contents[folder / f"{name}.{suffix}"] = content.getvalue()
-    write_whole(contents)
+    write_atomic(contents)
     return list(contents)
 
 

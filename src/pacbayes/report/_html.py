@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pacbayes._writing import write_whole
+from pacbayes.io.atomic import write_atomic
 
 
 @dataclass(frozen=True)
@@ -88,5 +88,5 @@ def write_page(path: str | os.PathLike[str], html: str) -> Path:
     Path
         The file.
     """
-    write_whole({Path(path): html.encode("utf-8")})
+    write_atomic({Path(path): html.encode("utf-8")})
     return Path(path)

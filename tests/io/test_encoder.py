@@ -1,12 +1,16 @@
+import json
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 
-from pacbayes.columns import ColumnEncoder
+from pacbayes.io import ColumnEncoder
 
 rng = np.random.default_rng(0)
 N = 80
@@ -59,3 +63,11 @@ def test_columns_that_say_nothing():
     table = pd.DataFrame({"gone": [np.nan, np.nan], "same": [3.0, 3.0]})
     for kind in ("standard", "minmax"):
         assert np.isfinite(ColumnEncoder(["gone", "same"], [], kind).fit_transform(table)).all()
+
+
+def test_its_state_holds_one_string_for_each_column():
+    encoder = ColumnEncoder([], ["c"]).fit(pd.DataFrame({"c": ["x", "y" * 10**6]}))
+    assert encoder.__getstate__()["categories_"] == [json.dumps(["x", "y" * 10**6])]
+    again = pickle.loads(pickle.dumps(encoder))
+    assert again.categories_ == encoder.categories_
+    assert clone(encoder).__getstate__().keys() == ColumnEncoder().__getstate__().keys()

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Write files that appear complete or not at all."""
 
 from __future__ import annotations
 
@@ -6,14 +6,25 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+__all__ = ["check_writable", "write_atomic"]
 
-def write_whole(contents: Mapping[Path, bytes]) -> None:
+
+def write_atomic(contents: Mapping[Path, bytes]) -> None:
     """Write files under temporary names, and rename them once all are complete.
 
     Parameters
     ----------
     contents : mapping of Path to bytes
-        What to write where. Files that exist are replaced.
+        Content of each file. Files that exist are replaced.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "note.txt"
+    ...     write_atomic({path: b"done"})
+    ...     path.read_bytes()
+    b'done'
     """
     partial = {path: path.with_name(f".{path.name}.{os.getpid()}.partial") for path in contents}
     try:
@@ -27,7 +38,13 @@ def write_whole(contents: Mapping[Path, bytes]) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise OSError if a file could not be written here, before the work that it is to hold."""
+    """Raise OSError if a file cannot be written here. Called before the work whose result it is to hold.
+
+    Parameters
+    ----------
+    path : Path
+        The file to be written.
+    """
     if path.is_dir():
         raise IsADirectoryError(f"{str(path)!r} is a folder, give the name of a file")
     if not path.parent.is_dir():

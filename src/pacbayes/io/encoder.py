@@ -1,4 +1,4 @@
-"""Columns of a table as numbers: the part of a base learner that deals with text, missing values and scales.
+"""Encode the columns of a table as numbers: the part of a base learner that handles text, gaps and scales.
 
 It belongs to the base learner, so that each hypothesis learns its own medians, scales and categories from its own
 subsample and the certificate stays strict.
@@ -6,6 +6,7 @@ subsample and the certificate stays strict.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -20,10 +21,10 @@ __all__ = ["ColumnEncoder"]
 
 
 class ColumnEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Numbers with gaps filled and scaled, and a column of zeros and ones for each category.
+    """Fill and scale columns of numbers, and encode each category as a column of zeros and ones.
 
-    Does what a `ColumnTransformer` of `SimpleImputer`, `StandardScaler` and `OneHotEncoder` does, faster and with a
-    small part of their state, which counts: there is one for each hypothesis, and all of them are saved.
+    It does what a `ColumnTransformer` of `SimpleImputer`, `StandardScaler` and `OneHotEncoder` does, faster and with a
+    small part of their state, which matters: there is one for each hypothesis, and all of them are saved.
 
     Parameters
     ----------
@@ -37,11 +38,11 @@ class ColumnEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     fill_, center_, scale_ : ndarray of shape (len(numeric),)
-        What missing numbers become, and what is then subtracted from numbers and divided by.
-    categories_ : list of ndarray
+        Values that replace missing numbers, that are then subtracted, and that are divided by.
+    categories_ : list of list of str
         Categories of each text column.
     missing_ : ndarray of shape (len(text),)
-        Whether missing was seen in it.
+        Whether a value was missing in each of them.
 
     Examples
     --------
@@ -66,13 +67,13 @@ class ColumnEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Learn medians, scales and categories from the rows of a data frame, and from nothing else."""
         numbers = self._numbers(X)
         absent = np.isnan(numbers)
-        # A column of which nothing is known in these rows becomes zeros.
+        # A column that is missing in all of these rows becomes zeros.
         known = np.where(absent.all(axis=0), 0.0, numbers)
         self.fill_ = np.nanmedian(known, axis=0)
         filled = np.where(np.isnan(known), self.fill_, known)
         self.center_, self.scale_ = self._scaling(filled)
-        coded = [_coded(X[name]) for name in self.text]
-        self.categories_ = [names[np.unique(codes[codes >= 0])] for codes, names in coded]
+        coded = [_encode_categories(X[name]) for name in self.text]
+        self.categories_ = [[names[code] for code in np.unique(codes[codes >= 0])] for codes, names in coded]
         self.missing_ = np.array([(codes < 0).any() for codes, _ in coded], dtype=bool)
         return self
 
@@ -82,19 +83,34 @@ class ColumnEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         numbers = (np.where(np.isnan(numbers), self.fill_, numbers) - self.center_) / self.scale_
         parts = [numbers]
         for name, categories, missing in zip(self.text, self.categories_, self.missing_, strict=True):
-            codes, names = _coded(X[name])
-            # Row c of this encodes code c; the last one is missing, which codes call -1.
-            rows = np.zeros((names.size + 1, categories.size + int(missing)))
-            rows[:-1, : categories.size] = names[:, np.newaxis] == categories
-            rows[-1, categories.size :] = 1.0
-            parts.append(rows[codes])
+            codes, names = _encode_categories(X[name])
+            position = {category: j for j, category in enumerate(categories)}
+            # The last entry is for missing values, which have code -1. Categories without a column are left out.
+            columns = [position.get(category, -1) for category in names]
+            column = np.array([*columns, len(categories) if missing else -1])[codes]
+            encoded = np.zeros((len(X), len(categories) + int(missing)))
+            rows = np.flatnonzero(column >= 0)
+            encoded[rows, column[rows]] = 1.0
+            parts.append(encoded)
         return np.concatenate(parts, axis=1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # As one string for each column, categories take little room in a model file, however long the longest is.
+        state = dict(super().__getstate__())
+        if "categories_" in state:
+            state["categories_"] = [json.dumps(categories) for categories in state["categories_"]]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "categories_" in state:
+            state = {**state, "categories_": [json.loads(categories) for categories in state["categories_"]]}
+        super().__setstate__(state)
 
     def _numbers(self, X: pd.DataFrame) -> Array:
         return X[list(self.numeric)].to_numpy(dtype=np.float64, na_value=np.nan)
 
     def _scaling(self, numbers: Array) -> tuple[Array, Array]:
-        """What to subtract from each column and to divide it by. Constant columns keep their unit."""
+        """Return what to subtract from each column and what to divide it by. Constant columns keep their unit."""
         low, high = numbers.min(axis=0), numbers.max(axis=0)
         if self.scaler is None:
             return np.zeros_like(low), np.ones_like(low)
@@ -105,10 +121,8 @@ class ColumnEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return center, np.where((high > low) & (scale > 0), scale, 1.0)
 
 
-def _coded(column: pd.Series[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Categories of the rows as positions in a list of names, -1 for missing, and the list."""
+def _encode_categories(column: pd.Series[Any]) -> tuple[NDArray[Any], list[str]]:
+    """Return the categories of the rows as positions in a list of names, -1 for missing, and the list."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype("category")
-    # Text of a fixed width is stored as one array.
-    names = np.asarray(column.cat.categories.astype(str), dtype=str)
-    return column.cat.codes.to_numpy(), names
+    return column.cat.codes.to_numpy(), [str(name) for name in column.cat.categories]

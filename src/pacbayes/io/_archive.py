@@ -1,0 +1,273 @@
+"""Examine a model file before any object in it is made.
+
+A model file is a zip archive of skops: ``schema.json`` names types and how their objects are put together, and refers
+to members that hold arrays. Nothing that the file says about itself is believed: members are unpacked within a limit,
+the headers of arrays must agree with their sizes, every reference to an array is counted, and only types that are
+trusted may be named. What is then loaded is what was examined.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+
+import numpy as np
+
+from pacbayes.exceptions import ModelFileError
+from pacbayes.formatting import format_names
+from pacbayes.io._limits import Budget
+
+Node = dict[str, Any]
+Header = tuple[tuple[int, ...], np.dtype[Any]]
+
+_SCHEMA = "schema.json"
+_CHUNK_SIZE = 2**20
+_MAX_DEPTH = 100
+# Older versions of the format have other rules.
+_OLDEST_PROTOCOL = 2
+
+# Memory that JSON may take once it is parsed, for each of its bytes, and that skops takes for each node of the schema.
+_PER_JSON_BYTE, _PER_NODE = 25, 4096
+# An array is held twice while it is loaded: as the bytes of the file, and as an array.
+_COPIES = 2
+
+_SCALARS = frozenset(
+    f"numpy.{name}"
+    for name in (
+        *("bool", "bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "float32", "float64", "str_"),
+    )
+)
+
+# Types that are made of nothing but their content, by the node that makes them.
+_PLAIN_TYPES: dict[str, frozenset[str]] = {
+    "DictNode": frozenset({"builtins.dict"}),
+    "ListNode": frozenset({"builtins.list"}),
+    "TupleNode": frozenset({"builtins.tuple"}),
+    "SliceNode": frozenset({"builtins.slice"}),
+    "TypeNode": frozenset({f"builtins.{name}" for name in ("bool", "float", "int", "str", "NoneType")})
+    | _SCALARS
+    | {"sklearn.model_selection._split.KFold"},  # what `RepeatedKFold` repeats
+    "NdArrayNode": frozenset({"numpy.ndarray"}) | _SCALARS,
+    "DTypeNode": frozenset({"numpy.dtype"}),
+    "SparseMatrixNode": frozenset({"scipy.sparse._csr.csr_matrix", "scipy.sparse._csr.csr_array"}),
+    "RandomStateNode": frozenset({"numpy.random.mtrand.RandomState"}),
+    "TreeNode": frozenset({"sklearn.tree._tree.Tree"}),
+}
+
+
+def examine(data: bytes, objects: Collection[str], trusted: Collection[str], max_bytes: int) -> tuple[bytes, set[str]]:
+    """Return a model file unpacked, if all that it holds is trusted, consistent, and fits the memory.
+
+    Parameters
+    ----------
+    data : bytes
+        The file.
+    objects : collection of str
+        Names of the types of objects that may be made from their attributes.
+    trusted : collection of str
+        Names of types that may be made in any way.
+    max_bytes : int
+        Limit on the memory that loading may take.
+
+    Returns
+    -------
+    data : bytes
+        The same archive, not compressed.
+    names : set of str
+        The types that it names, all of which are trusted.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, exceeds the limit, or names types that are not trusted.
+    """
+    budget = Budget(max_bytes, ModelFileError)
+    budget.admit(len(data))
+    members = _unpack(data, budget)
+    if _SCHEMA not in members:
+        raise ModelFileError("it is no skops file")
+    budget.check(_PER_JSON_BYTE * len(members[_SCHEMA]))
+    schema = json.loads(members[_SCHEMA])
+    if not isinstance(schema, dict) or not isinstance(schema.get("protocol"), int):
+        raise ModelFileError("it is no skops file")
+    if schema["protocol"] < _OLDEST_PROTOCOL:
+        raise ModelFileError("it was saved by a version of skops that is too old")
+    audit = _Audit(members, objects, trusted, budget)
+    audit.walk(schema)
+    if audit.refused:
+        raise ModelFileError(f"it holds types that are not trusted: {', '.join(sorted(audit.refused))}")
+    return _pack(members), audit.names
+
+
+def _unpack(data: bytes, budget: Budget) -> dict[str, bytes]:
+    """Return the members of a zip archive. What counts is their size, not what the archive says about it."""
+    members: dict[str, bytes] = {}
+    with ZipFile(io.BytesIO(data)) as archive:
+        for info in archive.infolist():
+            if info.filename in members:
+                raise ModelFileError(f"it holds {info.filename!r} twice")
+            members[info.filename] = _read_member(archive, info, budget)
+    return members
+
+
+def _read_member(archive: ZipFile, info: ZipInfo, budget: Budget) -> bytes:
+    if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED) or info.flag_bits & 1:
+        raise ModelFileError(f"{info.filename!r} is packed in a way that models are not")
+    chunks = []
+    with archive.open(info) as file:
+        # In chunks: a single read would unpack all that there is, whatever the size that the archive states.
+        while chunk := file.read(_CHUNK_SIZE):
+            budget.admit(len(chunk))
+            chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _pack(members: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with ZipFile(buffer, "w", ZIP_STORED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def read_array_header(content: bytes) -> Header:
+    """Return the shape and dtype of an array in NumPy's format, if its size is what they say."""
+    file = io.BytesIO(content)
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    elif version == (2, 0):
+        shape, _, dtype = np.lib.format.read_array_header_2_0(file)
+    else:
+        raise ModelFileError(f"an array is in version {version} of its format")
+    count = math.prod(shape)
+    if dtype.hasobject or any(length < 0 for length in shape) or (dtype.itemsize == 0 and count > 0):
+        raise ModelFileError(f"an array of shape {shape} and type {dtype} cannot be part of a model")
+    if len(content) - file.tell() != count * dtype.itemsize:
+        raise ModelFileError(f"an array of shape {shape} and type {dtype} does not fit its size")
+    return shape, dtype
+
+
+class _Audit:
+    """A walk over the nodes of a schema.
+
+    Attributes
+    ----------
+    names : set of str
+        Types that are named.
+    refused : set of str
+        Those of them that are not trusted.
+    """
+
+    def __init__(
+        self, members: dict[str, bytes], objects: Collection[str], trusted: Collection[str], budget: Budget
+    ) -> None:
+        self.names: set[str] = set()
+        self.refused: set[str] = set()
+        self._members = members
+        self._allowed = {**_PLAIN_TYPES, "ObjectNode": frozenset(objects)}
+        self._trusted = trusted
+        self._budget = budget
+        self._known: dict[Any, Node] = {}
+        self._headers: dict[str, Header] = {}
+
+    def walk(self, schema: Any) -> None:
+        """Check every node. A node may be nested in any way that JSON has; each has a loader."""
+        waiting: list[tuple[Any, int]] = [(schema, 0)]
+        while waiting:
+            value, depth = waiting.pop()
+            if depth > _MAX_DEPTH:
+                raise ModelFileError(f"it is nested more than {_MAX_DEPTH} deep")
+            if isinstance(value, dict):
+                if "__loader__" not in value or self._is_new(value):
+                    waiting.extend((child, depth + 1) for child in value.values())
+            elif isinstance(value, list):
+                waiting.extend((child, depth + 1) for child in value)
+
+    def _is_new(self, node: Node) -> bool:
+        """Check a node, and return whether it is the first with its identity."""
+        identity = node.get("__id__")
+        if identity is not None and identity in self._known:
+            # skops takes the first for both, so they must be the same: the second may be where another was checked.
+            if not self._is_same(self._known[identity], node):
+                raise ModelFileError("it holds two different objects with one identity")
+            return False
+        self._known[identity] = node
+        self._budget.admit(_PER_NODE)
+        self._check(node)
+        return True
+
+    def _is_same(self, one: Any, other: Any) -> bool:
+        """Return whether two parts of the schema describe the same, whatever identities and files they name."""
+        if isinstance(one, dict) and isinstance(other, dict):
+            return one.keys() == other.keys() and all(
+                key == "__id__"
+                or (key == "file" and self._members[one[key]] == self._members[other[key]])
+                or self._is_same(one[key], other[key])
+                for key in one
+            )
+        if isinstance(one, list) and isinstance(other, list):
+            return len(one) == len(other) and all(map(self._is_same, one, other))
+        return type(one) is type(other) and bool(one == other)
+
+    def _check(self, node: Node) -> None:
+        loader, name = node["__loader__"], f"{node['__module__']}.{node['__class__']}"
+        self.names.add(name)
+        if "file" in node:
+            self._check_file(node)
+        if loader == "JsonNode":
+            if not isinstance(node["content"], str):
+                raise ModelFileError("it holds JSON that is no text")
+            self._budget.admit(_PER_JSON_BYTE * len(node["content"]))
+        elif name in self._trusted:
+            return
+        elif name not in self._allowed.get(loader, ()):
+            self.refused.add(name)
+        elif loader == "NdArrayNode":
+            self._check_array(node, name)
+        elif loader == "TreeNode":
+            self._check_tree(node)
+
+    def _check_file(self, node: Node) -> None:
+        """Count a reference to a member, and check that it is what it is to be loaded as."""
+        content = self._members[node["file"]]
+        if node["__loader__"] == "SparseMatrixNode":
+            # An archive within the archive.
+            parts = _unpack(content, self._budget)
+            for part in parts.values():
+                read_array_header(part)
+            content = self._members[node["file"]] = _pack(parts)
+        elif node["__loader__"] == "NdArrayNode":
+            self._headers[node["file"]] = read_array_header(content)
+        self._budget.admit(_COPIES * len(content))
+
+    def _check_array(self, node: Node, name: str) -> None:
+        if node["type"] == "numpy":
+            shape, _ = self._headers[node["file"]]
+            if name != "numpy.ndarray" and shape != ():
+                raise ModelFileError(f"a {name} must be a single value, got shape {shape}")
+        elif node["type"] != "json" or name != "numpy.ndarray" or len(_items(node["shape"])) != 1:
+            # With several dimensions it would be made of the elements of other arrays, each an object of its own.
+            self.refused.add(name)
+
+    def _check_tree(self, node: Node) -> None:
+        """Check the arguments of a decision tree's constructor, which follows them without looking."""
+        n_features, n_classes, n_outputs = arguments = _items(node["__reduce__"]["args"])
+        if [argument["__loader__"] for argument in arguments] != ["JsonNode", "NdArrayNode", "JsonNode"]:
+            raise ModelFileError("a decision tree must have numbers of features, classes and outputs")
+        if read_array_header(self._members[n_classes["file"]]) != ((1,), np.dtype(np.intp)):
+            raise ModelFileError("a decision tree must have one number of classes")
+        if json.loads(n_outputs["content"]) != 1 or not 0 <= json.loads(n_features["content"]) < 2**31:
+            raise ModelFileError("a decision tree must have one output, and a number of features")
+
+
+def _items(node: Node) -> list[Node]:
+    """Return the nodes of a tuple."""
+    if node["__loader__"] != "TupleNode" or not isinstance(node["content"], list):
+        raise ModelFileError(f"a tuple was expected, not {format_names([node['__loader__']])}")
+    return node["content"]

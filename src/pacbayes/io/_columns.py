@@ -1,0 +1,131 @@
+"""Turn the columns of a table into numbers, categories and class labels. Rows are counted from 1, without header."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from pacbayes._validation import Array
+from pacbayes.exceptions import TableError
+
+
+def parse_numbers(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column as float64, NaN where it is missing, or raise TableError for the first cell that is no number."""
+    numbers, invalid = _parse(column)
+    if invalid.any():
+        count = np.count_nonzero(invalid) - 1
+        raise TableError(_first_invalid(column, invalid) + (f", nor are {count} others" if count else ""))
+    return _finite(column, numbers)
+
+
+def parse_text(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column as categories whose names are text, sorted."""
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype("category")
+    # Each category is converted once, however many rows have it.
+    column = column.cat.remove_unused_categories()
+    names = np.array([str(name) for name in column.cat.categories], dtype=object)
+    names, codes = np.unique(names, return_inverse=True)
+    renamed = np.append(codes, -1)[column.cat.codes.to_numpy()]
+    return pd.Series(pd.Categorical.from_codes(renamed, pd.Index(names)), index=column.index, name=column.name)
+
+
+def infer_column(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column as numbers if it holds numbers, and otherwise as text.
+
+    A column that holds numbers except for a few words is refused: it is likely a mistake.
+    """
+    if _is_boolean(column):
+        return parse_text(column)
+    numbers, invalid = _parse(column)
+    if not invalid.any():
+        return _finite(column, numbers)
+    if np.count_nonzero(~np.isnan(numbers)) > np.count_nonzero(invalid):
+        raise TableError(
+            f"{_first_invalid(column, invalid)}, and most of the column are; correct it, or declare it as missing "
+            "(missing=, --missing), or the column as text (text=, --text)"
+        )
+    return parse_text(column)
+
+
+def parse_labels(column: pd.Series[Any], *, text: bool | None = None) -> NDArray[Any]:
+    """Return class labels: integers if all are whole numbers, otherwise text.
+
+    Parameters
+    ----------
+    column : Series
+        The target.
+    text : bool, optional
+        Whether the labels are text. By default they are if one of them is no number.
+
+    Returns
+    -------
+    ndarray
+        Labels of dtype int64 or object.
+    """
+    absent = column.isna().to_numpy()
+    if absent.any():
+        raise TableError(
+            f"the target {column.name!r} is missing in {np.count_nonzero(absent)} of {absent.size} rows, first in row "
+            f"{int(np.argmax(absent)) + 1}: remove these rows"
+        )
+    numbers = None
+    if text is None:
+        text = _is_boolean(column)
+        if not text:
+            numbers, invalid = _parse(column)
+            text = bool(invalid.any())
+    if text:
+        return parse_text(column).astype(object).to_numpy()
+    values = (parse_numbers(column) if numbers is None else _finite(column, numbers)).to_numpy()
+    _check_whole(column, values)
+    return values.astype(np.int64)
+
+
+def _check_whole(column: pd.Series[Any], values: Array) -> None:
+    # Beyond 2^53 neighbouring integers are the same float64.
+    wrong = (values != np.floor(values)) | (np.abs(values) > 2**53)
+    if wrong.any():
+        raise TableError(
+            f"the target {column.name!r} must hold classes, and row {int(np.argmax(wrong)) + 1} holds "
+            f"{values[wrong][0]:g}: whole numbers below 2^53 or text would be right"
+        )
+
+
+def _is_boolean(column: pd.Series[Any]) -> bool:
+    if pd.api.types.is_bool_dtype(column.dtype):
+        return True
+    if column.dtype != object or not column.notna().any():
+        return False
+    return all(isinstance(entry, (bool, np.bool_)) for entry in column.dropna())
+
+
+def _parse(column: pd.Series[Any]) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the numbers of a column, NaN where there is none, and a mask of the cells that hold something else."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        # Each category is parsed once, however many rows have it.
+        numbers, invalid = _parse(pd.Series(column.cat.categories, name=column.name))
+        codes = column.cat.codes.to_numpy()
+        return np.append(numbers, np.nan)[codes], np.append(invalid, False)[codes]
+    if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype):
+        numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    elif isinstance(column.dtype, pd.StringDtype) or pd.api.types.infer_dtype(column) in ("string", "empty"):
+        numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        raise TableError(f"column {column.name!r} holds {column.dtype} values: give numbers or text")
+    return numbers, np.isnan(numbers) & column.notna().to_numpy()
+
+
+def _first_invalid(column: pd.Series[Any], invalid: NDArray[np.bool_]) -> str:
+    row = int(np.argmax(invalid))
+    return f"column {column.name!r}, row {row + 1}: {column.iloc[row]!r} is no number"
+
+
+def _finite(column: pd.Series[Any], numbers: Array) -> pd.Series[Any]:
+    infinite = np.isinf(numbers)
+    if infinite.any():
+        raise TableError(f"column {column.name!r}, row {int(np.argmax(infinite)) + 1}: infinite values cannot be used")
+    return pd.Series(numbers, index=column.index, name=column.name)

@@ -1,0 +1,70 @@
+"""Limits on the memory that reading a file may take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pacbayes.exceptions import PACBayesError
+
+# Honest tables do not grow by more than this when they are unpacked: values that repeat are stored once in the first
+# place. A string of gigabytes in a file of a kilobyte does.
+_MOST_GROWTH, _ANY_SIZE = 1000, 2**27
+
+
+class Budget:
+    """Bytes of memory that reading a file may still take.
+
+    What is counted is what is materialised, not what the file's own header says about it.
+
+    Parameters
+    ----------
+    max_bytes : int
+        The limit.
+    error : type
+        Exception to raise when it is exceeded.
+    """
+
+    def __init__(self, max_bytes: int, error: type[PACBayesError]) -> None:
+        self.max_bytes = max_bytes
+        self.left = max_bytes
+        self._error = error
+
+    def admit(self, n_bytes: int) -> None:
+        """Count bytes, and raise if they exceed what is left."""
+        self.check(n_bytes)
+        self.left -= n_bytes
+
+    def check(self, n_bytes: int) -> None:
+        """Raise if bytes that are counted later, or elsewhere, exceed what is left."""
+        if n_bytes > self.left:
+            raise self._error(
+                f"it takes more than {format_bytes(self.max_bytes)} of memory, the limit that max_bytes sets"
+            )
+
+    def check_growth(self, n_bytes: int, file_size: int) -> None:
+        """Raise if bytes that are counted later exceed what is left, or what a file of this size may hold."""
+        self.check(n_bytes)
+        if n_bytes > _ANY_SIZE + _MOST_GROWTH * file_size:
+            raise self._error(f"a file of {format_bytes(file_size)} cannot hold a table of {format_bytes(n_bytes)}")
+
+    def admit_batch(self, batch: Any) -> Any:
+        """Count the bytes of an Arrow record batch, and return it."""
+        self.admit(batch.nbytes)
+        return batch
+
+
+def format_bytes(size: float) -> str:
+    """Format a number of bytes in binary units.
+
+    Examples
+    --------
+    >>> format_bytes(3.2 * 2**30), format_bytes(1536)
+    ('3.2 GiB', '1.5 KiB')
+    """
+    if size < 1024:
+        return f"{size:.0f} bytes"
+    for unit in ("KiB", "MiB"):
+        size /= 1024
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+    return f"{size / 1024:.3g} GiB"

@@ -1,0 +1,95 @@
+"""Read Parquet files as data frames."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from pacbayes.exceptions import TableError
+from pacbayes.formatting import format_names
+from pacbayes.io._limits import Budget
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_BATCH_ROWS = 2**16
+
+
+def read_parquet(file: BinaryIO, budget: Budget) -> pd.DataFrame:
+    """Read the columns of a Parquet file that hold numbers, text, or true and false.
+
+    Text is kept as a dictionary, so that a string that many rows share is stored once.
+
+    Parameters
+    ----------
+    file : binary file
+        The file.
+    budget : Budget
+        Limit on the memory that the columns may take.
+
+    Returns
+    -------
+    DataFrame
+        Columns as they are stored, without those that were the index of a data frame.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        stored = pq.ParquetFile(file).schema_arrow
+        names = [name for name in stored.names if name not in _index_names(stored)]
+        _check_columns(stored, names)
+        texts = [name for name in names if _is_text(stored.field(name).type)]
+        reader = pq.ParquetFile(file, read_dictionary=texts)
+        # As the file states it: batches are counted as they come, but a page is unpacked at once.
+        groups = [reader.metadata.row_group(i) for i in range(reader.metadata.num_row_groups)]
+        budget.check_growth(sum(group.total_byte_size for group in groups), file.seek(0, io.SEEK_END))
+        batches = [budget.admit_batch(batch) for batch in reader.iter_batches(_BATCH_ROWS, columns=names)]
+        if not batches:
+            raise TableError("no rows")
+        # What the file says about data frames is not needed, and may be damaged.
+        table = pa.Table.from_batches(batches).unify_dictionaries().replace_schema_metadata(None)
+        frame: pd.DataFrame = table.to_pandas()
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise TableError(f"not a Parquet file: {error}") from error
+    return frame
+
+
+def _index_names(schema: Any) -> set[str]:
+    """Return the names of the columns that were the index of the data frame that was written."""
+    try:
+        names = (schema.pandas_metadata or {}).get("index_columns", [])
+    except (ValueError, AttributeError):
+        return set()
+    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+
+
+def _check_columns(schema: Any, names: list[str]) -> None:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise TableError(f"more than one column is named {format_names(repeated)}")
+    for name in names:
+        kind = schema.field(name).type
+        if not (_is_text(kind) or _is_plain(kind)):
+            raise TableError(f"column {name!r} holds {kind} values: give numbers or text")
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _is_plain(kind: Any) -> bool:
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_null(kind)
+        or _is_text(kind)
+    )

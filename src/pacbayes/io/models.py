@@ -1,0 +1,213 @@
+"""Models in files that run nothing when they are loaded.
+
+A model is saved with skops: numbers, and the names of types. Before an object is made, the file is examined: types
+that are not trusted are refused by name, and so is a file that would take more memory than allowed. Trusted are plain
+containers, NumPy arrays, and those types of this library and of scikit-learn for which there is a check that their
+fitted arrays fit together. All of these checks are made before the model is returned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import stat
+import warnings
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED
+
+import numpy as np
+import pandas as pd
+
+from pacbayes.certificate import Certificate
+from pacbayes.classifier import PACBayesClassifier
+from pacbayes.exceptions import ModelFileError
+from pacbayes.io._archive import examine
+from pacbayes.io._fitted import TRUSTED_TYPES, check_objects, require
+from pacbayes.io._limits import Budget
+from pacbayes.io.atomic import write_atomic
+from pacbayes.io.schema import Schema
+
+__all__ = ["MAX_MODEL_BYTES", "dumps_model", "load_model", "save_model"]
+
+_FORMAT = 2
+
+# Default limit on the memory that loading a model may take.
+MAX_MODEL_BYTES = 2**31
+
+
+def save_model(model: PACBayesClassifier, path: str | os.PathLike[str], schema: Schema | None = None) -> None:
+    """Save a fitted classifier.
+
+    Parameters
+    ----------
+    model : PACBayesClassifier
+        The classifier.
+    path : path-like
+        The file, by convention ``*.skops``. It appears when it is complete, and replaces one that exists.
+    schema : Schema, optional
+        What the classifier must know about tables. ``pacbayes predict`` needs it.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from sklearn.datasets import make_moons
+    >>> import pacbayes
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> model = pacbayes.PACBayesClassifier(random_state=0).fit(X, y)
+    >>> with TemporaryDirectory() as folder:
+    ...     pacbayes.io.save_model(model, f"{folder}/moons.skops")
+    ...     again, schema = pacbayes.io.load_model(f"{folder}/moons.skops")
+    >>> bool((again.predict(X) == model.predict(X)).all())
+    True
+    """
+    write_atomic({Path(path): dumps_model(model, schema)})
+
+
+def dumps_model(model: PACBayesClassifier, schema: Schema | None = None) -> bytes:
+    """Return what `save_model` would write.
+
+    Parameters
+    ----------
+    model : PACBayesClassifier
+        The classifier.
+    schema : Schema, optional
+        What the classifier must know about tables.
+
+    Returns
+    -------
+    bytes
+        The content of a model file.
+    """
+    import skops.io
+
+    _check_fitted(model)
+    # The certificate is kept as JSON, whose types and ranges are checked when it is read.
+    bare = copy.copy(model)
+    del bare.certificate_
+    content = {
+        "pacbayes_model": _FORMAT,
+        "certificate": model.certificate_.to_json(),
+        "schema": None if schema is None else schema.to_json(),
+        "model": bare,
+    }
+    data: bytes = skops.io.dumps(content, compression=ZIP_DEFLATED)
+    return data
+
+
+def load_model(
+    path: str | os.PathLike[str], *, trusted: Sequence[str] = (), max_bytes: int = MAX_MODEL_BYTES
+) -> tuple[PACBayesClassifier, Schema | None]:
+    """Load a classifier. Nothing in the file is run, and types that are not trusted are refused by name.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    trusted : sequence of str, optional
+        Names of further types to trust, such as that of a base learner that is not scikit-learn's. Trust only what you
+        know: making an object may run any code that its type has, and the arrays of these types are not checked.
+    max_bytes : int, default=2**31
+        Limit on the memory that loading may take.
+
+    Returns
+    -------
+    model : PACBayesClassifier
+        The classifier.
+    schema : Schema or None
+        What it was saved with.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not a model, exceeds the limit, holds types that are not trusted, or arrays that do not fit
+        together. The message names the file.
+
+    Notes
+    -----
+    Trusted are scikit-learn's support vector machines, linear models, naive Bayes, decision trees, forests, bagging and
+    boosting of those, nearest neighbours by brute force, the usual scalers and encoders, and pipelines of all of these.
+    Other types, such as nearest neighbours that keep a tree, have to be named in `trusted`.
+
+    Prediction takes memory of its own, which grows with the number of rows and classes. For files of strangers, limit
+    the memory of the process as well, for example by ``ulimit -v 4000000`` in the shell.
+    """
+    try:
+        return _load(Path(path), tuple(trusted), max_bytes)
+    except ModelFileError as error:
+        raise ModelFileError(f"{str(path)!r} is not a model that can be loaded: {error}") from error
+
+
+def _load(path: Path, trusted: tuple[str, ...], max_bytes: int) -> tuple[PACBayesClassifier, Schema | None]:
+    data = _read(path, max_bytes)
+    try:
+        content = _construct(*examine(data, TRUSTED_TYPES, trusted, max_bytes))
+        require(isinstance(content, dict) and content.get("pacbayes_model") == _FORMAT, "there is something else in it")
+        model = content["model"]
+        require(isinstance(model, PACBayesClassifier), f"it holds a {type(model).__name__}, not a PACBayesClassifier")
+        # As if it had been part of the state all along.
+        model.__setstate__({"certificate_": Certificate.from_json(content["certificate"])})
+        _check_fitted(model)
+        check_objects(model, trusted)
+        schema = None if content["schema"] is None else Schema.from_json(content["schema"])
+        _check_prediction(model, schema)
+    except ModelFileError:
+        raise
+    except Exception as error:
+        # What comes out of a file that somebody else made may fail in any way.
+        raise ModelFileError(f"{type(error).__name__}: {error}") from error
+    return model, schema
+
+
+def _read(path: Path, max_bytes: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            require(stat.S_ISREG(status.st_mode), "this is no regular file")
+            Budget(max_bytes, ModelFileError).check(status.st_size)
+            return file.read()
+    except FileNotFoundError as error:
+        raise ModelFileError("there is no such file") from error
+    except IsADirectoryError as error:
+        raise ModelFileError("this is a folder") from error
+    except OSError as error:
+        raise ModelFileError(f"cannot be read: {error.strerror}") from error
+
+
+def _construct(data: bytes, names: Collection[str]) -> Any:
+    """Make the objects of a file that was examined, and names these types."""
+    import skops.io
+
+    return skops.io.loads(data, trusted=sorted(names))
+
+
+def _check_fitted(model: Any) -> None:
+    """Raise ModelFileError if this is not a fitted classifier whose certificate is about as many hypotheses."""
+    require(isinstance(model, PACBayesClassifier), f"it is a {type(model).__name__}, not a PACBayesClassifier")
+    require(isinstance(getattr(model, "certificate_", None), Certificate), "the classifier is not fitted")
+    m = {len(part) for part in (model.hypotheses_, model.losses_, model.posterior_, model.n_validation_)}
+    require(
+        m == {model.certificate_.n_hypotheses}, f"the parts of the classifier do not fit together: {sorted(m)} members"
+    )
+
+
+def _check_prediction(model: PACBayesClassifier, schema: Schema | None) -> None:
+    """Predict a row with every hypothesis, so that what is left to go wrong goes wrong here.
+
+    A row of a table without a schema cannot be made up; and a pipeline may refuse the values of one that was.
+    """
+    row: Any = np.zeros((1, model.n_features_in_))
+    if schema is not None:
+        require(len(schema.columns) == model.n_features_in_, "the schema has another number of columns")
+        known = tuple(model.classes_.tolist())
+        require(schema.classes in ((), known), "the schema has other classes")
+        fills: dict[str, Any] = {"number": 0.0, "text": ""}
+        row = schema.apply(pd.DataFrame({column.name: [fills[column.kind]] for column in schema.columns}))
+    elif hasattr(model, "feature_names_in_"):
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with contextlib.suppress(ValueError):
+            model.predict_hypotheses(row)

@@ -1,0 +1,371 @@
+"""What a model must know about the table it was trained on: columns, target, classes, and where the rows came from."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes.exceptions import TableError
+from pacbayes.formatting import format_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Column", "Schema", "Source", "split_rows"]
+
+Kind = Literal["number", "text"]
+Label = str | int
+Rows = NDArray[np.intp]
+
+_KINDS = ("number", "text")
+
+
+@dataclass(frozen=True)
+class Column:
+    """Name and kind of a column of features.
+
+    Attributes
+    ----------
+    name : str
+        The name.
+    kind : {"number", "text"}
+        Whether it holds numbers, or categories named by text.
+    """
+
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the rows of a table came from, and which of them trained a model.
+
+    Attributes
+    ----------
+    name : str
+        Name of the file or dataset.
+    sha256 : str or None
+        Digest of the file.
+    n_rows : int
+        Number of rows, held-out ones included.
+    format : str or None
+        Format of the file: "csv", "parquet" or "libsvm".
+    separator : str or None
+        Character between the cells of a CSV file.
+    missing : tuple of str
+        Words that stood for missing values besides the usual ones.
+    test_size : float or None
+        Fraction of the rows that was held out.
+    seed : int or None
+        Seed that they were drawn with.
+    """
+
+    name: str
+    sha256: str | None
+    n_rows: int
+    format: str | None = None
+    separator: str | None = None
+    missing: tuple[str, ...] = ()
+    test_size: float | None = None
+    seed: int | None = None
+
+    def split(self) -> tuple[Rows, Rows]:
+        """Return the rows that were trained on and those that were held out, see `split_rows`."""
+        if self.test_size is None:
+            return np.arange(self.n_rows), np.arange(0)
+        return split_rows(self.n_rows, self.test_size, self.seed or 0)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Columns, target and classes of the table that a model was trained on.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        The features, in the order of training.
+    target : str or None
+        Name of the column of the classes.
+    classes : tuple of str or int
+        The class labels, sorted.
+    class_counts : tuple of int
+        Number of rows of each class.
+    complete : bool
+        Whether features must not be missing: true for a table where none is. Set it to False for a model that can do
+        with missing values although it was trained without any.
+    source : Source or None
+        Where the rows came from.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pacbayes.io import Table
+    >>> table = Table.from_frame(pd.DataFrame({"size": ["1", "2", "4"], "kind": ["a", "b", "b"]}), target="kind")
+    >>> table.schema.columns, table.schema.classes
+    ((Column(name='size', kind='number'),), ('a', 'b'))
+    >>> Schema.from_json(table.schema.to_json()) == table.schema
+    True
+    >>> table.schema.apply(pd.DataFrame({"size": ["3", "small"]}))
+    Traceback (most recent call last):
+    pacbayes.exceptions.TableError: column 'size', row 2: 'small' is no number
+    """
+
+    columns: tuple[Column, ...]
+    target: str | None = None
+    classes: tuple[Label, ...] = ()
+    class_counts: tuple[int, ...] = ()
+    complete: bool = True
+    source: Source | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the features, in the order of training."""
+        return [column.name for column in self.columns]
+
+    def names_of(self, kind: Kind) -> list[str]:
+        """Return the names of the features of one kind."""
+        return [column.name for column in self.columns if column.kind == kind]
+
+    def apply(self, table: pd.DataFrame, *, allow_extra: bool = False) -> pd.DataFrame:
+        """Return the features of a table as the model was trained on them.
+
+        Parameters
+        ----------
+        table : DataFrame
+            Rows with the columns of this schema, in any order: as they come from a file, or converted already. The
+            target is left out.
+        allow_extra : bool, default=False
+            Whether to leave out columns that the schema does not know, instead of refusing them.
+
+        Returns
+        -------
+        DataFrame
+            Columns of float64, NaN where missing, and of categories.
+
+        Raises
+        ------
+        TableError
+            If columns are missing or unknown, if a cell is not of its column's kind, or if a value is missing and the
+            model was trained on complete rows.
+        """
+        import pandas as pd
+
+        from pacbayes.io._columns import parse_numbers, parse_text
+
+        table = with_text_names(table)
+        self._check_names(list(table.columns), allow_extra)
+        parsers = {"number": parse_numbers, "text": parse_text}
+        features = {column.name: parsers[column.kind](table[column.name]) for column in self.columns}
+        X = pd.DataFrame(features, index=table.index)
+        gaps = count_missing(X)
+        if gaps and self.complete:
+            raise TableError(
+                f"there are missing values in {format_missing(gaps)}, and the model was trained on data without any: "
+                "fill them, or train on rows that have some"
+            )
+        return X
+
+    def labels(self, table: pd.DataFrame, target: str | None = None) -> NDArray[Any]:
+        """Return the class labels of a table, as text or integers as in training.
+
+        Parameters
+        ----------
+        table : DataFrame
+            Rows with a column of classes.
+        target : str, optional
+            Name of that column, by default the one of training.
+
+        Returns
+        -------
+        ndarray
+            Labels, whether or not the model knows them.
+        """
+        from pacbayes.io._columns import parse_labels
+
+        name = target or self.target
+        if name is None or name not in table.columns:
+            raise TableError(f"there is no column {name!r} with the classes: name it (target=, --target)")
+        return parse_labels(table[name], text=any(isinstance(label, str) for label in self.classes))
+
+    def _check_names(self, given: Sequence[str], allow_extra: bool) -> None:
+        known, present = set(self.names), set(given)
+        lacking = [name for name in self.names if name not in present]
+        extra = [] if allow_extra else [name for name in given if name not in known and name != self.target]
+        problems = [f"lacks {format_names(lacking)}"] if lacking else []
+        if extra:
+            problems.append(f"has {format_names(extra)}, which the model does not know")
+        if problems:
+            raise TableError(f"the table {' and '.join(problems)}")
+
+    def to_json(self) -> str:
+        """Return the schema as JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Schema:
+        """Read a schema from JSON.
+
+        Parameters
+        ----------
+        text : str
+            What `to_json` returned.
+
+        Raises
+        ------
+        TableError
+            If a field is missing, unknown, or of the wrong type.
+        """
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise TableError(f"the schema is not JSON: {error}") from error
+        return _schema_from(values)
+
+    def with_split(self, y: NDArray[Any], test_size: float | None, seed: int | None) -> Schema:
+        """Return the schema of the rows that are left to train on, with labels `y`, after others were held out."""
+        # A rare class may be held out altogether.
+        classes, counts = np.unique(y, return_counts=True)
+        source = None if self.source is None else replace(self.source, test_size=test_size, seed=seed)
+        return replace(self, classes=tuple(classes.tolist()), class_counts=tuple(counts.tolist()), source=source)
+
+
+def split_rows(n_rows: int, test_size: float, seed: int) -> tuple[Rows, Rows]:
+    """Draw rows to hold out, without looking at them.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    test_size : float
+        Fraction to hold out, in (0, 1).
+    seed : int
+        Seed.
+
+    Returns
+    -------
+    train, test : ndarray of int
+        Row numbers, sorted.
+
+    Examples
+    --------
+    >>> train, test = split_rows(10, test_size=0.3, seed=0)
+    >>> test
+    array([2, 4, 6])
+    """
+    held_out = round(test_size * n_rows) if 0 < test_size < 1 else 0
+    if not 0 < held_out < n_rows:
+        raise TableError(f"test_size must be a fraction in (0, 1) that leaves rows on both sides, got {test_size:g}")
+    order = np.random.default_rng(seed).permutation(n_rows)
+    return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+
+def with_text_names(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a data frame whose columns are named by text, each differently."""
+    names = [str(name) for name in table.columns]
+    if len(set(names)) < len(names):
+        repeated = [name for name, count in Counter(names).items() if count > 1]
+        raise TableError(f"more than one column is named {format_names(repeated)}")
+    return table.set_axis(names, axis=1)
+
+
+def count_missing(X: pd.DataFrame) -> dict[str, int]:
+    """Return the number of missing values of each column that has some."""
+    return {str(name): int(count) for name, count in X.isna().sum().items() if count}
+
+
+def format_missing(gaps: Mapping[str, int], most: int = 12) -> str:
+    """List columns with their numbers of missing values.
+
+    Examples
+    --------
+    >>> format_missing({"age": 3, "city": 1}, most=1)
+    "'age' (3) and 1 more"
+    """
+    shown = ", ".join(f"{name!r} ({count})" for name, count in list(gaps.items())[:most])
+    return shown if len(gaps) <= most else f"{shown} and {len(gaps) - most} more"
+
+
+# ---------------------------------------------------------------------------------------------------
+# From JSON: a schema may come with a model that somebody else made, so every field is checked
+# ---------------------------------------------------------------------------------------------------
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_fraction(value: Any) -> bool:
+    return isinstance(value, float) and 0 < value < 1
+
+
+def _list_of(is_valid: Any, value: Any) -> bool:
+    return isinstance(value, list) and all(is_valid(entry) for entry in value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return _is_whole(value) and 0 <= value < 2**63
+
+
+def _is_label_list(value: Any) -> bool:
+    return _list_of(_is_text, value) or _list_of(lambda label: _is_whole(label) and abs(label) < 2**63, value)
+
+
+_SOURCE_FIELDS = {
+    "name": (_is_text, "text"),
+    "sha256": (lambda v: v is None or _is_text(v), "text or null"),
+    "n_rows": (_is_count, "a count"),
+    "format": (lambda v: v in (None, "csv", "parquet", "libsvm"), "csv, parquet, libsvm or null"),
+    "separator": (lambda v: v is None or _is_text(v), "text or null"),
+    "missing": (lambda v: _list_of(_is_text, v), "a list of text"),
+    "test_size": (lambda v: v is None or _is_fraction(v), "a fraction in (0, 1) or null"),
+    "seed": (lambda v: v is None or _is_count(v), "a non-negative integer or null"),
+}
+
+_COLUMN_FIELDS = {
+    "name": (_is_text, "text"),
+    "kind": (lambda v: v in _KINDS, " or ".join(_KINDS)),
+}
+
+_SCHEMA_FIELDS = {
+    "columns": (lambda v: isinstance(v, list), "a list of columns"),
+    "target": (lambda v: v is None or _is_text(v), "text or null"),
+    "classes": (_is_label_list, "a list of text or of integers"),
+    "class_counts": (lambda v: _list_of(_is_count, v), "a list of counts"),
+    "complete": (lambda v: isinstance(v, bool), "true or false"),
+    "source": (lambda v: v is None or isinstance(v, dict), "an object or null"),
+}
+
+
+def _check_fields(what: str, values: Any, expected: Mapping[str, tuple[Any, str]]) -> None:
+    if not isinstance(values, dict) or set(values) != set(expected):
+        raise TableError(f"{what} must be an object with the fields {format_names(expected)}")
+    for name, (is_valid, description) in expected.items():
+        if not is_valid(values[name]):
+            raise TableError(f"{what}: {name} must be {description}, got {values[name]!r:.80}")
+
+
+def _schema_from(values: Any) -> Schema:
+    _check_fields("the schema", values, _SCHEMA_FIELDS)
+    for column in values["columns"]:
+        _check_fields("a column of the schema", column, _COLUMN_FIELDS)
+    columns = tuple(Column(**column) for column in values["columns"])
+    if len({column.name for column in columns}) < len(columns):
+        raise TableError("the schema names a column twice")
+    classes = tuple(values["classes"])
+    if len(values["class_counts"]) != len(classes) or len(set(classes)) != len(classes):
+        raise TableError("the schema must have one count for each of its classes, and each class once")
+    source = values["source"]
+    if source is not None:
+        _check_fields("the source of the schema", source, _SOURCE_FIELDS)
+        source = Source(**{**source, "missing": tuple(source["missing"])})
+    return Schema(columns, values["target"], classes, tuple(values["class_counts"]), values["complete"], source)

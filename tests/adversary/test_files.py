@@ -1,0 +1,664 @@
+"""Files made to harm: each is refused by its name, without a crash, and within the memory."""
+
+import csv
+import io
+import json
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import warnings
+import zipfile
+import zlib
+from pathlib import Path
+
+import fuzz_files
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from crafting import (
+    a_dict,
+    a_list,
+    a_tuple,
+    add_attribute,
+    array_node,
+    fitted_nodes,
+    nodes,
+    npy,
+    pack,
+    rewrite,
+    text,
+    unpack,
+)
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+from typer.testing import CliRunner
+
+import pacbayes
+from pacbayes import PACBayesClassifier
+from pacbayes.cli import app
+from pacbayes.exceptions import ModelFileError, TableError
+from pacbayes.io import dumps_model, load_model, read_losses, read_table, save_model
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(120, 3))
+y = np.where(X[:, 0] + 0.3 * rng.normal(size=120) > 0, "yes", "no").astype(object)
+SETTINGS = {"n_hypotheses": 4, "subsample_size": 40, "random_state": 0}
+
+# A process of its own, with two gigabytes of memory: loads a file, predicts, and says what happened.
+CHILD = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (2 * 10**9, 2 * 10**9))
+import numpy as np
+from pacbayes import io
+try:
+    if sys.argv[1].endswith(".skops"):
+        model, _ = io.load_model(sys.argv[1], max_bytes=int(sys.argv[2]))
+        model.predict(np.zeros((2, model.n_features_in_)))
+    else:
+        io.read_table(sys.argv[1])
+    print("used")
+except Exception as error:
+    print(f"{type(error).__name__}: {error}"[:300])
+print(next(int(line.split()[1]) // 1024 for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
+
+
+def in_a_process(path, max_bytes=2**31):
+    """Use a file in a process of its own: what it says, and the most memory it took, in MiB."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(pacbayes.__file__).parents[1]),
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+    }
+    command = [sys.executable, "-c", CHILD, str(path), str(max_bytes)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    said, memory = done.stdout.splitlines()
+    return said, int(memory)
+
+
+def refused(path, match):
+    with pytest.raises(ModelFileError, match=match) as caught:
+        load_model(path)
+    assert str(caught.value).startswith(f"'{path}' is not a model that can be loaded: ")
+    return str(caught.value)
+
+
+# Content of model files, by learner and shape of the data: training takes longer than the attack.
+TRAINED = {}
+
+
+def save(tmp_path, learner=None, data=X):
+    key = (repr(learner), data.shape)
+    if key not in TRAINED:
+        TRAINED[key] = dumps_model(PACBayesClassifier(learner, **SETTINGS).fit(data, y))
+    path = tmp_path / "model.skops"
+    path.write_bytes(TRAINED[key])
+    return path
+
+
+@pytest.fixture
+def saved(tmp_path):
+    return save(tmp_path)
+
+
+# ---------------------------------------------------------------------------------------------------
+# Types that would run code
+# ---------------------------------------------------------------------------------------------------
+
+
+def harmful_nodes(marker):
+    command = f"touch {marker}"
+    function = {"__class__": "system", "__module__": "os", "__loader__": "FunctionNode"}
+
+    def node(module, name, loader, **content):
+        return {"__class__": name, "__module__": module, "__loader__": loader, **content}
+
+    return {
+        "os.system": function,
+        "builtins.eval": node("builtins", "eval", "FunctionNode"),
+        "functools.partial": node(
+            "functools",
+            "partial",
+            "PartialNode",
+            content={"func": function, "args": a_tuple(text(command)), "kwds": a_dict(), "namespace": a_dict()},
+        ),
+        "subprocess.Popen": node(
+            "subprocess", "Popen", "ConstructorFromReduceNode", content=a_tuple(text(["touch", str(marker)]))
+        ),
+        "builtins.exec": node(
+            "builtins",
+            "exec",
+            "ConstructorFromReduceNode",
+            content=a_tuple(text(f"open({str(marker)!r}, 'w').close()")),
+        ),
+        "operator.methodcaller": node(
+            "operator", "methodcaller", "OperatorFuncNode", attrs=a_tuple(text("system"), text(command))
+        ),
+        "harmful.Harm": node("harmful", "Harm", "ObjectNode", content=a_dict(command=text(command))),
+        "harmful.Kind": node("harmful", "Kind", "TypeNode"),
+        "harmful.Words": node("harmful", "Words", "ListNode", content=[]),
+        # Types that are trusted, made in a way that is not theirs.
+        "sklearn.svm._classes.SVC": node(
+            "sklearn.svm._classes", "SVC", "ConstructorFromReduceNode", content=a_tuple(text(1.0))
+        ),
+        "builtins.list": node("builtins", "list", "FunctionNode"),
+    }
+
+
+@pytest.mark.parametrize("name", harmful_nodes("marker"))
+@pytest.mark.parametrize("place", ["certificate", "inside the model", "instead of the model"])
+def test_harmful_types_are_refused_by_name(saved, tmp_path, monkeypatch, name, place):
+    marker = tmp_path / "marker"
+    # A module that would do its harm when it is imported, within reach.
+    (tmp_path / "harmful.py").write_text(f"open({str(marker)!r}, 'w').close()\nclass Harm: ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    node = harmful_nodes(marker)[name]
+
+    def change(schema, members):
+        if place == "certificate":
+            schema["content"]["certificate"] = node
+        elif place == "inside the model":
+            schema["content"]["model"]["content"]["content"]["estimator"] = node
+        else:
+            schema["content"]["model"] = node
+
+    rewrite(saved, change)
+    assert name in refused(saved, "holds types that are not trusted")
+    assert not marker.exists()
+    assert "harmful" not in sys.modules
+
+
+class Harm:
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.marker}",)
+
+
+def test_a_pickle_is_not_run(tmp_path):
+    marker, path = tmp_path / "marker", tmp_path / "model.skops"
+    path.write_bytes(pickle.dumps(Harm(marker)))
+    refused(path, "not a zip file")
+    assert not marker.exists()
+
+
+def test_a_pickle_inside_an_array_is_not_run(saved, tmp_path):
+    marker = tmp_path / "marker"
+    content = npy(np.array([Harm(marker)], dtype=object))
+    rewrite(saved, lambda schema, members: members.update(dict.fromkeys(members, content)))
+    refused(saved, "cannot be part of a model")
+    assert not marker.exists()
+
+
+def test_types_that_the_caller_trusts(saved):
+    node = {"__class__": "OrderedDict", "__module__": "collections", "__loader__": "ObjectNode"}
+    rewrite(saved, lambda schema, members: add_attribute(schema, "notes", node))
+    assert "collections.OrderedDict" in refused(saved, "not trusted")
+    model, _ = load_model(saved, trusted=["collections.OrderedDict"])
+    assert isinstance(model, PACBayesClassifier)
+
+
+def test_an_attribute_in_the_place_of_a_method(saved):
+    rewrite(saved, lambda schema, members: add_attribute(schema, "predict", text("nothing")))
+    refused(saved, "a PACBayesClassifier has no method 'predict'")
+
+
+# ---------------------------------------------------------------------------------------------------
+# Arrays that compiled code would follow out of bounds
+# ---------------------------------------------------------------------------------------------------
+
+
+def test_a_machine_of_twenty_million_support_vectors(tmp_path):
+    path = save(tmp_path, SVC())
+
+    def change(schema, members):
+        for svc in fitted_nodes(schema, "SVC", "_n_support"):
+            members[svc["_n_support"]["file"]] = npy(np.array([10_000_000, 10_000_000], dtype=np.int32))
+            members[svc["_dual_coef_"]["file"]] = npy(np.ones((1, 1)))
+            members[svc["support_vectors_"]["file"]] = npy(np.empty((0, 3)))
+
+    rewrite(path, change)
+    said, _ = in_a_process(path)
+    assert said.startswith("ModelFileError: ")
+    refused(path, "of a SVC has shape")
+
+
+# A learner, the type to attack, an attribute, and what it becomes.
+ATTACKS = [
+    (SVC(), "SVC", "_n_support", lambda a: a + 1),
+    (SVC(), "SVC", "_n_support", lambda a: np.array([-5, a.sum() + 5], dtype=a.dtype)),
+    (SVC(), "SVC", "_n_support", lambda a: np.append(a, 0).astype(a.dtype)),
+    (SVC(), "SVC", "_dual_coef_", lambda a: a[:, :1].copy()),
+    (SVC(), "SVC", "_dual_coef_", lambda a: a[:0]),
+    (SVC(), "SVC", "_dual_coef_", lambda a: a * np.nan),
+    (SVC(), "SVC", "_dual_coef_", lambda a: a.astype(np.float32)[:, :-1]),
+    (SVC(), "SVC", "support_", lambda a: a[:1]),
+    (SVC(), "SVC", "support_", lambda a: a - 1000),
+    (SVC(), "SVC", "support_vectors_", lambda a: a[:, :1].copy()),
+    (SVC(), "SVC", "support_vectors_", lambda a: a[:0]),
+    (SVC(), "SVC", "_intercept_", lambda a: a[:0]),
+    (SVC(), "SVC", "_probA", lambda a: np.zeros(1000)),
+    (SVC(), "SVC", "classes_", lambda a: a[::-1]),
+    (DecisionTreeClassifier(), "DecisionTreeClassifier", "n_classes_", lambda a: np.int64(10**6)),
+    (RandomForestClassifier(2), "RandomForestClassifier", "classes_", lambda a: a[:1]),
+    (KNeighborsClassifier(1, algorithm="brute"), "KNeighborsClassifier", "_y", lambda a: a + 10**6),
+    (KNeighborsClassifier(1, algorithm="brute"), "KNeighborsClassifier", "_y", lambda a: a[:1]),
+    (KNeighborsClassifier(1, algorithm="brute"), "KNeighborsClassifier", "_fit_X", lambda a: a[:, :1].copy()),
+    (make_pipeline(StandardScaler(), SVC()), "StandardScaler", "scale_", lambda a: a[:1]),
+    (make_pipeline(StandardScaler(), SVC()), "StandardScaler", "mean_", lambda a: a * np.inf),
+]
+
+
+def replace_array(path, kind, attribute, change):
+    """Change an array of all fitted objects of a kind."""
+
+    def edit(schema, members):
+        changed = 0
+        for content in fitted_nodes(schema, kind, attribute):
+            node = content[attribute]
+            if "file" in node:
+                # A file of its own: others may refer to the same.
+                name = f"changed {changed}.npy"
+                array = change(np.load(io.BytesIO(members[node["file"]])))
+                members[name], node["file"] = npy(array), name
+                changed += 1
+                node.pop("__id__", None)
+            elif node.get("type") == "json":
+                node["content"] = node["content"][::-1] if len(change(np.arange(2))) == 2 else node["content"][:1]
+                node.pop("__id__", None)
+                changed += 1
+        assert changed
+
+    rewrite(path, edit)
+
+
+@pytest.mark.parametrize(("learner", "kind", "attribute", "change"), ATTACKS)
+def test_fitted_arrays_that_do_not_fit_together(tmp_path, learner, kind, attribute, change):
+    path = save(tmp_path, learner)
+    replace_array(path, kind, attribute, change)
+    refused(path, "is not a model")
+
+
+SVM_ATTACKS = {
+    "n_classes": [lambda a: a + 1, lambda a: a * 0, lambda a: a * -1, lambda a: a * 0 + 2**30],
+    "class_codes": [lambda a: a + 2, lambda a: a - 1, lambda a: a[::-1].copy(), lambda a: a[:-1], lambda a: a * 0],
+    "n_support": [lambda a: a + 1, lambda a: -a, lambda a: a * 0 + 2**30, lambda a: a.astype(np.int64)],
+    "support": [lambda a: a + 1000, lambda a: a - 1000, lambda a: a[:-1]],
+    "dual_coef": [lambda a: a[:-1], lambda a: a * np.nan, lambda a: a.astype(object).astype("S8")],
+    "intercept": [lambda a: a[:0], lambda a: a * np.inf],
+    "gamma": [lambda a: -a, lambda a: a * np.nan, lambda a: a[:1]],
+    "C": [lambda a: -a, lambda a: a[:1]],
+    "failed": [lambda a: a[:1], lambda a: a.astype(float)],
+    "rows": [lambda a: a[::-1].copy(), lambda a: a[:1], lambda a: a * 0],
+    "points": [lambda a: a[:1], lambda a: a[:, :1].copy(), lambda a: np.asfortranarray(a), lambda a: a * np.nan],
+}
+
+
+@pytest.mark.parametrize(("attribute", "change"), [(n, c) for n, changes in SVM_ATTACKS.items() for c in changes])
+def test_arrays_of_the_engine(saved, attribute, change):
+    replace_array(saved, "RBFSVMs", attribute, change)
+    refused(saved, "is not a model")
+
+
+def test_sparse_support_vectors_out_of_bounds(tmp_path):
+    path = save(tmp_path, data=sp.hstack([sp.csr_matrix(X), sp.eye(120, 500)], format="csr"))
+    load_model(path)
+
+    def change(schema, members):
+        name = next(node["file"] for node in nodes(schema) if node["__loader__"] == "SparseMatrixNode")
+        matrix = sp.load_npz(io.BytesIO(members[name]))
+        matrix.indices[-1] = 10**8
+        buffer = io.BytesIO()
+        sp.save_npz(buffer, matrix)
+        members[name] = buffer.getvalue()
+
+    rewrite(path, change)
+    refused(path, "ValueError: ")
+    assert in_a_process(path)[0].startswith("ModelFileError")
+
+
+@pytest.mark.parametrize("harm", ["child", "cycle", "feature", "features", "outputs", "classes"])
+def test_trees_that_would_leave_their_nodes(tmp_path, harm):
+    path = save(tmp_path, DecisionTreeClassifier())
+
+    def change(schema, members):
+        for node in [node for node in nodes(schema) if node["__loader__"] == "TreeNode"]:
+            n_features, n_classes, n_outputs = node["__reduce__"]["args"]["content"]
+            name = node["content"]["content"]["nodes"]["file"]
+            inner = np.load(io.BytesIO(members[name]))
+            if inner["left_child"][0] == -1:
+                continue
+            if harm == "child":
+                inner["left_child"][0] = 10**6
+            elif harm == "cycle":
+                inner["right_child"][0] = 0
+            elif harm == "feature":
+                inner["feature"][0] = 10**6
+            elif harm == "features":
+                n_features.update(text(10**6), __id__=None)
+            elif harm == "outputs":
+                n_outputs.update(text(10**9), __id__=None)
+            elif harm == "classes":
+                members["classes"] = npy(np.empty(0, dtype=np.intp))
+                n_classes.update(array_node("classes"), __id__=None)
+            members[name] = npy(inner)
+
+    rewrite(path, change)
+    refused(path, "tree")
+    if harm in ("child", "outputs"):
+        assert in_a_process(path)[0].startswith("ModelFileError")
+
+
+def test_a_one_hot_encoder_that_would_write_beyond_its_columns(tmp_path):
+    table = pd.DataFrame({"c": rng.choice(["u", "v", "w"], 120)})
+    path = save(tmp_path, make_pipeline(OneHotEncoder(sparse_output=False), SVC()), table)
+
+    def change(schema, members):
+        for content in fitted_nodes(schema, "OneHotEncoder", "_n_features_outs"):
+            content["_n_features_outs"] = a_list(text(1))
+
+    rewrite(path, change)
+    refused(path, "a one-hot encoder has other categories")
+
+
+def test_features_of_bagged_classifiers_out_of_bounds(tmp_path):
+    path = save(tmp_path, BaggingClassifier(n_estimators=2))
+
+    def change(schema, members):
+        members["features"] = npy(np.array([0, 1, 10**6]))
+        for content in fitted_nodes(schema, "BaggingClassifier", "estimators_features_"):
+            content["estimators_features_"] = a_list(array_node("features"), array_node("features"))
+
+    rewrite(path, change)
+    refused(path, "features are out of range")
+
+
+def test_a_random_state_out_of_bounds(tmp_path):
+    path = tmp_path / "model.skops"
+    save_model(PACBayesClassifier(n_hypotheses=4, random_state=np.random.RandomState(0)).fit(X, y), path)
+    load_model(path)
+
+    def change(schema, members):
+        for node in nodes(schema):
+            if node["__loader__"] == "RandomStateNode":
+                node["content"]["content"]["state"]["content"]["pos"] = text(10**6)
+
+    rewrite(path, change)
+    refused(path, "a random state is out of range")
+
+
+def test_two_objects_with_one_identity(saved):
+    """The second would be taken for the first, where the first was never checked."""
+
+    def change(schema, members):
+        model = next(fitted_nodes(schema, "PACBayesClassifier", "losses_"))
+        model["posterior_"]["__id__"] = model["losses_"]["__id__"]
+
+    rewrite(saved, change)
+    refused(saved, "two different objects with one identity")
+
+
+def test_subsamples_that_do_not_fit(tmp_path):
+    path = tmp_path / "model.skops"
+    save_model(PACBayesClassifier(SVC(), subsamples=[list(range(20)), list(range(30, 70))]).fit(X, y), path)
+
+    def change(schema, members):
+        members["rows"] = npy(np.array([5, 4, 10**6]))
+        for content in fitted_nodes(schema, "GivenSubsamples", "_index_sets"):
+            content["_index_sets"] = a_list(array_node("rows"), array_node("rows"))
+
+    rewrite(path, change)
+    refused(path, "index set 0 must hold row numbers from 0 to 119")
+
+
+# ---------------------------------------------------------------------------------------------------
+# Memory
+# ---------------------------------------------------------------------------------------------------
+
+
+def refused_in_little_memory(path, match):
+    said, memory = in_a_process(path)
+    assert match in said
+    assert memory < 1000, f"{memory} MiB"
+
+
+def test_forty_nodes_that_name_one_array(saved):
+    def change(schema, members):
+        members["zeros"] = npy(np.zeros(2**27, dtype=np.uint8))
+        add_attribute(schema, "many", a_list(*(array_node("zeros") for _ in range(40))))
+
+    rewrite(saved, change)
+    assert saved.stat().st_size < 300_000
+    refused_in_little_memory(saved, "it takes more than 2 GiB of memory")
+
+
+def test_an_array_whose_header_claims_more_than_there_is(saved):
+    def change(schema, members):
+        content = b"\x93NUMPY\x01\x00" + struct.pack("<H", 118)
+        content += b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000,), }".ljust(117) + b"\n"
+        members["claim"] = content
+        add_attribute(schema, "many", array_node("claim"))
+
+    rewrite(saved, change)
+    refused(saved, "does not fit its size")
+
+
+def test_an_archive_that_unpacks_to_more_than_the_limit(saved):
+    schema, members = unpack(saved)
+    add_attribute(schema, "zeros", array_node("zeros"))
+    with zipfile.ZipFile(saved, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+        archive.writestr("schema.json", json.dumps(schema))
+        with archive.open("zeros", "w", force_zip64=True) as file:
+            for _ in range(300):
+                file.write(bytes(2**20))
+    said, memory = in_a_process(saved, 2**27)
+    assert "it takes more than 128 MiB of memory" in said
+    # What was unpacked before the limit was reached is all that is ever held.
+    assert memory < 500
+
+
+def test_an_archive_that_lies_about_sizes(saved):
+    """A member whose stated size is small, and which a single read would unpack to much more."""
+    schema, members = unpack(saved)
+    small = npy(np.zeros(4))
+    members["zeros"] = small + bytes(2**28)
+    add_attribute(schema, "zeros", array_node("zeros"))
+    pack(saved, schema, members)
+    data = bytearray(saved.read_bytes())
+    crc = struct.pack("<L", zlib.crc32(small))
+    with zipfile.ZipFile(saved) as archive:
+        info = archive.getinfo("zeros")
+        old = struct.pack("<LLL", info.CRC, info.compress_size, info.file_size)
+    new = crc + old[4:8] + struct.pack("<L", len(small))
+    assert bytes(data).count(old) == 2
+    saved.write_bytes(bytes(data).replace(old, new))
+    said, memory = in_a_process(saved)
+    assert memory < 450, (said, memory)
+
+
+def test_an_archive_inside_the_archive(tmp_path):
+    path = save(tmp_path, data=sp.hstack([sp.csr_matrix(X), sp.eye(120, 500)], format="csr"))
+
+    def change(schema, members):
+        name = next(node["file"] for node in nodes(schema) if node["__loader__"] == "SparseMatrixNode")
+        with zipfile.ZipFile(io.BytesIO(members[name])) as archive:
+            parts = {part: archive.read(part) for part in archive.namelist()}
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            for part, content in parts.items():
+                archive.writestr(part, npy(np.zeros(2**25)) if part == "data.npy" else content)
+        members[name] = buffer.getvalue()
+
+    rewrite(path, change)
+    said, memory = in_a_process(path, 2**27)
+    assert "it takes more than 128 MiB of memory" in said
+    assert memory < 500
+
+
+def test_arrays_that_would_become_objects(saved):
+    """Elements of arrays inside an array of objects would each become an object."""
+
+    def change(schema, members):
+        members["zeros"] = npy(np.zeros(10**6, dtype=np.uint8))
+        node = {**array_node("zeros"), "type": "json", "content": [array_node("zeros")] * 4}
+        add_attribute(schema, "many", {**node, "shape": a_tuple(text(4), text(10**6))})
+
+    rewrite(saved, change)
+    refused(saved, "holds types that are not trusted: numpy.ndarray")
+
+
+def test_a_scalar_that_would_allocate_its_value(saved):
+    def change(schema, members):
+        members["large"] = npy(np.array(10**10))
+        add_attribute(schema, "many", {**array_node("large"), "__class__": "void"})
+
+    rewrite(saved, change)
+    refused(saved, "holds types that are not trusted: numpy.void")
+
+
+def test_deep_nesting(saved):
+    node = text(1)
+    for _ in range(150):
+        node = a_list(node)
+    rewrite(saved, lambda schema, members: add_attribute(schema, "deep", node))
+    refused(saved, "nested more than 100 deep")
+    pack(saved, "[" * 100_000, unpack(saved)[1])
+    refused(saved, "RecursionError")
+
+
+def test_many_small_nodes(saved):
+    node = text(0)
+    rewrite(saved, lambda schema, members: add_attribute(schema, "many", a_list(*[node] * 600_000)))
+    assert saved.stat().st_size < 2_000_000
+    refused_in_little_memory(saved, "it takes more than 2 GiB of memory")
+
+
+def test_one_string_for_many_rows_of_a_parquet_file(tmp_path):
+    # A quarter of a gigabyte in a kilobyte.
+    codes = pa.array([0, 0, 0, 0], pa.int32())
+    strings = pa.DictionaryArray.from_arrays(codes, pa.array(["a" * 2**28]))
+    path = tmp_path / "data.parquet"
+    pq.write_table(pa.table({"s": strings}), path, compression="brotli", write_statistics=False, store_schema=False)
+    assert path.stat().st_size < 2000
+    del strings
+    said, memory = in_a_process(path)
+    assert "bytes cannot hold a table of 256 MiB" in said
+    assert memory < 400
+
+
+def test_a_string_that_many_rows_share_is_held_once(tmp_path):
+    n = 200_000
+    strings = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n), pa.int32()), pa.array(["a" * 20_000]))
+    path = tmp_path / "data.parquet"
+    pq.write_table(pa.table({"s": strings}), path, store_schema=False)
+    said, memory = in_a_process(path)
+    assert said == "used"
+    assert memory < 600
+
+
+# ---------------------------------------------------------------------------------------------------
+# Tables and terminals
+# ---------------------------------------------------------------------------------------------------
+
+
+def test_an_index_beyond_all_integers(tmp_path):
+    path = tmp_path / "data.svm"
+    path.write_text("1 99999999999999999999:1\n")
+    with pytest.raises(TableError, match="line 1: not LIBSVM text"):
+        read_table(path)
+
+
+def test_a_plain_file_with_the_name_of_an_archive(tmp_path):
+    path = tmp_path / "data.zip"
+    path.write_text("x,y\n1,a\n2,b\n")
+    assert read_table(path, "y", format="csv").X["x"].tolist() == [1, 2]
+    (tmp_path / "losses.zip").write_text("0.5\n")
+    assert read_losses(tmp_path / "losses.zip").tolist() == [0.5]
+
+
+ESCAPE = "\x1b[2K\rAll is well."
+
+
+@pytest.fixture
+def spoken(tmp_path, monkeypatch):
+    """Run commands on a table whose names and labels hold commands to the terminal: all that was printed."""
+    monkeypatch.chdir(tmp_path)
+    # A terminal on standard output.
+    monkeypatch.setattr("pacbayes.cli._console._is_terminal", lambda: True)
+    frame = pd.DataFrame({f"size{ESCAPE}": X[:, 0], "gaps": X[:, 1], f"kind{ESCAPE}": [f"a{ESCAPE}", "b"] * 60})
+    frame.loc[3, "gaps"] = None
+    frame.to_csv("data.csv", index=False, quoting=csv.QUOTE_ALL)
+    (tmp_path / "broken.csv").write_text(f'x,y\n1,"{ESCAPE}"\n2,3\n4,5\n6,7\n')
+
+    def run(*arguments):
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        return result.output
+
+    return run
+
+
+def test_nothing_from_a_file_commands_the_terminal(spoken):
+    target = f"kind{ESCAPE}"
+    said = [
+        spoken("fit", "data.csv", "--target", target, "--n-hypotheses", 5, "--jobs", 1, "--test-size", 0.2),
+        spoken("predict", "model.skops", "data.csv"),
+        spoken("predict", "model.skops", "data.csv", "--json"),
+        spoken("verify", "model.certificate.json", "--model", "model.skops", "--data", "data.csv"),
+        spoken("certify", "--model", "model.skops", "data.csv"),
+        spoken("predict", "model.skops", "broken.csv"),
+        spoken("fit", "broken.csv", "--target", "x"),
+        spoken("fit", "data.csv", "--target", "none"),
+        spoken("fit", "data.csv"),
+        spoken("certify", "broken.csv", "--n", 10, "--column", "y"),
+    ]
+    assert all(said)
+    assert any("All is well" in text for text in said)
+    for text_said in said:
+        printable = text_said.replace("\n", "")
+        assert printable.isprintable(), text_said
+
+
+def test_warnings_cannot_command_the_terminal(spoken, tmp_path):
+    assert "certificate" in spoken("fit", "data.csv", "--target", f"kind{ESCAPE}", "--n-hypotheses", 5, "--jobs", 1)
+
+    def change(schema, members):
+        for content in fitted_nodes(schema, "SVC", "_sklearn_version"):
+            content["_sklearn_version"] = text(f"0.1{ESCAPE}")
+
+    rewrite(tmp_path / "model.skops", change)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        said = spoken("predict", "model.skops", "data.csv")
+    assert "warning: Trying to unpickle estimator SVC from version 0.1\\x1b[2K" in said
+    assert said.replace("\n", "").isprintable()
+
+
+# ---------------------------------------------------------------------------------------------------
+# At random
+# ---------------------------------------------------------------------------------------------------
+
+
+def test_random_damage(tmp_path):
+    counts = fuzz_files.run(models=120, tables=300, seed=0, jobs=1, folder=tmp_path)
+    assert counts.failures == []
+    assert sum(counts.models.values()) == 120
+    assert sum(counts.tables.values()) == 300
+    assert counts.models["refused"] > 40
+    assert counts.tables["refused"] > 40
+    assert counts.tables["read"] > 40
+    assert counts.memory < 2000

@@ -1,0 +1,222 @@
+import contextlib
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import skops.io
+from sklearn import ensemble, linear_model, naive_bayes, neighbors, preprocessing, svm, tree
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+
+from pacbayes import PACBayesClassifier, io
+from pacbayes.exceptions import ModelFileError
+from pacbayes.io import _fitted
+from pacbayes.pools import EstimatorPool, RBFSVMPool
+
+rng = np.random.default_rng(0)
+X = np.abs(rng.normal(size=(120, 3)))
+y = np.where(X[:, 0] + 0.1 * rng.normal(size=120) > 0.7, "yes", "no").astype(object)
+LABELS = {"text": y, "integers": np.digitize(X[:, 0], [0.4, 0.9])}
+TABLE = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": rng.choice(["u", "v"], 120)})
+ENCODER = io.ColumnEncoder(["a", "b"], ["c"], "standard")
+COLUMNS = ColumnTransformer(
+    [("numbers", preprocessing.StandardScaler(), ["a"]), ("text", preprocessing.OneHotEncoder(), ["c"])],
+    remainder="passthrough",
+)
+
+# Every classifier and transformer that a model file may hold.
+LEARNERS = [
+    SVC(),
+    SVC(kernel="poly"),
+    svm.NuSVC(nu=0.1),
+    svm.LinearSVC(),
+    svm.LinearSVC(fit_intercept=False),
+    linear_model.LogisticRegression(),
+    linear_model.RidgeClassifier(),
+    LinearDiscriminantAnalysis(),
+    naive_bayes.GaussianNB(),
+    naive_bayes.BernoulliNB(binarize=0.5),
+    naive_bayes.ComplementNB(),
+    naive_bayes.MultinomialNB(),
+    neighbors.KNeighborsClassifier(1, algorithm="brute"),
+    tree.DecisionTreeClassifier(),
+    tree.ExtraTreeClassifier(),
+    ensemble.RandomForestClassifier(3),
+    ensemble.ExtraTreesClassifier(3),
+    ensemble.BaggingClassifier(n_estimators=2),
+    ensemble.AdaBoostClassifier(n_estimators=2),
+    make_pipeline(preprocessing.StandardScaler(), PCA(2), SVC()),
+    make_pipeline(SimpleImputer(), preprocessing.MinMaxScaler(), preprocessing.Normalizer(), SVC()),
+    make_pipeline(preprocessing.RobustScaler(), preprocessing.MaxAbsScaler(), SVC()),
+]
+SETTINGS = {"n_hypotheses": 12, "subsample_size": 30, "random_state": 0}
+
+MODELS = {
+    "scaled": (PACBayesClassifier(RBFSVMPool(scaler="standard"), n_hypotheses=20, random_state=2**127 + 1), X),
+    "reserved": (PACBayesClassifier(RBFSVMPool(gamma_source="reserved", scaler="minmax"), **SETTINGS), X),
+    "no seed": (PACBayesClassifier(n_hypotheses=20), X),
+    "a random state": (PACBayesClassifier(n_hypotheses=20, random_state=np.random.RandomState(1)), X),
+    "tiny subsamples": (PACBayesClassifier(SVC(), n_hypotheses=20, subsample_size=1, random_state=0), X),
+    "folds": (PACBayesClassifier(SVC(), subsamples=KFold(3), random_state=0), X),
+    "repeated folds": (PACBayesClassifier(SVC(), subsamples=RepeatedKFold(n_splits=3, n_repeats=2)), X),
+    "shuffles": (PACBayesClassifier(SVC(), subsamples=ShuffleSplit(3, random_state=0)), X),
+    "given subsamples": (PACBayesClassifier(SVC(), subsamples=[list(range(20)), list(range(30, 70))]), X),
+    "sparse rows": (PACBayesClassifier(**SETTINGS), sp.hstack([sp.csr_matrix(X), sp.eye(120, 500)], format="csr")),
+    "columns": (PACBayesClassifier(make_pipeline(COLUMNS, SVC()), **SETTINGS), TABLE),
+    "encoder": (
+        PACBayesClassifier(
+            EstimatorPool(make_pipeline(ENCODER, SVC()), param_distributions={"svc__C": [1.0, 10.0]}), **SETTINGS
+        ),
+        TABLE,
+    ),
+} | {str(learner): (PACBayesClassifier(learner, **SETTINGS), X) for learner in LEARNERS}
+
+
+@pytest.mark.parametrize("labels", LABELS)
+@pytest.mark.parametrize("name", MODELS)
+def test_round_trip(tmp_path, name, labels):
+    model, data = MODELS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(data, LABELS[labels])
+    io.save_model(model, tmp_path / "model.skops")
+    again, schema = io.load_model(tmp_path / "model.skops")
+    assert schema is None
+    assert again.certificate_ == model.certificate_
+    assert again._entropy == model._entropy
+    np.testing.assert_array_equal(again.classes_, model.classes_)
+    np.testing.assert_array_equal(again.predict(data), model.predict(data))
+    np.testing.assert_array_equal(again.predict_proba(data), model.predict_proba(data))
+    np.testing.assert_array_equal(again.predict_hypotheses(data), model.predict_hypotheses(data))
+    np.testing.assert_array_equal(again.losses_, model.losses_)
+    np.testing.assert_array_equal(again.posterior_, model.posterior_)
+    for h in range(len(model.hypotheses_)):
+        np.testing.assert_array_equal(again.subsamples_[h], model.subsamples_[h])
+    assert again.verify_certificate(model.certificate_, data, LABELS[labels]) == "arithmetic, model and data"
+    assert [path.name for path in tmp_path.iterdir()] == ["model.skops"]
+
+
+def test_every_type_is_in_a_round_trip():
+    """A type that can be loaded and is in no model above has a check that was never run."""
+    reached = {type(part) for model, _ in MODELS.values() for part in _fitted._reachable(model)}
+    reached |= {type(part) for learner in LEARNERS for part in _fitted._reachable(learner.fit(X, y))}
+    reached |= {type(part) for part in _fitted._reachable(make_pipeline(COLUMNS, SVC()).fit(TABLE, y))}
+    elsewhere = {"Constant", "HypothesisList", "RBFSVMs", "PrefitPool", "FrozenEstimator", "PACBayesClassifier"}
+    elsewhere |= {"RandomSubsamples", "FoldSubsamples", "GivenSubsamples", "NoSubsamples"}
+    assert {kind.__name__ for kind in _fitted.CHECKS} <= {kind.__name__ for kind in reached} | elsewhere
+
+
+def test_a_prefit_ensemble(tmp_path):
+    estimators = [linear_model.LogisticRegression(C=c).fit(X[:60], y[:60]) for c in (0.1, 1.0, 10.0)]
+    model = PACBayesClassifier.from_prefit([*estimators[:2], FrozenEstimator(estimators[2])], X[60:], y[60:])
+    io.save_model(model, tmp_path / "model.skops")
+    again, _ = io.load_model(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_the_schema_comes_back(tmp_path):
+    table = io.Table.from_frame(TABLE.assign(y=y), "y")
+    model = PACBayesClassifier(make_pipeline(ENCODER, SVC()), **SETTINGS).fit(table.X, table.y)
+    io.save_model(model, tmp_path / "model.skops", table.schema)
+    again, schema = io.load_model(tmp_path / "model.skops")
+    assert schema == table.schema
+    np.testing.assert_array_equal(again.predict(schema.apply(TABLE)), model.predict(table.X))
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        neighbors.KNeighborsClassifier(1, algorithm="kd_tree"),
+        linear_model.SGDClassifier(),
+        ensemble.GradientBoostingClassifier(n_estimators=2),
+    ],
+)
+def test_types_that_have_to_be_trusted_by_name(tmp_path, learner):
+    model = PACBayesClassifier(learner, **SETTINGS).fit(X, y)
+    path = tmp_path / "model.skops"
+    io.save_model(model, path)
+    message = refused(path, "holds types that are not trusted: ")
+    again, _ = io.load_model(path, trusted=message.partition("not trusted: ")[2].split(", "))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_sparse_machines_have_to_be_trusted_by_name(tmp_path):
+    model = PACBayesClassifier(SVC(), **SETTINGS).fit(sp.csr_matrix(X), y)
+    io.save_model(model, tmp_path / "model.skops")
+    refused(tmp_path / "model.skops", "trained on sparse data")
+    again, _ = io.load_model(tmp_path / "model.skops", trusted=["sklearn.svm._classes.SVC"])
+    np.testing.assert_array_equal(again.predict(sp.csr_matrix(X)), model.predict(sp.csr_matrix(X)))
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "model.skops"
+    io.save_model(PACBayesClassifier(n_hypotheses=5, random_state=0).fit(X, y), path)
+    return path
+
+
+def refused(path, match):
+    with pytest.raises(ModelFileError, match=match) as caught:
+        io.load_model(path)
+    assert str(caught.value).startswith(f"'{path}' is not a model that can be loaded: ")
+    return str(caught.value)
+
+
+def test_only_fitted_classifiers_are_saved(tmp_path):
+    with pytest.raises(ValueError, match="not fitted"):
+        io.save_model(PACBayesClassifier(), tmp_path / "model.skops")
+    with pytest.raises(ValueError, match="it is a SVC"):
+        io.save_model(SVC(), tmp_path / "model.skops")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_are_no_models(tmp_path):
+    refused(tmp_path / "none.skops", "there is no such file")
+    refused(tmp_path, "this is a folder")
+    path = tmp_path / "other.skops"
+    for content in (b"", b"just some text"):
+        path.write_bytes(content)
+        refused(path, "not a zip file")
+    skops.io.dump(SVC().fit(X, y), path)
+    refused(path, "there is something else in it")
+    model = {"pacbayes_model": 2, "certificate": "{}", "schema": None}
+    skops.io.dump({**model, "model": SVC().fit(X, y)}, path)
+    refused(path, "holds a SVC, not a PACBayesClassifier")
+    skops.io.dump(model, path)
+    refused(path, "KeyError: 'model'")
+    skops.io.dump({**model, "model": PACBayesClassifier()}, path)
+    refused(path, "not a certificate")
+
+
+def test_every_truncation_is_refused(saved):
+    data = saved.read_bytes()
+    for size in np.linspace(0, len(data) - 1, 40).astype(int):
+        saved.write_bytes(data[:size])
+        refused(saved, "not a zip file|Truncated|truncated|Bad|EOF")
+
+
+def test_damage_is_refused_or_harmless(saved):
+    data, model = saved.read_bytes(), io.load_model(saved)[0]
+    harmless = 0
+    for position in np.linspace(0, len(data) - 1, 60).astype(int):
+        saved.write_bytes(data[:position] + bytes([data[position] ^ 0xFF]) + data[position + 1 :])
+        with contextlib.suppress(ModelFileError):
+            again, _ = io.load_model(saved)
+            np.testing.assert_array_equal(again.predict(X), model.predict(X))
+            harmless += 1
+    assert harmless < 30
+
+
+def test_the_limit(saved):
+    model, _ = io.load_model(saved, max_bytes=10**7)
+    assert model.score(X, y) > 0.5
+    with pytest.raises(ModelFileError, match=r"it takes more than 97\.7 KiB of memory, the limit that max_bytes sets"):
+        io.load_model(saved, max_bytes=10**5)
