@@ -99,7 +99,7 @@ def brier(iris):
 @pytest.fixture
 def few_plots(monkeypatch):
     """Pages with the plot of the certificate only, for tests of the rest: plots take most of the time."""
-    monkeypatch.setattr("pacbayes.report._plots.posterior_plots", lambda model: [])
+    monkeypatch.setattr("pacbayes.report._fit.posterior_plots", lambda model: [])
 
 
 def cells(page, section):
