@@ -72,6 +72,9 @@ struct Routines {
   void (*dense_distances)(const double* points, std::ptrdiff_t count, std::ptrdiff_t d, const double* tile,
                           double* squared, double* nearest);
 
+  // Multiply the d features of a dense tile by factors.
+  void (*scale_tile)(const double* tile, const double* factors, std::ptrdiff_t d, double* scaled);
+
   // Add a slice's part of the squared distances between a block's points and a group's rows to squared[point * kTile + row].
   // `position` is the next column of the block, 0 at the first slice.
   void (*accumulate_sparse_distances)(SparseBlock block, SparseSlice slice, std::int64_t& position, double* squared);

@@ -83,6 +83,7 @@ class DenseMatrix {
   }
 
   DenseRows<double> rows() const { return {values_.data(), count_, d_}; }
+  const std::vector<double>& values() const { return values_; }
 
  private:
   std::vector<double> values_;
@@ -120,10 +121,7 @@ class DenseTile {
 
   void load_scaled(const DenseTile& other, Scale scale) {
     resize(other.d_);
-    for (std::ptrdiff_t k = 0; k < d_; ++k) {
-      const double factor = scale.factors[k];
-      for (int i = 0; i < kTile; ++i) features_[k * kTile + i] = other.features_[k * kTile + i] * factor;
-    }
+    routines().scale_tile(other.features_.data(), scale.factors, d_, features_.data());
   }
 
   // squared[point * kTile + row], and the smallest one of each point.
@@ -151,6 +149,7 @@ class SparseMatrix {
   SparseRows rows() const {
     return {values_.data(), nullptr, columns_.data(), starts_.data(), static_cast<std::ptrdiff_t>(starts_.size()) - 1, d_};
   }
+  const std::vector<double>& values() const { return values_; }
 
  private:
   std::vector<double> values_;
