@@ -1,9 +1,9 @@
-"""How much grouping equal losses saves, against a straightforward alternating minimisation.
+"""Measure how much grouping equal losses saves, against a straightforward alternating minimisation.
 
     python benchmarks/posterior.py
 
-A million hypotheses with losses Binomial(2000, 0.3) / 2000, uniform prior. Both methods run side by side in
-this process, best of five; only the ratio means anything on another machine.
+A million hypotheses with losses Binomial(2000, 0.3) / 2000, uniform prior. All methods run one after another in
+this process, best of five; only the ratios carry over to another machine.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ N, M, DELTA, TOLERANCE = 2000, 1_000_000, 0.05, 1e-9
 
 
 def straightforward(losses: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Eq. rho and eq. lambda in turn over all m losses, in log space, from lambda = 1."""
+    """Apply eq. rho and eq. lambda in turn to all m losses, in log space, from lambda = 1."""
     log_prior = -np.log(losses.size)
-    tail = np.log(2 * np.sqrt(N) / DELTA)
+    confidence = np.log(2 * np.sqrt(N) / DELTA)
     lam = 1.0
     while True:
         log_weight = log_prior - lam * N * losses
@@ -35,9 +35,9 @@ def straightforward(losses: np.ndarray) -> tuple[np.ndarray, float, float]:
         rho = np.exp(log_rho)
         loss = rho @ losses
         kl_div = rho @ (log_rho - log_prior)
-        new = 2 / (np.sqrt(2 * N * loss / (kl_div + tail) + 1) + 1)
+        new = 2 / (np.sqrt(2 * N * loss / (kl_div + confidence) + 1) + 1)
         if abs(new - lam) <= TOLERANCE * lam:
-            bound = loss / (1 - new / 2) + (kl_div + tail) / (new * (1 - new / 2) * N)
+            bound = loss / (1 - new / 2) + (kl_div + confidence) / (new * (1 - new / 2) * N)
             return rho, new, bound
         lam = new
 
@@ -52,7 +52,7 @@ def best_of_five(call: Callable[[], object]) -> float:
 
 
 def import_seconds(statement: str) -> float:
-    """Time of a statement in a fresh interpreter, as seen from within."""
+    """Measure the time of a statement in a fresh interpreter, without the time to start it."""
     code = f"import time; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"
     return min(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5))
 

@@ -1,13 +1,35 @@
+import shutil
+
 import mpmath
 import pytest
 from hypothesis import settings
 
 # Examples differ in cost by orders of magnitude (n, m), so no deadline; the same examples every time.
 settings.register_profile("pacbayes", deadline=None, derandomize=True, max_examples=200)
+settings.register_profile("quick", settings.get_profile("pacbayes"), max_examples=40)
 settings.load_profile("pacbayes")
+
+
+def pytest_configure(config):
+    # Property tests try fewer examples where slow tests are left out.
+    if "not slow" in config.option.markexpr:
+        settings.load_profile("quick")
 
 
 @pytest.fixture(autouse=True)
 def sixty_digits():
     with mpmath.workdps(60):
         yield
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium; without it, tests of pages in a browser are skipped, and the summary of the tests says so."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="pages not seen in a browser: no playwright")
+    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if executable is None:
+        pytest.skip("pages not seen in a browser: no Chromium on this machine")
+    with playwright.sync_playwright() as engine:
+        browser = engine.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()

@@ -42,6 +42,28 @@ def expected_loss(rho, losses):
     return mp.fsum(mp.mpf(r) * mp.mpf(x) for r, x in zip(rho, losses, strict=True)) / total
 
 
+def normalised(log_prior):
+    """Probabilities, to the working precision, from log-probabilities of any size."""
+    top = max(mp.mpf(float(x)) for x in log_prior)
+    weights = [mp.exp(mp.mpf(float(x)) - top) for x in log_prior]
+    return [w / mp.fsum(weights) for w in weights]
+
+
+def gibbs_moments(losses, t, log_prior):
+    """Mean and variance of the losses under the Gibbs posterior at inverse temperature t, and its KL to the prior."""
+    t, losses = mp.mpf(float(t)), [mp.mpf(float(x)) for x in losses]
+    least = min(x for x, p in zip(losses, log_prior, strict=True) if p > -mp.inf)
+    top = max(mp.mpf(float(p)) for p in log_prior)
+    norm = top + mp.log(mp.fsum(mp.exp(mp.mpf(float(p)) - top) for p in log_prior))
+    exponents = [mp.mpf(float(p)) - norm - t * (x - least) for x, p in zip(losses, log_prior, strict=True)]
+    top = max(exponents)
+    weights = [mp.exp(e - top) for e in exponents]
+    z = mp.fsum(weights)
+    excess = mp.fsum(w * (x - least) for x, w in zip(losses, weights, strict=True)) / z
+    var = mp.fsum(w * (x - least - excess) ** 2 for x, w in zip(losses, weights, strict=True)) / z
+    return least + excess, var, -top - mp.log(z) - t * excess
+
+
 def lambda_bound(losses, lam, n, delta, prior):
     """F(lambda), from its definition."""
     lam = mp.mpf(lam)

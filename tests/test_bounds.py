@@ -1,4 +1,6 @@
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import mp_oracle
 import mpmath as mp
@@ -18,10 +20,10 @@ sample_size = st.integers(1, 10**12)
 confidence = st.floats(1e-12, 0.999)
 
 
-def kl_cases():
-    """24,000 pairs (p, c): spread evenly, over all orders of magnitude, and at the edges."""
+def kl_cases(count=24_000):
+    """Pairs (p, c): spread evenly, over all orders of magnitude, and at the edges."""
     rng = np.random.default_rng(0)
-    size = 5500
+    size = count * 11 // 48
     special = [0.0, 1.0, 1e-300, 1 - 1e-16, np.nextafter(1, 0), 5e-324, 0.5, np.nextafter(0.5, 0), 1e-18]
     p = np.concatenate(
         [
@@ -29,7 +31,7 @@ def kl_cases():
             10.0 ** rng.uniform(-300, 0, size),
             1 - 10.0 ** rng.uniform(-16, 0, size),
             rng.choice(special, size),
-            rng.integers(0, 2001, 2000) / 2000,
+            rng.integers(0, 2001, count // 12) / 2000,
         ]
     )
     c = 10.0 ** rng.uniform(-18, math.log10(50), p.size)
@@ -44,10 +46,16 @@ def tolerance(q):
     return max(mp.mpf("1e-12") * min(q, 1 - q), 4 * mp.mpf(float(np.spacing(float(q)))))
 
 
+FEW_OR_MANY = pytest.mark.parametrize("count", [2400, pytest.param(24_000, marks=pytest.mark.slow)])
+
+
 class TestKl:
-    def test_against_mpmath(self):
+    @pytest.mark.parametrize("count", [150, pytest.param(1500, marks=pytest.mark.slow)])
+    def test_against_mpmath(self, count):
         rng = np.random.default_rng(1)
-        p = np.concatenate([rng.random(1500), 10.0 ** rng.uniform(-300, 0, 1500), 1 - 2.0 ** -rng.integers(1, 53, 500)])
+        p = np.concatenate(
+            [rng.random(count), 10.0 ** rng.uniform(-300, 0, count), 1 - 2.0 ** -rng.integers(1, 53, count // 3)]
+        )
         # From far apart to differing in the last places.
         q = np.clip(p * (1 + rng.choice([-1, 1], p.size) * 10.0 ** rng.uniform(-15, 2, p.size)), 1e-320, 1)
         computed = bounds.kl(p, q)
@@ -90,17 +98,19 @@ class TestKl:
 
 
 class TestKlInverses:
-    def test_upper_against_mpmath(self):
-        p, c = kl_cases()
-        assert p.size >= 20_000
+    @FEW_OR_MANY
+    def test_upper_against_mpmath(self, count):
+        p, c = kl_cases(count)
+        assert p.size == count
         for p_i, c_i, q in zip(p.tolist(), c.tolist(), bounds.kl_inverse_upper(p, c).tolist(), strict=True):
             # kl(p || .) rises from p to 1: q is not below the root, and q - tolerance not above it.
             assert q == 1 or mp_oracle.kl(p_i, q) >= c_i
             below = mp.mpf(q) - tolerance(q)
             assert below <= p_i or mp_oracle.kl(p_i, below) <= c_i
 
-    def test_lower_against_mpmath(self):
-        p, c = kl_cases()
+    @FEW_OR_MANY
+    def test_lower_against_mpmath(self, count):
+        p, c = kl_cases(count)
         for p_i, c_i, q in zip(p.tolist(), c.tolist(), bounds.kl_inverse_lower(p, c).tolist(), strict=True):
             assert q == 0 or mp_oracle.kl(p_i, q) >= c_i
             above = mp.mpf(q) + tolerance(q)
@@ -164,6 +174,52 @@ class TestPacBayesKl:
             for bias in (0.01, 0.1, 0.37, 0.5, 0.9):
                 moment = np.sum(stats.binom.pmf(k, n, bias) * np.exp(n * bounds.kl(k / n, bias)))
                 assert moment <= 2 * math.sqrt(n) * (1 + 1e-12)
+
+
+class TestUnequalValidationSets:
+    """The term ln(2 sqrt(n_max) / delta), over n."""
+
+    sizes = st.tuples(st.integers(1, 10**12), st.integers(1, 10**12)).map(sorted)
+    deltas = st.one_of(confidence, st.sampled_from([5e-324, 1e-323, 3e-310, 2.3e-308, 1e-300]))
+
+    @given(sizes, deltas)
+    def test_confidence_term_against_mpmath(self, sizes, delta):
+        n, n_max = sizes
+        exact = mp_oracle.confidence_term(n_max, delta)
+        assert bounds.confidence_term(n, delta, n_max=n_max) == pytest.approx(float(exact), rel=4 * EPS)
+
+    @given(unit, divergence, sizes, deltas, st.floats(1e-6, 1.999999))
+    def test_never_below_the_exact_value(self, loss, kl_div, sizes, delta, lam):
+        n, n_max = sizes
+        c = (mp.mpf(kl_div) + mp_oracle.confidence_term(n_max, delta)) / n
+        value = bounds.pac_bayes_kl(loss, kl_div, n, delta, n_max=n_max)
+        assert value == 1 or mp_oracle.kl(loss, value) >= c
+        loss_ = mp.mpf(loss)
+        for value, exact in [
+            (
+                bounds.pac_bayes_sqrt(loss, kl_div, n, delta, n_max=n_max),
+                loss_ + c + mp.sqrt(c * c + 2 * c * loss_),
+            ),
+            (
+                bounds.pac_bayes_lambda(loss, kl_div, n, lam, delta, n_max=n_max),
+                (loss_ + c / mp.mpf(lam)) / (1 - mp.mpf(lam) / 2),
+            ),
+        ]:
+            assert exact <= value <= exact * (1 + mp.mpf("1e-13"))
+
+    def test_smallest_delta_is_not_rounded(self):
+        """delta sqrt(n / n_max) is no float here: the next one is larger by a sixth."""
+        value = bounds.pac_bayes_kl(0.1, 0.5, 300, 5e-324, n_max=400)
+        exact = (mp.mpf(0.5) + mp_oracle.confidence_term(400, 5e-324)) / 300
+        assert mp_oracle.kl(0.1, value) >= exact
+
+    def test_equal_sets_are_the_default(self):
+        for function in (bounds.pac_bayes_kl, bounds.pac_bayes_sqrt):
+            assert function(0.1, 2.0, 100) == function(0.1, 2.0, 100, n_max=100) < function(0.1, 2.0, 100, n_max=200)
+
+    def test_smaller_than_the_smallest_is_refused(self):
+        with pytest.raises(ValueError, match=r"^n_max must be at least n, got 99\.0$"):
+            bounds.pac_bayes_kl(0.1, 2.0, [50, 100], n_max=99)
 
 
 class TestRelaxations:
@@ -317,10 +373,10 @@ ALL = {
     bounds.kl: {"p": 0.1, "q": 0.2},
     bounds.kl_inverse_upper: {"p": 0.1, "c": 0.2},
     bounds.kl_inverse_lower: {"p": 0.1, "c": 0.2},
-    bounds.confidence_term: {"n": 10, "delta": 0.05},
-    bounds.pac_bayes_kl: {"loss": 0.1, "kl_div": 1.0, "n": 100, "delta": 0.05},
-    bounds.pac_bayes_lambda: {"loss": 0.1, "kl_div": 1.0, "n": 100, "lam": 0.5, "delta": 0.05},
-    bounds.pac_bayes_sqrt: {"loss": 0.1, "kl_div": 1.0, "n": 100, "delta": 0.05},
+    bounds.confidence_term: {"n": 10, "delta": 0.05, "n_max": 120},
+    bounds.pac_bayes_kl: {"loss": 0.1, "kl_div": 1.0, "n": 100, "delta": 0.05, "n_max": 120},
+    bounds.pac_bayes_lambda: {"loss": 0.1, "kl_div": 1.0, "n": 100, "lam": 0.5, "delta": 0.05, "n_max": 120},
+    bounds.pac_bayes_sqrt: {"loss": 0.1, "kl_div": 1.0, "n": 100, "delta": 0.05, "n_max": 120},
     bounds.catoni: {"loss": 0.1, "kl_div": 1.0, "n": 100, "lam": 0.5, "delta": 0.05},
     bounds.empirical_bernstein: {
         "loss": 0.1,
@@ -342,6 +398,7 @@ WRONG = {
     "loss": [-0.1, 1.0000001, math.nan, "a"],
     "kl_div": [-1.0, math.nan],
     "n": [0, -5, 2.5, math.inf, math.nan],
+    "n_max": [0, 9, 2.5, math.inf, math.nan],
     "delta": [0, 1, 1.5, -0.1, math.nan],
     "lam": [0, -1, math.nan],
     "variance": [-0.1, 0.3, math.inf, math.nan],
@@ -380,13 +437,45 @@ def test_lambda_beyond_two_is_refused():
         bounds.pac_bayes_lambda(0.1, 1.0, 100, 2.5)
 
 
-def test_what_would_only_convert_is_refused():
-    for wrong in ("0.1", 0.1 + 1j, np.array(["0.1"]), None, 10**400):
-        with pytest.raises(ValueError, match=r"loss must be in \[0, 1\], got"):
-            bounds.pac_bayes_kl(wrong, 1.0, 100)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "0.1",
+        None,
+        10**400,
+        pytest.param(10**5000, id="huge"),
+        0.1 + 1j,
+        0.1 + 0j,
+        np.array(["0.1"]),
+        np.array([0.1 + 0.2j, 0.1]),
+        np.array([np.complex128(0.1 + 1j), 0.2], dtype=object),
+        np.array(["0.1", 0.2], dtype=object),
+        np.array([np.timedelta64(0), 0], dtype=object),
+        np.array([0, 1], dtype="m8[s]"),
+        np.array(["2026-01-01"], dtype="M8[D]"),
+        np.array([[0.1], 0.2], dtype=object),
+        np.ma.masked_array([0.1, 0.2], [True, False]),
+    ],
+)
+def test_what_is_not_a_real_number_is_refused(wrong):
+    with pytest.raises(ValueError, match=r"^loss must be in \[0, 1\], got .+") as error:
+        bounds.pac_bayes_kl(wrong, 1.0, 100)
+    assert len(str(error.value)) < 200
+
+
+def test_real_numbers_of_any_type_are_welcome():
     with pytest.raises(ValueError, match="n must be a whole number"):
         bounds.pac_bayes_kl(0.1, 1.0, 10**400)
-    assert bounds.pac_bayes_kl(np.array([0.1, 1], dtype=object), 1.0, 100).shape == (2,)
+    mixed = np.array([0.1, 1, True, np.float32(0.25), np.bool_(False), Fraction(1, 4), Decimal("0.1")], dtype=object)
+    expected = [bounds.pac_bayes_kl(value, 1.0, 100) for value in (0.1, 1.0, 1.0, 0.25, 0.0, 0.25, 0.1)]
+    assert bounds.pac_bayes_kl(mixed, 1.0, 100).tolist() == expected
+    unmasked = np.ma.masked_array([0.1, 0.2], [False, False])
+    assert bounds.pac_bayes_kl(unmasked, 1.0, 100).shape == (2,)
+
+
+def test_negative_zero_is_zero():
+    assert math.copysign(1, bounds.kl_inverse_upper(-0.0, 0.0)) == 1
+    assert math.copysign(1, bounds.majority_vote(-0.0)) == 1
 
 
 def test_levels_that_no_float_can_hold_are_left_to_chernoff():
@@ -401,7 +490,7 @@ def test_levels_above_one_half():
 
 
 def test_results_do_not_depend_on_what_else_is_in_the_array():
-    p, c = kl_cases()
+    p, c = kl_cases(2400)
     for inverse in (bounds.kl_inverse_upper, bounds.kl_inverse_lower):
         whole = inverse(p, c)
         for i in range(0, p.size, 97):

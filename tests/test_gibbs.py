@@ -1,3 +1,6 @@
+import math
+
+import mp_oracle
 import mpmath as mp
 import numpy as np
 import pytest
@@ -96,6 +99,15 @@ def test_grouping_gives_back_every_hypothesis(n):
     assert counted.counts.sum() == counted.m == 500
 
 
+def test_prior_mass_of_large_groups_is_summed_accurately():
+    rng = np.random.default_rng(0)
+    losses, weights = rng.integers(0, 5, 10**5) / 10, rng.random(10**5) ** 20
+    curve = GibbsCurve(losses, 10, weights / weights.sum())
+    total = math.fsum(weights)
+    exact = [math.log(math.fsum(weights[losses == value]) / total) for value in np.unique(losses)]
+    np.testing.assert_allclose(curve.log_mass, exact, rtol=0, atol=2e-15)
+
+
 def test_blocks_of_temperatures_do_not_matter(monkeypatch):
     curve = GibbsCurve(np.linspace(0, 1, 101), 100)
     t = np.geomspace(0.1, 1e4, 57)
@@ -112,6 +124,117 @@ def test_probabilities_and_log_probabilities_agree():
         log_prior = np.log(prior)
     np.testing.assert_array_equal(GibbsCurve(losses, 10, prior).rho(5.0), GibbsCurve(losses, 10, log_prior).rho(5.0))
     assert GibbsCurve([0.5], 10, [0.0]).rho(1.0).tolist() == [1.0]  # ln 1 = 0
+
+
+class TestLogPrior:
+    """The normalised prior stays in logs."""
+
+    def test_uniform(self):
+        curve = GibbsCurve([0.1, 0.2, 0.4], 10)
+        np.testing.assert_array_equal(curve.log_prior, np.full(3, -math.log(3)))
+        assert GibbsCurve([0.1], 10).log_prior.tolist() == [0.0]
+
+    def test_one_entry_per_hypothesis(self):
+        curve = GibbsCurve([0.1, 0.2, 0.4, 0.4], 10, [0.5, 0.0, 0.25, 0.25])
+        assert curve.log_prior.tolist() == [math.log(0.5), -math.inf, math.log(0.25), math.log(0.25)]
+        assert [curve.point_mass_kl(h) < math.inf for h in range(4)] == [True, False, True, True]
+
+    def test_masses_too_small_for_a_float(self):
+        curve = GibbsCurve([0.5, 0.0], 100_000, [-1e-300, -745.0])
+        assert curve.log_prior[1] == -745
+        assert 745 <= curve.point_mass_kl(1) < 745 * (1 + 1e-14)
+        # -ln(pi) is exp(-745) here: not zero.
+        assert 0 < curve.point_mass_kl(0) < 1e-14
+
+    @pytest.mark.parametrize("scale", [1e-300, 1.0, 700.0, 1e6, 1e15])
+    def test_point_masses_against_mpmath(self, scale):
+        rng = np.random.default_rng(0)
+        for _ in range(20):
+            log_prior = -scale * rng.random(5)
+            log_prior[rng.integers(5)] = 0.0
+            log_prior -= np.logaddexp.reduce(log_prior)
+            curve = GibbsCurve(rng.random(5), 100, log_prior)
+            with mp.workdps(350):
+                top = max(mp.mpf(x) for x in log_prior.tolist())
+                norm = top + mp.log(mp.fsum(mp.exp(mp.mpf(x) - top) for x in log_prior.tolist()))
+                for h in range(5):
+                    exact = norm - mp.mpf(float(log_prior[h]))
+                    assert exact <= curve.point_mass_kl(h) <= exact * (1 + mp.mpf("1e-13")) + mp.mpf("1e-13")
+
+    @pytest.mark.parametrize("m", [2, 1000, 10**6])
+    def test_point_masses_of_many(self, m):
+        assert math.log(m) < GibbsCurve(np.zeros(m), 10).point_mass_kl(m - 1) < math.log(m) * (1 + 1e-13)
+        weights = np.random.default_rng(0).random(m)
+        prior = weights / weights.sum()
+        exact = mp.log(mp.mpf(math.fsum(prior))) - mp.log(mp.mpf(float(prior[0])))
+        assert exact <= GibbsCurve(np.zeros(m), 10, prior).point_mass_kl(0) <= exact * (1 + mp.mpf("1e-13"))
+
+    def test_a_single_hypothesis_costs_nothing(self):
+        for curve in (GibbsCurve([0.3], 10), GibbsCurve([0.3], 10, [1.0]), GibbsCurve([0.2, 0.3], 10, [0.0, 1.0])):
+            kl_div = curve.point_mass_kl(-1)
+            assert (kl_div, math.copysign(1, kl_div)) == (0, 1)
+
+
+def test_no_divergence_or_loss_is_negative_zero():
+    for losses, prior in [([-0.0, 0.0], None), ([0.3], [-0.0]), ([0.5, -0.0], [-0.0, -1e3])]:
+        moments = GibbsCurve(losses, 10, prior).at([0.0, 3.0, np.inf])
+        for name in ("loss", "loss_up", "loss_down", "kl_div", "kl_div_up", "kl_div_down"):
+            assert not np.signbit(getattr(moments, name)).any(), name
+
+
+# Log-priors and temperatures so large that a unit in the last place of an exponent exceeds any weight.
+EXTREME = [
+    (
+        [0.6999465673764552, 0.8794600586029268, 0.8369862357329253],
+        [-1.0093939048552619e17, 0.0, -6471363065879505.0],
+        6.893480446399997e17,
+    ),
+    (
+        [0.17777368911376012, 0.17777867728497054, 0.1848445683813193],
+        [-9.771377245414578e16, 0.0, -4.768511678265114e16],
+        1.9589097553440235e22,
+    ),
+    ([0.0, 0.3, 1.0], [-1e15, -3e14, 0.0], np.inf),
+]
+
+
+@st.composite
+def extreme_curves(draw):
+    """Two to four losses, log-priors down to -1e18, and a temperature near one where two of them weigh the same."""
+    m = draw(st.integers(2, 4))
+    losses = draw(st.lists(st.floats(0, 1, width=32), min_size=m, max_size=m, unique=True))
+    scale = 10.0 ** draw(st.floats(0, 18))
+    log_prior = [-scale * share for share in draw(st.lists(st.floats(0, 1), min_size=m, max_size=m))]
+    log_prior[draw(st.integers(0, m - 1))] = 0.0
+    log_prior = np.array(log_prior) - np.logaddexp.reduce(log_prior)
+    i, j = draw(st.permutations(range(m)))[:2]
+    t = abs(log_prior[i] - log_prior[j]) / abs(losses[i] - losses[j])
+    return losses, log_prior, min(t * (1 + draw(st.sampled_from([-1e-9, -1e-16, 0.0, 1e-16, 1e-9]))), 1e300)
+
+
+def assert_moments_within_their_errors(losses, log_prior, t):
+    moments = GibbsCurve(losses, 1e15, log_prior).at(t)
+    with mp.workdps(120):
+        loss, var, kl_div = mp_oracle.gibbs_moments(losses, min(t, 1e300), log_prior)
+        tiny = mp.mpf("1e-60")
+        assert moments.loss_down[0] - tiny <= loss <= moments.loss_up[0] + tiny
+        assert moments.kl_div_down[0] - tiny <= kl_div <= moments.kl_div_up[0] + tiny
+        assert abs(moments.var[0] - var) <= moments.var_error[0] + tiny
+
+
+@given(extreme_curves())
+def test_errors_are_bounded_whatever_the_prior(case):
+    assert_moments_within_their_errors(*case)
+
+
+@pytest.mark.parametrize(("losses", "log_prior", "t"), EXTREME)
+def test_errors_are_bounded_where_nothing_is_known(losses, log_prior, t):
+    assert_moments_within_their_errors(losses, log_prior, t)
+
+
+def test_extreme_priors_stay_sharp_where_one_loss_dominates():
+    moments = GibbsCurve([0.0, 0.3, 1.0], 1e15, [-1e15, -3e14, 0.0]).at([0.0, 1e30, np.inf])
+    assert np.all(moments.loss_up - moments.loss_down < 1e-12)
 
 
 def test_single_precision_priors_are_normalised():

@@ -1,4 +1,4 @@
-"""Versions of what results depend on."""
+"""Versions of the software that results depend on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import platform
 import pacbayes
 
 
-def versions() -> dict[str, str]:
-    """Versions by name, as they are here and now."""
+def collect_versions() -> dict[str, str]:
+    """Return the versions of this library, of Python and of the numerical packages, by name."""
     others = {name: importlib.metadata.version(name) for name in ("numpy", "scipy", "scikit-learn", "joblib")}
     return {"pacbayes": pacbayes.__version__, "python": platform.python_version(), **others}

@@ -253,6 +253,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if labels.shape != (X.shape[0],):
             raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
         check_classification_targets(labels)
+        pool.check_points(X)
         classes, codes = np.unique(labels, return_inverse=True)
         if classes.size < 2:
             raise ValueError(f"y must hold at least two classes, got one class only: {classes.tolist()[0]!r}")
@@ -411,7 +412,10 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     def _validate_points(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, **as_pool(self.estimator).validation_kwargs(X))
+        pool = as_pool(self.estimator)
+        X = validate_data(self, X, reset=False, **pool.validation_kwargs(X))
+        pool.check_points(X)
+        return X
 
     def _blocks(self, X: Any) -> Iterable[Any]:
         for start in range(0, X.shape[0], self.block_size):

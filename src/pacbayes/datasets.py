@@ -1,11 +1,11 @@
 r"""The paper's eight datasets, by name, and Breiman's waveform generator.
 
-`load` reads the files as UCI and LIBSVM publish them: from a folder where one is given (`data_dir`, or the environment
-variable `PACBAYES_DATA_DIR`), otherwise from a cache that each file is downloaded to once. A file is used only if its
-sha256 is that of the published one. Values and labels are as published, rows are in the order of the file, and nothing
-is rescaled: `scale_to_unit_range` is there for that.
+`load` reads the files that UCI and LIBSVM publish: from a folder if one is given (`data_dir`, or the environment
+variable `PACBAYES_DATA_DIR`), otherwise from a cache, to which each file is downloaded once. A file is accepted only if
+its sha256 is that of the published one. Values and labels are as published, rows are in the order of the file, and
+nothing is scaled.
 
-`waveform` draws fresh points from the distribution that the Waveform data came from, as many as are wanted.
+`waveform` draws new points from the distribution of the Waveform data.
 """
 
 from __future__ import annotations
@@ -20,22 +20,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from pacbayes._validation import Array, as_real_array, scalar, whole_number
+from pacbayes._validation import Array, scalar, whole_number
+from pacbayes.exceptions import DatasetError
 
-__all__ = ["NAMES", "Dataset", "DatasetError", "load", "scale_to_unit_range", "waveform"]
+__all__ = ["NAMES", "Dataset", "load", "waveform"]
 
 _FOLDER_VARIABLE = "PACBAYES_DATA_DIR"
 
 
-class DatasetError(ValueError):
-    """A file of a dataset is missing, cannot be downloaded, or is not the published one."""
-
-
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A labelled sample, and where it comes from.
+    """A labelled sample with its source and citation.
 
     Attributes
     ----------
@@ -46,13 +43,13 @@ class Dataset:
     feature_names : list of str
         Names of the d features.
     name : str
-        Name that `load` knows it by.
+        Name for `load`.
     title : str
         Name in the paper.
     citation : str
-        What to cite for the data.
+        Citation of the data.
     source : str
-        URL that the data are published at.
+        URL of the published data.
     """
 
     X: Array = field(repr=False)
@@ -65,7 +62,7 @@ class Dataset:
 
 
 def _read_libsvm(data: bytes, n_features: int) -> tuple[Array, NDArray[Any]]:
-    """LIBSVM text: a label, then ``index:value`` for the features that are not zero, counted from one."""
+    """Read LIBSVM's format: a label, then ``index:value`` for the non-zero features, counted from one."""
     from sklearn.datasets import load_svmlight_file
 
     X, y = load_svmlight_file(io.BytesIO(data), n_features=n_features, zero_based=False)
@@ -75,19 +72,19 @@ def _read_libsvm(data: bytes, n_features: int) -> tuple[Array, NDArray[Any]]:
 def _read_table(
     data: bytes, n_features: int, *, delimiter: str = ",", label_column: int = -1, label_type: type = np.int64
 ) -> tuple[Array, NDArray[Any]]:
-    """Text with a row of n_features values and a label on each line."""
+    """Read text with n_features values and a label on each line."""
     table = np.loadtxt(data.decode().splitlines(), delimiter=delimiter, dtype=str, comments=None, ndmin=2)
     X = np.delete(table, label_column, axis=1).astype(np.float64)
-    # Through a list, since strings would keep the width of the widest value in the table.
+    # By way of a list: an array of strings would keep the width of the widest value in the table.
     return X.reshape(-1, n_features), np.array(table[:, label_column].tolist()).astype(label_type)
 
 
 @dataclass(frozen=True)
 class _Published:
-    """A file as it is published, and how to read it.
+    """A published file and the function that reads it.
 
-    `file` is the name of the unpacked file and `sha256` is of its contents; what `url` gives may be compressed.
-    `classes` are the labels that the paper uses.
+    `file` is the name of the uncompressed file and `sha256` the hash of its contents; the file at `url` may be
+    compressed. `classes` are the labels that the paper uses.
     """
 
     title: str
@@ -231,19 +228,18 @@ def load(
     ============= ============= ======= === =================
 
     The first feature of breast-cancer is the sample's id, up to 13 million, which is one of the paper's ten: without
-    scaling it swamps the others. Rows of skin are sorted by label and most occur more than once.
+    scaling it dominates all distances. Rows of skin are sorted by label, and most occur more than once.
 
     Parameters
     ----------
     name : str
         One of `NAMES`.
     data_dir : path, optional
-        Folder with the files as they are published, under their own names. Where it is not given, the environment
-        variable ``PACBAYES_DATA_DIR`` may name one. A folder that is given is the only place looked at. Without one,
-        the file is downloaded, once, to the user's cache; this needs the package pooch, which
-        ``pip install pacbayes[datasets]`` brings.
+        Folder with the published files under their own names; by default the environment variable
+        ``PACBAYES_DATA_DIR``. Without a folder, the file is downloaded once to the user's cache, which needs
+        ``pip install pacbayes[datasets]``.
     classes : sequence of labels, optional
-        Labels of the rows to keep. The paper's by default; ``classes=(0, 1, 2)`` gives all of waveform.
+        Labels of the rows to keep; by default those that the paper uses. ``classes=(0, 1, 2)`` gives all of waveform.
 
     Returns
     -------
@@ -265,7 +261,7 @@ def load(
         raise ValueError(f"name must be one of {', '.join(NAMES)}, got {name!r}")
     published = _PUBLISHED[name]
     X, y = published.read(_contents(published, data_dir), len(published.feature_names))
-    keep = np.isin(y, _checked_classes(published.classes if classes is None else classes, np.unique(y).tolist()))
+    keep = np.isin(y, _check_classes(published.classes if classes is None else classes, np.unique(y).tolist()))
     return Dataset(
         X=X[keep],
         y=y[keep],
@@ -277,9 +273,9 @@ def load(
     )
 
 
-def _checked_classes(classes: Sequence[int | str], known: list[Any]) -> list[Any]:
-    """Return the distinct labels in `classes`, which must be among the known ones."""
-    # A string is a sequence of its letters, and a likely slip for a tuple of them.
+def _check_classes(classes: Sequence[int | str], known: list[Any]) -> list[Any]:
+    """Return `classes` as a list, or raise if they are not distinct labels among the known ones."""
+    # A string is a sequence of its letters, but was probably meant as one label.
     chosen = list(classes) if np.iterable(classes) and not isinstance(classes, str) else []
     if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(known):
         raise ValueError(
@@ -289,7 +285,7 @@ def _checked_classes(classes: Sequence[int | str], known: list[Any]) -> list[Any
 
 
 def _contents(published: _Published, data_dir: str | os.PathLike[str] | None) -> bytes:
-    """Return the contents of a published file, verified, from the first place that applies."""
+    """Return the verified contents of a published file: from `data_dir`, the environment's folder or the cache."""
     if data_dir is not None:
         return _from_folder(published, Path(data_dir).expanduser(), "data_dir")
     if folder := os.environ.get(_FOLDER_VARIABLE):
@@ -322,9 +318,9 @@ def _from_cache(published: _Published) -> bytes:
         ) from error
 
     def download(url: str, output_file: str, pooch_instance: Any) -> None:
-        # What is downloaded is unpacked and verified under a temporary name, which pooch removes after an error: the
+        # The download is uncompressed and verified under a temporary name, which pooch removes after an error: the
         # cache never holds a file that is not the published one.
-        # Not streamed, since the files are small and pooch leaves the socket of a stream that fails open.
+        # Not streamed: the files are small, and pooch does not close the socket of a stream that fails.
         pooch.HTTPDownloader(stream=False)(url, output_file, pooch_instance)
         output = Path(output_file)
         output.write_bytes(_verified(published, output.read_bytes(), url))
@@ -336,7 +332,7 @@ def _from_cache(published: _Published) -> bytes:
         )
         return _verified(published, Path(path).read_bytes(), path)
     except OSError as error:
-        # The errors of requests, of which there are many, are all OSErrors, and so is a cache that cannot be written.
+        # All errors of requests are OSErrors, and so is a cache that cannot be written.
         raise DatasetError(
             f"{published.file} could not be downloaded from {published.url} to {cache}: {error}. "
             f"Try again with a network. {by_hand}"
@@ -344,7 +340,7 @@ def _from_cache(published: _Published) -> bytes:
 
 
 def _verified(published: _Published, contents: bytes, origin: str) -> bytes:
-    """Return what was read from `origin`, unpacked, if it is the published file."""
+    """Return the uncompressed contents that were read from `origin`, or raise if they are not the published file."""
     remedy = f"it was cut short or altered, or is another version. Get it again from {published.url}"
     if origin.endswith(".Z"):
         try:
@@ -360,47 +356,15 @@ def _verified(published: _Published, contents: bytes, origin: str) -> bytes:
 
 
 def _uncompress(data: bytes) -> bytes:
-    """Unpack what the UNIX program compress has packed: LZW with codes of 9 bits, then 10, and so on, lowest bit first.
-
-    The standard library cannot, and neither a program that can nor the .Z file's own sha256 is there to rely on.
-    """
-    clear = 256
-    if data[:2] != b"\x1f\x9d" or len(data) < 3:
-        raise ValueError("it does not begin with the bytes 1f 9d")
-    widest, has_clear = data[2] & 0x1F, bool(data[2] & 0x80)
-    if not 9 <= widest <= 16:
-        raise ValueError(f"codes must be of 9 to 16 bits at most, got {widest}")
-
-    start = [bytes([byte]) for byte in range(256)] + [b""] * has_clear
-    strings, width, previous = start.copy(), 9, b""
-    unpacked = []
-    position = 3
-    while position < len(data):
-        # Eight codes fill `width` bytes. Where the width changes, what is left of such a group is padding.
-        group = data[position : position + width]
-        position += width
-        bits = int.from_bytes(group, "little")
-        for _ in range(8 * len(group) // width):
-            code = bits & ((1 << width) - 1)
-            bits >>= width
-            if has_clear and code == clear:
-                strings, width, previous = start.copy(), 9, b""
-                break
-            if code < len(strings):
-                string = strings[code]
-            elif code == len(strings) and previous:
-                # The string about to be added, of which all but the last byte is known, and that equals the first.
-                string = previous + previous[:1]
-            else:
-                raise ValueError(f"code {code} occurs before it is defined")
-            unpacked.append(string)
-            if previous and len(strings) < 1 << widest:
-                strings.append(previous + string[:1])
-            previous = string
-            if len(strings) == 1 << width and width < widest:
-                width += 1
-                break
-    return b"".join(unpacked)
+    """Decompress a file that was packed by the UNIX program compress."""
+    try:
+        import uncompresspy
+    except ImportError as error:
+        raise ImportError(
+            "files that end with .Z need the package uncompresspy: pip install pacbayes[datasets]"
+        ) from error
+    with uncompresspy.LZWFile(io.BytesIO(data), warn_truncation=False) as file:
+        return bytes(file.read())
 
 
 # Breiman et al. (1984): h_1 has its peak at t = 11, h_2 is h_1 moved by 4 to the right, h_3 by 4 to the left.
@@ -411,7 +375,7 @@ _WAVES = {0: (_H2, _H3), 1: (_H1, _H3), 2: (_H1, _H2)}
 
 
 def waveform(n: int, *, random_state: Any = None, classes: Sequence[int] = (1, 2), noise: bool = True) -> Dataset:
-    r"""Draw from the distribution of the Waveform data: Breiman's generator.
+    r"""Draw points from the distribution of the Waveform data, by Breiman's generator.
 
     Each class belongs to two of three triangular waves h on t = 1, ..., 21, and a point of it is a random mixture of
     the two, with noise:
@@ -419,8 +383,8 @@ def waveform(n: int, *, random_state: Any = None, classes: Sequence[int] = (1, 2
     .. math:: x_t = u h_a(t) + (1 - u) h_b(t) + \epsilon_t,
 
     u uniform on [0, 1], :math:`\epsilon_t` standard normal. Labels are those of the published file: 0 for the waves
-    with peaks at 7 and 15, 1 for 7 and 11, 2 for 11 and 15. Values there are rounded to two decimals, here they are
-    not.
+    with peaks at 7 and 15, 1 for 7 and 11, 2 for 11 and 15. The published values are rounded to two decimals, these
+    are not.
 
     Parameters
     ----------
@@ -452,7 +416,7 @@ def waveform(n: int, *, random_state: Any = None, classes: Sequence[int] = (1, 2
     array([4., 4., 4., 4., 4.])
     """
     n_points = int(scalar("n", whole_number("n", n)))
-    chosen = np.array(_checked_classes(classes, sorted(_WAVES)), dtype=np.int64)
+    chosen = np.array(_check_classes(classes, sorted(_WAVES)), dtype=np.int64)
     rng = _generator(random_state)
 
     y = rng.choice(chosen, size=n_points)
@@ -486,41 +450,3 @@ def _generator(random_state: Any) -> np.random.Generator:
         raise ValueError(
             f"random_state must be None, a non-negative int, a Generator or a RandomState, got {random_state!r}"
         ) from error
-
-
-def scale_to_unit_range(X: ArrayLike) -> Array:
-    """Scale every feature to [-1, 1]: its least value to -1, its greatest to 1.
-
-    This is how LIBSVM scales the datasets on its page. A feature that is constant becomes 0, as it does there.
-
-    The scale comes from all rows given. Rows that hypotheses are to be validated on are then no longer independent of
-    what shapes these, and a bound on scaled data is not strict; `PACBayesClassifier` has a `scaler` that avoids this.
-
-    Parameters
-    ----------
-    X : array_like of shape (n, d)
-        Features: finite numbers.
-
-    Returns
-    -------
-    ndarray of shape (n, d), float64
-        A new array.
-
-    Examples
-    --------
-    >>> scale_to_unit_range([[1, 7], [2, 7], [5, 7]])
-    array([[-1. ,  0. ],
-           [-0.5,  0. ],
-           [ 1. ,  0. ]])
-    """
-    expected = "a two-dimensional array of finite numbers with at least one row"
-    array = as_real_array("X", X, expected)
-    if array.ndim != 2 or len(array) == 0:
-        raise ValueError(f"X must be {expected}, got shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise ValueError(f"X must be {expected}, got {array[~np.isfinite(array)][0]!s}")
-    # To values below 1 by powers of two, which is exact, so that no difference overflows.
-    array = np.ldexp(array, -np.frexp(np.abs(array).max(axis=0))[1])
-    low, high = array.min(axis=0), array.max(axis=0)
-    varies = high > low
-    return np.where(varies, 2 * ((array - low) / np.where(varies, high - low, 1)) - 1, 0.0)

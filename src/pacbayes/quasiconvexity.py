@@ -2,7 +2,7 @@ r"""Check whether the local minimum of alternating minimisation is the global on
 
 F(lambda) is strongly quasiconvex on (0, 1] if all its stationary points are strict local minima: then there
 is only one, and alternating minimisation finds it (Theorem global-min). The paper gives conditions on the
-losses that imply it (Theorem var, with a uniform prior, and the relaxations of appendix thm-var). The
+losses that imply it (Theorem var, with a uniform prior, and its relaxations in the appendix). The
 conditions of Theorem global-min itself are on the variance of the Gibbs posterior, for any prior and all lambda.
 `check_quasiconvexity` checks them all, and one more that follows from the proof of Theorem global-min.
 
@@ -34,15 +34,15 @@ from pacbayes.bounds import confidence_term
 from pacbayes.gibbs import SLACK, GibbsCurve, GibbsMoments, split_interval
 from pacbayes.posterior import optimal_lambda
 
-__all__ = ["CONDITIONS", "THEOREM_VAR_CONDITIONS", "Condition", "QuasiconvexityReport", "check_quasiconvexity"]
+__all__ = ["Condition", "QuasiconvexityReport", "check_quasiconvexity"]
 
-_FEW = "few hypotheses (Theorem var)"
-_VAR = "few mediocre losses (Theorem var)"
-_VAR_TUNED = "few mediocre losses (Theorem var, tuned interval)"
-_VAR_REFINED = "few mediocre losses (Theorem var, refined b)"
-_VAR_TUNED_REFINED = "few mediocre losses (Theorem var, tuned interval, refined b)"
-_ALL_LAMBDA = "small variance at every lambda (Theorem global-min)"
-_STATIONARY = "small variance at stationary points"
+_FEW = "few hypotheses"
+_VAR = "few mediocre losses"
+_VAR_TUNED = "few mediocre losses, tuned"
+_VAR_REFINED = "few mediocre losses, refined b"
+_VAR_TUNED_REFINED = "few mediocre losses, tuned, refined b"
+_ALL_LAMBDA = "small variance"
+_STATIONARY = "small variance where F' = 0"
 
 # Names of the conditions that follow from Theorem var, and of all conditions, from the simplest to the most general.
 THEOREM_VAR_CONDITIONS = (_FEW, _VAR, _VAR_TUNED, _VAR_REFINED, _VAR_TUNED_REFINED)
@@ -119,20 +119,20 @@ def check_quasiconvexity(
 
     The conditions, by name, in the order of the report:
 
-    "few hypotheses (Theorem var)"
+    "few hypotheses"
         m <= K(0, 0) + 1 with a uniform prior (eq. Kab), whatever the losses.
-    "few mediocre losses (Theorem var)"
-        At most K hypotheses with excess loss in (a, b), uniform prior.
-    "few mediocre losses (Theorem var, tuned interval)"
-        The same with tuned a(alpha), b(beta), K(alpha, beta) (appendix thm-var-tune), at the best pair (alpha, beta).
+    "few mediocre losses"
+        Theorem var: at most K hypotheses with excess loss in (a, b), uniform prior.
+    "few mediocre losses, tuned"
+        The same with tuned a(alpha), b(beta), K(alpha, beta) (eq. Kab), at the best pair (alpha, beta).
         Only those pairs matter at which the loss of some hypothesis is at an end of the interval.
-    "few mediocre losses (Theorem var, refined b)"
-        The same with the refined b (appendix thm-var-b), under its side conditions.
-    "few mediocre losses (Theorem var, tuned interval, refined b)"
+    "few mediocre losses, refined b"
+        The same with the refined b of the appendix, under its side conditions.
+    "few mediocre losses, tuned, refined b"
         Both relaxations combined.
-    "small variance at every lambda (Theorem global-min)"
-        eq. KL-cond or eq. E-cond proved at every lambda, any prior.
-    "small variance at stationary points"
+    "small variance"
+        Theorem global-min: eq. KL-cond or eq. E-cond proved at every lambda, any prior.
+    "small variance where F' = 0"
         As in the proof of Theorem global-min, its conditions are only needed where F' may vanish:
         proved at every lambda at which F' is not proved to be non-zero, any prior.
 
@@ -158,7 +158,7 @@ def check_quasiconvexity(
     --------
     >>> report = check_quasiconvexity([0.10, 0.12, 0.15, 0.30, 0.45], n=500)
     >>> report.guaranteed, report.condition
-    (True, 'few hypotheses (Theorem var)')
+    (True, 'few hypotheses')
     """
     n_points, delta_value, n_largest = n_delta_and_largest(n, delta, n_max)
     curve = GibbsCurve(losses, n_points, prior)
@@ -246,7 +246,8 @@ def _tune_interval(curve: GibbsCurve, n: float, ln_4n_delta2: float, beta: Array
     The count is #(x < x_j) - #(x <= x_i), so that i and j can be optimised separately but for j > i.
     """
     kappa = np.e**2 / 4 * ln_4n_delta2
-    alpha = (curve.x * n) ** 2 / ln_4n_delta2 * (1 + _MARGIN)
+    with np.errstate(over="ignore"):
+        alpha = (curve.x * n) ** 2 / ln_4n_delta2 * (1 + _MARGIN)
     up_to = np.cumsum(curve.counts).astype(np.float64)
     below = np.concatenate((up_to - curve.counts, [float(curve.m)]))
     cost = np.concatenate((beta, [0.0])) * kappa + below  # of the smallest bad loss

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pacbayes._compat import take_rows
 from pacbayes._validation import Array
+from pacbayes.aggregation import tally
 from pacbayes.pools import Hypotheses
 
 __all__ = ["draw_codes", "tally_votes"]
@@ -47,8 +48,8 @@ def tally_votes(hypotheses: Hypotheses, weights: Array, X: Any, *, stop_early: b
     while done < order.size and open_rows.size:
         voters = order[done : done + width]
         rows = X if open_rows.size == X.shape[0] else take_rows(X, open_rows)
-        for vote, weight in zip(hypotheses.take(voters).votes(rows), ordered[done : done + width], strict=True):
-            tallies[open_rows, vote] += weight
+        votes = hypotheses.take(voters).votes(rows)
+        tallies[open_rows] = tally(votes, ordered[done : done + width], hypotheses.classes.size, tallies[open_rows])
         done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
         if stop_early and done < order.size:
             ranked = np.partition(tallies[open_rows], -2, axis=1)

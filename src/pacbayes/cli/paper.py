@@ -35,17 +35,18 @@ def paper(
     """
     folder = output or Path("paper-quick" if quick else "paper")
     with user_errors(extra="paper"):
+        from pacbayes.paper.page import write_results
         from pacbayes.paper.runner import Plan, Store, run
 
         whole = Plan.quick_run() if quick else Plan()
-        plan = whole.restricted(tuple(only or ()), tuple(datasets or ()))
+        plan = whole.restrict(tuple(only or ()), tuple(datasets or ()))
         store = Store(folder, whole.settings())
         try:
             _show_progress(plan, store, run(plan, store, data_dir=data_dir, n_jobs=jobs))
         except KeyboardInterrupt:
             print_error(f"stopped: what is finished is in {folder}, and the same command goes on from there")
             raise typer.Exit(130) from None
-        page = _write_page(plan, store)
+        page = write_results(plan, store)
     print_lines(f"results   {store.path}", f"figures   {folder / 'figures'}", f"page      {page}")
 
 
@@ -77,28 +78,3 @@ def _show_progress(plan: Any, store: Any, finished: Any) -> None:
             if after is not None:
                 what = f"{EXPERIMENTS[after.experiment].title}, {TITLES[after.dataset]}"
                 progress.update(bar, description=what[:60])
-
-
-def _write_page(plan: Any, store: Any) -> Path:
-    """Write the figures as files, and the page; return its path."""
-    from pacbayes.paper.figures import save_figures
-    from pacbayes.paper.findings import findings, tables
-    from pacbayes.paper.runner import versions
-    from pacbayes.report import paper_page, write_page
-
-    records = [r for r in store.records if r["experiment"] in plan.experiments and r["dataset"] in plan.datasets]
-    save_figures(records, store.folder / "figures")
-    settings = {name: str(value) for name, value in store.settings.items() if name != "sizes"}
-    for name, sizes in store.settings["sizes"].items():
-        settings[f"|S| and |T| of {name}"] = f"{sizes['train']} and {sizes['test']}"
-    html = paper_page(
-        records,
-        settings=settings,
-        versions=versions(),
-        findings=findings(records),
-        tables=tables(records),
-        quick=plan.quick,
-    )
-    page: Path = store.folder / "index.html"
-    write_page(page, html)
-    return page

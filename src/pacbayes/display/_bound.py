@@ -1,4 +1,4 @@
-"""F(lambda), with its minimum and its shape."""
+"""Plot F(lambda) with its minimum, and where it is known to be quasiconvex."""
 
 from __future__ import annotations
 
@@ -7,10 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, n_and_delta, open_interval, scalar, whole_number
+from pacbayes._validation import Array, open_interval, scalar, whole_number
 from pacbayes.bounds import confidence_term
-from pacbayes.certificate import delta_for_smallest
-from pacbayes.display._drawing import BLACK, BLUE, GREEN, GREY, RED, SHADE, axes, fitted, line_style, require_matplotlib
+from pacbayes.display._drawing import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    RED,
+    SHADE,
+    get_axes,
+    merge_line_style,
+    require_matplotlib,
+)
+from pacbayes.display.checks import check_fitted
+from pacbayes.formatting import format_lower, format_upper
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.posterior import lambda_bound, minimize_lambda_bound
 from pacbayes.quasiconvexity import QuasiconvexityReport, check_quasiconvexity
@@ -32,14 +43,14 @@ _LOG_LAMBDA = 50
 
 
 class BoundDisplay:
-    r"""The PAC-Bayes-lambda bound of the Gibbs posterior as a function of lambda, its minimum, and its shape.
+    r"""Plot of the PAC-Bayes-lambda bound of the Gibbs posterior as a function of lambda.
 
     Use `from_estimator` or `from_losses`.
 
     Parameters
     ----------
     lam : ndarray of shape (k,)
-        Values of lambda, rising.
+        Values of lambda, increasing.
     bound : ndarray of shape (k,)
         :math:`F(\lambda)` at each of them.
     minimum_lam : float
@@ -49,16 +60,16 @@ class BoundDisplay:
     lower : float
         A proved lower bound on :math:`F(\lambda)` for all lambda.
     condition_holds : ndarray of bool of shape (k,)
-        Whether eq. KL-cond or eq. E-cond of Theorem global-min holds, at each lambda.
+        Whether one of the paper's two sufficient conditions for quasiconvexity holds, at each lambda.
     report : QuasiconvexityReport
-        What is proved about the shape of F.
+        Whether F is proved to be quasiconvex.
     posterior_lam : float, optional
         The lambda of a posterior that minimises another bound.
 
     Attributes
     ----------
     ax_, figure_ : Axes, Figure
-        Where it was drawn.
+        Axes and figure of the plot.
     line_ : Line2D
         The curve.
     minimum_ : Line2D or None
@@ -72,19 +83,19 @@ class BoundDisplay:
     vacuous_ : Line2D or None
         Line at 1, where nothing is proved; None if the curve stays below.
     legend_ : Legend
-        Legend, with the verdict of `report` for a title.
+        Legend. Its title says whether F is proved to be quasiconvex.
 
     Notes
     -----
-    The shade tells where the conditions hold, lambda by lambda. The proof for all lambda at once is the report's, and
-    may rest on other conditions of the paper: the legend says on which.
+    The shaded range is where a condition was found to hold at single values of lambda. The proof for all lambda is that
+    of `report`, and may rest on other conditions of the paper; ``report.condition`` names the one.
 
     Examples
     --------
     >>> from pacbayes.display import BoundDisplay
     >>> display = BoundDisplay.from_losses([0.10, 0.12, 0.15, 0.30, 0.45], n=500)
     >>> round(display.minimum, 4), round(display.minimum_lam, 4), display.report.condition
-    (0.1771, 0.4339, 'few hypotheses (Theorem var)')
+    (0.1771, 0.4339, 'few hypotheses')
     """
 
     ax_: Axes
@@ -132,14 +143,14 @@ class BoundDisplay:
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> BoundDisplay:
-        r"""Draw the bound for the losses of hypotheses.
+        r"""Plot the bound for the losses of hypotheses.
 
         Parameters
         ----------
         losses : array_like of shape (m,)
             Empirical losses in [0, 1].
         n : int
-            Number of points each loss was measured on; the smallest, if they differ.
+            Number of points that each loss was measured on; the smallest, if they differ.
         n_max : int, optional
             The largest such number; `n` by default. As in a certificate, F is then that of the smallest number, with
             :math:`\ln(2 \sqrt{n_{max}} / \delta)`.
@@ -148,24 +159,22 @@ class BoundDisplay:
         prior : array_like of shape (m,), optional
             Prior as probabilities or log-probabilities; uniform by default.
         lam_range : (float, float), optional
-            Smallest and largest lambda, in (0, 2). By default, (0, 1] without its beginning, where F is more than
-            twice its minimum, and than F(1).
+            Smallest and largest lambda, in (0, 2). By default, (0, 1] without the small values of lambda at which F is
+            larger than twice its minimum and than F(1).
         grid_resolution : int, default=300
             Number of values of lambda, at least 2. The minimum and 1 are added to them.
         ax : Axes, optional
-            Where to draw; a new figure by default.
+            Axes to plot on; a new figure by default.
         **kwargs
             Properties of the curve, as in `matplotlib.lines.Line2D`.
 
         Returns
         -------
         BoundDisplay
-            What was drawn.
+            The display.
         """
         require_matplotlib(cls)
-        n_min = int(n_and_delta(n, delta)[0])
-        n_largest = n_min if n_max is None else int(scalar("n_max", whole_number("n_max", n_max, n_min)))
-        display = cls._of(losses, n_min, n_largest, delta, prior, lam_range, grid_resolution, None)
+        display = cls._of(losses, n, n_max, delta, prior, lam_range, grid_resolution, None)
         return display.plot(ax, **kwargs)
 
     @classmethod
@@ -178,26 +187,26 @@ class BoundDisplay:
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> BoundDisplay:
-        """Draw the bound that a classifier has minimised, or would have minimised.
+        """Plot the bound for the losses of a classifier's hypotheses.
 
-        With validation sets of different sizes, F is that of the certificate: of the smallest of them, with the price
-        in delta of the largest. A posterior that minimises the kl bound, ``objective="kl"``, is not at the minimum of
-        F: its lambda is marked too.
+        With validation sets of different sizes, F is that of the certificate: the theorem for the smallest of them,
+        with the logarithm of the largest. A posterior that minimises the kl bound, ``objective="kl"``, is not at the
+        minimum of F; its lambda is marked too.
 
         Parameters
         ----------
         estimator : PACBayesClassifier
             Fitted classifier.
         lam_range, grid_resolution, ax, **kwargs
-            As in `from_losses`. By default the range ends with the lambda of the posterior, if that is above 1.
+            As in `from_losses`. The default range is extended to the lambda of the posterior if that is above 1.
 
         Returns
         -------
         BoundDisplay
-            What was drawn.
+            The display.
         """
         require_matplotlib(cls)
-        model = fitted(estimator)
+        model = check_fitted(estimator)
         proved = model.certificate_
         other_lam = proved.lam if proved.objective == "kl" else None
         display = cls._of(
@@ -217,65 +226,54 @@ class BoundDisplay:
         cls,
         losses: ArrayLike,
         n: int,
-        n_max: int,
+        n_max: int | None,
         delta: float,
         prior: ArrayLike | None,
         lam_range: tuple[float, float] | None,
         grid_resolution: int,
         posterior_lam: float | None,
     ) -> BoundDisplay:
-        # With unequal validation sets the theorem holds for the smallest of them, at this delta.
-        delta_min = delta_for_smallest(delta, n, n_max)
-        best = minimize_lambda_bound(losses, n, delta=delta_min, prior=prior, method="global")
+        best = minimize_lambda_bound(losses, n, n_max=n_max, delta=delta, prior=prior, method="global")
         assert best.lower is not None
         resolution = int(scalar("grid_resolution", whole_number("grid_resolution", grid_resolution, 2)))
-        if lam_range is None:
-            begin = np.geomspace(best.lam / 1000, best.lam, 200)
-            highest = max(_HIGHEST * best.fun, lambda_bound(losses, 1.0, n, delta_min, prior))
-            low_enough = lambda_bound(losses, begin, n, delta_min, prior) <= highest * (1 + 1e-9)
-            low, high = float(begin[np.argmax(low_enough)]), 1.0
-            if posterior_lam is not None and 1 < posterior_lam < 2:
-                high = posterior_lam
+        if lam_range is not None:
+            low, high = _check_range(lam_range)
         else:
-            ends = open_interval("lam_range", lam_range, 0, 2)
-            if ends.shape != (2,) or not ends[0] < ends[1]:
-                raise ValueError(f"lam_range must be two numbers, the smaller one first, got {lam_range!r}")
-            low, high = map(float, ends)
+            begin = np.geomspace(best.lam / 1000, best.lam, 200)
+            highest = max(_HIGHEST * best.fun, lambda_bound(losses, 1.0, n, delta, prior, n_max=n_max))
+            low_enough = lambda_bound(losses, begin, n, delta, prior, n_max=n_max) <= highest * (1 + 1e-9)
+            low = float(begin[np.argmax(low_enough)])
+            high = posterior_lam if posterior_lam is not None and 1 < posterior_lam < 2 else 1.0
         lam = np.geomspace(low, high, resolution)
-        lam[[0, -1]] = low, high  # to the last digit
+        lam[[0, -1]] = low, high  # exactly, without rounding errors
         lam = np.union1d(lam, [at for at in (1.0, best.lam, posterior_lam) if at is not None and low <= at <= high])
-        point = GibbsCurve(losses, n, prior).at(n * lam)
-        # eq. KL-cond, with ln(4 n / delta^2) = 2 ln(2 sqrt(n) / delta), and eq. E-cond.
-        kl_cond = 2 * (point.kl_div + confidence_term(n, delta_min)) > (lam * n) ** 2 * point.var
-        e_cond = point.loss > (1 - lam) * n * point.var
         return cls(
             lam,
-            lambda_bound(losses, lam, n, delta_min, prior),
+            lambda_bound(losses, lam, n, delta, prior, n_max=n_max),
             minimum_lam=best.lam,
             minimum=best.fun,
             lower=best.lower,
-            # The theorem is about lambda up to 1, where all stationary points are.
-            condition_holds=(kl_cond | e_cond) & (lam <= 1),
-            report=check_quasiconvexity(losses, n, delta=delta_min, prior=prior),
+            condition_holds=_check_conditions(losses, lam, n, n_max, delta, prior),
+            report=check_quasiconvexity(losses, n, n_max=n_max, delta=delta, prior=prior),
             posterior_lam=posterior_lam,
         )
 
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> BoundDisplay:
-        """Draw the curve.
+        """Plot the curve.
 
         Parameters
         ----------
         ax : Axes, optional
-            Where to draw; a new figure by default.
+            Axes to plot on; a new figure by default.
         **kwargs
             Properties of the curve, as in `matplotlib.lines.Line2D`.
 
         Returns
         -------
         BoundDisplay
-            This display, with what was drawn.
+            This display.
         """
-        ax = self.ax_ = axes(self, ax)
+        ax = self.ax_ = get_axes(self, ax)
         self.figure_ = ax.figure
         self.condition_ = ax.fill_between(
             self.lam,
@@ -286,36 +284,42 @@ class BoundDisplay:
             facecolor=SHADE,
             edgecolor="none",
             zorder=0,
-            label="a condition of Theorem global-min holds",
+            label="sufficient condition for quasiconvexity",
         )
         style = {"color": BLUE, "linewidth": 2, "label": r"PAC-Bayes-$\lambda$ bound $F(\lambda)$"}
-        (self.line_,) = ax.plot(self.lam, self.bound, **line_style(style, kwargs))
-        self.lower_ = ax.axhline(
-            self.lower, color=BLACK, linestyle="--", linewidth=1, label=f"proved lower bound {self.lower:.4g}"
-        )
-        self.minimum_ = self._marker(
-            self.minimum_lam, rf"minimum {self.minimum:.4g} at $\lambda$ = {self.minimum_lam:.3g}", "o", RED
-        )
-        self.posterior_ = None
-        if self.posterior_lam is not None:
-            label = rf"posterior of the kl bound, $\lambda$ = {self.posterior_lam:.3g}"
-            self.posterior_ = self._marker(self.posterior_lam, label, "D", GREEN)
-        self.vacuous_ = None
-        if np.max(self.bound) >= 1:
-            self.vacuous_ = ax.axhline(
-                1, color=GREY, linestyle=":", linewidth=1, label="nothing is proved from here up"
-            )
+        (self.line_,) = ax.plot(self.lam, self.bound, **merge_line_style(style, kwargs))
+        self._plot_levels(ax)
+        self._plot_markers()
         if self.lam[-1] / self.lam[0] > _LOG_LAMBDA:
             ax.set_xscale("log")
             ax.xaxis.set_major_formatter("{x:g}")
         ax.set_xlabel(r"trade-off $\lambda$")
         ax.set_ylabel("bound on the expected loss")
-        # The shade ends with the range: beside it nothing was looked at.
+        # No margins: nothing is known about the shape beyond the range.
         ax.margins(x=0)
-        self.legend_ = ax.legend(title=self._verdict())
+        proved = "proved strongly" if self.report.guaranteed else "not proved"
+        self.legend_ = ax.legend(title=rf"$F(\lambda)$ is {proved} quasiconvex")
         return self
 
-    def _marker(self, lam: float, label: str, marker: str, colour: str) -> Line2D | None:
+    def _plot_levels(self, ax: Axes) -> None:
+        """Plot the lower bound, and the line above which nothing is proved."""
+        label = f"proved lower bound {format_lower(self.lower)}"
+        self.lower_ = ax.axhline(self.lower, color=BLACK, linestyle="--", linewidth=1, label=label)
+        self.vacuous_ = None
+        if np.max(self.bound) >= 1:
+            label = "nothing is proved from here up"
+            self.vacuous_ = ax.axhline(1, color=GREY, linestyle=":", linewidth=1, label=label)
+
+    def _plot_markers(self) -> None:
+        """Mark the minimum, and the lambda of the posterior if that minimises another bound."""
+        label = rf"minimum {format_upper(self.minimum)} at $\lambda$ = {self.minimum_lam:.3g}"
+        self.minimum_ = self._plot_marker(self.minimum_lam, label, "o", RED)
+        self.posterior_ = None
+        if self.posterior_lam is not None:
+            label = rf"posterior of the kl bound, $\lambda$ = {self.posterior_lam:.3g}"
+            self.posterior_ = self._plot_marker(self.posterior_lam, label, "D", GREEN)
+
+    def _plot_marker(self, lam: float, label: str, marker: str, colour: str) -> Line2D | None:
         if not self.lam[0] <= lam <= self.lam[-1]:
             return None
         height = self.bound[np.searchsorted(self.lam, lam)]
@@ -332,7 +336,21 @@ class BoundDisplay:
             label=label,
         )[0]
 
-    def _verdict(self) -> str:
-        if self.report.guaranteed:
-            return rf"$F(\lambda)$ is strongly quasiconvex: {self.report.condition}"
-        return r"$F(\lambda)$ is not proved quasiconvex"
+
+def _check_range(lam_range: tuple[float, float]) -> tuple[float, float]:
+    ends = open_interval("lam_range", lam_range, 0, 2)
+    if ends.shape != (2,) or not ends[0] < ends[1]:
+        raise ValueError(f"lam_range must be two numbers, the smaller one first, got {lam_range!r}")
+    return float(ends[0]), float(ends[1])
+
+
+def _check_conditions(
+    losses: ArrayLike, lam: Array, n: int, n_max: int | None, delta: float, prior: ArrayLike | None
+) -> NDArray[np.bool_]:
+    """Check eq. KL-cond and eq. E-cond of Theorem global-min at each lambda."""
+    point = GibbsCurve(losses, n, prior).at(n * lam)
+    # ln(4 n / delta^2) = 2 ln(2 sqrt(n) / delta)
+    kl_cond = 2 * (point.kl_div + confidence_term(n, delta, n_max=n_max)) > (lam * n) ** 2 * point.var
+    e_cond = point.loss > (1 - lam) * n * point.var
+    # The theorem is about lambda up to 1, where all stationary points are.
+    return np.asarray((kl_cond | e_cond) & (lam <= 1))

@@ -1,28 +1,18 @@
-"""The certificate as a picture: losses and bounds as bars."""
+"""The certificate as a bar chart of losses and bounds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
 from pacbayes._validation import scalar, whole_number
-from pacbayes._wording import confidence, rounded_up
-from pacbayes.bounds import clopper_pearson, pac_bayes_lambda, pac_bayes_sqrt
-from pacbayes.certificate import Certificate, delta_for_smallest
-from pacbayes.display._drawing import (
-    BLACK,
-    BLUE,
-    GREY,
-    LIGHT_GREY,
-    axes,
-    count_errors,
-    fitted,
-    require_matplotlib,
-    test_labels,
-)
+from pacbayes.bounds import clopper_pearson
+from pacbayes.certificate import Certificate, Row
+from pacbayes.display._drawing import BLACK, BLUE, GREY, LIGHT_GREY, get_axes, require_matplotlib
+from pacbayes.display.checks import check_fitted, check_test_labels, count_errors
+from pacbayes.formatting import format_confidence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,50 +23,33 @@ if TYPE_CHECKING:
 
     from pacbayes.classifier import PACBayesClassifier
 
-
-@dataclass(frozen=True)
-class Bar:
-    """One bar of a certificate's picture.
-
-    Attributes
-    ----------
-    label : str
-        What it is.
-    value : float
-        Its length.
-    is_bound : bool
-        Whether it is an upper bound, rather than a loss that was measured.
-    strict : bool
-        Whether the theorem behind the bound applies to the letter.
-    """
-
-    label: str
-    value: float
-    is_bound: bool
-    strict: bool = True
+# Share of the axis that the value beside the longest bar takes.
+_VALUE_SHARE = 0.26
 
 
 class CertificateDisplay:
-    """What a certificate proves: losses and bounds as bars on one axis.
+    """Bar chart of a certificate: measured losses and bounds on one axis.
 
-    Use `from_estimator` or `from_certificate`. Bounds of a certificate that is not strict are hatched, and the title
-    says so.
+    Use `from_estimator` or `from_certificate`. Bounds that the theorem does not cover are hatched, and the title says
+    so.
 
     Parameters
     ----------
-    bars : sequence of Bar
-        The bars, from top to bottom.
+    rows : sequence of Row
+        Losses and bounds, from top to bottom.
     loss : str
         Name of the loss.
     delta : float
         Probability with which each bound may fail.
+    not_covered : iterable of int, default=()
+        Positions of the rows with bounds that the theorem does not cover.
     chance : float, optional
         Error of guessing at random.
 
     Attributes
     ----------
     ax_, figure_ : Axes, Figure
-        Where it was drawn.
+        Axes and figure of the plot.
     bars_ : BarContainer
         The bars.
     values_ : list of Text
@@ -90,13 +63,8 @@ class CertificateDisplay:
     >>> from pacbayes.display import CertificateDisplay
     >>> certificate, _ = certify([0.10, 0.12, 0.15, 0.30, 0.45], n=500)
     >>> display = CertificateDisplay.from_certificate(certificate)
-    >>> for text in display.values_:
-    ...     print(text.get_text())
-    0.1003
-    0.1638
-    0.1772
-    0.1772
-    0.3276
+    >>> [text.get_text() for text in display.values_[:3]]
+    ['0.1004', '0.3276', '0.1638']
     """
 
     ax_: Axes
@@ -105,41 +73,47 @@ class CertificateDisplay:
     values_: list[Text]
     chance_: Line2D | None
 
-    def __init__(self, bars: Sequence[Bar], *, loss: str, delta: float, chance: float | None = None) -> None:
-        self.bars = bars
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        *,
+        loss: str,
+        delta: float,
+        not_covered: Iterable[int] = (),
+        chance: float | None = None,
+    ) -> None:
+        self.rows = rows
         self.loss = loss
         self.delta = delta
+        self.not_covered = frozenset(not_covered)
         self.chance = chance
 
     @classmethod
     def from_certificate(
         cls, certificate: Certificate, *, n_classes: int | None = None, ax: Axes | None = None, **kwargs: Any
     ) -> CertificateDisplay:
-        """Draw a certificate.
+        """Plot a certificate.
 
         Parameters
         ----------
         certificate : Certificate
-            What is proved.
+            The certificate.
         n_classes : int, optional
-            Number of classes, at least 2, which gives the error of guessing at random; not drawn by default.
+            Number of classes, at least 2, to mark the error of guessing at random; not marked by default.
         ax : Axes, optional
-            Where to draw; a new figure by default.
+            Axes to plot on; a new figure by default.
         **kwargs
             Properties of the bars, as in `matplotlib.patches.Rectangle`.
 
         Returns
         -------
         CertificateDisplay
-            What was drawn.
+            The display.
         """
         require_matplotlib(cls)
         if not isinstance(certificate, Certificate):
             raise TypeError(f"certificate must be a Certificate, got {type(certificate).__name__}")
-        display = cls(
-            _bars(certificate), loss=certificate.loss, delta=certificate.delta, chance=_chance(certificate, n_classes)
-        )
-        return display.plot(ax, **kwargs)
+        return cls._of(certificate, [], n_classes).plot(ax, **kwargs)
 
     @classmethod
     def from_estimator(
@@ -151,7 +125,7 @@ class CertificateDisplay:
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> CertificateDisplay:
-        """Draw the certificate of a classifier, and what a test set proves about its predictions.
+        """Plot the certificate of a classifier, and what a test set proves about its predictions.
 
         The test-set bound (Clopper-Pearson) holds with the same probability as the certificate, but not both at once
         with that probability: each may fail with probability delta.
@@ -168,128 +142,112 @@ class CertificateDisplay:
         Returns
         -------
         CertificateDisplay
-            What was drawn.
+            The display.
         """
         require_matplotlib(cls)
-        model = fitted(estimator)
-        labels = test_labels(X_test, y_test)
+        model = check_fitted(estimator)
+        labels = check_test_labels(X_test, y_test)
         certificate = model.certificate_
-        bars = _bars(certificate)
+        tested = []
         if labels is not None:
             errors, n_test = count_errors(labels, model.predict(X_test)), labels.size
-            who = {"gibbs": "randomised classifier", "best": "best hypothesis"}.get(model.voting, "majority vote")
-            bars += [
-                Bar(f"test error, {n_test} points\n{who}", errors / n_test, is_bound=False),
-                Bar(
-                    f"Clopper-Pearson, test set\n{who}",
-                    float(clopper_pearson(errors, n_test, certificate.delta)),
-                    is_bound=True,
-                ),
+            bound = float(clopper_pearson(errors, n_test, certificate.delta))
+            tested = [
+                Row(f"test error, {n_test} points", certificate.predictor, errors / n_test, "measured"),
+                Row("Clopper-Pearson, test set", certificate.predictor, bound, "comparison"),
             ]
-        chance = _chance(certificate, model.classes_.size)
-        return cls(bars, loss=certificate.loss, delta=certificate.delta, chance=chance).plot(ax, **kwargs)
+        return cls._of(certificate, tested, model.classes_.size).plot(ax, **kwargs)
+
+    @classmethod
+    def _of(cls, certificate: Certificate, tested: Sequence[Row], n_classes: int | None) -> CertificateDisplay:
+        rows = certificate.rows()
+        # All bounds on certified predictors follow from the theorem, those of the certificate and their relaxations.
+        certified = {statement.predictor for statement in certificate.statements}
+        by_theorem = [i for i, row in enumerate(rows) if row.kind != "measured" and row.predictor in certified]
+        return cls(
+            [*rows, *tested],
+            loss=certificate.loss,
+            delta=certificate.delta,
+            not_covered=() if certificate.strict else by_theorem,
+            chance=_error_of_guessing(certificate, n_classes),
+        )
 
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> CertificateDisplay:
-        """Draw the bars.
+        """Plot the bars.
 
         Parameters
         ----------
         ax : Axes, optional
-            Where to draw; a new figure by default.
+            Axes to plot on; a new figure by default.
         **kwargs
             Properties of the bars, as in `matplotlib.patches.Rectangle`.
 
         Returns
         -------
         CertificateDisplay
-            This display, with what was drawn.
+            This display.
         """
-        ax = self.ax_ = axes(self, ax, figsize=(6.4, 1.0 + 0.5 * len(self.bars)))
+        ax = self.ax_ = get_axes(self, ax, figsize=(6.4, 1.0 + 0.5 * len(self.rows)))
         self.figure_ = ax.figure
-        values = [bar.value for bar in self.bars]
+        values = [row.value for row in self.rows]
+        fill = [LIGHT_GREY if row.kind == "measured" else BLUE for row in self.rows]
         style = {
             "height": 0.6,
             "linewidth": 1,
-            "edgecolor": [BLUE if bar.is_bound else GREY for bar in self.bars],
-            "color": [("white" if not bar.strict else BLUE) if bar.is_bound else LIGHT_GREY for bar in self.bars],
-            "hatch": ["" if bar.strict else "////" for bar in self.bars],
+            "edgecolor": [GREY if row.kind == "measured" else BLUE for row in self.rows],
+            "color": ["white" if i in self.not_covered else colour for i, colour in enumerate(fill)],
+            "hatch": ["////" if i in self.not_covered else "" for i in range(len(fill))],
         }
         self.bars_ = ax.barh(range(len(values)), values, **{**style, **kwargs})
-        self.values_ = [self._write(ax, height, bar) for height, bar in enumerate(self.bars)]
-        end = _end_of_axis(ax, values)
-        self.chance_ = None
-        if self.chance is not None and self.chance <= end:
-            self.chance_ = ax.axvline(self.chance, color=BLACK, linestyle=":", linewidth=1.2, zorder=0)
-            ax.annotate(
-                f"guessing {self.chance:.2g}",
-                (self.chance, 1),
-                xycoords=ax.get_xaxis_transform(),
-                xytext=(0, 3),
-                textcoords="offset points",
-                ha="center",
-                va="bottom",
-                fontsize="small",
-            )
+        self.values_ = [_write_value(ax, height, row) for height, row in enumerate(self.rows)]
+        # Bars that prove nothing may run out of the axis.
+        end = max(1.05 if value >= 1 else value / (1 - _VALUE_SHARE) for value in values) or 1.0
+        self._mark_guessing(ax, end)
         ax.set_xlim(0, end)
         ax.set_ylim(len(values) - 0.4, -0.6)
-        ax.set_yticks(range(len(values)), [bar.label for bar in self.bars])
-        ax.set_xlabel(f"{self.loss} loss; each bound holds with probability {confidence(self.delta)}")
-        if not all(bar.strict for bar in self.bars):
-            pad = None if self.chance_ is None else 18.0  # above the word on guessing
+        ax.set_yticks(range(len(values)), [f"{row.label}\n{row.predictor}" for row in self.rows], parse_math=False)
+        confidence = format_confidence(self.delta)
+        ax.set_xlabel(f"{self.loss} loss; each bound holds with probability {confidence}", parse_math=False)
+        if self.not_covered:
+            pad = None if self.chance_ is None else 18.0  # above the label of guessing
             title = "NOT STRICT: the theorem does not cover the hatched bounds"
             ax.set_title(title, loc="left", fontsize="medium", pad=pad)
         return self
 
-    def _write(self, ax: Axes, height: int, bar: Bar) -> Text:
-        """The value of a bar: beside it, or in it if it reaches the end of the axis."""
-        inside = bar.value >= 1
-        return ax.annotate(
-            (rounded_up(bar.value) if bar.is_bound else f"{bar.value:.4f}")
-            + (", nothing is proved" if inside and bar.is_bound else ""),
-            (min(bar.value, 1), height),
-            xytext=(-4 if inside else 4, 0),
+    def _mark_guessing(self, ax: Axes, end: float) -> None:
+        self.chance_ = None
+        if self.chance is None or self.chance > end:
+            return
+        self.chance_ = ax.axvline(self.chance, color=BLACK, linestyle=":", linewidth=1.2, zorder=0)
+        ax.annotate(
+            f"guessing {self.chance:.2g}",
+            (self.chance, 1),
+            xycoords=ax.get_xaxis_transform(),
+            xytext=(0, 3),
             textcoords="offset points",
-            ha="right" if inside else "left",
-            va="center",
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+            ha="center",
+            va="bottom",
+            fontsize="small",
         )
 
 
-def _bars(certificate: Certificate) -> list[Bar]:
-    """The certificate's own loss and bounds."""
-    delta_min = delta_for_smallest(certificate.delta, certificate.n_validation, certificate.n_validation_max)
-    loss, kl_div, n = certificate.empirical_loss, certificate.kl_div, certificate.n_validation
-    if certificate.loss != "zero_one":
-        vote = "no bound for this loss"
-    else:
-        vote = "PAC-Bayes-kl" if certificate.voting == "best" else "twice PAC-Bayes-kl"
-    rows = [
-        ("PAC-Bayes-kl\nrandomised classifier", certificate.gibbs_bound),
-        ("square-root relaxation\nrandomised classifier", float(pac_bayes_sqrt(loss, kl_div, n, delta_min))),
-        (f"{vote}\nmajority vote", certificate.vote_bound),
-    ]
-    # The kl bound's posterior may be sharper than any lambda of the theorem.
-    if certificate.lam is not None and 0 < certificate.lam < 2:
-        label = rf"PAC-Bayes-$\lambda$, $\lambda$ = {certificate.lam:.3g}" + "\nrandomised classifier"
-        rows.insert(1, (label, float(pac_bayes_lambda(loss, kl_div, n, certificate.lam, delta_min))))
-    measured = Bar("validation loss\nrandomised classifier", loss, is_bound=False)
-    return [measured, *(Bar(label, value, is_bound=True, strict=certificate.strict) for label, value in rows)]
+def _write_value(ax: Axes, height: int, row: Row) -> Text:
+    """Write the value of a bar beside it, or inside if the bar reaches the end of the axis."""
+    inside = row.value >= 1
+    return ax.annotate(
+        row.shown,
+        (min(row.value, 1), height),
+        xytext=(-4 if inside else 4, 0),
+        textcoords="offset points",
+        ha="right" if inside else "left",
+        va="center",
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+    )
 
 
-def _chance(certificate: Certificate, n_classes: int | None) -> float | None:
-    """Zero-one loss of guessing one of the classes at random."""
+def _error_of_guessing(certificate: Certificate, n_classes: int | None) -> float | None:
+    """Return the zero-one loss of guessing one of the classes at random; None for other losses."""
     if n_classes is None:
         return None
     count = scalar("n_classes", whole_number("n_classes", n_classes, 2))
-    return 1 - 1 / count if certificate.loss == "zero_one" else None
-
-
-def _end_of_axis(ax: Axes, values: Sequence[float]) -> float:
-    """Where the axis has to end for the text beside each bar to fit; bars that prove nothing may run out of it."""
-    from matplotlib import rcParams
-
-    # Six digits and the space around them; a digit is 0.6 of its height wide.
-    text = 7 * 0.6 * rcParams["font.size"] * ax.figure.dpi / 72
-    # Of new axes, labels on the left will take a third.
-    share = min(0.5, text / (0.65 * ax.get_window_extent().width))
-    return max(1.05 if value >= 1 else value / (1 - share) for value in values) or 1.0
+    return 1 - 1 / count if certificate.is_zero_one else None

@@ -1,4 +1,4 @@
-"""Bound, validation loss and test error as the pool grows."""
+"""Plot bound, validation loss and test error as functions of the number of hypotheses."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
 
 from pacbayes._validation import Array, whole_number
-from pacbayes._wording import confidence
+from pacbayes.aggregation import weighted_vote
 from pacbayes.certificate import certify
 from pacbayes.display._drawing import (
     BLACK,
     BLUE,
     LOG_RANKS,
     RED,
-    axes,
-    count_axis,
-    count_errors,
-    fitted,
-    line_style,
+    format_count_axis,
+    get_axes,
+    merge_line_style,
     require_matplotlib,
-    test_labels,
 )
+from pacbayes.display.checks import check_fitted, check_test_labels, count_errors
+from pacbayes.formatting import format_confidence
 from pacbayes.gibbs import GibbsCurve
 
 if TYPE_CHECKING:
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 
 class PoolSizeDisplay:
-    r"""Bound, validation loss and test error as the pool grows.
+    r"""Plot of bound, validation loss and test error as functions of the number of hypotheses.
 
-    Hypothesis h is the same whatever the number of the others, so the first k hypotheses of a pool are what a fit
-    with ``n_hypotheses=k`` would have trained. Each of these pools is weighted and certified anew, from the
-    validation losses at hand. Use `from_estimator`.
+    Hypothesis h does not depend on the number of the others, so the first k hypotheses of a pool are those that a fit
+    with ``n_hypotheses=k`` would have trained. Each of these smaller pools is weighted and certified from its
+    validation losses. Use `from_estimator`.
 
     Parameters
     ----------
     sizes : ndarray of int of shape (k,)
-        Numbers of hypotheses m, rising.
+        Numbers of hypotheses m, increasing.
     bound : ndarray of shape (k,)
         PAC-Bayes-kl bound on the randomised classifier, for each m.
     validation_loss : ndarray of shape (k,)
@@ -57,7 +57,7 @@ class PoolSizeDisplay:
     Attributes
     ----------
     ax_, figure_ : Axes, Figure
-        Where it was drawn.
+        Axes and figure of the plot.
     bound_, validation_loss_ : Line2D
         Lines of the bound and of the validation loss.
     test_error_ : Line2D or None
@@ -67,9 +67,9 @@ class PoolSizeDisplay:
 
     Notes
     -----
-    The bound at each m holds if m was chosen without looking at the data. To choose m by this picture is to choose
-    it by the data, which no certificate here covers. To choose among k values of m by their bounds, certify each of
-    them with delta / k.
+    The bound at each m holds if m was chosen without looking at the data. To choose m by this plot is to choose it by
+    the data, which no certificate here covers. To choose among k values of m by their bounds, certify each of them with
+    delta / k.
     """
 
     ax_: Axes
@@ -105,7 +105,7 @@ class PoolSizeDisplay:
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> PoolSizeDisplay:
-        """Draw the curves for the first hypotheses of a classifier, for several numbers of them.
+        """Plot the curves for the first m hypotheses of a classifier, for several numbers m.
 
         Parameters
         ----------
@@ -114,24 +114,24 @@ class PoolSizeDisplay:
         X_test, y_test : array-like, optional
             Points and labels that were not used in training, for the test error of the vote.
         sizes : array_like of int, optional
-            Numbers of hypotheses m, rising; by default some thirty of them, from 1 to all, evenly spaced on a
-            logarithmic axis. A prior that is not uniform is restricted to the first m and scaled to sum to one.
+            Numbers of hypotheses m, increasing; by default about thirty, from 1 to all, evenly spaced on a logarithmic
+            axis. A prior that is not uniform is restricted to the first m hypotheses and normalised.
         ax : Axes, optional
-            Where to draw; a new figure by default.
+            Axes to plot on; a new figure by default.
         **kwargs
             Properties of all lines, as in `matplotlib.lines.Line2D`.
 
         Returns
         -------
         PoolSizeDisplay
-            What was drawn.
+            The display.
         """
         require_matplotlib(cls)
-        model = fitted(estimator)
-        labels = test_labels(X_test, y_test)
+        model = check_fitted(estimator)
+        labels = check_test_labels(X_test, y_test)
         losses, n_validation, proved = model.losses_, model.n_validation_, model.certificate_
-        prior = None if model.prior is None else GibbsCurve(losses, 1.0, model.prior).rho(0.0)
-        counts = _pool_sizes(sizes, losses.size, prior)
+        log_prior = None if model.prior is None else GibbsCurve(losses, 1.0, model.prior).log_prior
+        counts = _check_sizes(sizes, losses.size, log_prior)
         bound, validation_loss, posteriors = np.empty(counts.size), np.empty(counts.size), []
         for i, m in enumerate(counts):
             certificate, rho = certify(
@@ -139,7 +139,7 @@ class PoolSizeDisplay:
                 int(n_validation[:m].min()),
                 n_max=int(n_validation[:m].max()),
                 delta=proved.delta,
-                prior=None if prior is None else prior[:m] / prior[:m].sum(),
+                prior=None if log_prior is None else log_prior[:m] - logsumexp(log_prior[:m]),
                 objective=proved.objective,
                 voting=proved.voting,
                 loss=proved.loss,
@@ -149,68 +149,56 @@ class PoolSizeDisplay:
         test_error = None
         if labels is not None:
             votes = np.searchsorted(model.classes_, model.predict_hypotheses(X_test))
-            winners = [model.classes_[_vote(votes, rho, model.classes_.size)] for rho in posteriors]
+            winners = [model.classes_[weighted_vote(votes[: rho.size], rho, model.classes_.size)] for rho in posteriors]
             test_error = np.array([count_errors(labels, winner) for winner in winners]) / labels.size
         display = cls(counts, bound, validation_loss, test_error, delta=proved.delta)
         return display.plot(ax, **kwargs)
 
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> PoolSizeDisplay:
-        """Draw the curves.
+        """Plot the curves.
 
         Parameters
         ----------
         ax : Axes, optional
-            Where to draw; a new figure by default.
+            Axes to plot on; a new figure by default.
         **kwargs
             Properties of all lines, as in `matplotlib.lines.Line2D`.
 
         Returns
         -------
         PoolSizeDisplay
-            This display, with what was drawn.
+            This display.
         """
-        ax = self.ax_ = axes(self, ax)
+        ax = self.ax_ = get_axes(self, ax)
         self.figure_ = ax.figure
 
         def line(values: Array, colour: str, dashes: str, marker: str, label: str) -> Line2D:
             style = {"color": colour, "linestyle": dashes, "marker": marker, "markersize": 4, "label": label}
-            return ax.plot(self.sizes, values, **line_style(style, kwargs))[0]
+            return ax.plot(self.sizes, values, **merge_line_style(style, kwargs))[0]
 
         self.bound_ = line(self.bound, RED, "-", "s", "PAC-Bayes-kl bound, randomised classifier")
         self.validation_loss_ = line(self.validation_loss, BLUE, "--", "o", r"validation loss $E_\rho[\hat L]$")
         self.test_error_ = None
         if self.test_error is not None:
             self.test_error_ = line(self.test_error, BLACK, ":", "^", "test error of the majority vote")
-        count_axis(ax, log=self.sizes[-1] / self.sizes[0] > LOG_RANKS)
+        format_count_axis(ax, log=self.sizes[-1] / self.sizes[0] > LOG_RANKS)
         ax.set_ylim(bottom=0)
         ax.set_xlabel("number of hypotheses $m$")
         ax.set_ylabel("loss")
-        self.legend_ = ax.legend(title=f"each bound alone holds with probability {confidence(self.delta)}")
+        self.legend_ = ax.legend(title=f"each bound alone holds with probability {format_confidence(self.delta)}")
         return self
 
 
-def _pool_sizes(sizes: ArrayLike | None, m: int, prior: Array | None) -> NDArray[np.intp]:
-    """Numbers of hypotheses, such that the first of them have some prior mass."""
-    smallest = 1 if prior is None else 1 + int(np.flatnonzero(prior)[0])
+def _check_sizes(sizes: ArrayLike | None, m: int, log_prior: Array | None) -> NDArray[np.intp]:
+    """Return the numbers of hypotheses; the smallest must include a hypothesis with prior mass."""
+    smallest = 1 if log_prior is None else 1 + int(np.flatnonzero(log_prior > -np.inf)[0])
     if sizes is None:
         return np.unique(np.rint(np.geomspace(smallest, m, 30)).astype(np.intp))
     counts = whole_number("sizes", sizes)
     if counts.ndim != 1 or counts.size == 0 or np.any(np.diff(counts) <= 0):
-        raise ValueError(f"sizes must be a rising sequence of whole numbers, got {sizes!r}")
+        raise ValueError(f"sizes must be an increasing sequence of whole numbers, got {sizes!r}")
     if counts[-1] > m:
         raise ValueError(f"sizes must be at most the number of hypotheses, {m}, got {counts[-1]:g}")
     if counts[0] < smallest:
         raise ValueError(f"sizes must be at least {smallest}: earlier hypotheses have no prior mass, got {counts[0]:g}")
     return counts.astype(np.intp)
-
-
-def _vote(votes: NDArray[np.intp], rho: Array, n_classes: int) -> NDArray[np.intp]:
-    """The class with the most weight at each point, from the votes of the first hypotheses.
-
-    Weights are added in the order in which the classifier does it, so that ties fall the same way.
-    """
-    points = np.arange(votes.shape[1])
-    tallies = np.zeros((votes.shape[1], n_classes))
-    for h in np.argsort(-rho, kind="stable")[: np.count_nonzero(rho)]:
-        tallies[points, votes[h]] += rho[h]
-    return np.asarray(np.argmax(tallies, axis=1))

@@ -1,4 +1,4 @@
-"""Where the mass of a posterior lies."""
+"""Plot the mass of a posterior."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pacbayes._validation import Array, finite_nonnegative, loss_vector
+from pacbayes.aggregation import count_half_mass
 from pacbayes.display._drawing import (
     BLACK,
     BLUE,
     LOG_RANKS,
     RED,
-    axes,
-    count_axis,
-    fitted,
-    line_style,
+    format_count_axis,
+    get_axes,
+    merge_line_style,
     require_matplotlib,
 )
+from pacbayes.display.checks import check_fitted
+from pacbayes.formatting import format_upper
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,27 +35,27 @@ Kind = Literal["mass", "cumulative"]
 
 
 class PosteriorDisplay:
-    r"""Where the mass of a posterior lies: against validation loss, or by rank.
+    r"""Plot of the mass of a posterior: against validation loss, or cumulated by rank.
 
     Use `from_estimator` or `from_posterior`.
 
     Parameters
     ----------
     losses : ndarray of shape (k,)
-        Distinct validation losses, rising.
+        Distinct validation losses, increasing.
     mass : ndarray of shape (k,)
         Posterior mass of all hypotheses with each of these losses.
     cumulative_mass : ndarray of shape (m,)
-        Mass of the first, the first two, ... hypotheses, in order of falling mass.
+        Mass of the heaviest hypothesis, of the two heaviest, and so on.
     n_half : int
-        Number of hypotheses, in that order, that hold half of the mass.
+        Smallest number of heaviest hypotheses that hold at least half of the mass.
     loss : float
         Validation loss of the posterior, :math:`E_\rho[\hat L]`.
 
     Attributes
     ----------
     ax_, figure_ : Axes, Figure
-        Where it was drawn.
+        Axes and figure of the plot.
     stems_ : LineCollection or None
         Lines from zero to the mass of each loss; None for ``kind="cumulative"``.
     line_ : Line2D
@@ -61,7 +63,7 @@ class PosteriorDisplay:
     loss_ : Line2D or None
         Line at the validation loss of the posterior; None for ``kind="cumulative"``.
     half_ : Line2D or None
-        Marker of the hypotheses that hold half of the mass; None for ``kind="mass"``, where the legend tells.
+        Marker of the hypotheses that hold half of the mass; None for ``kind="mass"``.
     legend_ : Legend
         Legend.
 
@@ -100,7 +102,7 @@ class PosteriorDisplay:
     def from_posterior(
         cls, rho: ArrayLike, losses: ArrayLike, *, kind: Kind = "mass", ax: Axes | None = None, **kwargs: Any
     ) -> PosteriorDisplay:
-        """Draw a posterior over hypotheses with known losses.
+        """Plot a posterior over hypotheses with known losses.
 
         Parameters
         ----------
@@ -109,16 +111,16 @@ class PosteriorDisplay:
         losses : array_like of shape (m,)
             Empirical losses in [0, 1].
         kind : {"mass", "cumulative"}, default="mass"
-            Mass against loss, equal losses together; or the mass of the heaviest hypotheses against their number.
+            Mass against loss, summed over equal losses; or the mass of the heaviest hypotheses against their number.
         ax : Axes, optional
-            Where to draw; a new figure by default.
+            Axes to plot on; a new figure by default.
         **kwargs
             Properties of the points or the line, as in `matplotlib.lines.Line2D`.
 
         Returns
         -------
         PosteriorDisplay
-            What was drawn.
+            The display.
         """
         require_matplotlib(cls)
         loss_array = loss_vector("losses", losses)
@@ -133,13 +135,11 @@ class PosteriorDisplay:
             raise ValueError(f"rho must sum to one, got a sum of {total!s}")
         values, group = np.unique(loss_array, return_inverse=True)
         cumulative = np.cumsum(np.sort(weights)[::-1])
-        # Equal weights may add up to half only up to rounding.
-        half = 0.5 * cumulative[-1] * (1 - 1e-12)
         display = cls(
             values,
             np.bincount(group, weights).astype(np.float64),
             cumulative,
-            n_half=int(np.searchsorted(cumulative, half)) + 1,
+            n_half=count_half_mass(weights),
             loss=float(weights @ loss_array),
         )
         return display.plot(ax, kind=kind, **kwargs)
@@ -148,7 +148,7 @@ class PosteriorDisplay:
     def from_estimator(
         cls, estimator: PACBayesClassifier, *, kind: Kind = "mass", ax: Axes | None = None, **kwargs: Any
     ) -> PosteriorDisplay:
-        """Draw the posterior of a classifier.
+        """Plot the posterior of a classifier.
 
         Parameters
         ----------
@@ -160,32 +160,32 @@ class PosteriorDisplay:
         Returns
         -------
         PosteriorDisplay
-            What was drawn.
+            The display.
         """
         require_matplotlib(cls)
-        model = fitted(estimator)
+        model = check_fitted(estimator)
         return cls.from_posterior(model.posterior_, model.losses_, kind=kind, ax=ax, **kwargs)
 
     def plot(self, ax: Axes | None = None, *, kind: Kind = "mass", **kwargs: Any) -> PosteriorDisplay:
-        """Draw the posterior.
+        """Plot the posterior.
 
         Parameters
         ----------
         ax : Axes, optional
-            Where to draw; a new figure by default.
+            Axes to plot on; a new figure by default.
         kind : {"mass", "cumulative"}, default="mass"
-            Mass against loss, equal losses together; or the mass of the heaviest hypotheses against their number.
+            Mass against loss, summed over equal losses; or the mass of the heaviest hypotheses against their number.
         **kwargs
             Properties of the points or the line, as in `matplotlib.lines.Line2D`.
 
         Returns
         -------
         PosteriorDisplay
-            This display, with what was drawn.
+            This display.
         """
         if kind not in ("mass", "cumulative"):
             raise ValueError(f"kind must be 'mass' or 'cumulative', got {kind!r}")
-        ax = self.ax_ = axes(self, ax)
+        ax = self.ax_ = get_axes(self, ax)
         self.figure_ = ax.figure
         self.stems_ = self.loss_ = self.half_ = None
         if kind == "mass":
@@ -194,7 +194,7 @@ class PosteriorDisplay:
             self._plot_cumulative(ax, kwargs)
         return self
 
-    def _half(self) -> str:
+    def _describe_half(self) -> str:
         holds = "holds" if self.n_half == 1 else "hold"
         return f"{self.n_half:,} of {self.cumulative_mass.size:,} {holds} half of the mass"
 
@@ -207,14 +207,14 @@ class PosteriorDisplay:
             "markersize": 4,
             "label": r"mass $\rho(h)$" + (" of all hypotheses with this loss" if grouped else ""),
         }
-        (self.line_,) = ax.plot(self.losses, self.mass, **line_style(style, kwargs))
+        (self.line_,) = ax.plot(self.losses, self.mass, **merge_line_style(style, kwargs))
         self.stems_ = ax.vlines(self.losses, 0, self.mass, colors=self.line_.get_color(), linewidth=1)
-        label = rf"validation loss $E_\rho[\hat L]$ = {self.loss:.4f}"
+        label = rf"validation loss $E_\rho[\hat L]$ = {format_upper(self.loss)}"
         self.loss_ = ax.axvline(self.loss, color=RED, linestyle="--", linewidth=1.2, zorder=1, label=label)
         ax.set_xlabel("validation loss of a hypothesis")
         ax.set_ylabel("posterior mass")
-        # To look for the best place takes long among many points. Posteriors put their mass on the left.
-        self.legend_ = ax.legend(title=self._half(), loc="best" if self.losses.size < 5000 else "upper right")
+        # "best" is slow with many points. A posterior has its mass on the left, so there is room on the right.
+        self.legend_ = ax.legend(title=self._describe_half(), loc="best" if self.losses.size < 5000 else "upper right")
 
     def _plot_cumulative(self, ax: Axes, kwargs: dict[str, Any]) -> None:
         m = self.cumulative_mass.size
@@ -226,7 +226,7 @@ class PosteriorDisplay:
             "markersize": 4,
             "label": "mass of the heaviest hypotheses",
         }
-        (self.line_,) = ax.plot(np.arange(1, m + 1), self.cumulative_mass, **line_style(style, kwargs))
+        (self.line_,) = ax.plot(np.arange(1, m + 1), self.cumulative_mass, **merge_line_style(style, kwargs))
         self.half_ = ax.plot(
             [self.n_half],
             [self.cumulative_mass[self.n_half - 1]],
@@ -236,12 +236,12 @@ class PosteriorDisplay:
             color=RED,
             markeredgecolor=BLACK,
             zorder=3,
-            label=self._half(),
+            label=self._describe_half(),
         )[0]
-        count_axis(ax, log=m > LOG_RANKS)
+        format_count_axis(ax, log=m > LOG_RANKS)
         ax.set_ylim(0, 1.05)
         ax.set_xlabel("number of hypotheses, heaviest first")
         ax.set_ylabel("cumulative posterior mass")
-        # Beyond the square root of m, the curve rises in the right half of a logarithmic axis.
+        # If n_half is above the square root of m, the curve rises in the right half of a logarithmic axis.
         rises_late = m > LOG_RANKS and self.n_half**2 > m
         self.legend_ = ax.legend(loc="upper left" if rises_late else "lower right")

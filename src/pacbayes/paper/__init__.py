@@ -1,4 +1,4 @@
-"""The experiments of the paper, one module each, and the runner that carries them out.
+"""The experiments of the paper, one module each, and the page of their results.
 
 | Module | In the paper |
 | --- | --- |
@@ -11,6 +11,7 @@
 | `validation` | figure direct_vs_validate |
 | `comparison` | figure mjv-vs-rnd and table 50-pcnt |
 
-`tables` holds the paper's settings and numbers, `runner` the order of work and the storage of results, `findings` what
-the results say about the paper's claims, `figures` the pictures. The command is ``pacbayes paper``.
+`tables` holds the paper's settings and numbers. `runner` runs the experiments and stores their results, `records` reads
+these, `findings` checks the paper's claims, `figures` draws the figures and `page` puts everything on one page. The
+command is ``pacbayes paper``.
 """

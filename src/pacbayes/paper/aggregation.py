@@ -1,4 +1,4 @@
-"""PAC-Bayesian aggregation of weak SVMs, the way the paper's experiments look at it: for the first m of a pool."""
+"""PAC-Bayesian aggregation of weak SVMs as in the paper's experiments: the first m hypotheses of one pool."""
 
 from __future__ import annotations
 
@@ -9,36 +9,31 @@ from numpy.typing import NDArray
 
 from pacbayes import PACBayesClassifier
 from pacbayes._validation import Array
+from pacbayes.aggregation import weighted_vote
 from pacbayes.bounds import pac_bayes_kl
 from pacbayes.paper.splits import Split
 from pacbayes.paper.tables import DELTA, C
+from pacbayes.pools import RBFSVMPool
 from pacbayes.posterior import PosteriorResult, minimize_lambda_bound
 
 
 def paper_classifier(m: int, r: int, seed: int, n_jobs: int | None) -> PACBayesClassifier:
-    """The paper's setting: m SVMs on r points each, kernel widths from a grid that is computed on the whole sample."""
-    return PACBayesClassifier(
-        n_hypotheses=m,
-        subsample_size=r,
-        gamma_source="sample",
-        C=C,
-        delta=DELTA,
-        n_jobs=n_jobs,
-        random_state=seed,
-    )
+    """Make a classifier with the paper's settings: m SVMs on r points each, kernel widths from the whole sample."""
+    pool = RBFSVMPool(C=C, gamma_source="sample")
+    return PACBayesClassifier(pool, n_hypotheses=m, subsample_size=r, delta=DELTA, n_jobs=n_jobs, random_state=seed)
 
 
 @dataclass(frozen=True)
-class Weighted:
-    """The first m hypotheses of a pool, with the posterior of Theorem PBaggregation.
+class PoolMetrics:
+    """Posterior, test losses and bound of the first m hypotheses of a pool.
 
     Attributes
     ----------
     posterior : PosteriorResult
-        Result of alternating minimisation.
+        Result of alternating minimisation (Theorem PBaggregation).
     vote, uniform, best, randomised : float
-        Test losses of the rho-weighted vote, the uniform vote, the hypothesis with the least validation loss, and the
-        randomised classifier.
+        Test losses of the rho-weighted vote, the uniform vote, the hypothesis with the smallest validation loss, and
+        the randomised classifier.
     bound : float
         PAC-Bayes-kl bound on the randomised classifier.
     """
@@ -52,9 +47,9 @@ class Weighted:
 
 
 class Aggregation:
-    """A pool of weak SVMs, trained and validated once, and asked about the test set once.
+    """A pool of weak SVMs, trained and validated on one split, with its votes on the test set.
 
-    Hypothesis h is the same whatever the number of others, so the first m of a large pool are a pool of m.
+    Hypothesis h does not depend on the number of the others, so the first m of a large pool are a pool of m.
 
     Parameters
     ----------
@@ -63,9 +58,9 @@ class Aggregation:
     m : int
         Number of hypotheses.
     r : int
-        Points that each is trained on.
+        Number of points that each is trained on.
     n_jobs : int, optional
-        Workers.
+        Number of workers.
     """
 
     def __init__(self, split: Split, m: int, r: int, n_jobs: int | None) -> None:
@@ -76,21 +71,20 @@ class Aggregation:
         self.votes = self.model.predict_hypotheses(split.X_test)
 
     def posterior(self, m: int) -> PosteriorResult:
-        """Weights of the first m hypotheses, by alternating minimisation of the bound."""
+        """Weight the first m hypotheses by alternating minimisation of the bound."""
         return minimize_lambda_bound(self.losses[:m], self.n_validation, delta=DELTA)
 
     def vote_loss(self, rho: Array, votes: NDArray[np.intp] | None = None, y: NDArray[np.intp] | None = None) -> float:
-        """Loss of the rho-weighted vote of the first hypotheses, on the test set unless other votes are given."""
+        """Compute the loss of the rho-weighted vote of the first hypotheses, by default on the test set."""
         votes = self.votes if votes is None else votes
         y = self.split.y_test if y is None else y
-        in_favour = rho @ votes[: rho.size]
-        return float(np.mean((in_favour > rho.sum() / 2) != y))
+        return float(np.mean(weighted_vote(votes[: rho.size], rho, 2) != y))
 
-    def weighted(self, m: int) -> Weighted:
-        """All that the figures show of the first m hypotheses."""
+    def evaluate(self, m: int) -> PoolMetrics:
+        """Weight the first m hypotheses and measure their losses on the test set."""
         posterior = self.posterior(m)
         losses = np.mean(self.votes[:m] != self.split.y_test, axis=1)
-        return Weighted(
+        return PoolMetrics(
             posterior,
             vote=self.vote_loss(posterior.rho),
             uniform=self.vote_loss(np.full(m, 1 / m)),
@@ -101,7 +95,7 @@ class Aggregation:
 
 
 def grid(first: int, last: int, count: int) -> list[int]:
-    """Up to `count` evenly spaced whole numbers from `first` to `last`.
+    """Return up to `count` evenly spaced whole numbers from `first` to `last`.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The baseline: an RBF-SVM tuned by cross-validation.
 
-5 folds, log10 C from -3 to 3, five kernel widths around Jaakkola's seed, and a last SVM with the best of them on the
-whole training set. Its time includes all of this.
+Five folds, log10 C from -3 to 3, and five kernel widths around Jaakkola's seed; the best pair is then trained on the
+whole training set. The training time includes all of this.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pacbayes.pools import GAMMA_GRID, jaakkola_gamma
 
 
 def cross_validated_svm(X: Any, y: Any, n_jobs: int | None = None, svc: Any = SVC) -> GridSearchCV:
-    """Fit the baseline, with scikit-learn's SVC or another class that can stand in for it."""
+    """Fit the baseline with scikit-learn's SVC, or with another class of the same interface."""
     grid = {"C": 10.0 ** np.arange(-3, 4), "gamma": jaakkola_gamma(X, y) * GAMMA_GRID}
     return GridSearchCV(svc(), grid, cv=5, n_jobs=n_jobs).fit(X, y)
 
 
 def run(split: Split, n_jobs: int | None) -> dict[str, Any]:
-    """Test loss, choices and training time of the baseline."""
+    """Compute test loss, selected parameters and training time of the baseline."""
     start = time.perf_counter()
     search = cross_validated_svm(split.X, split.y, n_jobs)
     seconds = time.perf_counter() - start

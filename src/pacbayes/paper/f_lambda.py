@@ -8,7 +8,7 @@ import numpy as np
 
 from pacbayes.paper.aggregation import Aggregation
 from pacbayes.paper.splits import Split
-from pacbayes.paper.tables import DELTA, subsample_size
+from pacbayes.paper.tables import DELTA
 from pacbayes.posterior import lambda_bound, lambda_bound_derivatives, minimize_lambda_bound
 from pacbayes.quasiconvexity import check_quasiconvexity
 
@@ -16,12 +16,11 @@ _GRID = np.linspace(0.02, 1.0, 99)
 
 
 def run(split: Split, n_jobs: int | None) -> dict[str, Any]:
-    """F on a grid, both minima, and whether F was convex and quasiconvex on the grid."""
-    n, d = split.X.shape
-    pool = Aggregation(split, n, subsample_size(n, d), n_jobs)
+    """Compute F on a grid and both minima, and check whether F is convex and quasiconvex on the grid."""
+    pool = Aggregation(split, split.n, split.subsample_size, n_jobs)
     losses, n_validation = pool.losses, pool.n_validation
     slope, curvature = lambda_bound_derivatives(losses, _GRID, n_validation, DELTA)
-    alternating = pool.posterior(n)
+    alternating = pool.posterior(split.n)
     best = minimize_lambda_bound(losses, n_validation, delta=DELTA, method="global")
     report = check_quasiconvexity(losses, n_validation, delta=DELTA)
     return {

@@ -1,144 +1,99 @@
-"""What the results say about the paper's claims, in plain sentences with their figures; and the tables."""
+"""The paper's claims, checked against the results, and its numbers beside ours."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from pacbayes.paper.tables import BASELINE_LOSS, HALF_MASS, LARGEST_GUARANTEED_M, TITLES
-from pacbayes.report import Finding, Table
+from pacbayes._validation import Array
+from pacbayes.paper.records import Record, Results, dataset_title, mean_sd
+from pacbayes.paper.tables import BASELINE_LOSS, HALF_MASS, LARGEST_GUARANTEED_M
+from pacbayes.report import Table
 
-Record = dict[str, Any]
+__all__ = ["Finding", "check_claims", "make_tables"]
 
-# Losses closer than this are the same for the purposes of the paper, which gives two digits.
+# Losses that differ by no more are equal for the purposes of the paper, which gives two digits.
 _CLOSE = 0.01
 
 
-class Results:
-    """Results by experiment, dataset and split.
+@dataclass(frozen=True)
+class Finding:
+    """A claim of the paper and what the results say about it.
+
+    Attributes
+    ----------
+    claim : str
+        The claim.
+    holds : bool or None
+        Whether it holds; None if it was not measured.
+    sentence : str
+        The measurements.
+    """
+
+    claim: str
+    holds: bool | None
+    sentence: str
+
+
+def check_claims(records: Iterable[Record]) -> list[Finding]:
+    """Check each of the paper's claims against the results.
 
     Parameters
     ----------
-    records : sequence of dict
-        Lines of the store.
+    records : iterable of mapping
+        All records.
+
+    Returns
+    -------
+    list of Finding
+        One for each claim. A claim about experiments without records was not measured.
     """
-
-    def __init__(self, records: Sequence[Record]) -> None:
-        self._results: dict[tuple[str, str], dict[int, Record]] = {}
-        for record in records:
-            of_splits = self._results.setdefault((record["experiment"], record["dataset"]), {})
-            of_splits[record["split"]] = record["result"]
-
-    def datasets(self, *experiments: str) -> list[str]:
-        """Datasets that have results of all these experiments, in the paper's order."""
-        return [name for name in TITLES if all((experiment, name) in self._results for experiment in experiments)]
-
-    def values(self, experiment: str, dataset: str, value: Callable[[Record], float]) -> np.ndarray:
-        """A figure of every split."""
-        return np.array(
-            [value(result) for _, result in sorted(self._results[experiment, dataset].items())], dtype=float
-        )
-
-    def by_dataset(
-        self, experiment: str, datasets: Sequence[str], value: Callable[[Record], float]
-    ) -> dict[str, np.ndarray]:
-        """A figure of every split, for each of several datasets."""
-        return {name: self.values(experiment, name, value) for name in datasets}
-
-
-def mean_sd(values: np.ndarray, digits: int = 3) -> str:
-    """Mean and standard deviation, as text.
-
-    Examples
-    --------
-    >>> mean_sd(np.array([0.1, 0.2]), 2), mean_sd(np.array([0.1]), 2)
-    ('0.15 ± 0.07', '0.10')
-    """
-    mean = f"{values.mean():.{digits}f}"
-    return f"{mean} ± {values.std(ddof=1):.{digits}f}" if values.size > 1 else mean
-
-
-def in_standard_deviations(ours: np.ndarray, paper: float) -> str:
-    """Difference of our mean to the paper's number, in standard deviations over our repetitions.
-
-    Examples
-    --------
-    >>> in_standard_deviations(np.array([1.0, 3.0]), 1.0), in_standard_deviations(np.array([2.0, 2.0]), 1.0)
-    ('+0.7', 'no spread')
-    """
-    if ours.size < 2 or ours.std(ddof=1) == 0:
-        return "equal" if ours.mean() == paper else "no spread"
-    return f"{(ours.mean() - paper) / ours.std(ddof=1):+.1f}"
-
-
-def _last(name: str) -> Callable[[Record], float]:
-    """The value at the largest m."""
-    return lambda result: float(result[name][-1])
-
-
-def _close(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two series of losses differ by at most 0.01 or the larger of their standard deviations, in the mean."""
-    spread = max(one.std(ddof=1), other.std(ddof=1)) if min(one.size, other.size) > 1 else 0.0
-    return bool(one.mean() - other.mean() <= max(_CLOSE, spread))
-
-
-def _mean_of_means(values: dict[str, np.ndarray]) -> float:
-    """Mean over datasets of the means over splits."""
-    return float(np.mean([of_splits.mean() for of_splits in values.values()]))
-
-
-def _names(datasets: Sequence[str]) -> str:
-    return ", ".join(TITLES[name] for name in datasets) if datasets else "none"
-
-
-def findings(records: Sequence[Record]) -> list[Finding]:
-    """The paper's claims, each with what was measured."""
     results = Results(records)
-    return [
-        _matches_the_baseline(results),
-        _bound_holds_and_says_something(results),
-        _beats_uniform_weights(results),
-        _is_quasiconvex(results),
-        _direct_is_as_good_as_validation(results),
-        _is_faster(results),
-        _small_pools_suffice(results),
-        _guarantees_reach_as_far(results),
-    ]
+    checks = (
+        _check_accuracy,
+        _check_bound,
+        _check_weighting,
+        _check_quasiconvexity,
+        _check_validation,
+        _check_training_time,
+        _check_pool_size,
+        _check_guarantees,
+    )
+    return [check(results) for check in checks]
 
 
-def _missing(claim: str, experiments: str) -> Finding:
+def _not_measured(claim: str, experiments: str) -> Finding:
     return Finding(claim, None, f"Not measured: this run has no results of {experiments}.")
 
 
-def _matches_the_baseline(results: Results) -> Finding:
+def _check_accuracy(results: Results) -> Finding:
     claim = "The weighted vote of weak SVMs is as accurate as the cross-validated SVM."
     names = results.datasets("comparison", "baseline")
     if not names:
-        return _missing(claim, "comparison and baseline")
-    vote = results.by_dataset("comparison", names, lambda r: r["vote"])
-    base = results.by_dataset("baseline", names, lambda r: r["loss"])
-    close = [name for name in names if _close(vote[name], base[name])]
+        return _not_measured(claim, "comparison and baseline")
+    vote = results.by_dataset("comparison", names, "vote")
+    base = results.by_dataset("baseline", names, "loss")
+    close = [name for name in names if _is_close(vote[name], base[name])]
     far = {name: vote[name].mean() - base[name].mean() for name in names if name not in close}
-    exceptions = ", ".join(f"{TITLES[name]} (+{gap:.3f})" for name, gap in far.items())
-    means = _mean_of_means(vote), _mean_of_means(base)
+    exceptions = ", ".join(f"{dataset_title(name)} (+{gap:.3f})" for name, gap in far.items())
     return Finding(
         claim,
         len(close) > len(names) / 2,
         f"Within 0.01 or one standard deviation on {len(close)} of {len(names)} datasets"
         + (f"; not on {exceptions}" if exceptions else "")
-        + f". Mean test loss {means[0]:.4f} against {means[1]:.4f}.",
+        + f". Mean test loss {_mean_of_means(vote):.4f} against {_mean_of_means(base):.4f}.",
     )
 
 
-def _bound_holds_and_says_something(results: Results) -> Finding:
+def _check_bound(results: Results) -> Finding:
     claim = "The bound is above the loss that it bounds, and far from vacuous."
     names = results.datasets("comparison")
     if not names:
-        return _missing(claim, "comparison")
-    bound = results.by_dataset("comparison", names, lambda r: r["bound"])
-    loss = results.by_dataset("comparison", names, lambda r: r["randomised"])
+        return _not_measured(claim, "comparison")
+    bound = results.by_dataset("comparison", names, "bound")
+    loss = results.by_dataset("comparison", names, "randomised")
     runs = sum(values.size for values in bound.values())
     above = sum(int(np.sum(bound[name] >= loss[name])) for name in names)
     largest = max(names, key=lambda name: bound[name].mean())
@@ -147,206 +102,241 @@ def _bound_holds_and_says_something(results: Results) -> Finding:
         claim,
         bool(above == runs and bound[largest].max() < 0.5),
         f"Above the randomised classifier's test loss in {above} of {runs} runs; the largest is "
-        f"{bound[largest].mean():.3f} on {TITLES[largest]}. On average it is {gap:.3f} above the test loss.",
+        f"{bound[largest].mean():.3f} on {dataset_title(largest)}. On average it is {gap:.3f} above the test loss.",
     )
 
 
-def _beats_uniform_weights(results: Results) -> Finding:
+def _check_weighting(results: Results) -> Finding:
     claim = "Weighting by the bound is better than uniform weights."
     names = results.datasets("weighting")
     if not names:
-        return _missing(claim, "weighting")
-    gains = {
-        name: results.values("weighting", name, _last("uniform")) - results.values("weighting", name, _last("vote"))
-        for name in names
-    }
+        return _not_measured(claim, "weighting")
+    gains = results.by_dataset("weighting", names, lambda result: result["uniform"][-1] - result["vote"][-1])
     better = [name for name in names if gains[name].mean() > 0]
-    worse = [name for name in names if gains[name].mean() <= 0]
+    worse = [name for name in names if name not in better]
     return Finding(
         claim,
         len(better) > len(names) / 2,
         f"At the largest m the weighted vote is better on {len(better)} of {len(names)} datasets, by "
-        f"{_mean_of_means(gains):.3f} on average" + (f"; not on {_names(worse)}." if worse else "."),
+        f"{_mean_of_means(gains):.3f} on average" + (f"; not on {_list_titles(worse)}." if worse else "."),
     )
 
 
-def _is_quasiconvex(results: Results) -> Finding:
+def _check_quasiconvexity(results: Results) -> Finding:
     claim = "F(lambda) is quasiconvex in practice, and alternating minimisation finds its global minimum."
     names = results.datasets("f_lambda")
     if not names:
-        return _missing(claim, "f_lambda")
-
-    def count(value: Callable[[Record], float]) -> int:
-        return int(sum(results.values("f_lambda", name, value).sum() for name in names))
-
-    runs = count(lambda r: 1)
-    quasiconvex, convex = count(lambda r: r["quasiconvex"]), count(lambda r: r["convex"])
-    guaranteed = count(lambda r: r["guaranteed"])
-    found = count(lambda r: r["F_alternating"] <= r["F_global"] * (1 + 1e-6))
+        return _not_measured(claim, "f_lambda")
+    runs = [result for name in names for result in results.by_split("f_lambda", name).values()]
+    quasiconvex, convex, guaranteed = (
+        sum(bool(run[key]) for run in runs) for key in ("quasiconvex", "convex", "guaranteed")
+    )
+    found = sum(run["F_alternating"] <= run["F_global"] * (1 + 1e-6) for run in runs)
     return Finding(
         claim,
-        quasiconvex == runs and found == runs,
-        f"Quasiconvex in {quasiconvex} of {runs} runs at m = n, convex on the grid in {convex}, proved quasiconvex in "
-        f"{guaranteed}. Alternating minimisation reached the global minimum in {found}.",
+        quasiconvex == found == len(runs),
+        f"Quasiconvex in {quasiconvex} of {len(runs)} runs at m = n, convex on the grid in {convex}, proved "
+        f"quasiconvex in {guaranteed}. Alternating minimisation reached the global minimum in {found}.",
     )
 
 
-def _direct_is_as_good_as_validation(results: Results) -> Finding:
+def _check_validation(results: Results) -> Finding:
     claim = "Choosing lambda by the bound is as good as choosing it on a validation set."
     names = results.datasets("validation")
     if not names:
-        return _missing(claim, "validation")
-    direct = results.by_dataset("validation", names, lambda r: r["direct"])
-    validate = results.by_dataset("validation", names, lambda r: r["validate"])
-    close = [name for name in names if _close(direct[name], validate[name])]
-    means = _mean_of_means(direct), _mean_of_means(validate)
+        return _not_measured(claim, "validation")
+    direct = results.by_dataset("validation", names, "direct")
+    validate = results.by_dataset("validation", names, "validate")
+    close = [name for name in names if _is_close(direct[name], validate[name])]
     return Finding(
         claim,
         len(close) > len(names) / 2,
         f"Within 0.01 or one standard deviation on {len(close)} of {len(names)} datasets. Mean test loss "
-        f"{means[0]:.4f} by the bound, {means[1]:.4f} by validation, which has additional data.",
+        f"{_mean_of_means(direct):.4f} by the bound, {_mean_of_means(validate):.4f} by validation, which has "
+        "additional data.",
     )
 
 
-def _is_faster(results: Results) -> Finding:
+def _check_training_time(results: Results) -> Finding:
     claim = "Training takes a fraction of the time of cross-validation."
     names = results.datasets("runtime", "baseline")
     if not names:
-        return _missing(claim, "runtime and baseline")
-    ratios = {
-        name: results.values("baseline", name, lambda r: r["seconds"]).mean()
-        / results.values("runtime", name, _last("seconds")).mean()
-        for name in names
-    }
-    slowest, fastest = min(ratios, key=lambda name: ratios[name]), max(ratios, key=lambda name: ratios[name])
+        return _not_measured(claim, "runtime and baseline")
+    baseline = results.by_dataset("baseline", names, "seconds")
+    ours = results.by_dataset("runtime", names, lambda result: result["seconds"][-1])
+    ratios = {name: baseline[name].mean() / ours[name].mean() for name in names}
+    slowest, fastest = min(names, key=ratios.__getitem__), max(names, key=ratios.__getitem__)
     return Finding(
         claim,
-        bool(min(ratios.values()) > 1),
-        f"At m = n, {ratios[slowest]:.1f} times ({TITLES[slowest]}) to {ratios[fastest]:.0f} times ({TITLES[fastest]}) "
-        "faster than cross-validating and training the strong SVM, on the same cores.",
+        bool(ratios[slowest] > 1),
+        f"At m = n, {ratios[slowest]:.1f} times ({dataset_title(slowest)}) to {ratios[fastest]:.0f} times "
+        f"({dataset_title(fastest)}) faster than cross-validating and training the strong SVM, on the same cores.",
     )
 
 
-def _small_pools_suffice(results: Results) -> Finding:
+def _check_pool_size(results: Results) -> Finding:
     claim = "Relatively small m is enough to match the baseline."
     names = results.datasets("runtime", "baseline")
     if not names:
-        return _missing(claim, "runtime and baseline")
-    shares = {}
+        return _not_measured(claim, "runtime and baseline")
+    small = []
     for name in names:
-        base = results.values("baseline", name, lambda r: r["loss"]).mean()
-        ms = results.values("runtime", name, lambda r: r["m"])[0]
-        votes = np.mean(results.values("runtime", name, lambda r: r["vote"]), axis=0)
-        enough = np.flatnonzero(votes <= base + _CLOSE)
-        if enough.size:
-            shares[name] = ms[enough[0]] / ms[-1]
-    half = [name for name in shares if shares[name] <= 0.5]
+        m = np.array(results.shared("runtime", name, "m"))
+        vote = results.values("runtime", name, "vote").mean(axis=0)
+        enough = m[vote <= results.values("baseline", name, "loss").mean() + _CLOSE]
+        if enough.size and enough[0] <= m[-1] / 2:
+            small.append(name)
+    others = [name for name in names if name not in small]
     return Finding(
         claim,
-        len(half) > len(names) / 2,
-        f"With r = d + 1, m of at most n / 2 comes within 0.01 of the baseline on {len(half)} of {len(names)} datasets"
-        + (f" (not on {_names([name for name in names if name not in half])})." if len(half) < len(names) else "."),
+        len(small) > len(names) / 2,
+        f"With r = d + 1, m of at most n / 2 comes within 0.01 of the baseline on {len(small)} of {len(names)} datasets"
+        + (f" (not on {_list_titles(others)})." if others else "."),
     )
 
 
-def _guarantees_reach_as_far(results: Results) -> Finding:
-    claim = "Theorem var guarantees quasiconvexity for pools of some dozens of hypotheses."
+def _check_guarantees(results: Results) -> Finding:
+    claim = "The paper's theorem guarantees quasiconvexity for pools of some dozens of hypotheses."
     names = results.datasets("quasiconvexity")
     if not names:
-        return _missing(claim, "quasiconvexity")
-    ours = results.by_dataset("quasiconvexity", names, lambda r: r["theorem_var"])
-    stronger = results.by_dataset("quasiconvexity", names, lambda r: r["stronger"])
-    complete = [
-        name
-        for name in names
-        if np.all(stronger[name] >= results.values("quasiconvexity", name, lambda r: r["largest"]))
-    ]
+        return _not_measured(claim, "quasiconvexity")
+    means = [values.mean() for values in results.by_dataset("quasiconvexity", names, "theorem_var").values()]
+    reach = results.by_dataset("quasiconvexity", names, lambda result: result["stronger"] >= result["largest"])
+    complete = [name for name in names if reach[name].all()]
     return Finding(
         claim,
-        all(bool(values.mean() >= 20) for values in ours.values()),
-        f"Up to m = {min(v.mean() for v in ours.values()):.0f} to {max(v.mean() for v in ours.values()):.0f} on "
-        f"average by Theorem var. The library's check for all lambda guarantees every m up to n on {len(complete)} of "
-        f"{len(names)} datasets in every repetition ({_names(complete)}).",
+        bool(min(means) >= 20),
+        f"Up to m = {min(means):.0f} to {max(means):.0f} on average by the theorem on few mediocre hypotheses. The "
+        f"library's check for all lambda guarantees every m up to n on {len(complete)} of {len(names)} datasets in "
+        f"every repetition ({_list_titles(complete)}).",
     )
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    """The paper's numbers beside ours."""
+def _is_close(losses: Array, baseline: Array) -> bool:
+    """Check that a mean loss exceeds another by at most 0.01 or the larger of the standard deviations."""
+    (mean, sd), (baseline_mean, baseline_sd) = mean_sd(losses), mean_sd(baseline)
+    return bool(mean - baseline_mean <= max(_CLOSE, float(sd), float(baseline_sd)))
+
+
+def _mean_of_means(values: Mapping[str, Array]) -> float:
+    """Compute the mean over datasets of the means over splits."""
+    return float(np.mean([of_splits.mean() for of_splits in values.values()]))
+
+
+def _list_titles(datasets: Sequence[str]) -> str:
+    return ", ".join(dataset_title(name) for name in datasets) if datasets else "none"
+
+
+def make_tables(records: Iterable[Record]) -> list[Table]:
+    """Tabulate our results, beside the paper's numbers where it has them.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+        All records.
+
+    Returns
+    -------
+    list of Table
+        The tables for which there are records.
+    """
     results = Results(records)
-    made = [
-        _against_the_paper(
+    tables = [
+        _compare_with_paper(
             results,
             "baseline",
             "Test loss of the cross-validated SVM",
-            lambda r: r["loss"],
-            BASELINE_LOSS,
+            ("loss", BASELINE_LOSS),
             3,
-            "The paper's numbers are the captions of figures heatmap_kernel and appheatmap, rounded to two digits.",
+            "The paper's numbers are in the captions of its figures 1 and 4, rounded to two digits.",
         ),
-        _against_the_paper(
+        _compare_with_paper(
             results,
             "quasiconvexity",
-            "Largest m with quasiconvexity guaranteed by Theorem var",
-            lambda r: r["theorem_var"],
-            LARGEST_GUARANTEED_M,
+            "Largest m with quasiconvexity guaranteed by the paper's theorem",
+            ("theorem_var", LARGEST_GUARANTEED_M),
             0,
-            "m in steps of 10, tuned intervals and refined b; no less than K(0,0) + 1, below which F is always "
-            "quasiconvex. The last column is what the library's check of Theorem global-min for all lambda guarantees, "
-            "with m up to n.",
-            extra=("All conditions", lambda r: r["stronger"]),
+            "Table 2 of the paper: the theorem on few mediocre hypotheses, with both refinements of its appendix. m in "
+            "steps of 10; small pools, for which F is always quasiconvex, count as guaranteed. The last column is what "
+            "the library's check of the conditions for all lambda guarantees, with m up to n.",
+            extra={"All conditions": "stronger"},
         ),
-        _against_the_paper(
+        _compare_with_paper(
             results,
             "comparison",
             "Hypotheses that hold half of the posterior mass",
-            lambda r: r["half_mass"],
-            HALF_MASS,
+            ("half_mass", HALF_MASS),
             1,
-            "At m = n.",
+            "Table 4 of the paper, at m = n.",
         ),
-        _losses_at_the_largest_m(results),
+        _tabulate_losses(results),
     ]
-    return [table for table in made if table.rows]
+    return [table for table in tables if table.rows]
 
 
-def _against_the_paper(
+def format_mean_sd(values: Array, digits: int = 3) -> str:
+    """Format mean and standard deviation.
+
+    Examples
+    --------
+    >>> format_mean_sd(np.array([0.1, 0.2]), 2), format_mean_sd(np.array([0.1]), 2)
+    ('0.15 ± 0.07', '0.10')
+    """
+    mean, sd = mean_sd(values)
+    return f"{mean:.{digits}f} ± {sd:.{digits}f}" if values.size > 1 else f"{mean:.{digits}f}"
+
+
+def format_difference(ours: Array, paper: float) -> str:
+    """Format the difference of our mean from the paper's number, in standard deviations over our splits.
+
+    Examples
+    --------
+    >>> format_difference(np.array([1.0, 3.0]), 1.0), format_difference(np.array([2.0, 2.0]), 1.0)
+    ('+0.7', 'no spread')
+    """
+    mean, sd = mean_sd(ours)
+    if sd == 0:
+        return "equal" if mean == paper else "no spread"
+    return f"{(mean - paper) / sd:+.1f}"
+
+
+def _compare_with_paper(
     results: Results,
     experiment: str,
     title: str,
-    value: Callable[[Record], float],
-    reported: dict[str, Any],
+    column: tuple[str, Mapping[str, float]],
     digits: int,
     note: str,
-    extra: tuple[str, Callable[[Record], float]] | None = None,
+    extra: Mapping[str, str] | None = None,
 ) -> Table:
+    """Tabulate an entry of the results beside the paper's numbers, and further entries in extra columns."""
+    key, reported = column
     rows = []
     for name in results.datasets(experiment):
-        ours = results.values(experiment, name, value)
+        ours = results.values(experiment, name, key)
         known = name in reported
-        row = [
-            TITLES[name],
-            f"{reported[name]:g}" if known else "not in the paper",
-            mean_sd(ours, digits),
-            in_standard_deviations(ours, reported[name]) if known else "",
-        ]
-        rows.append(row + ([mean_sd(results.values(experiment, name, extra[1]), digits)] if extra else []))
-    header = ["Dataset", "Paper", "Here", "Difference in sd", *([extra[0]] if extra else [])]
-    return Table(experiment, title, header, rows, note)
-
-
-def _losses_at_the_largest_m(results: Results) -> Table:
-    rows = []
-    for name in results.datasets("comparison"):
-        of_pool = [
-            mean_sd(results.values("comparison", name, lambda r, key=key: r[key]))  # type: ignore[misc]
-            for key in ("vote", "randomised", "best", "bound")
-        ]
-        base = name in results.datasets("baseline")
         rows.append(
             [
-                TITLES[name],
-                mean_sd(results.values("baseline", name, lambda r: r["loss"])) if base else "not run",
-                *of_pool,
+                dataset_title(name),
+                f"{reported[name]:g}" if known else "not in the paper",
+                format_mean_sd(ours, digits),
+                format_difference(ours, reported[name]) if known else "",
+                *(format_mean_sd(results.values(experiment, name, other), digits) for other in (extra or {}).values()),
+            ]
+        )
+    return Table(experiment, title, ["Dataset", "Paper", "Here", "Difference in sd", *(extra or {})], rows, note)
+
+
+def _tabulate_losses(results: Results) -> Table:
+    rows = []
+    for name in results.datasets("comparison"):
+        baseline = results.values("baseline", name, "loss")
+        ours = [results.values("comparison", name, key) for key in ("vote", "randomised", "best", "bound")]
+        rows.append(
+            [
+                dataset_title(name),
+                format_mean_sd(baseline) if baseline.size else "not run",
+                *(format_mean_sd(values) for values in ours),
             ]
         )
     return Table(
@@ -354,6 +344,6 @@ def _losses_at_the_largest_m(results: Results) -> Table:
         "Test losses and bound at m = n",
         ["Dataset", "Cross-validated SVM", "Weighted vote", "Randomised", "Best hypothesis", "PAC-Bayes-kl bound"],
         rows,
-        "Mean and standard deviation over splits (figure mjv-vs-rnd). The bound is on the randomised classifier; "
+        "Mean and standard deviation over splits. The bound is on the randomised classifier; "
         "kernel widths come from the whole sample, as in the paper, so it is not strict.",
     )

@@ -1,8 +1,8 @@
 """Table quasiconvexity: the largest m for which F(lambda) is guaranteed to be quasiconvex.
 
-m grows in steps of ten until a condition fails. Beside Theorem var with tuned intervals and the refined b, what is
-guaranteed by any condition that `check_quasiconvexity` knows: Theorem global-min checked for all lambda, and stationary
-points only.
+m grows in steps of ten until a condition fails. Two numbers are found: the m up to which Theorem var, with tuned
+intervals and the refined b, guarantees quasiconvexity, and the m up to which any condition of `check_quasiconvexity`
+does, Theorem global-min for all lambda included.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 
 from pacbayes.paper.aggregation import Aggregation
 from pacbayes.paper.splits import Split
-from pacbayes.paper.tables import DELTA, subsample_size
+from pacbayes.paper.tables import DELTA
 from pacbayes.quasiconvexity import THEOREM_VAR_CONDITIONS, check_quasiconvexity
 
 _STEP = 10
 
 
 def run(split: Split, n_jobs: int | None) -> dict[str, Any]:
-    """Largest m, up to n, before the first failure of Theorem var and of all conditions."""
-    n, d = split.X.shape
-    pool = Aggregation(split, n, subsample_size(n, d), n_jobs)
+    """Find the largest m, up to n, before the first failure of Theorem var and of all conditions."""
+    n = split.n
+    pool = Aggregation(split, n, split.subsample_size, n_jobs)
     # F is quasiconvex for m <= K(0,0) + 1 whatever the losses, and the paper reports no less.
     floor = math.floor(math.e**2 / 4 * math.log(4 * pool.n_validation / DELTA**2)) + 1
     theorem_var = stronger = floor

@@ -1,8 +1,8 @@
-"""The runner: what is to be done, what is done already, and the rest of it.
+"""Run the paper's experiments, store their results, and resume a run that was interrupted.
 
-A unit of work is one experiment on one split of one dataset. Its result is one line of a JSON-lines file, written in
-one piece when the unit is finished, so a run that is killed loses the unit it was at and no other. A run in a folder
-that has results goes on where the last one stopped.
+A unit of work is one experiment on one split of one dataset. Its result is one line of a JSON-lines file, appended by
+one write when the unit is finished: a run that is killed loses the unit in progress and no other. A run in a folder
+with results resumes where the last one stopped.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pacbayes
-from pacbayes._versions import versions
+from pacbayes._versions import collect_versions
+from pacbayes.exceptions import PaperError
 from pacbayes.paper import (
     accuracy,
     baseline,
@@ -27,19 +28,15 @@ from pacbayes.paper import (
     validation,
     weighting,
 )
-from pacbayes.paper.splits import Sample, load_sample, split
+from pacbayes.paper.splits import load_sample, split
 from pacbayes.paper.tables import DELTA, SIZES, TITLES, C
 
-__all__ = ["EXPERIMENTS", "PAPER_DATASETS", "PaperError", "Plan", "Store", "Task", "run", "versions"]
+__all__ = ["EXPERIMENTS", "PAPER_DATASETS", "QUICK_DATASETS", "Experiment", "Plan", "Store", "Task", "run"]
 
 PAPER_DATASETS = tuple(TITLES)[:8]
 QUICK_DATASETS = tuple(TITLES)[8:]
 
 Record = dict[str, Any]
-
-
-class PaperError(ValueError):
-    """A reproduction that cannot be run as asked: why, and what would be right."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +46,15 @@ class Experiment:
     Attributes
     ----------
     title : str
-        What it is about.
+        Its subject, for a progress bar.
     run : callable
-        ``run(split, n_jobs)``, or ``run(split, n_jobs, values)`` if it walks a grid.
+        ``run(split, n_jobs)``, or ``run(split, n_jobs, values)`` with `uses_grid`.
     cost : callable
-        Rough cost of a unit for n points of d features, to tell the time that is left.
-    walks_grid : bool
-        Whether it takes the number of grid values.
-    redrawn : bool
-        Whether the paper repeats it 10 times, not 5.
+        Approximate cost in seconds of a unit with n points of d features, to estimate the remaining time.
+    uses_grid : bool
+        Whether `run` takes the number of grid values.
+    more_splits : bool
+        Whether the paper repeats it 10 times instead of 5.
     with_validation : bool
         Whether its splits have a validation set (table uci_val).
     """
@@ -65,30 +62,30 @@ class Experiment:
     title: str
     run: Callable[..., dict[str, Any]]
     cost: Callable[[int, int], float]
-    walks_grid: bool = False
-    redrawn: bool = False
+    uses_grid: bool = False
+    more_splits: bool = False
     with_validation: bool = False
 
 
 def _pool_cost(n: int, d: int) -> float:
-    """Seconds that a pool of n hypotheses takes, more or less."""
+    """Estimate the seconds that it takes to train a pool of n hypotheses on n points of d features."""
     return 0.02 + (n / 2000) ** 2 * (0.15 + 0.005 * d)
 
 
 EXPERIMENTS = {
     "baseline": Experiment("cross-validated SVM", baseline.run, lambda n, d: 0.3 + (n / 2000) ** 2 * (4 + 0.08 * d)),
     "accuracy": Experiment(
-        "loss of the vote over m and r", accuracy.run, lambda n, d: 12 * _pool_cost(n, d), walks_grid=True
+        "loss of the vote over m and r", accuracy.run, lambda n, d: 12 * _pool_cost(n, d), uses_grid=True
     ),
     "runtime": Experiment(
-        "loss, bound and time over m", runtime.run, lambda n, d: 11 * _pool_cost(n, d), walks_grid=True
+        "loss, bound and time over m", runtime.run, lambda n, d: 11 * _pool_cost(n, d), uses_grid=True
     ),
-    "weighting": Experiment("weighted and uniform vote over m", weighting.run, _pool_cost, walks_grid=True),
+    "weighting": Experiment("weighted and uniform vote over m", weighting.run, _pool_cost, uses_grid=True),
     "quasiconvexity": Experiment(
         "largest m with guaranteed quasiconvexity",
         quasiconvexity.run,
         lambda n, d: _pool_cost(n, d) + n / 2000,
-        redrawn=True,
+        more_splits=True,
     ),
     "f_lambda": Experiment("shape of F(lambda)", f_lambda.run, _pool_cost),
     "validation": Experiment("lambda by the bound or by validation", validation.run, _pool_cost, with_validation=True),
@@ -98,38 +95,38 @@ EXPERIMENTS = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What a reproduction consists of.
+    """The experiments, datasets and repetitions of a reproduction.
 
     Attributes
     ----------
     datasets : tuple of str
-        Datasets, by name.
+        Names of the datasets.
     experiments : tuple of str
-        Experiments, by name.
+        Names of the experiments.
     splits : int
-        Repetitions where the paper has 5.
-    redrawn : int
-        Repetitions where the paper has 10.
+        Number of splits of each dataset; 5 in the paper.
+    more_splits : int
+        Number of splits for the table of quasiconvexity; 10 in the paper.
     values : int
-        Values of m, and of r, on a grid.
+        Number of values of m, and of r, on a grid.
     quick : bool
-        Whether this is the small run that needs no file.
+        Whether this is the quick run, which needs no file.
     """
 
     datasets: tuple[str, ...] = PAPER_DATASETS
     experiments: tuple[str, ...] = tuple(EXPERIMENTS)
     splits: int = 5
-    redrawn: int = 10
+    more_splits: int = 10
     values: int = 20
     quick: bool = False
 
     @classmethod
     def quick_run(cls) -> Plan:
-        """Two datasets that need no file, three splits, coarse grids."""
-        return cls(QUICK_DATASETS, splits=3, redrawn=5, values=10, quick=True)
+        """Make the plan of the quick run: two datasets that need no file, three splits, coarse grids."""
+        return cls(QUICK_DATASETS, splits=3, more_splits=5, values=10, quick=True)
 
-    def restricted(self, experiments: tuple[str, ...], datasets: tuple[str, ...]) -> Plan:
-        """The same plan for some experiments and datasets only; none means all."""
+    def restrict(self, experiments: tuple[str, ...], datasets: tuple[str, ...]) -> Plan:
+        """Return the same plan for these experiments and datasets only; an empty tuple means all."""
         for what, asked, known in (
             ("experiment", experiments, self.experiments),
             ("dataset", datasets, self.datasets),
@@ -137,29 +134,26 @@ class Plan:
             for name in asked:
                 if name not in known:
                     raise PaperError(f"there is no {what} {name!r} in this run: it must be one of {', '.join(known)}")
-        return Plan(
-            tuple(name for name in self.datasets if name in datasets or not datasets),
-            tuple(name for name in self.experiments if name in experiments or not experiments),
-            self.splits,
-            self.redrawn,
-            self.values,
-            self.quick,
+        return replace(
+            self,
+            datasets=tuple(name for name in self.datasets if name in datasets or not datasets),
+            experiments=tuple(name for name in self.experiments if name in experiments or not experiments),
         )
 
     def tasks(self) -> list[Task]:
-        """All units of work, in order."""
+        """Return all units of work, in order."""
         return [
             Task(experiment, dataset, number)
             for experiment in self.experiments
             for dataset in self.datasets
-            for number in range(self.redrawn if EXPERIMENTS[experiment].redrawn else self.splits)
+            for number in range(self.more_splits if EXPERIMENTS[experiment].more_splits else self.splits)
         ]
 
     def settings(self) -> dict[str, Any]:
-        """What has to be the same for results to stand beside each other."""
+        """Return the settings that results must share to be comparable, for JSON."""
         return {
             "splits": self.splits,
-            "redrawn": self.redrawn,
+            "more_splits": self.more_splits,
             "values": self.values,
             "quick": self.quick,
             "C": C,
@@ -179,21 +173,21 @@ class Task:
 
     @property
     def cost(self) -> float:
-        """Rough cost of this unit, to tell the time that is left."""
+        """Approximate cost of this unit in seconds, to estimate the remaining time."""
         features = {"mushrooms": 112, "adult": 122, "skin": 3, "haberman": 3}.get(self.dataset, 30)
         return EXPERIMENTS[self.experiment].cost(SIZES[self.dataset].train, features)
 
 
 @dataclass
 class Store:
-    """Results in a folder, one line each.
+    """Results in a folder, one line of a file each.
 
     Parameters
     ----------
     folder : Path
-        Where `results.jsonl` is, or will be.
+        Folder of `results.jsonl`; both are created if they do not exist.
     settings : dict
-        Settings of the plan. A folder with results of other settings is refused.
+        Settings of the plan. A folder with results of other settings raises `PaperError`.
     """
 
     folder: Path
@@ -204,9 +198,9 @@ class Store:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.path = self.folder / "results.jsonl"
         if not self.path.exists():
-            self._append({"settings": self.settings, "versions": versions()})
+            self._append({"settings": self.settings, "versions": collect_versions()})
             return
-        lines = self._whole_lines()
+        lines = self._read_lines()
         if not lines or lines[0].get("settings") != self.settings:
             raise PaperError(
                 f"{self.path} holds results of other settings or of another version: give another folder, "
@@ -214,8 +208,8 @@ class Store:
             )
         self.records = [line for line in lines[1:] if "experiment" in line]
 
-    def _whole_lines(self) -> list[Record]:
-        """All lines that were written to their end; what a killed run left of another is cut off."""
+    def _read_lines(self) -> list[Record]:
+        """Read all complete lines, and truncate the file after them: a killed run may leave part of a line."""
         raw = self.path.read_bytes()
         whole = raw[: raw.rfind(b"\n") + 1]
         if len(whole) < len(raw):
@@ -235,46 +229,44 @@ class Store:
             os.close(descriptor)
 
     def add(self, task: Task, seconds: float, result: dict[str, Any]) -> None:
-        """Keep the result of a finished unit."""
+        """Store the result of a finished unit."""
         record = {**asdict(task), "seconds": seconds, "result": result}
         self._append(record)
         self.records.append(record)
 
     def done(self) -> set[Task]:
-        """Units that need not be done again."""
+        """Return the finished units."""
         return {Task(record["experiment"], record["dataset"], record["split"]) for record in self.records}
 
 
 def run(plan: Plan, store: Store, *, data_dir: str | Path | None = None, n_jobs: int | None = None) -> Iterator[Task]:
-    """Do what the plan asks for and the store does not have yet, and yield each unit when it is finished.
+    """Run the units of a plan that the store does not have yet, and yield each when it is finished.
 
     Parameters
     ----------
     plan : Plan
-        What to do.
+        The plan.
     store : Store
-        Where results are, and go to.
+        Store of the results.
     data_dir : path, optional
         Folder with the original files of the datasets; by default they are downloaded once.
     n_jobs : int, optional
-        Workers.
+        Number of workers.
 
     Yields
     ------
     Task
-        The unit that was finished.
+        The finished unit.
     """
     done = store.done()
-    samples: dict[str, Sample] = {}
-    # All datasets are there before work begins: a missing file should not stop a run half-way.
-    for dataset in plan.datasets:
-        samples[dataset] = load_sample(dataset, data_dir)
+    # All datasets are loaded before work begins: a missing file should not stop a run half-way.
+    samples = {dataset: load_sample(dataset, data_dir) for dataset in plan.datasets}
     for task in plan.tasks():
         if task in done:
             continue
         experiment = EXPERIMENTS[task.experiment]
         part = split(samples[task.dataset], task.split, with_validation=experiment.with_validation)
-        arguments = (plan.values,) if experiment.walks_grid else ()
+        arguments = (plan.values,) if experiment.uses_grid else ()
         start = time.perf_counter()
         result = experiment.run(part, n_jobs, *arguments)
         store.add(task, time.perf_counter() - start, result)

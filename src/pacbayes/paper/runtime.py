@@ -7,14 +7,12 @@ from typing import Any
 
 from pacbayes.paper.aggregation import grid, paper_classifier
 from pacbayes.paper.splits import Split
-from pacbayes.paper.tables import subsample_size
 
 
 def run(split: Split, n_jobs: int | None, values: int) -> dict[str, Any]:
-    """Train anew for up to `values` values of m in [1, n], timing training, validation, posterior and certificate."""
-    n, d = split.X.shape
-    r = subsample_size(n, d)
-    ms = grid(1, n, values)
+    """Train a new pool for up to `values` values of m in [1, n]; the time is that of the whole fit."""
+    r = split.subsample_size
+    ms = grid(1, split.n, values)
     votes, bounds, seconds = [], [], []
     for m in ms:
         model = paper_classifier(m, r, split.seed, n_jobs)

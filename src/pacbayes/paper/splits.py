@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.preprocessing import MinMaxScaler
 
 from pacbayes import datasets
 from pacbayes._validation import Array
 from pacbayes.paper.tables import SIZES, TITLES, VALIDATION_SIZES, Sizes
+from pacbayes.sampling import subsample_sizes
 
 _GENERATED_ROWS = 1200
 
@@ -33,11 +35,6 @@ class Sample:
     X: Array
     y: NDArray[np.intp]
 
-    @property
-    def d(self) -> int:
-        """Number of features."""
-        return int(self.X.shape[1])
-
 
 @dataclass(frozen=True)
 class Split:
@@ -50,9 +47,9 @@ class Split:
     X_test, y_test : ndarray
         The test set T.
     X_validation, y_validation : ndarray
-        The validation set V, empty but for the choice of lambda by validation.
+        The validation set V; empty except in the choice of lambda by validation.
     seed : int
-        Seed for all that is random in the experiments on it.
+        Seed of the experiments on this split.
     """
 
     X: Array
@@ -63,12 +60,22 @@ class Split:
     y_validation: NDArray[np.intp]
     seed: int
 
+    @property
+    def n(self) -> int:
+        """Number of training points."""
+        return int(self.y.size)
+
+    @property
+    def subsample_size(self) -> int:
+        """Subsample size r of the main experiments: d + 1, or sqrt(n) for the datasets of three features."""
+        return subsample_sizes("paper", self.n, self.X.shape[1])[0]
+
 
 def load_sample(name: str, data_dir: Any = None) -> Sample:
-    """One of the paper's datasets, or a stand-in of the quick run, with every feature scaled to [-1, 1].
+    """Load a dataset of the paper or of the quick run, and scale every feature to [-1, 1].
 
-    Scaling is by the range in the whole file, as in LIBSVM's scaled files. The paper does not say how it scaled. It
-    looks at test points, but at no label.
+    Features are scaled by their range in the whole file, as in LIBSVM's scaled files; the paper does not say how it
+    scaled them. The scale depends on test points, but on no label.
     """
     if name == "waveform-generated":
         generated = datasets.waveform(_GENERATED_ROWS, random_state=0)
@@ -80,11 +87,11 @@ def load_sample(name: str, data_dir: Any = None) -> Sample:
     else:
         loaded = datasets.load(name, data_dir=data_dir)
         X, y = loaded.X, loaded.y
-    return Sample(name, datasets.scale_to_unit_range(X), np.unique(y, return_inverse=True)[1])
+    return Sample(name, MinMaxScaler((-1, 1)).fit_transform(X), np.unique(y, return_inverse=True)[1])
 
 
 def split(sample: Sample, number: int, *, with_validation: bool = False) -> Split:
-    """Split number `number` of a sample, at the sizes of table uci_sizes, or of uci_val with a validation set."""
+    """Draw split number `number` of a sample, with the sizes of table uci_sizes, or of uci_val for a validation set."""
     sizes: Sizes = (VALIDATION_SIZES if with_validation else SIZES)[sample.name]
     position = list(TITLES).index(sample.name)
     order = np.random.default_rng([number, position, with_validation]).permutation(sample.y.size)

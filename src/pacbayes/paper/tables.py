@@ -1,11 +1,10 @@
-"""The paper's tables: the settings of its experiments, and the numbers to stand beside ours."""
+"""The paper's tables: the settings of its experiments, and its results to compare ours with."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-# What the paper calls them, in the order of its tables.
+# Names in the paper, in the order of its tables.
 TITLES = {
     "mushrooms": "Mushrooms",
     "skin": "Skin",
@@ -15,7 +14,7 @@ TITLES = {
     "avsb": "AvsB",
     "haberman": "Haberman",
     "breast-cancer": "Breast cancer",
-    # Stand-ins of the quick run, which needs no file.
+    # Datasets of the quick run, which needs no file.
     "waveform-generated": "Waveform (generated)",
     "breast-cancer-sklearn": "Breast cancer (scikit-learn's)",
 }
@@ -38,7 +37,7 @@ class Sizes:
     validation: int = 0
 
 
-# Table uci_sizes. The stand-ins are smaller, so that the quick run is.
+# Table uci_sizes. The datasets of the quick run are smaller, to make it quick.
 SIZES = {
     "mushrooms": Sizes(2000, 500),
     "skin": Sizes(2000, 500),
@@ -107,14 +106,3 @@ DELTA = 0.05
 # The paper does not say: "it was easy to achieve perfect separation of the training points and, therefore, selection of
 # C was unnecessary". The largest value of the baseline's grid separates all but contradictory subsamples.
 C = 1000.0
-
-
-def subsample_size(n: int, d: int) -> int:
-    """Subsample size r of the main experiments: d + 1, or sqrt(n) for the two datasets of three features.
-
-    Examples
-    --------
-    >>> subsample_size(2000, 40), subsample_size(2000, 3), subsample_size(150, 3)
-    (41, 45, 12)
-    """
-    return d + 1 if d > 3 else round(math.sqrt(n))

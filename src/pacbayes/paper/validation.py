@@ -8,17 +8,15 @@ import numpy as np
 
 from pacbayes.paper.aggregation import Aggregation
 from pacbayes.paper.splits import Split
-from pacbayes.paper.tables import subsample_size
 from pacbayes.posterior import gibbs_posterior
 
 _GRID = np.linspace(0.05, 1.9, 9)
 
 
 def run(split: Split, n_jobs: int | None) -> dict[str, Any]:
-    """Test losses of both ways to choose lambda. The second has data that the first has not."""
-    n, d = split.X.shape
-    pool = Aggregation(split, n, subsample_size(n, d), n_jobs)
-    direct = pool.posterior(n)
+    """Compute the test losses of both choices. The second one uses a validation set that the first does not need."""
+    pool = Aggregation(split, split.n, split.subsample_size, n_jobs)
+    direct = pool.posterior(split.n)
     votes = pool.model.predict_hypotheses(split.X_validation)
     weights = [gibbs_posterior(pool.losses, lam, pool.n_validation) for lam in _GRID]
     losses = [pool.vote_loss(rho, votes, split.y_validation) for rho in weights]

@@ -173,6 +173,9 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
             "dtype": None if tags.string or tags.categorical else "numeric",
         }
 
+    def check_points(self, X: Any) -> None:
+        """Raise ValueError if these hypotheses cannot be trained on points, or predict them."""
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,9 @@ Trained = dict[str, NDArray[Any]]
 instructions: str
 tile_rows: int
 
+class CSR:
+    def __init__(self, data: NDArray[Any], indices: Integers, indptr: NDArray[np.int64], n_features: int) -> None: ...
+
 class Ensemble:
     def __init__(
         self,
@@ -20,43 +23,36 @@ class Ensemble:
         coefficients: Array,
         intercepts: Array,
         gamma: Array,
-        scale: Array | None,
+        scale: Array | CSR | None,
     ) -> None: ...
 
 def train(
-    X: NDArray[Any],
+    X: NDArray[Any] | CSR,
     codes: Integers,
     subsamples: Integers,
     sizes: NDArray[np.int64],
     seed: float,
     multipliers: Array,
     C: Array,
-    scale: Array | None,
+    scaler: Literal["minmax", "standard"] | None,
     tolerance: float,
     max_iterations: int,
 ) -> Trained: ...
-def train_by_distances(
-    squared: Array,
-    codes: Integers,
-    seed: float,
-    multiplier: float,
-    C: float,
-    tolerance: float,
-    max_iterations: int,
-) -> Trained: ...
-def vote(X: NDArray[Any], points: Array, ensemble: Ensemble, memory: int, votes: NDArray[np.uint16]) -> None: ...
-def vote_by_distances(squared: Array, ensemble: Ensemble, votes: NDArray[np.uint16]) -> None: ...
+def vote(
+    X: NDArray[Any] | CSR, points: Array | CSR, ensemble: Ensemble, memory: int, votes: NDArray[np.uint16]
+) -> None: ...
 def count_mistakes(
-    X: NDArray[Any],
+    X: NDArray[Any] | CSR,
     codes: Integers,
     first: int,
-    points: Array,
+    points: Array | CSR,
     ensemble: Ensemble,
     subsamples: Integers,
     sizes: NDArray[np.int64],
     memory: int,
     mistakes: NDArray[np.int64],
 ) -> None: ...
-def nearest_of_another_class(X: NDArray[Any], codes: Integers, squared: Array) -> None: ...
-def decide(X: NDArray[Any], points: Array, ensemble: Ensemble, values: Array) -> None: ...
+def decide(X: NDArray[Any] | CSR, points: Array | CSR, ensemble: Ensemble, values: Array) -> None: ...
+def nearest_of_another_class(X: NDArray[Any] | CSR, codes: Integers, squared: Array) -> None: ...
+def feature_scale(X: NDArray[Any] | CSR, scaler: Literal["minmax", "standard"], factors: Array) -> None: ...
 def kernel(squared: Array, gamma: float, out: Array) -> None: ...

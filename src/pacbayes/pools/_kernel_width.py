@@ -6,12 +6,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
-from sklearn.metrics import pairwise_distances_chunked
 
 from pacbayes._validation import Array
 from pacbayes.pools import _engine
-from pacbayes.pools._layout import contiguous
+from pacbayes.pools._layout import is_wide, to_engine
 
 # gamma is drawn from gamma_J times these (Section "Experimental Results").
 GAMMA_GRID = 10.0 ** np.array([-4, -2, 0, 2, 4])
@@ -48,12 +46,9 @@ def jaakkola_gamma(X: Any, y: NDArray[Any]) -> float:
     0.5
     """
     codes = np.unique(y, return_inverse=True)[1].astype(np.int32)
-    if issparse(X):
-        distances = _nearest_of_another_class(X, codes)
-    else:
-        squared = np.empty(len(codes))
-        _engine.nearest_of_another_class(contiguous(X), codes, squared)
-        distances = np.sqrt(squared)
+    squared = np.empty(len(codes))
+    _engine.nearest_of_another_class(to_engine(X, sparse=is_wide(X)), codes, squared)
+    distances = np.sqrt(squared)
     median = float(np.median(distances))
     if median == 0:
         apart = distances[distances > 0]
@@ -63,24 +58,15 @@ def jaakkola_gamma(X: Any, y: NDArray[Any]) -> float:
     return float(np.clip(gamma, 1e-100, 1e100))
 
 
-def _nearest_of_another_class(X: Any, codes: NDArray[np.int32]) -> Array:
-    """Return the distance of every point to the nearest one of another class, without making the data dense."""
-
-    def nearest(block: Any, start: int) -> Any:
-        block[codes[start : start + block.shape[0], np.newaxis] == codes] = np.inf
-        return block.min(axis=1)
-
-    return np.concatenate(list(pairwise_distances_chunked(X, reduce_func=nearest)))
-
-
-def feature_scale(X: Array, kind: Scaling) -> Array:
+def feature_scale(X: Any, kind: Scaling) -> Array:
     """Return factors that scale the features as `MinMaxScaler((-1, 1))` or `StandardScaler` would.
 
-    The offsets of those do not matter to an RBF kernel. Constant features keep their unit.
+    The offsets of those do not matter to an RBF kernel. The factor of a constant feature is 1, as is that of one whose
+    spread is too small or too large to divide by.
 
     Parameters
     ----------
-    X : ndarray of shape (r, d)
+    X : array-like or sparse matrix of shape (r, d)
         Points.
     kind : {"minmax", "standard"}
         To the range [-1, 1], or to unit variance.
@@ -95,10 +81,6 @@ def feature_scale(X: Array, kind: Scaling) -> Array:
     >>> feature_scale(np.array([[0.0, 1.0], [4.0, 1.0]]), "minmax")
     array([0.5, 1. ])
     """
-    X = np.asarray(X, dtype=np.float64)
-    low, high = X.min(axis=0), X.max(axis=0)
-    spread = (high - low) / 2 if kind == "minmax" else X.std(axis=0)
-    with np.errstate(divide="ignore", over="ignore"):
-        factors = 1 / np.where(high > low, spread, 1.0)
-    # A spread too small to be divided by is none.
-    return np.asarray(np.where(np.isfinite(factors), factors, 1.0))
+    factors = np.empty(X.shape[1])
+    _engine.feature_scale(to_engine(X, sparse=is_wide(X)), kind, factors)
+    return factors

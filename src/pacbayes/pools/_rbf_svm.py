@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import euclidean_distances
+from scipy.sparse import csr_array, issparse
 
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
@@ -20,8 +20,8 @@ from pacbayes.losses import Loss
 from pacbayes.pools import _engine
 from pacbayes.pools._base import Codes, Pool, Sample
 from pacbayes.pools._kernel_width import GAMMA_GRID, Scaling, feature_scale, jaakkola_gamma
-from pacbayes.pools._layout import contiguous, is_wide
-from pacbayes.pools._svm_models import RBFSVMs
+from pacbayes.pools._layout import LARGEST_VALUE, is_wide, to_engine
+from pacbayes.pools._svm_models import RBFSVMs, scaled
 from pacbayes.sampling import LEARNER, Subsamples, draw_positions, resolve_size, split_reserved
 from pacbayes.settings import Choice, Constraint, Number, validate_settings
 
@@ -160,13 +160,14 @@ class RBFSVMPool(Pool):
             raise ValueError(f"RBFSVMPool takes at most {2**16} classes, got {len(classes)}: give an `estimator`")
 
     def validation_kwargs(self, X: Any) -> dict[str, Any]:
-        sparse = "csr" if self.scaler is None else False
-        return {"accept_sparse": sparse, "accept_large_sparse": False, "dtype": [np.float64, np.float32]}
+        return {"accept_sparse": "csr", "accept_large_sparse": False, "dtype": [np.float64, np.float32]}
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.scaler is None
-        return tags
+    def check_points(self, X: Any) -> None:
+        values = X.data if issparse(X) else X
+        if values.size and max(-float(values.min()), float(values.max())) > LARGEST_VALUE:
+            raise ValueError(
+                f"X must hold numbers up to {LARGEST_VALUE:g}, since squared distances overflow: scale the features"
+            )
 
     # -- training ------------------------------------------------------------------------------------
 
@@ -185,8 +186,7 @@ class RBFSVMPool(Pool):
         # Points of one class have no neighbour of another: any width will do, in the unit of the features.
         if (reference.codes == reference.codes[0]).all():
             return _Shared(1 / reference.X.shape[1], scale)
-        scaled = reference.X if scale is None else reference.X * scale
-        return _Shared(jaakkola_gamma(scaled, reference.codes), scale)
+        return _Shared(jaakkola_gamma(scaled(reference.X, scale), reference.codes), scale)
 
     def train(
         self, sample: Sample, subsamples: Subsamples, hypotheses: range, entropy: int, shared: _Shared
@@ -196,8 +196,7 @@ class RBFSVMPool(Pool):
         multipliers, C = GAMMA_GRID[drawn[:, 0]], margins[drawn[:, 1]]
         sizes = subsamples.sizes[hypotheses.start : hypotheses.stop]
         rows = subsamples.concatenated(hypotheses)
-        fit = self._train_sparse if is_wide(sample.X) else self._train_dense
-        trained = fit(sample, rows, sizes, multipliers, C, shared)
+        trained = self._train_rows(sample, rows, sizes, multipliers, C, shared)
         if self.on_error == "raise" and trained.failed.any():
             h = int(np.argmax(trained.failed))
             raise HypothesisError(
@@ -207,7 +206,7 @@ class RBFSVMPool(Pool):
             )
         return trained
 
-    def _train_dense(
+    def _train_rows(
         self,
         sample: Sample,
         rows: NDArray[np.int32],
@@ -216,64 +215,38 @@ class RBFSVMPool(Pool):
         C: Array,
         shared: _Shared,
     ) -> RBFSVMs:
-        X, codes = sample.X, sample.codes
+        X, codes, wide = sample.X, sample.codes, is_wide(sample.X)
         if shared.scale is None and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype.kind == "f":
             used = None  # as it is
         else:
             # The points of these subsamples only: they may be few, and converting takes time.
             used, positions = np.unique(rows, return_inverse=True)
-            X, codes, rows = X[used], codes[used], positions.astype(np.int32)
-            X = X if shared.scale is None else X * shared.scale
-        X = contiguous(X)
-        scale = None
-        if self.scaler is not None and shared.scale is None:
-            parts = np.split(rows, np.cumsum(sizes)[:-1])
-            scale = np.stack([feature_scale(X[part], self.scaler) for part in parts])
+            X, codes, rows = scaled(X[used], shared.scale), codes[used], positions.astype(np.int32)
+        own_scaler = self.scaler if shared.scale is None else None
         result = _engine.train(
-            X,
+            to_engine(X, sparse=wide),
             codes.astype(np.int32),
             rows,
             sizes.astype(np.int64),
             shared.seed,
             multipliers,
             C,
-            scale,
+            own_scaler,
             _TOLERANCE,
             _MAX_ITERATIONS,
         )
         if used is not None:
             result["support"] = used[result["support"]]
+        scale: Any = None
+        if own_scaler is not None:
+            shape = (sizes.size, X.shape[1])
+            factors = result["scale"]
+            parts = (factors, result["scale_indices"], result["scale_indptr"])
+            scale = csr_array(parts, shape=shape) if wide else factors.reshape(shape)
         return self._trained(result, sample, C, scale, shared)
 
-    def _train_sparse(
-        self,
-        sample: Sample,
-        rows: NDArray[np.int32],
-        sizes: Codes,
-        multipliers: Array,
-        C: Array,
-        shared: _Shared,
-    ) -> RBFSVMs:
-        """Train one hypothesis after another, from sparse products: points may be too wide to be made dense."""
-        trained = []
-        for h, part in enumerate(np.split(rows, np.cumsum(sizes)[:-1])):
-            X_h = sample.X[part]
-            squared = euclidean_distances(X_h, X_h, squared=True).astype(np.float64, copy=False)
-            result = _engine.train_by_distances(
-                squared,
-                sample.codes[part].astype(np.int32),
-                shared.seed,
-                multipliers[h],
-                C[h],
-                _TOLERANCE,
-                _MAX_ITERATIONS,
-            )
-            result["support"] = part[result["support"]]
-            trained.append(self._trained(result, sample, C[h : h + 1], None, shared))
-        return RBFSVMs.concatenate(trained)
-
     def _trained(
-        self, result: dict[str, NDArray[Any]], sample: Sample, C: Array, scale: Array | None, shared: _Shared
+        self, result: dict[str, NDArray[Any]], sample: Sample, C: Array, scale: Any, shared: _Shared
     ) -> RBFSVMs:
         return RBFSVMs(
             classes=sample.classes,

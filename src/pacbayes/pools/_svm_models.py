@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
-from sklearn.metrics.pairwise import euclidean_distances
+from scipy.sparse import csr_array, issparse, vstack
 
 from pacbayes._validation import Array
 from pacbayes.losses import Loss
 from pacbayes.pools import _engine
 from pacbayes.pools._base import Codes, Hypotheses, Sample
-from pacbayes.pools._layout import contiguous, is_wide, to_dense
+from pacbayes.pools._layout import contiguous, is_wide, to_csr, to_engine
 from pacbayes.sampling import Subsamples
 
 
@@ -43,8 +42,9 @@ class RBFSVM:
         Intercepts of the pairs of classes (0, 1), (0, 2), ..., (1, 2), ...
     gamma, C : float
         Kernel width and soft-margin parameter.
-    scale : ndarray of shape (d,) or None
-        What features are multiplied by, if the hypothesis has a scaling of its own.
+    scale : ndarray of shape (d,), csr_array of shape (1, d) or None
+        What features are multiplied by, if the hypothesis has a scaling of its own. Features that are not stored in a
+        sparse array are multiplied by 1.
     failed : bool
         Whether the optimisation gave up; its loss then counts as 1 at every point.
     """
@@ -56,7 +56,7 @@ class RBFSVM:
     intercept: Array
     gamma: float
     C: float
-    scale: Array | None
+    scale: Any
     failed: bool
     _alone: RBFSVMs
 
@@ -105,7 +105,7 @@ class RBFSVMs(Hypotheses):
         `class_codes` are positions in `classes`.
     C, failed : ndarray of shape (m,)
         As in `RBFSVM`.
-    scale : ndarray of shape (m, d) or None
+    scale : ndarray or csr_array of shape (m, d), or None
         As in `RBFSVM`.
     shared_scale : ndarray of shape (d,) or None
         What features are multiplied by for all of them.
@@ -127,7 +127,7 @@ class RBFSVMs(Hypotheses):
     intercept: Array
     gamma: Array
     C: Array
-    scale: Array | None
+    scale: Any
     failed: NDArray[np.bool_]
     shared_scale: Array | None
     working_memory: int
@@ -154,8 +154,9 @@ class RBFSVMs(Hypotheses):
     def concatenate(cls, parts: Sequence[RBFSVMs]) -> RBFSVMs:
         names = ("n_classes", "class_codes", "n_support", "support", "dual_coef", "intercept", "gamma", "C", "failed")
         joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-        if parts[0].scale is not None:
-            joined["scale"] = np.concatenate([part.scale for part in parts])
+        scales = [part.scale for part in parts]
+        if scales[0] is not None:
+            joined["scale"] = vstack(scales, format="csr") if issparse(scales[0]) else np.concatenate(scales)
         # Support vectors that were kept belong to a part: the whole keeps them anew.
         return replace(parts[0], **joined, rows=np.empty(0, dtype=np.int32), points=None)
 
@@ -174,7 +175,7 @@ class RBFSVMs(Hypotheses):
             alone.intercept,
             float(alone.gamma[0]),
             float(alone.C[0]),
-            None if alone.scale is None else alone.scale[0],
+            alone.scale if alone.scale is None or issparse(alone.scale) else alone.scale[0],
             bool(alone.failed[0]),
             alone,
         )
@@ -205,7 +206,7 @@ class RBFSVMs(Hypotheses):
             self.dual_coef,
             self.intercept,
             self.gamma,
-            self.scale,
+            to_engine(self.scale, sparse=True) if issparse(self.scale) else self.scale,
         )
         return _engine.Ensemble(*arrays), rows
 
@@ -242,7 +243,7 @@ class RBFSVMs(Hypotheses):
         ensemble, used = self._ensemble
         points = self._kept(used)
         values = np.empty((self.intercept.size, X.shape[0]))
-        _engine.decide(contiguous(self._scaled(X)), points, ensemble, values)
+        _engine.decide(self._queries(X, points), _support(points), ensemble, values)
         return np.asarray(values.T)
 
     def loss_totals(self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: range, loss: Loss) -> Array:
@@ -250,11 +251,19 @@ class RBFSVMs(Hypotheses):
         points = self._support_vectors(sample.X, used) if self.points is None else self._kept(used)
         inside = subsamples.concatenated(hypotheses)
         sizes = subsamples.sizes[hypotheses.start : hypotheses.stop].astype(np.int64)
-        if loss.is_zero_one and not issparse(points):
+        if loss.is_zero_one:
             mistakes = np.empty(len(self), dtype=np.int64)
-            X = contiguous(self._scaled(sample.X[rows.start : rows.stop]))
-            truth = sample.codes[rows.start : rows.stop].astype(np.int32)
-            _engine.count_mistakes(X, truth, rows.start, points, ensemble, inside, sizes, self.working_memory, mistakes)
+            _engine.count_mistakes(
+                self._queries(sample.X[rows.start : rows.stop], points),
+                sample.codes[rows.start : rows.stop].astype(np.int32),
+                rows.start,
+                _support(points),
+                ensemble,
+                inside,
+                sizes,
+                self.working_memory,
+                mistakes,
+            )
             totals = mistakes.astype(np.float64)
         else:
             totals = np.zeros(len(self))
@@ -275,30 +284,38 @@ class RBFSVMs(Hypotheses):
         """Return the support vectors that were these rows of the training sample."""
         return self.points[np.searchsorted(self.rows, rows)]
 
-    def _scaled(self, X: Any) -> Any:
-        return X if self.shared_scale is None else X * self.shared_scale
-
     def _support_vectors(self, X: Any, rows: NDArray[np.int32]) -> Any:
         """Return rows of the training sample, ready for the engine."""
-        points = X[rows]
-        return points if is_wide(X) else np.ascontiguousarray(self._scaled(to_dense(points)), dtype=np.float64)
+        points = scaled(X[rows], self.shared_scale)
+        return to_csr(points) if is_wide(X) else np.ascontiguousarray(contiguous(points), dtype=np.float64)
+
+    def _queries(self, X: Any, points: Any) -> Any:
+        """Return rows to vote on as the engine reads them: sparse if and only if the support vectors are."""
+        return to_engine(scaled(X, self.shared_scale), sparse=issparse(points))
 
     def _vote(self, ensemble: _engine.Ensemble, points: Any, X: Any) -> NDArray[np.uint16]:
         """Return the codes that all of them vote for at a block of rows."""
         votes = np.empty((len(self), X.shape[0]), dtype=np.uint16)
-        if issparse(points):
-            squared = euclidean_distances(points, X, squared=True).astype(np.float64, copy=False)
-            _engine.vote_by_distances(squared, ensemble, votes)
-        else:
-            _engine.vote(contiguous(self._scaled(X)), points, ensemble, self.working_memory, votes)
+        _engine.vote(self._queries(X, points), _support(points), ensemble, self.working_memory, votes)
         return votes
 
     def _blocks(self, rows: range, points: Any) -> Iterator[range]:
-        """Split rows into blocks that fit the memory: votes, dense copies, and the distances of sparse data."""
+        """Split rows into blocks that fit the memory: votes and dense copies."""
         tile = _engine.tile_rows
-        per_row = 2 * len(self) + (16 * points.shape[0] if issparse(points) else 8 * points.shape[1])
+        per_row = 2 * len(self) + (0 if issparse(points) else 8 * points.shape[1])
         size = max(tile, self.working_memory // per_row // tile * tile)
         return (rows[i : i + size] for i in range(0, len(rows), size))
+
+
+def scaled(X: Any, factors: Array | None) -> Any:
+    """Return points with their features multiplied by factors, if there are any."""
+    if factors is None:
+        return X
+    return csr_array(X.multiply(factors)) if issparse(X) else X * factors
+
+
+def _support(points: Any) -> Any:
+    return to_engine(points, sparse=True) if issparse(points) else points
 
 
 def _starts(sizes: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -1,11 +1,10 @@
-"""What the pages share: templates, the style sheet, tables, and how a page is written."""
+"""Render HTML pages from templates, and write them."""
 
 from __future__ import annotations
 
 import os
 import re
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +18,15 @@ class Table:
     Attributes
     ----------
     name : str
-        Its name in the paper, or one of ours.
+        Name, unique on a page.
     title : str
-        What it shows.
+        Title.
     header : list of str
         Names of the columns. The first column names the rows.
     rows : list of list of str
         Cells.
     note : str
-        How to read it.
+        Explanation of the table.
     """
 
     name: str
@@ -44,39 +43,50 @@ class Table:
         return [all(re.match(r"\W*(\d|$)", cell) for cell in column) for column in columns]
 
 
-def render(template: str, **values: Any) -> str:
-    """Fill a template of this package. Everything is escaped but what the template calls safe.
+def render_page(template: str, *, package: str = "pacbayes.report", **values: Any) -> str:
+    """Render a page from a template, which may extend and import the templates of `pacbayes.report`.
 
     Parameters
     ----------
     template : str
-        Its file name.
+        File name of the template.
+    package : str, default="pacbayes.report"
+        Package that the template is a resource of.
     **values
-        What it shows.
+        Variables of the template. They are escaped unless the template marks them as safe.
 
     Returns
     -------
     str
         HTML.
     """
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=FunctionLoader(_text),
+        loader=ChoiceLoader([PackageLoader(name, "") for name in (package, "pacbayes.report")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    html: str = environment.get_template(template).render(style=_text("style.css"), **values)
+    html: str = environment.get_template(template).render(**values)
     return html
 
 
-def _text(name: str) -> str:
-    return files("pacbayes.report").joinpath(name).read_text(encoding="utf-8")
-
-
 def write_page(path: str | os.PathLike[str], html: str) -> Path:
-    """Write a page under a temporary name and rename it, so that nobody sees half of it."""
+    """Write a page under a temporary name and rename it, so that a reader never finds part of a page.
+
+    Parameters
+    ----------
+    path : path-like
+        File to write; replaced if it exists.
+    html : str
+        The page.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
     write_atomic({Path(path): html.encode("utf-8")})
     return Path(path)

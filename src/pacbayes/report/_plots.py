@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pacbayes._pictures import page_style, svg_element
-from pacbayes._wording import confidence, rounded_up
+from pacbayes.certificate import Row
 from pacbayes.display import BoundDisplay, CertificateDisplay, PoolSizeDisplay, PosteriorDisplay
+from pacbayes.display.svg import page_style, svg_element
+from pacbayes.formatting import format_confidence, format_upper
 from pacbayes.sampling import RandomSubsamples
 
 if TYPE_CHECKING:
@@ -20,26 +21,26 @@ if TYPE_CHECKING:
 _WIDTH = 4.4
 _HEIGHT = 3.3
 
-# Beyond so many hypotheses, certifying thirty pools of them takes longer than one waits for a page.
+# With more hypotheses, certifying thirty pools of them would take longer than the rest of the page.
 _MOST_CERTIFIED = 3000
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture with words.
+    """A plot with its title, caption and description.
 
     Attributes
     ----------
     name : str
-        Its anchor, and what its ids begin with.
+        Anchor on the page, and prefix of the ids in the picture.
     title : str
-        What it shows.
+        Title.
     caption : str
-        How to read it.
+        Explanation of the plot.
     description : str
-        What is to be seen, for those who cannot see it.
+        Description of the picture in words, for screen readers.
     svg : str
-        The picture: an ``<svg>`` element.
+        The picture, an ``<svg>`` element.
     """
 
     name: str
@@ -49,80 +50,72 @@ class Plot:
     svg: str
 
 
-def certificate_plot(
-    model: PACBayesClassifier, X_test: Any = None, y_test: Any = None
-) -> tuple[Plot, CertificateDisplay]:
-    """Losses and bounds as bars, and the display they come from."""
-    n_bars = 5 if y_test is None else 7
+def certificate_plot(model: PACBayesClassifier, X_test: Any = None, y_test: Any = None) -> tuple[Plot, list[Row]]:
+    """Plot losses and bounds as bars, and return the plot with its rows."""
+    n_rows = len(model.certificate_.rows()) + (0 if y_test is None else 2)
 
     def draw(ax: Axes) -> CertificateDisplay:
         display = CertificateDisplay.from_estimator(model, X_test, y_test, ax=ax)
-        for text, bar in zip(display.values_, display.bars, strict=True):
-            # As in the table: rounded up.
-            text.set_text(text.get_text().replace(f"{bar.value:.4f}", rounded_up(bar.value)))
         for text in ax.texts:
-            text.set_fontsize("medium")  # the word on guessing too is to be read on a phone
+            text.set_fontsize("medium")  # readable on a phone
         # The banner and the caption say the rest, and have room for it.
         ax.set_title("", loc="left")
         ax.set_xlabel(f"{display.loss} loss", parse_math=False)
         return display
 
-    display, svg = _picture("plot-certificate", draw, height=0.7 + 0.46 * n_bars)
-    certainty = confidence(model.certificate_.delta)
-    caption = f"Each bound alone holds with probability {certainty}."
+    display, svg = _draw("plot-certificate", draw, height=0.7 + 0.46 * n_rows)
+    caption = f"Each bound alone holds with probability {format_confidence(model.certificate_.delta)}."
     if not model.certificate_.strict:
         caption += " Hatched: the theorem does not cover these bounds."
-    values = [f"{bar.label.replace(chr(10), ', ')} {rounded_up(bar.value)}" for bar in display.bars]
-    description = f"Bars: {'; '.join(values)}."
-    return Plot(
-        "plot-certificate", "Loss and bounds", caption, description.replace("$", "").replace("\\", ""), svg
-    ), display
+    values = [f"{row.label}, {row.predictor} {row.shown}" for row in display.rows]
+    plot = Plot("plot-certificate", "Loss and bounds", caption, f"Bars: {'; '.join(values)}.", svg)
+    return plot, list(display.rows)
 
 
 def posterior_plots(model: PACBayesClassifier) -> list[Plot]:
-    """Where the posterior comes from and where its mass lies."""
-    plots = [_bound(model), *_posterior(model)]
+    """Plot the bound that was minimised, the mass of the posterior, and the bound of smaller pools."""
+    plots = [_plot_bound(model), *_plot_posterior(model)]
     m = model.losses_.size
     # The first hypotheses of others than random pools say nothing about smaller pools.
     if 1 < m <= _MOST_CERTIFIED and isinstance(model.subsamples_, RandomSubsamples):
-        plots.append(_pool_size(model))
+        plots.append(_plot_pool_size(model))
     return plots
 
 
-def _bound(model: PACBayesClassifier) -> Plot:
-    display, svg = _picture("plot-bound", lambda ax: BoundDisplay.from_estimator(model, ax=ax))
+def _plot_bound(model: PACBayesClassifier) -> Plot:
+    display, svg = _draw("plot-bound", lambda ax: BoundDisplay.from_estimator(model, ax=ax))
     if model.voting in ("best", "uniform"):
-        caption = f"What weights by minimising would have given: here nothing was minimised (voting={model.voting!r})."
+        caption = f"The bound of the Gibbs posterior. Here nothing was minimised (voting={model.voting!r})."
     elif model.objective == "kl":
         caption = "The posterior minimises PAC-Bayes-kl instead, and need not be at the minimum of this curve."
     else:
         caption = (
-            "The weights are those of the minimum. No posterior has a PAC-Bayes-lambda bound below the dashed line."
+            "The weights are those at the minimum. No posterior has a PAC-Bayes-lambda bound below the dashed line."
         )
     description = (
         f"F(lambda) for lambda from {display.lam[0]:.3g} to {display.lam[-1]:.3g}: its minimum is "
-        f"{display.minimum:.4g} at lambda = {display.minimum_lam:.3g}."
+        f"{format_upper(display.minimum)} at lambda = {display.minimum_lam:.3g}."
     )
     return Plot("plot-bound", "The bound as a function of lambda", caption, description, svg)
 
 
-def _posterior(model: PACBayesClassifier) -> list[Plot]:
-    mass, mass_svg = _picture("plot-mass", lambda ax: PosteriorDisplay.from_estimator(model, ax=ax))
-    half, half_svg = _picture(
+def _plot_posterior(model: PACBayesClassifier) -> list[Plot]:
+    mass, mass_svg = _draw("plot-mass", lambda ax: PosteriorDisplay.from_estimator(model, ax=ax))
+    half, half_svg = _draw(
         "plot-cumulative", lambda ax: PosteriorDisplay.from_estimator(model, kind="cumulative", ax=ax)
     )
     return [
         Plot(
             "plot-mass",
             "Posterior mass by validation loss",
-            "Hypotheses with the same validation loss are taken together.",
+            "Mass is summed over hypotheses with the same validation loss.",
             f"Posterior mass of hypotheses with validation losses from {mass.losses[0]:.4f} to {mass.losses[-1]:.4f}; "
             f"the validation loss of the posterior is {mass.loss:.4f}.",
             mass_svg,
         ),
         Plot(
             "plot-cumulative",
-            "How many voters matter",
+            "Cumulative posterior mass",
             "The mass of the heaviest hypotheses, against their number.",
             f"Cumulative posterior mass: {half.n_half} of {half.cumulative_mass.size} hypotheses hold half of it.",
             half_svg,
@@ -130,20 +123,20 @@ def _posterior(model: PACBayesClassifier) -> list[Plot]:
     ]
 
 
-def _pool_size(model: PACBayesClassifier) -> Plot:
-    display, svg = _picture("plot-pool", lambda ax: PoolSizeDisplay.from_estimator(model, ax=ax))
+def _plot_pool_size(model: PACBayesClassifier) -> Plot:
+    display, svg = _draw("plot-pool", lambda ax: PoolSizeDisplay.from_estimator(model, ax=ax))
     description = (
         f"PAC-Bayes-kl bound and validation loss for the first {display.sizes[0]} to {display.sizes[-1]} hypotheses: "
-        f"the bound goes from {rounded_up(display.bound[0])} to {rounded_up(display.bound[-1])}."
+        f"the bound goes from {format_upper(display.bound[0])} to {format_upper(display.bound[-1])}."
     )
     caption = (
-        "What fewer hypotheses would have given. To choose their number by this picture is not covered by the bound."
+        "Bound and loss of the first hypotheses alone. To choose their number by this plot is not covered by the bound."
     )
     return Plot("plot-pool", "Bound and loss as the pool grows", caption, description, svg)
 
 
-def _picture(prefix: str, draw: Callable[[Axes], Any], height: float = _HEIGHT) -> tuple[Any, str]:
-    """Draw a display, with its legend below: there is no room in it on a narrow screen."""
+def _draw(prefix: str, draw: Callable[[Axes], Any], height: float = _HEIGHT) -> tuple[Any, str]:
+    """Draw a display with its legend below the axes, since there is no room inside on a narrow screen."""
     from matplotlib.figure import Figure
 
     with page_style():

@@ -1,13 +1,21 @@
-// pacbayes.pools._engine: arrays in, arrays out. The interpreter's lock is released while the engine works, so that threads
-// can train and ask ranges of hypotheses side by side.
+// pacbayes.pools._engine: arrays in, arrays out. All arguments are checked here, since the engine trusts them. The GIL is
+// released while the engine works, so that threads can train and evaluate ranges of hypotheses in parallel.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include "routines.h"
@@ -18,26 +26,112 @@ using namespace nb::literals;
 
 namespace {
 
+using pacbayes::DenseRows;
 using pacbayes::Machine;
-using pacbayes::Rows;
+using pacbayes::Scaler;
+using pacbayes::SparseRows;
 
 template <class T>
 using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Votes = nb::ndarray<std::uint16_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Values = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using OutVector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using OutMatrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 void require(bool condition, const char* message) {
   if (!condition) throw std::invalid_argument(message);
 }
 
 template <class T>
-Rows<T> rows_of(const Matrix<T>& X) {
+void require(bool condition, const char* message, T got) {
+  if (condition) return;
+  std::ostringstream text;
+  text << message << ", got " << got;
+  throw std::invalid_argument(text.str());
+}
+
+// Whether x is a number from 0 on; not NaN, not infinity.
+bool is_finite_nonnegative(double x) { return x >= 0 && std::isfinite(x); }
+bool is_finite_positive(double x) { return x > 0 && std::isfinite(x); }
+
+// The codes of classes are the votes of machines.
+constexpr std::int32_t kMaxCode = std::numeric_limits<std::uint16_t>::max();
+bool is_code(std::int32_t code) { return code >= 0 && code <= kMaxCode; }
+constexpr char kCodes[] = "codes must be from 0 to 65535";
+
+// ------------------------------------------------------------------------------------------------------
+// Rows
+// ------------------------------------------------------------------------------------------------------
+
+// A matrix in compressed sparse row format, checked once.
+class CSR {
+ public:
+  using Data = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;  // of either precision
+
+  CSR(Data data, Vector<std::int32_t> indices, Vector<std::int64_t> indptr, std::int64_t n_features)
+      : data_(data), indices_(indices), indptr_(indptr), n_features_(n_features) {
+    require(data.dtype() == nb::dtype<double>() || data.dtype() == nb::dtype<float>(), "data must be float64 or float32");
+    require(n_features >= 0 && n_features <= pacbayes::kNoColumn, "n_features must be from 0 to 2^31 - 1", n_features);
+    require(indptr.shape(0) >= 1 && indptr.data()[0] == 0, "indptr must begin with 0");
+    const auto stored = static_cast<std::int64_t>(indices.shape(0));
+    require(data.shape(0) == indices.shape(0), "data and indices must have the same length");
+    for (std::size_t row = 0; row + 1 < indptr.shape(0); ++row) {
+      const std::int64_t begin = indptr.data()[row], end = indptr.data()[row + 1];
+      require(begin <= end && end <= stored, "indptr must be ascending and end within data");
+      for (std::int64_t at = begin; at < end; ++at) {
+        const std::int64_t column = indices.data()[at];
+        require(column >= 0 && column < n_features, "indices must be from 0 to n_features - 1", column);
+        require(at == begin || indices.data()[at - 1] < column,
+                "indices must be sorted and without duplicates in each row");
+      }
+    }
+  }
+
+  std::size_t shape(int axis) const { return axis == 0 ? indptr_.shape(0) - 1 : static_cast<std::size_t>(n_features_); }
+
+  SparseRows rows() const {
+    const bool is_double = data_.dtype() == nb::dtype<double>();
+    return {is_double ? static_cast<const double*>(data_.data()) : nullptr,
+            is_double ? nullptr : static_cast<const float*>(data_.data()),
+            indices_.data(),
+            indptr_.data(),
+            static_cast<std::ptrdiff_t>(shape(0)),
+            static_cast<std::ptrdiff_t>(n_features_)};
+  }
+
+ private:
+  Data data_;
+  Vector<std::int32_t> indices_;
+  Vector<std::int64_t> indptr_;
+  std::int64_t n_features_;
+};
+
+template <class T>
+DenseRows<T> rows_of(const Matrix<T>& X) {
   return {X.data(), static_cast<std::ptrdiff_t>(X.shape(0)), static_cast<std::ptrdiff_t>(X.shape(1))};
 }
 
-// A NumPy array that owns what was in the vector.
+SparseRows rows_of(const CSR& X) { return X.rows(); }
+
+// Points are in double precision, or sparse like X.
+template <class X>
+struct PointsOf;
+template <class T>
+struct PointsOf<Matrix<T>> {
+  using type = Matrix<double>;
+};
+template <>
+struct PointsOf<CSR> {
+  using type = CSR;
+};
+
+// ------------------------------------------------------------------------------------------------------
+// Training
+// ------------------------------------------------------------------------------------------------------
+
+// A NumPy array that owns the vector's numbers.
 template <class T>
 nb::object to_numpy(std::vector<T>&& numbers) {
   auto* owned = new std::vector<T>(std::move(numbers));
@@ -55,161 +149,236 @@ nb::dict to_numpy(pacbayes::Trained&& trained) {
   result["intercepts"] = to_numpy(std::move(trained.intercepts));
   result["gamma"] = to_numpy(std::move(trained.gamma));
   result["converged"] = to_numpy(std::move(trained.converged));
+  result["scale"] = to_numpy(std::move(trained.scale.factors));
+  result["scale_indices"] = to_numpy(std::move(trained.scale.columns));
+  result["scale_indptr"] = to_numpy(std::move(trained.scale.starts));
   return result;
 }
 
-template <class T>
-nb::dict train(Matrix<T> X, Vector<std::int32_t> codes, Vector<std::int32_t> subsamples, Vector<std::int64_t> sizes,
-               double seed, Vector<double> multipliers, Vector<double> C, std::optional<Matrix<double>> scale,
+Scaler scaler_of(const std::optional<std::string>& name) {
+  if (!name) return Scaler::none;
+  if (*name == "minmax") return Scaler::minmax;
+  if (*name == "standard") return Scaler::standard;
+  throw std::invalid_argument("scaler must be 'minmax', 'standard' or None, got '" + *name + "'");
+}
+
+template <class X_>
+nb::dict train(const X_& X, Vector<std::int32_t> codes, Vector<std::int32_t> subsamples, Vector<std::int64_t> sizes,
+               double seed, Vector<double> multipliers, Vector<double> C, std::optional<std::string> scaler,
                double tolerance, std::int64_t max_iterations) {
   const std::size_t m = sizes.shape(0);
   require(codes.shape(0) == X.shape(0), "codes must have one entry per row of X");
   require(multipliers.shape(0) == m && C.shape(0) == m, "multipliers and C must have one entry per subsample");
-  require(!scale || (scale->shape(0) == m && scale->shape(1) == X.shape(1)), "scale must be subsamples x features");
+  require(std::isnan(seed) || is_finite_nonnegative(seed), "seed must be finite and not negative, or NaN", seed);
+  require(is_finite_positive(tolerance), "tolerance must be finite and positive", tolerance);
+  require(max_iterations >= 0, "max_iterations must not be negative", max_iterations);
   std::size_t points = 0;
   for (std::size_t h = 0; h < m; ++h) {
+    const double multiplier = multipliers.data()[h];
+    require(is_finite_nonnegative(multiplier), "multipliers must be finite and not negative", multiplier);
+    require(std::isfinite((std::isnan(seed) ? pacbayes::kMaxSeed : seed) * multiplier),
+            "seed times multipliers must be finite, but it overflows for a multiplier", multiplier);
+    require(is_finite_positive(C.data()[h]), "C must be finite and positive", C.data()[h]);
     require(sizes.data()[h] > 0, "subsamples must not be empty");
+    require(static_cast<std::size_t>(sizes.data()[h]) <= subsamples.shape(0) - points,
+            "sizes must sum to the length of subsamples");
     points += sizes.data()[h];
   }
   require(points == subsamples.shape(0), "sizes must sum to the length of subsamples");
-  for (std::size_t i = 0; i < points; ++i)
-    require(subsamples.data()[i] >= 0 && static_cast<std::size_t>(subsamples.data()[i]) < X.shape(0),
-            "subsamples must hold row numbers of X");
+  for (std::size_t i = 0; i < points; ++i) {
+    const std::int32_t row = subsamples.data()[i];
+    require(row >= 0 && static_cast<std::size_t>(row) < X.shape(0), "subsamples must be row numbers of X", row);
+    require(is_code(codes.data()[row]), kCodes, codes.data()[row]);
+  }
+  const Scaler kind = scaler_of(scaler);
   pacbayes::Trained trained;
   {
     nb::gil_scoped_release unlocked;
     const std::int32_t* subsample = subsamples.data();
     for (std::size_t h = 0; h < m; ++h) {
-      const auto grouped = pacbayes::group_by_class(subsample, sizes.data()[h], codes.data());
-      pacbayes::SquaredDistances squared;
-      if (grouped.classes.size() > 1)
-        squared = pacbayes::distances_between(rows_of(X), grouped.rows.data(), sizes.data()[h],
-                                              scale ? scale->data() + h * X.shape(1) : nullptr);
-      pacbayes::train(grouped, squared, {seed, multipliers.data()[h], C.data()[h], tolerance, max_iterations}, trained);
+      pacbayes::train(rows_of(X), codes.data(), subsample, sizes.data()[h],
+                      {seed, multipliers.data()[h], C.data()[h], kind, tolerance, max_iterations}, trained);
       subsample += sizes.data()[h];
     }
   }
   return to_numpy(std::move(trained));
 }
 
-nb::dict train_by_distances(Matrix<double> squared, Vector<std::int32_t> codes, double seed, double multiplier, double C,
-                            double tolerance, std::int64_t max_iterations) {
-  const std::size_t size = codes.shape(0);
-  require(size > 0 && squared.shape(0) == size && squared.shape(1) == size, "squared must be points x points");
-  pacbayes::Trained trained;
-  {
-    nb::gil_scoped_release unlocked;
-    std::vector<std::int32_t> points(size);
-    for (std::size_t p = 0; p < size; ++p) points[p] = static_cast<std::int32_t>(p);
-    const auto grouped = pacbayes::group_by_class(points.data(), size, codes.data());
-    const auto in_tiles = pacbayes::tiled(squared.data(), grouped.rows);
-    pacbayes::train(grouped, in_tiles, {seed, multiplier, C, tolerance, max_iterations}, trained);
-  }
-  return to_numpy(std::move(trained));
+template <class X_>
+void nearest_of_another_class(const X_& X, Vector<std::int32_t> codes, OutVector<double> squared) {
+  require(codes.shape(0) == X.shape(0) && squared.shape(0) == X.shape(0),
+          "codes and squared must have one entry per row of X");
+  require(X.shape(0) <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()),
+          "X must have fewer than 2^31 rows");
+  nb::gil_scoped_release unlocked;
+  pacbayes::nearest_of_another_class(rows_of(X), codes.data(), squared.data());
 }
 
-// Machines as `train` gives them, several in a row.
-struct Ensemble {
-  Vector<std::int32_t> n_classes, classes, counts, support;
-  Vector<double> coefficients, intercepts, gamma;
-  std::optional<Matrix<double>> scale;
+template <class X_>
+void feature_scale(const X_& X, const std::string& scaler, OutVector<double> factors) {
+  require(X.shape(0) >= 1 && X.shape(0) <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()),
+          "X must have at least 1 row and fewer than 2^31");
+  require(factors.shape(0) == X.shape(1), "factors must have one entry per feature");
+  const Scaler kind = scaler_of(scaler);
+  nb::gil_scoped_release unlocked;
+  std::vector<std::int32_t> rows(X.shape(0));
+  std::iota(rows.begin(), rows.end(), 0);
+  pacbayes::Factors storage;
+  const pacbayes::Scale scale = pacbayes::append_factors(rows_of(X), rows.data(), rows.size(), kind, storage);
+  std::fill_n(factors.data(), factors.shape(0), 1.0);
+  for (std::ptrdiff_t i = 0; i < scale.size; ++i)
+    factors.data()[scale.columns ? scale.columns[i] : i] = scale.factors[i];
+}
 
+// ------------------------------------------------------------------------------------------------------
+// Voting
+// ------------------------------------------------------------------------------------------------------
+
+// Trained machines, in the arrays of `train`, which are checked once and must not change afterwards.
+class Ensemble {
+ public:
   Ensemble(Vector<std::int32_t> n_classes, Vector<std::int32_t> classes, Vector<std::int32_t> counts,
            Vector<std::int32_t> support, Vector<double> coefficients, Vector<double> intercepts, Vector<double> gamma,
            std::optional<Matrix<double>> scale)
-      : n_classes(n_classes), classes(classes), counts(counts), support(support), coefficients(coefficients),
-        intercepts(intercepts), gamma(gamma), scale(scale) {}
+      : Ensemble(n_classes, classes, counts, support, coefficients, intercepts, gamma) {
+    if (!scale) return;
+    require(scale->shape(0) == machines_.size(), "scale must have one row per machine");
+    check_factors(scale->data(), scale->size());
+    dense_scale_ = scale;
+    for (std::size_t h = 0; h < machines_.size(); ++h)
+      machines_[h].scale = {scale->data() + h * scale->shape(1), nullptr, static_cast<std::ptrdiff_t>(scale->shape(1))};
+  }
 
-  // Views of the arrays, which must outlive them.
-  std::vector<Machine> machines(std::size_t points, std::size_t d) const;
+  Ensemble(Vector<std::int32_t> n_classes, Vector<std::int32_t> classes, Vector<std::int32_t> counts,
+           Vector<std::int32_t> support, Vector<double> coefficients, Vector<double> intercepts, Vector<double> gamma,
+           const CSR& scale)
+      : Ensemble(n_classes, classes, counts, support, coefficients, intercepts, gamma) {
+    require(scale.shape(0) == machines_.size(), "scale must have one row per machine");
+    const SparseRows rows = scale.rows();
+    require(rows.doubles, "scale must be float64");
+    check_factors(rows.doubles, rows.starts[rows.count]);
+    sparse_scale_ = scale;
+    for (std::size_t h = 0; h < machines_.size(); ++h)
+      machines_[h].scale = {rows.doubles + rows.begin(h), rows.columns + rows.begin(h),
+                            static_cast<std::ptrdiff_t>(rows.end(h) - rows.begin(h))};
+  }
+
+  // The machines, for points and rows of d features.
+  template <class Points>
+  const std::vector<Machine>& machines(const Points& points, std::size_t d) const {
+    require(points.shape(1) == d, "X and points must have the same features");
+    require(n_points_ <= points.shape(0), "support must hold row numbers of points");
+    require(!dense_scale_ || (dense_scale_->shape(1) == d && is_dense<Points>), "scale must be as wide as X, and dense");
+    require(!sparse_scale_ || (sparse_scale_->shape(1) == d && !is_dense<Points>), "scale must be as wide as X, and sparse");
+    return machines_;
+  }
+
+  std::size_t n_intercepts() const { return intercepts_.shape(0); }
+
+ private:
+  Ensemble(Vector<std::int32_t> n_classes, Vector<std::int32_t> classes, Vector<std::int32_t> counts,
+           Vector<std::int32_t> support, Vector<double> coefficients, Vector<double> intercepts, Vector<double> gamma);
+
+  template <class Points>
+  static constexpr bool is_dense = !std::is_same_v<Points, CSR>;
+
+  static void check_factors(const double* factors, std::size_t size) {
+    for (std::size_t i = 0; i < size; ++i)
+      require(is_finite_nonnegative(factors[i]), "scale must be finite and not negative", factors[i]);
+  }
+
+  Vector<std::int32_t> n_classes_, classes_, counts_, support_;
+  Vector<double> coefficients_, intercepts_, gamma_;
+  std::optional<Matrix<double>> dense_scale_;
+  std::optional<CSR> sparse_scale_;
+  std::vector<Machine> machines_;
+  std::size_t n_points_ = 0;  // support vectors are rows below this
 };
 
-std::vector<Machine> Ensemble::machines(std::size_t points, std::size_t d) const {
-  const std::size_t m = n_classes.shape(0);
-  require(gamma.shape(0) == m, "gamma must have one entry per machine");
-  require(!scale || (scale->shape(0) == m && scale->shape(1) == d), "scale must be machines x features");
-  std::vector<Machine> machines(m);
-  std::size_t at_class = 0, at_support = 0, at_coefficient = 0, at_intercept = 0;
-  for (std::size_t h = 0; h < m; ++h) {
-    require(n_classes.data()[h] >= 1, "machines must have a class");
+Ensemble::Ensemble(Vector<std::int32_t> n_classes, Vector<std::int32_t> classes, Vector<std::int32_t> counts,
+                   Vector<std::int32_t> support, Vector<double> coefficients, Vector<double> intercepts,
+                   Vector<double> gamma)
+    : n_classes_(n_classes), classes_(classes), counts_(counts), support_(support), coefficients_(coefficients),
+      intercepts_(intercepts), gamma_(gamma) {
+  constexpr char kMismatch[] = "the arrays of the machines do not fit together";
+  require(gamma.shape(0) == n_classes.shape(0), "gamma must have one entry per machine");
+  require(counts.shape(0) == classes.shape(0), "counts must have one entry per class");
+  // Entries of each array that earlier machines use. Nothing is added before it is known to fit, so no sum overflows.
+  std::size_t class_at = 0, support_at = 0, coefficient_at = 0, intercept_at = 0;
+  for (std::size_t h = 0; h < n_classes.shape(0); ++h) {
+    require(n_classes.data()[h] >= 1 && n_classes.data()[h] <= kMaxCode + 1, "machines must have 1 to 65536 classes",
+            n_classes.data()[h]);
     const std::size_t k = n_classes.data()[h];
-    require(at_class + k <= classes.shape(0) && at_class + k <= counts.shape(0), "classes are too few");
+    require(k <= classes.shape(0) - class_at, kMismatch);
     std::size_t n = 0;
-    for (std::size_t c = 0; c < k; ++c) {
-      require(classes.data()[at_class + c] >= 0 && classes.data()[at_class + c] <= 0xffff, "classes must be codes");
-      require(counts.data()[at_class + c] >= 0, "counts must not be negative");
-      n += counts.data()[at_class + c];
+    for (std::size_t c = class_at; c < class_at + k; ++c) {
+      require(is_code(classes.data()[c]), kCodes, classes.data()[c]);
+      require(c == class_at || classes.data()[c - 1] < classes.data()[c], "the classes of a machine must be ascending");
+      require(counts.data()[c] >= 0, "counts must not be negative", counts.data()[c]);
+      n += counts.data()[c];
     }
-    Machine& machine = machines[h];
-    machine.n_classes = static_cast<int>(k);
-    machine.classes = classes.data() + at_class;
-    machine.counts = counts.data() + at_class;
-    machine.support = support.data() + at_support;
-    machine.n_support = static_cast<std::ptrdiff_t>(n);
-    machine.coefficients = coefficients.data() + at_coefficient;
-    machine.intercepts = intercepts.data() + at_intercept;
-    machine.gamma = gamma.data()[h];
-    machine.scale = scale ? scale->data() + h * d : nullptr;
-    at_class += k;
-    at_support += n;
-    at_coefficient += (k - 1) * n;
-    at_intercept += k * (k - 1) / 2;
+    require(n <= support.shape(0) - support_at && k * (k - 1) / 2 <= intercepts.shape(0) - intercept_at &&
+                (n == 0 || k - 1 <= (coefficients.shape(0) - coefficient_at) / n),
+            kMismatch);
+    require(is_finite_nonnegative(gamma.data()[h]), "gamma must be finite and not negative", gamma.data()[h]);
+    machines_.push_back({static_cast<int>(k), classes.data() + class_at, counts.data() + class_at,
+                         support.data() + support_at, static_cast<std::ptrdiff_t>(n),
+                         coefficients.data() + coefficient_at, intercepts.data() + intercept_at, gamma.data()[h], {}});
+    class_at += k;
+    support_at += n;
+    coefficient_at += (k - 1) * n;
+    intercept_at += k * (k - 1) / 2;
   }
-  require(at_class == classes.shape(0) && at_class == counts.shape(0) && at_support == support.shape(0) &&
-              at_coefficient == coefficients.shape(0) && at_intercept == intercepts.shape(0),
-          "arrays of machines do not fit together");
-  for (std::size_t i = 0; i < at_support; ++i)
-    require(support.data()[i] >= 0 && static_cast<std::size_t>(support.data()[i]) < points,
-            "support must hold row numbers of points");
-  return machines;
+  require(class_at == classes.shape(0) && support_at == support.shape(0) && coefficient_at == coefficients.shape(0) &&
+              intercept_at == intercepts.shape(0),
+          kMismatch);
+  for (std::size_t i = 0; i < support_at; ++i) {
+    require(support.data()[i] >= 0, "support must hold row numbers of points", support.data()[i]);
+    n_points_ = std::max<std::size_t>(n_points_, static_cast<std::size_t>(support.data()[i]) + 1);
+  }
 }
 
-// Writes down every vote.
-pacbayes::Ballot record(std::uint16_t* votes, std::size_t rows) {
-  return [votes, rows](std::size_t h, std::ptrdiff_t row, std::ptrdiff_t count, const std::uint16_t* cast) {
-    std::copy_n(cast, count, votes + h * rows + row);
-  };
-}
-
-template <class T>
-void vote(Matrix<T> X, Matrix<double> points, const Ensemble& ensemble, std::size_t memory, Votes votes) {
-  require(X.shape(1) == points.shape(1), "X and points must have the same features");
-  const auto machines = ensemble.machines(points.shape(0), points.shape(1));
-  require(votes.shape(0) == machines.size() && votes.shape(1) == X.shape(0), "votes must be machines x rows");
+template <class X_>
+void vote(const X_& X, const typename PointsOf<X_>::type& points, const Ensemble& ensemble, std::size_t memory,
+          OutMatrix<std::uint16_t> votes) {
+  const auto& machines = ensemble.machines(points, X.shape(1));
+  const std::size_t n = X.shape(0);
+  require(votes.shape(0) == machines.size() && votes.shape(1) == n, "votes must be machines x rows");
   nb::gil_scoped_release unlocked;
-  pacbayes::vote(machines, rows_of(points), rows_of(X), memory, record(votes.data(), votes.shape(1)));
+  pacbayes::vote(machines, rows_of(points), rows_of(X), memory,
+                 [&votes, n](std::size_t h, std::ptrdiff_t row, std::ptrdiff_t count, const std::uint16_t* codes) {
+                   std::copy_n(codes, count, votes.data() + h * n + row);
+                 });
 }
 
-void vote_by_distances(Matrix<double> squared, const Ensemble& ensemble, Votes votes) {
-  const auto machines = ensemble.machines(squared.shape(0), 0);
-  require(votes.shape(0) == machines.size() && votes.shape(1) == squared.shape(1), "votes must be machines x rows");
-  nb::gil_scoped_release unlocked;
-  pacbayes::vote_by_distances(machines, squared.data(), squared.shape(0), squared.shape(1),
-                              record(votes.data(), votes.shape(1)));
-}
-
-// Mistakes of machines at the rows of X that did not train them. X begins at row `first` of the sample.
-template <class T>
-void count_mistakes(Matrix<T> X, Vector<std::int32_t> codes, std::int64_t first, Matrix<double> points,
-                    const Ensemble& ensemble, Vector<std::int32_t> subsamples, Vector<std::int64_t> sizes,
-                    std::size_t memory,
-                    nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> mistakes) {
-  require(X.shape(1) == points.shape(1), "X and points must have the same features");
+// Count each machine's mistakes at the rows of X that it was not trained on. X begins at row `first` of the sample.
+template <class X_>
+void count_mistakes(const X_& X, Vector<std::int32_t> codes, std::int64_t first,
+                    const typename PointsOf<X_>::type& points, const Ensemble& ensemble,
+                    Vector<std::int32_t> subsamples, Vector<std::int64_t> sizes, std::size_t memory,
+                    OutVector<std::int64_t> mistakes) {
   require(codes.shape(0) == X.shape(0), "codes must have one entry per row of X");
-  const auto machines = ensemble.machines(points.shape(0), points.shape(1));
+  for (std::size_t i = 0; i < codes.shape(0); ++i) require(is_code(codes.data()[i]), kCodes, codes.data()[i]);
+  // Subsamples are 32-bit row numbers.
+  require(first >= 0 && first <= std::numeric_limits<std::int32_t>::max(), "first must be a row number", first);
+  const auto& machines = ensemble.machines(points, X.shape(1));
   require(sizes.shape(0) == machines.size() && mistakes.shape(0) == machines.size(),
           "sizes and mistakes must have one entry per machine");
-  // The next training row of each machine, and the end of them: subsamples are sorted.
+  // The next training row of each machine, and the end of its training rows.
   std::vector<const std::int32_t*> next(machines.size()), end(machines.size());
   const std::int32_t* at = subsamples.data();
+  const std::int32_t* const last = at + subsamples.shape(0);
   for (std::size_t h = 0; h < machines.size(); ++h) {
-    require(sizes.data()[h] >= 0 && sizes.data()[h] <= subsamples.data() + subsamples.shape(0) - at,
-            "sizes must sum to the length of subsamples");
+    require(sizes.data()[h] >= 0 && sizes.data()[h] <= last - at, "sizes must sum to the length of subsamples");
     end[h] = at + sizes.data()[h];
+    require(at == end[h] || *at >= 0, "subsamples must be row numbers");
+    require(std::adjacent_find(at, end[h], std::greater_equal<>()) == end[h],
+            "each subsample must be sorted and without duplicates");
     next[h] = std::lower_bound(at, end[h], first);
     at = end[h];
     mistakes.data()[h] = 0;
   }
+  require(at == last, "sizes must sum to the length of subsamples");
   nb::gil_scoped_release unlocked;
   pacbayes::vote(machines, rows_of(points), rows_of(X), memory,
                  [&](std::size_t h, std::ptrdiff_t row, std::ptrdiff_t count, const std::uint16_t* votes) {
@@ -223,60 +392,62 @@ void count_mistakes(Matrix<T> X, Vector<std::int32_t> codes, std::int64_t first,
                  });
 }
 
-template <class T>
-void decide(Matrix<T> X, Matrix<double> points, const Ensemble& ensemble, Values values) {
-  require(X.shape(1) == points.shape(1), "X and points must have the same features");
-  const auto machines = ensemble.machines(points.shape(0), points.shape(1));
-  require(machines.size() == 1, "decision values are those of one machine");
-  require(values.shape(0) == ensemble.intercepts.shape(0) && values.shape(1) == X.shape(0),
-          "values must be pairs x rows");
+template <class X_>
+void decide(const X_& X, const typename PointsOf<X_>::type& points, const Ensemble& ensemble,
+            OutMatrix<double> values) {
+  const auto& machines = ensemble.machines(points, X.shape(1));
+  require(machines.size() == 1, "decision values are those of one machine", machines.size());
+  require(values.shape(0) == ensemble.n_intercepts() && values.shape(1) == X.shape(0), "values must be pairs x rows");
   nb::gil_scoped_release unlocked;
   pacbayes::decide(machines[0], rows_of(points), rows_of(X), values.data());
 }
 
-template <class T>
-void nearest_of_another_class(Matrix<T> X, Vector<std::int32_t> codes,
-                              nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu> squared) {
-  require(codes.shape(0) == X.shape(0) && squared.shape(0) == X.shape(0), "codes and squared must be as long as X");
-  nb::gil_scoped_release unlocked;
-  pacbayes::nearest_of_another_class(rows_of(X), codes.data(), squared.data());
-}
-
 // exp(-gamma * squared), for tests of the exponential.
-void kernel(Vector<double> squared, double gamma, nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu> out) {
-  require(squared.shape(0) % pacbayes::kTile == 0 && out.shape(0) == squared.shape(0), "whole tiles are needed");
+void kernel(Vector<double> squared, double gamma, OutVector<double> out) {
+  require(squared.shape(0) % pacbayes::kTile == 0 && out.shape(0) == squared.shape(0),
+          "squared and out must have the same length, a multiple of tile_rows");
+  require(is_finite_nonnegative(gamma), "gamma must be finite and not negative", gamma);
+  for (std::size_t i = 0; i < squared.shape(0); ++i)
+    require(is_finite_nonnegative(squared.data()[i]), "squared must be finite and not negative", squared.data()[i]);
   const std::size_t count = squared.shape(0) / pacbayes::kTile;
   const std::vector<double> nearest(count, 0.0);
   pacbayes::routines().exponentials(squared.data(), nearest.data(), count, gamma, out.data());
 }
 
-template <class T>
+template <class X_>
 void bind_for(nb::module_& module) {
-  module.def("train", train<T>, "X"_a, "codes"_a, "subsamples"_a, "sizes"_a, "seed"_a, "multipliers"_a, "C"_a,
-             "scale"_a.none(), "tolerance"_a, "max_iterations"_a);
-  // What is written to must not be converted: the result would be lost with the copy.
-  module.def("vote", vote<T>, "X"_a, "points"_a, "ensemble"_a, "memory"_a, "votes"_a.noconvert());
-  module.def("count_mistakes", count_mistakes<T>, "X"_a, "codes"_a, "first"_a, "points"_a, "ensemble"_a,
-             "subsamples"_a, "sizes"_a, "memory"_a, "mistakes"_a.noconvert());
-  module.def("nearest_of_another_class", nearest_of_another_class<T>, "X"_a, "codes"_a, "squared"_a.noconvert());
-  module.def("decide", decide<T>, "X"_a, "points"_a, "ensemble"_a, "values"_a.noconvert());
+  module.def("train", train<X_>, "X"_a, "codes"_a.noconvert(), "subsamples"_a.noconvert(), "sizes"_a.noconvert(),
+             "seed"_a, "multipliers"_a, "C"_a, "scaler"_a.none(), "tolerance"_a, "max_iterations"_a);
+  // Integers are not converted, since fractions would be lost, nor what is written to, since the copy would be.
+  module.def("vote", vote<X_>, "X"_a, "points"_a, "ensemble"_a, "memory"_a, "votes"_a.noconvert());
+  module.def("count_mistakes", count_mistakes<X_>, "X"_a, "codes"_a.noconvert(), "first"_a, "points"_a, "ensemble"_a,
+             "subsamples"_a.noconvert(), "sizes"_a.noconvert(), "memory"_a, "mistakes"_a.noconvert());
+  module.def("decide", decide<X_>, "X"_a, "points"_a, "ensemble"_a, "values"_a.noconvert());
+  module.def("nearest_of_another_class", nearest_of_another_class<X_>, "X"_a, "codes"_a.noconvert(),
+             "squared"_a.noconvert());
+  module.def("feature_scale", feature_scale<X_>, "X"_a, "scaler"_a, "factors"_a.noconvert());
 }
 
 }  // namespace
 
 NB_MODULE(_engine, module) {
-  module.doc() = "Many small RBF-kernel SVMs, trained and asked at once.";
+  using Integers = Vector<std::int32_t>;
+  using Doubles = Vector<double>;
+  module.doc() = "Train and evaluate many small RBF-kernel SVMs.";
   module.attr("instructions") = pacbayes::routines().name;
   module.attr("tile_rows") = pacbayes::kTile;
+  nb::class_<CSR>(module, "CSR")
+      .def(nb::init<CSR::Data, Integers, Vector<std::int64_t>, std::int64_t>(), "data"_a.noconvert(),
+           "indices"_a.noconvert(), "indptr"_a.noconvert(), "n_features"_a);
   nb::class_<Ensemble>(module, "Ensemble")
-      .def(nb::init<Vector<std::int32_t>, Vector<std::int32_t>, Vector<std::int32_t>, Vector<std::int32_t>,
-                    Vector<double>, Vector<double>, Vector<double>, std::optional<Matrix<double>>>(),
-           "n_classes"_a, "classes"_a, "counts"_a, "support"_a, "coefficients"_a, "intercepts"_a, "gamma"_a,
-           "scale"_a.none());
-  bind_for<double>(module);
-  bind_for<float>(module);
-  module.def("train_by_distances", train_by_distances, "squared"_a, "codes"_a, "seed"_a, "multiplier"_a, "C"_a,
-             "tolerance"_a, "max_iterations"_a);
-  module.def("vote_by_distances", vote_by_distances, "squared"_a, "ensemble"_a, "votes"_a.noconvert());
+      .def(nb::init<Integers, Integers, Integers, Integers, Doubles, Doubles, Doubles, std::optional<Matrix<double>>>(),
+           "n_classes"_a.noconvert(), "classes"_a.noconvert(), "counts"_a.noconvert(), "support"_a.noconvert(),
+           "coefficients"_a, "intercepts"_a, "gamma"_a, "scale"_a.none())
+      .def(nb::init<Integers, Integers, Integers, Integers, Doubles, Doubles, Doubles, const CSR&>(),
+           "n_classes"_a.noconvert(), "classes"_a.noconvert(), "counts"_a.noconvert(), "support"_a.noconvert(),
+           "coefficients"_a, "intercepts"_a, "gamma"_a, "scale"_a);
+  bind_for<Matrix<double>>(module);
+  bind_for<Matrix<float>>(module);
+  bind_for<CSR>(module);
   module.def("kernel", kernel, "squared"_a, "gamma"_a, "out"_a.noconvert());
 }

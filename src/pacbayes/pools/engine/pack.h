@@ -1,13 +1,22 @@
-// Several doubles handled at once, and their exponential.
+// SIMD vectors of doubles ("packs") and their exponential.
 //
-// Included only by the files that are compiled once per instruction set (see CMakeLists.txt). Everything here has internal
-// linkage and nothing comes from the standard library's templates: a function that was compiled for AVX-512 must never be
-// the one that the linker keeps for a machine without it.
+// Include this only in files that are compiled once per instruction set (see CMakeLists.txt). Everything here has internal
+// linkage, and no template of the standard library is instantiated: the linker keeps one copy of an inline function, and a
+// copy that was compiled for AVX-512 would crash on a machine without it.
+//
+// Results are defined by the source, not by the compiler: these files are compiled with -ffp-contract=off, and products are
+// fused with additions exactly where `multiply_add` says so.
 
 #pragma once
 
 #include <cstdint>
 #include <cstring>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
 
 namespace {
 
@@ -22,17 +31,18 @@ constexpr int kLanes = 2;
 #if defined(__GNUC__) && !defined(PACBAYES_NO_VECTOR_EXTENSIONS)
 
 typedef double Pack __attribute__((vector_size(kLanes * sizeof(double))));
-typedef std::int64_t Integers __attribute__((vector_size(kLanes * sizeof(double))));
-typedef Integers Mask;
+typedef std::int64_t Mask __attribute__((vector_size(kLanes * sizeof(double))));
+// Unsigned: the exponential shifts and adds bit patterns, which may wrap around.
+typedef std::uint64_t Bits __attribute__((vector_size(kLanes * sizeof(double))));
 typedef float Floats __attribute__((vector_size(kLanes * sizeof(float))));
 
-inline Pack fill(double value) { return value - Pack{}; }
+inline Pack broadcast(double value) { return value - Pack{}; }
 inline Pack select(Mask mask, Pack a, Pack b) { return mask ? a : b; }
-inline Pack widen(Floats floats) { return __builtin_convertvector(floats, Pack); }
+inline Pack to_double(Floats floats) { return __builtin_convertvector(floats, Pack); }
 
 #else  // The same operations, lane by lane: MSVC has no vector types.
 
-struct Integers { std::int64_t lane[kLanes]; };
+struct Bits { std::uint64_t lane[kLanes]; };
 struct Mask { bool lane[kLanes]; };
 struct Floats { float lane[kLanes]; };
 struct Pack {
@@ -53,14 +63,13 @@ PACBAYES_LANEWISE(Pack, operator*, Pack, Pack, a.lane[i] * b.lane[i])
 PACBAYES_LANEWISE(Pack, operator/, Pack, Pack, a.lane[i] / b.lane[i])
 PACBAYES_LANEWISE(Mask, operator==, Pack, Pack, a.lane[i] == b.lane[i])
 PACBAYES_LANEWISE(Mask, operator>, Pack, Pack, a.lane[i] > b.lane[i])
-PACBAYES_LANEWISE(Integers, operator+, Integers, Integers, a.lane[i] + b.lane[i])
-PACBAYES_LANEWISE(Integers, operator<<, Integers, int,
-                  static_cast<std::int64_t>(static_cast<std::uint64_t>(a.lane[i]) << b))
+PACBAYES_LANEWISE(Bits, operator+, Bits, Bits, a.lane[i] + b.lane[i])
+PACBAYES_LANEWISE(Bits, operator<<, Bits, int, a.lane[i] << b)
 #undef PACBAYES_LANEWISE
 
 inline Pack& operator+=(Pack& a, Pack b) { return a = a + b; }
 
-inline Pack fill(double value) {
+inline Pack broadcast(double value) {
   Pack pack;
   for (int i = 0; i < kLanes; ++i) pack.lane[i] = value;
   return pack;
@@ -71,7 +80,7 @@ inline Pack select(Mask mask, Pack a, Pack b) {
   return a;
 }
 
-inline Pack widen(Floats floats) {
+inline Pack to_double(Floats floats) {
   Pack result;
   for (int i = 0; i < kLanes; ++i) result.lane[i] = floats.lane[i];
   return result;
@@ -88,13 +97,15 @@ inline Pack load(const double* from) {
 inline Pack load(const float* from) {
   Floats floats;
   std::memcpy(&floats, from, sizeof floats);
-  return widen(floats);
+  return to_double(floats);
 }
 
 inline void store(double* to, Pack pack) { std::memcpy(to, &pack, sizeof pack); }
 
-// The least lane, and the greatest, by halves: without branches, and in few steps.
-inline double least(Pack pack) {
+inline Pack minimum(Pack a, Pack b) { return select(a > b, b, a); }
+
+// The smallest lane, by halving the number of candidates: few steps and no branches.
+inline double reduce_min(Pack pack) {
   double lanes[kLanes];
   store(lanes, pack);
   for (int half = kLanes / 2; half > 0; half /= 2)
@@ -102,44 +113,58 @@ inline double least(Pack pack) {
   return lanes[0];
 }
 
-inline double greatest(Pack pack) { return -least(fill(0.0) - pack); }
+inline double reduce_max(Pack pack) { return -reduce_min(broadcast(0.0) - pack); }
 
 template <class To, class From>
-inline To same_bits(From from) {
-  static_assert(sizeof(To) == sizeof(From), "a cast of bits keeps their number");
+inline To bit_cast(From from) {
+  static_assert(sizeof(To) == sizeof(From), "bit_cast keeps the size");
   To to;
   std::memcpy(&to, &from, sizeof to);
   return to;
 }
 
-// exp(x) for x <= 0, within 2 ulp; 0 where it would leave the normal numbers.
+// a * b + c, rounded once if the instruction set has a fused multiply-add; emulating one would be slow.
+inline Pack multiply_add(Pack a, Pack b, Pack c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_pd(a, b, c);
+#elif defined(__AVX2__)
+  return _mm256_fmadd_pd(a, b, c);
+#elif defined(__aarch64__)
+  return bit_cast<Pack>(vfmaq_f64(bit_cast<float64x2_t>(c), bit_cast<float64x2_t>(a), bit_cast<float64x2_t>(b)));
+#else
+  return a * b + c;
+#endif
+}
+
+// exp(x) for x <= 0, to within 2 ulp; 0 below kMinExponent, where the result would be subnormal or nearly so.
 //
-// exp(x) = 2^k exp(f) with k = round(x / ln 2), |f| <= ln(2) / 2, and the best polynomial of degree 11 for exp(f) (relative
-// error 3e-18). Adding 1.5 * 2^52 rounds x / ln 2 to k and leaves k in the lowest bits of the sum, whence it is shifted into
-// the exponent of the result.
-constexpr double kSmallestExponent = -708.0;
+// exp(x) = 2^k exp(f) with k = round(x / ln 2), |f| <= ln(2) / 2, and the minimax polynomial of degree 11 for exp(f) (relative
+// error 3e-18). Adding 1.5 * 2^52 rounds x / ln 2 to the integer k and leaves k in the lowest bits of the sum; a shift moves
+// it into the exponent of the result.
+constexpr double kMinExponent = -708.0;
 
 inline Pack exponential(Pack x) {
-  const Pack rounder = fill(6755399441055744.0);
-  const Mask tiny = fill(kSmallestExponent) > x;
-  x = select(tiny, fill(kSmallestExponent), x);
-  const Pack shifted = x * fill(1.4426950408889634) + rounder;
+  const Pack rounder = broadcast(6755399441055744.0);
+  const Mask underflows = broadcast(kMinExponent) > x;
+  x = select(underflows, broadcast(kMinExponent), x);
+  const Pack shifted = multiply_add(x, broadcast(1.4426950408889634), rounder);
   const Pack k = shifted - rounder;
-  const Pack f = (x - k * fill(0x1.62e42fefa0000p-1)) - k * fill(0x1.cf79abc9e3b3ap-40);
-  Pack p = fill(0x1.af632a0f7e2cep-26);
-  p = p * f + fill(0x1.28b4101c77212p-22);
-  p = p * f + fill(0x1.71ddf56d8deb5p-19);
-  p = p * f + fill(0x1.a01991a10d9aep-16);
-  p = p * f + fill(0x1.a01a01b1461c5p-13);
-  p = p * f + fill(0x1.6c16c1880029fp-10);
-  p = p * f + fill(0x1.111111110f21ep-7);
-  p = p * f + fill(0x1.555555554f0bap-5);
-  p = p * f + fill(0x1.555555555555ap-3);
-  p = p * f + fill(0x1.0000000000011p-1);
-  p = p * f + fill(1.0);
-  p = p * f + fill(1.0);
-  const Integers bits = same_bits<Integers>(p) + (same_bits<Integers>(shifted) << 52);
-  return select(tiny, fill(0.0), same_bits<Pack>(bits));
+  Pack f = multiply_add(k, broadcast(-0x1.62e42fefa0000p-1), x);
+  f = multiply_add(k, broadcast(-0x1.cf79abc9e3b3ap-40), f);
+  Pack p = broadcast(0x1.af632a0f7e2cep-26);
+  p = multiply_add(p, f, broadcast(0x1.28b4101c77212p-22));
+  p = multiply_add(p, f, broadcast(0x1.71ddf56d8deb5p-19));
+  p = multiply_add(p, f, broadcast(0x1.a01991a10d9aep-16));
+  p = multiply_add(p, f, broadcast(0x1.a01a01b1461c5p-13));
+  p = multiply_add(p, f, broadcast(0x1.6c16c1880029fp-10));
+  p = multiply_add(p, f, broadcast(0x1.111111110f21ep-7));
+  p = multiply_add(p, f, broadcast(0x1.555555554f0bap-5));
+  p = multiply_add(p, f, broadcast(0x1.555555555555ap-3));
+  p = multiply_add(p, f, broadcast(0x1.0000000000011p-1));
+  p = multiply_add(p, f, broadcast(1.0));
+  p = multiply_add(p, f, broadcast(1.0));
+  const Bits bits = bit_cast<Bits>(p) + (bit_cast<Bits>(shifted) << 52);
+  return select(underflows, broadcast(0.0), bit_cast<Pack>(bits));
 }
 
 }  // namespace

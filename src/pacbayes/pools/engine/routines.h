@@ -1,23 +1,35 @@
-// The inner loops of the engine, compiled once per instruction set and chosen when the library is loaded.
+// The inner loops of the engine, compiled once per instruction set and selected when the library is loaded.
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace pacbayes {
 
-// Rows of data that are handled together: a tile holds one column of features for each of them, so that a tile of d
-// features is d runs of kTile numbers.
+// Rows are processed in tiles of this many. A dense tile of d features is a d x kTile array, one run of kTile numbers per
+// feature.
 constexpr int kTile = 64;
 
-// Sizes of SMO's arrays are rounded up to this many.
+// Sparse points are stored in blocks of this many, and dense ones are processed that many at a time.
+constexpr int kBlock = 4;
+
+// Sparse rows are compared with points in groups of this many. Fewer rows in a group have fewer columns that are zero in most
+// of them; more rows share the cost of merging the columns.
+constexpr int kGroup = 16;
+static_assert(kTile % kGroup == 0);
+
+// Array sizes in SMO are rounded up to a multiple of this.
 constexpr int kPadding = 8;
+
+// Marks the end of a list of columns. No column has this number.
+constexpr std::int32_t kNoColumn = std::numeric_limits<std::int32_t>::max();
 
 // A binary soft-margin problem; see smo.cpp.
 struct Problem {
-  const float* kernel;   // size x stride, LIBSVM's precision
-  std::ptrdiff_t stride; // a multiple of kPadding, at least size; the padding is zero
+  const float* kernel;    // size x stride, in LIBSVM's precision
+  std::ptrdiff_t stride;  // a multiple of kPadding, at least size; the padding is zero
   int size;
   const double* labels;  // +1 or -1
   double C;
@@ -29,30 +41,54 @@ struct Problem {
 struct Solution {
   double* coefficients;  // y_i alpha_i
   double* gradient;
-  double* growable;  // room for SMO's bookkeeping
-  double* shrinkable;
+  double* growable;  // scratch space: 0 if the coefficient can grow, else -infinity
+  double* shrinkable;  // scratch space: 0 if the coefficient can shrink, else +infinity
   double intercept;
   std::int64_t iterations;
   bool converged;
 };
 
+// Up to kBlock sparse points: the sorted union of their columns, ended by kNoColumn, and kBlock values per column.
+struct SparseBlock {
+  const std::int32_t* columns;
+  const double* values;
+  int count;  // points; the others are zero
+};
+
+// Consecutive columns of a group of sparse rows: some of the sorted union of the rows' columns, ended by kNoColumn, and kGroup
+// values per column. The values after the last column are zero.
+struct SparseSlice {
+  const std::int32_t* columns;
+  const double* values;
+  std::ptrdiff_t size;
+  std::int32_t end;  // first column of the next slice, kNoColumn for the last
+};
+
 struct Routines {
   const char* name;
 
-  // Squared distances of `count` points, the given rows of `points`, to the rows of a tile, and the least of each point's.
-  void (*squared_distances)(const double* points, const std::int32_t* rows, std::ptrdiff_t count, std::ptrdiff_t d,
-                            const double* tile, double* squared, double* nearest);
+  // Squared distances of `count` points, stored row by row, to the rows of a dense tile: squared[point * kTile + row]; and
+  // the smallest one of each point.
+  void (*dense_distances)(const double* points, std::ptrdiff_t count, std::ptrdiff_t d, const double* tile,
+                          double* squared, double* nearest);
 
-  // exp(-gamma * squared) of `count` runs of a tile.
+  // Add a slice's part of the squared distances between a block's points and a group's rows to squared[point * kTile + row].
+  // `position` is the next column of the block, 0 at the first slice.
+  void (*accumulate_sparse_distances)(SparseBlock block, SparseSlice slice, std::int64_t& position, double* squared);
+
+  // Complete sums of sparse distances to the first `rows` rows of a tile: dense_distances' limits, padding and `nearest`.
+  void (*finish_sparse_distances)(std::ptrdiff_t count, std::ptrdiff_t rows, double* squared, double* nearest);
+
+  // exp(-gamma * squared) for `count` points.
   void (*exponentials)(const double* squared, const double* nearest, std::ptrdiff_t count, double gamma, double* kernel);
 
   // values += sum over p of weights[p] * kernel[rows[p]].
-  void (*weigh)(const double* kernel, const std::int32_t* rows, const double* weights, std::ptrdiff_t count,
-                double* values);
+  void (*accumulate)(const double* kernel, const std::int32_t* rows, const double* weights, std::ptrdiff_t count,
+                     double* values);
 
-  // The two in one, for kernels that are used once.
-  void (*weigh_exponentials)(const double* squared, const double* nearest, const std::int32_t* rows,
-                             const double* weights, std::ptrdiff_t count, double gamma, double* values);
+  // Both in one pass, for kernel values that are used only once.
+  void (*accumulate_exponentials)(const double* squared, const double* nearest, const std::int32_t* rows,
+                                  const double* weights, std::ptrdiff_t count, double gamma, double* values);
 
   void (*minimize)(const Problem& problem, Solution& solution);
 };

@@ -14,7 +14,7 @@
 //
 // (R.-E. Fan, P.-H. Chen, C.-J. Lin, Working set selection using second order information for training support vector
 // machines, JMLR 6, 2005). Like LIBSVM's, the kernel matrix is in single precision, with a diagonal of ones, and all else in
-// double. There is no shrinking of the active set: subsamples are small and their matrix is at hand.
+// double. There is no shrinking of the active set: subsamples are small and their kernel matrix is in memory.
 
 #include <limits>
 
@@ -27,22 +27,24 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// What LIBSVM takes for a curvature that is not positive.
-constexpr double kLeastCurvature = 1e-12;
+// Replaces a curvature that is not positive, as in LIBSVM.
+constexpr double kMinCurvature = 1e-12;
 
-// How close to its bound, in units of C, a coefficient is at it.
+// A coefficient this close to its bound, in units of C, is set to the bound.
 constexpr double kAtBound = 1e-12;
 
 static_assert(kPadding % kLanes == 0, "arrays are padded to whole packs");
 
+// The first index of a working set, and its gradient.
 struct First {
   int index;
   double gradient;
 };
 
+// The second index, or -1 if there is none.
 struct Second {
   int index;
-  double least_gradient;  // over all that can shrink
+  double min_gradient;  // over all coefficients that can shrink
 };
 
 Pack positions() {
@@ -51,40 +53,42 @@ Pack positions() {
   return pack;
 }
 
-// The first of the positions that lie in lanes of the mask: what is found does not depend on the number of lanes.
-int first_at(Mask mask, Pack at) { return static_cast<int>(least(select(mask, at, fill(kInfinity)))); }
+// The smallest position among the lanes of the mask, so that ties are broken alike for any number of lanes.
+int first_position(Mask mask, Pack at) { return static_cast<int>(reduce_min(select(mask, at, broadcast(kInfinity)))); }
 
-// Add `step` to beta_i and take it from beta_j, and find the largest gradient of those that can grow, in one pass. Can-grow
-// is 0 or -infinity in solution.growable.
-First move_and_select_first(const Problem& problem, const Solution& solution, int i, int j, double step) {
+// Add `step` to beta_i, subtract it from beta_j, update the gradient, and find its largest entry among the coefficients that
+// can grow (solution.growable is 0 for those and -infinity for the others), in one pass over memory.
+First update_and_select_first(const Problem& problem, const Solution& solution, int i, int j, double step) {
   const float* row_i = problem.kernel + i * problem.stride;
   const float* row_j = problem.kernel + j * problem.stride;
-  Pack best = fill(-kInfinity), best_at = fill(0.0), at = positions();
-  for (std::ptrdiff_t t = 0; t < problem.stride; t += kLanes, at += fill(kLanes)) {
-    const Pack gradient = load(solution.gradient + t) - fill(step) * (load(row_i + t) - load(row_j + t));
+  Pack best = broadcast(-kInfinity), best_at = broadcast(0.0), at = positions();
+  for (std::ptrdiff_t t = 0; t < problem.stride; t += kLanes, at += broadcast(kLanes)) {
+    const Pack gradient =
+        multiply_add(broadcast(-step), load(row_i + t) - load(row_j + t), load(solution.gradient + t));
     store(solution.gradient + t, gradient);
     const Pack candidate = gradient + load(solution.growable + t);
     const Mask better = candidate > best;
     best = select(better, candidate, best);
     best_at = select(better, at, best_at);
   }
-  const double gradient = greatest(best);
-  return {first_at(best == fill(gradient), best_at), gradient};
+  const double gradient = reduce_max(best);
+  return {first_position(best == broadcast(gradient), best_at), gradient};
 }
 
-// The partner of i: the largest gain (g_i - g_j)^2 / curvature. Gains are compared by multiplying out, which saves the
-// divisions. Can-shrink is 0 or +infinity in solution.shrinkable.
+// Select the partner j of i by the largest gain (g_i - g_j)^2 / curvature among the coefficients that can shrink
+// (solution.shrinkable is 0 for those and +infinity for the others). Gains are compared by cross-multiplication, which
+// saves the divisions.
 Second select_second(const Problem& problem, const Solution& solution, First first) {
   const float* row = problem.kernel + first.index * problem.stride;
-  Pack lowest = fill(kInfinity), best_square = fill(0.0), best_curvature = fill(1.0), best_at = fill(-1.0);
-  Pack at = positions();
-  for (std::ptrdiff_t t = 0; t < problem.stride; t += kLanes, at += fill(kLanes)) {
+  Pack lowest = broadcast(kInfinity), best_square = broadcast(0.0), best_curvature = broadcast(1.0);
+  Pack best_at = broadcast(-1.0), at = positions();
+  for (std::ptrdiff_t t = 0; t < problem.stride; t += kLanes, at += broadcast(kLanes)) {
     const Pack gradient = load(solution.gradient + t) + load(solution.shrinkable + t);
-    lowest = select(lowest > gradient, gradient, lowest);
-    Pack difference = fill(first.gradient) - gradient;
-    difference = select(difference > fill(0.0), difference, fill(0.0));
-    Pack curvature = fill(2.0) - fill(2.0) * load(row + t);
-    curvature = select(curvature > fill(0.0), curvature, fill(kLeastCurvature));
+    lowest = minimum(lowest, gradient);
+    Pack difference = broadcast(first.gradient) - gradient;
+    difference = select(difference > broadcast(0.0), difference, broadcast(0.0));
+    Pack curvature = broadcast(2.0) - broadcast(2.0) * load(row + t);
+    curvature = select(curvature > broadcast(0.0), curvature, broadcast(kMinCurvature));
     const Pack square = difference * difference;
     const Mask better = square * best_curvature > best_square * curvature;
     best_square = select(better, square, best_square);
@@ -92,19 +96,21 @@ Second select_second(const Problem& problem, const Solution& solution, First fir
     best_at = select(better, at, best_at);
   }
   const Pack gain = best_square / best_curvature;
-  return {first_at(gain == fill(greatest(gain)), best_at), least(lowest)};
+  return {first_position(gain == broadcast(reduce_max(gain)), best_at), reduce_min(lowest)};
 }
 
 double upper(const Problem& problem, int i) { return problem.labels[i] > 0 ? problem.C : 0.0; }
 double lower(const Problem& problem, int i) { return problem.labels[i] > 0 ? 0.0 : -problem.C; }
 
-void mark(const Problem& problem, Solution& solution, int i) {
+// Record whether coefficient i can grow and whether it can shrink.
+void update_bounds(const Problem& problem, Solution& solution, int i) {
   solution.growable[i] = solution.coefficients[i] < upper(problem, i) ? 0.0 : -kInfinity;
   solution.shrinkable[i] = solution.coefficients[i] > lower(problem, i) ? 0.0 : kInfinity;
 }
 
-// The intercept: the mean gradient of free points, or the middle of what the bounded ones allow.
-double intercept_of(const Problem& problem, const Solution& solution) {
+// The intercept: the mean gradient over free coefficients or, if there are none, the middle of the interval that the
+// bounded ones leave.
+double compute_intercept(const Problem& problem, const Solution& solution) {
   double sum = 0.0, below = -kInfinity, above = kInfinity;
   int free = 0;
   for (int i = 0; i < problem.size; ++i) {
@@ -131,34 +137,34 @@ void minimize(const Problem& problem, Solution& solution) {
     solution.gradient[i] = padding ? 0.0 : problem.labels[i];
     solution.growable[i] = -kInfinity;
     solution.shrinkable[i] = kInfinity;
-    if (!padding) mark(problem, solution, i);
+    if (!padding) update_bounds(problem, solution, i);
   }
   solution.converged = false;
-  First first = move_and_select_first(problem, solution, 0, 0, 0.0);
+  First first = update_and_select_first(problem, solution, 0, 0, 0.0);
   for (solution.iterations = 0; solution.iterations < problem.max_iterations; ++solution.iterations) {
     const Second second = select_second(problem, solution, first);
     const int i = first.index, j = second.index;
-    if (first.gradient - second.least_gradient < problem.tolerance) {
+    if (first.gradient - second.min_gradient < problem.tolerance) {
       solution.converged = true;
       break;
     }
-    if (j < 0) break;  // Only where something is not a number.
+    if (j < 0) break;  // Only if a kernel value is NaN.
     double curvature = 2.0 - 2.0 * problem.kernel[i * problem.stride + j];
-    if (curvature <= 0) curvature = kLeastCurvature;
+    if (curvature <= 0) curvature = kMinCurvature;
     double& beta_i = solution.coefficients[i];
     double& beta_j = solution.coefficients[j];
     const double room_i = upper(problem, i) - beta_i, room_j = beta_j - lower(problem, j);
     double step = (first.gradient - solution.gradient[j]) / curvature;
     if (step > room_i) step = room_i;
     if (step > room_j) step = room_j;
-    // A coefficient that reaches its bound is set to it: free by a rounding error, it would decide on the intercept.
+    // Set a coefficient that reaches its bound to exactly that: if rounding left it free, it would determine the intercept.
     beta_i = room_i - step <= kAtBound * problem.C ? upper(problem, i) : beta_i + step;
     beta_j = room_j - step <= kAtBound * problem.C ? lower(problem, j) : beta_j - step;
-    mark(problem, solution, i);
-    mark(problem, solution, j);
-    first = move_and_select_first(problem, solution, i, j, step);
+    update_bounds(problem, solution, i);
+    update_bounds(problem, solution, j);
+    first = update_and_select_first(problem, solution, i, j, step);
   }
-  solution.intercept = intercept_of(problem, solution);
+  solution.intercept = compute_intercept(problem, solution);
   const bool finite = solution.intercept - solution.intercept == 0.0;
   solution.converged = solution.converged && finite;
 }

@@ -1,4 +1,9 @@
-// Distances, kernels and weighted sums over a tile of rows. Compiled once per instruction set.
+// Squared distances, kernel values and weighted sums over a tile of rows. Compiled once per instruction set.
+//
+// Squared distances are sums of squared differences: |x|^2 - 2 x.s + |s|^2 would cancel where points are close. Each sum runs
+// over the features in ascending order, by `add_square` alone, so a distance has the same bits in any tile, block or batch.
+// A feature that is zero in both points adds fma(0, 0, sum) = sum: sparse rows may leave it out and still have the same
+// bits as dense ones.
 
 #include "pack.h"
 #include "routines.h"
@@ -7,61 +12,116 @@ namespace pacbayes::PACBAYES_INSTRUCTIONS {
 
 namespace {
 
-// kPoints points at a time: what is loaded of the tile is used for all of them, and sums stay in registers. Differences
-// are squared directly: |x|^2 - 2 x.s + |s|^2 would cancel where points are close. Each sum runs over the features in
-// order, so a distance is the same to the bit in whatever block it is computed.
+// Packs of rows that are processed together. With kBlock points this makes enough independent sums to hide the latency of the
+// additions, in half of the registers.
+constexpr int kDensePacks = kLanes == 8 ? 4 : 2;
+
+constexpr int kSparsePacks = kGroup / kLanes;
+
+inline void add_square(Pack& sum, Pack difference) { sum = multiply_add(difference, difference, sum); }
+
+// Distances whose squares overflow count as the largest number, so that gamma * squared is never 0 * infinity.
+constexpr double kMaxSquared = std::numeric_limits<double>::max();
+inline Pack limit(Pack squared) { return minimum(squared, broadcast(kMaxSquared)); }
+
+// Each load from the tile serves kPoints points, and the sums stay in registers.
 template <int kPoints>
-inline void distances_of(const double* const* points, std::ptrdiff_t d, const double* tile, double* squared,
-                         double* nearest) {
-  constexpr int kPacks = 2;
+inline void distances_to_tile(const double* points, std::ptrdiff_t d, const double* tile, double* squared,
+                              double* nearest) {
   Pack closest[kPoints];
-  for (int row = 0; row < kTile; row += kPacks * kLanes) {
-    Pack sums[kPoints][kPacks];
+  for (int row = 0; row < kTile; row += kDensePacks * kLanes) {
+    Pack sums[kPoints][kDensePacks];
     for (auto& of_point : sums)
-      for (Pack& sum : of_point) sum = fill(0.0);
+      for (Pack& sum : of_point) sum = broadcast(0.0);
     for (std::ptrdiff_t k = 0; k < d; ++k) {
       for (int p = 0; p < kPoints; ++p) {
-        const Pack feature = fill(points[p][k]);
-        for (int j = 0; j < kPacks; ++j) {
-          const Pack difference = feature - load(tile + k * kTile + row + j * kLanes);
-          sums[p][j] += difference * difference;
-        }
+        const Pack feature = broadcast(points[p * d + k]);
+        for (int j = 0; j < kDensePacks; ++j) add_square(sums[p][j], feature - load(tile + k * kTile + row + j * kLanes));
       }
     }
     for (int p = 0; p < kPoints; ++p) {
-      for (int j = 0; j < kPacks; ++j) {
-        store(squared + p * kTile + row + j * kLanes, sums[p][j]);
-        closest[p] = row + j == 0 ? sums[p][j] : select(closest[p] > sums[p][j], sums[p][j], closest[p]);
+      for (int j = 0; j < kDensePacks; ++j) {
+        const Pack sum = limit(sums[p][j]);
+        store(squared + p * kTile + row + j * kLanes, sum);
+        closest[p] = row + j == 0 ? sum : minimum(closest[p], sum);
       }
     }
   }
-  for (int p = 0; p < kPoints; ++p) nearest[p] = least(closest[p]);
+  for (int p = 0; p < kPoints; ++p) nearest[p] = reduce_min(closest[p]);
 }
 
-void squared_distances(const double* points, const std::int32_t* rows, std::ptrdiff_t count, std::ptrdiff_t d,
-                       const double* tile, double* squared, double* nearest) {
-  constexpr int kPoints = 4;
+void dense_distances(const double* points, std::ptrdiff_t count, std::ptrdiff_t d, const double* tile, double* squared,
+                     double* nearest) {
   std::ptrdiff_t p = 0;
-  for (; p + kPoints <= count; p += kPoints) {
-    const double* four[kPoints];
-    for (int q = 0; q < kPoints; ++q) four[q] = points + rows[p + q] * d;
-    distances_of<kPoints>(four, d, tile, squared + p * kTile, nearest + p);
-  }
-  for (; p < count; ++p) {
-    const double* one = points + rows[p] * d;
-    distances_of<1>(&one, d, tile, squared + p * kTile, nearest + p);
+  for (; p + kBlock <= count; p += kBlock)
+    distances_to_tile<kBlock>(points + p * d, d, tile, squared + p * kTile, nearest + p);
+  points += p * d, squared += p * kTile, nearest += p;
+  static_assert(kBlock == 4, "the rest is 1, 2 or 3 points");
+  switch (count - p) {
+    case 1: return distances_to_tile<1>(points, d, tile, squared, nearest);
+    case 2: return distances_to_tile<2>(points, d, tile, squared, nearest);
+    case 3: return distances_to_tile<3>(points, d, tile, squared, nearest);
   }
 }
 
-// Whether all kernel values of a point on the tile vanish: wide of the mark, most do.
-inline bool vanishes(double gamma, double nearest) { return gamma * nearest > -kSmallestExponent; }
+// Merges the sorted columns of the block and of the slice.
+void accumulate_sparse_distances(SparseBlock block, SparseSlice slice, std::int64_t& position, double* squared) {
+  // Loops over the points have a constant length, so that they are unrolled and the sums stay in registers.
+  Pack sums[kBlock][kSparsePacks];
+  for (int p = 0; p < kBlock; ++p)
+    for (int j = 0; j < kSparsePacks; ++j)
+      sums[p][j] = p < block.count ? load(squared + p * kTile + j * kLanes) : broadcast(0.0);
+  const std::int32_t* columns = slice.columns;
+  const double* rows = slice.values;
+  std::int64_t b = position;
+  for (;; ++b) {
+    const std::int32_t column = block.columns[b];
+    // Columns that are zero in all points of the block.
+    const std::int32_t stop = column < slice.end ? column : slice.end;
+    for (; *columns < stop; ++columns, rows += kGroup)
+      for (int j = 0; j < kSparsePacks; ++j) {
+        const Pack feature = load(rows + j * kLanes);
+        for (int p = 0; p < kBlock; ++p) add_square(sums[p][j], feature);
+      }
+    if (column >= slice.end) break;
+    // A column of the block: that of the slice or, if the slice does not have it, the zeros after its end.
+    const bool common = *columns == column;
+    const double* features = common ? rows : slice.values + slice.size * kGroup;
+    for (int p = 0; p < kBlock; ++p) {
+      const Pack feature = broadcast(block.values[b * kBlock + p]);
+      for (int j = 0; j < kSparsePacks; ++j) add_square(sums[p][j], feature - load(features + j * kLanes));
+    }
+    columns += common;
+    rows += common ? kGroup : 0;
+  }
+  position = b;
+  for (int p = 0; p < kBlock; ++p)
+    for (int j = 0; j < kSparsePacks; ++j)
+      if (p < block.count) store(squared + p * kTile + j * kLanes, sums[p][j]);
+}
+
+void finish_sparse_distances(std::ptrdiff_t count, std::ptrdiff_t rows, double* squared, double* nearest) {
+  for (std::ptrdiff_t p = 0; p < count; ++p, squared += kTile) {
+    for (std::ptrdiff_t row = rows; row < kTile; ++row) squared[row] = squared[rows - 1];
+    Pack closest = broadcast(kMaxSquared);
+    for (int row = 0; row < kTile; row += kLanes) {
+      const Pack sum = limit(load(squared + row));
+      store(squared + row, sum);
+      closest = row == 0 ? sum : minimum(closest, sum);
+    }
+    nearest[p] = reduce_min(closest);
+  }
+}
+
+// Whether all kernel values of a point on the tile are zero. For large gamma most are.
+inline bool all_underflow(double gamma, double nearest) { return gamma * nearest > -kMinExponent; }
 
 void exponentials(const double* squared, const double* nearest, std::ptrdiff_t count, double gamma, double* kernel) {
-  const Pack rate = fill(-gamma);
+  const Pack rate = broadcast(-gamma);
   for (std::ptrdiff_t p = 0; p < count; ++p) {
     const double* from = squared + p * kTile;
     double* to = kernel + p * kTile;
-    if (vanishes(gamma, nearest[p])) {
+    if (all_underflow(gamma, nearest[p])) {
       std::memset(to, 0, kTile * sizeof(double));
       continue;
     }
@@ -69,34 +129,35 @@ void exponentials(const double* squared, const double* nearest, std::ptrdiff_t c
   }
 }
 
-// Rows of the tile whose sums are kept in registers at a time.
+// Packs of rows whose weighted sums are kept in registers.
 constexpr int kSums = 4;
 
-void weigh(const double* kernel, const std::int32_t* rows, const double* weights, std::ptrdiff_t count,
-           double* values) {
+void accumulate(const double* kernel, const std::int32_t* rows, const double* weights, std::ptrdiff_t count,
+                double* values) {
   for (int row = 0; row < kTile; row += kSums * kLanes) {
     Pack sums[kSums];
     for (int j = 0; j < kSums; ++j) sums[j] = load(values + row + j * kLanes);
     for (std::ptrdiff_t p = 0; p < count; ++p) {
-      const Pack weight = fill(weights[p]);
+      const Pack weight = broadcast(weights[p]);
       const double* from = kernel + static_cast<std::ptrdiff_t>(rows[p]) * kTile + row;
-      for (int j = 0; j < kSums; ++j) sums[j] += weight * load(from + j * kLanes);
+      for (int j = 0; j < kSums; ++j) sums[j] = multiply_add(weight, load(from + j * kLanes), sums[j]);
     }
     for (int j = 0; j < kSums; ++j) store(values + row + j * kLanes, sums[j]);
   }
 }
 
-void weigh_exponentials(const double* squared, const double* nearest, const std::int32_t* rows, const double* weights,
-                        std::ptrdiff_t count, double gamma, double* values) {
-  const Pack rate = fill(-gamma);
+void accumulate_exponentials(const double* squared, const double* nearest, const std::int32_t* rows,
+                             const double* weights, std::ptrdiff_t count, double gamma, double* values) {
+  const Pack rate = broadcast(-gamma);
   for (int row = 0; row < kTile; row += kSums * kLanes) {
     Pack sums[kSums];
     for (int j = 0; j < kSums; ++j) sums[j] = load(values + row + j * kLanes);
     for (std::ptrdiff_t p = 0; p < count; ++p) {
-      if (vanishes(gamma, nearest[rows[p]])) continue;
-      const Pack weight = fill(weights[p]);
+      if (all_underflow(gamma, nearest[rows[p]])) continue;
+      const Pack weight = broadcast(weights[p]);
       const double* from = squared + static_cast<std::ptrdiff_t>(rows[p]) * kTile + row;
-      for (int j = 0; j < kSums; ++j) sums[j] += weight * exponential(rate * load(from + j * kLanes));
+      for (int j = 0; j < kSums; ++j)
+        sums[j] = multiply_add(weight, exponential(rate * load(from + j * kLanes)), sums[j]);
     }
     for (int j = 0; j < kSums; ++j) store(values + row + j * kLanes, sums[j]);
   }
@@ -111,7 +172,14 @@ void minimize(const Problem& problem, Solution& solution);  // smo.cpp
 
 extern const Routines kRoutines;
 const Routines kRoutines = {
-    PACBAYES_TEXT(PACBAYES_INSTRUCTIONS), squared_distances, exponentials, weigh, weigh_exponentials, minimize,
+    PACBAYES_TEXT(PACBAYES_INSTRUCTIONS),
+    dense_distances,
+    accumulate_sparse_distances,
+    finish_sparse_distances,
+    exponentials,
+    accumulate,
+    accumulate_exponentials,
+    minimize,
 };
 
 }  // namespace pacbayes::PACBAYES_INSTRUCTIONS

@@ -1,13 +1,16 @@
 """The page of the reproduction: what it says, that it stands alone, and how it looks in a browser."""
 
 import pytest
+from paper.synthetic import EXPERIMENTS, PAPER, make_records
 from report.browsing import opened
 from report.outline import Outline, check_sound, check_stands_alone
-from report.records import EXPERIMENTS, PAPER, make_records
 
 from pacbayes.paper.figures import FIGURES
+from pacbayes.paper.findings import Finding
+from pacbayes.paper.page import paper_page, write_results
+from pacbayes.paper.runner import Plan, Store
 from pacbayes.paper.tables import TITLES
-from pacbayes.report import Finding, Table, paper_page, write_page
+from pacbayes.report import Table, write_page
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -41,7 +44,7 @@ def make_page(records, **changes):
 
 @pytest.fixture(scope="module")
 def full():
-    return make_page(make_records(splits=3, values=8))
+    return make_page(make_records(splits=2, values=6))
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +58,13 @@ def quick():
 def test_page_has_everything(full):
     outline = Outline(full)
     assert "Of 3 claims of the paper, 1 holds (1 does not, 1 was not measured)." in outline.text
-    assert "8 datasets and 3 random splits" in outline.text
+    assert "8 datasets and 2 random splits" in outline.text
     for finding, badge in zip(FINDINGS, ("✓ holds", "✗ does not hold", "? not measured"), strict=True):
         assert f"{badge} {finding.claim} {finding.sentence}" in outline.text
     for name, figure in FIGURES.items():
         assert figure.title in outline.text
         assert figure.caption in outline.text
+        assert f"{figure.title} {figure.source} of the paper" in outline.text
         assert f'id="{name}"' in full
     assert len(outline.all("figure")) == len(FIGURES)
     assert "as in the paper" in outline.text
@@ -103,7 +107,7 @@ def test_quick_run_says_so_and_names_what_is_missing(quick):
     assert "Quick run: not the paper's data sizes." in text
     assert "pacbayes paper --quick" in text
     assert "baseline (the cross-validated SVM that everything is compared with): not run." in text
-    assert "accuracy (figures heatmap_kernel and appheatmap): not run." in text
+    assert "accuracy (figures 1 and 4): not run." in text
     assert "Not measured: there are no records of the experiment accuracy" in text
     # The quick run is not expected to be on the paper's datasets.
     assert "Mushrooms: nothing" not in text
@@ -115,7 +119,7 @@ def test_full_run_names_missing_datasets():
     text = Outline(make_page(records)).text
     assert "Mushrooms: nothing was run on this dataset." in text
     assert "Skin: nothing" not in text
-    assert "runtime (figures runtime_kernel and appruntime): not run on Adult." in text
+    assert "runtime (figures 2 and 5): not run on Adult." in text
     assert "accuracy (" not in text
 
 
@@ -154,16 +158,32 @@ def test_everything_is_escaped():
     assert len([a for a in outline.all("div") if a.get("role") == "img" and evil in a["aria-label"]]) == len(FIGURES)
 
 
+def test_results_of_a_run_as_files(tmp_path):
+    """Only what the plan names is shown, of all that is stored."""
+    plan = Plan(("skin",), ("comparison", "baseline"), quick=True)
+    store = Store(tmp_path, plan.settings())
+    store.records = make_records(("skin", "adult"), splits=2, values=3)
+    page = write_results(plan, store)
+    assert page == tmp_path / "index.html"
+    text = Outline(page.read_text(encoding="utf-8")).text
+    assert "1 dataset and 2 random splits of the data into training and test set, in 4 units of work" in text
+    assert "|S| and |T| of waveform-generated600 and 500" in text
+    assert "Above the randomised classifier's test loss in 2 of 2 runs" in text
+    names = ["mjv_vs_rnd.pdf", "mjv_vs_rnd.png"]
+    assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == names
+
+
 def test_write_page(tmp_path):
     path = write_page(tmp_path / "paper.html", "<p>± and λ</p>")
     assert path.read_text(encoding="utf-8") == "<p>± and λ</p>"
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("kind", ["full", "quick"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_page_in_a_browser(browser, request, tmp_path, width, kind, scheme):
+@pytest.mark.parametrize(
+    ("kind", "width", "scheme"),
+    [("full", 1280, "light"), ("full", 390, "dark"), ("quick", 1280, "dark"), ("quick", 390, "light")],
+)
+def test_page_in_a_browser(browser, request, tmp_path, kind, width, scheme):
     path = write_page(tmp_path / "paper.html", request.getfixturevalue(kind))
     with opened(browser, path, width, scheme) as page:
         assert page.get_by_role("heading", level=1).is_visible()

@@ -1,6 +1,6 @@
-"""Pictures for pages: one style, and SVG elements that can stand in a page among others.
+"""Figures for HTML pages: one style, and SVG elements that can be embedded in a page together.
 
-Matplotlib is imported where it is used, and its global state is left as it was.
+Matplotlib is imported when something is drawn, and its global settings are left unchanged.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+__all__ = ["page_style", "svg_element"]
 
 _STYLE = {
     "font.size": 9,
@@ -27,7 +29,7 @@ _STYLE = {
     "legend.frameon": False,
     "figure.constrained_layout.w_pad": 0.06,
     "figure.constrained_layout.h_pad": 0.06,
-    # Text can be read, searched and copied; layout assumes a font that is wider than what stands in for it.
+    # Text stays text, to be searched and copied. The layout assumes a font that is wider than those of browsers.
     "svg.fonttype": "none",
     "svg.hashsalt": "pacbayes",
 }
@@ -35,12 +37,12 @@ _STYLE = {
 
 @contextmanager
 def page_style(changes: Mapping[str, Any] | None = None) -> Iterator[None]:
-    """Draw in the style of the pages, whatever settings the user has, and leave those as they were.
+    """Use the style of the pages inside a ``with`` block, whatever the user's settings of Matplotlib are.
 
     Parameters
     ----------
     changes : mapping, optional
-        Settings of Matplotlib to draw with instead of the style's.
+        Settings of Matplotlib that replace those of the style.
     """
     import matplotlib.style
 
@@ -49,26 +51,26 @@ def page_style(changes: Mapping[str, Any] | None = None) -> Iterator[None]:
 
 
 def svg_element(figure: Figure, prefix: str) -> str:
-    """Picture as an element that can stand in a page among others: no date, no style sheet, ids of its own.
+    """Render a figure as an ``<svg>`` element that can be embedded in a page together with others.
 
     Parameters
     ----------
     figure : Figure
-        What to draw. Call this in the same `page_style` that it was made in.
+        The figure. Call this in the same `page_style` that the figure was made in.
     prefix : str
-        What the ids of the picture begin with, on this page only.
+        Prefix of all ids in the element, to be unique on the page.
 
     Returns
     -------
     str
-        An ``<svg>`` element. The same figure gives the same element, to the byte.
+        The element, without a date and without a style sheet. The same figure gives the same bytes.
     """
     content = io.StringIO()
-    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(content, format="svg", metadata=nothing, transparent=True)
+    no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    figure.savefig(content, format="svg", metadata=no_metadata, transparent=True)
     element = content.getvalue()
     element = element[element.index("<svg") :].strip()
-    # Matplotlib's rule for all elements would reach beyond the picture.
+    # Matplotlib's style rule for all elements would also apply to the rest of the page.
     element = re.sub(r"<style type=\"text/css\">.*?</style>", "", element, count=1, flags=re.DOTALL)
-    # Within tags only: text may say anything.
+    # Within tags only: text is arbitrary.
     return re.sub(r"<[^>]*>", lambda tag: re.sub(r'(?<=\sid=")|(?<=href="#)|(?<=url\(#)', prefix, tag[0]), element)

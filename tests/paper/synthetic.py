@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from pacbayes.paper.aggregation import grid
-from pacbayes.paper.tables import BASELINE_LOSS, SIZES, subsample_size
+from pacbayes.paper.tables import BASELINE_LOSS, SIZES
+from pacbayes.sampling import subsample_sizes
 
 PAPER = tuple(BASELINE_LOSS)
 FEATURES = {
@@ -55,7 +56,7 @@ def _result(experiment, name, split, values):
     d = FEATURES.get(name, 10)
     floor = BASELINE_LOSS.get(name, 0.08)
     baseline = max(0.0, floor + 0.01 * float(np.random.default_rng([split, n, d]).normal()))
-    r = subsample_size(n, d)
+    (r,) = subsample_sizes("paper", n, d)
     m = np.array(grid(1, n, values))
 
     def losses(excess, noise=0.01):

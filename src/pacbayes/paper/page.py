@@ -1,0 +1,171 @@
+"""The page of the reproduction: one HTML file with all findings, tables and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pacbayes._versions import collect_versions
+from pacbayes.paper.figures import FIGURES, draw_panels, save_figures
+from pacbayes.paper.findings import Finding, check_claims, make_tables
+from pacbayes.paper.records import Record, Results, dataset_title
+from pacbayes.paper.runner import PAPER_DATASETS, Plan, Store
+from pacbayes.report import Table, render_page, write_page
+
+__all__ = ["paper_page", "write_results"]
+
+# Experiments by name, and where the paper shows them.
+_EXPERIMENTS = {
+    "baseline": "the cross-validated SVM that everything is compared with",
+    "accuracy": "figures 1 and 4",
+    "runtime": "figures 2 and 5",
+    "weighting": "figures 6 and 7",
+    "quasiconvexity": "table 2",
+    "f_lambda": "figure 3",
+    "validation": "figure 8",
+    "comparison": "figure 9 and table 4",
+}
+
+# Text, class and symbol: the verdict is never shown by colour alone.
+_BADGES = {
+    True: {"text": "holds", "name": "holds", "symbol": "✓"},
+    False: {"text": "does not hold", "name": "fails", "symbol": "✗"},
+    None: {"text": "not measured", "name": "open", "symbol": "?"},
+}
+
+
+def write_results(plan: Plan, store: Store) -> Path:
+    """Write the figures of a run as files, and its page.
+
+    Parameters
+    ----------
+    plan : Plan
+        The experiments and datasets to show.
+    store : Store
+        Store of the results. Files go to its folder.
+
+    Returns
+    -------
+    Path
+        The page, ``index.html``.
+    """
+    records = [r for r in store.records if r["experiment"] in plan.experiments and r["dataset"] in plan.datasets]
+    save_figures(records, store.folder / "figures")
+    settings = {name: str(value) for name, value in store.settings.items() if name != "sizes"}
+    for name, sizes in store.settings["sizes"].items():
+        settings[f"|S| and |T| of {name}"] = f"{sizes['train']} and {sizes['test']}"
+    html = paper_page(
+        records,
+        settings=settings,
+        versions=collect_versions(),
+        findings=check_claims(records),
+        tables=make_tables(records),
+        quick=plan.quick,
+    )
+    return write_page(store.folder / "index.html", html)
+
+
+def paper_page(
+    records: Sequence[Record],
+    *,
+    settings: Mapping[str, str],
+    versions: Mapping[str, str],
+    findings: Sequence[Finding],
+    tables: Sequence[Table],
+    quick: bool,
+) -> str:
+    """Render the page of the reproduction: findings, tables, figures, and how to reproduce them.
+
+    Parameters
+    ----------
+    records : sequence of mapping
+        Finished units of work, see `pacbayes.paper.records`. Any may be missing; the page says which.
+    settings : mapping of str to str
+        Settings of the run. The entry "command", if there is one, is shown as the way to reproduce the page.
+    versions : mapping of str to str
+        Versions of the software.
+    findings : sequence of Finding
+        The paper's claims and what the results say about them.
+    tables : sequence of Table
+        Tables to show.
+    quick : bool
+        Whether this was the quick run, on smaller data than the paper's.
+
+    Returns
+    -------
+    str
+        HTML without scripts and without references to other files. The same arguments give the same page.
+    """
+    figures = [
+        {
+            "name": name,
+            "figure": figure,
+            "panels": [(panel.description, panel.svg) for panel in draw_panels(name, records)],
+        }
+        for name, figure in FIGURES.items()
+    ]
+    return render_page(
+        "paper.html.jinja",
+        package=__package__,
+        quick=quick,
+        summary=_summarize(records, findings),
+        missing=_list_missing(records, quick),
+        findings=[(finding, _BADGES[finding.holds]) for finding in findings],
+        tables=tables,
+        figures=figures,
+        command=settings.get("command", "pacbayes paper --quick" if quick else "pacbayes paper"),
+        settings={name: value for name, value in settings.items() if name != "command"},
+        versions=versions,
+    )
+
+
+def _summarize(records: Sequence[Record], findings: Sequence[Finding]) -> str:
+    """Say how many claims hold, and on how many results that rests."""
+    summary = "No claims were checked."
+    if findings:
+        hold, fail, unmeasured = (sum(f.holds is verdict for f in findings) for verdict in (True, False, None))
+        rest = [f"{fail} {'does' if fail == 1 else 'do'} not"] if fail else []
+        rest += [f"{unmeasured} {'was' if unmeasured == 1 else 'were'} not measured"] if unmeasured else []
+        claims = "claim" if len(findings) == 1 else "claims"
+        summary = f"Of {len(findings)} {claims} of the paper, {hold} {'holds' if hold == 1 else 'hold'}"
+        summary += f" ({', '.join(rest)})." if rest else "."
+    datasets = _count(len(Results(records).datasets()), "dataset")
+    splits = _count(len({record["split"] for record in records}), "random split")
+    duration = _format_duration(sum(float(record["seconds"]) for record in records))
+    return (
+        f"{summary} The results come from {datasets} and {splits} of the data into training and test set, in "
+        f"{_count(len(records), 'unit')} of work that took {duration} altogether."
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _format_duration(seconds: float) -> str:
+    """Format a length of time in seconds, minutes or hours.
+
+    Examples
+    --------
+    >>> _format_duration(0.04), _format_duration(42), _format_duration(600), _format_duration(9000)
+    ('0.04 seconds', '42 seconds', '10 minutes', '2.5 hours')
+    """
+    if seconds < 120:
+        return f"{seconds:.3g} seconds" if seconds < 100 else f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+
+
+def _list_missing(records: Sequence[Record], quick: bool) -> list[str]:
+    """Say which experiments and datasets have no records. The quick run is not expected to use the paper's datasets."""
+    results = Results(records)
+    found = results.datasets()
+    expected = list(dict.fromkeys([*([] if quick else PAPER_DATASETS), *found]))
+    missing = [f"{dataset_title(name)}: nothing was run on this dataset." for name in expected if name not in found]
+    for experiment, shows in _EXPERIMENTS.items():
+        measured = results.datasets(experiment)
+        lacking = [dataset_title(name) for name in found if name not in measured]
+        if not measured:
+            missing.append(f"{experiment} ({shows}): not run.")
+        elif lacking:
+            missing.append(f"{experiment} ({shows}): not run on {', '.join(lacking)}.")
+    return missing

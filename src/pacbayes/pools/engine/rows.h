@@ -1,0 +1,222 @@
+// Rows of features, dense or sparse, and what the routines of tiles.cpp read: points, and tiles of rows.
+//
+// Dense and sparse types have the same interface. `Layout` maps a type of rows to the others:
+//   Matrix  rows copied from others, in double precision
+//   Points  what distances are measured from
+//   Tile    up to kTile rows that distances are measured to
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "routines.h"
+
+namespace pacbayes {
+
+template <class Number>
+struct DenseRows {
+  const Number* values;  // count x d
+  std::ptrdiff_t count, d;
+};
+
+// Compressed sparse rows: the columns of a row are strictly ascending. Values are in single or in double precision.
+struct SparseRows {
+  const double* doubles;
+  const float* floats;  // used if doubles is null
+  const std::int32_t* columns;
+  const std::int64_t* starts;  // of each row in columns and values, and the end of the last
+  std::ptrdiff_t count, d;
+
+  std::int64_t begin(std::ptrdiff_t row) const { return starts[row]; }
+  std::int64_t end(std::ptrdiff_t row) const { return starts[row + 1]; }
+  double value(std::int64_t i) const { return doubles ? doubles[i] : static_cast<double>(floats[i]); }
+};
+
+enum class Scaler { none, minmax, standard };
+
+// Factors that multiply the features: of all d features if columns is null, else of the listed columns, in ascending order;
+// all others keep their values. No factors: no scaling.
+struct Scale {
+  const double* factors = nullptr;
+  const std::int32_t* columns = nullptr;
+  std::ptrdiff_t size = 0;
+
+  explicit operator bool() const { return factors != nullptr; }
+};
+
+// The factors of many scales, concatenated; starts are used by sparse rows only.
+struct Factors {
+  std::vector<double> factors;
+  std::vector<std::int32_t> columns;
+  std::vector<std::int64_t> starts{0};
+};
+
+// Compute the factors that make the given rows as MinMaxScaler((-1, 1)) or StandardScaler would, up to offsets, which do not
+// change distances. Append them and return them. A constant feature keeps its values, and so does one whose spread is too
+// small or too large to divide by.
+template <class Number>
+Scale append_factors(DenseRows<Number> X, const std::int32_t* rows, std::ptrdiff_t count, Scaler scaler, Factors& to);
+Scale append_factors(SparseRows X, const std::int32_t* rows, std::ptrdiff_t count, Scaler scaler, Factors& to);
+
+// ------------------------------------------------------------------------------------------------------
+// Dense rows
+// ------------------------------------------------------------------------------------------------------
+
+class DenseMatrix {
+ public:
+  template <class Number>
+  void gather(DenseRows<Number> X, const std::int32_t* rows, std::ptrdiff_t count, Scale scale) {
+    d_ = X.d;
+    count_ = count;
+    values_.resize(count * d_);
+    for (std::ptrdiff_t p = 0; p < count; ++p) {
+      const Number* from = X.values + static_cast<std::ptrdiff_t>(rows[p]) * d_;
+      double* to = values_.data() + p * d_;
+      if (scale)
+        for (std::ptrdiff_t k = 0; k < d_; ++k) to[k] = static_cast<double>(from[k]) * scale.factors[k];
+      else
+        std::copy_n(from, d_, to);
+    }
+  }
+
+  DenseRows<double> rows() const { return {values_.data(), count_, d_}; }
+
+ private:
+  std::vector<double> values_;
+  std::ptrdiff_t count_ = 0, d_ = 0;
+};
+
+// The rows as they are: the caller keeps them.
+class DensePoints {
+ public:
+  void assign(DenseRows<double> rows) { rows_ = rows; }
+  std::ptrdiff_t count() const { return rows_.count; }
+  std::size_t bytes() const { return 0; }
+
+ private:
+  friend class DenseTile;
+  DenseRows<double> rows_{};
+};
+
+class DenseTile {
+ public:
+  template <class Number>
+  static std::size_t bytes(DenseRows<Number> X) {
+    return X.d * kTile * sizeof(double);
+  }
+
+  // Rows beyond the last are copies of it, so that they do not change the smallest distance.
+  template <class Number>
+  void load(DenseRows<Number> X, std::ptrdiff_t first, std::ptrdiff_t count) {
+    resize(X.d);
+    for (int i = 0; i < kTile; ++i) {
+      const Number* row = X.values + (first + std::min<std::ptrdiff_t>(i, count - 1)) * d_;
+      for (std::ptrdiff_t k = 0; k < d_; ++k) features_[k * kTile + i] = static_cast<double>(row[k]);
+    }
+  }
+
+  void load_scaled(const DenseTile& other, Scale scale) {
+    resize(other.d_);
+    for (std::ptrdiff_t k = 0; k < d_; ++k) {
+      const double factor = scale.factors[k];
+      for (int i = 0; i < kTile; ++i) features_[k * kTile + i] = other.features_[k * kTile + i] * factor;
+    }
+  }
+
+  // squared[point * kTile + row], and the smallest one of each point.
+  void distances(const DensePoints& points, double* squared, double* nearest) {
+    routines().dense_distances(points.rows_.values, points.count(), d_, features_.data(), squared, nearest);
+  }
+
+ private:
+  void resize(std::ptrdiff_t d) {
+    d_ = d;
+    features_.resize(d * kTile);
+  }
+
+  std::vector<double> features_;
+  std::ptrdiff_t d_ = 0;
+};
+
+// ------------------------------------------------------------------------------------------------------
+// Sparse rows
+// ------------------------------------------------------------------------------------------------------
+
+class SparseMatrix {
+ public:
+  void gather(SparseRows X, const std::int32_t* rows, std::ptrdiff_t count, Scale scale);
+  SparseRows rows() const {
+    return {values_.data(), nullptr, columns_.data(), starts_.data(), static_cast<std::ptrdiff_t>(starts_.size()) - 1, d_};
+  }
+
+ private:
+  std::vector<double> values_;
+  std::vector<std::int32_t> columns_;
+  std::vector<std::int64_t> starts_{0};
+  std::ptrdiff_t d_ = 0;
+};
+
+// Points in blocks of kBlock.
+class SparsePoints {
+ public:
+  void assign(SparseRows rows);
+  std::ptrdiff_t count() const { return count_; }
+  std::size_t bytes() const { return columns_.size() * (sizeof(std::int32_t) + kBlock * sizeof(double)); }
+  std::ptrdiff_t n_blocks() const { return static_cast<std::ptrdiff_t>(starts_.size()); }
+  SparseBlock block(std::ptrdiff_t b) const;
+
+ private:
+  std::vector<std::int32_t> columns_;  // of each block, ended by kNoColumn
+  std::vector<double> values_;
+  std::vector<std::int64_t> starts_;
+  std::ptrdiff_t count_ = 0;
+};
+
+// Rows in groups of kGroup. The columns of a group are expanded to dense slices of limited size, one after
+// another, when distances are computed.
+class SparseTile {
+ public:
+  // Of a typical tile.
+  static std::size_t bytes(SparseRows X);
+
+  void load(SparseRows X, std::ptrdiff_t first, std::ptrdiff_t count);
+  void load_scaled(const SparseTile& other, Scale scale);
+  void distances(const SparsePoints& points, double* squared, double* nearest);
+
+ private:
+  struct Group {
+    std::vector<std::int32_t> columns;  // the union of the rows' columns, ended by kNoColumn
+    std::vector<std::int64_t> starts;   // of each column in lanes and values, and the end of the last
+    std::vector<std::uint8_t> lanes;    // rows within the group
+    std::vector<double> values;
+  };
+  SparseSlice expand(const Group& group, std::ptrdiff_t first);
+
+  std::vector<Group> groups_;
+  std::ptrdiff_t count_ = 0;
+  std::vector<std::int32_t> slice_columns_;
+  std::vector<double> slice_values_;
+  std::vector<std::int64_t> positions_;
+};
+
+template <class Rows>
+struct Layout;
+
+template <class Number>
+struct Layout<DenseRows<Number>> {
+  using Matrix = DenseMatrix;
+  using Points = DensePoints;
+  using Tile = DenseTile;
+};
+
+template <>
+struct Layout<SparseRows> {
+  using Matrix = SparseMatrix;
+  using Points = SparsePoints;
+  using Tile = SparseTile;
+};
+
+}  // namespace pacbayes

@@ -1,0 +1,231 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "svm.h"
+
+namespace pacbayes {
+
+namespace {
+
+std::ptrdiff_t round_up(std::ptrdiff_t size, std::ptrdiff_t multiple) { return (size + multiple - 1) / multiple * multiple; }
+
+// Points of a subsample, grouped by class.
+struct GroupedRows {
+  std::vector<std::int32_t> classes, counts, rows;
+};
+
+GroupedRows group_by_class(const std::int32_t* subsample, std::ptrdiff_t size, const std::int32_t* codes) {
+  GroupedRows grouped;
+  grouped.rows.assign(subsample, subsample + size);
+  std::stable_sort(grouped.rows.begin(), grouped.rows.end(),
+                   [codes](std::int32_t a, std::int32_t b) { return codes[a] < codes[b]; });
+  for (const std::int32_t row : grouped.rows) {
+    if (grouped.classes.empty() || grouped.classes.back() != codes[row]) {
+      grouped.classes.push_back(codes[row]);
+      grouped.counts.push_back(0);
+    }
+    ++grouped.counts.back();
+  }
+  return grouped;
+}
+
+// Squared distances between all points of a subsample, in tiles: those of point p to the points of tile t begin at
+// (t * size + p) * kTile.
+struct SquaredDistances {
+  std::vector<double> tiles, nearest;
+  std::ptrdiff_t size;
+
+  double operator()(std::ptrdiff_t p, std::ptrdiff_t q) const {
+    return tiles[(q / kTile * size + p) * kTile + q % kTile];
+  }
+};
+
+template <class Rows>
+SquaredDistances pairwise_distances(Rows rows) {
+  const std::ptrdiff_t size = rows.count, n_tiles = round_up(size, kTile) / kTile;
+  SquaredDistances squared{std::vector<double>(n_tiles * size * kTile), std::vector<double>(n_tiles * size), size};
+  typename Layout<Rows>::Points points;
+  typename Layout<Rows>::Tile tile;
+  points.assign(rows);
+  for (std::ptrdiff_t t = 0; t < n_tiles; ++t) {
+    tile.load(rows, t * kTile, std::min<std::ptrdiff_t>(kTile, size - t * kTile));
+    tile.distances(points, squared.tiles.data() + t * size * kTile, squared.nearest.data() + t * size);
+  }
+  return squared;
+}
+
+double median(std::vector<double>& numbers) {
+  const std::size_t half = numbers.size() / 2;
+  std::nth_element(numbers.begin(), numbers.begin() + half, numbers.end());
+  if (numbers.size() % 2 == 1) return numbers[half];
+  return (numbers[half] + *std::max_element(numbers.begin(), numbers.begin() + half)) / 2;
+}
+
+// Jaakkola's heuristic on the distances to the nearest points of another class: jaakkola_gamma of _rbf_svm.py.
+double jaakkola_gamma(const GroupedRows& points, const SquaredDistances& squared) {
+  std::vector<double> distances;
+  distances.reserve(squared.size);
+  std::ptrdiff_t first = 0;
+  for (const std::int32_t count : points.counts) {
+    const std::ptrdiff_t last = first + count;
+    for (std::ptrdiff_t p = first; p < last; ++p) {
+      double nearest = std::numeric_limits<double>::infinity();
+      for (std::ptrdiff_t q = 0; q < first; ++q) nearest = std::min(nearest, squared(p, q));
+      for (std::ptrdiff_t q = last; q < squared.size; ++q) nearest = std::min(nearest, squared(p, q));
+      distances.push_back(std::sqrt(nearest));
+    }
+    first = last;
+  }
+  double typical = median(distances);
+  if (typical == 0) {
+    distances.erase(std::remove(distances.begin(), distances.end(), 0.0), distances.end());
+    typical = distances.empty() ? 1.0 : median(distances);
+  }
+  return std::clamp(1 / (2 * typical * typical), kMinSeed, kMaxSeed);
+}
+
+// The kernel matrix in single precision, its rows padded with zeros to `stride`.
+std::vector<float> kernel_matrix(const SquaredDistances& squared, double gamma, std::ptrdiff_t stride) {
+  const std::ptrdiff_t size = squared.size;
+  std::vector<float> kernel(size * stride, 0.0f);
+  std::vector<double> tile(size * kTile);
+  for (std::ptrdiff_t t = 0; t * kTile < size; ++t) {
+    routines().exponentials(squared.tiles.data() + t * size * kTile, squared.nearest.data() + t * size, size, gamma,
+                            tile.data());
+    const std::ptrdiff_t width = std::min<std::ptrdiff_t>(kTile, size - t * kTile);
+    for (std::ptrdiff_t p = 0; p < size; ++p)
+      for (std::ptrdiff_t i = 0; i < width; ++i)
+        kernel[p * stride + t * kTile + i] = static_cast<float>(tile[p * kTile + i]);
+  }
+  return kernel;
+}
+
+// The five arrays that the solution of a problem of up to `stride` points needs.
+struct Workspace {
+  explicit Workspace(std::ptrdiff_t stride) : numbers(5 * stride), stride(stride) {}
+  double* operator[](int array) { return numbers.data() + array * stride; }
+  std::vector<double> numbers;
+  std::ptrdiff_t stride;
+};
+
+// Solve the problems of all pairs of classes and append the machine.
+void solve(const GroupedRows& points, const SquaredDistances& squared, const Settings& settings, Trained& trained) {
+  const int n_classes = static_cast<int>(points.classes.size());
+  const double seed = std::isnan(settings.seed) ? jaakkola_gamma(points, squared) : settings.seed;
+  const double gamma = seed * settings.multiplier;
+  const std::ptrdiff_t size = squared.size, stride = round_up(size, kPadding);
+  const std::vector<float> kernel = kernel_matrix(squared, gamma, stride);
+  std::vector<std::ptrdiff_t> starts(n_classes, 0);
+  for (int c = 1; c < n_classes; ++c) starts[c] = starts[c - 1] + points.counts[c - 1];
+
+  std::vector<double> coefficients((n_classes - 1) * size, 0.0);
+  Workspace workspace(stride);
+  std::vector<float> submatrix;
+  // Comparisons with NaN are false, so SMO would not notice it.
+  bool converged = std::none_of(squared.tiles.begin(), squared.tiles.end(), [](double x) { return std::isnan(x); });
+  for (int a = 0; a < n_classes; ++a) {
+    for (int b = a + 1; b < n_classes; ++b) {
+      const std::ptrdiff_t n_a = points.counts[a], n_b = points.counts[b];
+      Problem problem{kernel.data(), stride,     static_cast<int>(n_a + n_b), workspace[0],
+                      settings.C,    settings.tolerance, settings.max_iterations};
+      if (n_classes > 2) {  // The rows and columns of these two classes.
+        problem.stride = round_up(n_a + n_b, kPadding);
+        submatrix.assign((n_a + n_b) * problem.stride, 0.0f);
+        for (std::ptrdiff_t p = 0; p < n_a + n_b; ++p) {
+          const float* row = kernel.data() + (p < n_a ? starts[a] + p : starts[b] + p - n_a) * stride;
+          std::copy_n(row + starts[a], n_a, submatrix.data() + p * problem.stride);
+          std::copy_n(row + starts[b], n_b, submatrix.data() + p * problem.stride + n_a);
+        }
+        problem.kernel = submatrix.data();
+      }
+      std::fill_n(workspace[0], n_a, 1.0);
+      std::fill_n(workspace[0] + n_a, n_b, -1.0);
+      Solution solution{workspace[1], workspace[2], workspace[3], workspace[4], 0.0, 0, false};
+      routines().minimize(problem, solution);
+      std::copy_n(solution.coefficients, n_a, coefficients.data() + (b - 1) * size + starts[a]);
+      std::copy_n(solution.coefficients + n_a, n_b, coefficients.data() + a * size + starts[b]);
+      trained.intercepts.push_back(solution.intercept);
+      converged = converged && solution.converged;
+    }
+  }
+
+  std::vector<std::ptrdiff_t> support;
+  for (int c = 0; c < n_classes; ++c) {
+    const std::size_t before = support.size();
+    for (std::ptrdiff_t p = starts[c]; p < starts[c] + points.counts[c]; ++p) {
+      bool supports = false;
+      for (int row = 0; row + 1 < n_classes; ++row) supports = supports || coefficients[row * size + p] != 0.0;
+      if (supports) support.push_back(p);
+    }
+    trained.counts.push_back(static_cast<std::int32_t>(support.size() - before));
+  }
+  for (const std::ptrdiff_t p : support) trained.support.push_back(points.rows[p]);
+  for (int row = 0; row + 1 < n_classes; ++row)
+    for (const std::ptrdiff_t p : support) trained.coefficients.push_back(coefficients[row * size + p]);
+  trained.gamma.push_back(gamma);
+  trained.converged.push_back(converged);
+}
+
+}  // namespace
+
+template <class Rows>
+void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std::ptrdiff_t size,
+           const Settings& settings, Trained& trained) {
+  Scale scale;
+  if (settings.scaler != Scaler::none) scale = append_factors(X, subsample, size, settings.scaler, trained.scale);
+  const GroupedRows grouped = group_by_class(subsample, size, codes);
+  trained.n_classes.push_back(static_cast<std::int32_t>(grouped.classes.size()));
+  trained.classes.insert(trained.classes.end(), grouped.classes.begin(), grouped.classes.end());
+  if (grouped.classes.size() == 1) {
+    trained.counts.push_back(0);
+    trained.gamma.push_back(0.0);
+    trained.converged.push_back(1);
+    return;
+  }
+  typename Layout<Rows>::Matrix points;
+  points.gather(X, grouped.rows.data(), size, scale);
+  solve(grouped, pairwise_distances(points.rows()), settings, trained);
+}
+
+template void train(DenseRows<float>, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&, Trained&);
+template void train(DenseRows<double>, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&, Trained&);
+template void train(SparseRows, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&, Trained&);
+
+template <class Rows>
+void nearest_of_another_class(Rows X, const std::int32_t* codes, double* squared_distances) {
+  constexpr std::ptrdiff_t kPanel = 4096;  // few enough points for their distances to a tile to fit the cache
+  typename Layout<Rows>::Matrix panel;
+  typename Layout<Rows>::Points points;
+  typename Layout<Rows>::Tile tile;
+  std::vector<double> squared, nearest;
+  std::vector<std::int32_t> rows;
+  std::fill_n(squared_distances, X.count, std::numeric_limits<double>::infinity());
+  for (std::ptrdiff_t first = 0; first < X.count; first += kPanel) {
+    const std::ptrdiff_t size = std::min(kPanel, X.count - first);
+    rows.resize(size);
+    std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(first));
+    panel.gather(X, rows.data(), size, {});
+    points.assign(panel.rows());
+    squared.resize(size * kTile);
+    nearest.resize(size);
+    for (std::ptrdiff_t row = 0; row < X.count; row += kTile) {
+      const std::ptrdiff_t count = std::min<std::ptrdiff_t>(kTile, X.count - row);
+      tile.load(X, row, count);
+      tile.distances(points, squared.data(), nearest.data());
+      for (std::ptrdiff_t p = 0; p < size; ++p)
+        for (std::ptrdiff_t i = 0; i < count; ++i) {
+          double& closest = squared_distances[row + i];
+          const double distance = squared[p * kTile + i];
+          closest = codes[first + p] != codes[row + i] && distance < closest ? distance : closest;
+        }
+    }
+  }
+}
+
+template void nearest_of_another_class(DenseRows<float>, const std::int32_t*, double*);
+template void nearest_of_another_class(DenseRows<double>, const std::int32_t*, double*);
+template void nearest_of_another_class(SparseRows, const std::int32_t*, double*);
+
+}  // namespace pacbayes

@@ -1,0 +1,244 @@
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include "svm.h"
+
+namespace pacbayes {
+
+namespace {
+
+std::ptrdiff_t count_pairs(std::ptrdiff_t n_classes) { return n_classes * (n_classes - 1) / 2; }
+
+// Squared distances of points to the rows of a tile, kTile per point, and which of the points are a machine's support vectors.
+struct DistancesToTile {
+  const double* squared;
+  const double* nearest;
+  const double* kernel;  // exp(-gamma * squared), or null if it has not been computed
+  const std::int32_t* support;
+};
+
+// Compute the decision values of all pairs of classes at the rows of a tile: values[pair * kTile + row].
+void decide_tile(const Machine& machine, DistancesToTile tile, std::vector<double>& own_kernel, double* values) {
+  const Routines& run = routines();
+  const int k = machine.n_classes;
+  const std::ptrdiff_t n = machine.n_support;
+  for (std::ptrdiff_t pair = 0; pair < count_pairs(k); ++pair)
+    std::fill_n(values + pair * kTile, kTile, machine.intercepts[pair]);
+  if (k == 2 && !tile.kernel) {
+    run.accumulate_exponentials(tile.squared, tile.nearest, tile.support, machine.coefficients, n, machine.gamma, values);
+    return;
+  }
+  std::vector<std::int32_t> in_order;
+  if (!tile.kernel) {  // Each kernel value is used by k - 1 pairs of classes.
+    own_kernel.resize(n * kTile);
+    in_order.resize(n);
+    std::iota(in_order.begin(), in_order.end(), 0);
+    for (std::ptrdiff_t p = 0; p < n; ++p)
+      run.exponentials(tile.squared + static_cast<std::ptrdiff_t>(tile.support[p]) * kTile,
+                       tile.nearest + tile.support[p], 1, machine.gamma, own_kernel.data() + p * kTile);
+    tile.kernel = own_kernel.data();
+    tile.support = in_order.data();
+  }
+  std::vector<std::ptrdiff_t> starts(k, 0);
+  for (int c = 1; c < k; ++c) starts[c] = starts[c - 1] + machine.counts[c - 1];
+  for (int a = 0; a < k; ++a) {
+    for (int b = a + 1; b < k; ++b, values += kTile) {
+      run.accumulate(tile.kernel, tile.support + starts[a], machine.coefficients + (b - 1) * n + starts[a],
+                     machine.counts[a], values);
+      run.accumulate(tile.kernel, tile.support + starts[b], machine.coefficients + a * n + starts[b],
+                     machine.counts[b], values);
+    }
+  }
+}
+
+// The class that wins most pairs; of several, the first, as in LIBSVM.
+void majority_class(const Machine& machine, const double* values, std::ptrdiff_t count, std::uint16_t* votes) {
+  const int k = machine.n_classes;
+  if (k == 1) {
+    std::fill_n(votes, count, static_cast<std::uint16_t>(machine.classes[0]));
+  } else if (k == 2) {
+    const auto positive = static_cast<std::uint16_t>(machine.classes[0]);
+    const auto negative = static_cast<std::uint16_t>(machine.classes[1]);
+    for (std::ptrdiff_t i = 0; i < count; ++i) votes[i] = values[i] > 0 ? positive : negative;
+  } else {
+    std::vector<int> wins(static_cast<std::size_t>(k) * kTile, 0);
+    for (int a = 0; a < k; ++a)
+      for (int b = a + 1; b < k; ++b, values += kTile)
+        for (std::ptrdiff_t i = 0; i < count; ++i) ++wins[(values[i] > 0 ? a : b) * kTile + i];
+    for (std::ptrdiff_t i = 0; i < count; ++i) {
+      int winner = 0;
+      for (int c = 1; c < k; ++c)
+        if (wins[c * kTile + i] > wins[winner * kTile + i]) winner = c;
+      votes[i] = static_cast<std::uint16_t>(machine.classes[winner]);
+    }
+  }
+}
+
+// Machines with the same gamma.
+struct GammaGroup {
+  double gamma;
+  std::vector<std::size_t> machines;
+  bool shares_kernel;  // the kernel values of all points are computed once, for all machines
+};
+
+std::vector<GammaGroup> group_by_gamma(const std::vector<Machine>& machines, std::ptrdiff_t n_points) {
+  std::vector<GammaGroup> groups;
+  std::unordered_map<double, std::size_t> index;
+  for (std::size_t h = 0; h < machines.size(); ++h) {
+    const auto [at, is_new] = index.try_emplace(machines[h].gamma, groups.size());
+    if (is_new) groups.push_back({machines[h].gamma, {}, false});
+    groups[at->second].machines.push_back(h);
+  }
+  for (GammaGroup& group : groups) {
+    std::ptrdiff_t uses = 0;
+    for (const std::size_t h : group.machines) uses += machines[h].n_support;
+    group.shares_kernel = uses > n_points;
+  }
+  return groups;
+}
+
+std::vector<double> allocate_values(const std::vector<Machine>& machines) {
+  std::ptrdiff_t most = 1;
+  for (const Machine& machine : machines) most = std::max(most, count_pairs(machine.n_classes));
+  return std::vector<double>(most * kTile);
+}
+
+// Compute the distances of all points to a tile once, for all machines.
+template <class Points, class Rows>
+void vote_shared(const std::vector<Machine>& machines, const Points& points, Rows X, const VoteSink& sink) {
+  const std::vector<GammaGroup> groups = group_by_gamma(machines, points.count());
+  typename Layout<Rows>::Tile tile;
+  std::vector<double> squared(points.count() * kTile), nearest(points.count()), kernel, own_kernel;
+  std::vector<double> values = allocate_values(machines);
+  if (std::any_of(groups.begin(), groups.end(), [](const GammaGroup& group) { return group.shares_kernel; }))
+    kernel.resize(points.count() * kTile);
+  std::uint16_t votes[kTile];
+  for (std::ptrdiff_t row = 0; row < X.count; row += kTile) {
+    const std::ptrdiff_t count = std::min<std::ptrdiff_t>(kTile, X.count - row);
+    tile.load(X, row, count);
+    tile.distances(points, squared.data(), nearest.data());
+    for (const GammaGroup& group : groups) {
+      if (group.shares_kernel)
+        routines().exponentials(squared.data(), nearest.data(), points.count(), group.gamma, kernel.data());
+      for (const std::size_t h : group.machines) {
+        const double* shared = group.shares_kernel ? kernel.data() : nullptr;
+        decide_tile(machines[h], {squared.data(), nearest.data(), shared, machines[h].support}, own_kernel, values.data());
+        majority_class(machines[h], values.data(), count, votes);
+        sink(h, row, count, votes);
+      }
+    }
+  }
+}
+
+// Computes decision values from the distances of one machine's own support vectors, in its own scaling.
+template <class Rows>
+class OwnDistances {
+ public:
+  using Tile = typename Layout<Rows>::Tile;
+
+  // The machine must outlive its use.
+  template <class Points>
+  void select(const Machine& machine, Points points) {
+    machine_ = &machine;
+    support_.gather(points, machine.support, machine.n_support, machine.scale);
+    points_.assign(support_.rows());
+    squared_.resize(machine.n_support * kTile);
+    nearest_.resize(machine.n_support);
+    while (static_cast<std::ptrdiff_t>(in_order_.size()) < machine.n_support)
+      in_order_.push_back(static_cast<std::int32_t>(in_order_.size()));
+  }
+
+  void decide(Tile& tile, double* values) {
+    Tile* used = &tile;
+    if (machine_->scale) {
+      scaled_.load_scaled(tile, machine_->scale);
+      used = &scaled_;
+    }
+    used->distances(points_, squared_.data(), nearest_.data());
+    decide_tile(*machine_, {squared_.data(), nearest_.data(), nullptr, in_order_.data()}, kernel_, values);
+  }
+
+ private:
+  const Machine* machine_ = nullptr;
+  typename Layout<Rows>::Matrix support_;
+  typename Layout<Rows>::Points points_;
+  Tile scaled_;
+  std::vector<double> squared_, nearest_, kernel_;
+  std::vector<std::int32_t> in_order_;
+};
+
+// Tiles that stay in the cache while one machine after another is evaluated, which spares gathering and scaling its
+// support vectors anew for each of them.
+constexpr std::size_t kTileBytes = std::size_t{1} << 18;
+constexpr std::size_t kMaxTiles = 16;
+
+template <class Points, class Rows>
+void vote_alone(const std::vector<Machine>& machines, Points points, Rows X, const VoteSink& sink) {
+  using Tile = typename Layout<Rows>::Tile;
+  std::vector<Tile> tiles(std::clamp<std::size_t>(kTileBytes / (Tile::bytes(X) + 1), 1, kMaxTiles));
+  OwnDistances<Rows> own;
+  std::vector<double> values = allocate_values(machines);
+  std::uint16_t votes[kTile];
+  const auto step = static_cast<std::ptrdiff_t>(tiles.size()) * kTile;
+  for (std::ptrdiff_t first = 0; first < X.count; first += step) {
+    const std::ptrdiff_t end = std::min(first + step, X.count);
+    for (std::ptrdiff_t row = first; row < end; row += kTile)
+      tiles[(row - first) / kTile].load(X, row, std::min<std::ptrdiff_t>(kTile, end - row));
+    for (std::size_t h = 0; h < machines.size(); ++h) {
+      own.select(machines[h], points);
+      for (std::ptrdiff_t row = first; row < end; row += kTile) {
+        const std::ptrdiff_t count = std::min<std::ptrdiff_t>(kTile, end - row);
+        own.decide(tiles[(row - first) / kTile], values.data());
+        majority_class(machines[h], values.data(), count, votes);
+        sink(h, row, count, votes);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+template <class Points, class Rows>
+void vote(const std::vector<Machine>& machines, Points points, Rows X, std::size_t memory, const VoteSink& sink) {
+  std::ptrdiff_t uses = 0;
+  bool scaled = false;
+  for (const Machine& machine : machines) {
+    uses += machine.n_support;
+    scaled = scaled || machine.scale;
+  }
+  // Share distances if points are used by several machines and there is memory for the distances and for a kernel. Machines
+  // with scalings of their own have no distances in common. The votes are the same either way, to the bit.
+  const std::size_t bytes = static_cast<std::size_t>(points.count) * 2 * kTile * sizeof(double);
+  if (!scaled && bytes <= memory && 2 * uses > 3 * points.count) {
+    typename Layout<Points>::Points all;
+    all.assign(points);
+    if (bytes + all.bytes() <= memory) return vote_shared(machines, all, X, sink);
+  }
+  vote_alone(machines, points, X, sink);
+}
+
+template <class Points, class Rows>
+void decide(const Machine& machine, Points points, Rows X, double* values) {
+  const std::ptrdiff_t pairs = count_pairs(machine.n_classes);
+  OwnDistances<Rows> own;
+  own.select(machine, points);
+  typename Layout<Rows>::Tile tile;
+  std::vector<double> tile_values(pairs * kTile);
+  for (std::ptrdiff_t row = 0; row < X.count; row += kTile) {
+    const std::ptrdiff_t count = std::min<std::ptrdiff_t>(kTile, X.count - row);
+    tile.load(X, row, count);
+    own.decide(tile, tile_values.data());
+    for (std::ptrdiff_t pair = 0; pair < pairs; ++pair)
+      std::copy_n(tile_values.data() + pair * kTile, count, values + pair * X.count + row);
+  }
+}
+
+template void vote(const std::vector<Machine>&, DenseRows<double>, DenseRows<float>, std::size_t, const VoteSink&);
+template void vote(const std::vector<Machine>&, DenseRows<double>, DenseRows<double>, std::size_t, const VoteSink&);
+template void vote(const std::vector<Machine>&, SparseRows, SparseRows, std::size_t, const VoteSink&);
+template void decide(const Machine&, DenseRows<double>, DenseRows<float>, double*);
+template void decide(const Machine&, DenseRows<double>, DenseRows<double>, double*);
+template void decide(const Machine&, SparseRows, SparseRows, double*);
+
+}  // namespace pacbayes
