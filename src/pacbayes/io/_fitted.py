@@ -29,10 +29,12 @@ from sklearn.preprocessing import (
 )
 
 from pacbayes import sampling
+from pacbayes.certificate import validate_settings
 from pacbayes.classifier import PACBayesClassifier
 from pacbayes.exceptions import ModelFileError
 from pacbayes.io.encoder import ColumnEncoder
-from pacbayes.pools import Constant, EstimatorPool, HypothesisList, PrefitPool, RBFSVMPool, RBFSVMs
+from pacbayes.losses import resolve_loss
+from pacbayes.pools import Constant, EstimatorPool, HypothesisList, PrefitPool, RBFSVMPool, RBFSVMs, as_pool
 
 Check = Callable[[Any], None]
 
@@ -56,6 +58,8 @@ def check_objects(root: Any, trusted: Collection[str]) -> None:
             _check_random_state(part)
         elif type_name(kind) not in trusted and kind in CHECKS:
             _check_methods(part)
+            if hasattr(part, "get_params"):
+                part.get_params(deep=False)  # all of its settings are there
             if _is_fitted(part):
                 CHECKS[kind](part)
 
@@ -163,6 +167,9 @@ def _check_classifier(model: Any) -> None:
     _classes(model)
     _features(model)
     _whole(model, "block_size", 1, 2**62)
+    validate_settings(model.delta, model.objective, model.voting)
+    resolve_loss(model.loss, model.classes_)
+    as_pool(model.estimator).check_settings()
     m = len(model.hypotheses_)
     require(m >= 1, "the classifier has no hypotheses")
     require(np.array_equal(model.hypotheses_.classes, model.classes_), "hypotheses_ has other classes")
