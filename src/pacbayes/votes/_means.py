@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, half_open_interval, as_real_array, open_interval, scalar
+from pacbayes._validation import Array, as_real_array, half_open_interval, open_interval, scalar
 
 # Bets that the capital is spread over, for every size of sample and variance.
 _BETS = np.concatenate((np.geomspace(1e-4, 0.5, 12), 1 - np.geomspace(0.3, 1e-3, 6)))

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from pacbayes._validation import (
     Array,
+    as_real_array,
     finite_nonnegative,
     half_open_interval,
-    as_real_array,
     open_interval,
     scalar,
     unit_interval,

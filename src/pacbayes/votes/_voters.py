@@ -9,7 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
-from pacbayes._validation import Array, finite_nonnegative, as_real_array, open_interval, scalar, unit_interval, whole_number
+from pacbayes._validation import (
+    Array,
+    as_real_array,
+    finite_nonnegative,
+    open_interval,
+    scalar,
+    unit_interval,
+    whole_number,
+)
 from pacbayes.bounds import clopper_pearson
 from pacbayes.votes._means import choose_bet, mean_upper_bound
 
@@ -196,7 +204,9 @@ def _checked_voters(voter_bounds: ArrayLike, disagreement: ArrayLike) -> tuple[A
         )
     apart = np.asarray(disagreement)
     if apart.dtype != np.bool_:
-        apart = unit_interval("disagreement", as_real_array("disagreement", disagreement, "booleans or numbers in [0, 1]"))
+        apart = unit_interval(
+            "disagreement", as_real_array("disagreement", disagreement, "booleans or numbers in [0, 1]")
+        )
     if apart.ndim != 2 or apart.shape[0] != bounds_.size or apart.shape[1] == 0:
         raise ValueError(
             f"disagreement must have a row for each of the {bounds_.size} voters and a column for each point, "
