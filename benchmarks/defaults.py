@@ -20,6 +20,7 @@ from pacbayes import PACBayesClassifier
 from pacbayes.datasets import NAMES
 from pacbayes.paper.baseline import cross_validated_svm
 from pacbayes.paper.tables import SIZES
+from pacbayes.pools import RBFSVMPool
 
 
 def load(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -36,13 +37,14 @@ def run(name: str, folder: Path, splits: int, paper: bool) -> dict[str, float]:
     """Means over splits of losses, bounds and training seconds."""
     X, y = load(folder, name)
     n = SIZES[name].train
-    settings = {"n_hypotheses": n, "subsample_size": "paper", "gamma_source": "sample", "C": 1e3} if paper else {}
+    pool = RBFSVMPool(gamma_source="sample", C=1e3) if paper else RBFSVMPool()
+    settings = {"n_hypotheses": n, "subsample_size": "paper"} if paper else {}
     rows = []
     for split in range(splits):
         order = np.random.default_rng(split).permutation(y.size)
         train, test = order[:n], order[n : n + 4000]
         start = time.perf_counter()
-        model = PACBayesClassifier(random_state=split, n_jobs=2, **settings).fit(X[train], y[train])
+        model = PACBayesClassifier(pool, random_state=split, n_jobs=2, **settings).fit(X[train], y[train])
         ours = time.perf_counter() - start
         vote = np.mean(model.predict(X[test]) != y[test])
         # Expected loss of the randomised classifier: one minus the share of the true label.

@@ -44,9 +44,12 @@ def test_voters_bound_any_classifier_in_every_finite_world(world, weights, data)
 
 
 @settings(max_examples=50)
-@given(worlds(), weights_of, st.floats(0.01, 0.9))
+@given(worlds(), weights_of, st.floats(0.01, 0.4))
 def test_bound_of_a_sample_that_is_the_distribution(world, weights, delta):
-    """With every input as often as its probability says, the mean is exact and its limit above it."""
+    """With every input as often as its probability says, the mean is exact and its limit above it.
+
+    For large delta the limit of a confidence of less than one half may be below the mean, as it should.
+    """
     vote = world.vote()
     denominator = np.lcm.reduce([world.probability(x).denominator for x in world.inputs])
     times = [int(world.probability(x) * denominator) for x in world.inputs]
