@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pacbayes._compat import take_rows
 from pacbayes._validation import Array
 from pacbayes.certificate import FIT_ASSUMPTIONS, Certificate, Objective, Voting, certify, validate_settings
-from pacbayes.exceptions import CertificateError
+from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.losses import Loss, resolve_loss
@@ -28,6 +28,9 @@ from pacbayes.training import Trainer, validation_totals
 from pacbayes.voting import draw_codes, tally_votes
 
 __all__ = ["PACBayesClassifier"]
+
+# What scikit-learn notes of the data.
+_FEATURES = ("n_features_in_", "feature_names_in_")
 
 # Settings that hypotheses and their validation losses come from: a warm start cannot change them.
 _FINGERPRINTED = ("estimator", "subsample_size", "subsamples", "loss")
@@ -204,6 +207,17 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             The fitted classifier.
         """
         _refuse_fit_params(fit_params)
+        features = {name: value for name, value in self.__dict__.items() if name in _FEATURES}
+        try:
+            return self._fit(X, y)
+        except BaseException:
+            # `validate_data` has noted the features of data that no fit came of.
+            for name in _FEATURES:
+                self.__dict__.pop(name, None)
+            self.__dict__.update(features)
+            raise
+
+    def _fit(self, X: Any, y: ArrayLike) -> PACBayesClassifier:
         pool = as_pool(self.estimator)
         self._check_settings(pool)
         sample = self._validate_sample(pool, X, y)
@@ -214,6 +228,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         entropy, kept_totals, kept = self._continue(fingerprints)
         rest, shared = pool.prepare(sample, entropy)
         subsamples = pool.draw_subsamples(self._sampling_plan(entropy), rest)
+        if subsamples.n != len(rest):
+            raise ValueError(f"subsamples must be of the {len(rest)} rows of the sample, got {subsamples.n}")
         n_kept = 0 if kept is None else len(kept)
         if len(subsamples) < n_kept:
             raise ValueError(f"n_hypotheses must be at least the {n_kept} that warm_start keeps, got {len(subsamples)}")
@@ -224,6 +240,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         parts = [part for part in (kept, trained) if part is not None]
         totals = np.concatenate((kept_totals, totals))
         hypotheses = parts[0].concatenate(parts).keep_training_points(rest)
+        if len(hypotheses) != len(subsamples):
+            raise HypothesisError(f"{type(pool).__name__} trained {len(hypotheses)} of {len(subsamples)} hypotheses")
+        pool.check_hypotheses(hypotheses)
         losses = totals / subsamples.n_validation
         certificate, rho = self._certify(pool, loss, sample.classes, hypotheses, subsamples, losses)
         # Nothing is set before everything has succeeded: no half-fitted state.
@@ -246,6 +265,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         validate_settings(self.delta, self.objective, self.voting)
         validate_constraints(self, self._CONSTRAINTS)
         pool.check_settings()
+        if self.warm_start and self.subsamples is not None:
+            raise ValueError("warm_start must be False where subsamples are given: there are none to add")
 
     def _validate_sample(self, pool: Pool, X: Any, y: ArrayLike) -> Sample:
         X, y = validate_data(self, X, y, **pool.validation_kwargs(X))
@@ -338,7 +359,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     def _digests(self, classes: NDArray[Any], hypotheses: Hypotheses, subsamples: Subsamples) -> dict[str, str]:
         """Return digests of the hypotheses, and of the settings that turn them into a certified predictor."""
-        settings = [self.voting, self.objective, self.delta, self.prior, self.loss, classes, subsamples]
+        pool = as_pool(self.estimator)
+        settings = [self.voting, self.objective, self.delta, self.prior, self.loss, pool, classes, subsamples]
         return {"hypotheses": digest(hypotheses.fingerprint(), code=True), "settings": digest(settings, code=True)}
 
     def verify_certificate(self, certificate: Certificate, X: Any = None, y: ArrayLike | None = None) -> str:
@@ -367,12 +389,22 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         again, rho = self._certify(
             pool, loss, self.classes_, self.hypotheses_, self.subsamples_, np.asarray(self.losses_, dtype=np.float64)
         )
+        missing = sorted(set(self.certificate_.digests) - set(certificate.digests))
+        if missing:
+            raise CertificateError(
+                f"digests must say what the certificate is about, and lack {', '.join(missing)}: a certificate without "
+                "them can be verified by losses only"
+            )
+        if again.digests["settings"] != self.certificate_.digests["settings"]:
+            raise CertificateError("the settings of the classifier were changed after the fit: fit again")
+        _expect("voting", certificate.voting, self.certificate_.voting)
         certificate.verify(self.losses_, self.prior)
         for name in ("voting", "objective", "loss", "delta", "n_validation", "n_validation_max", "strict"):
             _expect(name, getattr(certificate, name), getattr(again, name))
         for line in again.assumptions:
             if line not in certificate.assumptions:
                 raise CertificateError(f"assumptions do not state what this classifier rests on: {line}")
+        _expect("assumptions", tuple(certificate.assumptions), tuple(self.certificate_.assumptions))
         for name, stated in certificate.digests.items():
             actual = digest(self.posterior_) if name == "posterior" else again.digests[name]
             _expect(f"digests[{name!r}]", stated, actual)

@@ -24,6 +24,7 @@ from pacbayes.certificate._statements import (
 from pacbayes.exceptions import CertificateError
 from pacbayes.fingerprint import digest
 from pacbayes.gibbs import GibbsCurve
+from pacbayes.losses import is_of_probabilities
 from pacbayes.posterior import PosteriorResult, minimize_kl_bound, minimize_lambda_bound
 from pacbayes.quasiconvexity import check_quasiconvexity
 
@@ -112,8 +113,11 @@ class Certificate:
 
     @property
     def bound(self) -> float:
-        """Bound on what `predict` does. 1 means that nothing is proved."""
-        return self._bound_on(self.predictor)
+        """Bound on what `predict` does. 1 means that nothing is proved.
+
+        A loss of probabilities is that of the hypotheses' own, which `predict` does not output: nothing is proved then.
+        """
+        return 1.0 if is_of_probabilities(self.loss) else self._bound_on(self.predictor)
 
     @property
     def gibbs_bound(self) -> float:

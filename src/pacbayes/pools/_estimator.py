@@ -8,8 +8,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
 from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
 
 from pacbayes.pools._base import HypothesisList, Pool, Sample
 from pacbayes.sampling import NoSubsamples, SamplingPlan, Subsamples
@@ -58,6 +61,12 @@ class EstimatorPool(Pool):
         validate_settings(self, self._CONSTRAINTS)
         if not (hasattr(self.estimator, "fit") and hasattr(self.estimator, "predict")):
             raise ValueError(f"estimator must be a classifier with fit and predict, got {self.estimator!r}")
+        parts = [clone(self.estimator), *clone(self.estimator).get_params(deep=True).values()]
+        if any(isinstance(part, FrozenEstimator) for part in parts) or _is_fitted(parts[0]):
+            raise ValueError(
+                "estimator must not be trained already, nor any part of it: its training points would validate it. "
+                "PrefitPool takes classifiers that were trained on other data"
+            )
         if self.param_distributions:
             known = self.estimator.get_params(deep=True)
             for name in self.param_distributions:
@@ -84,6 +93,15 @@ class EstimatorPool(Pool):
         for name in ("sparse", "allow_nan", "string", "categorical", "positive_only"):
             setattr(tags.input_tags, name, getattr(base_tags, name))
         return tags
+
+
+def _is_fitted(estimator: Any) -> bool:
+    try:
+        check_is_fitted(estimator)
+    except (NotFittedError, TypeError):
+        return False
+    # Estimators that need no fitting always pass.
+    return bool(get_tags(estimator).requires_fit) if hasattr(estimator, "__sklearn_tags__") else True
 
 
 class PrefitPool(Pool):
@@ -125,6 +143,9 @@ class PrefitPool(Pool):
                     f"prefit estimator {h} predicts {str(unknown[0])!r}, a label that the validation set does not "
                     "have: add the points that do, or pass `losses` of your own to `certify`"
                 )
+
+    def check_hypotheses(self, hypotheses: Any) -> None:
+        """Accept any: what was trained elsewhere may be given twice."""
 
     def assumptions(self) -> list[str]:
         return []  # `NoSubsamples` states what has to be true of their training
