@@ -1,9 +1,9 @@
 // Squared distances, kernel values and weighted sums over a tile of rows. Compiled once per instruction set.
 //
-// Squared distances are sums of squared differences: |x|^2 - 2 x.s + |s|^2 would cancel where points are close. Each sum runs
-// over the features in ascending order, by `add_square` alone, so a distance has the same bits in any tile, block or batch.
-// A feature that is zero in both points adds fma(0, 0, sum) = sum: sparse rows may leave it out and still have the same
-// bits as dense ones.
+// Squared distances are sums of squared differences: |x|^2 - 2 x.s + |s|^2 would cancel where points are close. Each
+// sum runs over the features in ascending order, by `add_square` alone, so a distance has the same bits in any tile,
+// block or batch. A feature that is zero in both points adds fma(0, 0, sum) = sum: sparse rows may leave it out and
+// still have the same bits as dense ones.
 
 #include "pack.h"
 #include "routines.h"
@@ -12,16 +12,16 @@ namespace pacbayes::PACBAYES_INSTRUCTIONS {
 
 namespace {
 
-// Packs of rows that are processed together. With kBlock points this makes enough independent sums to hide the latency of the
-// additions, in half of the registers.
+// Packs of rows that are processed together. With kBlock points this makes enough independent sums to hide the latency
+// of the additions, in half of the registers.
 constexpr int kDensePacks = kLanes == 8 ? 4 : 2;
 
 constexpr int kSparsePacks = kGroup / kLanes;
 
 inline void add_square(Pack& sum, Pack difference) { sum = multiply_add(difference, difference, sum); }
 
-// A squared distance that overflows, or is infinity minus infinity, counts as the largest number: gamma * squared is never NaN,
-// and no row has an effect on the others of its tile.
+// A squared distance that overflows, or is infinity minus infinity, counts as the largest number: gamma * squared is
+// never NaN, and no row has an effect on the others of its tile.
 constexpr double kMaxSquared = std::numeric_limits<double>::max();
 inline Pack limit(Pack squared) { return select(broadcast(kMaxSquared) > squared, squared, broadcast(kMaxSquared)); }
 

@@ -9,7 +9,9 @@ namespace pacbayes {
 
 namespace {
 
-std::ptrdiff_t round_up(std::ptrdiff_t size, std::ptrdiff_t multiple) { return (size + multiple - 1) / multiple * multiple; }
+std::ptrdiff_t round_up(std::ptrdiff_t size, std::ptrdiff_t multiple) {
+  return (size + multiple - 1) / multiple * multiple;
+}
 
 // Points of a subsample, grouped by class.
 struct GroupedRows {
@@ -104,7 +106,7 @@ std::vector<float> kernel_matrix(const SquaredDistances& squared, double gamma, 
 
 // The five arrays that the solution of a problem of up to `stride` points needs.
 struct Workspace {
-  explicit Workspace(std::ptrdiff_t stride) : numbers(5 * stride), stride(stride) {}
+  explicit Workspace(std::ptrdiff_t size) : numbers(5 * size), stride(size) {}
   double* operator[](int array) { return numbers.data() + array * stride; }
   std::vector<double> numbers;
   std::ptrdiff_t stride;
@@ -191,8 +193,10 @@ void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std
   solve(grouped, pairwise_distances(points.rows()), finite, settings, trained);
 }
 
-template void train(DenseRows<float>, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&, Trained&);
-template void train(DenseRows<double>, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&, Trained&);
+template void train(DenseRows<float>, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&,
+                    Trained&);
+template void train(DenseRows<double>, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&,
+                    Trained&);
 template void train(SparseRows, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&, Trained&);
 
 template <class Rows>
