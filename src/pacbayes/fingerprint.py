@@ -83,7 +83,7 @@ class _Walk:
             self._add_array(value)
         elif issparse(value):
             self._add_items("sparse", [value.shape, *_coordinates(value)])
-        elif type(value).__module__.split(".")[0] in ("pandas", "polars") and hasattr(value, "columns"):
+        elif str(type(value).__module__).split(".")[0] in ("pandas", "polars") and hasattr(value, "columns"):
             names = list(value.columns)
             self._add_items("frame", [names, *(_column(value[name]) for name in names)])
         elif isinstance(value, type):
@@ -195,13 +195,14 @@ def _column(column: Any) -> list[Any]:
 
 def _is_installed(kind: type) -> bool:
     """Return whether a class is part of Python or of an installed package, and not one made on the way."""
-    module = sys.modules.get(kind.__module__)
+    # Some compiled classes have no name of a module.
+    module = sys.modules.get(str(kind.__module__))
     found: Any = module
     for name in kind.__qualname__.split("."):
         found = getattr(found, name, None)
     if found is not kind:
         return False
-    top = kind.__module__.split(".")[0]
+    top = str(kind.__module__).split(".")[0]
     if top in sys.stdlib_module_names or top == "pacbayes":
         return bool(top != "__main__")
     return any(folder in str(getattr(module, "__file__", "")) for folder in ("site-packages", "dist-packages"))

@@ -302,7 +302,7 @@ def test_bound_no_better_than_guessing(few_plots):
 def test_loss_without_a_bound_on_the_vote(brier):
     page = fit_page(brier)
     text = Outline(page).text
-    assert "; about the majority vote nothing is proved." in text
+    assert "; about the labels that are predicted nothing is proved." in text
     assert "Nothing is proved about the majority vote, which makes the predictions." in text
     assert "majority vote" not in [row[2] for row in cells(page, "bounds")]
     assert "brier loss of the randomised classifier on new points from the same distribution is at most " in text
