@@ -582,7 +582,7 @@ def test_rows_outside_the_subsample_do_not_shape_a_hypothesis():
     ]
     seen = set()
     for seed in range(8):  # draws the kernel width
-        model = PACBayesClassifier(n_hypotheses=1, subsamples=[range(30)], random_state=seed)
+        model = PACBayesClassifier(subsamples=[range(30)], random_state=seed)
         votes = [model.fit(sample, labels).predict(sparse.csr_array(points)) for sample in samples]
         np.testing.assert_array_equal(*votes)
         seen.update(votes[0])

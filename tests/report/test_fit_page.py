@@ -305,7 +305,10 @@ def test_loss_without_a_bound_on_the_vote(brier):
     assert "; about the labels that are predicted nothing is proved." in text
     assert "Nothing is proved about the majority vote, which makes the predictions." in text
     assert "majority vote" not in [row[2] for row in cells(page, "bounds")]
-    assert "brier loss of the randomised classifier on new points from the same distribution is at most " in text
+    assert (
+        "brier loss of the probabilities of the randomised classifier on new points from the same distribution is"
+        in text
+    )
 
 
 def test_many_names_are_cut_short(few_plots):
