@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the compiled parts with the address and undefined-behaviour sanitizers, and runs their tests on every
-# instruction set of this machine. Needs gcc, and the test extra and nanobind installed in the current environment.
+# Build the compiled parts with the address and undefined-behaviour sanitizers, and run their tests, dense and sparse, on
+# every instruction set of this machine. Arguments are passed on to pytest. Needs gcc, and the test extra and nanobind
+# installed in the current environment.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$(mktemp -d)
@@ -11,10 +12,18 @@ mkdir "$build/package"
 cp -r src/pacbayes "$build/package/"
 cp "$build"/_streams*.so "$build/package/pacbayes/"
 cp "$build"/_engine*.so "$build/package/pacbayes/pools/"
-# Python itself is not instrumented: the runtimes have to be there first, and what it keeps until exit is no leak of ours.
+# An editable installation comes before PYTHONPATH and would be tested instead.
+cat > "$build/package/sitecustomize.py" <<'PYTHON'
+import sys
+
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in type(finder).__module__]
+PYTHON
+# Python itself is not instrumented: the runtimes must be loaded first, and memory that it keeps until exit is no leak of ours.
 runtimes="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
+export LD_PRELOAD="$runtimes" ASAN_OPTIONS=detect_leaks=0 PYTHONPATH="$build/package"
 for instructions in avx512 avx2 baseline; do
-  echo "== $instructions"
-  PACBAYES_INSTRUCTIONS=$instructions LD_PRELOAD="$runtimes" ASAN_OPTIONS=detect_leaks=0 \
-    PYTHONPATH="$build/package" python -m pytest -q tests/pools tests/test_sampling.py -k "not older_machines"
+  export PACBAYES_INSTRUCTIONS=$instructions
+  python -c "from pacbayes.pools import _engine; print('==', _engine.instructions, _engine.__file__); assert '$build' in _engine.__file__"
+  python -m pytest -q tests/pools/test_engine.py tests/pools/test_rbf_svm.py \
+    tests/test_sampling.py -k "not older_machines" "$@"
 done

@@ -17,7 +17,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from pacbayes import bounds, votes
 
@@ -95,14 +94,19 @@ def certify(scenario: Scenario, counts, points, rho, kl_div, delta) -> dict[str,
     delta_labelled, delta_points = votes.split_delta(delta, n, u)
     shared = bounds.pac_bayes_kl(loss, kl_div, n, delta_labelled)
     voter_bounds = bounds.clopper_pearson(errors, n, delta_labelled, prior_mass=prior)
-    margin = votes.choose_margin(shared, winner[seen], 1 - winner[seen], u, delta_points)
+    margin = votes.choose_margin(shared, winner[seen], 1 - winner[seen], u, delta_points, gammas=(1.0, 0.5, 0.2))
     weights = votes.optimize_voter_weights(voter_bounds, apart[:, seen], n_points=u, delta=delta_points)
     best = votes.choose_voter(voter_bounds, apart[:, seen].mean(axis=1), u, delta_points)
     disagreements = int(apart[best, points].sum())
+    disagreement = votes.disagreement_bound(voter_bounds[best], disagreements, u, delta_points)
+    heavy = votes.heavy_voter(rho)
     return {
         "first order": votes.first_order(gibbs),
         "subset sum": votes.subset_sum_bound(gibbs, rho),
-        "disagreement": votes.disagreement_bound(voter_bounds[best], disagreements, u, delta_points),
+        "disagreement": disagreement,
+        "recipe": min(votes.subset_sum_bound(rho @ voter_bounds, rho), disagreement)
+        if heavy is None
+        else voter_bounds[heavy],
         "margin": votes.margin_bound(
             shared, winner[points], 1 - winner[points], delta_points, gamma=margin.gamma, bet=margin.bet
         ),
@@ -153,18 +157,14 @@ def failures(scenario: Scenario, repetitions: int, seed: int = 0) -> dict[tuple[
 
 def main() -> None:
     repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    print(f"{repetitions} data sets per scenario; fraction of bounds below the true error of the vote")
-    results = Parallel(n_jobs=2)(delayed(_numbered)(i, repetitions) for i in range(len(SCENARIOS)))
-    for delta in DELTAS:
-        names = [name for name, level in results[0] if level == delta]
-        print(f"\n{f'delta {delta}':32}" + "".join(f"{name:>14}" for name in names))
-        for scenario, fractions in zip(SCENARIOS, results, strict=True):
-            print(f"{scenario.name:32}" + "".join(f"{fractions[name, delta]:14.4f}" for name in names))
-
-
-def _numbered(i: int, repetitions: int) -> dict[tuple[str, float], float]:
-    """Run a scenario by its number, which other processes need not import."""
-    return failures(SCENARIOS[i], repetitions)
+    print(f"{repetitions} data sets per scenario; fraction of bounds below the true error of the vote\n")
+    for i, scenario in enumerate(SCENARIOS):
+        fractions = failures(scenario, repetitions)
+        if i == 0:
+            print(f"{'':40}" + "".join(f"{name:>14}" for name, delta in fractions if delta == DELTAS[0]))
+        for delta in DELTAS:
+            row = [fraction for (_, level), fraction in fractions.items() if level == delta]
+            print(f"{scenario.name:32}{delta:8}" + "".join(f"{fraction:14.4f}" for fraction in row), flush=True)
 
 
 if __name__ == "__main__":

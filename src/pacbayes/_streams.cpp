@@ -1,14 +1,16 @@
-// pacbayes._streams: a random stream for every hypothesis, without the cost of setting one up.
+// pacbayes._streams: random numbers of many independent streams, one per hypothesis and purpose.
 //
-// Philox 4x64-10 (J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, Parallel random numbers: as easy as 1, 2, 3, SC 2011) turns
-// a key and a counter into 256 random bits, so a stream is a choice of counters: (position, hypothesis, purpose, 0). The
-// numbers are those of numpy.random.Philox(key=key, counter=(0, hypothesis, purpose, 0)).
+// Philox 4x64-10 (J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, Parallel random numbers: as easy as 1, 2, 3, SC
+// 2011) turns a key and a counter into 256 random bits, so a stream is a set of counters, (position, hypothesis,
+// purpose, 0), and costs nothing to set up. The numbers are those of numpy.random.Philox(key=key, counter=(0,
+// hypothesis, purpose, 0)).
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <vector>
 
@@ -44,7 +46,7 @@ class Stream {
     return words_[used_++];
   }
 
-  // Uniform below `bound`, by rejection: no number is favoured.
+  // A uniform number below `bound`. Words below 2^64 mod bound are rejected, which makes all remainders equally likely.
   std::uint64_t below(std::uint64_t bound) {
     const std::uint64_t excess = (0 - bound) % bound;  // 2^64 mod bound
     std::uint64_t word;
@@ -77,8 +79,8 @@ class Stream {
 
 using Key = nb::ndarray<const std::uint64_t, nb::shape<2>, nb::c_contig, nb::device::cpu>;
 
-// `size` of the numbers below n, all sets equally likely, in rising order: Floyd's method (J. Bentley, B. Floyd, A sample of
-// brilliance, CACM 30, 1987). `taken` is all zero before and after.
+// Draw `size` of the numbers below n without replacement, uniformly, and sort them: Floyd's algorithm (J. Bentley, B.
+// Floyd, A sample of brilliance, CACM 30, 1987). `taken` has n entries that are zero before and after.
 void draw(Stream stream, std::int64_t n, std::int64_t size, std::vector<std::uint8_t>& taken, std::int32_t* subsample) {
   std::int64_t drawn = 0;
   for (std::int64_t last = n - size; last < n; ++last) {
@@ -91,10 +93,12 @@ void draw(Stream stream, std::int64_t n, std::int64_t size, std::vector<std::uin
   std::sort(subsample, subsample + size);
 }
 
-// Subsamples of the hypotheses from `first` on, one after another.
+// Draw the subsamples of the hypotheses first, first + 1, ... and concatenate them in `out`.
 void subsamples(Key key, std::uint64_t purpose, std::uint64_t first, std::int64_t n,
                 nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> sizes,
                 nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> out) {
+  if (n < 0 || n > std::numeric_limits<std::int32_t>::max())
+    throw std::invalid_argument("n must be from 0 to 2^31 - 1");
   std::int64_t total = 0;
   for (std::size_t h = 0; h < sizes.shape(0); ++h) {
     if (sizes.data()[h] < 0 || sizes.data()[h] > n) throw std::invalid_argument("sizes must be from 0 to n");
@@ -110,7 +114,7 @@ void subsamples(Key key, std::uint64_t purpose, std::uint64_t first, std::int64_
   }
 }
 
-// The first words of the streams of the hypotheses from `first` on, a row each.
+// Write the first words of the streams of the hypotheses first, first + 1, ... to the rows of `out`.
 void words(Key key, std::uint64_t purpose, std::uint64_t first,
            nb::ndarray<std::uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
   std::uint64_t* to = out.data();
@@ -123,8 +127,8 @@ void words(Key key, std::uint64_t purpose, std::uint64_t first,
 }  // namespace
 
 NB_MODULE(_streams, module) {
-  module.doc() = "A random stream for every hypothesis.";
-  module.def("subsamples", subsamples, "key"_a, "purpose"_a, "first"_a, "n"_a, "sizes"_a,
+  module.doc() = "Random streams, one per hypothesis and purpose.";
+  module.def("subsamples", subsamples, "key"_a, "purpose"_a, "first"_a, "n"_a, "sizes"_a.noconvert(),
              "out"_a.noconvert());
   module.def("words", words, "key"_a, "purpose"_a, "first"_a, "out"_a.noconvert());
 }

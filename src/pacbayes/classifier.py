@@ -29,7 +29,7 @@ from pacbayes.certificate import (
     with_unlabelled,
 )
 from pacbayes.ensemble import Ensemble, Split, held_out_total, split_holdouts
-from pacbayes.exceptions import CertificateError
+from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.losses import Loss, resolve_loss
@@ -42,6 +42,9 @@ from pacbayes.training import Trainer, validation_totals
 from pacbayes.voting import draw_codes, tally_votes
 
 __all__ = ["PACBayesClassifier"]
+
+# What scikit-learn notes of the data.
+_FEATURES = ("n_features_in_", "feature_names_in_")
 
 # Settings that hypotheses and their validation losses come from: a warm start cannot change them.
 _FINGERPRINTED = ("estimator", "subsample_size", "subsamples", "loss", "holdout")
@@ -232,6 +235,17 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             The fitted classifier.
         """
         _refuse_fit_params(fit_params)
+        features = {name: value for name, value in self.__dict__.items() if name in _FEATURES}
+        try:
+            return self._fit(X, y)
+        except BaseException:
+            # `validate_data` has noted the features of data that no fit came of.
+            for name in _FEATURES:
+                self.__dict__.pop(name, None)
+            self.__dict__.update(features)
+            raise
+
+    def _fit(self, X: Any, y: ArrayLike) -> PACBayesClassifier:
         pool = as_pool(self.estimator)
         self._check_settings(pool)
         sample = self._validate_sample(pool, X, y)
@@ -286,6 +300,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         made_of = sample if split.rows is None else sample.take(split.rows)
         rest, shared = pool.prepare(made_of, split.entropy)
         subsamples = pool.draw_subsamples(self._sampling_plan(split.entropy), rest)
+        if subsamples.n != len(rest):
+            raise ValueError(f"subsamples must be of the {len(rest)} rows of the sample, got {subsamples.n}")
         n_kept = 0 if kept is None else len(kept.hypotheses)
         if len(subsamples) < n_kept:
             raise ValueError(f"n_hypotheses must be at least the {n_kept} that warm_start keeps, got {len(subsamples)}")
@@ -299,6 +315,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         parts = [part for part in (None if kept is None else kept.hypotheses, trained) if part is not None]
         totals = totals if kept is None else np.concatenate((kept.totals, totals))
         hypotheses = parts[0].concatenate(parts).keep_training_points(rest)
+        if len(hypotheses) != len(subsamples):
+            raise HypothesisError(f"{type(pool).__name__} trained {len(hypotheses)} of {len(subsamples)} hypotheses")
+        pool.check_hypotheses(hypotheses)
         losses = totals / subsamples.n_validation
         certificate, rho = self._certify(pool, loss, sample.classes, hypotheses, subsamples, losses, prior, n_votes)
         if split.held_out is not None:
@@ -325,6 +344,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         validate_settings(self.delta, self.objective, self.voting)
         validate_constraints(self, self._CONSTRAINTS)
         pool.check_settings()
+        if self.warm_start and self.subsamples is not None:
+            raise ValueError("warm_start must be False where subsamples are given: there are none to add")
 
     def _validate_sample(self, pool: Pool, X: Any, y: ArrayLike) -> Sample:
         X, y = validate_data(self, X, y, **pool.validation_kwargs(X))
@@ -418,7 +439,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     def _digests(self, classes: NDArray[Any], hypotheses: Hypotheses, subsamples: Subsamples) -> dict[str, str]:
         """Return digests of the hypotheses, and of the settings that turn them into a certified predictor."""
-        settings = [self.voting, self.objective, self.delta, self.holdout, self.prior, self.loss, classes, subsamples]
+        pool = as_pool(self.estimator)
+        settings = [self.voting, self.objective, self.delta, self.holdout, self.prior, self.loss, pool, classes]
+        settings.append(subsamples)
         return {"hypotheses": digest(hypotheses.fingerprint(), code=True), "settings": digest(settings, code=True)}
 
     def verify_certificate(self, certificate: Certificate, X: Any = None, y: ArrayLike | None = None) -> str:
@@ -448,13 +471,23 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         again, rho = self._certify(
             pool, loss, self.classes_, self.hypotheses_, self.subsamples_, self.losses_, self.prior_, len(self.votes_)
         )
+        missing = sorted(set(self.certificate_.digests) - set(certificate.digests))
+        if missing:
+            raise CertificateError(
+                f"digests must say what the certificate is about, and lack {', '.join(missing)}: a certificate without "
+                "them can be verified by losses only"
+            )
+        if again.digests["settings"] != self.certificate_.digests["settings"]:
+            raise CertificateError("the settings of the classifier were changed after the fit: fit again")
+        _expect("voting", certificate.voting, self.certificate_.voting)
         certificate.verify(self.losses_, self.prior_, self.n_validation_)
-        for name in ("voting", "objective", "loss", "delta", "n_votes", "strict"):
+        for name in ("objective", "loss", "delta", "n_validation", "n_validation_max", "n_votes", "strict"):
             _expect(name, getattr(certificate, name), getattr(again, name))
         self._verify_test(certificate, vote)
         for line in again.assumptions:
             if line not in certificate.assumptions:
                 raise CertificateError(f"assumptions do not state what this classifier rests on: {line}")
+        _expect("assumptions", tuple(certificate.assumptions), tuple(self.certificate_.assumptions))
         for name, stated in certificate.digests.items():
             actual = digest(self.posterior_) if name == "posterior" else again.digests[name]
             _expect(f"digests[{name!r}]", stated, actual)

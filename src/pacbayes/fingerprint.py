@@ -2,7 +2,8 @@
 
 Two objects have the same digest if they hold the same values, whichever process or file they come from: numbers, text,
 arrays, data frames, containers, and objects by their type and state. What a function does cannot be told from its
-value, so functions are refused, or, where that is said to be enough, taken by their compiled code.
+value, so functions, and classes that are not of an installed package, are refused, or, where that is said to be enough,
+taken by their compiled code and by their names.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import struct
+import sys
 import types
 from typing import Any
 
@@ -70,33 +72,40 @@ class _Walk:
         self.hash.update(content)
 
     def add(self, value: Any) -> None:
-        if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        if isinstance(value, np.generic) or (type(value) is np.ndarray and value.ndim == 0):
             value = value.item()
-        if value is None or isinstance(value, (bool, int, str, bytes, complex)):
-            self._mark(
-                type(value).__name__, value if isinstance(value, bytes) else repr(value).encode("utf-8", "replace")
-            )
-        elif isinstance(value, float):
+        if value is None or type(value) in (bool, int, str, bytes, complex):
+            text = value if isinstance(value, bytes) else repr(value).encode("utf-8", "replace")
+            self._mark(type(value).__name__, text)
+        elif type(value) is float:
             self._mark("float", struct.pack("<d", value))
-        elif isinstance(value, np.ndarray):
+        elif type(value) is np.ndarray:
             self._add_array(value)
         elif issparse(value):
             self._add_items("sparse", [value.shape, *_coordinates(value)])
-        elif hasattr(value, "columns") and hasattr(value, "__getitem__") and hasattr(value, "shape"):
+        elif str(type(value).__module__).split(".")[0] in ("pandas", "polars") and hasattr(value, "columns"):
             names = list(value.columns)
-            self._add_items("frame", [names, *(np.asarray(value[name]) for name in names)])
+            self._add_items("frame", [names, *(_column(value[name]) for name in names)])
         elif isinstance(value, type):
-            self._mark("type", f"{value.__module__}.{value.__qualname__}".encode())
-        elif isinstance(value, np.ufunc):
-            self._mark("ufunc", value.__name__.encode())
+            self._add_type(value)
+        elif isinstance(value, np.ufunc) and getattr(np, _name(value), None) is value:
+            self._mark("ufunc", _name(value).encode())
         elif isinstance(value, (types.FunctionType, types.MethodType)):
             self._add_function(value)
+        elif isinstance(value, types.ModuleType):
+            self._mark("module", value.__name__.encode())
         elif id(value) in self.path:
             self._mark("cycle", str(len(self.path) - self.path.index(id(value))).encode())
         else:
             self.path.append(id(value))
             self._add_object(value)
             self.path.pop()
+
+    def _add_type(self, kind: type) -> None:
+        """Add a class by its name, which tells what it does only if it is part of an installed package."""
+        if not (self.code or _is_installed(kind)):
+            raise IncomparableError(f"cannot compare the class {kind.__qualname__!r} with another of this name")
+        self._mark("type", f"{kind.__module__}.{kind.__qualname__}".encode())
 
     def _add_items(self, kind: str, items: Any) -> None:
         self._mark(kind, str(len(items)).encode())
@@ -118,12 +127,17 @@ class _Walk:
         name = getattr(function, "__qualname__", repr(function))
         if not self.code:
             raise IncomparableError(f"cannot compare the function {name!r} with another")
+        if id(function) in self.path:
+            self._mark("cycle", str(len(self.path) - self.path.index(id(function))).encode())
+            return
+        self.path.append(id(function))
         if isinstance(function, types.MethodType):
             self._add_items("method", [name, function.__self__])
             function = function.__func__
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
         self._add_items("function", [name, function.__defaults__, function.__kwdefaults__, cells])
         self._add_code(function.__code__)
+        self.path.pop()
 
     def _add_code(self, code: types.CodeType) -> None:
         self._mark("code", code.co_code)
@@ -132,32 +146,70 @@ class _Walk:
             self._add_code(constant) if isinstance(constant, types.CodeType) else self.add(constant)
 
     def _add_object(self, value: Any) -> None:
-        if isinstance(value, dict):
+        if type(value) is dict:
             # By the digest of the key: the order of insertion does not matter.
             entries = {digest(key, code=self.code): key for key in value if key not in _IGNORED}
             self._add_items("dict", [item for key in sorted(entries) for item in (entries[key], value[entries[key]])])
-        elif isinstance(value, (list, tuple, range)):
-            self._add_items("list" if isinstance(value, list) else "tuple", value)
-        elif isinstance(value, (set, frozenset)):
+        elif type(value) in (list, tuple, range):
+            self._add_items(type(value).__name__, value)
+        elif type(value) in (set, frozenset):
             self._add_items("set", sorted(digest(item, code=self.code) for item in value))
-        elif isinstance(value, functools.partial):
+        elif type(value) is functools.partial:
             self._add_items("partial", [value.func, value.args, value.keywords])
+        elif hasattr(value, "get_tree_stats") and hasattr(value, "get_arrays"):
+            # The search trees of scikit-learn count their calls in their state.
+            self._add_items("tree", [type(value), *(np.asarray(array) for array in value.get_arrays())])
         else:
             self._add_state(value)
 
     def _add_state(self, value: Any) -> None:
-        """Add an object by what pickle would keep of it: its type, the arguments of its constructor, its state."""
+        """Add an object by what pickle would keep of it: its type, how it is made, and its state."""
+        self.add(type(value))
         try:
             parts = value.__reduce_ex__(2)
         except TypeError as error:
             raise IncomparableError(f"cannot compare {type(value).__name__} objects: {error}") from error
-        self.add(type(value))
         if isinstance(parts, str):
             self._mark("global", f"{getattr(value, '__module__', None)}.{parts}".encode())
+            if hasattr(value, "__wrapped__"):
+                self.add(value.__wrapped__)
             return
-        # Arguments that are types or constructors name the type again.
-        arguments = [item for item in parts[1] if not isinstance(item, (type, types.FunctionType))]
-        self._add_items("state", [arguments, *(None if part is None else _listed(part) for part in parts[2:5])])
+        constructor = parts[0]
+        if isinstance(constructor, (type, types.FunctionType, types.BuiltinFunctionType)):
+            self._mark("constructor", f"{constructor.__module__}.{constructor.__qualname__}".encode())
+        else:
+            self.add(constructor)
+        if hasattr(value, "__dict__") and not _is_installed(type(value)):
+            self.add(vars(value))  # what pickle keeps is up to the class
+        # An object without attributes has an empty state, or none.
+        state = [None if part is None else _listed(part) for part in (*parts[2:5], None, None, None)[:3]]
+        self._add_items("state", [list(parts[1]), state[0] or None, *state[1:]])
+
+
+def _column(column: Any) -> list[Any]:
+    """Return a column of a data frame as its type, its categories if it has some, and its values."""
+    categories = getattr(column.dtype, "categories", None)
+    named = None if categories is None or callable(categories) else np.asarray(categories)
+    return [str(column.dtype), named, np.asarray(column)]
+
+
+def _is_installed(kind: type) -> bool:
+    """Return whether a class is part of Python or of an installed package, and not one made on the way."""
+    # Some compiled classes have no name of a module.
+    module = sys.modules.get(str(kind.__module__))
+    found: Any = module
+    for name in kind.__qualname__.split("."):
+        found = getattr(found, name, None)
+    if found is not kind:
+        return False
+    top = str(kind.__module__).split(".")[0]
+    if top in sys.stdlib_module_names or top == "pacbayes":
+        return bool(top != "__main__")
+    return any(folder in str(getattr(module, "__file__", "")) for folder in ("site-packages", "dist-packages"))
+
+
+def _name(value: Any) -> str:
+    return str(value.__name__)
 
 
 def _coordinates(matrix: Any) -> tuple[Any, ...]:

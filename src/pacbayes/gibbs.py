@@ -21,8 +21,8 @@ _EPS = float(np.finfo(np.float64).eps)
 # Relative error granted to an exponential, to the last operation on its exponent and to a pairwise sum.
 SLACK = 32 * _EPS
 
-# Relative error granted to an exponent t x - ln(mass): half an ulp each for x, t x, the logarithm and their difference,
-# for normalising the prior, and for subtracting the largest exponent, and as much again for terms of second order.
+# Relative error granted to an exponent t x - ln(mass): half an ulp each for x, t x, the logarithm, their difference,
+# the normalisation of the prior and the subtraction of the largest exponent. The rest covers terms of second order.
 _EXPONENT_ERROR = 4 * _EPS
 
 # Absolute error of the largest exponent up to which terms of second order are negligible.

@@ -7,16 +7,16 @@ majority vote holds for the zero-one loss only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pacbayes._validation import Array
+from pacbayes._validation import Array, as_real_array
 
-__all__ = ["Loss", "resolve_loss"]
+__all__ = ["Loss", "is_of_probabilities", "resolve_loss"]
 
 # Losses are rounded up to multiples of this before they are summed. Sums of up to 2^23 of them are exact, so they
 # do not depend on the order or the blocks in which they are added; and rounding up keeps the bound a bound.
@@ -48,6 +48,8 @@ class Loss:
     def total(self, codes: NDArray[np.intp], response: Any) -> float:
         """Return the sum of the losses over points, each checked to be in [0, 1] and rounded up."""
         if self.is_zero_one:
+            if np.shape(response) != codes.shape:
+                raise ValueError(f"predictions must be one label per point, got shape {np.shape(response)}")
             return float(np.count_nonzero(codes != response))
         losses = np.asarray(self.function(codes, response))
         if losses.dtype.kind not in "biuf":
@@ -92,6 +94,11 @@ def _cost(costs: Array, codes: Any, predicted: Any) -> Any:
     return costs[codes, predicted]
 
 
+def is_of_probabilities(name: str) -> bool:
+    """Return whether a loss of this name is one of predicted probabilities, rather than of labels."""
+    return name.endswith(" of probabilities") or (name in _NAMED and _NAMED[name].on_probabilities)
+
+
 def resolve_loss(loss: Any, classes: NDArray[Any]) -> Loss:
     """Turn the `loss` parameter of the estimator into a `Loss`.
 
@@ -110,7 +117,8 @@ def resolve_loss(loss: Any, classes: NDArray[Any]) -> Loss:
         named = _NAMED.get(loss.name)
         if named is not None and named != loss:
             raise ValueError(f"loss must not be called {loss.name!r}, the name of another loss: give it one of its own")
-        return loss
+        of_probabilities = f"{loss.name} of probabilities"
+        return replace(loss, name=of_probabilities) if loss.on_probabilities and named is None else loss
     if isinstance(loss, str):
         if loss not in _NAMED:
             raise ValueError(f"loss must be one of {sorted(_NAMED)}, a function or a cost matrix, got {loss!r}")
@@ -119,7 +127,7 @@ def resolve_loss(loss: Any, classes: NDArray[Any]) -> Loss:
         name = getattr(loss, "__name__", type(loss).__name__)
         # The name alone would let a function called zero_one pass for the zero-one loss.
         return Loss(f"function {name!r}", partial(_of_labels, loss, classes))
-    costs = np.asarray(loss, dtype=np.float64)
+    costs = as_real_array("loss", loss, "a name, a function or a matrix of real costs")
     if costs.shape != (classes.size, classes.size):
         raise ValueError(
             f"loss as a cost matrix must have one row and one column per class, {classes.size} of them, "

@@ -66,6 +66,9 @@ def hash_rows(X: Any) -> Hashes:
 
 
 def _hash_sparse(X: Any) -> Hashes:
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
     hashes = np.zeros(X.shape[0], dtype=np.uint64)
     values = _hash_values(X.data.astype(np.float64), X.indices)
     filled = np.flatnonzero(np.diff(X.indptr))

@@ -64,10 +64,11 @@ def mutate(values, rng):
         parent = parent[key]
     key, old = path[-1], parent[path[-1]]
     kind = rng.integers(6)
-    if kind == 0 and isinstance(old, (int, float)) and not isinstance(old, bool):
+    is_number = isinstance(old, (int, float)) and not isinstance(old, bool) and abs(old) < 1e300
+    if kind == 0 and is_number:
         parent[key] = old * float(rng.choice([0.0, 0.5, 0.9, 1 - 1e-9, 1 - 2**-52, 1.1, 2.0, 1e6]))
-    elif kind == 1 and isinstance(old, (int, float)) and not isinstance(old, bool):
-        parent[key] = type(old)(old + rng.integers(-3, 4))
+    elif kind == 1 and is_number:
+        parent[key] = type(old)(old + int(rng.integers(-3, 4)))
     elif kind == 2 and isinstance(old, bool):
         parent[key] = not old
     elif kind == 3:

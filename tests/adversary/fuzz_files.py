@@ -130,7 +130,8 @@ def damage_array(content, rng):
     """Change the numbers, the shape or the type of an array."""
     try:
         array = np.load(io.BytesIO(content), allow_pickle=False)
-    except ValueError:
+    except Exception:
+        # Damaged before.
         return damage_bytes(content, rng)
     how = rng.randrange(7)
     if how == 0 or not isinstance(array, np.ndarray) or array.dtype.names:

@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import Certificate, CertificateError, PACBayesClassifier, certify
 from pacbayes.certificate import FIT_ASSUMPTIONS
+from pacbayes.fingerprint import digest
 from pacbayes.pools import RBFSVMPool
 
 X, Y = make_moons(300, noise=0.15, random_state=0)
@@ -180,6 +181,7 @@ def test_a_certificate_of_another_loss():
         n_max=int(brier.n_validation_.max()),
         assumptions=brier.certificate_.assumptions,
     )
+    forged = replace(forged, digests=brier.certificate_.digests)
     with pytest.raises(CertificateError, match=r"loss is stated as 'zero_one'"):
         brier.verify_certificate(forged)
 
@@ -197,9 +199,11 @@ def test_other_weights_than_the_certified_ones(model):
     forged.posterior_[np.argmax(model.losses_)] = 1.0
     with pytest.raises(CertificateError, match=r"digests\['posterior'\]"):
         forged.verify_certificate(model.certificate_)
-    unbound = replace(model.certificate_, digests={})
+    with pytest.raises(CertificateError, match="digests must say what the certificate is about"):
+        forged.verify_certificate(replace(model.certificate_, digests={}))
+    rebound = dict(model.certificate_.digests, posterior=digest(forged.posterior_))
     with pytest.raises(CertificateError, match="the weights of the classifier are not those"):
-        forged.verify_certificate(unbound)
+        forged.verify_certificate(replace(model.certificate_, digests=rebound))
 
 
 def test_other_hypotheses_than_the_certified_ones(model):

@@ -330,7 +330,7 @@ def test_sparse_support_vectors_out_of_bounds(tmp_path):
     assert in_a_process(path)[0].startswith("ModelFileError")
 
 
-@pytest.mark.parametrize("harm", ["child", "cycle", "feature", "features", "outputs", "classes"])
+@pytest.mark.parametrize("harm", ["child", "cycle", "feature", "features", "outputs", "classes", "shape", "values"])
 def test_trees_that_would_leave_their_nodes(tmp_path, harm):
     path = save(tmp_path, DecisionTreeClassifier())
 
@@ -354,11 +354,16 @@ def test_trees_that_would_leave_their_nodes(tmp_path, harm):
             elif harm == "classes":
                 members["classes"] = npy(np.empty(0, dtype=np.intp))
                 n_classes.update(array_node("classes"), __id__=None)
+            elif harm == "shape":
+                members["scalar"] = npy(np.array(1.0))
+                node["content"]["content"]["nodes"].update(array_node("scalar"), __id__=None)
+            elif harm == "values":
+                node["content"]["content"]["values"].update(array_node(name), __id__=None)
             members[name] = npy(inner)
 
     rewrite(path, change)
     refused(path, "tree")
-    if harm in ("child", "outputs"):
+    if harm in ("child", "outputs", "shape"):
         assert in_a_process(path)[0].startswith("ModelFileError")
 
 

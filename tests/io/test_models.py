@@ -70,6 +70,10 @@ MODELS = {
     "shuffles": (PACBayesClassifier(SVC(), subsamples=ShuffleSplit(3, random_state=0)), X),
     "given subsamples": (PACBayesClassifier(SVC(), subsamples=[list(range(20)), list(range(30, 70))]), X),
     "sparse rows": (PACBayesClassifier(**SETTINGS), sp.hstack([sp.csr_matrix(X), sp.eye(120, 500)], format="csr")),
+    "scaled sparse rows": (
+        PACBayesClassifier(RBFSVMPool(scaler="standard"), **SETTINGS),
+        sp.hstack([sp.csr_matrix(X), sp.eye(120, 500)], format="csr"),
+    ),
     "columns": (PACBayesClassifier(make_pipeline(COLUMNS, SVC()), **SETTINGS), TABLE),
     "encoder": (
         PACBayesClassifier(

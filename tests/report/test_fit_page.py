@@ -99,7 +99,7 @@ def brier(iris):
 @pytest.fixture
 def few_plots(monkeypatch):
     """Pages with the plot of the certificate only, for tests of the rest: plots take most of the time."""
-    monkeypatch.setattr("pacbayes.report._plots.posterior_plots", lambda model: [])
+    monkeypatch.setattr("pacbayes.report._fit.posterior_plots", lambda model: [])
 
 
 def cells(page, section):
@@ -302,10 +302,13 @@ def test_bound_no_better_than_guessing(few_plots):
 def test_loss_without_a_bound_on_the_vote(brier):
     page = fit_page(brier)
     text = Outline(page).text
-    assert "; about the majority vote nothing is proved." in text
+    assert "; about the labels that are predicted nothing is proved." in text
     assert "Nothing is proved about the majority vote, which makes the predictions." in text
     assert "majority vote" not in [row[2] for row in cells(page, "bounds")]
-    assert "brier loss of the randomised classifier on new points from the same distribution is at most " in text
+    assert (
+        "brier loss of the probabilities of the randomised classifier on new points from the same distribution is"
+        in text
+    )
 
 
 def test_many_names_are_cut_short(few_plots):

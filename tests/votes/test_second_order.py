@@ -74,7 +74,7 @@ arguments = st.tuples(st.floats(0, 20), st.integers(1, 10**6), st.floats(1e-6, 0
 
 def limits(p, voters, kl_div, n, n_max, delta):
     """Lower and upper limit of PAC-Bayes-kl, in mpmath."""
-    complexity = (voters * mp.mpf(kl_div) + mp_oracle.tail(n_max, delta)) / n
+    complexity = (voters * mp.mpf(kl_div) + mp_oracle.confidence_term(n_max, delta)) / n
     return 1 - mp_oracle.kl_inverse_upper(1 - mp.mpf(p), complexity), mp_oracle.kl_inverse_upper(p, complexity)
 
 

@@ -10,11 +10,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import PACBayesClassifier
 from pacbayes.display import BoundDisplay
+from pacbayes.pools import EstimatorPool
 
 X, y = load_digits(return_X_y=True)
 model = PACBayesClassifier(
-    DecisionTreeClassifier(),
-    param_distributions={"max_depth": [4, 8, 16]},
+    EstimatorPool(DecisionTreeClassifier(), param_distributions={"max_depth": [4, 8, 16]}),
     n_hypotheses=60,
     subsample_size=[400, 800],
     random_state=0,

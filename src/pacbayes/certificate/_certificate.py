@@ -15,6 +15,7 @@ from pacbayes.certificate._assumptions import says_not_covered
 from pacbayes.certificate._derivation import Objective, Settings, Voting, derive, divided_prior
 from pacbayes.certificate._statements import BEST, MAJORITY, METHODS, RANDOMISED, Event, Statement
 from pacbayes.exceptions import CertificateError
+from pacbayes.losses import is_of_probabilities
 
 __all__ = ["Certificate"]
 
@@ -101,8 +102,11 @@ class Certificate:
 
     @property
     def bound(self) -> float:
-        """Bound on what `predict` does. 1 means that nothing is proved."""
-        return self._bound_on(self.predictor)
+        """Bound on what `predict` does. 1 means that nothing is proved.
+
+        A loss of probabilities is that of the hypotheses' own, which `predict` does not output: nothing is proved then.
+        """
+        return 1.0 if is_of_probabilities(self.loss) else self._bound_on(self.predictor)
 
     @property
     def gibbs_bound(self) -> float:

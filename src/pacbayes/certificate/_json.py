@@ -60,7 +60,11 @@ def load(text: str) -> dict[str, Any]:
         values = _from_first_format(values)
     elif version == _FORMAT and type(version) is int:
         checksum = values.pop("checksum", None)
-        if checksum != _checksum({"pacbayes_certificate": version, **values}):
+        try:
+            expected = _checksum({"pacbayes_certificate": version, **values})
+        except ValueError as error:
+            raise CertificateError(f"not a certificate: {error}") from error
+        if checksum != expected:
             raise CertificateError("checksum does not match: the certificate was changed after it was written")
     else:
         raise CertificateError(f'not a certificate: no "pacbayes_certificate": {_FORMAT}')

@@ -14,6 +14,7 @@ from pacbayes.formatting import (
     format_percent_upper,
     format_upper,
 )
+from pacbayes.losses import is_of_probabilities
 
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate
@@ -101,7 +102,9 @@ def text(certificate: Certificate) -> str:
         "distribution:",
         *(f"  {statement.predictor:<{width}}  {_claim(statement)}" for statement in certificate.statements),
     ]
-    if not any(statement.predictor == certificate.predictor for statement in certificate.statements):
+    if is_of_probabilities(certificate.loss):
+        lines.append("  labels that are predicted: nothing is proved for this loss")
+    elif not any(statement.predictor == certificate.predictor for statement in certificate.statements):
         lines.append(f"  {certificate.predictor}: nothing is proved for this loss")
     if len({statement.event for statement in certificate.statements}) > 1:
         lines.append("  these rest on different events: each holds with this probability, not all of them at once")
@@ -119,6 +122,8 @@ def text(certificate: Certificate) -> str:
 
 def _claim(statement: Statement) -> str:
     what = "error" if statement.loss == "zero_one" else f"{statement.loss} loss"
+    if is_of_probabilities(statement.loss):
+        what = f"{statement.loss} loss of a hypothesis's own probabilities"
     vacuous = "; nothing is proved" if statement.is_vacuous else ""
     tested = f": {_tested(statement)}" if statement.event == Event.TEST_SET else ""
     return f"{what} at most {format_upper(statement.bound)} ({statement.title}{tested}{vacuous})"
@@ -183,10 +188,12 @@ def summary(certificate: Certificate) -> str:
             *(f"the {other.predictor} on at most {format_percent_upper(other.bound)}" for other in others),
         ]
     else:
+        whose = "the probabilities of " if is_of_probabilities(certificate.loss) else ""
         claims = [
-            f"the {certificate.loss} loss of the {first.predictor} on new points from the same distribution is at most "
-            f"{format_upper(first.bound)}",
+            f"the {certificate.loss} loss of {whose}the {first.predictor} on new points from the same distribution is "
+            f"at most {format_upper(first.bound)}",
             *(f"that of the {other.predictor} at most {format_upper(other.bound)}" for other in others),
         ]
-    end = f"; about the {unproved[0]} nothing is proved" if unproved else ""
+    about = "labels that are predicted" if is_of_probabilities(certificate.loss) else certificate.predictor
+    end = f"; about the {about} nothing is proved" if unproved else ""
     return escape_control(f"{start} {', and '.join(claims)}{end}.")

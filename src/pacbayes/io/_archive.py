@@ -256,7 +256,7 @@ class _Audit:
             self.refused.add(name)
 
     def _check_tree(self, node: Node) -> None:
-        """Check the arguments of a decision tree's constructor, which follows them without looking."""
+        """Check what a decision tree is made of, whose constructor follows numbers and shapes without looking."""
         n_features, n_classes, n_outputs = arguments = _items(node["__reduce__"]["args"])
         if [argument["__loader__"] for argument in arguments] != ["JsonNode", "NdArrayNode", "JsonNode"]:
             raise ModelFileError("a decision tree must have numbers of features, classes and outputs")
@@ -264,6 +264,12 @@ class _Audit:
             raise ModelFileError("a decision tree must have one number of classes")
         if json.loads(n_outputs["content"]) != 1 or not 0 <= json.loads(n_features["content"]) < 2**31:
             raise ModelFileError("a decision tree must have one output, and a number of features")
+        parts = [node["content"]["content"][name] for name in ("nodes", "values")]
+        if any(part["__loader__"] != "NdArrayNode" for part in parts):
+            raise ModelFileError("a decision tree must have arrays of nodes and values")
+        nodes, values = (read_array_header(self._members[part["file"]])[0] for part in parts)
+        if len(nodes) != 1 or len(values) != 3 or values[:2] != (nodes[0], 1):
+            raise ModelFileError("a decision tree must have as many values as nodes")
 
 
 def _items(node: Node) -> list[Node]:

@@ -29,15 +29,20 @@ from sklearn.preprocessing import (
 )
 
 from pacbayes import sampling
+from pacbayes.certificate import validate_settings
 from pacbayes.classifier import PACBayesClassifier
 from pacbayes.exceptions import ModelFileError
 from pacbayes.io.encoder import ColumnEncoder
-from pacbayes.pools import Constant, EstimatorPool, HypothesisList, PrefitPool, RBFSVMPool, RBFSVMs
+from pacbayes.losses import resolve_loss
+from pacbayes.pools import Constant, EstimatorPool, HypothesisList, PrefitPool, RBFSVMPool, RBFSVMs, as_pool
 
 Check = Callable[[Any], None]
 
 # Metrics without parameters that compiled code would have to trust.
 _METRICS = ("minkowski", "euclidean", "manhattan", "chebyshev", "cityblock", "l1", "l2", "sqeuclidean", "cosine")
+
+# Private attributes of estimators that are not fitted.
+_CONFIGURATION = ("_sklearn", "_metadata_request")
 
 
 def check_objects(root: Any, trusted: Collection[str]) -> None:
@@ -56,6 +61,8 @@ def check_objects(root: Any, trusted: Collection[str]) -> None:
             _check_random_state(part)
         elif type_name(kind) not in trusted and kind in CHECKS:
             _check_methods(part)
+            if hasattr(part, "get_params"):
+                part.get_params(deep=False)  # all of its settings are there
             if _is_fitted(part):
                 CHECKS[kind](part)
 
@@ -96,9 +103,9 @@ def _check_methods(part: Any) -> None:
 
 
 def _is_fitted(part: Any) -> bool:
-    """Return whether an object is more than settings, by scikit-learn's rule."""
+    """Return whether an object is more than settings: it has attributes that only `fit` gives."""
     return not hasattr(part, "get_params") or any(
-        name.endswith("_") and not name.startswith("__") for name in vars(part)
+        name.endswith("_") or (name.startswith("_") and not name.startswith(_CONFIGURATION)) for name in vars(part)
     )
 
 
@@ -163,6 +170,9 @@ def _check_classifier(model: Any) -> None:
     _classes(model)
     _features(model)
     _whole(model, "block_size", 1, 2**62)
+    validate_settings(model.delta, model.objective, model.voting)
+    resolve_loss(model.loss, model.classes_)
+    as_pool(model.estimator).check_settings()
     m = len(model.hypotheses_)
     require(m >= 1, "the classifier has no hypotheses")
     require(np.array_equal(model.hypotheses_.classes, model.classes_), "hypotheses_ has other classes")
@@ -200,8 +210,12 @@ def _check_svms(svms: Any) -> None:
     _array(svms, "failed", "b", m)
     _whole(svms, "working_memory", 0, 2**50)
     d = _check_points(svms, support)
-    for name, shape in (("scale", (m, d)), ("shared_scale", (d,))):
-        require(getattr(svms, name) is None or (_finite(svms, name, *shape) >= 0).all(), f"{name} is negative")
+    if issparse(svms.scale):
+        _check_csr(svms.scale, m, d)
+    elif svms.scale is not None:
+        _finite(svms, "scale", m, d)
+    if svms.shared_scale is not None:
+        _finite(svms, "shared_scale", d)
     for name in ("n_classes", "class_codes", "n_support", "support", "rows"):
         require(getattr(svms, name).dtype == np.int32, f"{name} is not of type int32")
 
@@ -212,16 +226,15 @@ def _check_points(svms: Any, support: Any) -> int:
     require((rows[:-1] < rows[1:]).all() and (rows >= 0).all(), "rows is not sorted")
     require(np.isin(support, rows).all(), "support names rows that are not stored")
     if issparse(points):
-        _check_csr(points)
-        require(points.shape[0] == rows.size, "there are as many points as rows")
+        _check_csr(points, rows.size, points.shape[1])
         return int(points.shape[1])
     stored = _finite(svms, "points", rows.size, -1)
     require(stored.dtype == np.float64 and stored.flags.c_contiguous, "points is not laid out in rows")
     return int(stored.shape[1])
 
 
-def _check_csr(matrix: Any) -> None:
-    require(matrix.format == "csr" and matrix.ndim == 2, "a sparse matrix is not in CSR format")
+def _check_csr(matrix: Any, *shape: int) -> None:
+    require(matrix.format == "csr" and matrix.shape == shape, f"a sparse matrix is not of shape {shape}")
     matrix.check_format(full_check=True)
     require(matrix.data.dtype.kind == "f" and np.isfinite(matrix.data).all(), "a sparse matrix is not finite")
 

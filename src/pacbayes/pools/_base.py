@@ -153,7 +153,10 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
 
     def assumptions(self) -> list[str]:
         """Return what has to be true of the pool for a certificate to hold."""
-        return ["the base learner was configured without looking at the sample"]
+        return [
+            "the base learner was configured without looking at the sample, nothing in it was trained before, and it "
+            "predicts every point by itself"
+        ]
 
     def check_loss(self, loss: Loss) -> None:
         """Raise HypothesisError if these hypotheses cannot be validated by a loss, before any is trained."""
@@ -227,7 +230,19 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         Hypotheses
             As many as asked for.
         """
-        return HypothesisList([self._train(sample, subsamples[h], h, entropy) for h in hypotheses], sample.classes)
+        trained = HypothesisList([self._train(sample, subsamples[h], h, entropy) for h in hypotheses], sample.classes)
+        self.check_hypotheses(trained)
+        return trained
+
+    def check_hypotheses(self, hypotheses: Hypotheses) -> None:
+        """Raise HypothesisError if several hypotheses are the same object, which was trained again and again."""
+        if isinstance(hypotheses, HypothesisList):
+            members = [id(member) for member in hypotheses.members if not isinstance(member, Constant)]
+            if len(set(members)) < len(members):
+                raise HypothesisError(
+                    "several hypotheses are the same object, so that all but the last training of it are lost: "
+                    f"{type(self).__name__} must train a new object for every hypothesis, such as a clone"
+                )
 
     def train_one(self, X: Any, y: NDArray[Any], rng: np.random.Generator) -> Any:
         """Train one hypothesis on its subsample.
@@ -297,6 +312,11 @@ class HypothesisList(Hypotheses):
     def _codes(self, hypothesis: Any, X: Any) -> Codes:
         """Return the class codes that a hypothesis predicts, or raise HypothesisError if a label is unknown."""
         labels = np.asarray(hypothesis.predict(X))
+        if labels.shape != (X.shape[0],):
+            raise HypothesisError(
+                f"{type(hypothesis).__name__}.predict must return one label per row, {X.shape[0]} of them, got shape "
+                f"{labels.shape}"
+            )
         codes = np.minimum(np.searchsorted(self.classes, labels), self.classes.size - 1)
         unknown = self.classes[codes] != labels
         if unknown.any():
@@ -315,8 +335,15 @@ class HypothesisList(Hypotheses):
                 f"a loss of probabilities needs a base learner with predict_proba, {type(hypothesis).__name__} has none"
             )
         else:
-            columns = np.searchsorted(self.classes, hypothesis.classes_)
-            probabilities[:, columns] = hypothesis.predict_proba(X)
+            known = np.asarray(hypothesis.classes_)
+            given = np.asarray(hypothesis.predict_proba(X), dtype=np.float64)
+            sums_to_one = given.shape == (X.shape[0], known.size) and np.all(np.abs(given.sum(axis=1) - 1) <= 1e-6)
+            if not sums_to_one or (given < 0).any() or np.unique(known).size < known.size:
+                raise HypothesisError(
+                    f"{type(hypothesis).__name__}.predict_proba must return probabilities of its {known.size} classes "
+                    f"that sum to one for every row, got shape {given.shape}"
+                )
+            probabilities[:, np.searchsorted(self.classes, known)] = given
         return probabilities
 
     def loss_totals(self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: range, loss: Loss) -> Array:

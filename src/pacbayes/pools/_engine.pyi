@@ -5,13 +5,24 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int32]
+Scaler = Literal["minmax", "standard"]
+
+# The arrays of `Ensemble` by name, "converged" (uint8), and the factors of the scaler, if one was given: for dense rows
+# "scale" holds m x d factors, for sparse ones "scale", "scale_indices" and "scale_indptr" are a CSR matrix in which
+# entries that are not stored are 1.
 Trained = dict[str, NDArray[Any]]
 
+# The instruction set in use, and the number of rows that are processed together.
 instructions: str
 tile_rows: int
 
+# Sparse rows: data is float64 or float32, columns are strictly ascending in each row.
 class CSR:
     def __init__(self, data: NDArray[Any], indices: Integers, indptr: NDArray[np.int64], n_features: int) -> None: ...
+
+# Points and rows to vote on are both dense or both sparse; so is the scale. The results are the same, to the bit.
+Rows = NDArray[np.float64] | NDArray[np.float32] | CSR
+Points = Array | CSR
 
 class Ensemble:
     def __init__(
@@ -27,32 +38,32 @@ class Ensemble:
     ) -> None: ...
 
 def train(
-    X: NDArray[Any] | CSR,
+    X: Rows,
     codes: Integers,
     subsamples: Integers,
     sizes: NDArray[np.int64],
-    seed: float,
+    seed: float,  # NaN for Jaakkola's heuristic on each subsample
     multipliers: Array,
     C: Array,
-    scaler: Literal["minmax", "standard"] | None,
+    scaler: Scaler | None,  # fitted on each subsample
     tolerance: float,
     max_iterations: int,
 ) -> Trained: ...
-def vote(
-    X: NDArray[Any] | CSR, points: Array | CSR, ensemble: Ensemble, memory: int, votes: NDArray[np.uint16]
-) -> None: ...
+
+# The last argument of the following functions is the output.
+def vote(X: Rows, points: Points, ensemble: Ensemble, memory: int, votes: NDArray[np.uint16]) -> None: ...
 def count_mistakes(
-    X: NDArray[Any] | CSR,
+    X: Rows,
     codes: Integers,
-    first: int,
-    points: Array | CSR,
+    first: int,  # row of the sample that X begins at
+    points: Points,
     ensemble: Ensemble,
-    subsamples: Integers,
+    subsamples: Integers,  # each one strictly ascending
     sizes: NDArray[np.int64],
     memory: int,
     mistakes: NDArray[np.int64],
 ) -> None: ...
-def decide(X: NDArray[Any] | CSR, points: Array | CSR, ensemble: Ensemble, values: Array) -> None: ...
-def nearest_of_another_class(X: NDArray[Any] | CSR, codes: Integers, squared: Array) -> None: ...
-def feature_scale(X: NDArray[Any] | CSR, scaler: Literal["minmax", "standard"], factors: Array) -> None: ...
+def decide(X: Rows, points: Points, ensemble: Ensemble, values: Array) -> None: ...
+def nearest_of_another_class(X: Rows, codes: Integers, squared: Array) -> None: ...
+def feature_scale(X: Rows, scaler: Scaler, factors: Array) -> None: ...
 def kernel(squared: Array, gamma: float, out: Array) -> None: ...

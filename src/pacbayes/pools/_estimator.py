@@ -8,8 +8,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
 from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
 
 from pacbayes.pools._base import HypothesisList, Pool, Sample
 from pacbayes.sampling import NoSubsamples, SamplingPlan, Subsamples
@@ -37,8 +40,8 @@ class EstimatorPool(Pool):
     >>> pool = EstimatorPool(DecisionTreeClassifier(), param_distributions={"max_depth": [1, 2, 4]})
     >>> X, y = load_iris(return_X_y=True)
     >>> model = PACBayesClassifier(pool, n_hypotheses=20, random_state=0).fit(X, y)
-    >>> model.hypotheses_[0].predict(X[:3]).tolist()
-    [0, 0, 0]
+    >>> sorted({tree.max_depth for tree in model.hypotheses_})
+    [1, 2, 4]
     """
 
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {"on_error": Choice("raise", "drop")}
@@ -58,6 +61,12 @@ class EstimatorPool(Pool):
         validate_settings(self, self._CONSTRAINTS)
         if not (hasattr(self.estimator, "fit") and hasattr(self.estimator, "predict")):
             raise ValueError(f"estimator must be a classifier with fit and predict, got {self.estimator!r}")
+        parts = [clone(self.estimator), *clone(self.estimator).get_params(deep=True).values()]
+        if any(isinstance(part, FrozenEstimator) for part in parts) or _is_fitted(parts[0]):
+            raise ValueError(
+                "estimator must not be trained already, nor any part of it: its training points would validate it. "
+                "PrefitPool takes classifiers that were trained on other data"
+            )
         if self.param_distributions:
             known = self.estimator.get_params(deep=True)
             for name in self.param_distributions:
@@ -86,6 +95,15 @@ class EstimatorPool(Pool):
         return tags
 
 
+def _is_fitted(estimator: Any) -> bool:
+    try:
+        check_is_fitted(estimator)
+    except (NotFittedError, TypeError):
+        return False
+    # Estimators that need no fitting always pass.
+    return bool(get_tags(estimator).requires_fit) if hasattr(estimator, "__sklearn_tags__") else True
+
+
 class PrefitPool(Pool):
     """Classifiers trained elsewhere, on other points than those they are validated on.
 
@@ -103,8 +121,8 @@ class PrefitPool(Pool):
     >>> X, y = make_moons(600, noise=0.2, random_state=0)
     >>> trees = [DecisionTreeClassifier(max_depth=depth).fit(X[:300], y[:300]) for depth in (1, 3, 9)]
     >>> model = PACBayesClassifier(PrefitPool(trees)).fit(X[300:], y[300:])
-    >>> model.posterior_.argmax()
-    1
+    >>> model.n_validation_.tolist()
+    [300, 300, 300]
     """
 
     def __init__(self, estimators: Sequence[Any]) -> None:
@@ -125,6 +143,9 @@ class PrefitPool(Pool):
                     f"prefit estimator {h} predicts {str(unknown[0])!r}, a label that the validation set does not "
                     "have: add the points that do, or pass `losses` of your own to `certify`"
                 )
+
+    def check_hypotheses(self, hypotheses: Any) -> None:
+        """Accept any: what was trained elsewhere may be given twice."""
 
     def assumptions(self) -> list[str]:
         return []  # `NoSubsamples` states what has to be true of their training

@@ -12,7 +12,9 @@ from pacbayes._versions import collect_versions
 from pacbayes.certificate import Certificate, Row
 from pacbayes.display.checks import check_fitted
 from pacbayes.formatting import format_upper
+from pacbayes.pools import as_pool
 from pacbayes.report._html import Table, render_page
+from pacbayes.report._plots import certificate_plot, posterior_plots
 from pacbayes.report._settings import split_settings
 
 if TYPE_CHECKING:
@@ -77,8 +79,6 @@ def fit_page(
     >>> model.certificate_.summary() in page
     True
     """
-    from pacbayes.report._plots import certificate_plot, posterior_plots
-
     model = check_fitted(model)
     if heaviest < 1:
         raise ValueError(f"heaviest must be at least 1, got {heaviest!r}")
@@ -178,8 +178,6 @@ def _format_weight(mass: float) -> str:
 
 def _split_settings(model: PACBayesClassifier) -> tuple[dict[str, str], dict[str, str]]:
     """Return changed and default settings of the classifier and of its pool."""
-    from pacbayes.pools import as_pool
-
     changed, defaults = split_settings(model)
     of_pool = split_settings(as_pool(model.estimator))
     for settings, others in zip((changed, defaults), of_pool, strict=True):

@@ -1,5 +1,5 @@
-// pacbayes.pools._engine: arrays in, arrays out. All arguments are checked here, since the engine trusts them. The GIL is
-// released while the engine works, so that threads can train and evaluate ranges of hypotheses in parallel.
+// pacbayes.pools._engine: arrays in, arrays out. All arguments are checked here, since the engine trusts them. The GIL
+// is released while the engine works, so that threads can train and evaluate ranges of hypotheses in parallel.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -35,6 +35,8 @@ template <class T>
 using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Integers = Vector<std::int32_t>;
+using Doubles = Vector<double>;
 template <class T>
 using OutVector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
@@ -70,9 +72,10 @@ class CSR {
  public:
   using Data = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;  // of either precision
 
-  CSR(Data data, Vector<std::int32_t> indices, Vector<std::int64_t> indptr, std::int64_t n_features)
+  CSR(Data data, Integers indices, Vector<std::int64_t> indptr, std::int64_t n_features)
       : data_(data), indices_(indices), indptr_(indptr), n_features_(n_features) {
-    require(data.dtype() == nb::dtype<double>() || data.dtype() == nb::dtype<float>(), "data must be float64 or float32");
+    require(data.dtype() == nb::dtype<double>() || data.dtype() == nb::dtype<float>(),
+            "data must be float64 or float32");
     require(n_features >= 0 && n_features <= pacbayes::kNoColumn, "n_features must be from 0 to 2^31 - 1", n_features);
     require(indptr.shape(0) >= 1 && indptr.data()[0] == 0, "indptr must begin with 0");
     const auto stored = static_cast<std::int64_t>(indices.shape(0));
@@ -91,10 +94,11 @@ class CSR {
 
   std::size_t shape(int axis) const { return axis == 0 ? indptr_.shape(0) - 1 : static_cast<std::size_t>(n_features_); }
 
+  bool is_double() const { return data_.dtype() == nb::dtype<double>(); }
+
   SparseRows rows() const {
-    const bool is_double = data_.dtype() == nb::dtype<double>();
-    return {is_double ? static_cast<const double*>(data_.data()) : nullptr,
-            is_double ? nullptr : static_cast<const float*>(data_.data()),
+    return {is_double() ? static_cast<const double*>(data_.data()) : nullptr,
+            is_double() ? nullptr : static_cast<const float*>(data_.data()),
             indices_.data(),
             indptr_.data(),
             static_cast<std::ptrdiff_t>(shape(0)),
@@ -103,7 +107,7 @@ class CSR {
 
  private:
   Data data_;
-  Vector<std::int32_t> indices_;
+  Integers indices_;
   Vector<std::int64_t> indptr_;
   std::int64_t n_features_;
 };
@@ -163,8 +167,8 @@ Scaler scaler_of(const std::optional<std::string>& name) {
 }
 
 template <class X_>
-nb::dict train(const X_& X, Vector<std::int32_t> codes, Vector<std::int32_t> subsamples, Vector<std::int64_t> sizes,
-               double seed, Vector<double> multipliers, Vector<double> C, std::optional<std::string> scaler,
+nb::dict train(const X_& X, Integers codes, Integers subsamples, Vector<std::int64_t> sizes,
+               double seed, Doubles multipliers, Doubles C, std::optional<std::string> scaler,
                double tolerance, std::int64_t max_iterations) {
   const std::size_t m = sizes.shape(0);
   require(codes.shape(0) == X.shape(0), "codes must have one entry per row of X");
@@ -205,7 +209,7 @@ nb::dict train(const X_& X, Vector<std::int32_t> codes, Vector<std::int32_t> sub
 }
 
 template <class X_>
-void nearest_of_another_class(const X_& X, Vector<std::int32_t> codes, OutVector<double> squared) {
+void nearest_of_another_class(const X_& X, Integers codes, OutVector<double> squared) {
   require(codes.shape(0) == X.shape(0) && squared.shape(0) == X.shape(0),
           "codes and squared must have one entry per row of X");
   require(X.shape(0) <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()),
@@ -237,9 +241,8 @@ void feature_scale(const X_& X, const std::string& scaler, OutVector<double> fac
 // Trained machines, in the arrays of `train`, which are checked once and must not change afterwards.
 class Ensemble {
  public:
-  Ensemble(Vector<std::int32_t> n_classes, Vector<std::int32_t> classes, Vector<std::int32_t> counts,
-           Vector<std::int32_t> support, Vector<double> coefficients, Vector<double> intercepts, Vector<double> gamma,
-           std::optional<Matrix<double>> scale)
+  Ensemble(Integers n_classes, Integers classes, Integers counts, Integers support, Doubles coefficients,
+           Doubles intercepts, Doubles gamma, std::optional<Matrix<double>> scale)
       : Ensemble(n_classes, classes, counts, support, coefficients, intercepts, gamma) {
     if (!scale) return;
     require(scale->shape(0) == machines_.size(), "scale must have one row per machine");
@@ -249,13 +252,12 @@ class Ensemble {
       machines_[h].scale = {scale->data() + h * scale->shape(1), nullptr, static_cast<std::ptrdiff_t>(scale->shape(1))};
   }
 
-  Ensemble(Vector<std::int32_t> n_classes, Vector<std::int32_t> classes, Vector<std::int32_t> counts,
-           Vector<std::int32_t> support, Vector<double> coefficients, Vector<double> intercepts, Vector<double> gamma,
-           const CSR& scale)
+  Ensemble(Integers n_classes, Integers classes, Integers counts, Integers support, Doubles coefficients,
+           Doubles intercepts, Doubles gamma, const CSR& scale)
       : Ensemble(n_classes, classes, counts, support, coefficients, intercepts, gamma) {
     require(scale.shape(0) == machines_.size(), "scale must have one row per machine");
+    require(scale.is_double(), "scale must be float64");
     const SparseRows rows = scale.rows();
-    require(rows.doubles, "scale must be float64");
     check_factors(rows.doubles, rows.starts[rows.count]);
     sparse_scale_ = scale;
     for (std::size_t h = 0; h < machines_.size(); ++h)
@@ -268,16 +270,18 @@ class Ensemble {
   const std::vector<Machine>& machines(const Points& points, std::size_t d) const {
     require(points.shape(1) == d, "X and points must have the same features");
     require(n_points_ <= points.shape(0), "support must hold row numbers of points");
-    require(!dense_scale_ || (dense_scale_->shape(1) == d && is_dense<Points>), "scale must be as wide as X, and dense");
-    require(!sparse_scale_ || (sparse_scale_->shape(1) == d && !is_dense<Points>), "scale must be as wide as X, and sparse");
+    require(!dense_scale_ || (dense_scale_->shape(1) == d && is_dense<Points>),
+            "scale must be as wide as X, and dense");
+    require(!sparse_scale_ || (sparse_scale_->shape(1) == d && !is_dense<Points>),
+            "scale must be as wide as X, and sparse");
     return machines_;
   }
 
   std::size_t n_intercepts() const { return intercepts_.shape(0); }
 
  private:
-  Ensemble(Vector<std::int32_t> n_classes, Vector<std::int32_t> classes, Vector<std::int32_t> counts,
-           Vector<std::int32_t> support, Vector<double> coefficients, Vector<double> intercepts, Vector<double> gamma);
+  Ensemble(Integers n_classes, Integers classes, Integers counts, Integers support, Doubles coefficients,
+           Doubles intercepts, Doubles gamma);
 
   template <class Points>
   static constexpr bool is_dense = !std::is_same_v<Points, CSR>;
@@ -287,17 +291,16 @@ class Ensemble {
       require(is_finite_nonnegative(factors[i]), "scale must be finite and not negative", factors[i]);
   }
 
-  Vector<std::int32_t> n_classes_, classes_, counts_, support_;
-  Vector<double> coefficients_, intercepts_, gamma_;
+  Integers n_classes_, classes_, counts_, support_;
+  Doubles coefficients_, intercepts_, gamma_;
   std::optional<Matrix<double>> dense_scale_;
   std::optional<CSR> sparse_scale_;
   std::vector<Machine> machines_;
   std::size_t n_points_ = 0;  // support vectors are rows below this
 };
 
-Ensemble::Ensemble(Vector<std::int32_t> n_classes, Vector<std::int32_t> classes, Vector<std::int32_t> counts,
-                   Vector<std::int32_t> support, Vector<double> coefficients, Vector<double> intercepts,
-                   Vector<double> gamma)
+Ensemble::Ensemble(Integers n_classes, Integers classes, Integers counts, Integers support, Doubles coefficients,
+                   Doubles intercepts, Doubles gamma)
     : n_classes_(n_classes), classes_(classes), counts_(counts), support_(support), coefficients_(coefficients),
       intercepts_(intercepts), gamma_(gamma) {
   constexpr char kMismatch[] = "the arrays of the machines do not fit together";
@@ -353,9 +356,9 @@ void vote(const X_& X, const typename PointsOf<X_>::type& points, const Ensemble
 
 // Count each machine's mistakes at the rows of X that it was not trained on. X begins at row `first` of the sample.
 template <class X_>
-void count_mistakes(const X_& X, Vector<std::int32_t> codes, std::int64_t first,
+void count_mistakes(const X_& X, Integers codes, std::int64_t first,
                     const typename PointsOf<X_>::type& points, const Ensemble& ensemble,
-                    Vector<std::int32_t> subsamples, Vector<std::int64_t> sizes, std::size_t memory,
+                    Integers subsamples, Vector<std::int64_t> sizes, std::size_t memory,
                     OutVector<std::int64_t> mistakes) {
   require(codes.shape(0) == X.shape(0), "codes must have one entry per row of X");
   for (std::size_t i = 0; i < codes.shape(0); ++i) require(is_code(codes.data()[i]), kCodes, codes.data()[i]);
@@ -403,7 +406,7 @@ void decide(const X_& X, const typename PointsOf<X_>::type& points, const Ensemb
 }
 
 // exp(-gamma * squared), for tests of the exponential.
-void kernel(Vector<double> squared, double gamma, OutVector<double> out) {
+void kernel(Doubles squared, double gamma, OutVector<double> out) {
   require(squared.shape(0) % pacbayes::kTile == 0 && out.shape(0) == squared.shape(0),
           "squared and out must have the same length, a multiple of tile_rows");
   require(is_finite_nonnegative(gamma), "gamma must be finite and not negative", gamma);
@@ -431,9 +434,9 @@ void bind_for(nb::module_& module) {
 }  // namespace
 
 NB_MODULE(_engine, module) {
-  using Integers = Vector<std::int32_t>;
-  using Doubles = Vector<double>;
   module.doc() = "Train and evaluate many small RBF-kernel SVMs.";
+  // An ensemble that is alive when the interpreter exits, say in an interactive session, is no leak worth a warning.
+  nb::set_leak_warnings(false);
   module.attr("instructions") = pacbayes::routines().name;
   module.attr("tile_rows") = pacbayes::kTile;
   nb::class_<CSR>(module, "CSR")

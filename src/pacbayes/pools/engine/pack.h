@@ -1,11 +1,11 @@
 // SIMD vectors of doubles ("packs") and their exponential.
 //
-// Include this only in files that are compiled once per instruction set (see CMakeLists.txt). Everything here has internal
-// linkage, and no template of the standard library is instantiated: the linker keeps one copy of an inline function, and a
-// copy that was compiled for AVX-512 would crash on a machine without it.
+// Include this only in files that are compiled once per instruction set (see CMakeLists.txt). Everything here has
+// internal linkage, and no template of the standard library is instantiated: the linker keeps one copy of an inline
+// function, and a copy that was compiled for AVX-512 would crash on a machine without it.
 //
-// Results are defined by the source, not by the compiler: these files are compiled with -ffp-contract=off, and products are
-// fused with additions exactly where `multiply_add` says so.
+// Results are defined by the source, not by the compiler: these files are compiled with -ffp-contract=off, and products
+// are fused with additions exactly where `multiply_add` says so.
 
 #pragma once
 
@@ -138,9 +138,9 @@ inline Pack multiply_add(Pack a, Pack b, Pack c) {
 
 // exp(x) for x <= 0, to within 2 ulp; 0 below kMinExponent, where the result would be subnormal or nearly so.
 //
-// exp(x) = 2^k exp(f) with k = round(x / ln 2), |f| <= ln(2) / 2, and the minimax polynomial of degree 11 for exp(f) (relative
-// error 3e-18). Adding 1.5 * 2^52 rounds x / ln 2 to the integer k and leaves k in the lowest bits of the sum; a shift moves
-// it into the exponent of the result.
+// exp(x) = 2^k exp(f) with k = round(x / ln 2), |f| <= ln(2) / 2, and the minimax polynomial of degree 11 for exp(f)
+// (relative error 3e-18). Adding 1.5 * 2^52 rounds x / ln 2 to the integer k and leaves k in the lowest bits of the
+// sum; a shift moves it into the exponent of the result.
 constexpr double kMinExponent = -708.0;
 
 inline Pack exponential(Pack x) {

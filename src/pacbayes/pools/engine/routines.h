@@ -8,15 +8,15 @@
 
 namespace pacbayes {
 
-// Rows are processed in tiles of this many. A dense tile of d features is a d x kTile array, one run of kTile numbers per
-// feature.
+// Rows are processed in tiles of this many. A dense tile of d features is a d x kTile array, one run of kTile numbers
+// per feature.
 constexpr int kTile = 64;
 
 // Sparse points are stored in blocks of this many, and dense ones are processed that many at a time.
 constexpr int kBlock = 4;
 
-// Sparse rows are compared with points in groups of this many. Fewer rows in a group have fewer columns that are zero in most
-// of them; more rows share the cost of merging the columns.
+// Sparse rows are compared with points in groups of this many. Fewer rows in a group have fewer columns that are zero
+// in most of them; more rows share the cost of merging the columns.
 constexpr int kGroup = 16;
 static_assert(kTile % kGroup == 0);
 
@@ -55,8 +55,8 @@ struct SparseBlock {
   int count;  // points; the others are zero
 };
 
-// Consecutive columns of a group of sparse rows: some of the sorted union of the rows' columns, ended by kNoColumn, and kGroup
-// values per column. The values after the last column are zero.
+// Consecutive columns of a group of sparse rows: some of the sorted union of the rows' columns, ended by kNoColumn, and
+// kGroup values per column. The values after the last column are zero.
 struct SparseSlice {
   const std::int32_t* columns;
   const double* values;
@@ -67,20 +67,25 @@ struct SparseSlice {
 struct Routines {
   const char* name;
 
-  // Squared distances of `count` points, stored row by row, to the rows of a dense tile: squared[point * kTile + row]; and
-  // the smallest one of each point.
+  // Squared distances of `count` points, stored row by row, to the rows of a dense tile: squared[point * kTile + row];
+  // and the smallest one of each point.
   void (*dense_distances)(const double* points, std::ptrdiff_t count, std::ptrdiff_t d, const double* tile,
                           double* squared, double* nearest);
 
-  // Add a slice's part of the squared distances between a block's points and a group's rows to squared[point * kTile + row].
-  // `position` is the next column of the block, 0 at the first slice.
+  // Multiply the d features of a dense tile by factors.
+  void (*scale_tile)(const double* tile, const double* factors, std::ptrdiff_t d, double* scaled);
+
+  // Add what a slice contributes to the squared distances between the points of a block and the rows of a group, at
+  // squared[point * kTile + row]. `position` is the next column of the block, 0 at the first slice.
   void (*accumulate_sparse_distances)(SparseBlock block, SparseSlice slice, std::int64_t& position, double* squared);
 
-  // Complete sums of sparse distances to the first `rows` rows of a tile: dense_distances' limits, padding and `nearest`.
+  // Turn sums over all slices, for the first `rows` rows of a tile, into what dense_distances returns: limit them, fill
+  // the tile with copies of the last row, and find the smallest one of each point.
   void (*finish_sparse_distances)(std::ptrdiff_t count, std::ptrdiff_t rows, double* squared, double* nearest);
 
   // exp(-gamma * squared) for `count` points.
-  void (*exponentials)(const double* squared, const double* nearest, std::ptrdiff_t count, double gamma, double* kernel);
+  void (*exponentials)(const double* squared, const double* nearest, std::ptrdiff_t count, double gamma,
+                       double* kernel);
 
   // values += sum over p of weights[p] * kernel[rows[p]].
   void (*accumulate)(const double* kernel, const std::int32_t* rows, const double* weights, std::ptrdiff_t count,

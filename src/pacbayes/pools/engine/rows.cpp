@@ -20,8 +20,8 @@ double half_range(double low, double high) { return (high - low) / 2; }
 
 // Standard deviations of d features over `count` rows; row(i) points to the features of the i-th.
 //
-// The sums run over the rows one by one, as those of NumPy do for more than one feature, zeros included: sparse and dense
-// rows have the same standard deviations, to the bit.
+// The sums run over the rows one by one, as those of NumPy do for more than one feature, zeros included: sparse and
+// dense rows have the same standard deviations, to the bit.
 template <class Row>
 void standard_deviations(Row row, std::ptrdiff_t count, std::ptrdiff_t d, double* deviations) {
   std::vector<double> means(d, 0.0);

@@ -37,8 +37,8 @@ struct SparseRows {
 
 enum class Scaler { none, minmax, standard };
 
-// Factors that multiply the features: of all d features if columns is null, else of the listed columns, in ascending order;
-// all others keep their values. No factors: no scaling.
+// Factors that multiply the features: of all d features if columns is null, else of the listed columns, in ascending
+// order; all others keep their values. No factors: no scaling.
 struct Scale {
   const double* factors = nullptr;
   const std::int32_t* columns = nullptr;
@@ -54,9 +54,9 @@ struct Factors {
   std::vector<std::int64_t> starts{0};
 };
 
-// Compute the factors that make the given rows as MinMaxScaler((-1, 1)) or StandardScaler would, up to offsets, which do not
-// change distances. Append them and return them. A constant feature keeps its values, and so does one whose spread is too
-// small or too large to divide by.
+// Compute the factors that make the given rows as MinMaxScaler((-1, 1)) or StandardScaler would, up to offsets, which
+// do not change distances. Append them and return them. A constant feature keeps its values, and so does one whose
+// spread is too small or too large to divide by.
 template <class Number>
 Scale append_factors(DenseRows<Number> X, const std::int32_t* rows, std::ptrdiff_t count, Scaler scaler, Factors& to);
 Scale append_factors(SparseRows X, const std::int32_t* rows, std::ptrdiff_t count, Scaler scaler, Factors& to);
@@ -83,6 +83,7 @@ class DenseMatrix {
   }
 
   DenseRows<double> rows() const { return {values_.data(), count_, d_}; }
+  const std::vector<double>& values() const { return values_; }
 
  private:
   std::vector<double> values_;
@@ -120,10 +121,7 @@ class DenseTile {
 
   void load_scaled(const DenseTile& other, Scale scale) {
     resize(other.d_);
-    for (std::ptrdiff_t k = 0; k < d_; ++k) {
-      const double factor = scale.factors[k];
-      for (int i = 0; i < kTile; ++i) features_[k * kTile + i] = other.features_[k * kTile + i] * factor;
-    }
+    routines().scale_tile(other.features_.data(), scale.factors, d_, features_.data());
   }
 
   // squared[point * kTile + row], and the smallest one of each point.
@@ -149,8 +147,10 @@ class SparseMatrix {
  public:
   void gather(SparseRows X, const std::int32_t* rows, std::ptrdiff_t count, Scale scale);
   SparseRows rows() const {
-    return {values_.data(), nullptr, columns_.data(), starts_.data(), static_cast<std::ptrdiff_t>(starts_.size()) - 1, d_};
+    const auto count = static_cast<std::ptrdiff_t>(starts_.size()) - 1;
+    return {values_.data(), nullptr, columns_.data(), starts_.data(), count, d_};
   }
+  const std::vector<double>& values() const { return values_; }
 
  private:
   std::vector<double> values_;

@@ -1,20 +1,21 @@
-// LIBSVM's C-SVC dual by sequential minimal optimisation, with second-order working sets. Compiled once per instruction set.
+// LIBSVM's C-SVC dual by sequential minimal optimisation, with second-order working sets. Compiled once per instruction
+// set.
 //
 // In beta_i = y_i alpha_i the dual reads
 //
 //     maximise  sum_i y_i beta_i - 1/2 sum_ij beta_i beta_j K_ij    subject to  sum_i beta_i = 0,
 //     beta_i in [0, C] where y_i = +1, in [-C, 0] where y_i = -1,
 //
-// and its gradient g_i = y_i - sum_j K_ij beta_j is LIBSVM's -y_i G_i. A step takes a pair (i, j) and moves beta_i up and
-// beta_j down by the same amount. The solution is optimal when no beta that can grow has a larger gradient than one that
-// can shrink; it is good enough when the gap is below the tolerance, as in LIBSVM:
+// and its gradient g_i = y_i - sum_j K_ij beta_j is LIBSVM's -y_i G_i. A step takes a pair (i, j) and moves beta_i up
+// and beta_j down by the same amount. The solution is optimal when no beta that can grow has a larger gradient than one
+// that can shrink; it is good enough when the gap is below the tolerance, as in LIBSVM:
 //
 //     i = argmax of g over those that can grow,
 //     j = argmax of (g_i - g_j)^2 / (K_ii + K_jj - 2 K_ij) over those that can shrink and have g_j < g_i
 //
 // (R.-E. Fan, P.-H. Chen, C.-J. Lin, Working set selection using second order information for training support vector
-// machines, JMLR 6, 2005). Like LIBSVM's, the kernel matrix is in single precision, with a diagonal of ones, and all else in
-// double. There is no shrinking of the active set: subsamples are small and their kernel matrix is in memory.
+// machines, JMLR 6, 2005). Like LIBSVM's, the kernel matrix is in single precision, with a diagonal of ones, and all
+// else in double. There is no shrinking of the active set: subsamples are small and their kernel matrix is in memory.
 
 #include <limits>
 
@@ -56,8 +57,8 @@ Pack positions() {
 // The smallest position among the lanes of the mask, so that ties are broken alike for any number of lanes.
 int first_position(Mask mask, Pack at) { return static_cast<int>(reduce_min(select(mask, at, broadcast(kInfinity)))); }
 
-// Add `step` to beta_i, subtract it from beta_j, update the gradient, and find its largest entry among the coefficients that
-// can grow (solution.growable is 0 for those and -infinity for the others), in one pass over memory.
+// Add `step` to beta_i, subtract it from beta_j, update the gradient, and find its largest entry among the coefficients
+// that can grow (solution.growable is 0 for those and -infinity for the others), in one pass over memory.
 First update_and_select_first(const Problem& problem, const Solution& solution, int i, int j, double step) {
   const float* row_i = problem.kernel + i * problem.stride;
   const float* row_j = problem.kernel + j * problem.stride;
@@ -157,7 +158,8 @@ void minimize(const Problem& problem, Solution& solution) {
     double step = (first.gradient - solution.gradient[j]) / curvature;
     if (step > room_i) step = room_i;
     if (step > room_j) step = room_j;
-    // Set a coefficient that reaches its bound to exactly that: if rounding left it free, it would determine the intercept.
+    // Set a coefficient that reaches its bound to exactly that: if rounding left it free, it would determine the
+    // intercept.
     beta_i = room_i - step <= kAtBound * problem.C ? upper(problem, i) : beta_i + step;
     beta_j = room_j - step <= kAtBound * problem.C ? lower(problem, j) : beta_j - step;
     update_bounds(problem, solution, i);

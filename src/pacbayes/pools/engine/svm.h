@@ -12,8 +12,9 @@
 namespace pacbayes {
 
 // An SVM of one or more classes, in LIBSVM's layout: support vectors grouped by class; for the pair of classes a < b,
-// coefficients[b - 1] of class a's and coefficients[a] of class b's support vectors; one intercept per pair, in the order
-// (0, 1), (0, 2), ..., (1, 2), ... A positive decision value is a vote for class a. With one class it is a constant.
+// coefficients[b - 1] of class a's and coefficients[a] of class b's support vectors; one intercept per pair, in the
+// order (0, 1), (0, 2), ..., (1, 2), ... A positive decision value is a vote for class a. With one class, it is a
+// constant.
 struct Machine {
   int n_classes;
   const std::int32_t* classes;  // codes, ascending
@@ -51,10 +52,13 @@ template <class Rows>
 void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std::ptrdiff_t size,
            const Settings& settings, Trained& trained);
 
-// Called with the codes that machine h votes for at `count` rows from `row` on. Rows of one machine come in ascending order.
-using VoteSink = std::function<void(std::size_t h, std::ptrdiff_t row, std::ptrdiff_t count, const std::uint16_t* votes)>;
+// Called with the codes that machine h votes for at `count` rows from `row` on. Rows of one machine come in ascending
+// order.
+using VoteSink =
+    std::function<void(std::size_t h, std::ptrdiff_t row, std::ptrdiff_t count, const std::uint16_t* votes)>;
 
-// Compute the votes of all machines at all rows of X. Squared distances take at most `memory` bytes, or those of one machine.
+// Compute the votes of all machines at all rows of X. Squared distances take at most `memory` bytes, or those of one
+// machine.
 template <class Points, class Rows>
 void vote(const std::vector<Machine>& machines, Points points, Rows X, std::size_t memory, const VoteSink& sink);
 

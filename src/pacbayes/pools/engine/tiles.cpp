@@ -1,9 +1,9 @@
 // Squared distances, kernel values and weighted sums over a tile of rows. Compiled once per instruction set.
 //
-// Squared distances are sums of squared differences: |x|^2 - 2 x.s + |s|^2 would cancel where points are close. Each sum runs
-// over the features in ascending order, by `add_square` alone, so a distance has the same bits in any tile, block or batch.
-// A feature that is zero in both points adds fma(0, 0, sum) = sum: sparse rows may leave it out and still have the same
-// bits as dense ones.
+// Squared distances are sums of squared differences: |x|^2 - 2 x.s + |s|^2 would cancel where points are close. Each
+// sum runs over the features in ascending order, by `add_square` alone, so a distance has the same bits in any tile,
+// block or batch. A feature that is zero in both points adds fma(0, 0, sum) = sum: sparse rows may leave it out and
+// still have the same bits as dense ones.
 
 #include "pack.h"
 #include "routines.h"
@@ -12,17 +12,18 @@ namespace pacbayes::PACBAYES_INSTRUCTIONS {
 
 namespace {
 
-// Packs of rows that are processed together. With kBlock points this makes enough independent sums to hide the latency of the
-// additions, in half of the registers.
+// Packs of rows that are processed together. With kBlock points this makes enough independent sums to hide the latency
+// of the additions, in half of the registers.
 constexpr int kDensePacks = kLanes == 8 ? 4 : 2;
 
 constexpr int kSparsePacks = kGroup / kLanes;
 
 inline void add_square(Pack& sum, Pack difference) { sum = multiply_add(difference, difference, sum); }
 
-// Distances whose squares overflow count as the largest number, so that gamma * squared is never 0 * infinity.
+// A squared distance that overflows, or is infinity minus infinity, counts as the largest number: gamma * squared is
+// never NaN, and no row has an effect on the others of its tile.
 constexpr double kMaxSquared = std::numeric_limits<double>::max();
-inline Pack limit(Pack squared) { return minimum(squared, broadcast(kMaxSquared)); }
+inline Pack limit(Pack squared) { return select(broadcast(kMaxSquared) > squared, squared, broadcast(kMaxSquared)); }
 
 // Each load from the tile serves kPoints points, and the sums stay in registers.
 template <int kPoints>
@@ -36,7 +37,8 @@ inline void distances_to_tile(const double* points, std::ptrdiff_t d, const doub
     for (std::ptrdiff_t k = 0; k < d; ++k) {
       for (int p = 0; p < kPoints; ++p) {
         const Pack feature = broadcast(points[p * d + k]);
-        for (int j = 0; j < kDensePacks; ++j) add_square(sums[p][j], feature - load(tile + k * kTile + row + j * kLanes));
+        for (int j = 0; j < kDensePacks; ++j)
+          add_square(sums[p][j], feature - load(tile + k * kTile + row + j * kLanes));
       }
     }
     for (int p = 0; p < kPoints; ++p) {
@@ -61,6 +63,13 @@ void dense_distances(const double* points, std::ptrdiff_t count, std::ptrdiff_t 
     case 1: return distances_to_tile<1>(points, d, tile, squared, nearest);
     case 2: return distances_to_tile<2>(points, d, tile, squared, nearest);
     case 3: return distances_to_tile<3>(points, d, tile, squared, nearest);
+  }
+}
+
+void scale_tile(const double* tile, const double* factors, std::ptrdiff_t d, double* scaled) {
+  for (std::ptrdiff_t k = 0; k < d; ++k) {
+    const Pack factor = broadcast(factors[k]);
+    for (int i = 0; i < kTile; i += kLanes) store(scaled + k * kTile + i, load(tile + k * kTile + i) * factor);
   }
 }
 
@@ -113,7 +122,7 @@ void finish_sparse_distances(std::ptrdiff_t count, std::ptrdiff_t rows, double* 
   }
 }
 
-// Whether all kernel values of a point on the tile are zero. For large gamma most are.
+// Whether all kernel values of a point on the tile underflow to zero. For large gamma most do.
 inline bool all_underflow(double gamma, double nearest) { return gamma * nearest > -kMinExponent; }
 
 void exponentials(const double* squared, const double* nearest, std::ptrdiff_t count, double gamma, double* kernel) {
@@ -174,6 +183,7 @@ extern const Routines kRoutines;
 const Routines kRoutines = {
     PACBAYES_TEXT(PACBAYES_INSTRUCTIONS),
     dense_distances,
+    scale_tile,
     accumulate_sparse_distances,
     finish_sparse_distances,
     exponentials,

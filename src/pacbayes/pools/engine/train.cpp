@@ -9,7 +9,9 @@ namespace pacbayes {
 
 namespace {
 
-std::ptrdiff_t round_up(std::ptrdiff_t size, std::ptrdiff_t multiple) { return (size + multiple - 1) / multiple * multiple; }
+std::ptrdiff_t round_up(std::ptrdiff_t size, std::ptrdiff_t multiple) {
+  return (size + multiple - 1) / multiple * multiple;
+}
 
 // Points of a subsample, grouped by class.
 struct GroupedRows {
@@ -104,14 +106,15 @@ std::vector<float> kernel_matrix(const SquaredDistances& squared, double gamma, 
 
 // The five arrays that the solution of a problem of up to `stride` points needs.
 struct Workspace {
-  explicit Workspace(std::ptrdiff_t stride) : numbers(5 * stride), stride(stride) {}
+  explicit Workspace(std::ptrdiff_t size) : numbers(5 * size), stride(size) {}
   double* operator[](int array) { return numbers.data() + array * stride; }
   std::vector<double> numbers;
   std::ptrdiff_t stride;
 };
 
-// Solve the problems of all pairs of classes and append the machine.
-void solve(const GroupedRows& points, const SquaredDistances& squared, const Settings& settings, Trained& trained) {
+// Solve the problems of all pairs of classes and append the machine. Points that are not finite have no solution.
+void solve(const GroupedRows& points, const SquaredDistances& squared, bool finite, const Settings& settings,
+           Trained& trained) {
   const int n_classes = static_cast<int>(points.classes.size());
   const double seed = std::isnan(settings.seed) ? jaakkola_gamma(points, squared) : settings.seed;
   const double gamma = seed * settings.multiplier;
@@ -123,8 +126,7 @@ void solve(const GroupedRows& points, const SquaredDistances& squared, const Set
   std::vector<double> coefficients((n_classes - 1) * size, 0.0);
   Workspace workspace(stride);
   std::vector<float> submatrix;
-  // Comparisons with NaN are false, so SMO would not notice it.
-  bool converged = std::none_of(squared.tiles.begin(), squared.tiles.end(), [](double x) { return std::isnan(x); });
+  bool converged = finite;
   for (int a = 0; a < n_classes; ++a) {
     for (int b = a + 1; b < n_classes; ++b) {
       const std::ptrdiff_t n_a = points.counts[a], n_b = points.counts[b];
@@ -186,11 +188,15 @@ void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std
   }
   typename Layout<Rows>::Matrix points;
   points.gather(X, grouped.rows.data(), size, scale);
-  solve(grouped, pairwise_distances(points.rows()), settings, trained);
+  const bool finite =
+      std::all_of(points.values().begin(), points.values().end(), [](double x) { return std::isfinite(x); });
+  solve(grouped, pairwise_distances(points.rows()), finite, settings, trained);
 }
 
-template void train(DenseRows<float>, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&, Trained&);
-template void train(DenseRows<double>, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&, Trained&);
+template void train(DenseRows<float>, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&,
+                    Trained&);
+template void train(DenseRows<double>, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&,
+                    Trained&);
 template void train(SparseRows, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&, Trained&);
 
 template <class Rows>

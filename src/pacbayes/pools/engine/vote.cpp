@@ -10,7 +10,8 @@ namespace {
 
 std::ptrdiff_t count_pairs(std::ptrdiff_t n_classes) { return n_classes * (n_classes - 1) / 2; }
 
-// Squared distances of points to the rows of a tile, kTile per point, and which of the points are a machine's support vectors.
+// Squared distances of points to the rows of a tile, kTile per point, and which of the points are a machine's support
+// vectors.
 struct DistancesToTile {
   const double* squared;
   const double* nearest;
@@ -26,7 +27,8 @@ void decide_tile(const Machine& machine, DistancesToTile tile, std::vector<doubl
   for (std::ptrdiff_t pair = 0; pair < count_pairs(k); ++pair)
     std::fill_n(values + pair * kTile, kTile, machine.intercepts[pair]);
   if (k == 2 && !tile.kernel) {
-    run.accumulate_exponentials(tile.squared, tile.nearest, tile.support, machine.coefficients, n, machine.gamma, values);
+    run.accumulate_exponentials(tile.squared, tile.nearest, tile.support, machine.coefficients, n, machine.gamma,
+                                values);
     return;
   }
   std::vector<std::int32_t> in_order;
@@ -123,7 +125,8 @@ void vote_shared(const std::vector<Machine>& machines, const Points& points, Row
         routines().exponentials(squared.data(), nearest.data(), points.count(), group.gamma, kernel.data());
       for (const std::size_t h : group.machines) {
         const double* shared = group.shares_kernel ? kernel.data() : nullptr;
-        decide_tile(machines[h], {squared.data(), nearest.data(), shared, machines[h].support}, own_kernel, values.data());
+        decide_tile(machines[h], {squared.data(), nearest.data(), shared, machines[h].support}, own_kernel,
+                    values.data());
         majority_class(machines[h], values.data(), count, votes);
         sink(h, row, count, votes);
       }
@@ -207,8 +210,8 @@ void vote(const std::vector<Machine>& machines, Points points, Rows X, std::size
     uses += machine.n_support;
     scaled = scaled || machine.scale;
   }
-  // Share distances if points are used by several machines and there is memory for the distances and for a kernel. Machines
-  // with scalings of their own have no distances in common. The votes are the same either way, to the bit.
+  // Share distances if points are used by several machines and there is memory for the distances and for a kernel.
+  // Machines with scalings of their own have no distances in common. The votes are the same either way, to the bit.
   const std::size_t bytes = static_cast<std::size_t>(points.count) * 2 * kTile * sizeof(double);
   if (!scaled && bytes <= memory && 2 * uses > 3 * points.count) {
     typename Layout<Points>::Points all;
