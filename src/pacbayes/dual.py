@@ -445,7 +445,7 @@ def minimize_dual_bound(
     >>> 0 <= result.fun - result.lower <= 1e-8
     True
     >>> round(minimize_dual_bound(losses, n, comparator="mixture").fun, 6)
-    0.168382
+    0.168465
     """
     problem = _Problem(losses, n, delta, prior, comparator)
     tolerance = scalar("rtol", open_interval("rtol", rtol, 0, 1))
