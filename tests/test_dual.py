@@ -130,6 +130,18 @@ class TestPacBayesDual:
         value = pac_bayes_dual(rho, losses, n, delta=delta, prior=log_prior, comparator=comparator)
         assert exact <= value <= exact * (1 + mp.mpf("1e-11"))
 
+    def test_a_posterior_that_sums_to_nearly_one_is_normalised(self):
+        """What is missing from the sum must not be missing from the divergence."""
+        rho, losses, n, log_prior = (
+            np.array([0.7, 0.3]) * (1 - 9e-9),
+            np.array([0.1, 0.2]),
+            [500, 300],
+            np.log([0.01, 0.99]),
+        )
+        ds, prior = exact_problem(losses, np.array(n), 0.05, log_prior, "kl")
+        exact = oracle.smallest_bound_of(rho.tolist(), ds, 0.05, prior)
+        assert exact <= pac_bayes_dual(rho, losses, n, prior=log_prior) <= exact * (1 + mp.mpf("1e-11"))
+
     def test_weight_without_prior_mass_proves_nothing(self):
         assert pac_bayes_dual([0.5, 0.5], [0.0, 0.0], 1000, prior=[1.0, 0.0]) == 1.0
 
