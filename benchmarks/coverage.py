@@ -356,8 +356,8 @@ def main() -> None:
         if any(part in case.name for part in arguments.only):
             for row in simulate(case, arguments.repetitions):
                 print(
-                    f"| {row.method} | {row.case} | {row.delta} | {row.stated / row.repetitions:.2f} | {row.violations} "
-                    f"| {row.p_value:.2g} | {row.mean_bound:.3f} | {row.mean_truth:.3f} |",
+                    f"| {row.method} | {row.case} | {row.delta} | {row.stated / row.repetitions:.2f} "
+                    f"| {row.violations} | {row.p_value:.2g} | {row.mean_bound:.3f} | {row.mean_truth:.3f} |",
                     flush=True,
                 )
 
