@@ -20,6 +20,7 @@ from problems import load
 from pacbayes import PACBayesClassifier
 from pacbayes.datasets import NAMES
 from pacbayes.paper.baseline import cross_validated_svm
+from pacbayes.pools import RBFSVMPool
 
 
 def run(name: str, folder: Path, splits: int, paper: bool) -> dict[str, float]:

@@ -3,8 +3,8 @@
     python benchmarks/dual.py FOLDER [--splits 3] [--only NAME ...]
 
 FOLDER holds one NAME.csv.gz per dataset, as for `defaults.py`. For three ladders of subsample sizes, the minimum over
-all posteriors of PAC-Bayes-lambda and PAC-Bayes-kl (with the smallest and the largest number of points) and of the dual
-bound with both comparators: means over splits.
+all posteriors, with a uniform prior, of PAC-Bayes-lambda and PAC-Bayes-kl (with the smallest and the largest number of
+points) and of the dual bound with both comparators: means over splits.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from defaults import load
+from problems import load
 
 from pacbayes import PACBayesClassifier
 from pacbayes.datasets import NAMES
-from pacbayes.paper.tables import SIZES
 from pacbayes.posterior import minimize_dual_bound, minimize_kl_bound, minimize_lambda_bound
 
 DELTA = 0.05
@@ -36,11 +35,10 @@ def settings(ladder: str, n: int, d: int) -> dict[str, object]:
 
 
 def bounds(losses: np.ndarray, n: np.ndarray) -> list[float]:
-    # ln(2 sqrt(n_max) / delta) / n_min: the smallest number of points with a smaller delta.
-    smallest, delta = int(n.min()), DELTA * np.sqrt(n.min() / n.max())
+    smallest, largest = int(n.min()), int(n.max())
     return [
-        minimize_lambda_bound(losses, smallest, delta=delta, method="global").fun,
-        minimize_kl_bound(losses, smallest, delta=delta).fun,
+        minimize_lambda_bound(losses, smallest, n_max=largest, delta=DELTA, method="global").fun,
+        minimize_kl_bound(losses, smallest, n_max=largest, delta=DELTA).fun,
         minimize_dual_bound(losses, n, delta=DELTA).fun,
         minimize_dual_bound(losses, n, delta=DELTA, comparator="mixture").fun,
     ]
@@ -56,13 +54,14 @@ def main() -> None:
         print(f"{ladder:16}" + "".join(f"{name:>15}" for name in BOUNDS))
         rows = []
         for name in arguments.only:
-            X, y = load(arguments.folder, name)
-            n = SIZES[name].train
+            problem = load(name, arguments.folder)
             found = []
             for split in range(arguments.splits):
-                train = np.random.default_rng(split).permutation(y.size)[:n]
-                model = PACBayesClassifier(random_state=split, n_jobs=2, **settings(ladder, n, X.shape[1]))
-                model.fit(X[train], y[train])
+                train, _ = problem.split(split)
+                model = PACBayesClassifier(
+                    holdout=None, random_state=split, n_jobs=2, **settings(ladder, problem.n, problem.X.shape[1])
+                )
+                model.fit(problem.X[train], problem.y[train])
                 found.append(bounds(model.losses_, model.n_validation_))
             rows.append(np.mean(found, axis=0))
             print(f"{name:16}" + "".join(f"{value:15.4f}" for value in rows[-1]), flush=True)

@@ -1,6 +1,7 @@
 """The promise itself, at a size that fits a test run.
 
-The long versions are `python tests/coverage_simulation.py` (fits) and `python benchmarks/coverage.py` (every statement).
+The long versions are `python tests/coverage_simulation.py`, of fits, and `python benchmarks/coverage.py`, of every
+kind of statement.
 """
 
 import importlib.util
