@@ -286,12 +286,13 @@ class TestMinimizeDualBound:
         """With loss 1 it gets next to no weight: all that it costs is ln(1 / (1 - mass)), as a smaller delta would."""
         losses, n, delta, log_prior = problem
         log_prior = np.full(losses.size, -math.log(losses.size)) if log_prior is None else log_prior
-        result = minimize_dual_bound(losses, n, delta=delta, prior=log_prior)
+        result = minimize_dual_bound(losses, n, delta=delta, prior=log_prior, comparator=comparator)
         with_useless = minimize_dual_bound(
             np.append(losses, 1.0),
             np.append(n, n[0]),
             delta=delta,
             prior=np.append(log_prior + math.log1p(-mass), math.log(mass)),
+            comparator=comparator,
         )
         assert with_useless.fun >= result.lower
         extra = result.mu * -math.log1p(-mass)
