@@ -164,8 +164,8 @@ def table(group: str, results: dict[str, dict[str, NDArray[np.float64]]]) -> str
     lines = [
         f"**{group}**, {len(results)} datasets",
         "",
-        "| | bound | test loss | randomised: bound | test loss | seconds | bound by unlabelled points | bound - rival's "
-        "| test loss - rival's |",
+        "| | bound | test loss | randomised: bound | test loss | seconds | bound by unlabelled points "
+        "| bound - rival's | test loss - rival's |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name in next(iter(results.values())):
