@@ -156,7 +156,7 @@ class Table:
         """Return the table without some of its features."""
         columns = tuple(column for column in self.schema.columns if column.name not in names)
         if not columns:
-            raise TableError(f"no column is left to learn from, once {format_names(names)} are left out")
+            raise TableError(f"no column is left to learn from without {format_names(names)}")
         X = self.X[[column.name for column in columns]]
         return replace(self, X=X, schema=replace(self.schema, columns=columns, complete=not X.isna().to_numpy().any()))
 
