@@ -98,7 +98,7 @@ def test_archives_of_other_things(tmp_path):
         read_table(path, "kind")
     # An archive inside: not unpacked again.
     path.write_bytes(zipped(zipped(TABLE)))
-    with pytest.raises(TableError, match="zero byte|not UTF-8 text"):
+    with pytest.raises(TableError, match=r"zero byte|not UTF-8 text"):
         read_table(path, "kind")
 
 

@@ -29,6 +29,8 @@ from pacbayes.cli._options import (
 from pacbayes.formatting import format_names, join_names
 
 if TYPE_CHECKING:
+    from pacbayes.certificate import Certificate
+    from pacbayes.classifier import PACBayesClassifier
     from pacbayes.io import Finding, Schema, Table
     from pacbayes.pools import Pool
 
@@ -138,7 +140,7 @@ def fit(
             verbose={None: int(not json), True: 2, False: 0}[progress],
         )
         train(model, rows)
-        model.certificate_ = replace(model.certificate_, assumptions=(*model.certificate_.assumptions, _KNOWN_COLUMNS))
+        _assume_known_columns(model)
         if held_out is not None:
             schema = replace(schema, test=test_model(model, held_out, delta))
         saved = {output: dumps_model(model, schema), certificate: model.certificate_.to_json().encode()}
@@ -197,6 +199,16 @@ def _choose_pool(table: Table, estimator: str, scaler: Any) -> tuple[Pool, Schem
     drawn = {"svc__C": [10.0, 100.0, 1000.0]} if estimator == "svm" else None
     learner = make_pipeline(ColumnEncoder(numbers, texts, scaler), learners[estimator])
     return EstimatorPool(learner, param_distributions=drawn), replace(table.schema, complete=False)
+
+
+def _assume_known_columns(model: PACBayesClassifier) -> None:
+    """State in the certificates of a model, and of each of its votes, that the columns are taken as known."""
+
+    def state(certificate: Certificate) -> Certificate:
+        return replace(certificate, assumptions=(*certificate.assumptions, _KNOWN_COLUMNS))
+
+    model.votes_ = [replace(vote, certificate=state(vote.certificate)) for vote in model.votes_]
+    model.certificate_ = state(model.certificate_)
 
 
 def _leave_out(table: Table, keep: Collection[str]) -> tuple[Table, list[Finding]]:
