@@ -26,12 +26,12 @@ def demo(
     json: JSON = False,
 ) -> None:
     """Train on scikit-learn's breast cancer data, and show what is proved."""
-    from pacbayes import PACBayesClassifier
-    from pacbayes.io import check_writable, dumps_model, write_atomic
-    from pacbayes.pools import RBFSVMPool
-    from pacbayes.report import fit_page
-
     with user_errors():
+        from pacbayes import PACBayesClassifier
+        from pacbayes.io import check_writable, dumps_model, write_atomic
+        from pacbayes.pools import RBFSVMPool
+        from pacbayes.report import fit_page
+
         output.mkdir(parents=True, exist_ok=True)
         paths = {
             "model": output / "model.skops",

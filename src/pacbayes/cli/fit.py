@@ -111,11 +111,11 @@ def fit(
     since 1970. Columns from which nothing can be learned are left out: those that are empty or constant, number the
     rows, or hold text that is different in every row.
     """
-    from pacbayes import PACBayesClassifier
-    from pacbayes.io import check_writable, dumps_model, write_atomic
-
     certificate = certificate or output.with_suffix(".certificate.json")
     with user_errors():
+        from pacbayes import PACBayesClassifier
+        from pacbayes.io import check_writable, dumps_model, write_atomic
+
         _check_outputs(data, output, certificate)
         check_writable(output)
         check_writable(certificate)

@@ -32,7 +32,8 @@ def paper(
 ) -> None:
     """Reproduce the paper's experiments, and set the results beside its own numbers.
 
-    A run that was interrupted goes on where it stopped when the same command is given again.
+    A run that was interrupted goes on where it stopped when the same command is given again. To download the data, it
+    needs what `python -m pip install "pacbayes[paper]"` installs; with --quick or --data-dir it does not.
     """
     folder = output or Path("paper-quick" if quick else "paper")
     with user_errors(extra="paper"):

@@ -64,9 +64,9 @@ def predict(
     Shares are posterior weights, not calibrated probabilities: four decimals in CSV, and all digits in JSON. Columns
     that the model does not know are ignored, and so is the target if it is there.
     """
-    from pacbayes.io import check_writable, write_atomic
-
     with user_errors():
+        from pacbayes.io import check_writable, write_atomic
+
         if output is not None:
             if output.resolve() in (model.resolve(), data.resolve()):
                 raise usage_error("the predictions must go to a file of their own")

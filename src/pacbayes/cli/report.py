@@ -27,11 +27,11 @@ def report(
     json: JSON = False,
 ) -> None:
     """Write one HTML page about a fit: what was proved, what was assumed, plots, voters, and how to verify it."""
-    from pacbayes.io import check_writable, load_model
-    from pacbayes.report import fit_page, write_page
-
     certificate = certificate or model.with_suffix(".certificate.json")
     with user_errors():
+        from pacbayes.io import check_writable, load_model
+        from pacbayes.report import fit_page, write_page
+
         if output.resolve() in (model.resolve(), certificate.resolve()):
             raise usage_error("the page must go to a file of its own")
         check_writable(output)

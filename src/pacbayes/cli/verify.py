@@ -46,10 +46,10 @@ def verify(
     Alone: from its own figures. With --losses: from these. With --model: from the model's losses, weights, hypotheses
     and settings. With --model and --data: from the losses of the model's hypotheses on the data, measured anew.
     """
-    from pacbayes import Certificate
-    from pacbayes.io import load_model, read_losses
-
     with user_errors():
+        from pacbayes import Certificate
+        from pacbayes.io import load_model, read_losses
+
         if losses is not None and model is not None:
             raise usage_error("give --losses or --model, not both")
         if data is not None and model is None:
