@@ -49,6 +49,7 @@ html_title = "pacbayes"
 html_theme_options = {
     "show_prev_next": False,
     "header_links_before_dropdown": 7,
+    "navbar_persistent": ["search-button"],
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "navigation_with_keys": False,
 }
