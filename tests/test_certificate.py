@@ -125,6 +125,13 @@ def test_the_vote_of_a_heavy_voter_is_that_voter():
         Certificate.from_json(reseal(values))
 
 
+@pytest.mark.parametrize("n_votes", [1, 2])
+def test_a_dual_bound_that_proves_nothing_is_a_certificate(n_votes):
+    certificate, _ = certify([1.0, 1.0], [5, 9], objective="dual", n_votes=n_votes)
+    assert certificate.gibbs_bound == certificate.vote_bound == 1
+    assert Certificate.from_json(certificate.to_json()) == certificate
+
+
 def test_the_dual_bound_takes_each_hypothesis_by_its_own_points():
     n = np.array([400, 400, 400, 400, 400, 20, 20])
     dual, _ = certify(LOSSES, n, objective="dual")
@@ -279,8 +286,7 @@ def test_a_certificate_edited_by_hand_is_refused(field, value):
         ("[1, 2]", "not a certificate: no"),
         ('{"pacbayes_certificate": 1}', "fields missing or unknown"),
         ('{"pacbayes_certificate": 2}', "checksum"),
-        ('{"pacbayes_certificate": 3}', "checksum"),
-        ('{"pacbayes_certificate": 4}', "not a certificate: no"),
+        ('{"pacbayes_certificate": 3}', "not a certificate: no"),
         ('{"pacbayes_certificate": true}', "not a certificate: no"),
         ('{"pacbayes_certificate": 2, "pacbayes_certificate": 2}', "given twice"),
         ('{"delta": NaN}', "NaN is no number"),
@@ -313,7 +319,7 @@ def test_text_says_what_is_proved_and_what_is_assumed():
     text = str(certify(LOSSES, [400, 500, 400, 400, 400, 400, 400], strict=False, voting="best")[0])
     assert "NOT STRICT" in text
     assert "400 to 500 validation points" in text
-    assert "all weight on the hypothesis with the smallest validation loss" in text
+    assert "all weight on the best hypothesis" in text
     assert "nothing is proved" in str(certify([1.0], 10)[0])
     assert "whose minimum is at least" in str(replace(certified(), global_minimum=False))
 
@@ -364,7 +370,7 @@ def test_bounds_are_in_order(losses, n, delta):
     assert rho.sum() == pytest.approx(1)
     assert min(losses) <= certificate.empirical_loss * (1 + 1e-12)
     assert certificate.empirical_loss <= certificate.gibbs_bound <= 1
-    assert certificate.vote_bound <= bounds.majority_vote(certificate.gibbs_bound)
+    assert certificate.vote_bound <= bounds.majority_vote(certificate.gibbs_bound) * (1 + 1e-11)
     Certificate.from_json(certificate.to_json()).verify(losses)
 
 
@@ -375,6 +381,8 @@ def test_bounds_are_in_order(losses, n, delta):
         ({"objective": "dual", "n_max": 500}, "n must hold the number of points of every hypothesis"),
         ({"voting": "best", "n_max": 500}, "n must hold the number of points of every hypothesis"),
         ({"prior": [0.5, 0.5]}, "prior must have one entry per hypothesis"),
+        ({"n_votes": 0}, "n_votes must be a whole number, at least 1, got 0"),
+        ({"n_votes": 2.5}, "n_votes must be a whole number, at least 1, got 2.5"),
         ({"voting": "loud"}, "voting must be 'majority', 'gibbs', 'best' or 'uniform', got 'loud'"),
         ({"delta": 2}, r"delta must be in \(0, 1\), got 2"),
         ({"n_max": 100}, "n_max must be a whole number, at least 400, got 100"),
@@ -409,7 +417,8 @@ def test_the_first_format_is_read_and_says_what_it_did_not_say(way):
     certificate = certified(**way)
     text = first_format(certificate)
     again, stated = Certificate.from_json(text), json.loads(text)
-    assert (again.gibbs_bound, again.vote_bound) == (stated["gibbs_bound"], stated["vote_bound"])
+    assert again.gibbs_bound == stated["gibbs_bound"]
+    assert stated["vote_bound"] <= again.vote_bound <= stated["vote_bound"] * (1 + 1e-11)
     assert set(FIT_ASSUMPTIONS) <= set(again.assumptions)
     again.verify(LOSSES, way.get("prior"))
 
@@ -421,14 +430,3 @@ def test_lowered_bounds_of_the_first_format_are_refused(field, factor):
     lowered = json.loads(first_format(certificate))[field] * factor
     with pytest.raises(CertificateError, match=f"{field} is stated as"):
         Certificate.from_json(first_format(certificate, **{field: lowered}))
-
-
-def test_the_second_format_is_read():
-    values = json.loads(certified(voting="uniform").to_json())
-    del values["n_votes"]
-    values["pacbayes_certificate"] = 2
-    assert Certificate.from_json(reseal(values)) == certified(voting="uniform")
-    values["n_votes"] = 1
-    values["pacbayes_certificate"] = 1
-    with pytest.raises(CertificateError, match="missing or unknown"):
-        Certificate.from_json(reseal(values))

@@ -278,7 +278,7 @@ def test_rows_of_the_training_sample_are_refused(labelled, make):
     fresh = np.random.default_rng(1).normal(size=(200, 20))
     for rows in (points, points[order], points[order[:20]], np.vstack((fresh, points[order[:5]]))):
         y = np.zeros(len(rows)) if labelled else None
-        with pytest.raises(ValueError, match="of [0-9]+ rows are rows of the training sample"):
+        with pytest.raises(ValueError, match=r"of [0-9]+ rows are rows of the training sample"):
             model.certify(make(rows), y)
     model.certify(make(fresh), np.zeros(200) if labelled else None)
 

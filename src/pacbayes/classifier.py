@@ -81,21 +81,21 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         classifier, whose bound it makes smallest, and "lambda" otherwise, whose weights vote better.
     voting : {"majority", "gibbs", "best", "uniform"}, default="majority"
         What `predict` does: the weighted majority vote; a hypothesis drawn from the posterior for every point, anew
-        in every call; the hypothesis with the smallest validation loss; the unweighted vote (weighted by the prior).
+        in every call; the hypothesis with the smallest bound; the unweighted vote (weighted by the prior).
     holdout : float, int, sequence of these, "auto" or None, default="auto"
         Share or number of rows that are reserved for nothing but the certificate of what `predict` does: it is then the
         exact bound of a test set (Clopper-Pearson). With several shares, as many votes are made, each from its own
         draw of the other rows, and compete under one delta: the one with the smallest bound predicts. "auto" is
-        (0.5, 0.35), and None where subsamples are given as row numbers or the loss is one of probabilities. None is the
-        paper: one vote, all rows, PAC-Bayesian bounds.
+        (0.5, 0.35), but None for the best hypothesis, whose bound is smaller without, and where subsamples are given as
+        row numbers or the loss is one of probabilities. None is the paper: one vote, all rows, PAC-Bayesian bounds.
     n_candidates : int, default=1
         Number of classifiers with different settings, this one included, of which the one with the smallest bound will
         be taken. Decided beforehand, they share `delta`, and the choice is covered by the certificate.
         `CertifiedGridSearch` does this for a grid.
     prior : array-like of shape (m,), optional
         Prior over the hypotheses of a vote, as probabilities or log-probabilities, chosen without looking at the data.
-        Uniform by default; without held-out rows, inversely proportional to the size of the subsample, unless the vote
-        is to be unweighted.
+        Uniform by default; without held-out rows, proportional to the number of validation points, unless voting is
+        "uniform".
     loss : {"zero_one", "absolute", "brier"}, callable or array-like, default="zero_one"
         What the certificate bounds: a loss in [0, 1] of the predicted label, of the predicted probabilities, a
         function of (true, predicted) labels, or a cost matrix. The vote is bounded for "zero_one" only.
@@ -148,7 +148,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     half of the sample and tested on the other. The figures are in `benchmarks/RESULTS.md`.
 
     With ``holdout=None`` a hypothesis with few validation points has a loose bound of its own. The bound on the
-    randomised classifier takes each hypothesis by its own number of points, and the prior favours small subsamples.
+    randomised classifier takes each hypothesis by its own number of points, and so does the prior.
 
     References
     ----------
@@ -304,7 +304,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         """Draw the rows of each competing vote."""
         holdout = self.holdout
         given = self.subsamples is not None and not hasattr(self.subsamples, "split")
-        if isinstance(holdout, str) and holdout == "auto" and (loss.on_probabilities or given):
+        impossible = loss.on_probabilities or given
+        if isinstance(holdout, str) and holdout == "auto" and (impossible or self.voting == "best"):
             return split_holdouts(None, n, entropy)
         if holdout is not None and loss.on_probabilities:
             # What the vote's probabilities would be is not defined.
@@ -365,8 +366,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         equal = subsamples.sizes.min() == subsamples.sizes.max()
         if equal or split.held_out is not None or self.voting == "uniform":
             return None
-        weights = 1 / subsamples.sizes
-        return np.asarray(weights / weights.sum())
+        return np.asarray(subsamples.n_validation / subsamples.n_validation.sum())
 
     def _check_settings(self, pool: Pool) -> None:
         """Refuse what no data could make right, before anything is trained; the rest is checked where it is used."""
@@ -472,8 +472,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             assumptions.append("the prior was chosen without looking at the sample")
         if self.n_candidates > 1:
             assumptions.append(
-                f"of {self.n_candidates} settings that were decided on beforehand and share delta, one was chosen by its "
-                "bound"
+                f"of {self.n_candidates} settings that were decided on beforehand and share delta, one was chosen by "
+                "its bound"
             )
         if self.warm_start:
             assumptions.append("the number of hypotheses was not chosen by looking at the bound")

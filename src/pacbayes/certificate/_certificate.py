@@ -54,8 +54,8 @@ class Certificate:
     objective : {"dual", "lambda", "kl"}
         The bound that the posterior minimises.
     voting : {"majority", "gibbs", "best", "uniform"}
-        What `predict` does, and how the posterior was chosen: by minimising the objective, all weight on the smallest
-        validation loss, or the prior itself.
+        What `predict` does, and how the posterior was chosen: by minimising the objective, all weight on the hypothesis
+        with the smallest bound, or the prior itself.
     loss : str
         Name of the loss.
     minimum_lower_bound : float or None

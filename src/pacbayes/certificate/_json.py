@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from pacbayes.bounds import majority_vote
 from pacbayes.certificate._assumptions import FIT_ASSUMPTIONS, LOSS_ASSUMPTIONS, missing_assumptions
 from pacbayes.certificate._statements import BEST, MAJORITY, METHODS, RANDOMISED, Statement
 from pacbayes.exceptions import CertificateError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["dump", "load"]
 
-_FORMAT = 3
+_FORMAT = 2
 # Longer than any certificate: what is larger is not read.
 _MAX_CHARACTERS = 1_000_000
 _MAX_TEXT = 2000
@@ -52,14 +53,13 @@ def _checksum(content: dict[str, Any]) -> str:
 def load(text: str) -> dict[str, Any]:
     """Return the fields of a certificate, each of the right type and in its range.
 
-    Certificates of older formats are brought to the present one: the first had no statements, the second knew nothing
-    of competing votes.
+    Certificates of the first format, which had no statements, are brought to the present one.
     """
     values = _parse(text)
     version = values.pop("pacbayes_certificate", None)
     if version == 1 and type(version) is int:
         values = _from_first_format(values)
-    elif version in (2, _FORMAT) and type(version) is int:
+    elif version == _FORMAT and type(version) is int:
         checksum = values.pop("checksum", None)
         try:
             expected = _checksum({"pacbayes_certificate": version, **values})
@@ -67,8 +67,6 @@ def load(text: str) -> dict[str, Any]:
             raise CertificateError(f"not a certificate: {error}") from error
         if checksum != expected:
             raise CertificateError("checksum does not match: the certificate was changed after it was written")
-        if version == 2:
-            values = {**values, "n_votes": values.get("n_votes", 1)}
     else:
         raise CertificateError(f'not a certificate: no "pacbayes_certificate": {_FORMAT}')
     return _validated(values, _FIELDS, "certificate")
@@ -276,9 +274,11 @@ def _from_first_format(values: dict[str, Any]) -> dict[str, Any]:
     _check_order(n, n_max)
     statements = _first_format_statements(checked)
     for statement in statements:
-        key = "vote_bound" if statement.method == "first-order" else "gibbs_bound"
-        if not stated[key] >= statement.bound:
-            raise CertificateError(f"{key} is stated as {stated[key]!r} but comes out as {statement.bound!r}")
+        key, bound = "gibbs_bound", statement.bound
+        if statement.method == "first-order":  # which did not take the rounding of the vote into account
+            key, bound = "vote_bound", float(majority_vote(statement.figures["gibbs_bound"]))
+        if not stated[key] >= bound:
+            raise CertificateError(f"{key} is stated as {stated[key]!r} but comes out as {bound!r}")
     of_fit = checked["assumptions"][0] == FIT_ASSUMPTIONS[0]
     lines = list(values["assumptions"])
     lines += [line for line in (FIT_ASSUMPTIONS if of_fit else LOSS_ASSUMPTIONS) if line not in lines]

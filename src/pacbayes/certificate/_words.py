@@ -53,12 +53,18 @@ class Row:
 
 
 def rows(certificate: Certificate) -> list[Row]:
-    """Return the measured loss, the certified bounds, and relaxations and a test-set bound to compare with."""
+    """Return the measured losses and the certified bounds; without a test, bounds to compare with."""
     n, n_max, delta = certificate.n_validation, certificate.n_validation_max, certificate.delta
     arguments = (certificate.empirical_loss, certificate.kl_div, n)
     who = BEST if certificate.voting == "best" else RANDOMISED
-    result = [Row("validation loss", who, certificate.empirical_loss, "measured")]
+    tested = [statement for statement in certificate.statements if statement.event == Event.TEST_SET]
+    result = [
+        Row(f"loss on {s.figures['n']} held-out points", s.predictor, _held_out_loss(s), "measured") for s in tested
+    ]
+    result.append(Row("validation loss", who, certificate.empirical_loss, "measured"))
     result += [Row(s.title, s.predictor, s.bound, "certified") for s in certificate.statements]
+    if tested:
+        return result
     # The kl bound's posterior may be sharper than any lambda of the theorem.
     if certificate.lam is not None and 0 < certificate.lam < 2:
         bound = float(pac_bayes_lambda(*arguments, certificate.lam, delta, n_max=n_max))
@@ -69,9 +75,14 @@ def rows(certificate: Certificate) -> list[Row]:
             result.append(Row("PAC-Bayes-kl", who, kl_bound, "comparison"))
         bound = float(pac_bayes_sqrt(*arguments, delta, n_max=n_max))
         result.append(Row("square-root relaxation", who, bound, "comparison"))
-    tested = f"Chernoff, if tested on {n} points"
-    result.append(Row(tested, "one classifier with this loss", certificate.held_out_bound(), "comparison"))
+    label = f"Chernoff, if tested on {n} points"
+    result.append(Row(label, "one classifier with this loss", certificate.held_out_bound(), "comparison"))
     return result
+
+
+def _held_out_loss(statement: Statement) -> float:
+    figures = statement.figures
+    return figures["errors"] / figures["n"] if "errors" in figures else figures["loss"]
 
 
 def figures(certificate: Certificate) -> dict[str, str]:
@@ -148,7 +159,7 @@ def _sizes(certificate: Certificate) -> str:
 
 def _posterior(certificate: Certificate) -> str:
     if certificate.voting == "best":
-        return "all weight on the hypothesis with the smallest validation loss"
+        return "all weight on the best hypothesis"
     if certificate.voting == "uniform":
         return "the prior itself"
     if certificate.global_minimum:
@@ -184,7 +195,7 @@ def summary(certificate: Certificate) -> str:
         f"With probability at least {format_confidence(certificate.delta)} over the draw of the sample (delta = "
         f"{certificate.delta}),"
     )
-    if not certificate.strict:
+    if not certificate.strict and proved[0].event != Event.TEST_SET:
         start = f"The theorem does not cover this fit. If it did: {start[0].lower()}{start[1:]}"
     first, *others = proved
     if certificate.is_zero_one:

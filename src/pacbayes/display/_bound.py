@@ -190,7 +190,8 @@ class BoundDisplay:
         """Plot the bound for the losses of a classifier's hypotheses.
 
         With validation sets of different sizes, F is that of the certificate: the theorem for the smallest of them,
-        with the logarithm of the largest. A posterior that minimises the kl bound, ``objective="kl"``, is not at the
+        with the logarithm of the largest, and the share of delta that one of several competing votes has. A posterior
+        that minimises the kl bound, ``objective="kl"``, is not at the
         minimum of F; its lambda is marked too.
 
         Parameters
@@ -213,8 +214,8 @@ class BoundDisplay:
             model.losses_,
             proved.n_validation,
             proved.n_validation_max,
-            proved.delta,
-            model.prior,
+            proved.delta / proved.n_votes,
+            model.prior_,
             lam_range,
             grid_resolution,
             other_lam,
