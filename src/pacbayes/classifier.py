@@ -604,8 +604,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             disagrees with a single hypothesis, whose own error is bounded by its validation points
             (`pacbayes.votes.disagreement_bound`).
         """
-        X = self._validate_points(X)
-        self._training_rows.check_unseen(X)
+        X = self.check_unseen(X)
         if not self.certificate_.is_zero_one:
             raise ValueError(f"certify needs the zero-one loss, and the classifier has {self.certificate_.loss!r}")
         line = "the new points are independent of the sample and had no part in making or choosing the classifier"
@@ -617,6 +616,23 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
         errors = int(np.count_nonzero(self.predict(X) != labels))
         return with_test(replace(certificate, n_votes=1), errors, labels.size)
+
+    def check_unseen(self, X: Any) -> Any:
+        """Raise ValueError if there are rows of the training sample among others, in part and in any order.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        array
+            The rows as the hypotheses take them.
+        """
+        X = self._validate_points(X)
+        self._training_rows.check_unseen(X)
+        return X
 
     def _certify_unlabelled(self, certificate: Certificate, X: Any) -> Certificate:
         if certificate.voting == "gibbs":

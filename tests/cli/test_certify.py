@@ -145,7 +145,7 @@ def test_verify_with_the_model(invoke, refuses, fitted):
     more, _ = certify(fitted.losses_, 10**6, assumptions=certificate.assumptions, digests=certificate.digests)
     Path("edited.json").write_text(more.to_json())
     assert invoke("verify", "edited.json").exit_code == 0
-    assert refuses("verify", "edited.json", *by_model).startswith("n_validation is stated as 1000000")
+    assert refuses("verify", "edited.json", *by_model).startswith("statements[0].bound is stated as")
 
 
 def test_verify_on_data(invoke, refuses, mixed):

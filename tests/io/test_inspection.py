@@ -98,6 +98,8 @@ NUMBERS = st.floats(-1e9, 1e9, allow_subnormal=False).map(lambda value: float(f"
 def test_what_pandas_writes_is_what_is_read(tmp_path_factory, rows, separator, decimal, encoding, compression):
     frame = pd.DataFrame(rows, columns=["x", "y", "city"]).assign(kind=[i % 2 for i in range(len(rows))])
     path = tmp_path_factory.mktemp("tables") / "data.csv"
+    # pandas writes no byte order mark into compressed UTF-16.
+    encoding = "utf-8" if compression and encoding == "utf-16" else encoding
     settings = {"sep": separator, "decimal": decimal, "encoding": encoding, "compression": compression}
     frame.to_csv(path, index=False, **settings)
     # Quoted decimal commas between commas may be thousands: that has to be said.

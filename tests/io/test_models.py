@@ -197,7 +197,7 @@ def test_files_that_are_no_models(tmp_path):
     skops.io.dump(model, path)
     refused(path, "KeyError: 'model'")
     skops.io.dump({**model, "model": PACBayesClassifier()}, path)
-    refused(path, "not a certificate")
+    refused(path, "no attribute 'votes_'")
 
 
 def test_every_truncation_is_refused(saved):

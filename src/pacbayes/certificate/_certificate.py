@@ -125,6 +125,11 @@ class Certificate:
         return min((statement.bound for statement in self.statements if statement.predictor in names), default=1.0)
 
     @property
+    def is_tested(self) -> bool:
+        """Whether the bound on what `predict` does rests on held-out points."""
+        return self.statements[0].event == Event.TEST_SET
+
+    @property
     def is_zero_one(self) -> bool:
         """Whether the loss is the share of wrong labels."""
         return self.loss == "zero_one"

@@ -117,6 +117,7 @@ def _test_on_table(
             f"{str(data)!r} is the file that the model was trained on: rows that it has not seen are needed"
             + (" (--held-out takes those)" if schema.test is not None else "")
         )
+    classifier.check_unseen(table.X)
     with show_progress(f"testing on {len(table.X)} rows"):
         return test_model(classifier, table, delta)
 

@@ -29,7 +29,6 @@ def demo(
     with user_errors():
         from pacbayes import PACBayesClassifier
         from pacbayes.io import check_writable, dumps_model, write_atomic
-        from pacbayes.pools import RBFSVMPool
         from pacbayes.report import fit_page
 
         output.mkdir(parents=True, exist_ok=True)
@@ -42,7 +41,7 @@ def demo(
         for path in paths.values():
             check_writable(path)
         rows, held_out = _load_data().split(0.3, seed=0)
-        model = PACBayesClassifier(RBFSVMPool(scaler="standard"), random_state=0, verbose=int(not json))
+        model = PACBayesClassifier(random_state=0, verbose=int(not json))
         train(model, rows)
         test = test_model(model, held_out, delta=0.05)
         schema = replace(rows.schema, test=test)

@@ -65,17 +65,24 @@ def fit(
     ] = None,
     estimator: Annotated[Estimator, typer.Option(help="Base learner to train on each subsample.")] = Estimator.SVM,
     scaler: Annotated[
-        Scaler, typer.Option(help="Scaling of numbers, by each subsample's own range.")
-    ] = Scaler.STANDARD,
+        Scaler, typer.Option(help="Scaling of numbers, by each subsample's own range; auto tries all.")
+    ] = Scaler.AUTO,
     n_hypotheses: Annotated[
-        int | None, typer.Option(help="Number of hypotheses.", show_default="100 for each subsample size")
+        int | None, typer.Option(help="Number of hypotheses.", show_default="45 for each subsample size")
     ] = None,
     subsample_size: Annotated[
         str,
         typer.Option(help="Points that train a hypothesis: a number, a fraction, several with commas, auto or paper."),
     ] = "auto",
     delta: Delta = 0.05,
-    objective: ObjectiveOption = Objective.LAMBDA,
+    objective: ObjectiveOption = Objective.AUTO,
+    holdout: Annotated[
+        str,
+        typer.Option(
+            help="Rows reserved for the certificate: a share or number, several with commas for as many competing "
+            "votes, auto, or none for the paper's bounds on all rows."
+        ),
+    ] = "auto",
     seed: Annotated[
         int, typer.Option(help="Seed. Choose it beforehand: the best of several seeds has no certificate.", min=0)
     ] = 0,
@@ -128,11 +135,12 @@ def fit(
             _print_table(table, findings, drop or ())
         _print_warnings(table, findings)
         rows, held_out = (table, None) if test_size is None else table.split(test_size, seed)
-        pool, schema = _choose_pool(rows, str(estimator), None if scaler == Scaler.NONE else str(scaler))
+        pool, schema = _choose_pool(rows, str(estimator), scaler)
         model = PACBayesClassifier(
             pool,
             n_hypotheses="auto" if n_hypotheses is None else n_hypotheses,
-            subsample_size=parse_sizes(subsample_size),
+            subsample_size=parse_sizes("--subsample-size", subsample_size, ("auto", "paper")),
+            holdout=None if holdout == "none" else parse_sizes("--holdout", holdout, ("auto",)),
             delta=delta,
             objective=str(objective),  # type: ignore[arg-type]
             random_state=seed,
@@ -170,18 +178,18 @@ def _check_outputs(*paths: Path) -> None:
         raise usage_error("the table, the model and the certificate must be three different files")
 
 
-def parse_sizes(words: str) -> Any:
-    """Return the option ``--subsample-size`` as the classifier takes it."""
-    if words in ("auto", "paper"):
+def parse_sizes(option: str, words: str, names: tuple[str, ...]) -> Any:
+    """Return an option that is a name, a size or several, as the classifier takes it."""
+    if words in names:
         return words
     try:
         sizes = [int(word) if word.strip().isdigit() else float(word) for word in words.split(",")]
     except ValueError:
-        raise usage_error(f"--subsample-size must be numbers, auto or paper, got {words!r}") from None
+        raise usage_error(f"{option} must be numbers or {' or '.join(names)}, got {words!r}") from None
     return sizes if len(sizes) > 1 else sizes[0]
 
 
-def _choose_pool(table: Table, estimator: str, scaler: Any) -> tuple[Pool, Schema]:
+def _choose_pool(table: Table, estimator: str, scaler: Scaler) -> tuple[Pool, Schema]:
     """Return the compiled SVMs where they can be had, otherwise a base learner that handles text and gaps itself."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -193,12 +201,17 @@ def _choose_pool(table: Table, estimator: str, scaler: Any) -> tuple[Pool, Schem
 
     numbers, texts = table.schema.names_of("number", "date"), table.schema.names_of("text")
     if estimator == "svm" and not texts and table.schema.complete:
-        return RBFSVMPool(scaler=scaler), table.schema
+        return RBFSVMPool(**({} if scaler == Scaler.AUTO else {"scaler": _scaling(scaler)})), table.schema
     learners = {"svm": SVC(), "tree": DecisionTreeClassifier(), "logistic": LogisticRegression(max_iter=1000)}
     # Soft margins as those of the compiled SVMs; gamma="scale" is the subsample's own.
     drawn = {"svc__C": [10.0, 100.0, 1000.0]} if estimator == "svm" else None
-    learner = make_pipeline(ColumnEncoder(numbers, texts, scaler), learners[estimator])
+    scaling: Any = "standard" if scaler == Scaler.AUTO else _scaling(scaler)
+    learner = make_pipeline(ColumnEncoder(numbers, texts, scaling), learners[estimator])
     return EstimatorPool(learner, param_distributions=drawn), replace(table.schema, complete=False)
+
+
+def _scaling(scaler: Scaler) -> Any:
+    return None if scaler == Scaler.NONE else str(scaler)
 
 
 def _assume_known_columns(model: PACBayesClassifier) -> None:

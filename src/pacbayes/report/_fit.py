@@ -191,8 +191,10 @@ def _list_data_facts(model: PACBayesClassifier, class_counts: Mapping[Any, int] 
     classes = [
         f"{label} ({counts[str(label)]})" if str(label) in counts else f"{label}" for label in model.classes_.tolist()
     ]
+    tested = model.votes_[model._winner].n_held_out
     facts: Facts = {
         "Points that train and validate": f"{model.subsamples_.n}",
+        **({"Points held out for the certificate": f"{tested}"} if tested else {}),
         "Features": f"{model.n_features_in_}",
         f"Classes ({len(classes)})": _cut_list(classes),
     }
