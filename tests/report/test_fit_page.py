@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import Certificate, PACBayesClassifier, bounds
-from pacbayes.formatting import format_upper
+from pacbayes.formatting import format_nearest, format_upper
 from pacbayes.pools import EstimatorPool, RBFSVMPool
 from pacbayes.report import fit_page, write_page
 
@@ -148,7 +148,8 @@ def test_bounds_are_the_rows_of_the_certificate(svms, svm_page):
     shown = cells(svm_page, "bounds")
     kinds = {"measured": ", measured", "certified": ", certified", "comparison": ""}
     assert [row[0].lower() for row in shown] == [f"{row.label}{kinds[row.kind]}".lower() for row in rows]
-    assert [row[1] for row in shown] == [format_upper(row.value) for row in rows]
+    rounding = {"measured": format_nearest}
+    assert [row[1] for row in shown] == [rounding.get(row.kind, format_upper)(row.value) for row in rows]
     assert [row[2] for row in shown] == [row.predictor for row in rows]
     # The tiles on top, and the picture, show the same numbers.
     tiles = [format_upper(statement.bound) for statement in svms.certificate_.statements] + [shown[0][1]]
@@ -165,7 +166,7 @@ def test_test_set(svms, cancer, few_plots):
     errors = int((svms.predict(X_test) != y_test).sum())
     assert shown[-2] == [
         f"Test error, {y_test.size} points, measured",
-        format_upper(errors / y_test.size),
+        format_nearest(errors / y_test.size),
         "majority vote",
     ]
     bound = format_upper(float(bounds.clopper_pearson(errors, y_test.size, 0.05)))
@@ -180,7 +181,7 @@ def test_heaviest_voters(svms, few_plots):
     for row, h in zip(shown, order, strict=True):
         svm = svms.hypotheses_[h]
         assert float(row[1]) == pytest.approx(svms.posterior_[h], abs=1e-4)
-        assert row[3] == format_upper(svms.losses_[h])
+        assert row[3] == format_nearest(svms.losses_[h])
         assert row[4] == str(svms.subsamples_.sizes[h])
         assert row[6] == f"RBF-SVM, gamma = {svm.gamma:.3g}, C = {svm.C:g}, {svm.support.size} support vectors"
         assert row[6] == svms.hypotheses_.describe(h)

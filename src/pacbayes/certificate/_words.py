@@ -11,6 +11,7 @@ from pacbayes.formatting import (
     escape_control,
     format_confidence,
     format_lower,
+    format_nearest,
     format_percent_upper,
     format_upper,
 )
@@ -45,9 +46,10 @@ class Row:
 
     @property
     def shown(self) -> str:
-        """The value, rounded up, with a remark if it proves nothing."""
-        vacuous = self.kind != "measured" and self.value >= 1
-        return f"{format_upper(self.value)}, nothing is proved" if vacuous else format_upper(self.value)
+        """The value: to the nearest if it was measured; a bound rounded up, with a remark if it proves nothing."""
+        if self.kind == "measured":
+            return format_nearest(self.value)
+        return f"{format_upper(self.value)}, nothing is proved" if self.value >= 1 else format_upper(self.value)
 
 
 def rows(certificate: Certificate) -> list[Row]:
@@ -88,8 +90,8 @@ def figures(certificate: Certificate) -> dict[str, str]:
     result = {
         "Hypotheses m": f"{certificate.n_hypotheses}",
         "Validation points of each": _sizes(certificate),
-        "Validation loss": format_upper(certificate.empirical_loss),
-        "KL(posterior || prior)": format_upper(certificate.kl_div),
+        "Validation loss": format_nearest(certificate.empirical_loss),
+        "KL(posterior || prior)": format_nearest(certificate.kl_div),
         "Delta": f"{certificate.delta}",
         "Posterior": _posterior(certificate),
     }
@@ -124,7 +126,7 @@ def text(certificate: Certificate) -> str:
     if certificate.n_votes > 1:
         lines.append(f"  {certificate.n_votes} votes competed under one delta: the smallest bound may be chosen")
     lines += [
-        f"  validation loss {format_upper(certificate.empirical_loss)}, KL {format_upper(certificate.kl_div)}, "
+        f"  validation loss {format_nearest(certificate.empirical_loss)}, KL {format_nearest(certificate.kl_div)}, "
         f"{certificate.n_hypotheses} hypotheses, {_sizes(certificate)} validation points each",
         f"  posterior: {_posterior(certificate)}",
         f"  {'strict' if certificate.strict else 'NOT STRICT'}, assuming:",
@@ -147,7 +149,7 @@ def _tested(statement: Statement) -> str:
     n = statement.figures["n"]
     if "errors" in statement.figures:
         return f"{statement.figures['errors']} errors on {n} points"
-    return f"loss {format_upper(statement.figures['loss'])} on {n} points"
+    return f"loss {format_nearest(statement.figures['loss'])} on {n} points"
 
 
 def _sizes(certificate: Certificate) -> str:

@@ -48,7 +48,23 @@ Format = Annotated[
     typer.Option(help="Format of the table.", show_default="by extension: .csv .tsv .txt .parquet .pq .libsvm .svm"),
 ]
 Separator = Annotated[
-    str | None, typer.Option(help="Character between the cells of a CSV file.", show_default="comma; tab for .tsv")
+    str | None,
+    typer.Option(
+        help="Character between the cells of a CSV file.", show_default="comma, semicolon, tab or |, by the first rows"
+    ),
+]
+Decimal = Annotated[
+    str | None, typer.Option(help="Decimal mark of a CSV file, . or ,", show_default="by what the columns hold")
+]
+Encoding = Annotated[
+    str | None, typer.Option(help="Encoding of a CSV file.", show_default="UTF-8, otherwise Windows-1252")
+]
+HeldOut = Annotated[
+    bool,
+    typer.Option(
+        "--held-out",
+        help="Take those rows only that `fit --test-size` held out of this table, which is the one of fit.",
+    ),
 ]
 Missing = Annotated[
     list[str] | None,
