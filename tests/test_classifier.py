@@ -16,6 +16,7 @@ from sklearn.datasets import load_digits, load_iris, make_classification, make_m
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, cross_val_score, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
@@ -25,6 +26,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pacbayes import PACBayesClassifier, bounds
+from pacbayes._validation import count_missing
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools import Constant, EstimatorPool, Pool, PrefitPool, RBFSVMPool
 from pacbayes.sampling import split_reserved, subsample_sizes
@@ -496,9 +498,41 @@ def test_missing_values_are_up_to_the_base_learner():
     points[::7, 0] = np.nan
     model = small(estimator=HistGradientBoostingClassifier(max_iter=5), n_hypotheses=4, subsample_size=0.5)
     assert model.fit(points, Y).score(points, Y) > 0.8
-    for estimator in (None, LogisticRegression()):
-        with pytest.raises(ValueError, match="NaN"):
-            small(estimator=estimator).fit(points, Y)
+    imputing = make_pipeline(SimpleImputer(), LogisticRegression())
+    by_column = make_pipeline(make_column_transformer((SimpleImputer(), [0]), remainder="passthrough"), imputing)
+    for estimator in (imputing, by_column):
+        for container in (np.asarray, pd.DataFrame):
+            model = small(estimator=estimator, subsample_size=0.5).fit(container(points), Y)
+            assert model.score(container(points), Y) > 0.8
+
+
+@pytest.mark.parametrize("container", [np.asarray, pd.DataFrame, pl.DataFrame, sparse.csr_matrix])
+@pytest.mark.parametrize(
+    "estimator", [None, LogisticRegression(), make_pipeline(StandardScaler(with_mean=False), LogisticRegression())]
+)
+def test_missing_values_are_refused_with_the_safe_way(container, estimator):
+    points = X.copy()
+    points[::7, 0] = np.nan
+    model = small(estimator=estimator)
+    with pytest.raises(ValueError, match=r"^X must not .* NaN in 43 places.*EstimatorPool\(make_pipeline\(Simple"):
+        model.fit(container(points), Y)
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_missing_values_among_others_than_numbers_are_counted():
+    frame = pd.DataFrame({"a": pd.array([1, None, 3], dtype="Int64"), "b": ["x", None, "y"]})
+    assert count_missing(frame) == 2
+    assert count_missing(frame.astype(object).where(frame.notna(), None).to_numpy()) == 2
+    assert count_missing(np.arange(3)) == 0
+
+
+def test_errors_that_are_not_about_missing_values_stay_as_they_are():
+    points = X.copy()
+    points[0, 0] = np.nan
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        small(estimator=HistGradientBoostingClassifier()).fit(points, np.where(Y == 0, np.nan, 1.0))
+    with pytest.raises(ValueError, match="infinity"):
+        small().fit(np.where(np.isnan(points), np.inf, points), Y)
 
 
 def test_float32_stays_float32():

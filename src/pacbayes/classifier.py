@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pacbayes._compat import take_rows
-from pacbayes._validation import Array
+from pacbayes._validation import Array, count_missing
 from pacbayes.certificate import (
     FIT_ASSUMPTIONS,
     Certificate,
@@ -254,11 +254,13 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         features = {name: value for name, value in self.__dict__.items() if name in _FEATURES}
         try:
             return self._fit(X, y)
-        except BaseException:
+        except BaseException as error:
             # `validate_data` has noted the features of data that no fit came of.
             for name in _FEATURES:
                 self.__dict__.pop(name, None)
             self.__dict__.update(features)
+            if isinstance(error, ValueError | HypothesisError):
+                _explain_missing_values(X, error)
             raise
 
     def _fit(self, X: Any, y: ArrayLike) -> PACBayesClassifier:
@@ -795,6 +797,22 @@ def _refuse_fit_params(fit_params: dict[str, Any]) -> None:
         )
     if fit_params:
         raise TypeError(f"fit takes no parameters besides X and y, got {sorted(fit_params)}")
+
+
+def _explain_missing_values(X: Any, error: ValueError | HypothesisError) -> None:
+    """Raise ValueError with the safe way if missing values are what a fit failed of.
+
+    scikit-learn's own message recommends an imputer in a pipeline. Around this classifier, it would see the validation
+    points.
+    """
+    n_missing = count_missing(X) if "Input X contains NaN" in str(error) else 0
+    if n_missing:
+        raise ValueError(
+            f"X must not hold missing values with this base learner, got NaN in {n_missing} places. Impute within each "
+            "hypothesis, EstimatorPool(make_pipeline(SimpleImputer(), ...)), or take a base learner that accepts NaN, "
+            "such as HistGradientBoostingClassifier(). An imputer that is fitted to the whole sample would break the "
+            "certificate: it sees the points that validate."
+        ) from error
 
 
 def _expect(name: str, stated: Any, actual: Any) -> None:
