@@ -88,9 +88,16 @@ class Hypotheses(Sequence[Any], ABC):
     def votes(self, X: Any) -> NDArray[Any]:
         """Return the class codes that the hypotheses predict, one row of the result per hypothesis."""
 
+    def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return the votes, and which of them could differ on another engine, for rounding; none by default."""
+        votes = self.votes(X)
+        return votes, np.zeros(votes.shape, dtype=bool)
+
     @abstractmethod
     def loss_totals(self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: range, loss: Loss) -> Array:
         """Return the total validation loss of each hypothesis over a block of rows, without its training points.
+
+        A vote that could differ on another engine has the largest loss, 1: totals bound the losses on every engine.
 
         Parameters
         ----------

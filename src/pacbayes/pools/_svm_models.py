@@ -230,13 +230,17 @@ class RBFSVMs(Hypotheses):
     # -- validation and prediction -------------------------------------------------------------------
 
     def votes(self, X: Any) -> NDArray[Any]:
+        return self.votes_and_doubts(X)[0]
+
+    def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         ensemble, used = self._ensemble
         points = self._kept(used)
         votes = np.empty((len(self), X.shape[0]), dtype=np.uint16)
+        doubts = np.empty(votes.shape, dtype=bool)
         for block in self._blocks(range(X.shape[0]), points):
             part = slice(block.start, block.stop)
-            votes[:, part] = self._vote(ensemble, points, X[part])
-        return votes
+            votes[:, part], doubts[:, part] = self._vote(ensemble, points, X[part])
+        return votes, doubts
 
     def decide(self, X: Any) -> Array:
         """Return decision values of a single hypothesis, a column for each pair of its classes."""
@@ -269,11 +273,13 @@ class RBFSVMs(Hypotheses):
             totals = np.zeros(len(self))
             parts = np.split(inside, np.cumsum(sizes)[:-1])
             for block in self._blocks(rows, points):
-                votes = self._vote(ensemble, points, sample.X[block.start : block.stop])
+                votes, doubts = self._vote(ensemble, points, sample.X[block.start : block.stop])
                 for h, part in enumerate(parts):
                     validating = np.setdiff1d(np.arange(block.start, block.stop), part, assume_unique=True)
+                    doubtful = doubts[h, validating - block.start]
+                    validating = validating[~doubtful]
                     response = votes[h, validating - block.start].astype(np.intp)
-                    totals[h] += loss.total(sample.codes[validating], response)
+                    totals[h] += loss.total(sample.codes[validating], response) + np.count_nonzero(doubtful)
         if self.failed.any():
             trains = (inside >= rows.start) & (inside < rows.stop)
             inside_rows = np.bincount(np.repeat(np.arange(len(self)), sizes)[trains], minlength=len(self))
@@ -293,16 +299,19 @@ class RBFSVMs(Hypotheses):
         """Return rows to vote on as the engine reads them: sparse if and only if the support vectors are."""
         return to_engine(scaled(X, self.shared_scale), sparse=issparse(points))
 
-    def _vote(self, ensemble: _engine.Ensemble, points: Any, X: Any) -> NDArray[np.uint16]:
-        """Return the codes that all of them vote for at a block of rows."""
+    def _vote(
+        self, ensemble: _engine.Ensemble, points: Any, X: Any
+    ) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
+        """Return the codes that all of them vote for at a block of rows, and which ones rounding could change."""
         votes = np.empty((len(self), X.shape[0]), dtype=np.uint16)
-        _engine.vote(self._queries(X, points), _support(points), ensemble, self.working_memory, votes)
-        return votes
+        certain = np.empty(votes.shape, dtype=np.uint8)
+        _engine.vote(self._queries(X, points), _support(points), ensemble, self.working_memory, votes, certain)
+        return votes, certain == 0
 
     def _blocks(self, rows: range, points: Any) -> Iterator[range]:
         """Split rows into blocks that fit the memory: votes and dense copies."""
         tile = _engine.tile_rows
-        per_row = 2 * len(self) + (0 if issparse(points) else 8 * points.shape[1])
+        per_row = 3 * len(self) + (0 if issparse(points) else 8 * points.shape[1])
         size = max(tile, self.working_memory // per_row // tile * tile)
         return (rows[i : i + size] for i in range(0, len(rows), size))
 
