@@ -24,6 +24,9 @@ from pacbayes.exceptions import DeviceError
 
 __all__ = ["DeviceMachines", "DeviceRows", "explain_absence", "is_on_device", "release", "train"]
 
+# Source files of the filter, in order.
+_FILTER = ("exact", "instructions", "filter")
+
 # Limits of exact.cu.
 MAX_CLASSES = 16
 _GROUP, _ROWS, _THREADS = 8, 64, 128
@@ -421,7 +424,7 @@ class _Packed:
             scaled = machines.arrays["scale"] is not None
             self.weights = cupy.empty(self.count * steps * 8, dtype=np.float32) if scaled else None
             largest = cupy.maximum(X.largest, points.largest)
-            _kernel("pack_machines", "exact", "filter", features=d)(
+            _kernel("pack_machines", *_FILTER, features=d)(
                 (self.count,),
                 (32,),
                 (
@@ -445,7 +448,7 @@ class _Packed:
         rows = cupy.empty(warps * _ROWS * steps * 8, dtype=np.float32)
         norms = cupy.empty(warps * _ROWS, dtype=np.float32)
         features = {"features": X.d}
-        _kernel("pack_rows", "exact", "filter", **features)(
+        _kernel("pack_rows", *_FILTER, **features)(
             (-(-warps * 4 * 32 // 128),),
             (128,),
             (X.struct(), np.int64(begin), np.int64(count), X.centre, rows, norms),
@@ -454,7 +457,7 @@ class _Packed:
         row_blocks = -(-warps * 32 // _THREADS)
         chunks = max(1, min(self.count, _BLOCKS // row_blocks))
         per_block = -(-self.count // chunks)
-        _kernel("filter_rows", "exact", "filter", **features)(
+        _kernel("filter_rows", *_FILTER, **features)(
             (row_blocks, -(-self.count // per_block)),
             (_THREADS,),
             (

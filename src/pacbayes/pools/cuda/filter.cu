@@ -37,12 +37,6 @@ struct Filtered {
   int usable;  // 0: mark all rows
 };
 
-__device__ __forceinline__ float to_tf32(float x) {
-  uint32 bits;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
-  return __uint_as_float(bits);
-}
-
 __device__ __forceinline__ float round_up(double x) { return __double2float_ru(x); }
 
 // Rows in the order in which tensor cores read them: for each 16 rows and 8 features, 4 numbers per lane.
@@ -149,20 +143,6 @@ extern "C" __global__ void pack_machines(Machines machines, Rows points, const i
   to.negative = n_classes == 2 ? classes[1] : classes[0];
   to.usable = usable;
   filtered[j] = to;
-}
-
-__device__ __forceinline__ void multiply(float (&sum)[4], float4 a, float2 b) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(__float_as_uint(a.x)), "r"(__float_as_uint(a.y)), "r"(__float_as_uint(a.z)), "r"(__float_as_uint(a.w)),
-        "r"(__float_as_uint(b.x)), "r"(__float_as_uint(b.y)));
-}
-
-__device__ __forceinline__ float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
 }
 
 // Add up 8 numbers of each of the 4 lanes of a quad; lane t keeps the sums 2 t and 2 t + 1.
