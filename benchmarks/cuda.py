@@ -56,7 +56,7 @@ def check(n: int, d: int, m: int, r: int, classes: int, dtype: type, scaler: str
     host = _engine.train(X, codes, rows, sizes, np.nan, multipliers, C, scaler, TOLERANCE, STEPS)
     device = _cuda.DeviceRows.of(X)
     trained = _cuda.train(device, codes, rows, sizes, np.nan, multipliers, C, scaler, TOLERANCE, STEPS, classes)
-    result = trained.to_host(sizes)
+    result = trained.to_host()
     same = [
         name
         for name in (*ARRAYS, *(["scale"] if scaler else []))
@@ -142,7 +142,9 @@ def main() -> None:
     for case in cases:
         start = time.perf_counter()
         row = check(*case)
-        print("|", *case[:5], case[5].__name__, *case[6:], "|", *row, f"| {time.perf_counter() - start:.1f} s", flush=True)
+        print(
+            "|", *case[:5], case[5].__name__, *case[6:], "|", *row, f"| {time.perf_counter() - start:.1f} s", flush=True
+        )
     lines = []
     for n, m in ((100_000, 5000),) if quick else ((100_000, 5000), (1_000_000, 100_000)):
         lines += measure(n, m, 41)
@@ -168,9 +170,7 @@ def measure(n: int, m: int, r: int) -> list[str]:
         racing, (alive, errors, pairs) = timed(
             lambda machines=machines: race(machines, device, truth, at, inside), repeats=3
         )
-        full, counts = timed(
-            lambda machines=machines: machines.count_mistakes(device, truth, at, inside), repeats=1
-        )
+        full, counts = timed(lambda machines=machines: machines.count_mistakes(device, truth, at, inside), repeats=1)
         marked = share_marked(machines, device, truth)
         agree = bool((counts[alive] == errors[alive]).all())
         best_survives = bool((alive == counts.argmin()).any())
@@ -207,11 +207,11 @@ def compare_with_host(
     arrays = machines.arrays
     multipliers, C = settings(sizes.size)
     parts = np.concatenate([rows[at[h] : at[h + 1]] for h in some])
-    host = _engine.train(
-        X, codes, parts, sizes[some], np.nan, multipliers[some], C[some], scaler, TOLERANCE, STEPS
-    )
+    host = _engine.train(X, codes, parts, sizes[some], np.nan, multipliers[some], C[some], scaler, TOLERANCE, STEPS)
     intercepts, gamma = arrays["intercepts"].get()[some], arrays["gamma"].get()[some]
-    same = int(np.count_nonzero((host["intercepts"] == intercepts[: host["intercepts"].size]) & (host["gamma"] == gamma)))
+    same = int(
+        np.count_nonzero((host["intercepts"] == intercepts[: host["intercepts"].size]) & (host["gamma"] == gamma))
+    )
     used, support = np.unique(host["support"], return_inverse=True)
     scale = host["scale"].reshape(some.size, -1) if scaler else None
     named = dict(host, support=support.astype(np.int32))

@@ -22,14 +22,29 @@ from numpy.typing import NDArray
 from pacbayes._validation import Array
 from pacbayes.exceptions import DeviceError
 
-__all__ = ["DeviceMachines", "DeviceRows", "explain_absence", "is_on_device", "release", "train"]
+__all__ = [
+    "DeviceMachines",
+    "DeviceRows",
+    "explain_absence",
+    "is_on_device",
+    "is_worthwhile",
+    "release",
+    "to_host",
+    "train",
+    "train_at",
+]
 
 # Source files of the filter, in order.
 _FILTER = ("exact", "instructions", "filter")
 
 # Limits of exact.cu.
 MAX_CLASSES = 16
+# Each number of features has a kernel of its own, with loops that are unrolled.
+MAX_FEATURES = 1024
 _GROUP, _ROWS, _THREADS = 8, 64, 128
+
+# Kernel values from which on a device is worth its start: about ten seconds of one core.
+_WORTHWHILE = 1e10
 
 # Blocks that are launched at most: enough for many waves on the largest devices.
 _BLOCKS = 1 << 15
@@ -112,7 +127,7 @@ def source(*names: str) -> str:
 
 
 def options(**definitions: int) -> tuple[str, ...]:
-    """Return the options that the source is compiled with: no products fused with additions where it does not say so."""
+    """Return the options to compile the source with: products are fused with additions only where it says so."""
     return ("--fmad=false", "-std=c++17", *(f"-D{name}={value}" for name, value in definitions.items()))
 
 
@@ -144,6 +159,29 @@ def release() -> None:
 def is_on_device(X: Any) -> bool:
     """Return whether an array is in the memory of a CUDA device: of CuPy, PyTorch, or another library."""
     return hasattr(X, "__cuda_array_interface__")
+
+
+def to_host(X: Any) -> Any:
+    """Return an array in the memory of a device as a NumPy array, and anything else as it is."""
+    return _cupy().asnumpy(_cupy().asarray(X)) if is_on_device(X) else X
+
+
+def is_worthwhile(engine: str, n_features: int, n_classes: int, kernel_values: float) -> bool:
+    """Return whether to compute on a device, by the setting `engine`, the problem, and whether there is one."""
+    if engine == "cpu" or n_classes > MAX_CLASSES or n_features > MAX_FEATURES:
+        return False
+    return (engine == "cuda" or kernel_values >= _WORTHWHILE) and explain_absence() is None
+
+
+def check_engine(engine: str) -> None:
+    """Raise DeviceError if an engine is asked for that this machine does not have."""
+    if engine == "cuda":
+        _cupy()
+
+
+def fits(X: Any) -> bool:
+    """Return whether there is room for rows on the device, and as much for work on them."""
+    return bool(X.nbytes < free_bytes() // 3)
 
 
 def free_bytes() -> int:
@@ -179,7 +217,11 @@ class DeviceRows:
 
     @classmethod
     def of(cls, X: Any) -> DeviceRows:
-        """Return rows of a NumPy array, copied to the device, or those of an array that is there, without a copy."""
+        """Return rows of a NumPy array, copied to the device, or those of an array that is there, without a copy.
+
+        An array of another library, such as PyTorch, is taken by its `__cuda_array_interface__`; one that is not
+        float32 or float64 in rows is converted.
+        """
         cupy = _cupy()
         values = cupy.asarray(X)
         dtype = values.dtype if values.dtype == np.float32 else np.float64
@@ -281,8 +323,8 @@ class DeviceMachines:
         """Return what kernels read."""
         return _struct(_MACHINES_STRUCT, **{name: self.arrays[name] for name in _MACHINE_ARRAYS})
 
-    def to_host(self, sizes: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Return machines that `train` made as `_engine.train` returns them; `sizes` are those of the subsamples."""
+    def to_host(self) -> dict[str, NDArray[Any]]:
+        """Return machines that `train` made as `_engine.train` returns them."""
         host = {name: None if array is None else array.get() for name, array in self.arrays.items()}
         k, s = host["n_classes"].astype(np.int64), self.n_support
         most = host["classes"].shape[0] // k.size
@@ -304,6 +346,49 @@ class DeviceMachines:
 
     # -- votes and mistakes --------------------------------------------------------------------------
 
+    def count_mistakes_at(
+        self, X: Any, codes: NDArray[np.int32], inside: NDArray[np.int32], sizes: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Count mistakes at rows of a NumPy array, as many at a time as fit the memory, or at `DeviceRows`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d) or DeviceRows
+            Rows.
+        codes : ndarray of shape (n,)
+            Their classes.
+        inside, sizes : ndarray
+            Rows of X that each machine was trained on, one machine after another and each rising; and how many.
+        """
+        cupy = _cupy()
+
+        def count(shrink: int) -> NDArray[np.int64]:
+            at, training = cupy.asarray(_starts(sizes)), cupy.asarray(inside)
+            truth = cupy.asarray(codes)
+            if isinstance(X, DeviceRows):
+                return np.asarray(self.count_mistakes(X, truth, at, training, shrink=shrink).get())
+            totals = np.zeros(len(self), dtype=np.int64)
+            size = max(_ROWS, min(len(X), free_bytes() // 4 // (X.shape[1] * X.itemsize) // shrink))
+            for begin in range(0, len(X), size):
+                rows = DeviceRows.of(X[begin : begin + size])
+                block = (rows, truth[begin : begin + size], at, training - begin)
+                totals += self.count_mistakes(*block, shrink=shrink).get()
+            return totals
+
+        return _with_less_memory(count)
+
+    def vote_at(self, X: Any) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
+        """Return votes and doubts at rows of a NumPy array, as many at a time as fit the memory."""
+
+        def vote(shrink: int) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
+            size = max(_ROWS, min(len(X), free_bytes() // 4 // (X.shape[1] * X.itemsize) // shrink))
+            parts = [self.vote(DeviceRows.of(X[i : i + size]), shrink=shrink) for i in range(0, max(len(X), 1), size)]
+            return np.concatenate([votes for votes, _ in parts], axis=1), np.concatenate(
+                [doubts for _, doubts in parts], axis=1
+            )
+
+        return _with_less_memory(vote)
+
     def count_mistakes(
         self,
         X: DeviceRows,
@@ -315,6 +400,7 @@ class DeviceMachines:
         stop: int | None = None,
         chosen: Any = None,
         use_filter: bool = True,
+        shrink: int = 1,
     ) -> Any:
         """Count mistakes at a block of rows, those that a machine was trained on left out.
 
@@ -332,6 +418,8 @@ class DeviceMachines:
             Machines to count for; all by default.
         use_filter : bool, default=True
             Whether to decide by the filter what it can; if not, the result is the same and takes longer.
+        shrink : int, default=1
+            What to divide the memory by that this may take.
 
         Returns
         -------
@@ -342,7 +430,7 @@ class DeviceMachines:
         stop = len(X) if stop is None else stop
         chosen = cupy.arange(len(self), dtype=np.int32) if chosen is None else chosen
         totals = cupy.zeros(chosen.size, dtype=np.int64)
-        for begin, end, part, packed in self._parts(X, first, stop, chosen, use_filter):
+        for begin, end, part, packed in self._parts(X, first, stop, chosen, use_filter, shrink):
             errors = cupy.zeros(part.stop - part.start, dtype=np.int32)
             sink = {"errors": errors, "sign": 1, "votes": None, "certain": None}
             self._decide(X, codes, begin, end, packed, sink)
@@ -351,13 +439,13 @@ class DeviceMachines:
             totals[part] += errors
         return totals
 
-    def vote(self, X: DeviceRows) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
+    def vote(self, X: DeviceRows, *, shrink: int = 1) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
         """Return the codes that all machines vote for at all rows, and which ones rounding could change."""
         cupy = _cupy()
         codes = np.empty((len(self), len(X)), dtype=np.uint16)
         doubts = np.empty(codes.shape, dtype=bool)
         everyone = cupy.arange(len(self), dtype=np.int32)
-        for begin, end, part, packed in self._parts(X, 0, len(X), everyone, use_filter=True):
+        for begin, end, part, packed in self._parts(X, 0, len(X), everyone, True, shrink):
             shape = (part.stop - part.start, end - begin)
             votes, certain = cupy.empty(shape, dtype=np.uint16), cupy.empty(shape, dtype=np.uint8)
             sink = {"errors": None, "sign": 0, "votes": votes, "certain": certain}
@@ -375,7 +463,7 @@ class DeviceMachines:
             packed.decide_rows(X, codes, begin, end - begin, _MASKED, sink, masks=masks)
 
     def _parts(
-        self, X: DeviceRows, first: int, stop: int, chosen: Any, use_filter: bool
+        self, X: DeviceRows, first: int, stop: int, chosen: Any, use_filter: bool, shrink: int = 1
     ) -> Iterator[tuple[int, int, slice, _Packed]]:
         """Yield blocks of rows and of machines that fit the memory of the device, and the machines packed."""
         cupy = _cupy()
@@ -384,11 +472,11 @@ class DeviceMachines:
         groups = -(-self.n_support[numbers] // _GROUP)
         steps = -(-X.d // 8)
         per_machine = groups * (_GROUP * 8 * X.d + steps * 256 + 64) + steps * 32 + _FILTERED_BYTES
-        budget = max(free_bytes() // 8, 1 << 24)
+        budget = free_bytes() // 8 // shrink
         tile = max(_ROWS, min(1 << 18, budget // (steps * 32 + 16) // _ROWS * _ROWS))
         for begin in range(first, stop, tile):
             end = min(begin + tile, stop)
-            cost = np.cumsum(per_machine + (end - begin) // 4)
+            cost = np.cumsum(per_machine + 3 * (end - begin))
             start = 0
             while start < numbers.size:
                 spent = cost[start - 1] if start else 0
@@ -412,9 +500,7 @@ class _Packed:
         self.support = cupy.empty(max(total, 1) * d * _GROUP)
         points = machines.points
         self._structs = (machines.struct(), points.struct())
-        _kernel("pack_support", "exact")(
-            (self.count,), (128,), (*self._structs, chosen, self.group_at, self.support)
-        )
+        _kernel("pack_support", "exact")((self.count,), (128,), (*self._structs, chosen, self.group_at, self.support))
         self.filtered = None
         if use_filter:
             steps = -(-d // 8)
@@ -534,6 +620,7 @@ def train(
     tolerance: float,
     max_iterations: int,
     n_classes: int,
+    shrink: int = 1,
 ) -> DeviceMachines:
     """Train machines on the device, as `_engine.train` does.
 
@@ -549,6 +636,8 @@ def train(
         As in `_engine.train`.
     n_classes : int
         Number of classes, at most `MAX_CLASSES`.
+    shrink : int, default=1
+        What to divide the memory by that this may take.
 
     Returns
     -------
@@ -599,7 +688,7 @@ def train(
         threads = 32 if largest <= 192 else 128 if largest <= 1024 else 512
         square = largest * largest
         per_block = 12 * square + 8 * (most + 2) * largest + 8 * largest
-        blocks = min(order.size, 1 << 12, free_bytes() // 2 // per_block)
+        blocks = min(order.size, 1 << 12, free_bytes() // 2 // shrink // per_block)
         if blocks == 0:
             raise DeviceError(
                 f"a subsample of {largest} points needs {per_block / 2**20:.0f} MiB of the device's memory, which has "
@@ -625,6 +714,40 @@ def train(
         )
     n_support = arrays["counts"].reshape(m, most).sum(axis=1).get().astype(np.int64)
     return DeviceMachines(arrays, X, n_support)
+
+
+def train_at(X: Any, *arguments: Any) -> dict[str, NDArray[Any]]:
+    """Train machines on rows of a NumPy array or `DeviceRows`; return them as `_engine.train` does.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d) or DeviceRows
+        Rows.
+    *arguments
+        All other arguments of `train`.
+    """
+
+    def compute(shrink: int) -> dict[str, NDArray[Any]]:
+        return train(X if isinstance(X, DeviceRows) else DeviceRows.of(X), *arguments, shrink).to_host()
+
+    result: dict[str, NDArray[Any]] = _with_less_memory(compute)
+    return result
+
+
+def _with_less_memory(compute: Callable[[int], Any]) -> Any:
+    """Compute with less and less memory of the device until it suffices, or raise DeviceError."""
+    cupy = _cupy()
+    with _LOCK:
+        for shrink in (1, 4, 16, 64):
+            try:
+                return compute(shrink)
+            except cupy.cuda.memory.OutOfMemoryError as error:
+                reason = error
+                release()
+    raise DeviceError(
+        f"the device has too little memory left, {free_bytes() / 2**20:.0f} MiB, even for small parts ({reason}): free "
+        "some of it, or choose engine='cpu'"
+    ) from reason
 
 
 def _pointer(array: Any) -> Any:

@@ -50,8 +50,8 @@ def train(
     max_iterations: int,
 ) -> Trained: ...
 
-# The last argument of the following functions is the output. A mistake is a vote for another class, or one that rounding
-# could change.
+# The last argument of the following functions is the output. A mistake is a vote for another class, or a vote that
+# rounding could change.
 def vote(
     X: Rows,
     points: Points,

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from pacbayes._validation import Array
 from pacbayes.losses import Loss
-from pacbayes.pools import _engine
+from pacbayes.pools import _cuda, _engine
 from pacbayes.pools._base import Codes, Hypotheses, Sample
 from pacbayes.pools._layout import contiguous, is_wide, to_csr, to_engine
 from pacbayes.sampling import Subsamples
@@ -116,6 +116,8 @@ class RBFSVMs(Hypotheses):
         to a sample.
     points : ndarray, sparse matrix or None
         Those support vectors.
+    engine : {"auto", "cpu", "cuda"}
+        Where to compute, if there is a device; results are the same.
     """
 
     classes: NDArray[Any]
@@ -133,6 +135,7 @@ class RBFSVMs(Hypotheses):
     working_memory: int
     rows: NDArray[np.int32]
     points: Any = None
+    engine: str = "auto"
 
     # -- a sequence ----------------------------------------------------------------------------------
 
@@ -189,7 +192,7 @@ class RBFSVMs(Hypotheses):
         return replace(self, **parts, scale=None if self.scale is None else self.scale[chosen])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_ensemble", "_offsets")}
+        return {name: value for name, value in self.__dict__.items() if name not in _CACHED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -210,6 +213,22 @@ class RBFSVMs(Hypotheses):
         )
         return _engine.Ensemble(*arrays), rows
 
+    def _machines(self, points: Any) -> _cuda.DeviceMachines:
+        """Return these hypotheses in the memory of the device."""
+        if "_device" not in self.__dict__:
+            support = np.unique(self.support, return_inverse=True)[1].astype(np.int32)
+            arrays = (self.n_classes, self.class_codes, self.n_support, support, self.dual_coef, self.intercept)
+            self.__dict__["_device"] = _cuda.DeviceMachines.of(*arrays, self.gamma, self.scale, points)
+        machines: _cuda.DeviceMachines = self.__dict__["_device"]
+        return machines
+
+    def _computes_on_device(self, points: Any, n_rows: int) -> bool:
+        """Return whether votes at so many rows are to be computed on a device."""
+        if issparse(points) or issparse(self.scale):
+            return False
+        work = float(self.support.size) * n_rows
+        return _cuda.is_worthwhile(self.engine, points.shape[1], int(self.n_classes.max(initial=1)), work)
+
     def keep_training_points(self, sample: Sample) -> RBFSVMs:
         rows = np.unique(self.support)
         return replace(self, rows=rows, points=self._support_vectors(sample.X, rows))
@@ -224,8 +243,8 @@ class RBFSVMs(Hypotheses):
 
     def fingerprint(self) -> Any:
         state = self.__getstate__()
-        # The rows name the points in the sample that they were trained on, and the memory changes no prediction.
-        return {name: value for name, value in state.items() if name != "working_memory"}
+        # The rows name the points in the sample that they were trained on; memory and engine change no prediction.
+        return {name: value for name, value in state.items() if name not in ("working_memory", "engine")}
 
     # -- validation and prediction -------------------------------------------------------------------
 
@@ -235,6 +254,8 @@ class RBFSVMs(Hypotheses):
     def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         ensemble, used = self._ensemble
         points = self._kept(used)
+        if self._computes_on_device(points, X.shape[0]):
+            return self._machines(points).vote_at(self._queries(X, points))
         votes = np.empty((len(self), X.shape[0]), dtype=np.uint16)
         doubts = np.empty(votes.shape, dtype=bool)
         for block in self._blocks(range(X.shape[0]), points):
@@ -255,7 +276,9 @@ class RBFSVMs(Hypotheses):
         points = self._support_vectors(sample.X, used) if self.points is None else self._kept(used)
         inside = subsamples.concatenated(hypotheses)
         sizes = subsamples.sizes[hypotheses.start : hypotheses.stop].astype(np.int64)
-        if loss.is_zero_one:
+        if loss.is_zero_one and self._computes_on_device(points, len(rows)):
+            totals = self._count_on_device(sample, rows, points, inside, sizes).astype(np.float64)
+        elif loss.is_zero_one:
             mistakes = np.empty(len(self), dtype=np.int64)
             _engine.count_mistakes(
                 self._queries(sample.X[rows.start : rows.stop], points),
@@ -286,6 +309,20 @@ class RBFSVMs(Hypotheses):
             totals[self.failed] = (len(rows) - inside_rows)[self.failed]
         return totals
 
+    def _count_on_device(
+        self, sample: Sample, rows: range, points: Any, inside: NDArray[np.int32], sizes: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Count mistakes at a block of rows on the device."""
+        X: Any = None
+        if self.shared_scale is None and isinstance(sample.X, np.ndarray):
+            X = sample.on_device
+        if X is None:
+            X = self._queries(sample.X[rows.start : rows.stop], points)
+        elif len(rows) < len(sample):
+            X = X.take(slice(rows.start, rows.stop))
+        codes = sample.codes[rows.start : rows.stop].astype(np.int32)
+        return self._machines(points).count_mistakes_at(X, codes, inside - np.int32(rows.start), sizes)
+
     def _kept(self, rows: NDArray[np.int32]) -> Any:
         """Return the support vectors that were these rows of the training sample."""
         return self.points[np.searchsorted(self.rows, rows)]
@@ -299,9 +336,7 @@ class RBFSVMs(Hypotheses):
         """Return rows to vote on as the engine reads them: sparse if and only if the support vectors are."""
         return to_engine(scaled(X, self.shared_scale), sparse=issparse(points))
 
-    def _vote(
-        self, ensemble: _engine.Ensemble, points: Any, X: Any
-    ) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
+    def _vote(self, ensemble: _engine.Ensemble, points: Any, X: Any) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
         """Return the codes that all of them vote for at a block of rows, and which ones rounding could change."""
         votes = np.empty((len(self), X.shape[0]), dtype=np.uint16)
         certain = np.empty(votes.shape, dtype=np.uint8)
@@ -314,6 +349,10 @@ class RBFSVMs(Hypotheses):
         per_row = 3 * len(self) + (0 if issparse(points) else 8 * points.shape[1])
         size = max(tile, self.working_memory // per_row // tile * tile)
         return (rows[i : i + size] for i in range(0, len(rows), size))
+
+
+# What is computed from the other attributes, and not stored.
+_CACHED = ("_ensemble", "_offsets", "_device")
 
 
 def scaled(X: Any, factors: Array | None) -> Any:
