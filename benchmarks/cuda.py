@@ -18,7 +18,7 @@ import cupy
 import numpy as np
 
 from pacbayes.datasets import waveform
-from pacbayes.pools import _cuda, _engine
+from pacbayes.pools import _cuda, _device, _engine
 from pacbayes.sampling import RandomSubsamples
 
 ARRAYS = ("n_classes", "classes", "counts", "support", "coefficients", "intercepts", "gamma")
@@ -54,7 +54,7 @@ def check(n: int, d: int, m: int, r: int, classes: int, dtype: type, scaler: str
     rows, sizes = np.concatenate(parts).astype(np.int32), np.array([part.size for part in parts], dtype=np.int64)
     multipliers, C = settings(m)
     host = _engine.train(X, codes, rows, sizes, np.nan, multipliers, C, scaler, TOLERANCE, STEPS)
-    device = _cuda.DeviceRows.of(X)
+    device = _device.DeviceRows.of(X)
     trained = _cuda.train(device, codes, rows, sizes, np.nan, multipliers, C, scaler, TOLERANCE, STEPS, classes)
     result = trained.to_host()
     same = [
@@ -161,7 +161,7 @@ def measure(n: int, m: int, r: int) -> list[str]:
     rows, sizes = subsamples.concatenated(range(m)), subsamples.sizes.astype(np.int64)
     drawing = time.perf_counter() - start
     multipliers, C = settings(m)
-    device, truth = _cuda.DeviceRows.of(X), cupy.asarray(codes)
+    device, truth = _device.DeviceRows.of(X), cupy.asarray(codes)
     at, inside = cupy.asarray(np.concatenate(([0], np.cumsum(sizes)))), cupy.asarray(rows)
     lines = []
     for scaler in (None, "standard"):
@@ -185,7 +185,7 @@ def measure(n: int, m: int, r: int) -> list[str]:
         )
         print(lines[-1], flush=True)
         del machines
-        _cuda.release()
+        _device.release()
     return lines
 
 

@@ -17,7 +17,7 @@ from pacbayes._compat import take_rows
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.losses import Loss
-from pacbayes.pools._cuda import DeviceRows, fits, is_on_device
+from pacbayes.pools._device import DeviceRows, fits, is_on_device
 from pacbayes.sampling import LEARNER, SamplingPlan, Subsamples, stream
 
 Codes = NDArray[np.intp]

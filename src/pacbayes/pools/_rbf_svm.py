@@ -19,6 +19,7 @@ from pacbayes.exceptions import HypothesisError
 from pacbayes.losses import Loss
 from pacbayes.pools import _cuda, _engine
 from pacbayes.pools._base import Codes, Hypotheses, Pool, Sample
+from pacbayes.pools._device import check_engine, is_worthwhile
 from pacbayes.pools._groups import HypothesisGroups
 from pacbayes.pools._kernel_width import Scaling, feature_scale, jaakkola_gamma
 from pacbayes.pools._layout import LARGEST_VALUE, contiguous, is_wide, to_engine
@@ -142,7 +143,7 @@ class RBFSVMPool(Pool):
 
     def check_settings(self) -> None:
         validate_settings(self, self._CONSTRAINTS)
-        _cuda.check_engine(self.engine)
+        check_engine(self.engine)
         if self.reserved_size is not None and self.gamma_source != "reserved":
             raise ValueError(
                 f"reserved_size must be None unless gamma_source is 'reserved', got {self.reserved_size!r} with "
@@ -303,12 +304,13 @@ class RBFSVMPool(Pool):
             X, codes, rows = scaled(X[used], shared.scale), codes[used], positions.astype(np.int32)
         own_scaler = scaler if shared.scale is None else None
         settings = (shared.seed, multipliers, C, own_scaler, _TOLERANCE, _MAX_ITERATIONS)
-        codes, sizes = codes.astype(np.int32), sizes.astype(np.int64)
+        labels: NDArray[np.int32] = codes.astype(np.int32)
+        sizes = sizes.astype(np.int64)
         if on_device:
             points = sample.on_device if used is None else contiguous(X)
-            result = _cuda.train_at(points, codes, rows, sizes, *settings, sample.classes.size)
+            result = _cuda.train_at(points, labels, rows, sizes, *settings, sample.classes.size)
         else:
-            result = _engine.train(to_engine(X, sparse=wide), codes, rows, sizes, *settings)
+            result = _engine.train(to_engine(X, sparse=wide), labels, rows, sizes, *settings)
         if used is not None:
             result["support"] = used[result["support"]]
         scale: Any = None
@@ -350,7 +352,7 @@ class RBFSVMPool(Pool):
     def _pays(self, sample: Sample, kernel_values: float) -> bool:
         if is_wide(sample.X):
             return False
-        return _cuda.is_worthwhile(self.engine, sample.X.shape[1], sample.classes.size, kernel_values)
+        return is_worthwhile(self.engine, sample.X.shape[1], sample.classes.size, kernel_values)
 
 
 def _positive(name: str, values: Any) -> list[float]:

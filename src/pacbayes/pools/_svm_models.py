@@ -20,6 +20,7 @@ from pacbayes._validation import Array
 from pacbayes.losses import Loss
 from pacbayes.pools import _cuda, _engine
 from pacbayes.pools._base import Codes, Hypotheses, Sample
+from pacbayes.pools._device import is_worthwhile
 from pacbayes.pools._layout import contiguous, is_wide, to_csr, to_engine
 from pacbayes.sampling import Subsamples
 
@@ -227,7 +228,7 @@ class RBFSVMs(Hypotheses):
         if issparse(points) or issparse(self.scale):
             return False
         work = float(self.support.size) * n_rows
-        return _cuda.is_worthwhile(self.engine, points.shape[1], int(self.n_classes.max(initial=1)), work)
+        return is_worthwhile(self.engine, points.shape[1], int(self.n_classes.max(initial=1)), work)
 
     def keep_training_points(self, sample: Sample) -> RBFSVMs:
         rows = np.unique(self.support)

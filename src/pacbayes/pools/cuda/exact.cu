@@ -178,20 +178,24 @@ __device__ Vote decide(const Machines& machines, int h, const double* packed, Ro
     }
   }
   if (k_classes == 2) return {classes[value > 0 ? 0 : 1], fabs(value) > margins[0]};
-  int wins[MAX_CLASSES], open[MAX_CLASSES], pair = 0;
-  for (int c = 0; c < k_classes; ++c) wins[c] = open[c] = 0;
+  int wins[MAX_CLASSES], sure[MAX_CLASSES], open[MAX_CLASSES], pair = 0;
+  for (int c = 0; c < k_classes; ++c) wins[c] = sure[c] = open[c] = 0;
   for (int a = 0; a < k_classes; ++a)
     for (int b = a + 1; b < k_classes; ++b, ++pair) {
-      ++wins[values[pair] > 0 ? a : b];
-      if (!(fabs(values[pair]) > margins[pair])) ++open[a], ++open[b];
+      const int winner = values[pair] > 0 ? a : b;
+      ++wins[winner];
+      if (fabs(values[pair]) > margins[pair])
+        ++sure[winner];
+      else
+        ++open[a], ++open[b];
     }
   int winner = 0;
   for (int c = 1; c < k_classes; ++c)
     if (wins[c] > wins[winner]) winner = c;
   bool certain = true;
-  const int least = wins[winner] - open[winner];
+  const int least = sure[winner];
   for (int c = 0; c < k_classes; ++c) {
-    const int most = wins[c] + open[c];
+    const int most = sure[c] + open[c];
     if (c != winner && (c < winner ? most >= least : most > least)) certain = false;
   }
   return {classes[winner], certain};

@@ -23,6 +23,8 @@
 #define STEPS ((FEATURES + 7) / 8)
 #define RESIDENT (STEPS <= 6)  // whether the rows of a warp stay in registers
 
+constexpr int kUnroll = RESIDENT ? STEPS : 1;
+
 // One machine with two classes, or one.
 struct Filtered {
   float intercept;
@@ -202,7 +204,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
       for (int i = 0; i < 8; ++i) own[i] = 0.0f;
       const float* w = weights + (int64)j * 8 * STEPS;
-#pragma unroll
+#pragma unroll kUnroll
       for (int step = 0; step < STEPS; ++step) {
         const float w0 = w[8 * step + t], w1 = w[8 * step + t + 4];
 #pragma unroll
@@ -243,7 +245,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         values[m][2] = two.y + offsets[2 * m + 1];
         values[m][3] = two.w + offsets[2 * m + 1];
       }
-#pragma unroll
+#pragma unroll kUnroll
       for (int step = 0; step < STEPS; ++step) {
         const float2 s = b[step * 32];
 #pragma unroll

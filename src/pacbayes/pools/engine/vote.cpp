@@ -88,13 +88,17 @@ class Majority {
                 std::ptrdiff_t count) {
     const int k = machine.n_classes;
     wins_.assign(static_cast<std::size_t>(k) * kTile, 0);
+    sure_.assign(static_cast<std::size_t>(k) * kTile, 0);  // wins beyond the margin
     open_.assign(static_cast<std::size_t>(k) * kTile, 0);  // pairs that may go either way
     std::size_t pair = 0;
     for (int a = 0; a < k; ++a)
       for (int b = a + 1; b < k; ++b, ++pair, values += kTile)
         for (std::ptrdiff_t i = 0; i < count; ++i) {
-          ++wins_[(values[i] > 0 ? a : b) * kTile + i];
-          if (!(std::fabs(values[i]) > margins[pair])) {
+          const std::size_t of_winner = (values[i] > 0 ? a : b) * kTile + i;
+          ++wins_[of_winner];
+          if (std::fabs(values[i]) > margins[pair]) {
+            ++sure_[of_winner];
+          } else {
             ++open_[a * kTile + i];
             ++open_[b * kTile + i];
           }
@@ -105,17 +109,17 @@ class Majority {
         if (wins_[c * kTile + i] > wins_[winner * kTile + i]) winner = c;
       codes_[i] = static_cast<std::uint16_t>(machine.classes[winner]);
       // The winner may lose its open pairs, and another class may win all of its own.
-      const int least = wins_[winner * kTile + i] - open_[winner * kTile + i];
+      const int least = sure_[winner * kTile + i];
       certain_[i] = 1;
       for (int c = 0; c < k; ++c) {
-        const int most = wins_[c * kTile + i] + open_[c * kTile + i];
+        const int most = sure_[c * kTile + i] + open_[c * kTile + i];
         if (c != winner && (c < winner ? most >= least : most > least)) certain_[i] = 0;
       }
     }
   }
 
   std::vector<std::vector<double>> margins_;
-  std::vector<int> wins_, open_;
+  std::vector<int> wins_, sure_, open_;
   std::uint16_t codes_[kTile];
   std::uint8_t certain_[kTile];
 };
