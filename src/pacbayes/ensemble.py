@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -68,12 +68,15 @@ def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
     """
     if holdout is None:
         return [Split(None, None, entropy)]
-    if isinstance(holdout, str):
-        if holdout != "auto":
-            raise ValueError(f"holdout must be 'auto', None, a share or several, got {holdout!r}")
-        shares: Sequence[Any] = _SHARES
+    shares: Sequence[Any]
+    if isinstance(holdout, str) and holdout == "auto":
+        shares = _SHARES
+    elif isinstance(holdout, Real):
+        shares = [holdout]
+    elif isinstance(holdout, Iterable) and not isinstance(holdout, str):
+        shares = list(holdout)
     else:
-        shares = [holdout] if isinstance(holdout, Real) else list(holdout)
+        raise ValueError(f"holdout must be 'auto', None, a share or several, got {holdout!r}")
     if not shares:
         raise ValueError("holdout must name at least one share, got none: give None for no held-out rows")
     splits = []

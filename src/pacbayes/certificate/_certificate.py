@@ -46,7 +46,7 @@ class Certificate:
     n_hypotheses : int
         Number of hypotheses m.
     n_votes : int
-        Number of votes that competed, each with a pool of its own, under one delta.
+        Number of votes that competed, each with a pool of its own, under one delta; of all candidates of a search.
     delta : float
         Probability with which the bound may fail.
     lam : float or None
@@ -120,7 +120,8 @@ class Certificate:
 
     def _bound_on(self, predictor: str) -> float:
         # A single hypothesis with all the weight is the vote and the randomised classifier alike.
-        names = (predictor, BEST) if self.loss == "zero_one" or predictor != MAJORITY else (predictor,)
+        alike = self.voting == "best" and (self.is_zero_one or predictor != MAJORITY)
+        names = (predictor, BEST) if alike else (predictor,)
         return min((statement.bound for statement in self.statements if statement.predictor in names), default=1.0)
 
     @property
@@ -198,7 +199,8 @@ class Certificate:
     def _check_figures(self, name: str, statement: Statement) -> None:
         """Check figures of a statement that the certificate gives elsewhere, too."""
         known: dict[str, Any] = {}
-        if statement.event not in (Event.TEST_SET, METHODS["disagreement"].event_if(self.strict)):
+        others = (Event.TEST_SET, METHODS["disagreement"].event_if(self.strict))
+        if statement.event not in others and (statement.predictor != BEST or self.voting == "best"):
             known = {"loss": self.empirical_loss, "kl_div": divided_prior(self.kl_div, self.n_votes)}
         elif statement.figures["kl_div"] < divided_prior(0.0, self.n_votes):
             raise CertificateError(f"{name}.figures['kl_div'] is less than what {self.n_votes} competing votes cost")

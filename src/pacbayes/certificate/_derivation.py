@@ -166,7 +166,15 @@ def _points_per_hypothesis(n: ArrayLike, n_max: int | None, m: int) -> tuple[NDA
 
 
 def _derive_best(data: _Validated, settings: Settings) -> Derivation:
-    """Put all weight on the hypothesis with the smallest bound; all bounds hold at once, so the choice is free."""
+    """Put all weight on the hypothesis with the smallest bound."""
+    best, statement = _best_hypothesis(data, settings)
+    rho = np.zeros(data.losses.size)
+    rho[best] = 1.0
+    return _derivation(rho, (statement,), float(data.losses[best]), statement.figures["kl_div"], data)
+
+
+def _best_hypothesis(data: _Validated, settings: Settings) -> tuple[int, Statement]:
+    """Return the hypothesis with the smallest bound; all bounds hold at once, so the choice is free."""
     curve = GibbsCurve(data.losses, float(data.n_min), settings.prior)
     divergences = np.minimum(curve.point_mass_kls(), _LARGEST_KL)
     keys, position = np.unique(np.column_stack([data.losses, data.n, divergences]), axis=0, return_inverse=True)
@@ -180,10 +188,7 @@ def _derive_best(data: _Validated, settings: Settings) -> Derivation:
         bounds[exact] = np.minimum(bounds[exact], tails)
     # Of equal bounds, the smaller loss, and the first.
     best = int(np.lexsort((data.losses, bounds[position.ravel()]))[0])
-    rho = np.zeros(data.losses.size)
-    rho[best] = 1.0
-    statement = _single_statement(float(data.losses[best]), int(data.n[best]), float(divergences[best]), settings)
-    return _derivation(rho, (statement,), float(data.losses[best]), float(divergences[best]), data)
+    return best, _single_statement(float(data.losses[best]), int(data.n[best]), float(divergences[best]), settings)
 
 
 def _are_whole(losses: Array, n: Array) -> NDArray[np.bool_]:
@@ -271,9 +276,14 @@ def _dual_statement(bound: float, mu: float, kl_div: float, settings: Settings) 
 
 
 def _with_vote(gibbs: Statement, rho: Array, data: _Validated, settings: Settings) -> tuple[Statement, ...]:
-    """Add the best bound on the majority vote that follows from the same event, in the order of what `predict` does."""
+    """Add the best bound on the majority vote that follows from the same event, and what the best hypothesis has.
+
+    In the order of what `predict` does: the vote or the randomised classifier first.
+    """
+    # Its bound needs the number of points of every hypothesis.
+    alternative = (_best_hypothesis(data, settings)[1],) if data.n.max() == data.n_max else ()
     if settings.loss != "zero_one":
-        return (gibbs,)
+        return (gibbs, *alternative)
     candidates = [_vote_statement("first-order", settings, {"gibbs_bound": gibbs.bound})]
     constant = subset_sum_constant(rho)
     if constant > 0.5 * (1 + 1e-4):  # less is not worth a method of its own
@@ -284,7 +294,7 @@ def _with_vote(gibbs: Statement, rho: Array, data: _Validated, settings: Setting
         figures = {"voter_bound": _point_mass_bound(voter, data, settings), "weight": float(rho[voter])}
         candidates.append(_vote_statement("heavy-voter", settings, figures))
     vote = min(candidates, key=lambda statement: statement.bound)
-    return (gibbs, vote) if settings.voting == "gibbs" else (vote, gibbs)
+    return ((gibbs, vote) if settings.voting == "gibbs" else (vote, gibbs)) + alternative
 
 
 def _vote_statement(method: str, settings: Settings, figures: dict[str, float]) -> Statement:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["dump", "load"]
 
-_FORMAT = 2
+_FORMAT = 3
 # Longer than any certificate: what is larger is not read.
 _MAX_CHARACTERS = 1_000_000
 _MAX_TEXT = 2000
@@ -52,13 +52,14 @@ def _checksum(content: dict[str, Any]) -> str:
 def load(text: str) -> dict[str, Any]:
     """Return the fields of a certificate, each of the right type and in its range.
 
-    Certificates of the first format, which had no statements, are brought to the present one.
+    Certificates of older formats are brought to the present one: the first had no statements, the second knew nothing
+    of competing votes.
     """
     values = _parse(text)
     version = values.pop("pacbayes_certificate", None)
     if version == 1 and type(version) is int:
         values = _from_first_format(values)
-    elif version == _FORMAT and type(version) is int:
+    elif version in (2, _FORMAT) and type(version) is int:
         checksum = values.pop("checksum", None)
         try:
             expected = _checksum({"pacbayes_certificate": version, **values})
@@ -66,6 +67,8 @@ def load(text: str) -> dict[str, Any]:
             raise CertificateError(f"not a certificate: {error}") from error
         if checksum != expected:
             raise CertificateError("checksum does not match: the certificate was changed after it was written")
+        if version == 2:
+            values = {**values, "n_votes": values.get("n_votes", 1)}
     else:
         raise CertificateError(f'not a certificate: no "pacbayes_certificate": {_FORMAT}')
     return _validated(values, _FIELDS, "certificate")

@@ -99,6 +99,8 @@ class Statement:
             raise CertificateError(f"{name}.predictor must be {' or '.join(method.predictors)}, got {self.predictor!r}")
         if method.zero_one and self.loss != "zero_one":
             raise CertificateError(f"{name}.loss must be 'zero_one' for this method, got {self.loss!r}")
+        if self.method == "heavy-voter" and not self.figures["weight"] > 0.5:
+            raise CertificateError(f"{name}.figures['weight'] must be above 0.5, got {self.figures['weight']!r}")
         if self.event != method.event_if(strict):
             raise CertificateError(f"{name}.event is stated as {self.event!r}, and is {method.event_if(strict)!r}")
         recomputed = method.compute(self.delta, **self.figures)

@@ -102,6 +102,8 @@ def text(certificate: Certificate) -> str:
         "distribution:",
         *(f"  {statement.predictor:<{width}}  {_claim(statement)}" for statement in certificate.statements),
     ]
+    if certificate.voting != "best" and any(statement.predictor == BEST for statement in certificate.statements):
+        lines.append("  to predict with the best hypothesis instead: voting='best'")
     if is_of_probabilities(certificate.loss):
         lines.append("  labels that are predicted: nothing is proved for this loss")
     elif not any(statement.predictor == certificate.predictor for statement in certificate.statements):
@@ -109,7 +111,7 @@ def text(certificate: Certificate) -> str:
     if len({statement.event for statement in certificate.statements}) > 1:
         lines.append("  these rest on different events: each holds with this probability, not all of them at once")
     if certificate.n_votes > 1:
-        lines.append(f"  the vote is the best of {certificate.n_votes} that competed under one delta")
+        lines.append(f"  {certificate.n_votes} votes competed under one delta: the smallest bound may be chosen")
     lines += [
         f"  validation loss {format_upper(certificate.empirical_loss)}, KL {format_upper(certificate.kl_div)}, "
         f"{certificate.n_hypotheses} hypotheses, {_sizes(certificate)} validation points each",
@@ -165,7 +167,9 @@ def summary(certificate: Certificate) -> str:
     the majority vote errs on at most 32.76% of new points from the same distribution,
     and the randomised classifier on at most 16.38%.
     """
-    proved = [statement for statement in certificate.statements if not statement.is_vacuous]
+    # One sentence holds what holds jointly.
+    proved = [s for s in certificate.statements if not s.is_vacuous]
+    proved = [s for s in proved if s.event == proved[0].event]
     unproved = [certificate.predictor] if certificate.bound >= 1 else []
     if not proved:
         sentence = (

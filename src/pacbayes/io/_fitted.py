@@ -29,12 +29,23 @@ from sklearn.preprocessing import (
 )
 
 from pacbayes import sampling
-from pacbayes.certificate import validate_settings
 from pacbayes.classifier import PACBayesClassifier
+from pacbayes.ensemble import Ensemble, Split
 from pacbayes.exceptions import ModelFileError
 from pacbayes.io.encoder import ColumnEncoder
 from pacbayes.losses import resolve_loss
-from pacbayes.pools import Constant, EstimatorPool, HypothesisList, PrefitPool, RBFSVMPool, RBFSVMs, as_pool
+from pacbayes.pools import (
+    Constant,
+    EstimatorPool,
+    Hypotheses,
+    HypothesisGroups,
+    HypothesisList,
+    PrefitPool,
+    RBFSVMPool,
+    RBFSVMs,
+    as_pool,
+)
+from pacbayes.recognition import TrainingRows
 
 Check = Callable[[Any], None]
 
@@ -169,21 +180,56 @@ def _features(owner: Any) -> int:
 def _check_classifier(model: Any) -> None:
     _classes(model)
     _features(model)
-    _whole(model, "block_size", 1, 2**62)
-    validate_settings(model.delta, model.objective, model.voting)
+    model._check_settings(as_pool(model.estimator))
     resolve_loss(model.loss, model.classes_)
-    as_pool(model.estimator).check_settings()
-    m = len(model.hypotheses_)
-    require(m >= 1, "the classifier has no hypotheses")
-    require(np.array_equal(model.hypotheses_.classes, model.classes_), "hypotheses_ has other classes")
-    losses, rho = _finite(model, "losses_", m), _finite(model, "posterior_", m)
-    require(((losses >= 0) & (losses <= 1)).all(), "losses_ is not in [0, 1]")
-    require((rho >= 0).all() and abs(rho.sum() - 1) < 1e-6, "posterior_ is no distribution")
-    n_validation = _array(model, "n_validation_", "i", m)
-    require(np.array_equal(n_validation, model.subsamples_.n_validation), "n_validation_ is not that of subsamples_")
     require(model._entropy >= 0, "the seed is negative")
-    if isinstance(model.hypotheses_, RBFSVMs):
-        require(model.hypotheses_.points.shape[1] == model.n_features_in_, "support vectors have other features")
+    require(type(model._training_rows) is TrainingRows, "the rows of the sample are missing")
+    for vote in model.votes_:
+        require(np.array_equal(vote.hypotheses.classes, model.classes_), "hypotheses have other classes")
+        groups = vote.hypotheses.groups.values() if isinstance(vote.hypotheses, HypothesisGroups) else [vote.hypotheses]
+        for group in groups:
+            if isinstance(group, RBFSVMs):
+                require(group.points.shape[1] == model.n_features_in_, "support vectors have other features")
+
+
+def _check_ensemble(vote: Any) -> None:
+    require(isinstance(vote.hypotheses, Hypotheses) and isinstance(vote.subsamples, sampling.Subsamples), "parts miss")
+    require(type(vote.split) is Split, "a vote has no rows")
+    m = len(vote.hypotheses)
+    require(m >= 1, "a vote has no hypotheses")
+    totals, rho = _finite(vote, "totals", m), _finite(vote, "posterior", m)
+    require(((totals >= 0) & (totals <= vote.subsamples.n_validation)).all(), "losses are not in [0, 1]")
+    require((rho >= 0).all() and abs(rho.sum() - 1) < 1e-6, "posterior is no distribution")
+    if vote.split.rows is not None:
+        require(vote.split.rows.size >= vote.subsamples.n, "a vote was made of fewer rows than its subsamples")
+
+
+def _check_split(split: Any) -> None:
+    require(isinstance(split.entropy, int) and split.entropy >= 0, "the seed is negative")
+    require((split.rows is None) == (split.held_out is None), "rows are held out from nothing")
+    if split.rows is not None:
+        rows, held_out = _array(split, "rows", "i", -1), _array(split, "held_out", "i", -1)
+        together = np.sort(np.concatenate((rows, held_out)))
+        require(np.array_equal(together, np.arange(together.size)), "rows are held out and not held out")
+
+
+def _check_training_rows(rows: Any) -> None:
+    hashes = _array(rows, "hashes", "u", -1)
+    require(hashes.dtype == np.uint64 and hashes.size and (hashes[:-1] < hashes[1:]).all(), "hashes are not sorted")
+    require(0 <= _number(rows, "repeated") <= 1, "a share is out of range")
+
+
+def _check_groups(groups: Any) -> None:
+    n_labels = _classes(groups, "classes")
+    kind = _array(groups, "kind", "i", -1)
+    require(isinstance(groups.groups, dict) and list(groups.groups) == sorted(groups.groups), "groups are not sorted")
+    sizes = []
+    for group in groups.groups.values():
+        require(isinstance(group, Hypotheses) and not isinstance(group, HypothesisGroups), "a group is of no kind")
+        require(group.classes.size == n_labels and np.array_equal(group.classes, groups.classes), "classes differ")
+        sizes.append(len(group))
+    require(((kind >= 0) & (kind < len(sizes))).all(), "kind is out of range")
+    require(np.bincount(kind, minlength=len(sizes)).tolist() == sizes, "groups have other sizes")
 
 
 def _check_svms(svms: Any) -> None:
@@ -441,6 +487,10 @@ def _nothing(part: Any) -> None:
 
 CHECKS: dict[type, Check] = {
     PACBayesClassifier: _check_classifier,
+    Ensemble: _check_ensemble,
+    Split: _check_split,
+    TrainingRows: _check_training_rows,
+    HypothesisGroups: _check_groups,
     RBFSVMs: _check_svms,
     HypothesisList: _check_hypothesis_list,
     Constant: _nothing,
