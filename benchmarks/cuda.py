@@ -17,8 +17,9 @@ from typing import Any
 import cupy
 import numpy as np
 
+from pacbayes import PACBayesClassifier
 from pacbayes.datasets import waveform
-from pacbayes.pools import _cuda, _device, _engine
+from pacbayes.pools import RBFSVMPool, _cuda, _device, _engine
 from pacbayes.sampling import RandomSubsamples
 
 ARRAYS = ("n_classes", "classes", "counts", "support", "coefficients", "intercepts", "gamma")
@@ -148,7 +149,39 @@ def main() -> None:
     lines = []
     for n, m in ((100_000, 5000),) if quick else ((100_000, 5000), (1_000_000, 100_000)):
         lines += measure(n, m, 41)
+    for n, m in ((2000, 2000),) if quick else ((2000, 2000), (200_000, 2000)):
+        lines.append(measure_fit(n, m, 41))
+    lines.append(measure_default(2000))
     print("\n".join(lines))
+
+
+def measure_fit(n: int, m: int, r: int) -> str:
+    """Time a whole fit: subsamples, training, validation, posterior and certificate, from arrays on the host."""
+    data = waveform(n, random_state=0)
+    return compare_fits(
+        f"n={n} m={m} r={r}", data.X / 4, data.y, scaler=None, n_hypotheses=m, subsample_size=r, holdout=None
+    )
+
+
+def measure_default(n: int) -> str:
+    data = waveform(n, random_state=0)
+    return compare_fits(f"n={n}, all defaults", data.X / 4, data.y)
+
+
+def compare_fits(title: str, X: Any, y: Any, scaler: Any = (None, "minmax", "standard"), **parameters: Any) -> str:
+    """Fit on two cores and on the device, and compare losses and bounds."""
+    times, fits = {}, {}
+    for engine, jobs in (("cpu", 2), ("cuda", 1)):
+        pool = RBFSVMPool(engine=engine, scaler=scaler)
+        model = PACBayesClassifier(pool, n_jobs=jobs, random_state=0, **parameters)
+        times[engine], fits[engine] = timed(lambda model=model: model.fit(X, y), repeats=2 if len(y) < 10_000 else 1)
+    equal = np.array_equal(fits["cpu"].losses_, fits["cuda"].losses_)
+    same_bound = fits["cpu"].certificate_.bound == fits["cuda"].certificate_.bound
+    labels = np.array_equal(fits["cpu"].predict(X[:5000]), fits["cuda"].predict(X[:5000]))
+    return (
+        f"| fit, {title} | two cores {times['cpu']:.3f} | device {times['cuda']:.3f} | "
+        f"{times['cpu'] / times['cuda']:.1f} times | losses {equal}, bound {same_bound}, labels {labels} |"
+    )
 
 
 def measure(n: int, m: int, r: int) -> list[str]:
