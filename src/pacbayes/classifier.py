@@ -33,7 +33,7 @@ from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.losses import Loss, resolve_loss
-from pacbayes.pools import Hypotheses, Pool, PrefitPool, Sample, as_pool, to_host
+from pacbayes.pools import Hypotheses, Pool, PrefitPool, Sample, as_pool, release, to_host
 from pacbayes.recognition import TrainingRows
 from pacbayes.sampling import PREDICTION, TEST, SamplingPlan, Subsamples, stream
 from pacbayes.settings import Constraint, Whole
@@ -260,6 +260,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
                 self.__dict__.pop(name, None)
             self.__dict__.update(features)
             raise
+        finally:
+            release()
 
     def _fit(self, X: Any, y: ArrayLike) -> PACBayesClassifier:
         pool = as_pool(self.estimator)

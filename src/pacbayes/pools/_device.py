@@ -113,8 +113,8 @@ def has_tensor_cores() -> bool:
 
 
 def release() -> None:
-    """Give the memory that this process keeps on the device back to it."""
-    if explain_absence() is None:
+    """Give memory that this process holds on the device without use back to it, if it has computed there."""
+    if _module.cache_info().currsize:
         find_cupy().get_default_memory_pool().free_all_blocks()
 
 
@@ -203,7 +203,9 @@ class DeviceRows:
         cupy = find_cupy()
         values = cupy.asarray(X)
         dtype = values.dtype if values.dtype == np.float32 else np.float64
-        return cls(cupy.ascontiguousarray(values, dtype=dtype))
+        values = cupy.ascontiguousarray(values, dtype=dtype)
+        # Kernels read 16 bytes at a time.
+        return cls(values if values.data.ptr % 16 == 0 else values.copy())
 
     def __len__(self) -> int:
         return int(self.values.shape[0])

@@ -23,6 +23,25 @@ __device__ __forceinline__ double feature(Rows rows, int64 row, int k) {
   return rows.is_float ? (double)((const float*)rows.values)[at] : ((const double*)rows.values)[at];
 }
 
+#define RUN 4  // features that are read together
+
+// Up to RUN features of a row from k on; zeros after the last. Rows that are a multiple of RUN wide are aligned.
+__device__ __forceinline__ void features(Rows rows, int64 row, int k, double (&x)[RUN]) {
+  const int64 at = row * rows.d + k;
+  if (rows.d % RUN == 0) {
+    if (rows.is_float) {
+      const float4 four = *(const float4*)((const float*)rows.values + at);
+      x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+    } else {
+      const double2* two = (const double2*)((const double*)rows.values + at);
+      x[0] = two[0].x, x[1] = two[0].y, x[2] = two[1].x, x[3] = two[1].y;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < RUN; ++i) x[i] = k + i < rows.d ? feature(rows, row, k + i) : 0.0;
+  }
+}
+
 // Trained machines: the parts of machine h begin at the offsets of h. Layout as in svm.h.
 struct Machines {
   const int* n_classes;
@@ -147,15 +166,20 @@ __device__ Vote decide(const Machines& machines, int h, const double* packed, Ro
 #pragma unroll
     for (int j = 0; j < GROUP; ++j) squared[j] = 0.0;
     const double* at = packed + (int64)first * d;
-    for (int k = 0; k < d; ++k, at += GROUP) {
-      double x = feature(X, row, k);
-      if (scale) x = x * scale[k];
+    for (int k = 0; k < d; k += RUN) {
+      double x[RUN];
+      features(X, row, k, x);
 #pragma unroll
-      for (int j = 0; j < GROUP; j += 2) {
-        const double2 s = *(const double2*)(at + j);
-        const double e0 = s.x - x, e1 = s.y - x;
-        squared[j] = fma(e0, e0, squared[j]);
-        squared[j + 1] = fma(e1, e1, squared[j + 1]);
+      for (int i = 0; i < RUN; ++i, at += GROUP) {
+        if (k + i >= d) break;
+        if (scale) x[i] = x[i] * scale[k + i];
+#pragma unroll
+        for (int j = 0; j < GROUP; j += 2) {
+          const double2 s = *(const double2*)(at + j);
+          const double e0 = s.x - x[i], e1 = s.y - x[i];
+          squared[j] = fma(e0, e0, squared[j]);
+          squared[j + 1] = fma(e1, e1, squared[j + 1]);
+        }
       }
     }
 #pragma unroll
