@@ -105,6 +105,13 @@ def share_marked(machines: Any, X: Any, codes: Any) -> float:
     raise AssertionError("no parts")
 
 
+def gather(at: Any, inside: Any, chosen: Any) -> tuple[Any, Any]:
+    """Training rows of chosen machines, and where those of each begin; all subsamples have the same size."""
+    size = inside.size // (at.size - 1)
+    rows = inside.reshape(-1, size)[chosen].ravel()
+    return rows, cupy.arange(chosen.size + 1, dtype=np.int64) * size
+
+
 def race(machines: Any, X: Any, codes: Any, at: Any, inside: Any, block: int = 256) -> tuple[Any, Any, int]:
     """Validate in doubling blocks; drop machines whose loss is above the best one's by noise and 30 / n."""
     n = len(X)
@@ -113,7 +120,8 @@ def race(machines: Any, X: Any, codes: Any, at: Any, inside: Any, block: int = 2
     seen, pairs = 0, 0
     while seen < n:
         stop = min(n, max(block, 2 * seen)) if alive.size > 64 else n
-        found = machines.count_mistakes(X, codes, at, inside, first=seen, stop=stop, chosen=alive)
+        rows, starts = gather(at, inside, alive)
+        found = machines.count_mistakes(X, codes, starts, rows, first=seen, stop=stop, chosen=alive)
         errors[alive] += found
         pairs += int(alive.size) * (stop - seen)
         seen = stop
@@ -253,7 +261,8 @@ def compare_with_host(
     points = X[used].astype(np.float64)
     _engine.count_mistakes(X[:few], codes[:few], 0, points, ensemble, parts, sizes[some], 2**28, mistakes)
     chosen = cupy.asarray(some.astype(np.int32))
-    found = machines.count_mistakes(device, truth, cupy.asarray(at), inside, stop=few, chosen=chosen).get()
+    own, starts = gather(at, inside, chosen)
+    found = machines.count_mistakes(device, truth, starts, own, stop=few, chosen=chosen).get()
     return f"trained equal {same}/{some.size}, counts equal {int(np.count_nonzero(found == mistakes))}/{some.size}"
 
 

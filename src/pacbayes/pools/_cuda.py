@@ -161,7 +161,12 @@ class DeviceMachines:
     # -- votes and mistakes --------------------------------------------------------------------------
 
     def count_mistakes_at(
-        self, X: Any, codes: NDArray[np.int32], inside: NDArray[np.int32], sizes: NDArray[np.int64]
+        self,
+        X: Any,
+        codes: NDArray[np.int32],
+        inside: NDArray[np.int32],
+        sizes: NDArray[np.int64],
+        chosen: NDArray[np.int32] | None = None,
     ) -> NDArray[np.int64]:
         """Count mistakes at rows of a NumPy array, as many at a time as fit the memory, or at `DeviceRows`.
 
@@ -172,32 +177,36 @@ class DeviceMachines:
         codes : ndarray of shape (n,)
             Their classes.
         inside, sizes : ndarray
-            Rows of X that each machine was trained on, one machine after another and each rising; and how many.
+            Rows of X that each chosen machine was trained on, one machine after another; and how many.
+        chosen : ndarray of shape (c,), optional
+            Machines to count for; all by default.
         """
         cupy = find_cupy()
+        numbers = np.arange(len(self), dtype=np.int32) if chosen is None else chosen
 
         def count(shrink: int) -> NDArray[np.int64]:
             at, training = cupy.asarray(_starts(sizes)), cupy.asarray(inside)
-            truth = cupy.asarray(codes)
+            truth, asked = cupy.asarray(codes), cupy.asarray(numbers)
             if isinstance(X, DeviceRows):
-                return np.asarray(self.count_mistakes(X, truth, at, training, shrink=shrink).get())
-            totals = np.zeros(len(self), dtype=np.int64)
+                return np.asarray(self.count_mistakes(X, truth, at, training, chosen=asked, shrink=shrink).get())
+            totals = np.zeros(numbers.size, dtype=np.int64)
             size = max(_ROWS, min(len(X), free_bytes() // 4 // (X.shape[1] * X.itemsize) // shrink))
             for begin in range(0, len(X), size):
                 rows = DeviceRows.of(X[begin : begin + size])
                 block = (rows, truth[begin : begin + size], at, training - begin)
-                totals += self.count_mistakes(*block, shrink=shrink).get()
+                totals += self.count_mistakes(*block, chosen=asked, shrink=shrink).get()
             return totals
 
         counted: NDArray[np.int64] = with_less_memory(count)
         return counted
 
-    def vote_at(self, X: Any) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
-        """Return votes and doubts at rows of a NumPy array, as many at a time as fit the memory."""
+    def vote_at(self, X: Any, chosen: NDArray[np.int32] | None = None) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
+        """Return votes and doubts of chosen machines at rows of a NumPy array, as many at a time as fit the memory."""
 
         def vote(shrink: int) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
             size = max(_ROWS, min(len(X), free_bytes() // 4 // (X.shape[1] * X.itemsize) // shrink))
-            parts = [self.vote(DeviceRows.of(X[i : i + size]), shrink=shrink) for i in range(0, max(len(X), 1), size)]
+            starts = range(0, max(len(X), 1), size)
+            parts = [self.vote(DeviceRows.of(X[i : i + size]), chosen, shrink=shrink) for i in starts]
             return np.concatenate([votes for votes, _ in parts], axis=1), np.concatenate(
                 [doubts for _, doubts in parts], axis=1
             )
@@ -226,11 +235,11 @@ class DeviceMachines:
             Rows.
         codes : cupy.ndarray of int32 of shape (n,)
             Their classes.
-        training_at, training : cupy.ndarray of int64 of shape (m + 1,), and of int32
-            Rows of X that each machine was trained on, and where those of each machine begin.
+        training_at, training : cupy.ndarray of int64 of shape (c + 1,), and of int32
+            Rows of X that each chosen machine was trained on, and where those of each begin.
         first, stop : int
             The block; all rows by default.
-        chosen : cupy.ndarray of int32, optional
+        chosen : cupy.ndarray of int32 of shape (c,), optional
             Machines to count for; all by default.
         use_filter : bool, default=True
             Whether to decide by the filter what it can; if not, the result is the same and takes longer.
@@ -251,17 +260,20 @@ class DeviceMachines:
             sink = {"errors": errors, "sign": 1, "votes": None, "certain": None}
             self._decide(X, codes, begin, end, packed, sink)
             sink["sign"] = -1
-            packed.decide_rows(X, codes, begin, end - begin, _TRAINING, sink, training=(training_at, training))
+            own = (training_at[:-1][part], training_at[1:][part], training)
+            packed.decide_rows(X, codes, begin, end - begin, _TRAINING, sink, training=own)
             totals[part] += errors
         return totals
 
-    def vote(self, X: DeviceRows, *, shrink: int = 1) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
-        """Return the codes that all machines vote for at all rows, and which ones rounding could change."""
+    def vote(
+        self, X: DeviceRows, chosen: NDArray[np.int32] | None = None, *, shrink: int = 1
+    ) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
+        """Return the codes that chosen machines vote for at all rows, and which ones rounding could change."""
         cupy = find_cupy()
-        codes = np.empty((len(self), len(X)), dtype=np.uint16)
+        asked = cupy.arange(len(self), dtype=np.int32) if chosen is None else cupy.asarray(chosen)
+        codes = np.empty((asked.size, len(X)), dtype=np.uint16)
         doubts = np.empty(codes.shape, dtype=bool)
-        everyone = cupy.arange(len(self), dtype=np.int32)
-        for begin, end, part, packed in self._parts(X, 0, len(X), everyone, True, shrink):
+        for begin, end, part, packed in self._parts(X, 0, len(X), asked, True, shrink):
             shape = (part.stop - part.start, end - begin)
             votes, certain = cupy.empty(shape, dtype=np.uint16), cupy.empty(shape, dtype=np.uint8)
             sink = {"errors": None, "sign": 0, "votes": votes, "certain": certain}
@@ -392,7 +404,7 @@ class _Packed:
         sink: dict[str, Any],
         *,
         masks: Any = None,
-        training: tuple[Any, Any] = (None, None),
+        training: tuple[Any, Any, Any] = (None, None, None),
     ) -> None:
         """Evaluate the machines in double precision."""
         words = 0 if masks is None else masks.shape[1]
@@ -412,8 +424,7 @@ class _Packed:
                 np.int32(mode),
                 _pointer(masks),
                 np.int64(words),
-                _pointer(training[0]),
-                _pointer(training[1]),
+                *(_pointer(array) for array in training),
                 struct_of(_SINK_STRUCT, **sink),
             ),
         )
@@ -533,8 +544,8 @@ def train(
     return DeviceMachines(arrays, X, n_support)
 
 
-def train_at(X: Any, *arguments: Any) -> dict[str, NDArray[Any]]:
-    """Train machines on rows of a NumPy array or `DeviceRows`; return them as `_engine.train` does.
+def train_at(X: Any, *arguments: Any) -> DeviceMachines:
+    """Train machines on rows of a NumPy array or `DeviceRows`, with as much memory of the device as there is.
 
     Parameters
     ----------
@@ -544,11 +555,11 @@ def train_at(X: Any, *arguments: Any) -> dict[str, NDArray[Any]]:
         All other arguments of `train`.
     """
 
-    def compute(shrink: int) -> dict[str, NDArray[Any]]:
-        return train(X if isinstance(X, DeviceRows) else DeviceRows.of(X), *arguments, shrink=shrink).to_host()
+    def compute(shrink: int) -> DeviceMachines:
+        return train(X if isinstance(X, DeviceRows) else DeviceRows.of(X), *arguments, shrink=shrink)
 
-    result: dict[str, NDArray[Any]] = with_less_memory(compute)
-    return result
+    machines: DeviceMachines = with_less_memory(compute)
+    return machines
 
 
 def _pointer(array: Any) -> Any:

@@ -294,7 +294,7 @@ class RBFSVMPool(Pool):
         shared: _Shared,
     ) -> RBFSVMs:
         X, codes, wide = sample.X, sample.codes, is_wide(sample.X)
-        on_device = self._trains_on_device(sample, sizes)
+        on_device, machines = self._trains_on_device(sample, sizes), None
         as_it_is = shared.scale is None and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype.kind == "f"
         if as_it_is and not (on_device and sample.on_device is None):
             used = None
@@ -308,7 +308,8 @@ class RBFSVMPool(Pool):
         sizes = sizes.astype(np.int64)
         if on_device:
             points = sample.on_device if used is None else contiguous(X)
-            result = _cuda.train_at(points, labels, rows, sizes, *settings, sample.classes.size)
+            machines = _cuda.train_at(points, labels, rows, sizes, *settings, sample.classes.size)
+            result = machines.to_host()
         else:
             result = _engine.train(to_engine(X, sparse=wide), labels, rows, sizes, *settings)
         if used is not None:
@@ -319,7 +320,7 @@ class RBFSVMPool(Pool):
             scale = result["scale"].reshape(shape) if not wide else None
             if wide:
                 scale = csr_array((result["scale"], result["scale_indices"], result["scale_indptr"]), shape=shape)
-        return self._trained(result, sample, C, scale, shared)
+        return self._trained(result, sample, C, scale, shared).keep_on_device(machines)
 
     def _trained(
         self, result: dict[str, NDArray[Any]], sample: Sample, C: Array, scale: Any, shared: _Shared

@@ -7,7 +7,7 @@ vectors, or shares the exponentials with others of the same width.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -190,7 +190,11 @@ class RBFSVMs(Hypotheses):
         }
         for name in ("n_classes", "gamma", "C", "failed"):
             parts[name] = getattr(self, name)[chosen]
-        return replace(self, **parts, scale=None if self.scale is None else self.scale[chosen])
+        taken = replace(self, **parts, scale=None if self.scale is None else self.scale[chosen])
+        if "_device" in self.__dict__:
+            machines, numbers = self.__dict__["_device"]
+            taken.__dict__["_device"] = (machines, numbers[chosen])
+        return taken
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in _CACHED}
@@ -214,21 +218,27 @@ class RBFSVMs(Hypotheses):
         )
         return _engine.Ensemble(*arrays), rows
 
-    def _machines(self, points: Any) -> _cuda.DeviceMachines:
-        """Return these hypotheses in the memory of the device."""
+    def keep_on_device(self, machines: _cuda.DeviceMachines | None) -> RBFSVMs:
+        """Return these hypotheses, with their copy in the memory of the device that trained them, if one did."""
+        if machines is not None:
+            self.__dict__["_device"] = (machines, np.arange(len(self), dtype=np.int32))
+        return self
+
+    def _on_device(self, points: Callable[[], Any]) -> tuple[_cuda.DeviceMachines, NDArray[np.int32]]:
+        """Return machines in the memory of the device, and which of them these hypotheses are."""
         if "_device" not in self.__dict__:
             support = np.unique(self.support, return_inverse=True)[1].astype(np.int32)
             arrays = (self.n_classes, self.class_codes, self.n_support, support, self.dual_coef, self.intercept)
-            self.__dict__["_device"] = _cuda.DeviceMachines.of(*arrays, self.gamma, self.scale, points)
-        machines: _cuda.DeviceMachines = self.__dict__["_device"]
-        return machines
+            self.keep_on_device(_cuda.DeviceMachines.of(*arrays, self.gamma, self.scale, points()))
+        kept: tuple[_cuda.DeviceMachines, NDArray[np.int32]] = self.__dict__["_device"]
+        return kept
 
-    def _computes_on_device(self, points: Any, n_rows: int) -> bool:
-        """Return whether votes at so many rows are to be computed on a device."""
-        if issparse(points) or issparse(self.scale):
+    def _computes_on_device(self, X: Any) -> bool:
+        """Return whether votes at rows are to be computed on a device."""
+        if is_wide(X) or issparse(self.points) or issparse(self.scale):
             return False
-        work = float(self.support.size) * n_rows
-        return is_worthwhile(self.engine, points.shape[1], int(self.n_classes.max(initial=1)), work)
+        work = float(self.support.size) * X.shape[0]
+        return is_worthwhile(self.engine, X.shape[1], int(self.n_classes.max(initial=1)), work)
 
     def keep_training_points(self, sample: Sample) -> RBFSVMs:
         rows = np.unique(self.support)
@@ -253,10 +263,11 @@ class RBFSVMs(Hypotheses):
         return self.votes_and_doubts(X)[0]
 
     def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        if self._computes_on_device(X):
+            machines, chosen = self._on_device(lambda: self._kept(np.unique(self.support)))
+            return machines.vote_at(to_engine(scaled(X, self.shared_scale), sparse=False), chosen)
         ensemble, used = self._ensemble
         points = self._kept(used)
-        if self._computes_on_device(points, X.shape[0]):
-            return self._machines(points).vote_at(self._queries(X, points))
         votes = np.empty((len(self), X.shape[0]), dtype=np.uint16)
         doubts = np.empty(votes.shape, dtype=bool)
         for block in self._blocks(range(X.shape[0]), points):
@@ -273,13 +284,14 @@ class RBFSVMs(Hypotheses):
         return np.asarray(values.T)
 
     def loss_totals(self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: range, loss: Loss) -> Array:
-        ensemble, used = self._ensemble
-        points = self._support_vectors(sample.X, used) if self.points is None else self._kept(used)
         inside = subsamples.concatenated(hypotheses)
         sizes = subsamples.sizes[hypotheses.start : hypotheses.stop].astype(np.int64)
-        if loss.is_zero_one and self._computes_on_device(points, len(rows)):
-            totals = self._count_on_device(sample, rows, points, inside, sizes).astype(np.float64)
-        elif loss.is_zero_one:
+        if loss.is_zero_one and self._computes_on_device(sample.X[rows.start : rows.stop]):
+            totals = self._count_on_device(sample, rows, inside - np.int32(rows.start), sizes).astype(np.float64)
+            return self._with_failed(totals, inside, sizes, rows)
+        ensemble, used = self._ensemble
+        points = self._own_points(sample, used)
+        if loss.is_zero_one:
             mistakes = np.empty(len(self), dtype=np.int64)
             _engine.count_mistakes(
                 self._queries(sample.X[rows.start : rows.stop], points),
@@ -304,6 +316,10 @@ class RBFSVMs(Hypotheses):
                     validating = validating[~doubtful]
                     response = votes[h, validating - block.start].astype(np.intp)
                     totals[h] += loss.total(sample.codes[validating], response) + np.count_nonzero(doubtful)
+        return self._with_failed(totals, inside, sizes, rows)
+
+    def _with_failed(self, totals: Array, inside: NDArray[np.int32], sizes: NDArray[np.int64], rows: range) -> Array:
+        """Return totals in which the loss of hypotheses that failed is 1 at every row of the block."""
         if self.failed.any():
             trains = (inside >= rows.start) & (inside < rows.stop)
             inside_rows = np.bincount(np.repeat(np.arange(len(self)), sizes)[trains], minlength=len(self))
@@ -311,18 +327,22 @@ class RBFSVMs(Hypotheses):
         return totals
 
     def _count_on_device(
-        self, sample: Sample, rows: range, points: Any, inside: NDArray[np.int32], sizes: NDArray[np.int64]
+        self, sample: Sample, rows: Any, inside: NDArray[np.int32], sizes: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Count mistakes at a block of rows on the device."""
-        X: Any = None
-        if self.shared_scale is None and isinstance(sample.X, np.ndarray):
-            X = sample.on_device
+        """Count mistakes at a block of rows on the device; `inside` are positions in the block that train."""
+        as_it_is = self.shared_scale is None and isinstance(sample.X, np.ndarray)
+        X: Any = sample.on_device if as_it_is else None
+        block = slice(rows.start, rows.stop) if isinstance(rows, range) else rows
         if X is None:
-            X = self._queries(sample.X[rows.start : rows.stop], points)
+            X = to_engine(scaled(sample.X[block], self.shared_scale), sparse=False)
         elif len(rows) < len(sample):
-            X = X.take(slice(rows.start, rows.stop))
-        codes = sample.codes[rows.start : rows.stop].astype(np.int32)
-        return self._machines(points).count_mistakes_at(X, codes, inside - np.int32(rows.start), sizes)
+            X = X.take(block)
+        machines, chosen = self._on_device(lambda: self._own_points(sample, np.unique(self.support)))
+        return machines.count_mistakes_at(X, sample.codes[block].astype(np.int32), inside, sizes, chosen)
+
+    def _own_points(self, sample: Sample, rows: NDArray[np.int32]) -> Any:
+        """Return support vectors by their rows of the training sample: those that were kept, or from the sample."""
+        return self._support_vectors(sample.X, rows) if self.points is None else self._kept(rows)
 
     def _kept(self, rows: NDArray[np.int32]) -> Any:
         """Return the support vectors that were these rows of the training sample."""

@@ -247,11 +247,12 @@ __device__ int record(const Sink& sink, const int* codes, Vote vote, int64 j, in
   return !vote.certain || vote.code != codes[row];
 }
 
-// Evaluate chosen machines at rows from `first` on, `count` of them.
+// Evaluate chosen machines at rows from `first` on, `count` of them. Chosen machine j was trained on the rows from begins[j]
+// to ends[j] of the list `training`.
 extern "C" __global__ void decide_rows(Machines machines, Rows X, const int* codes, const int* chosen,
                                        const int64* group_at, const double* packed, int64 first, int64 count, int mode,
-                                       const uint32* masks, int64 words, const int64* training_at, const int* training,
-                                       Sink sink) {
+                                       const uint32* masks, int64 words, const int64* begins, const int64* ends,
+                                       const int* training, Sink sink) {
   const int j = blockIdx.y, h = chosen[j], d = X.d;
   __shared__ double margins[MAX_PAIRS];
   __shared__ int queue[WORDS * 32];
@@ -296,7 +297,7 @@ extern "C" __global__ void decide_rows(Machines machines, Rows X, const int* cod
     for (int64 at = (int64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += (int64)gridDim.x * blockDim.x)
       mistakes += record(sink, codes, decide(machines, h, own, X, first + at, margins), j, at, first + at, count);
   } else {
-    for (int64 i = training_at[h] + (int64)blockIdx.x * blockDim.x + threadIdx.x; i < training_at[h + 1];
+    for (int64 i = begins[j] + (int64)blockIdx.x * blockDim.x + threadIdx.x; i < ends[j];
          i += (int64)gridDim.x * blockDim.x) {
       const int64 row = training[i];
       if (row >= first && row < first + count)
