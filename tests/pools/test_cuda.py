@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from pacbayes import PACBayesClassifier
+from pacbayes import PACBayesClassifier, training
 from pacbayes.exceptions import DeviceError
 from pacbayes.pools import RBFSVMPool, _cuda, _device, _engine
 
@@ -160,13 +160,15 @@ def compiled_modules():
     return asked
 
 
-def test_the_classifier_is_the_same_on_both_engines(emulated):
+@pytest.mark.parametrize("gamma_source", ["subsample", "reserved"])
+def test_the_classifier_is_the_same_on_both_engines(emulated, monkeypatch, gamma_source):
+    monkeypatch.setattr(training, "_DEVICE_ROWS", 30)  # several blocks
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 2))
     y = np.where(X[:, 0] + 0.3 * rng.normal(size=90) > 0, "a", "b")
     fits = {}
     for engine, points in (("cpu", X), ("cuda", emulated.asarray(X))):
-        pool = RBFSVMPool(engine=engine, scaler=(None, "standard"), C=10.0)
+        pool = RBFSVMPool(engine=engine, scaler=(None, "standard"), C=10.0, gamma_source=gamma_source)
         fits[engine] = PACBayesClassifier(pool, n_hypotheses=4, subsample_size=8, random_state=0).fit(points, y)
     cpu, cuda = fits["cpu"], fits["cuda"]
     np.testing.assert_array_equal(cuda.losses_, cpu.losses_)

@@ -216,8 +216,8 @@ class DeviceRows:
         return int(self.values.shape[1])
 
     def take(self, rows: Any) -> DeviceRows:
-        """Return some of the rows, by their numbers."""
-        return DeviceRows(self.values[find_cupy().asarray(rows)])
+        """Return some of the rows, by their numbers, or by a slice without a copy."""
+        return DeviceRows(self.values[rows if isinstance(rows, slice) else find_cupy().asarray(rows)])
 
     def struct(self) -> NDArray[Any]:
         """Return what kernels read."""
