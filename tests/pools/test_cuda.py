@@ -1,5 +1,6 @@
 """The CUDA engine: on a device where there is one, and by an emulation of CuPy on the CPU everywhere."""
 
+import pickle
 import shutil
 import sys
 
@@ -13,6 +14,7 @@ from scipy import sparse
 
 from pacbayes import PACBayesClassifier, training
 from pacbayes.exceptions import DeviceError
+from pacbayes.io import load_model, save_model
 from pacbayes.pools import RBFSVMPool, _cuda, _device, _engine
 
 ARRAYS = ("n_classes", "classes", "counts", "support", "coefficients", "intercepts", "gamma")
@@ -177,6 +179,20 @@ def test_the_classifier_is_the_same_on_both_engines(emulated, monkeypatch, gamma
     np.testing.assert_array_equal(cuda.predict(emulated.asarray(X)), cpu.predict(X))
     assert cuda.verify_certificate(cuda.certificate_, X, y) == "arithmetic, model and data"
     assert cuda.hypotheses_.fingerprint() is not None
+
+
+def test_a_model_of_a_device_predicts_and_is_verified_without_one(emulated, monkeypatch, tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = fit("cuda", X)
+    expected = model.predict(X)
+    hypotheses = model.hypotheses_.votes_and_doubts(X)[0]
+    save_model(model, tmp_path / "model.skops")
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    forget()
+    for again in (pickle.loads(pickle.dumps(model)), load_model(tmp_path / "model.skops")[0]):
+        np.testing.assert_array_equal(again.predict(X), expected)
+        np.testing.assert_array_equal(again.hypotheses_.votes_and_doubts(X)[0], hypotheses)
+        assert again.verify_certificate(model.certificate_, X, np.arange(60) % 2) == "arithmetic, model and data"
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -143,7 +143,6 @@ class RBFSVMPool(Pool):
 
     def check_settings(self) -> None:
         validate_settings(self, self._CONSTRAINTS)
-        check_engine(self.engine)
         if self.reserved_size is not None and self.gamma_source != "reserved":
             raise ValueError(
                 f"reserved_size must be None unless gamma_source is 'reserved', got {self.reserved_size!r} with "
@@ -244,6 +243,8 @@ class RBFSVMPool(Pool):
         entropy: int,
         shared: dict[Scaling | None, _Shared],
     ) -> Hypotheses:
+        # Not before: a model that a device trained is loaded, and verified, on machines without one.
+        check_engine(self.engine)
         combinations = self._combinations()
         assigned = self._assign(subsamples, hypotheses, entropy)
         scalers = self._scalers()
