@@ -693,7 +693,7 @@ def test_a_pool_without_training_is_told():
             "scaler must be None, 'minmax' or 'standard', or several of these, got 'robust'",
         ),
         ({"estimator": RBFSVMPool(on_error="ignore")}, "on_error must be 'raise' or 'drop', got 'ignore'"),
-        ({"estimator": RBFSVMPool(engine="abacus")}, "engine must be 'auto' or 'cpu', got 'abacus'"),
+        ({"estimator": RBFSVMPool(engine="abacus")}, "engine must be 'auto', 'cpu' or 'cuda', got 'abacus'"),
         ({"estimator": RBFSVMPool(reserved_size=5)}, "reserved_size must be None unless gamma_source is 'reserved'"),
         ({"estimator": RBFSVMPool(C=-1)}, "C must be one or several positive, finite numbers, got -1"),
         ({"estimator": RBFSVMPool(C=[])}, r"C must be one or several positive, finite numbers, got \[\]"),

@@ -33,13 +33,13 @@ from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.losses import Loss, resolve_loss
-from pacbayes.pools import Hypotheses, Pool, PrefitPool, Sample, as_pool
+from pacbayes.pools import Hypotheses, Pool, PrefitPool, Sample, as_pool, release, to_host
 from pacbayes.recognition import TrainingRows
 from pacbayes.sampling import PREDICTION, TEST, SamplingPlan, Subsamples, stream
 from pacbayes.settings import Constraint, Whole
 from pacbayes.settings import validate_settings as validate_constraints
 from pacbayes.training import Trainer, validation_totals
-from pacbayes.voting import draw_codes, tally_votes
+from pacbayes.voting import draw_codes, draw_surely, tally_votes, vote_surely
 
 __all__ = ["PACBayesClassifier"]
 
@@ -262,6 +262,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             if isinstance(error, ValueError | HypothesisError):
                 _explain_missing_values(X, error)
             raise
+        finally:
+            release()
 
     def _fit(self, X: Any, y: ArrayLike) -> PACBayesClassifier:
         pool = as_pool(self.estimator)
@@ -387,7 +389,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         return self.objective
 
     def _validate_sample(self, pool: Pool, X: Any, y: ArrayLike) -> Sample:
-        X, y = validate_data(self, X, y, **pool.validation_kwargs(X))
+        given = X
+        X, y = validate_data(self, to_host(X), to_host(y), **pool.validation_kwargs(X))
         labels = np.asarray(y)
         if labels.shape != (X.shape[0],):
             raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
@@ -396,7 +399,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         classes, codes = np.unique(labels, return_inverse=True)
         if classes.size < 2:
             raise ValueError(f"y must hold at least two classes, got one class only: {classes.tolist()[0]!r}")
-        return Sample(X, codes, classes)
+        return Sample(X, codes, classes).keep_on_device(given)
 
     def _sampling_plan(self, entropy: int) -> SamplingPlan:
         return SamplingPlan(self.n_hypotheses, self.subsample_size, self.subsamples, entropy)
@@ -613,10 +616,11 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         certificate = replace(self.certificate_, assumptions=(*self.certificate_.assumptions, line), statements=())
         if y is None:
             return self._certify_unlabelled(certificate, X)
-        labels = np.asarray(y)
+        labels = np.asarray(to_host(y))
         if labels.shape != (X.shape[0],):
             raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
-        errors = int(np.count_nonzero(self.predict(X) != labels))
+        codes, doubtful = self._predict_surely(X)
+        errors = int(np.count_nonzero((self.classes_[codes] != labels) | doubtful))
         return with_test(replace(certificate, n_votes=1), errors, labels.size)
 
     def check_unseen(self, X: Any) -> Any:
@@ -639,19 +643,32 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     def _certify_unlabelled(self, certificate: Certificate, X: Any) -> Certificate:
         if certificate.voting == "gibbs":
             raise ValueError("y must be given for voting='gibbs': without labels only a vote can be certified")
-        vote = np.concatenate([np.argmax(self._tally(block, stop_early=True), axis=1) for block in self._blocks(X)])
+        vote, doubtful = self._predict_surely(X)
         kl_divs = GibbsCurve(self.losses_, 1.0, self.prior_).point_mass_kls()
         voters = choose_voters(self.posterior_, self.losses_, self.n_validation_, kl_divs, certificate.delta)
         asked = self.hypotheses_.take(voters)
-        votes = np.concatenate([asked.votes(block) for block in self._blocks(X)], axis=1)
+        parts = [asked.votes_and_doubts(block) for block in self._blocks(X)]
+        votes, doubts = (np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True))
         return with_unlabelled(
             certificate,
             self.losses_[voters],
             self.n_validation_[voters],
             kl_divs[voters],
-            np.count_nonzero(votes != vote, axis=1),
+            np.count_nonzero((votes != vote) | doubts | doubtful, axis=1),
             vote.size,
         )
+
+    def _predict_surely(self, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Return class codes as `predict` finds them, and which of them could differ on another engine."""
+        if self.certificate_.voting == "gibbs":
+            parts = [
+                draw_surely(self.hypotheses_, self.posterior_, block, self._prediction_stream)
+                for block in self._blocks(X)
+            ]
+        else:
+            parts = [vote_surely(self.hypotheses_, self.posterior_, block) for block in self._blocks(X)]
+        codes, doubtful = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        return codes, doubtful
 
     # -----------------------------------------------------------------------------------------------
     # Prediction
@@ -660,7 +677,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     def _validate_points(self, X: Any) -> Any:
         check_is_fitted(self)
         pool = as_pool(self.estimator)
-        X = validate_data(self, X, reset=False, **pool.validation_kwargs(X))
+        X = validate_data(self, to_host(X), reset=False, **pool.validation_kwargs(X))
         pool.check_points(X)
         return X
 

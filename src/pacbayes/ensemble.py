@@ -15,7 +15,7 @@ from pacbayes.certificate import Certificate
 from pacbayes.losses import Loss
 from pacbayes.pools import Hypotheses, Sample
 from pacbayes.sampling import HOLDOUT, Subsamples, derive_entropy, resolve_size, stream
-from pacbayes.voting import draw_codes, tally_votes
+from pacbayes.voting import draw_surely, tally_votes, vote_surely
 
 __all__ = ["Ensemble", "Split", "held_out_total", "split_holdouts"]
 
@@ -159,6 +159,8 @@ def held_out_total(
 ) -> float:
     """Return the total loss on held-out rows of the predictor that hypotheses and weights make.
 
+    A prediction that could differ on another engine has the largest loss, 1.
+
     Parameters
     ----------
     hypotheses : Hypotheses
@@ -175,7 +177,7 @@ def held_out_total(
         Where the draws of the randomised classifier come from.
     """
     if voting == "gibbs":
-        codes = draw_codes(hypotheses, posterior, sample.X, rng)
+        codes, doubtful = draw_surely(hypotheses, posterior, sample.X, rng)
     else:
-        codes = np.argmax(tally_votes(hypotheses, posterior, sample.X, stop_early=True), axis=1)
-    return loss.total(sample.codes, codes)
+        codes, doubtful = vote_surely(hypotheses, posterior, sample.X)
+    return loss.total(sample.codes[~doubtful], codes[~doubtful]) + np.count_nonzero(doubtful)

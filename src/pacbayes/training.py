@@ -19,6 +19,9 @@ __all__ = ["Trainer", "validation_totals"]
 # What a kernel value takes in validation, roughly.
 _SECONDS_PER_KERNEL_VALUE = 1e-9
 
+# Rows to validate on at a time on a device.
+_DEVICE_ROWS = 1 << 20
+
 
 @dataclass(frozen=True)
 class Trainer:
@@ -60,11 +63,21 @@ class Trainer:
         """Train a range of hypotheses; return them, None if the range is empty, and the totals of their losses."""
         if not hypotheses:
             return None, np.zeros(0)
+        if self.pool.computes_on_device(self.sample, self.subsamples):
+            return self._run_on_device(hypotheses)
         workers = count_workers(self.n_jobs, threads=self.pool.shares_rows)
         parts = chunks(hypotheses, max(20, 4 * workers))
         if self.pool.shares_rows:
             return self._run_by_rows(hypotheses, parts, workers)
         return self._run_by_hypotheses(parts)
+
+    def _run_on_device(self, hypotheses: range) -> tuple[Hypotheses, Array]:
+        """Train all hypotheses at once, and validate them on as many rows at a time as the device takes by itself."""
+        trained = self.pool.train(self.sample, self.subsamples, hypotheses, self.entropy, self.shared)
+        blocks = chunks(range(len(self.sample)), math.ceil(len(self.sample) / _DEVICE_ROWS))
+        work = [(self.sample, self.subsamples, hypotheses, rows, self.loss) for rows in blocks]
+        totals = sum(self._run(trained.loss_totals, work, "validation", threads=True), np.zeros(len(hypotheses)))
+        return trained, totals
 
     def _run_by_hypotheses(self, parts: list[range]) -> tuple[Hypotheses, Array]:
         """Let each worker train some hypotheses and validate them on all rows."""

@@ -255,6 +255,7 @@ def _check_svms(svms: Any) -> None:
     require((_finite(svms, "C", m) > 0).all(), "C is not positive")
     _array(svms, "failed", "b", m)
     _whole(svms, "working_memory", 0, 2**50)
+    require(svms.engine in ("auto", "cpu", "cuda"), "engine is unknown")
     d = _check_points(svms, support)
     if issparse(svms.scale):
         _check_csr(svms.scale, m, d)
