@@ -68,12 +68,14 @@ struct Routines {
   const char* name;
 
   // Squared distances of `count` points, stored row by row, to the rows of a dense tile: squared[point * kTile + row];
-  // and the smallest one of each point.
-  void (*dense_distances)(const double* points, std::ptrdiff_t count, std::ptrdiff_t d, const double* tile,
-                          double* squared, double* nearest);
+  // and the smallest one of each point. The last n_categories of the d features are categories: two that differ add 2,
+  // as their one-hot columns would.
+  void (*dense_distances)(const double* points, std::ptrdiff_t count, std::ptrdiff_t d, std::ptrdiff_t n_categories,
+                          const double* tile, double* squared, double* nearest);
 
-  // Multiply the d features of a dense tile by factors.
-  void (*scale_tile)(const double* tile, const double* factors, std::ptrdiff_t d, double* scaled);
+  // Multiply the d features of a dense tile by factors, after NaN in the first n_fill of them is replaced.
+  void (*scale_tile)(const double* tile, const double* factors, std::ptrdiff_t d, const double* fill,
+                     std::ptrdiff_t n_fill, double* scaled);
 
   // Add what a slice contributes to the squared distances between the points of a block and the rows of a group, at
   // squared[point * kTile + row]. `position` is the next column of the block, 0 at the first slice.
