@@ -277,7 +277,9 @@ def _pandas_categories(column: Any) -> list[str] | None:
 def _is_missing(value: Any) -> bool:
     if isinstance(value, str):
         return False
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, Real) and value != value)
+    return (
+        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, Real) and value != value)
+    )
 
 
 def _kind_of_object(kind: type) -> str | None:
