@@ -1,5 +1,6 @@
 import contextlib
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -74,6 +75,8 @@ MODELS = {
         PACBayesClassifier(RBFSVMPool(scaler="standard"), **SETTINGS),
         sp.hstack([sp.csr_matrix(X), sp.eye(120, 500)], format="csr"),
     ),
+    "table": (PACBayesClassifier(**SETTINGS), TABLE.mask(rng.random(TABLE.shape) < 0.1)),
+    "scaled table": (PACBayesClassifier(RBFSVMPool(scaler="minmax"), **SETTINGS), TABLE),
     "columns": (PACBayesClassifier(make_pipeline(COLUMNS, SVC()), **SETTINGS), TABLE),
     "encoder": (
         PACBayesClassifier(
@@ -124,6 +127,28 @@ def test_a_prefit_ensemble(tmp_path):
     io.save_model(model, tmp_path / "model.skops")
     again, _ = io.load_model(tmp_path / "model.skops")
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda book: replace(book, names=("a", "b")), "code book"),
+        (lambda book: replace(book, gaps=(False, False, 1)), "gaps of a code book is of another type"),
+        (lambda book: replace(book, categories=(None, None, ("u", "u"))), "a category is there twice"),
+        (lambda book: replace(book, categories=(None, None, ("u", 1))), "a category is no text"),
+        (lambda book: replace(book, categories=(None, ("u",), ("u", "v"))), "the code book has other features|fill"),
+        (lambda book: None, "code book|features"),
+    ],
+)
+def test_a_code_book_that_does_not_fit_is_refused(tmp_path, change, message):
+    model = PACBayesClassifier(RBFSVMPool(scaler="minmax"), **SETTINGS).fit(TABLE.mask(TABLE == "u"), y)
+    model._code_book = change(model._code_book)
+    model.votes_ = [
+        replace(vote, hypotheses=replace(vote.hypotheses, code_book=model._code_book)) for vote in model.votes_
+    ]
+    io.save_model(model, tmp_path / "model.skops")
+    with pytest.raises(ModelFileError, match=message):
+        io.load_model(tmp_path / "model.skops")
 
 
 def test_the_schema_comes_back(tmp_path):

@@ -1,6 +1,10 @@
 """Rows of tables in the compiled SVMs: categories, gaps and dates, beside a loop over SVC on one-hot columns."""
 
 import datetime
+import json
+import os
+import subprocess
+import sys
 import warnings
 from decimal import Decimal
 
@@ -10,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
 
 from pacbayes import PACBayesClassifier
-from pacbayes.pools import CodeBook, RBFSVMPool, jaakkola_gamma
+from pacbayes.pools import CodeBook, RBFSVMPool, _engine, jaakkola_gamma
 
 SCALERS = {"minmax": MinMaxScaler((-1, 1)), "standard": StandardScaler(), "None": None}
 NUMBERS = ["age", "income", "since"]
@@ -265,3 +270,72 @@ def test_text_in_a_column_of_numbers_is_named():
         model.predict(table.assign(age="old"))
     with pytest.raises(ValueError, match="feature names"):
         model.predict(table.rename(columns={"age": "years"}))
+
+
+# ---------------------------------------------------------------------------------------------------
+# The bindings
+# ---------------------------------------------------------------------------------------------------
+
+
+def train_engine(X, n_numbers, n_categories, scaler="standard"):
+    n = len(X)
+    codes, rows = (np.arange(n) % 2).astype(np.int32), np.arange(n, dtype=np.int32)
+    settings = (float("nan"), np.ones(1), np.ones(1), scaler, 1e-3, 10**6)
+    return _engine.train(X, codes, rows, np.array([n]), *settings, n_numbers, n_categories)
+
+
+def test_fill_and_scale_are_those_of_an_imputer_and_a_scaler():
+    X = np.array(
+        [[1.0, np.nan, 0.0, 3.0], [np.nan, np.nan, 1.0, 1.0], [4.0, np.nan, 0.0, 1.0], [5.0, np.nan, 0.0, 2.0]]
+    )
+    trained = train_engine(X, 2, 1)
+    filled = SimpleImputer().fit_transform(X[:, :1])
+    assert trained["fill"].tolist() == [filled[1, 0], 0.0]
+    np.testing.assert_allclose(trained["scale"], [1 / StandardScaler().fit(filled).scale_[0], 0, 1, 1], rtol=1e-15)
+    np.testing.assert_allclose(train_engine(X, 2, 1, "minmax")["scale"], [0.5, 0, 1, 1])
+    np.testing.assert_allclose(train_engine(X, 2, 1, None)["scale"], [1, 0, 1, 1])
+    assert trained["converged"].all()
+
+
+@pytest.mark.parametrize(("n_numbers", "n_categories"), [(5, 0), (2, 3), (None, 1), (0, 5)])
+def test_more_columns_than_there_are_cannot_be_asked_for(n_numbers, n_categories):
+    with pytest.raises(ValueError, match="n_numbers"):
+        train_engine(np.zeros((4, 4)), n_numbers, n_categories)
+
+
+@pytest.mark.parametrize(
+    ("scale", "fill", "n_categories", "message"),
+    [
+        (None, None, 1, "scale must be given"),
+        (None, np.zeros((1, 2)), 0, "scale must be given"),
+        (np.ones((1, 3)), None, 4, "n_categories must be at most"),
+        (np.ones((1, 3)), np.zeros((2, 1)), 0, "fill must have one row per machine"),
+        (np.ones((1, 3)), np.zeros((1, 3)), 1, "fill must be of features that are no categories"),
+        (np.ones((1, 3)), np.full((1, 2), np.nan), 1, "fill must be finite"),
+    ],
+)
+def test_machines_of_tables_are_checked(scale, fill, n_categories, message):
+    none, numbers = np.zeros(0, dtype=np.int32), np.zeros(0)
+    constant = (np.array([1], dtype=np.int32), np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int32), none)
+    with pytest.raises(ValueError, match=message):
+        _engine.Ensemble(*constant, numbers, numbers, np.zeros(1), scale, fill, n_categories)
+
+
+@pytest.mark.parametrize("instructions", ["baseline", "avx2"])
+def test_instruction_sets_agree(instructions, tmp_path):
+    table, labels = make_table(100)
+    table.assign(label=labels).to_pickle(tmp_path / "table.pkl")
+    code = """
+import pandas as pd, sys
+from pacbayes import PACBayesClassifier
+table = pd.read_pickle(sys.argv[1])
+model = PACBayesClassifier(n_hypotheses=45, holdout=None, random_state=0).fit(table.iloc[:, :-1], table["label"])
+print(model.losses_.tolist())
+"""
+    results = []
+    for limit in (instructions, "avx512"):
+        environment = os.environ | {"PACBAYES_INSTRUCTIONS": limit}
+        command = [sys.executable, "-c", code, str(tmp_path / "table.pkl")]
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        results.append(json.loads(result.stdout))
+    np.testing.assert_allclose(*results, atol=0.05)

@@ -294,7 +294,7 @@ def _kind_of_object(kind: type) -> str | None:
 
 def _label(value: Any) -> str:
     """Return the name of a category: 1, 1.0 and "1" are the same, since files do not tell them apart."""
-    if isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and value == int(value):
+    if isinstance(value, (float, np.floating)) and value.is_integer():
         return str(int(value))
     return str(value)
 
