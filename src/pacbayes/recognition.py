@@ -26,6 +26,9 @@ _FALSE_ALARM = 0.005
 def hash_rows(X: Any) -> Hashes:
     """Return a 64-bit hash of each row: the same for the same numbers, sparse or dense, of single or double precision.
 
+    Numbers are rounded to single precision before, and words that spell numbers are taken for these: rows that were
+    saved in another way are recognised.
+
     Parameters
     ----------
     X : array, sparse matrix or data frame with n rows
@@ -81,14 +84,23 @@ def _hash_column(column: NDArray[Any], k: int) -> Hashes:
     if column.dtype.kind in "biuf":
         return _hash_values(column.astype(np.float64), np.array([k]))
     words, positions = np.unique(column.astype(str), return_inverse=True)
-    digests = [int.from_bytes(hashlib.blake2b(f"{k}:{word}".encode(), digest_size=8).digest()) for word in words]
-    return np.asarray(np.array(digests, dtype=np.uint64)[positions])
+    return np.asarray(np.array([_hash_word(word, k) for word in words], dtype=np.uint64)[positions])
+
+
+def _hash_word(word: str, k: int) -> int:
+    try:
+        return int(_hash_values(np.array([float(word)]), np.array([k]))[0])
+    except ValueError:
+        return int.from_bytes(hashlib.blake2b(f"{k}:{word}".encode(), digest_size=8).digest())
 
 
 def _hash_values(values: Array, positions: NDArray[Any]) -> Hashes:
     """Return the hash of each value in its column: the mixing function of SplitMix64, and 0 for 0."""
     values = np.where(np.isnan(values), np.nan, values + 0.0)  # one NaN, one zero
-    z = values.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15) * (positions.astype(np.uint64) + np.uint64(1))
+    # To 24 significant bits, ties to even, like single precision, but without its range.
+    z = values.view(np.uint64)
+    z = (z + np.uint64((1 << 28) - 1) + ((z >> np.uint64(29)) & np.uint64(1))) & ~np.uint64((1 << 29) - 1)
+    z = z + np.uint64(0x9E3779B97F4A7C15) * (positions.astype(np.uint64) + np.uint64(1))
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(np.where(values == 0, np.uint64(0), z ^ (z >> np.uint64(31))))
