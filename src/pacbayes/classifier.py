@@ -98,7 +98,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         "uniform".
     loss : {"zero_one", "absolute", "brier"}, callable or array-like, default="zero_one"
         What the certificate bounds: a loss in [0, 1] of the predicted label, of the predicted probabilities, a
-        function of (true, predicted) labels, or a cost matrix. The vote is bounded for "zero_one" only.
+        function of (true, predicted) labels, or a cost matrix. Without held-out rows, the vote is bounded for
+        "zero_one" only.
     warm_start : bool, default=False
         Whether `fit` keeps the hypotheses of the last call, on the same data, and trains only the missing ones. To add
         until the bound looks good is to choose the prior by the data: decide on `n_hypotheses` beforehand. Settings
@@ -160,7 +161,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     >>> from pacbayes import PACBayesClassifier
     >>> X, y = make_moons(1000, noise=0.1, random_state=0)
     >>> model = PACBayesClassifier(n_hypotheses=100, random_state=0).fit(X, y)
-    >>> model.score(X, y) > 0.98, model.certificate_.gibbs_bound < 0.05
+    >>> model.score(X, y) > 0.98, model.certificate_.bound < 0.05
     (True, True)
     """
 
