@@ -648,12 +648,31 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         certificate = replace(self.certificate_, assumptions=(*self.certificate_.assumptions, line), statements=())
         if y is None:
             return self._certify_unlabelled(certificate, X)
+        return with_test(replace(certificate, n_votes=1), self._count_errors(X, y), X.shape[0])
+
+    def count_errors(self, X: Any, y: ArrayLike) -> int:
+        """Count the errors of what `predict` does, for a bound on its error.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+        y : array-like of shape (n,)
+            Their labels. A label that the classifier does not know counts as an error.
+
+        Returns
+        -------
+        int
+            Number of errors. A prediction that could differ on another engine, for rounding, counts as one.
+        """
+        return self._count_errors(self._validate_points(X), y)
+
+    def _count_errors(self, X: Any, y: ArrayLike) -> int:
         labels = np.asarray(to_host(y))
         if labels.shape != (X.shape[0],):
             raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
         codes, doubtful = self._predict_surely(X)
-        errors = int(np.count_nonzero((self.classes_[codes] != labels) | doubtful))
-        return with_test(replace(certificate, n_votes=1), errors, labels.size)
+        return int(np.count_nonzero((self.classes_[codes] != labels) | doubtful))
 
     def check_unseen(self, X: Any) -> Any:
         """Raise ValueError if there are rows of the training sample among others, in part and in any order.

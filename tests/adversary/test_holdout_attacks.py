@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,9 @@ from sklearn.tree import DecisionTreeClassifier
 from pacbayes import Certificate, CertifiedGridSearch, PACBayesClassifier
 from pacbayes.certificate import with_test
 from pacbayes.certificate._statements import Statement
+from pacbayes.cli._models import test_model as count_on_table
 from pacbayes.exceptions import CertificateError
-from pacbayes.pools import RBFSVMPool
+from pacbayes.pools import RBFSVMPool, RBFSVMs
 from pacbayes.recognition import TrainingRows, hash_rows
 
 X, Y = make_moons(200, noise=0.3, random_state=0)
@@ -170,6 +172,25 @@ def test_no_points_certify_nothing():
     for labels in (None, Y[:0]):
         with pytest.raises(ValueError, match="at least one point"):
             model.certify(frame[:0], labels)
+
+
+def test_every_test_counts_doubtful_predictions_as_errors(monkeypatch):
+    """Whoever counts errors for a bound: a certificate of new points, or the command line."""
+    model = fitted(pool=RBFSVMPool())
+    right = model.predict(NEW_X)
+    assert model.count_errors(NEW_X, right) == 0
+    votes_and_doubts = RBFSVMs.votes_and_doubts
+
+    def doubt(self, X):
+        votes, doubts = votes_and_doubts(self, X)
+        return votes, np.ones_like(doubts)
+
+    monkeypatch.setattr(RBFSVMs, "votes_and_doubts", doubt)
+    np.testing.assert_array_equal(model.predict(NEW_X), right)
+    assert model.count_errors(NEW_X, right) == NEW_X.shape[0]
+    assert model.certify(NEW_X, right).bound == 1
+    table = SimpleNamespace(X=NEW_X, y=right)
+    assert count_on_table(model, table, 0.05).errors == NEW_X.shape[0]
 
 
 # ---------------------------------------------------------------------------------------------------
