@@ -14,7 +14,8 @@ from pacbayes import Certificate, CertifiedGridSearch, PACBayesClassifier
 from pacbayes.certificate import with_test
 from pacbayes.certificate._statements import Statement
 from pacbayes.cli._models import test_model as count_on_table
-from pacbayes.exceptions import CertificateError
+from pacbayes.exceptions import CertificateError, ModelFileError
+from pacbayes.io import load_model, save_model
 from pacbayes.pools import RBFSVMPool, RBFSVMs
 from pacbayes.recognition import TrainingRows, hash_rows
 
@@ -100,6 +101,15 @@ def test_a_test_is_about_who_was_tested():
         other.check()
 
 
+def test_a_bound_on_the_vote_does_not_borrow_another_event():
+    """Twice the tested bound of the randomised classifier is no statement of the PAC-Bayesian event."""
+    certificate = fitted(voting="gibbs").certificate_
+    figures = {"gibbs_bound": certificate.bound}
+    borrowed = Statement.by("first-order", "majority vote", "zero_one", certificate.delta, figures)
+    with pytest.raises(CertificateError, match="gibbs_bound"):
+        replace(certificate, statements=(certificate.statements[0], borrowed)).check()
+
+
 # ---------------------------------------------------------------------------------------------------
 # Votes of a model that somebody changed
 # ---------------------------------------------------------------------------------------------------
@@ -128,6 +138,15 @@ def test_a_vote_that_lost_still_counts():
     alone = changed(model, model.votes_[model._winner], others=[])
     with pytest.raises(CertificateError, match="number of votes"):
         alone.verify_certificate(alone.certificate_)
+
+
+def test_a_model_file_says_how_many_votes_competed(tmp_path):
+    model = fitted()
+    vote = model.votes_[model._winner]
+    alone = changed(model, vote, others=[])
+    save_model(alone, tmp_path / "model.skops")
+    with pytest.raises(ModelFileError, match="a certificate is about 2 competing votes"):
+        load_model(tmp_path / "model.skops")
 
 
 def test_held_out_rows_are_those_of_the_seed():

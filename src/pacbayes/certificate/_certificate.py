@@ -228,7 +228,8 @@ class Certificate:
         if statement.method == "pac-bayes-dual" and statement.figures["adjusted_loss"] < self.empirical_loss:
             raise CertificateError(f"{name}.figures['adjusted_loss'] must be at least the empirical loss")
         if "gibbs_bound" in statement.figures:
-            gibbs = [other.bound for other in self.statements if other.predictor == RANDOMISED]
+            same = [other for other in self.statements if other.event == statement.event]
+            gibbs = [other.bound for other in same if other.predictor == RANDOMISED]
             if len(gibbs) != 1 or statement.figures["gibbs_bound"] < gibbs[0]:
                 raise CertificateError(f"{name}.figures['gibbs_bound'] is below the randomised classifier's bound")
 

@@ -185,6 +185,8 @@ def _check_classifier(model: Any) -> None:
     require(model._entropy >= 0, "the seed is negative")
     require(type(model._training_rows) is TrainingRows, "the rows of the sample are missing")
     for vote in model.votes_:
+        n_votes = vote.certificate.n_votes
+        require(n_votes == len(model.votes_) * model.n_candidates, f"a certificate is about {n_votes} competing votes")
         require(np.array_equal(vote.hypotheses.classes, model.classes_), "hypotheses have other classes")
         groups = vote.hypotheses.groups.values() if isinstance(vote.hypotheses, HypothesisGroups) else [vote.hypotheses]
         for group in groups:
