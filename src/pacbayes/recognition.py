@@ -106,6 +106,10 @@ def _hash_values(values: Array, positions: NDArray[Any]) -> Hashes:
     return np.asarray(np.where(values == 0, np.uint64(0), z ^ (z >> np.uint64(31))))
 
 
+def _digest(hashes: Hashes) -> str:
+    return hashlib.blake2b(hashes.tobytes(), digest_size=16).hexdigest()
+
+
 class TrainingRows:
     """The rows of a training sample, as hashes.
 
@@ -121,22 +125,31 @@ class TrainingRows:
     repeated : float
         Share of the rows of the sample that it holds more than once, and half a row more: that there are none does not
         prove that there never are. New rows from the same distribution coincide with rows of the sample about as often.
+    whole : str
+        Digest of all rows in their order. It tells the sample itself from new rows where rows repeat so often that
+        nothing else does.
     """
 
     def __init__(self, X: Any) -> None:
-        self.hashes, counts = np.unique(hash_rows(X), return_counts=True)
+        hashes = hash_rows(X)
+        self.whole = _digest(hashes)
+        self.hashes, counts = np.unique(hashes, return_counts=True)
         self.repeated = min(1.0, float((counts[counts > 1].sum() + 0.5) / counts.sum()))
 
     def contains(self, X: Any) -> NDArray[np.bool_]:
         """Return which rows occur in the sample."""
-        hashes = hash_rows(X)
+        return self._contains(hash_rows(X))
+
+    def _contains(self, hashes: Hashes) -> NDArray[np.bool_]:
         positions = np.minimum(np.searchsorted(self.hashes, hashes), self.hashes.size - 1)
         return np.asarray(self.hashes[positions] == hashes)
 
     def check_unseen(self, X: Any) -> None:
         """Raise ValueError if more of the rows occur in the sample than new rows would by chance."""
-        count, n = int(np.count_nonzero(self.contains(X))), X.shape[0]
-        if count and binom.sf(count - 1, n, self.repeated) < _FALSE_ALARM:
+        hashes = hash_rows(X)
+        count, n = int(np.count_nonzero(self._contains(hashes))), hashes.size
+        is_sample = self.hashes.size > 1 and _digest(hashes) == self.whole
+        if is_sample or (count and binom.sf(count - 1, n, self.repeated) < _FALSE_ALARM):
             raise ValueError(
                 f"X must hold rows that were not used in training: {count} of {n} rows are rows of the training sample"
             )

@@ -185,6 +185,15 @@ def test_numbers_are_recognised_in_columns_of_any_kind(dtype):
         TrainingRows(frame).check_unseen(frame.astype(dtype))
 
 
+def test_the_sample_itself_is_recognised_even_if_all_rows_repeat():
+    coarse = np.random.default_rng(0).integers(0, 3, size=(1000, 2)).astype(float)
+    rows = TrainingRows(coarse[:500])
+    rows.check_unseen(coarse[500:])
+    with pytest.raises(ValueError, match="500 of 500 rows are rows of the training sample"):
+        rows.check_unseen(coarse[:500])
+    TrainingRows(np.ones((20, 2))).check_unseen(np.ones((20, 2)))  # what else could new rows be?
+
+
 def test_no_points_certify_nothing():
     frame = pd.DataFrame(X, columns=["a", "b"])
     model = PACBayesClassifier(DecisionTreeClassifier(), n_hypotheses=3, random_state=0).fit(frame, Y)

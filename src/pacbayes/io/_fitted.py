@@ -219,6 +219,7 @@ def _check_training_rows(rows: Any) -> None:
     hashes = _array(rows, "hashes", "u", -1)
     require(hashes.dtype == np.uint64 and hashes.size and (hashes[:-1] < hashes[1:]).all(), "hashes are not sorted")
     require(0 <= _number(rows, "repeated") <= 1, "a share is out of range")
+    require(isinstance(rows.whole, str), "the digest of the sample is no text")
 
 
 def _check_groups(groups: Any) -> None:
