@@ -148,8 +148,8 @@ def test_certificates_are_verified_by_model_and_data(holdout, voting):
     model = small(holdout=holdout, voting=voting).fit(X, Y)
     certificate = Certificate.from_json(model.certificate_.to_json())
     assert model.verify_certificate(certificate, X, Y) == "arithmetic, model and data"
-    if holdout is not None:
-        held_out = model.votes_[model._winner].split.held_out
+    held_out = model.votes_[model._winner].split.held_out
+    if held_out is not None:
         flipped = Y.copy()
         flipped[held_out] = 1 - flipped[held_out]
         with pytest.raises(CertificateError, match="the test on held-out rows"):

@@ -98,7 +98,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         "uniform".
     loss : {"zero_one", "absolute", "brier"}, callable or array-like, default="zero_one"
         What the certificate bounds: a loss in [0, 1] of the predicted label, of the predicted probabilities, a
-        function of (true, predicted) labels, or a cost matrix. The vote is bounded for "zero_one" only.
+        function of (true, predicted) labels, or a cost matrix. Without held-out rows, the vote is bounded for
+        "zero_one" only.
     warm_start : bool, default=False
         Whether `fit` keeps the hypotheses of the last call, on the same data, and trains only the missing ones. To add
         until the bound looks good is to choose the prior by the data: decide on `n_hypotheses` beforehand. Settings
@@ -160,7 +161,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     >>> from pacbayes import PACBayesClassifier
     >>> X, y = make_moons(1000, noise=0.1, random_state=0)
     >>> model = PACBayesClassifier(n_hypotheses=100, random_state=0).fit(X, y)
-    >>> model.score(X, y) > 0.98, model.certificate_.gibbs_bound < 0.05
+    >>> model.score(X, y) > 0.98, model.certificate_.bound < 0.05
     (True, True)
     """
 
@@ -272,9 +273,10 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         loss = resolve_loss(self.loss, sample.classes)
         pool.check_classes(sample.classes)
         pool.check_loss(loss)
-        fingerprints = self._fingerprints(pool, sample)
+        holdout = self._resolved_holdout(loss)
+        fingerprints = self._fingerprints(pool, sample, holdout)
         entropy, kept = self._continue(fingerprints)
-        splits = self._split(pool, loss, len(sample), entropy)
+        splits = split_holdouts(holdout, len(sample), entropy)
         votes = [
             self._make_vote(pool, sample, loss, split, len(splits) * self.n_candidates, kept[k] if kept else None)
             for k, split in enumerate(splits)
@@ -305,19 +307,19 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         self.certificate_ = vote.certificate
         self.lambda_ = vote.certificate.lam
 
-    def _split(self, pool: Pool, loss: Loss, n: int, entropy: int) -> list[Split]:
-        """Draw the rows of each competing vote."""
+    def _resolved_holdout(self, loss: Loss) -> Any:
+        """Return the rows to hold out, None for none: what "auto" is depends on other settings."""
         holdout = self.holdout
         given = self.subsamples is not None and not hasattr(self.subsamples, "split")
         impossible = loss.on_probabilities or given
         if isinstance(holdout, str) and holdout == "auto" and (impossible or self.voting == "best"):
-            return split_holdouts(None, n, entropy)
+            return None
         if holdout is not None and loss.on_probabilities:
             # What the vote's probabilities would be is not defined.
             raise ValueError(f"holdout must be None for the loss {loss.name!r}, which is not a loss of labels")
         if holdout is not None and given:
             raise ValueError(f"holdout must be None where subsamples are row numbers of all rows, got {holdout!r}")
-        return split_holdouts(holdout, n, entropy)
+        return holdout
 
     def _make_vote(
         self, pool: Pool, sample: Sample, loss: Loss, split: Split, n_votes: int, kept: Ensemble | None
@@ -408,12 +410,15 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     def _sampling_plan(self, entropy: int) -> SamplingPlan:
         return SamplingPlan(self.n_hypotheses, self.subsample_size, self.subsamples, entropy)
 
-    def _fingerprints(self, pool: Pool, sample: Sample) -> dict[str, str] | None:
-        """Return digests of what hypotheses and their losses come from, if a later fit may continue this one."""
+    def _fingerprints(self, pool: Pool, sample: Sample, holdout: Any) -> dict[str, str] | None:
+        """Return digests of what hypotheses and their losses come from, if a later fit may continue this one.
+
+        Of the rows that are held out in fact: "auto" may be others if another setting changes.
+        """
         if not self.warm_start:
             return None
         values = {"X": [sample.X, sample.code_book], "y": [sample.codes, sample.classes]}
-        values |= {name: getattr(self, name) for name in _FINGERPRINTED} | {"estimator": pool}
+        values |= {name: getattr(self, name) for name in _FINGERPRINTED} | {"estimator": pool, "holdout": holdout}
         digests = {}
         for name, value in values.items():
             try:
@@ -531,6 +536,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             )
         if again.digests["settings"] != self.certificate_.digests["settings"]:
             raise CertificateError("the settings of the classifier were changed after the fit: fit again")
+        self._verify_splits(loss)
         _expect("voting", certificate.voting, self.certificate_.voting)
         certificate.verify(self.losses_, self.prior_, self.n_validation_)
         for name in ("objective", "loss", "delta", "n_validation", "n_validation_max", "n_votes", "strict"):
@@ -552,11 +558,36 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     def _verify_test(self, certificate: Certificate, vote: Ensemble) -> None:
         """Raise CertificateError if the certificate states another result on held-out rows than the classifier's."""
+        if any("n_unlabelled" in statement.figures for statement in certificate.statements):
+            raise CertificateError("statements about unlabelled points cannot be verified without these points")
         stated, actual = (
-            [dict(s.figures) for s in c.statements if s.event == Event.TEST_SET]
+            [(s.predictor, dict(s.figures)) for s in c.statements if s.event == Event.TEST_SET]
             for c in (certificate, vote.certificate)
         )
         _expect("the test on held-out rows", stated, actual)
+        for _, figures in stated:
+            _expect("the number of held-out rows", figures["n"], vote.n_held_out)
+
+    def _verify_splits(self, loss: Loss) -> None:
+        """Raise CertificateError if the votes are not those that the settings make compete, on rows from the seed."""
+        splits = [vote.split for vote in self.votes_]
+        holdout = self._resolved_holdout(loss)
+        n = 0 if splits[0].rows is None or splits[0].held_out is None else splits[0].rows.size + splits[0].held_out.size
+        if (holdout is None) != (n == 0):
+            raise CertificateError(f"holdout is {holdout!r}, but rows were {'not ' if n == 0 else ''}held out")
+        expected = split_holdouts(holdout, n, self._entropy)
+        _expect("the number of votes", len(splits), len(expected))
+        for k, (actual, drawn) in enumerate(zip(splits, expected, strict=True)):
+            same = all(
+                np.array_equal(*parts)
+                for parts in (
+                    (actual.rows, drawn.rows),
+                    (actual.held_out, drawn.held_out),
+                    (actual.entropy, drawn.entropy),
+                )
+            )
+            if not same:
+                raise CertificateError(f"the rows of vote {k} are not those that its seed draws")
 
     def _verify_losses(self, pool: Pool, loss: Loss, certificate: Certificate, vote: Ensemble, X: Any, y: Any) -> None:
         """Raise CertificateError if losses and errors on the training sample are not those of the fit."""
@@ -602,7 +633,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, d)
-            New points. Rows of the training sample are refused, in part and in any order.
+            New points. Rows of the training sample are refused, in part and in any order, if there are more of them
+            than new points would have in common with it by chance.
         y : array-like of shape (n,), optional
             Their labels. A label that the classifier does not know counts as an error.
 
@@ -620,12 +652,31 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         certificate = replace(self.certificate_, assumptions=(*self.certificate_.assumptions, line), statements=())
         if y is None:
             return self._certify_unlabelled(certificate, X)
+        return with_test(replace(certificate, n_votes=1), self._count_errors(X, y), X.shape[0])
+
+    def count_errors(self, X: Any, y: ArrayLike) -> int:
+        """Count the errors of what `predict` does, for a bound on its error.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+        y : array-like of shape (n,)
+            Their labels. A label that the classifier does not know counts as an error.
+
+        Returns
+        -------
+        int
+            Number of errors. A prediction that could differ on another engine, for rounding, counts as one.
+        """
+        return self._count_errors(self._validate_points(X), y)
+
+    def _count_errors(self, X: Any, y: ArrayLike) -> int:
         labels = np.asarray(to_host(y))
         if labels.shape != (X.shape[0],):
             raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
         codes, doubtful = self._predict_surely(X)
-        errors = int(np.count_nonzero((self.classes_[codes] != labels) | doubtful))
-        return with_test(replace(certificate, n_votes=1), errors, labels.size)
+        return int(np.count_nonzero((self.classes_[codes] != labels) | doubtful))
 
     def check_unseen(self, X: Any) -> Any:
         """Raise ValueError if there are rows of the training sample among others, in part and in any order.
@@ -641,6 +692,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             The rows as the hypotheses take them.
         """
         X = self._validate_points(X)
+        if X.shape[0] == 0:
+            raise ValueError("X must hold at least one point, got none")
         self._training_rows.check_unseen(X)
         return X
 

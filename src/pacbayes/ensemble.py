@@ -68,6 +68,8 @@ def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
     """
     if holdout is None:
         return [Split(None, None, entropy)]
+    if isinstance(holdout, np.ndarray):
+        holdout = holdout.tolist()
     shares: Sequence[Any]
     if isinstance(holdout, str) and holdout == "auto":
         shares = _SHARES

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from pacbayes._validation import Array
 from pacbayes.certificate import Certificate
 from pacbayes.classifier import PACBayesClassifier
+from pacbayes.settings import Whole, validate_settings
 
 __all__ = ["CertifiedGridSearch"]
 
@@ -82,7 +83,12 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         CertifiedGridSearch
             The fitted search.
         """
+        if not isinstance(self.classifier, PACBayesClassifier):
+            raise ValueError(f"classifier must be a PACBayesClassifier, got {self.classifier!r}")
+        validate_settings(self.classifier, {"n_candidates": Whole(1)})
         grid = list(ParameterGrid(self.param_grid))
+        if not grid:
+            raise ValueError(f"param_grid must hold at least one setting, got {self.param_grid!r}")
         for params in grid:
             common = sorted(set(params) & set(_COMMON))
             if common:

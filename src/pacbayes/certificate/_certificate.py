@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from pacbayes.bounds import single_hypothesis_kl
 from pacbayes.certificate import _html, _json, _words
 from pacbayes.certificate._assumptions import says_not_covered
-from pacbayes.certificate._derivation import Objective, Settings, Voting, derive, divided_prior
+from pacbayes.certificate._derivation import Objective, Settings, Voting, derive, divided_prior, unlabelled_prices
 from pacbayes.certificate._statements import BEST, MAJORITY, METHODS, RANDOMISED, Event, Statement
 from pacbayes.exceptions import CertificateError
 from pacbayes.losses import is_of_probabilities
@@ -207,7 +207,15 @@ class Certificate:
         others = (Event.TEST_SET, METHODS["disagreement"].event_if(self.strict))
         if statement.event not in others and (statement.predictor != BEST or self.voting == "best"):
             known = {"loss": self.empirical_loss, "kl_div": divided_prior(self.kl_div, self.n_votes)}
-        elif statement.figures["kl_div"] < divided_prior(0.0, self.n_votes):
+        if statement.event in others and statement.predictor != self.predictor:
+            raise CertificateError(f"{name}.predictor must be {self.predictor!r}, which new points are about")
+        if statement.method in ("clopper-pearson", "chernoff", "disagreement"):
+            n = statement.figures["n"]
+            if not self.n_validation <= n <= self.n_validation_max:
+                raise CertificateError(f"{name}.figures['n'] is the number of no hypothesis's validation points, {n}")
+        if statement.method == "disagreement":
+            self._check_division(name, statement.figures)
+        if not known and statement.figures["kl_div"] < divided_prior(0.0, self.n_votes):
             raise CertificateError(f"{name}.figures['kl_div'] is less than what {self.n_votes} competing votes cost")
         if statement.method == "pac-bayes-kl":
             known |= {"n": self.n_validation, "n_max": self.n_validation_max}
@@ -220,15 +228,25 @@ class Certificate:
         if statement.method == "pac-bayes-dual" and statement.figures["adjusted_loss"] < self.empirical_loss:
             raise CertificateError(f"{name}.figures['adjusted_loss'] must be at least the empirical loss")
         if "gibbs_bound" in statement.figures:
-            gibbs = [other.bound for other in self.statements if other.predictor == RANDOMISED]
+            same = [other for other in self.statements if other.event == statement.event]
+            gibbs = [other.bound for other in same if other.predictor == RANDOMISED]
             if len(gibbs) != 1 or statement.figures["gibbs_bound"] < gibbs[0]:
                 raise CertificateError(f"{name}.figures['gibbs_bound'] is below the randomised classifier's bound")
+
+    def _check_division(self, name: str, figures: Mapping[str, float]) -> None:
+        """Check that bounds from labelled and from unlabelled points do not take more than delta together."""
+        n_unlabelled = int(figures["n_unlabelled"])
+        labelled, unlabelled = unlabelled_prices(self.delta, self.n_votes, self.n_validation, n_unlabelled)
+        least = {"kl_div": divided_prior(0.0, self.n_votes) + labelled, "kl_unlabelled": unlabelled}
+        for key, value in least.items():
+            if figures[key] < value * (1 - _FIGURE_TOLERANCE):
+                raise CertificateError(f"{name}.figures[{key!r}] is less than what its share of delta costs")
 
     def verify(self, losses: ArrayLike, prior: ArrayLike | None = None, n: ArrayLike | None = None) -> None:
         """Recompute everything from the validation losses, and raise `CertificateError` on a mismatch.
 
-        A bound must not be below the recomputed one, at all. Statements that rest on held-out points do not follow from
-        validation losses, and are checked by their own figures only.
+        A bound must not be below the recomputed one, at all. Statements that rest on held-out or unlabelled points do
+        not follow from validation losses, and are checked by their own figures only.
 
         Parameters
         ----------

@@ -14,10 +14,17 @@ from pacbayes._validation import Array, scalar, whole_number
 from pacbayes.bounds import kl_inverse_upper
 from pacbayes.certificate._assumptions import LOSS_ASSUMPTIONS, NOT_COVERED, says_not_covered
 from pacbayes.certificate._certificate import Certificate
-from pacbayes.certificate._derivation import Objective, Settings, Voting, derive, divided_prior, validate_settings
+from pacbayes.certificate._derivation import (
+    Objective,
+    Settings,
+    Voting,
+    derive,
+    divided_prior,
+    unlabelled_prices,
+    validate_settings,
+)
 from pacbayes.certificate._statements import RANDOMISED, Statement
 from pacbayes.fingerprint import digest
-from pacbayes.votes import split_delta
 
 __all__ = ["certify", "choose_voters", "with_test", "with_unlabelled"]
 
@@ -81,7 +88,7 @@ def certify(
     >>> losses = [0.10, 0.12, 0.15, 0.30, 0.45]
     >>> certificate, rho = certify(losses, n=500)
     >>> round(certificate.gibbs_bound, 4), round(certificate.vote_bound, 4)
-    (0.1638, 0.3276)
+    (0.1638, 0.1638)
     >>> round(certify(losses, n=500, voting="best")[0].bound, 4)
     0.1355
     """
@@ -198,10 +205,9 @@ def with_unlabelled(
     Certificate
         With one statement, for the voter that gives the smallest bound.
     """
-    # Divided before anything is known but the numbers of points, and in the same way for all votes that competed.
-    n_labelled = int(certificate.n_validation) if certificate.n_votes == 1 else n_unlabelled
-    labelled, unlabelled = split_delta(certificate.delta, n_labelled, n_unlabelled)
-    paid = -math.log(labelled / certificate.delta), -math.log(unlabelled / certificate.delta / losses.size)
+    labelled, unlabelled = unlabelled_prices(
+        certificate.delta, certificate.n_votes, certificate.n_validation, n_unlabelled
+    )
     statements = [
         Statement.by(
             "disagreement",
@@ -211,10 +217,10 @@ def with_unlabelled(
             {
                 "errors": math.ceil(float(losses[k] * n[k]) * (1 - 1e-12)),
                 "n": int(n[k]),
-                "kl_div": divided_prior(float(kl_divs[k]), certificate.n_votes) + paid[0],
+                "kl_div": divided_prior(float(kl_divs[k]), certificate.n_votes) + labelled,
                 "disagreements": int(disagreements[k]),
                 "n_unlabelled": n_unlabelled,
-                "kl_unlabelled": paid[1],
+                "kl_unlabelled": unlabelled + math.log(losses.size),
             },
             strict=certificate.strict,
         )

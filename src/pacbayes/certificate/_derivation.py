@@ -18,7 +18,7 @@ from pacbayes.fingerprint import digest
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.posterior import minimize_kl_bound, minimize_lambda_bound
 from pacbayes.quasiconvexity import check_quasiconvexity
-from pacbayes.votes import heavy_voter, subset_sum_constant
+from pacbayes.votes import heavy_voter, split_delta, subset_sum_constant
 
 __all__ = ["Derivation", "Objective", "Voting", "derive", "validate_settings"]
 
@@ -119,6 +119,17 @@ def derive(losses: ArrayLike, n: ArrayLike, settings: Settings, n_max: int | Non
 def divided_prior(kl_div: float, n_votes: int) -> float:
     """Return the divergence from a prior that is divided by the number of competing votes, rounded up."""
     return kl_div if n_votes == 1 else (kl_div + math.log(n_votes)) * (1 + 1e-15)
+
+
+def unlabelled_prices(delta: float, n_votes: int, n_validation: int, n_unlabelled: int) -> tuple[float, float]:
+    """Return what a division of delta adds to the divergences of labelled and unlabelled points.
+
+    The division is decided before anything is known but the numbers of points, and in the same way for all votes that
+    compete.
+    """
+    n_labelled = n_validation if n_votes == 1 else n_unlabelled
+    labelled, unlabelled = split_delta(delta, n_labelled, n_unlabelled)
+    return -math.log(labelled / delta), -math.log(unlabelled / delta)
 
 
 def _with_shared_delta(statements: Sequence[Statement], settings: Settings) -> tuple[Statement, ...]:

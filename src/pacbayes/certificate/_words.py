@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pacbayes.bounds import pac_bayes_kl, pac_bayes_lambda, pac_bayes_sqrt
+from pacbayes.certificate._derivation import divided_prior
 from pacbayes.certificate._statements import BEST, RANDOMISED, Event, Statement
 from pacbayes.formatting import (
     escape_control,
@@ -55,7 +56,7 @@ class Row:
 def rows(certificate: Certificate) -> list[Row]:
     """Return the measured losses and the certified bounds; without a test, bounds to compare with."""
     n, n_max, delta = certificate.n_validation, certificate.n_validation_max, certificate.delta
-    arguments = (certificate.empirical_loss, certificate.kl_div, n)
+    arguments = (certificate.empirical_loss, divided_prior(certificate.kl_div, certificate.n_votes), n)
     who = BEST if certificate.voting == "best" else RANDOMISED
     tested = [statement for statement in certificate.statements if statement.event == Event.TEST_SET]
     result = [
@@ -178,7 +179,7 @@ def summary(certificate: Certificate) -> str:
     >>> certificate, _ = certify([0.10, 0.12, 0.15, 0.30, 0.45], n=500)
     >>> print(summary(certificate).replace(", the", ",\nthe").replace(", and", ",\nand"))
     With probability at least 0.95 over the draw of the sample (delta = 0.05),
-    the majority vote errs on at most 32.76% of new points from the same distribution,
+    the majority vote errs on at most 16.38% of new points from the same distribution,
     and the randomised classifier on at most 16.38%.
     """
     # One sentence holds what holds jointly.

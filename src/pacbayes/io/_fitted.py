@@ -189,6 +189,8 @@ def _check_classifier(model: Any) -> None:
     require(book is None or type(book) is CodeBook, "the code book is of no kind")
     require(book is None or len(book.names) == model.n_features_in_, "the code book has other columns")
     for vote in model.votes_:
+        n_votes = vote.certificate.n_votes
+        require(n_votes == len(model.votes_) * model.n_candidates, f"a certificate is about {n_votes} competing votes")
         require(np.array_equal(vote.hypotheses.classes, model.classes_), "hypotheses have other classes")
         groups = vote.hypotheses.groups.values() if isinstance(vote.hypotheses, HypothesisGroups) else [vote.hypotheses]
         for group in groups:
@@ -225,6 +227,7 @@ def _check_training_rows(rows: Any) -> None:
     hashes = _array(rows, "hashes", "u", -1)
     require(hashes.dtype == np.uint64 and hashes.size and (hashes[:-1] < hashes[1:]).all(), "hashes are not sorted")
     require(0 <= _number(rows, "repeated") <= 1, "a share is out of range")
+    require(isinstance(rows.whole, str), "the digest of the sample is no text")
 
 
 def _check_groups(groups: Any) -> None:

@@ -1,0 +1,266 @@
+"""Attacks on held-out rows, competing votes and new points: what must not pass for a certificate."""
+
+import copy
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_moons
+from sklearn.tree import DecisionTreeClassifier
+
+from pacbayes import Certificate, CertifiedGridSearch, PACBayesClassifier
+from pacbayes.certificate import with_test
+from pacbayes.certificate._statements import Statement
+from pacbayes.cli._models import test_model as count_on_table
+from pacbayes.exceptions import CertificateError, ModelFileError
+from pacbayes.io import load_model, save_model
+from pacbayes.pools import RBFSVMPool, RBFSVMs
+from pacbayes.recognition import TrainingRows, hash_rows
+
+X, Y = make_moons(200, noise=0.3, random_state=0)
+NEW_X, _ = make_moons(100, noise=0.3, random_state=1)
+
+
+def fitted(**parameters):
+    pool = parameters.pop("pool", DecisionTreeClassifier(max_depth=2))
+    return PACBayesClassifier(pool, **{"n_hypotheses": 8, "random_state": 0, **parameters}).fit(X, Y)
+
+
+def disagreement(certificate, **figures):
+    some = {"errors": 0, "n": 10**9, "kl_div": 0.0, "disagreements": 0, "n_unlabelled": 10**9, "kl_unlabelled": 0.0}
+    return Statement.by("disagreement", certificate.predictor, certificate.loss, certificate.delta, {**some, **figures})
+
+
+# ---------------------------------------------------------------------------------------------------
+# Warm starts
+# ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("before", "after"), [("majority", "best"), ("best", "majority")])
+def test_a_warm_start_does_not_mix_losses_of_different_rows(before, after):
+    """holdout="auto" holds out no rows for the best hypothesis: losses that are kept would be of other rows."""
+    model = fitted(pool=RBFSVMPool(), warm_start=True, voting=before)
+    with pytest.raises(ValueError, match="holdout changed since the last fit"):
+        model.set_params(voting=after, n_hypotheses=9).fit(X, Y)
+    model.set_params(voting="gibbs" if before == "majority" else "best").fit(X, Y)
+    assert model.verify_certificate(model.certificate_, X, Y) == "arithmetic, model and data"
+
+
+# ---------------------------------------------------------------------------------------------------
+# Statements about new points
+# ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("holdout", [None, "auto"])
+def test_a_made_up_result_on_unlabelled_points_is_not_verified(holdout):
+    model = fitted(holdout=holdout)
+    certificate = model.certificate_
+    n = certificate.n_validation_max
+    made_up = disagreement(certificate, n=n, kl_div=20.0, kl_unlabelled=20.0)
+    forged = replace(certificate, statements=(made_up,))
+    forged.check()
+    with pytest.raises(CertificateError, match="no hypothesis's validation points"):
+        replace(certificate, statements=(disagreement(certificate, n=n + 1, kl_div=20.0, kl_unlabelled=20.0),)).check()
+    for data in ((), (X, Y)):
+        with pytest.raises(CertificateError, match="cannot be verified without these points"):
+            model.verify_certificate(forged, *data)
+    honest = replace(model.certify(NEW_X), assumptions=certificate.assumptions)
+    with pytest.raises(CertificateError, match="cannot be verified without these points"):
+        model.verify_certificate(honest)
+
+
+@pytest.mark.parametrize("n_candidates", [1, 5])
+@pytest.mark.parametrize("holdout", [None, "auto"])
+@pytest.mark.parametrize("voting", ["majority", "best"])
+def test_labelled_and_unlabelled_points_share_delta(holdout, voting, n_candidates):
+    certificate = fitted(holdout=holdout, voting=voting, n_candidates=n_candidates).certify(NEW_X)
+    figures = certificate.statements[0].figures
+    spent = certificate.n_votes * np.exp(-figures["kl_div"]) + np.exp(-figures["kl_unlabelled"])
+    assert 0 < spent <= 1
+    for name in ("kl_div", "kl_unlabelled"):
+        # As if this part had the whole of delta.
+        whole = np.log(certificate.n_votes) * (1 + 1e-14) if name == "kl_div" else 0.0
+        forged = replace(certificate, statements=(disagreement(certificate, **{**figures, name: float(whole)}),))
+        with pytest.raises(CertificateError, match="share of delta"):
+            Certificate.from_json(forged.to_json())
+
+
+def test_a_test_is_about_who_was_tested():
+    model = fitted()
+    tested = model.certificate_.statements[0]
+    other = replace(model.certificate_, statements=(replace(tested, predictor="randomised classifier"),))
+    with pytest.raises(CertificateError, match="predictor must be 'majority vote'"):
+        Certificate.from_json(other.to_json())
+    with pytest.raises(CertificateError, match="predictor must be 'majority vote'"):
+        model.verify_certificate(other, X, Y)
+    unlabelled = model.certify(NEW_X)
+    other = replace(unlabelled, statements=(replace(unlabelled.statements[0], predictor="best hypothesis"),))
+    with pytest.raises(CertificateError, match="predictor must be 'majority vote'"):
+        other.check()
+
+
+def test_a_bound_on_the_vote_does_not_borrow_another_event():
+    """Twice the tested bound of the randomised classifier is no statement of the PAC-Bayesian event."""
+    certificate = fitted(voting="gibbs").certificate_
+    figures = {"gibbs_bound": certificate.bound}
+    borrowed = Statement.by("first-order", "majority vote", "zero_one", certificate.delta, figures)
+    with pytest.raises(CertificateError, match="gibbs_bound"):
+        replace(certificate, statements=(certificate.statements[0], borrowed)).check()
+
+
+# ---------------------------------------------------------------------------------------------------
+# Votes of a model that somebody changed
+# ---------------------------------------------------------------------------------------------------
+
+
+def changed(model, vote, others=None):
+    """Return a model whose winner is another vote."""
+    forged = copy.deepcopy(model)
+    votes = list(forged.votes_) if others is None else others
+    winner = min(forged._winner, len(votes) - 1) if others is None else 0
+    votes[winner:] = [vote] if others is not None else [vote, *votes[winner + 1 :]]
+    forged._adopt(votes, winner)
+    return forged
+
+
+def test_a_test_has_as_many_points_as_were_held_out():
+    model = fitted()
+    vote = model.votes_[model._winner]
+    forged = changed(model, replace(vote, certificate=with_test(vote.certificate, 0, 10**6)))
+    with pytest.raises(CertificateError, match="number of held-out rows is stated as 1000000"):
+        forged.verify_certificate(forged.certificate_)
+
+
+def test_a_vote_that_lost_still_counts():
+    model = fitted()
+    alone = changed(model, model.votes_[model._winner], others=[])
+    with pytest.raises(CertificateError, match="number of votes"):
+        alone.verify_certificate(alone.certificate_)
+
+
+def test_a_model_file_says_how_many_votes_competed(tmp_path):
+    model = fitted()
+    vote = model.votes_[model._winner]
+    alone = changed(model, vote, others=[])
+    save_model(alone, tmp_path / "model.skops")
+    with pytest.raises(ModelFileError, match="a certificate is about 2 competing votes"):
+        load_model(tmp_path / "model.skops")
+
+
+def test_held_out_rows_are_those_of_the_seed():
+    model = fitted(holdout=0.5)
+    vote = model.votes_[0]
+    split = vote.split
+    swapped = replace(split, held_out=np.sort(np.append(split.held_out[1:], split.rows[0])))
+    swapped = replace(swapped, rows=np.sort(np.append(split.rows[1:], split.held_out[0])))
+    for other in (swapped, replace(split, entropy=split.entropy + 1), replace(split, rows=None, held_out=None)):
+        forged = changed(model, replace(vote, split=other))
+        with pytest.raises(CertificateError, match=r"rows of vote 0|rows were not held out"):
+            forged.verify_certificate(forged.certificate_)
+
+
+# ---------------------------------------------------------------------------------------------------
+# Rows of the training sample
+# ---------------------------------------------------------------------------------------------------
+
+
+def test_rows_that_were_saved_in_single_precision_are_recognised():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(2000, 3)) * np.array([1e-20, 1.0, 1e20])
+    np.testing.assert_array_equal(hash_rows(rows), hash_rows(rows.astype(np.float32)))
+    assert np.unique(hash_rows(rows)).size == 2000
+    extremes = np.array([[1e-300], [2e-300], [1e300], [2e300], [np.inf], [-np.inf], [np.nan], [0.0], [-1e-300]])
+    assert np.unique(hash_rows(extremes)).size == 9
+    with pytest.raises(ValueError, match="rows of the training sample"):
+        fitted().certify(X.astype(np.float32), Y)
+
+
+@pytest.mark.parametrize("dtype", [object, str, "string", "Float64"])
+def test_numbers_are_recognised_in_columns_of_any_kind(dtype):
+    frame = pd.DataFrame({"a": X[:, 0], "b": np.arange(200)})
+    np.testing.assert_array_equal(hash_rows(frame.astype({"a": dtype, "b": dtype})), hash_rows(frame))
+    with pytest.raises(ValueError, match="rows of the training sample"):
+        TrainingRows(frame).check_unseen(frame.astype(dtype))
+
+
+def test_the_sample_itself_is_recognised_even_if_all_rows_repeat():
+    coarse = np.random.default_rng(0).integers(0, 3, size=(1000, 2)).astype(float)
+    rows = TrainingRows(coarse[:500])
+    rows.check_unseen(coarse[500:])
+    with pytest.raises(ValueError, match="500 of 500 rows are rows of the training sample"):
+        rows.check_unseen(coarse[:500])
+    TrainingRows(np.ones((20, 2))).check_unseen(np.ones((20, 2)))  # what else could new rows be?
+
+
+def test_no_points_certify_nothing():
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = PACBayesClassifier(DecisionTreeClassifier(), n_hypotheses=3, random_state=0).fit(frame, Y)
+    for labels in (None, Y[:0]):
+        with pytest.raises(ValueError, match="at least one point"):
+            model.certify(frame[:0], labels)
+
+
+def test_every_test_counts_doubtful_predictions_as_errors(monkeypatch):
+    """Whoever counts errors for a bound: a certificate of new points, or the command line."""
+    model = fitted(pool=RBFSVMPool())
+    right = model.predict(NEW_X)
+    assert model.count_errors(NEW_X, right) == 0
+    votes_and_doubts = RBFSVMs.votes_and_doubts
+
+    def doubt(self, X):
+        votes, doubts = votes_and_doubts(self, X)
+        return votes, np.ones_like(doubts)
+
+    monkeypatch.setattr(RBFSVMs, "votes_and_doubts", doubt)
+    np.testing.assert_array_equal(model.predict(NEW_X), right)
+    assert model.count_errors(NEW_X, right) == NEW_X.shape[0]
+    assert model.certify(NEW_X, right).bound == 1
+    table = SimpleNamespace(X=NEW_X, y=right)
+    assert count_on_table(model, table, 0.05).errors == NEW_X.shape[0]
+
+
+# ---------------------------------------------------------------------------------------------------
+# Searches
+# ---------------------------------------------------------------------------------------------------
+
+
+def test_the_shares_of_delta_of_all_candidates_add_up_to_delta():
+    """Candidates with different numbers of votes: every vote has an equal part of its candidate's equal part."""
+    grid = [{"holdout": [None, 0.5, (0.5, 0.4, 0.3)]}, {"voting": ["gibbs", "best"], "random_state": [1, 1]}]
+    base = PACBayesClassifier(DecisionTreeClassifier(max_depth=1), n_hypotheses=3, random_state=0, n_candidates=2)
+    seen = []
+
+    class Recording(PACBayesClassifier):
+        def fit(self, X, y):
+            super().fit(X, y)
+            seen.append([vote.certificate.n_votes for vote in self.votes_])
+            return self
+
+    search = CertifiedGridSearch(Recording(**base.get_params(deep=False)), grid).fit(X, Y)
+    assert len(search.results_) == len(seen) == 7
+    # Half of delta is for the other candidate that the classifier declares.
+    assert sum(1 / n_votes for votes in seen for n_votes in votes) == pytest.approx(1 / 2)
+
+
+@pytest.mark.parametrize(
+    ("classifier", "grid", "message"),
+    [
+        (CertifiedGridSearch(PACBayesClassifier(), {"holdout": [None]}), {}, "classifier must be a PACBayesClassifier"),
+        (PACBayesClassifier(), [], "param_grid must hold at least one setting"),
+        (PACBayesClassifier(n_candidates=0.5), {"holdout": [None, 0.5]}, "n_candidates must be a whole number"),
+    ],
+)
+def test_searches_that_make_no_sense(classifier, grid, message):
+    with pytest.raises(ValueError, match=message):
+        CertifiedGridSearch(classifier, grid).fit(X, Y)
+
+
+def test_bounds_to_compare_with_pay_for_the_candidates():
+    one, many = (
+        {row.label: row.value for row in fitted(holdout=None, subsample_size=20, n_candidates=k).certificate_.rows()}
+        for k in (1, 50)
+    )
+    label = "square-root relaxation"
+    assert many[label] > one[label]
