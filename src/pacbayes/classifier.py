@@ -893,8 +893,8 @@ def _explain_missing_values(X: Any, error: ValueError | HypothesisError) -> None
     if n_missing:
         raise ValueError(
             f"X must not hold missing values with this base learner, got NaN in {n_missing} places. Impute within each "
-            "hypothesis, EstimatorPool(make_pipeline(SimpleImputer(), ...)), give RBFSVMPool() a data frame, whose gaps "
-            "it fills for each hypothesis, or take a base learner that accepts NaN, such as "
+            "hypothesis, EstimatorPool(make_pipeline(SimpleImputer(), ...)), give RBFSVMPool() a data frame, gaps "
+            "in which it fills for each hypothesis, or take a base learner that accepts NaN, such as "
             "HistGradientBoostingClassifier(). An imputer that is fitted to the whole sample would break the "
             "certificate: it sees the points that validate."
         ) from error
