@@ -31,6 +31,9 @@ COMPARATOR: Literal["mixture"] = "mixture"
 # Bounds of single hypotheses that differ by less are taken for equal: their noise is larger.
 _CLOSE = 0.03
 
+# Number of different hypotheses whose exact bounds are computed to find the best.
+_NEAR = 64
+
 # A prior of zero, as a divergence that is a number.
 _LARGEST_KL = 1e300
 
@@ -199,10 +202,11 @@ def _best_hypothesis(data: _Validated, settings: Settings) -> tuple[int, Stateme
     keys, position = np.unique(np.column_stack([data.losses, data.n, divergences]), axis=0, return_inverse=True)
     bounds = np.asarray(kl_inverse_upper(keys[:, 0], (keys[:, 2] - math.log(settings.delta)) / keys[:, 1]))
     if settings.loss == "zero_one":
-        # Where errors are whole numbers the binomial tail is known exactly.
+        # Where errors are whole numbers the binomial tail is known exactly. Chernoff's bounds tell who comes near.
+        near = np.argsort(np.argsort(bounds, kind="stable"), kind="stable") < _NEAR
         mass = np.exp(-keys[:, 2])
         errors = np.rint(keys[:, 0] * keys[:, 1])
-        exact = _are_whole(keys[:, 0], keys[:, 1]) & (mass * settings.delta > 1e-300)
+        exact = near & _are_whole(keys[:, 0], keys[:, 1]) & (mass * settings.delta > 1e-300)
         tails = clopper_pearson(errors[exact], keys[exact, 1], settings.delta, prior_mass=mass[exact])
         bounds[exact] = np.minimum(bounds[exact], tails)
     bounds = bounds[position.ravel()]
