@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from binomial_oracle import binomial_upper
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import brentq
-from scipy.stats import binom
 
 from pacbayes import Certificate, CertificateError, bounds, certify
 from pacbayes.certificate import FIT_ASSUMPTIONS, Event, _json, choose_voters, with_test, with_unlabelled
@@ -31,11 +30,6 @@ WAYS = [
 
 def certified(**way):
     return certify(LOSSES, 400, **way)[0]
-
-
-def binomial_upper(errors, n, level):
-    """The largest p with P(Binomial(n, p) <= errors) >= level."""
-    return brentq(lambda p: binom.cdf(errors, n, p) - level, errors / n, 1 - 1e-12, xtol=1e-15)
 
 
 def reseal(values):
@@ -322,6 +316,15 @@ def test_text_says_what_is_proved_and_what_is_assumed():
     assert "all weight on the best hypothesis" in text
     assert "nothing is proved" in str(certify([1.0], 10)[0])
     assert "whose minimum is at least" in str(replace(certified(), global_minimum=False))
+
+
+def test_what_does_not_hold_jointly_is_said_wherever_bounds_are_shown():
+    several, one = certified(), certified(voting="best")
+    assert len({statement.event for statement in several.statements}) > 1
+    for shown in (str(several), several._repr_html_(), " ".join(several.figures().values())):
+        assert "not all of them at once" in shown
+    for shown in (str(one), one._repr_html_(), " ".join(one.figures().values())):
+        assert "at once" not in shown
 
 
 def test_a_lower_bound_is_printed_rounded_down():

@@ -28,18 +28,18 @@ from pacbayes.certificate import (
     with_test,
     with_unlabelled,
 )
-from pacbayes.ensemble import Ensemble, Split, held_out_total, split_holdouts
+from pacbayes.ensemble import Ensemble, Split, add_test, split_holdouts
 from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.losses import Loss, resolve_loss
 from pacbayes.pools import Hypotheses, Pool, PrefitPool, Sample, as_pool, release, to_host
 from pacbayes.recognition import TrainingRows
-from pacbayes.sampling import PREDICTION, TEST, SamplingPlan, Subsamples, stream
+from pacbayes.sampling import PREDICTION, SamplingPlan, Subsamples, stream
 from pacbayes.settings import Constraint, Whole
 from pacbayes.settings import validate_settings as validate_constraints
 from pacbayes.training import Trainer, validation_totals
-from pacbayes.voting import draw_codes, draw_surely, tally_votes, vote_surely
+from pacbayes.voting import predict_codes, tally_votes
 
 __all__ = ["PACBayesClassifier"]
 
@@ -324,8 +324,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         self, pool: Pool, sample: Sample, loss: Loss, split: Split, n_votes: int, kept: Ensemble | None
     ) -> Ensemble:
         """Train, validate and weight the hypotheses of one vote, and test it on its held-out rows."""
-        made_of = sample if split.rows is None else sample.take(split.rows)
-        rest, shared = pool.prepare(made_of, split.entropy)
+        rest, shared = pool.prepare(split.take_rows(sample), split.entropy)
         subsamples = self._draw_subsamples(pool, rest, len(sample), split)
         if subsamples.n != len(rest):
             raise ValueError(f"subsamples must be of the {len(rest)} rows of the sample, got {subsamples.n}")
@@ -347,10 +346,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         pool.check_hypotheses(hypotheses)
         losses = totals / subsamples.n_validation
         certificate, rho = self._certify(pool, loss, sample.classes, hypotheses, subsamples, losses, prior, n_votes)
-        if split.held_out is not None:
-            tested = sample.take(split.held_out)
-            total = held_out_total(hypotheses, rho, self.voting, tested, loss, stream(split.entropy, 0, TEST))
-            certificate = with_test(certificate, total, len(tested))
+        certificate = add_test(certificate, hypotheses, rho, sample, split, loss)
         return Ensemble(hypotheses, subsamples, totals, rho, prior, certificate, split)
 
     def _draw_subsamples(self, pool: Pool, rest: Sample, n: int, split: Split) -> Subsamples:
@@ -376,8 +372,6 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_settings(self, pool: Pool) -> None:
         """Refuse what no data could make right, before anything is trained; the rest is checked where it is used."""
-        if self.objective != "auto":
-            validate_settings(self.delta, self.objective, self.voting)
         validate_settings(self.delta, self._resolved_objective, self.voting)
         validate_constraints(self, self._CONSTRAINTS)
         pool.check_settings()
@@ -393,9 +387,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     def _validate_sample(self, pool: Pool, X: Any, y: ArrayLike) -> Sample:
         given = X
         X, y = validate_data(self, to_host(X), to_host(y), **pool.validation_kwargs(X))
-        labels = np.asarray(y)
-        if labels.shape != (X.shape[0],):
-            raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
+        labels = _check_labels(X, y)
         check_classification_targets(labels)
         pool.check_points(X)
         classes, codes = np.unique(labels, return_inverse=True)
@@ -472,7 +464,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             loss=loss.name,
             strict=pool.is_strict,
             assumptions=self._assumptions(pool, subsamples),
-            digests=self._digests(classes, hypotheses, subsamples),
+            digests=self._digests(pool, classes, hypotheses, subsamples),
         )
 
     def _assumptions(self, pool: Pool, subsamples: Subsamples) -> list[str]:
@@ -489,9 +481,10 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             assumptions.append("the number of hypotheses was not chosen by looking at the bound")
         return assumptions
 
-    def _digests(self, classes: NDArray[Any], hypotheses: Hypotheses, subsamples: Subsamples) -> dict[str, str]:
+    def _digests(
+        self, pool: Pool, classes: NDArray[Any], hypotheses: Hypotheses, subsamples: Subsamples
+    ) -> dict[str, str]:
         """Return digests of the hypotheses, and of the settings that turn them into a certified predictor."""
-        pool = as_pool(self.estimator)
         own = [self.voting, self.objective, self.delta, self.holdout, self.n_candidates, self.prior, self.loss]
         settings = [*own, pool, classes, subsamples]
         return {"hypotheses": digest(hypotheses.fingerprint(), code=True), "settings": digest(settings, code=True)}
@@ -588,8 +581,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     def _verify_losses(self, pool: Pool, loss: Loss, certificate: Certificate, vote: Ensemble, X: Any, y: Any) -> None:
         """Raise CertificateError if losses and errors on the training sample are not those of the fit."""
         sample = self._known_sample(pool, X, y)
-        made_of = sample if vote.split.rows is None else sample.take(vote.split.rows)
-        rest, _ = pool.prepare(made_of, vote.split.entropy)
+        rest, _ = pool.prepare(vote.split.take_rows(sample), vote.split.entropy)
         if len(rest) != self.subsamples_.n:
             raise CertificateError(f"the sample leaves {len(rest)} rows, and the fit was on {self.subsamples_.n}")
         everyone = range(len(self.hypotheses_))
@@ -601,19 +593,14 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             raise CertificateError(
                 f"losses[{h}] is stated as {self.losses_[h]!r} but comes out as {recomputed[h]!r} on these data"
             )
-        if vote.split.held_out is not None:
-            tested = sample.take(vote.split.held_out)
-            rng = stream(vote.split.entropy, 0, TEST)
-            total = held_out_total(self.hypotheses_, self.posterior_, certificate.voting, tested, loss, rng)
-            figures = dict(with_test(certificate, total, len(tested)).statements[0].figures)
-            _expect("the test on held-out rows", dict(certificate.statements[0].figures), figures)
+        tested = add_test(certificate, self.hypotheses_, self.posterior_, sample, vote.split, loss)
+        stated, actual = (dict(c.statements[0].figures) for c in (certificate, tested))
+        _expect("the test on held-out rows", stated, actual)
 
     def _known_sample(self, pool: Pool, X: Any, y: Any) -> Sample:
         """Return rows with labels that the classifier knows."""
         X = validate_data(self, X, reset=False, **pool.validation_kwargs(X))
-        labels = np.asarray(y)
-        if labels.shape != (X.shape[0],):
-            raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
+        labels = _check_labels(X, y)
         codes = np.minimum(np.searchsorted(self.classes_, labels), self.classes_.size - 1)
         unknown = self.classes_[codes] != labels
         if unknown.any():
@@ -668,10 +655,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         return self._count_errors(self._validate_points(X), y)
 
     def _count_errors(self, X: Any, y: ArrayLike) -> int:
-        labels = np.asarray(to_host(y))
-        if labels.shape != (X.shape[0],):
-            raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
-        codes, doubtful = self._predict_surely(X)
+        labels = _check_labels(X, to_host(y))
+        codes, doubtful = self._predict_codes(X)
         return int(np.count_nonzero((self.classes_[codes] != labels) | doubtful))
 
     def check_unseen(self, X: Any) -> Any:
@@ -696,7 +681,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     def _certify_unlabelled(self, certificate: Certificate, X: Any) -> Certificate:
         if certificate.voting == "gibbs":
             raise ValueError("y must be given for voting='gibbs': without labels only a vote can be certified")
-        vote, doubtful = self._predict_surely(X)
+        vote, doubtful = self._predict_codes(X)
         kl_divs = GibbsCurve(self.losses_, 1.0, self.prior_).point_mass_kls()
         voters = choose_voters(self.posterior_, self.losses_, self.n_validation_, kl_divs, certificate.delta)
         asked = self.hypotheses_.take(voters)
@@ -710,18 +695,6 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             np.count_nonzero((votes != vote) | doubts | doubtful, axis=1),
             vote.size,
         )
-
-    def _predict_surely(self, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Return class codes as `predict` finds them, and which of them could differ on another engine."""
-        if self.certificate_.voting == "gibbs":
-            parts = [
-                draw_surely(self.hypotheses_, self.posterior_, block, self._prediction_stream)
-                for block in self._blocks(X)
-            ]
-        else:
-            parts = [vote_surely(self.hypotheses_, self.posterior_, block) for block in self._blocks(X)]
-        codes, doubtful = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        return codes, doubtful
 
     # -----------------------------------------------------------------------------------------------
     # Prediction
@@ -737,6 +710,14 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     def _blocks(self, X: Any) -> Iterable[Any]:
         for start in range(0, X.shape[0], self.block_size):
             yield take_rows(X, np.arange(start, min(start + self.block_size, X.shape[0])))
+
+    def _predict_codes(self, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Return class codes, and which of them could differ on another engine."""
+        # As certified: a change of `voting` takes effect with the next fit.
+        voting, rng = self.certificate_.voting, self._prediction_stream
+        parts = [predict_codes(self.hypotheses_, self.posterior_, voting, block, rng) for block in self._blocks(X)]
+        codes, doubtful = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        return codes, doubtful
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels, in the way that `voting` says.
@@ -759,16 +740,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n,)
             Predicted labels.
         """
-        X = self._validate_points(X)
-        # As certified: a change of `voting` takes effect with the next fit.
-        if self.certificate_.voting == "gibbs":
-            codes = [
-                draw_codes(self.hypotheses_, self.posterior_, block, self._prediction_stream)
-                for block in self._blocks(X)
-            ]
-        else:
-            codes = [np.argmax(self._tally(block, stop_early=True), axis=1) for block in self._blocks(X)]
-        return np.asarray(self.classes_[np.concatenate(codes)])
+        codes, _ = self._predict_codes(self._validate_points(X))
+        return np.asarray(self.classes_[codes])
 
     def predict_proba(self, X: Any) -> Array:
         """Return shares of the vote: the posterior weight of the hypotheses that predict each class.
@@ -786,7 +759,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             Shares, summing to one.
         """
         X = self._validate_points(X)
-        tallies = np.concatenate([self._tally(block, stop_early=False) for block in self._blocks(X)])
+        tallies = np.concatenate(
+            [tally_votes(self.hypotheses_, self.posterior_, block, stop_early=False) for block in self._blocks(X)]
+        )
         return np.asarray(tallies / tallies.sum(axis=1, keepdims=True))
 
     def decision_function(self, X: Any) -> Array:
@@ -821,9 +796,6 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         X = self._validate_points(X)
         votes = [self.hypotheses_.votes(block) for block in self._blocks(X)]
         return np.asarray(self.classes_[np.concatenate(votes, axis=1)])
-
-    def _tally(self, X: Any, *, stop_early: bool) -> Array:
-        return tally_votes(self.hypotheses_, self.posterior_, X, stop_early=stop_early)
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
@@ -867,6 +839,13 @@ def _refuse_fit_params(fit_params: dict[str, Any]) -> None:
         )
     if fit_params:
         raise TypeError(f"fit takes no parameters besides X and y, got {sorted(fit_params)}")
+
+
+def _check_labels(X: Any, y: Any) -> NDArray[Any]:
+    labels = np.asarray(y)
+    if labels.shape != (X.shape[0],):
+        raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
+    return labels
 
 
 def _explain_missing_values(X: Any, error: ValueError | HypothesisError) -> None:

@@ -12,7 +12,7 @@ from pacbayes._validation import Array
 from pacbayes.aggregation import tally
 from pacbayes.pools import Hypotheses
 
-__all__ = ["draw_codes", "draw_surely", "tally_votes", "vote_surely"]
+__all__ = ["predict_codes", "tally_votes"]
 
 # Voters asked together when the vote is not decided yet: few at first, since a handful usually decides.
 _FIRST_VOTERS, _MOST_VOTERS = 4, 256
@@ -67,25 +67,36 @@ def tally_votes(
     return tallies
 
 
-def vote_surely(hypotheses: Hypotheses, weights: Array, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the winners of the weighted vote, and which of them could differ on another engine, for rounding.
+def predict_codes(
+    hypotheses: Hypotheses, weights: Array, voting: str, X: Any, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Predict class codes as a kind of voting says, and tell which of them could differ on another engine.
 
     Parameters
     ----------
     hypotheses : Hypotheses
-        The voters.
+        The hypotheses.
     weights : ndarray of shape (m,)
         Their weights.
+    voting : {"majority", "gibbs", "best", "uniform"}
+        What the predictor does: "gibbs" draws a hypothesis for every point, the others are votes.
     X : array, sparse matrix or data frame with n rows
         Points.
+    rng : Generator
+        Where the draws of "gibbs" come from.
 
     Returns
     -------
     codes : ndarray of shape (n,)
         Class codes.
     doubtful : ndarray of shape (n,)
-        Where voters whose votes rounding could change have enough weight to change the winner.
+        Where rounding could change the code.
     """
+    return _draw(hypotheses, weights, X, rng) if voting == "gibbs" else _vote(hypotheses, weights, X)
+
+
+def _vote(hypotheses: Hypotheses, weights: Array, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Let the weighted vote decide. It is doubtful where voters in doubt have enough weight to change the winner."""
     doubted = np.zeros(X.shape[0])
     tallies = tally_votes(hypotheses, weights, X, stop_early=True, doubted=doubted)
     ranked = np.partition(tallies, -2, axis=1)
@@ -94,32 +105,10 @@ def vote_surely(hypotheses: Hypotheses, weights: Array, X: Any) -> tuple[NDArray
     return np.argmax(tallies, axis=1), doubtful
 
 
-def draw_codes(hypotheses: Hypotheses, weights: Array, X: Any, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Predict every point with a hypothesis of its own, drawn by the weights: the randomised classifier.
-
-    Parameters
-    ----------
-    hypotheses : Hypotheses
-        The hypotheses.
-    weights : ndarray of shape (m,)
-        Their weights.
-    X : array, sparse matrix or data frame with n rows
-        Points.
-    rng : Generator
-        Where the draws come from.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Class codes.
-    """
-    return draw_surely(hypotheses, weights, X, rng)[0]
-
-
-def draw_surely(
+def _draw(
     hypotheses: Hypotheses, weights: Array, X: Any, rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Predict as `draw_codes` does, and return as well which codes could differ on another engine, for rounding."""
+    """Predict every point with a hypothesis of its own, drawn by the weights: the randomised classifier."""
     drawn = rng.choice(weights.size, size=X.shape[0], p=weights / weights.sum())
     codes = np.empty(X.shape[0], dtype=np.intp)
     doubtful = np.empty(X.shape[0], dtype=bool)

@@ -98,6 +98,8 @@ def figures(certificate: Certificate) -> dict[str, str]:
     }
     if certificate.n_votes > 1:
         result["Competing votes"] = f"{certificate.n_votes}, under one delta"
+    if _rest_on_several_events(certificate):
+        result["Bounds"] = "each holds with probability 1 - delta, not all of them at once"
     for statement in certificate.statements:
         if statement.event == Event.TEST_SET:
             result["Held-out points"] = _tested(statement)
@@ -122,7 +124,7 @@ def text(certificate: Certificate) -> str:
         lines.append("  labels that are predicted: nothing is proved for this loss")
     elif not any(statement.predictor == certificate.predictor for statement in certificate.statements):
         lines.append(f"  {certificate.predictor}: nothing is proved for this loss")
-    if len({statement.event for statement in certificate.statements}) > 1:
+    if _rest_on_several_events(certificate):
         lines.append("  these rest on different events: each holds with this probability, not all of them at once")
     if certificate.n_votes > 1:
         lines.append(f"  {certificate.n_votes} votes competed under one delta: the smallest bound may be chosen")
@@ -134,6 +136,10 @@ def text(certificate: Certificate) -> str:
         *(f"    - {assumption}" for assumption in certificate.assumptions),
     ]
     return "\n".join(escape_control(line) for line in lines)
+
+
+def _rest_on_several_events(certificate: Certificate) -> bool:
+    return len({statement.event for statement in certificate.statements}) > 1
 
 
 def _claim(statement: Statement) -> str:

@@ -28,7 +28,7 @@ from pacbayes.ensemble import Ensemble
 from pacbayes.exceptions import ModelFileError
 from pacbayes.io._archive import examine
 from pacbayes.io._fitted import TRUSTED_TYPES, check_objects, require
-from pacbayes.io._limits import Budget
+from pacbayes.io._limits import Budget, explain_unreadable
 from pacbayes.io.atomic import write_atomic
 from pacbayes.io.schema import Schema
 
@@ -192,18 +192,11 @@ def _restore_votes(model: PACBayesClassifier, certificates: Any) -> None:
 
 
 def _read(path: Path, max_bytes: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            require(stat.S_ISREG(status.st_mode), "this is no regular file")
-            Budget(max_bytes, ModelFileError).check(status.st_size)
-            return file.read()
-    except FileNotFoundError as error:
-        raise ModelFileError("there is no such file") from error
-    except IsADirectoryError as error:
-        raise ModelFileError("this is a folder") from error
-    except OSError as error:
-        raise ModelFileError(f"cannot be read: {error.strerror}") from error
+    with explain_unreadable(ModelFileError), path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        require(stat.S_ISREG(status.st_mode), "this is no regular file")
+        Budget(max_bytes, ModelFileError).check(status.st_size)
+        return file.read()
 
 
 def _construct(data: bytes, names: Collection[str]) -> Any:

@@ -73,10 +73,7 @@ class HypothesisGroups(Hypotheses):
         )
 
     def votes(self, X: Any) -> NDArray[Any]:
-        votes = np.empty((len(self), X.shape[0]), dtype=np.intp)
-        for group, positions in self._members():
-            votes[positions] = group.votes(X)
-        return votes
+        return self.votes_and_doubts(X)[0]
 
     def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         votes = np.empty((len(self), X.shape[0]), dtype=np.intp)

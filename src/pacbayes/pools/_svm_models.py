@@ -312,10 +312,9 @@ class RBFSVMs(Hypotheses):
                 votes, doubts = self._vote(ensemble, points, sample.X[block.start : block.stop])
                 for h, part in enumerate(parts):
                     validating = np.setdiff1d(np.arange(block.start, block.stop), part, assume_unique=True)
-                    doubtful = doubts[h, validating - block.start]
-                    validating = validating[~doubtful]
                     response = votes[h, validating - block.start].astype(np.intp)
-                    totals[h] += loss.total(sample.codes[validating], response) + np.count_nonzero(doubtful)
+                    doubtful = doubts[h, validating - block.start]
+                    totals[h] += loss.total_with_doubts(sample.codes[validating], response, doubtful)
         return self._with_failed(totals, inside, sizes, rows)
 
     def _with_failed(self, totals: Array, inside: NDArray[np.int32], sizes: NDArray[np.int64], rows: range) -> Array:
