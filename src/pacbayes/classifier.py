@@ -34,11 +34,12 @@ from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.losses import Loss, resolve_loss
 from pacbayes.pools import Hypotheses, Pool, PrefitPool, Sample, as_pool
+from pacbayes.racing import DropRule
 from pacbayes.recognition import TrainingRows
-from pacbayes.sampling import PREDICTION, TEST, SamplingPlan, Subsamples, stream
+from pacbayes.sampling import PREDICTION, TEST, ChosenSubsamples, SamplingPlan, Subsamples, stream
 from pacbayes.settings import Constraint, Whole
 from pacbayes.settings import validate_settings as validate_constraints
-from pacbayes.training import Trainer, validation_totals
+from pacbayes.training import Trained, Trainer, validation_totals
 from pacbayes.voting import draw_codes, tally_votes
 
 __all__ = ["PACBayesClassifier"]
@@ -91,6 +92,12 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     loss : {"zero_one", "absolute", "brier"}, callable or array-like, default="zero_one"
         What the certificate bounds: a loss in [0, 1] of the predicted label, of the predicted probabilities, a
         function of (true, predicted) labels, or a cost matrix. The vote is bounded for "zero_one" only.
+    racing : bool, default=True
+        Whether to drop hypotheses that cannot get weight before they are validated on all points, and not to train
+        those whose kind (kernel width, C, scaler) clearly lost on smaller subsamples. The certificate is as true as
+        without: what is dropped has weight 0, and keeps its share of the prior. False validates every hypothesis in
+        full. Without effect for ``voting="uniform"``, which gives weight to all, and with `warm_start`, so that a fit
+        that is continued equals one at once.
     warm_start : bool, default=False
         Whether `fit` keeps the hypotheses of the last call, on the same data, and trains only the missing ones. To add
         until the bound looks good is to choose the prior by the data: decide on `n_hypotheses` beforehand. Settings
@@ -117,11 +124,11 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     posterior_ : ndarray of shape (m,)
         Weights rho of the hypotheses.
     losses_ : ndarray of shape (m,)
-        Their validation losses.
+        Their validation losses; NaN for hypotheses that were dropped.
     lambda_ : float or None
         Trade-off lambda of the posterior.
     n_validation_ : ndarray of shape (m,)
-        Number of points each hypothesis was validated on.
+        Number of points each hypothesis was validated on: all outside its subsample, or fewer if it was dropped.
     hypotheses_ : Hypotheses
         The trained hypotheses, a sequence: ``hypotheses_[h].predict(X)`` returns labels.
     subsamples_ : Subsamples
@@ -169,6 +176,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         holdout: Any = "auto",
         prior: ArrayLike | None = None,
         loss: Any = "zero_one",
+        racing: bool = True,
         warm_start: bool = False,
         block_size: int = 65536,
         n_jobs: int | None = None,
@@ -185,6 +193,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         self.holdout = holdout
         self.prior = prior
         self.loss = loss
+        self.racing = racing
         self.warm_start = warm_start
         self.block_size = block_size
         self.n_jobs = n_jobs
@@ -267,7 +276,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         self.hypotheses_ = winner.hypotheses
         self.subsamples_ = winner.subsamples
         self.losses_ = winner.losses
-        self.n_validation_ = winner.subsamples.n_validation
+        self.n_validation_ = winner.seen
         self.prior_ = winner.prior
         self.posterior_ = winner.posterior
         self.certificate_ = winner.certificate
@@ -311,20 +320,23 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         trainer = Trainer(
             pool, rest, shared, subsamples, loss, split.entropy, self.block_size, self.n_jobs, self.verbose
         )
-        trained, totals = trainer.run(range(n_kept, len(subsamples)))
-        parts = [part for part in (None if kept is None else kept.hypotheses, trained) if part is not None]
-        totals = totals if kept is None else np.concatenate((kept.totals, totals))
-        hypotheses = parts[0].concatenate(parts).keep_training_points(rest)
+        if self.racing and self.voting != "uniform" and not self.warm_start:
+            log_prior = GibbsCurve(np.zeros(len(subsamples)), 1.0, prior).log_prior
+            trained = trainer.race(DropRule(log_prior, subsamples.n_validation, self.delta / n_votes))
+        else:
+            new = trainer.run(range(n_kept, len(subsamples)))
+            trained = Trained.join([part for part in (None if kept is None else kept.trained, new) if part is not None])
+        hypotheses = trained.hypotheses.keep_training_points(rest)
         if len(hypotheses) != len(subsamples):
             raise HypothesisError(f"{type(pool).__name__} trained {len(hypotheses)} of {len(subsamples)} hypotheses")
         pool.check_hypotheses(hypotheses)
-        losses = totals / subsamples.n_validation
-        certificate, rho = self._certify(pool, loss, sample.classes, hypotheses, subsamples, losses, prior, n_votes)
+        trained = trained._replace(hypotheses=hypotheses)
+        certificate, rho = self._certify(pool, loss, sample.classes, trained, subsamples, prior, n_votes)
         if split.held_out is not None:
             tested = sample.take(split.held_out)
             total = held_out_total(hypotheses, rho, self.voting, tested, loss, stream(split.entropy, 0, TEST))
             certificate = with_test(certificate, total, len(tested))
-        return Ensemble(hypotheses, subsamples, totals, rho, prior, certificate, split)
+        return Ensemble(hypotheses, subsamples, trained.totals, trained.seen, rho, prior, certificate, split)
 
     def _prior_over(self, subsamples: Subsamples, split: Split) -> ArrayLike | None:
         """Return the prior over hypotheses, None if it is uniform.
@@ -408,16 +420,16 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         pool: Pool,
         loss: Loss,
         classes: NDArray[Any],
-        hypotheses: Hypotheses,
+        trained: Trained,
         subsamples: Subsamples,
-        losses: Array,
         prior: ArrayLike | None,
         n_votes: int,
     ) -> tuple[Certificate, Array]:
         return certify(
-            losses,
+            trained.losses(subsamples),
             subsamples.n_validation,
             n_votes=n_votes,
+            dropped_loss=trained.dropped_loss(subsamples),
             delta=self.delta,
             prior=prior,
             objective=self.objective,
@@ -425,7 +437,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             loss=loss.name,
             strict=pool.is_strict,
             assumptions=self._assumptions(pool, subsamples),
-            digests=self._digests(classes, hypotheses, subsamples),
+            digests=self._digests(classes, trained.hypotheses, subsamples),
         )
 
     def _assumptions(self, pool: Pool, subsamples: Subsamples) -> list[str]:
@@ -441,7 +453,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         """Return digests of the hypotheses, and of the settings that turn them into a certified predictor."""
         pool = as_pool(self.estimator)
         settings = [self.voting, self.objective, self.delta, self.holdout, self.prior, self.loss, pool, classes]
-        settings.append(subsamples)
+        settings += [subsamples, self.racing]
         return {"hypotheses": digest(hypotheses.fingerprint(), code=True), "settings": digest(settings, code=True)}
 
     def verify_certificate(self, certificate: Certificate, X: Any = None, y: ArrayLike | None = None) -> str:
@@ -468,8 +480,12 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         pool = as_pool(self.estimator)
         loss = resolve_loss(self.loss, self.classes_)
         vote = self.votes_[self._winner]
+        # What the user sees, and could have changed.
+        trained = Trained(self.hypotheses_, vote.totals, self.n_validation_)
+        if not np.array_equal(trained.losses(self.subsamples_), self.losses_, equal_nan=True):
+            raise CertificateError("losses_ are not those of the fit")
         again, rho = self._certify(
-            pool, loss, self.classes_, self.hypotheses_, self.subsamples_, self.losses_, self.prior_, len(self.votes_)
+            pool, loss, self.classes_, trained, self.subsamples_, self.prior_, len(self.votes_)
         )
         missing = sorted(set(self.certificate_.digests) - set(certificate.digests))
         if missing:
@@ -481,7 +497,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             raise CertificateError("the settings of the classifier were changed after the fit: fit again")
         _expect("voting", certificate.voting, self.certificate_.voting)
         certificate.verify(self.losses_, self.prior_, self.n_validation_)
-        for name in ("objective", "loss", "delta", "n_validation", "n_validation_max", "n_votes", "strict"):
+        names = ("objective", "loss", "delta", "n_validation", "n_validation_max", "n_votes", "strict", "dropped_loss")
+        for name in names:
             _expect(name, getattr(certificate, name), getattr(again, name))
         self._verify_test(certificate, vote)
         for line in again.assumptions:
@@ -513,21 +530,30 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         rest, _ = pool.prepare(made_of, vote.split.entropy)
         if len(rest) != self.subsamples_.n:
             raise CertificateError(f"the sample leaves {len(rest)} rows, and the fit was on {self.subsamples_.n}")
-        everyone = range(len(self.hypotheses_))
-        totals = validation_totals(self.hypotheses_, rest, self.subsamples_, loss, everyone, self.block_size)
-        recomputed = totals / self.subsamples_.n_validation
-        wrong = np.flatnonzero(recomputed != self.losses_)
+        validated = np.flatnonzero(~np.isnan(self.losses_))
+        recomputed = self._totals(rest, loss, validated) / self.subsamples_.n_validation[validated]
+        wrong = np.flatnonzero(recomputed != self.losses_[validated])
         if wrong.size:
-            h = int(wrong[0])
-            raise CertificateError(
-                f"losses[{h}] is stated as {self.losses_[h]!r} but comes out as {recomputed[h]!r} on these data"
-            )
+            h, again = int(validated[wrong[0]]), recomputed[wrong[0]]
+            raise CertificateError(f"losses[{h}] is stated as {self.losses_[h]!r} but comes out as {again!r} on these data")
+        dropped = np.flatnonzero(np.isnan(self.losses_) & (self.n_validation_ > 0))
+        # Only a minimum over all hypotheses rests on what the dropped ones did.
+        if certificate.minimum_over == certificate.n_hypotheses and dropped.size:
+            too_large = self._totals(rest, loss, dropped) < vote.totals[dropped]
+            if too_large.any():
+                h = int(dropped[too_large][0])
+                raise CertificateError(f"hypothesis {h} has a smaller loss on these data than when it was dropped")
         if vote.split.held_out is not None:
             tested = sample.take(vote.split.held_out)
             rng = stream(vote.split.entropy, 0, TEST)
             total = held_out_total(self.hypotheses_, self.posterior_, certificate.voting, tested, loss, rng)
             figures = dict(with_test(certificate, total, len(tested)).statements[0].figures)
             _expect("the test on held-out rows", dict(certificate.statements[0].figures), figures)
+
+    def _totals(self, sample: Sample, loss: Loss, chosen: NDArray[np.intp]) -> Array:
+        """Return the total losses of some hypotheses on all their validation points."""
+        hypotheses, subsamples = self.hypotheses_.take(chosen), ChosenSubsamples(self.subsamples_, chosen)
+        return validation_totals(hypotheses, sample, subsamples, loss, np.arange(len(sample)), self.block_size)
 
     def _known_sample(self, pool: Pool, X: Any, y: Any) -> Sample:
         """Return rows with labels that the classifier knows."""
@@ -579,8 +605,10 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if certificate.voting == "gibbs":
             raise ValueError("y must be given for voting='gibbs': without labels only a vote can be certified")
         vote = np.concatenate([np.argmax(self._tally(block, stop_early=True), axis=1) for block in self._blocks(X)])
-        kl_divs = GibbsCurve(self.losses_, 1.0, self.prior_).point_mass_kls()
-        voters = choose_voters(self.posterior_, self.losses_, self.n_validation_, kl_divs, certificate.delta)
+        kl_divs = GibbsCurve(np.zeros(self.losses_.size), 1.0, self.prior_).point_mass_kls()
+        validated = np.flatnonzero(~np.isnan(self.losses_))
+        known = (self.posterior_, self.losses_, self.n_validation_, kl_divs)
+        voters = validated[choose_voters(*(values[validated] for values in known), certificate.delta)]
         asked = self.hypotheses_.take(voters)
         votes = np.concatenate([asked.votes(block) for block in self._blocks(X)], axis=1)
         return with_unlabelled(

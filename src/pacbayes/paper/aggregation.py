@@ -20,7 +20,10 @@ from pacbayes.posterior import PosteriorResult, minimize_lambda_bound
 def paper_classifier(m: int, r: int, seed: int, n_jobs: int | None) -> PACBayesClassifier:
     """Make a classifier with the paper's settings: m SVMs on r points each, kernel widths from the whole sample."""
     pool = RBFSVMPool(C=C, gamma_source="sample")
-    return PACBayesClassifier(pool, n_hypotheses=m, subsample_size=r, delta=DELTA, n_jobs=n_jobs, random_state=seed)
+    # All losses are wanted: no hypothesis is dropped.
+    return PACBayesClassifier(
+        pool, n_hypotheses=m, subsample_size=r, delta=DELTA, racing=False, n_jobs=n_jobs, random_state=seed
+    )
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ class PrefitPool(Pool):
         return NoSubsamples(len(sample), len(self.estimators))
 
     def train(
-        self, sample: Sample, subsamples: Subsamples, hypotheses: range, entropy: int, shared: Any
+        self, sample: Sample, subsamples: Subsamples, hypotheses: Sequence[int], entropy: int, shared: Any
     ) -> HypothesisList:
         return HypothesisList([self.estimators[h] for h in hypotheses], sample.classes)
 

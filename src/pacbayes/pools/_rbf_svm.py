@@ -218,6 +218,11 @@ class RBFSVMPool(Pool):
             shared[scaler] = _Shared(seed, scale)
         return shared
 
+    def kinds(self, subsamples: Subsamples, hypotheses: Sequence[int], entropy: int) -> NDArray[np.intp]:
+        chosen = np.asarray(hypotheses, dtype=np.intp)
+        first = int(chosen[0])
+        return self._assign(subsamples, range(first, int(chosen[-1]) + 1), entropy)[chosen - first]
+
     def _assign(self, subsamples: Subsamples, hypotheses: range, entropy: int) -> NDArray[np.intp]:
         """Return the combination of each hypothesis, chosen without looking at the sample."""
         sizes = [len(self.gamma_grid), np.size(np.asarray(self.C)), len(self._scalers())]
@@ -235,12 +240,13 @@ class RBFSVMPool(Pool):
         self,
         sample: Sample,
         subsamples: Subsamples,
-        hypotheses: range,
+        hypotheses: Sequence[int],
         entropy: int,
         shared: dict[Scaling | None, _Shared],
     ) -> Hypotheses:
         combinations = self._combinations()
-        assigned = self._assign(subsamples, hypotheses, entropy)
+        assigned = self.kinds(subsamples, hypotheses, entropy)
+        numbers = np.asarray(hypotheses, dtype=np.intp)
         scalers = self._scalers()
         kind = assigned % len(scalers)
         groups: dict[str, Hypotheses] = {}
@@ -248,7 +254,7 @@ class RBFSVMPool(Pool):
             own = np.flatnonzero(kind == k)
             chosen = [combinations[i] for i in assigned[own]]
             groups[str(scalers[k])] = self._train_group(
-                sample, ChosenSubsamples(subsamples, own + hypotheses.start), chosen, entropy, shared[scalers[k]]
+                sample, ChosenSubsamples(subsamples, numbers[own]), chosen, entropy, shared[scalers[k]]
             )
         if len(scalers) == 1:
             return next(iter(groups.values()))

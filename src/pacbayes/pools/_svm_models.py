@@ -246,38 +246,35 @@ class RBFSVMs(Hypotheses):
         _engine.decide(self._queries(X, points), _support(points), ensemble, values)
         return np.asarray(values.T)
 
-    def loss_totals(self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: range, loss: Loss) -> Array:
+    def loss_totals(self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Any, loss: Loss) -> Array:
         ensemble, used = self._ensemble
         points = self._support_vectors(sample.X, used) if self.points is None else self._kept(used)
-        inside = subsamples.concatenated(hypotheses)
-        sizes = subsamples.sizes[hypotheses.start : hypotheses.stop].astype(np.int64)
+        rows = np.asarray(rows)
+        inside, counts = subsamples.locate(hypotheses, rows)
         if loss.is_zero_one:
             mistakes = np.empty(len(self), dtype=np.int64)
             _engine.count_mistakes(
-                self._queries(sample.X[rows.start : rows.stop], points),
-                sample.codes[rows.start : rows.stop].astype(np.int32),
-                rows.start,
+                self._queries(sample.X[rows], points),
+                sample.codes[rows].astype(np.int32),
+                0,
                 _support(points),
                 ensemble,
                 inside,
-                sizes,
+                counts,
                 self.working_memory,
                 mistakes,
             )
             totals = mistakes.astype(np.float64)
         else:
             totals = np.zeros(len(self))
-            parts = np.split(inside, np.cumsum(sizes)[:-1])
-            for block in self._blocks(rows, points):
-                votes = self._vote(ensemble, points, sample.X[block.start : block.stop])
+            parts = np.split(inside, np.cumsum(counts)[:-1])
+            for block in self._blocks(range(rows.size), points):
+                votes = self._vote(ensemble, points, sample.X[rows[block.start : block.stop]])
                 for h, part in enumerate(parts):
                     validating = np.setdiff1d(np.arange(block.start, block.stop), part, assume_unique=True)
                     response = votes[h, validating - block.start].astype(np.intp)
-                    totals[h] += loss.total(sample.codes[validating], response)
-        if self.failed.any():
-            trains = (inside >= rows.start) & (inside < rows.stop)
-            inside_rows = np.bincount(np.repeat(np.arange(len(self)), sizes)[trains], minlength=len(self))
-            totals[self.failed] = (len(rows) - inside_rows)[self.failed]
+                    totals[h] += loss.total(sample.codes[rows[validating]], response)
+        totals[self.failed] = (rows.size - counts)[self.failed]
         return totals
 
     def _kept(self, rows: NDArray[np.int32]) -> Any:
