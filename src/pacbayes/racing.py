@@ -2,7 +2,7 @@ r"""Which hypotheses to drop before they are validated in full, and which not to
 
 The bounds hold for all posteriors at once: a hypothesis may be dropped at any time and for any reason, if it gets no
 weight. What is dropped here would hardly have got any. The rows are taken in a random order, drawn without looking at
-the sample, in rounds that grow by a factor of two. After a round, hypothesis h is dropped if its loss so far exceeds
+the sample, in rounds that grow. After a round, hypothesis h is dropped if its loss so far exceeds
 that of the best so far by more than noise can explain plus what the posterior resolves: a Gibbs posterior at inverse
 temperature t gives h at most :math:`\frac{\pi(h)}{\pi(b)} e^{-t (\hat L_h - \hat L_b)}` of the weight of b.
 """
@@ -23,6 +23,9 @@ __all__ = ["DropRule", "round_ends"]
 # Rows of the first round. Fewer say little about a hypothesis, whatever it is.
 _FIRST_ROUND = 128
 
+# From this size on, rounds double.
+_LARGE_ROUND = 2048
+
 # Standard errors of a difference that count as noise.
 _NOISE = 3.0
 
@@ -39,14 +42,15 @@ def round_ends(n: int) -> list[int]:
 
     Examples
     --------
-    >>> round_ends(1000), round_ends(200)
-    ([128, 256, 512, 1000], [200])
+    >>> round_ends(10_000), round_ends(400)
+    ([128, 512, 2048, 4096, 10000], [400])
     """
     ends = []
     end = _FIRST_ROUND
-    while 2 * end <= n:
+    # A round has costs of its own: the first ones, of few rows, grow faster.
+    while (growth := 4 if end < _LARGE_ROUND else 2) * end <= n:
         ends.append(end)
-        end *= 2
+        end *= growth
     return [*ends, n]
 
 

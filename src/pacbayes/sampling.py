@@ -257,7 +257,8 @@ class ChosenSubsamples(Subsamples):
         if not chosen.size:
             return np.empty(0, dtype=np.int32)
         first, last = int(chosen[0]), int(chosen[-1]) + 1
-        if _SPARSE_CHOICE * chosen.size < last - first:
+        others = self.subsamples.sizes[first:last].sum() - self.subsamples.sizes[chosen].sum()
+        if others > _SPARSE_CHOICE * chosen.size:
             return np.concatenate([self.subsamples.concatenated(range(int(h), int(h) + 1)) for h in chosen])
         # Drawing a whole range is faster than drawing one by one.
         wanted = np.zeros(last - first, dtype=bool)
@@ -266,8 +267,8 @@ class ChosenSubsamples(Subsamples):
         return np.asarray(drawn[np.repeat(wanted, self.subsamples.sizes[first:last])])
 
 
-# Hypotheses in a range for each chosen one, from which on drawing one by one is faster.
-_SPARSE_CHOICE = 32
+# Points of others in a range for each chosen one, from which on drawing one by one is faster.
+_SPARSE_CHOICE = 1000
 
 # Row numbers that are kept once they are drawn: 64 MiB.
 _MOST_DRAWN = 1 << 24
