@@ -670,7 +670,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Array:
         """Return shares of the vote: the posterior weight of the hypotheses that predict each class.
 
-        Not calibrated probabilities: a share of 0.9 says that hypotheses with 90% of the weight agree.
+        Not calibrated probabilities: a share of 0.9 says that hypotheses with 90% of the weight agree. The lightest
+        hypotheses, of a total weight of at most 1e-12, are not asked: a share is off by at most 1e-12.
 
         Parameters
         ----------

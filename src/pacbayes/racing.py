@@ -24,8 +24,9 @@ __all__ = ["DropRule", "round_ends"]
 # Rows of the first round. Fewer say little about a hypothesis, whatever it is.
 _FIRST_ROUND = 128
 
-# From this size on, rounds double.
+# From so many rows or training points on, rounds double.
 _LARGE_ROUND = 2048
+_MANY_POINTS = 100_000
 
 # Standard errors of a difference that count as noise.
 _NOISE = 3.0
@@ -38,18 +39,25 @@ _LOST_WEIGHT = 1e-10
 _KEPT_KINDS = 0.55
 
 
-def round_ends(n: int) -> list[int]:
+def round_ends(n: int, n_points: int) -> list[int]:
     """Return the number of rows seen after each round; one round only if the sample is small.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    n_points : int
+        Number of training points of all hypotheses together, which the work of a row grows with.
 
     Examples
     --------
-    >>> round_ends(10_000), round_ends(400)
+    >>> round_ends(10_000, n_points=1000), round_ends(400, n_points=1000)
     ([128, 512, 2048, 4096, 10000], [400])
     """
     ends = []
     end = _FIRST_ROUND
-    # A round has costs of its own: the first ones, of few rows, grow faster.
-    while (growth := 4 if end < _LARGE_ROUND else 2) * end <= n:
+    # A round has costs of its own: where there is little work, the first ones grow faster.
+    while (growth := 4 if end < _LARGE_ROUND and n_points < _MANY_POINTS else 2) * end <= n:
         ends.append(end)
         end *= growth
     return [*ends, n]

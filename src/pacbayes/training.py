@@ -153,7 +153,7 @@ class Trainer:
     ) -> None:
         """Validate hypotheses in rounds, and add to their totals and to the numbers of points seen."""
         start, subsamples = 0, ChosenSubsamples(self.subsamples, chosen)
-        for end in round_ends(order.size):
+        for end in round_ends(order.size, int(subsamples.sizes.sum())):
             rows = np.sort(order[start:end])
             totals[chosen] += self._validate(trained, subsamples, rows)
             seen[chosen] += rows.size - subsamples.locate(range(chosen.size), rows)[1]

@@ -14,6 +14,9 @@ from pacbayes.pools import Hypotheses
 
 __all__ = ["draw_codes", "tally_votes"]
 
+# Weight of voters that are not asked for shares of the vote: it moves a share by less than this.
+_IGNORED_WEIGHT = 1e-12
+
 # Voters asked together when the vote is not decided yet: few at first, since a handful usually decides.
 _FIRST_VOTERS, _MOST_VOTERS = 4, 256
 
@@ -30,7 +33,8 @@ def tally_votes(hypotheses: Hypotheses, weights: Array, X: Any, *, stop_early: b
     X : array, sparse matrix or data frame with n rows
         Points.
     stop_early : bool
-        Whether to stop asking about a point once the remaining weight cannot change the winner.
+        Whether to stop asking about a point once the remaining weight cannot change the winner. Otherwise the
+        lightest voters, of a total weight of at most 1e-12, are not asked.
 
     Returns
     -------
@@ -43,6 +47,8 @@ def tally_votes(hypotheses: Hypotheses, weights: Array, X: Any, *, stop_early: b
     ordered = weights[order]
     # Weight that is still to come after the first k voters.
     remaining = np.append(np.cumsum(ordered[::-1])[::-1], 0.0)
+    if not stop_early:
+        order = order[: max(1, int(np.count_nonzero(remaining[:-1] > _IGNORED_WEIGHT)))]
     open_rows = np.arange(X.shape[0])
     done, width = 0, _FIRST_VOTERS
     while done < order.size and open_rows.size:

@@ -34,7 +34,16 @@ from pacbayes.classifier import PACBayesClassifier
 from pacbayes.exceptions import ModelFileError
 from pacbayes.io.encoder import ColumnEncoder
 from pacbayes.losses import resolve_loss
-from pacbayes.pools import Constant, EstimatorPool, HypothesisList, PrefitPool, RBFSVMPool, RBFSVMs, as_pool
+from pacbayes.pools import (
+    Constant,
+    EstimatorPool,
+    HypothesisList,
+    PrefitPool,
+    RBFSVMPool,
+    RBFSVMs,
+    Untrained,
+    as_pool,
+)
 
 Check = Callable[[Any], None]
 
@@ -176,11 +185,15 @@ def _check_classifier(model: Any) -> None:
     m = len(model.hypotheses_)
     require(m >= 1, "the classifier has no hypotheses")
     require(np.array_equal(model.hypotheses_.classes, model.classes_), "hypotheses_ has other classes")
-    losses, rho = _finite(model, "losses_", m), _finite(model, "posterior_", m)
-    require(((losses >= 0) & (losses <= 1)).all(), "losses_ is not in [0, 1]")
-    require((rho >= 0).all() and abs(rho.sum() - 1) < 1e-6, "posterior_ is no distribution")
     n_validation = _array(model, "n_validation_", "i", m)
-    require(np.array_equal(n_validation, model.subsamples_.n_validation), "n_validation_ is not that of subsamples_")
+    dropped = n_validation < model.subsamples_.n_validation
+    losses, rho = model.losses_, _finite(model, "posterior_", m)
+    require(isinstance(losses, np.ndarray) and losses.shape == (m,) and losses.dtype.kind == "f", "losses_ is no array")
+    require(((losses >= 0) & (losses <= 1) | dropped).all(), "losses_ is not in [0, 1]")
+    require(np.isnan(losses[dropped]).all() and not rho[dropped].any(), "a dropped hypothesis has a loss or weight")
+    require((rho >= 0).all() and abs(rho.sum() - 1) < 1e-6, "posterior_ is no distribution")
+    beyond = (n_validation < 0) | (n_validation > model.subsamples_.n_validation)
+    require(not beyond.any(), "n_validation_ is not that of subsamples_")
     require(model._entropy >= 0, "the seed is negative")
     if isinstance(model.hypotheses_, RBFSVMs):
         require(model.hypotheses_.points.shape[1] == model.n_features_in_, "support vectors have other features")
@@ -244,6 +257,11 @@ def _check_hypothesis_list(hypotheses: Any) -> None:
     require(isinstance(hypotheses.members, list), "the hypotheses are no list")
     for member in hypotheses.members:
         require(callable(getattr(member, "predict", None)), f"a {type(member).__name__} is no hypothesis")
+
+
+def _check_untrained(hypotheses: Any) -> None:
+    _classes(hypotheses, "classes")
+    _whole(hypotheses, "count", 0)
 
 
 def _check_subsamples(subsamples: Any) -> None:
@@ -442,6 +460,7 @@ CHECKS: dict[type, Check] = {
     PACBayesClassifier: _check_classifier,
     RBFSVMs: _check_svms,
     HypothesisList: _check_hypothesis_list,
+    Untrained: _check_untrained,
     Constant: _nothing,
     EstimatorPool: _nothing,
     PrefitPool: _nothing,

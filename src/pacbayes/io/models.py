@@ -210,4 +210,5 @@ def _check_prediction(model: PACBayesClassifier, schema: Schema | None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.suppress(ValueError):
-            model.predict_hypotheses(row)
+            trained = np.flatnonzero(model.n_validation_ > 0)
+            model.hypotheses_.take(trained).votes(model._validate_points(row))
