@@ -484,9 +484,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         trained = Trained(self.hypotheses_, vote.totals, self.n_validation_)
         if not np.array_equal(trained.losses(self.subsamples_), self.losses_, equal_nan=True):
             raise CertificateError("losses_ are not those of the fit")
-        again, rho = self._certify(
-            pool, loss, self.classes_, trained, self.subsamples_, self.prior_, len(self.votes_)
-        )
+        again, rho = self._certify(pool, loss, self.classes_, trained, self.subsamples_, self.prior_, len(self.votes_))
         missing = sorted(set(self.certificate_.digests) - set(certificate.digests))
         if missing:
             raise CertificateError(
@@ -535,7 +533,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         wrong = np.flatnonzero(recomputed != self.losses_[validated])
         if wrong.size:
             h, again = int(validated[wrong[0]]), recomputed[wrong[0]]
-            raise CertificateError(f"losses[{h}] is stated as {self.losses_[h]!r} but comes out as {again!r} on these data")
+            raise CertificateError(
+                f"losses[{h}] is stated as {self.losses_[h]!r} but comes out as {again!r} on these data"
+            )
         dropped = np.flatnonzero(np.isnan(self.losses_) & (self.n_validation_ > 0))
         # Only a minimum over all hypotheses rests on what the dropped ones did.
         if certificate.minimum_over == certificate.n_hypotheses and dropped.size:
@@ -607,8 +607,14 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         vote = np.concatenate([np.argmax(self._tally(block, stop_early=True), axis=1) for block in self._blocks(X)])
         kl_divs = GibbsCurve(np.zeros(self.losses_.size), 1.0, self.prior_).point_mass_kls()
         validated = np.flatnonzero(~np.isnan(self.losses_))
-        known = (self.posterior_, self.losses_, self.n_validation_, kl_divs)
-        voters = validated[choose_voters(*(values[validated] for values in known), certificate.delta)]
+        chosen = choose_voters(
+            self.posterior_[validated],
+            self.losses_[validated],
+            self.n_validation_[validated],
+            kl_divs[validated],
+            certificate.delta,
+        )
+        voters = validated[chosen]
         asked = self.hypotheses_.take(voters)
         votes = np.concatenate([asked.votes(block) for block in self._blocks(X)], axis=1)
         return with_unlabelled(

@@ -132,7 +132,9 @@ class _Problem:
         self.support = np.flatnonzero(self.log_prior > -np.inf)
         loss, self.n, self.slot = _group(self.losses[self.support], sizes[self.support])
         self.loss = np.where(loss > 0, np.maximum(loss, _SMALLEST_LOSS), 0.0)
-        fixed = self.delta if grid_delta is None else scalar("grid_delta", open_interval("grid_delta", grid_delta, 0, 1))
+        fixed = (
+            self.delta if grid_delta is None else scalar("grid_delta", open_interval("grid_delta", grid_delta, 0, 1))
+        )
         self.comparator = make_comparator(comparator, self.loss, self.n, fixed)
         self.log_mass = _log_sums(self.log_prior[self.support], self.slot, self.n.size)
         # More than rounding can have moved the logarithms of the prior, their sums, and what is added to them.

@@ -81,9 +81,7 @@ class DropRule:
     n_validation: NDArray[np.intp]
     delta: float
 
-    def survivors(
-        self, candidates: NDArray[np.intp], totals: Array, seen: NDArray[np.intp]
-    ) -> NDArray[np.bool_]:
+    def survivors(self, candidates: NDArray[np.intp], totals: Array, seen: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return which of the candidates stay.
 
         Parameters
@@ -110,9 +108,7 @@ class DropRule:
         # Hypotheses that saw no point yet, since all were in their subsample, stay.
         return np.asarray((seen[candidates] == 0) | ~(difference > noise + resolution))
 
-    def _temperature(
-        self, known: NDArray[np.intp], losses: Array, totals: Array, seen: NDArray[np.intp]
-    ) -> float:
+    def _temperature(self, known: NDArray[np.intp], losses: Array, totals: Array, seen: NDArray[np.intp]) -> float:
         """Return a low estimate of the inverse temperature of the posterior, by eq. lambda.
 
         Noise makes the losses so far differ more than the final ones will. The posterior is then too concentrated: the

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pacbayes._validation import Array
 from pacbayes.losses import Loss
 from pacbayes.parallel import chunks, count_workers, run_tasks
-from pacbayes.pools import Hypotheses, Pool, Sample, with_untrained
+from pacbayes.pools import Hypotheses, Numbers, Pool, Sample, with_untrained
 from pacbayes.racing import DropRule, round_ends
 from pacbayes.sampling import ChosenSubsamples, Subsamples, validation_order
 
@@ -112,8 +112,10 @@ class Trainer:
             trained = self._train(chosen)
             everyone = ChosenSubsamples(self.subsamples, chosen)
             return Trained(trained, self._validate(trained, everyone, np.arange(len(self.sample))), seen)
-        tasks = [(self.pool, self.sample, self.subsamples, self.loss, part, self.entropy, self.shared, self.block_size)
-                 for part in self._parts(chosen)]
+        tasks = [
+            (self.pool, self.sample, self.subsamples, self.loss, part, self.entropy, self.shared, self.block_size)
+            for part in self._parts(chosen)
+        ]
         results = list(self._run(_train_and_validate, tasks, "hypotheses", threads=False))
         trained_parts = [part for part, _ in results]
         totals = np.concatenate([totals for _, totals in results])
@@ -170,7 +172,7 @@ class Trainer:
     def _train(self, chosen: NDArray[np.intp]) -> Hypotheses:
         """Let workers train some hypotheses each."""
         tasks = [(self.sample, self.subsamples, part, self.entropy, self.shared) for part in self._parts(chosen)]
-        parts = list(self._run(self.pool.train, tasks, "training", threads=self.pool.shares_rows))
+        parts: list[Hypotheses] = list(self._run(self.pool.train, tasks, "training", threads=self.pool.shares_rows))
         return parts[0] if len(parts) == 1 else parts[0].concatenate(parts)
 
     def _validate(self, trained: Hypotheses, subsamples: Subsamples, rows: NDArray[np.intp]) -> Array:
@@ -221,7 +223,7 @@ def _train_and_validate(
 
 
 def validation_totals(
-    trained: Hypotheses, sample: Sample, subsamples: Subsamples, loss: Loss, rows: Sequence[int], block_size: int
+    trained: Hypotheses, sample: Sample, subsamples: Subsamples, loss: Loss, rows: Numbers, block_size: int
 ) -> Array:
     """Return the total losses of trained hypotheses on those of some rows that validate them.
 
@@ -242,7 +244,5 @@ def validation_totals(
     """
     totals = np.zeros(len(trained))
     for block in chunks(range(len(rows)), math.ceil(len(rows) / block_size)):
-        totals += trained.loss_totals(
-            sample, subsamples, range(len(trained)), rows[block.start : block.stop], loss
-        )
+        totals += trained.loss_totals(sample, subsamples, range(len(trained)), rows[block.start : block.stop], loss)
     return totals

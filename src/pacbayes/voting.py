@@ -52,10 +52,10 @@ def tally_votes(hypotheses: Hypotheses, weights: Array, X: Any, *, stop_early: b
     open_rows = np.arange(X.shape[0])
     done, width = 0, _FIRST_VOTERS
     while done < order.size and open_rows.size:
-        voters = order[done : done + width]
+        voters, weight = order[done : done + width], ordered[done : min(done + width, order.size)]
         rows = X if open_rows.size == X.shape[0] else take_rows(X, open_rows)
         votes = hypotheses.take(voters).votes(rows)
-        tallies[open_rows] = tally(votes, ordered[done : done + width], hypotheses.classes.size, tallies[open_rows])
+        tallies[open_rows] = tally(votes, weight, hypotheses.classes.size, tallies[open_rows])
         done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
         if stop_early and done < order.size:
             ranked = np.partition(tallies[open_rows], -2, axis=1)

@@ -101,6 +101,8 @@ def certify(
     """
     delta_value = validate_settings(delta, objective, voting)
     settings = Settings(delta_value, prior, objective, voting, loss, strict, n_votes)
+    if dropped_loss is not None:
+        dropped_loss = scalar("dropped_loss", unit_interval("dropped_loss", dropped_loss))
     derivation = derive(losses, n, settings, n_max=n_max, dropped_loss=dropped_loss)
     lines = list(LOSS_ASSUMPTIONS if assumptions is None else assumptions)
     if not strict and not says_not_covered(lines):
@@ -135,7 +137,7 @@ def _least_loss(derivation: Derivation, dropped_loss: float | None) -> float | N
     """Return the lower bound on the losses of dropped hypotheses, None if there are none."""
     if derivation.n_dropped == 0:
         return None
-    return 0.0 if dropped_loss is None else scalar("dropped_loss", unit_interval("dropped_loss", dropped_loss))
+    return 0.0 if dropped_loss is None else dropped_loss
 
 
 def with_test(certificate: Certificate, total: float, n: int) -> Certificate:

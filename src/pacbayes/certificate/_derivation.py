@@ -186,9 +186,7 @@ def divided_prior(kl_div: float, n_votes: int) -> float:
     return kl_div if n_votes == 1 else (kl_div + math.log(n_votes)) * (1 + 1e-15)
 
 
-def _with_shared_delta(
-    statements: Sequence[Statement], settings: Settings, log_mass: float
-) -> tuple[Statement, ...]:
+def _with_shared_delta(statements: Sequence[Statement], settings: Settings, log_mass: float) -> tuple[Statement, ...]:
     """Turn statements with a delta for each vote, and for a mass of its prior, into statements with one delta."""
     if settings.n_votes == 1 and log_mass == 0:
         return tuple(statements)

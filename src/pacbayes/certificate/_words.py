@@ -148,7 +148,9 @@ def _sizes(certificate: Certificate) -> str:
 def _dropped(certificate: Certificate) -> list[str]:
     if certificate.n_dropped == 0:
         return []
-    return [f"  {certificate.n_dropped} hypotheses were dropped before they were validated in full: they have no weight"]
+    return [
+        f"  {certificate.n_dropped} hypotheses were dropped before they were validated in full: they have no weight"
+    ]
 
 
 def _posterior(certificate: Certificate) -> str:

@@ -132,7 +132,7 @@ class PoolSizeDisplay:
         losses, n_validation, proved = model.losses_, model.n_validation_, model.certificate_
         if proved.n_dropped:
             raise ValueError(
-                f"estimator must have validated all its hypotheses: {proved.n_dropped} were dropped. Fit with racing=False"
+                f"estimator must have validated all hypotheses: {proved.n_dropped} were dropped, fit with racing=False"
             )
         log_prior = None if model.prior is None else GibbsCurve(losses, 1.0, model.prior).log_prior
         counts = _check_sizes(sizes, losses.size, log_prior)

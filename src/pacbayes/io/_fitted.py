@@ -261,7 +261,7 @@ def _check_hypothesis_list(hypotheses: Any) -> None:
 
 def _check_untrained(hypotheses: Any) -> None:
     _classes(hypotheses, "classes")
-    _whole(hypotheses, "count", 0)
+    _whole(hypotheses, "size", 0)
 
 
 def _check_subsamples(subsamples: Any) -> None:

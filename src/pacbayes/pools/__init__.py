@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pacbayes.pools._base import Constant, Hypotheses, HypothesisList, Pool, Sample
+from pacbayes.pools._base import Constant, Hypotheses, HypothesisList, Numbers, Pool, Sample
 from pacbayes.pools._estimator import EstimatorPool, PrefitPool
 from pacbayes.pools._groups import HypothesisGroups, NotTrained, Untrained, with_untrained
 from pacbayes.pools._kernel_width import GAMMA_GRID, feature_scale, jaakkola_gamma
@@ -18,6 +18,7 @@ __all__ = [
     "HypothesisGroups",
     "HypothesisList",
     "NotTrained",
+    "Numbers",
     "Pool",
     "PrefitPool",
     "RBFSVMPool",

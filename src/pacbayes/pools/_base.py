@@ -20,6 +20,9 @@ from pacbayes.sampling import LEARNER, SamplingPlan, Subsamples, stream
 
 Codes = NDArray[np.intp]
 
+# Numbers of hypotheses or rows.
+Numbers = Sequence[int] | NDArray[np.intp]
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -89,7 +92,9 @@ class Hypotheses(Sequence[Any], ABC):
         """Return the class codes that the hypotheses predict, one row of the result per hypothesis."""
 
     @abstractmethod
-    def loss_totals(self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Any, loss: Loss) -> Array:
+    def loss_totals(
+        self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
+    ) -> Array:
         """Return the total validation loss of each hypothesis over a block of rows, without its training points.
 
         Parameters
@@ -210,7 +215,7 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         return plan.draw(*sample.X.shape)
 
     def train(
-        self, sample: Sample, subsamples: Subsamples, hypotheses: Sequence[int], entropy: int, shared: Any
+        self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
     ) -> Hypotheses:
         """Train some hypotheses, each on its own subsample.
 
@@ -236,7 +241,7 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         self.check_hypotheses(trained)
         return trained
 
-    def kinds(self, subsamples: Subsamples, hypotheses: Sequence[int], entropy: int) -> NDArray[np.intp] | None:
+    def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp] | None:
         """Return the kind of each hypothesis: its settings, as a number that is known before it is trained.
 
         Hypotheses of a kind that clearly lost on small subsamples need not be trained on larger ones. None if kinds are
@@ -365,7 +370,9 @@ class HypothesisList(Hypotheses):
             probabilities[:, np.searchsorted(self.classes, known)] = given
         return probabilities
 
-    def loss_totals(self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Any, loss: Loss) -> Array:
+    def loss_totals(
+        self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
+    ) -> Array:
         totals = np.zeros(len(hypotheses))
         respond = self._probabilities if loss.on_probabilities else self._codes
         rows = np.asarray(rows)

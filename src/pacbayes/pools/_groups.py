@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.losses import Loss
-from pacbayes.pools._base import Codes, Hypotheses, Sample
+from pacbayes.pools._base import Codes, Hypotheses, Numbers, Sample
 from pacbayes.sampling import ChosenSubsamples, Subsamples
-
 
 # Name of the group of hypotheses that were not trained.
 _UNTRAINED = "untrained"
@@ -83,7 +82,9 @@ class HypothesisGroups(Hypotheses):
             votes[positions] = group.votes(X)
         return votes
 
-    def loss_totals(self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Any, loss: Loss) -> Array:
+    def loss_totals(
+        self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
+    ) -> Array:
         totals = np.empty(len(self))
         for group, positions in self._members():
             own = ChosenSubsamples(subsamples, positions + hypotheses.start)
@@ -107,8 +108,8 @@ class NotTrained:
     def predict(self, X: Any) -> NDArray[Any]:
         """Raise HypothesisError."""
         raise HypothesisError(
-            "this hypothesis was not trained, since those of its kind lost on smaller subsamples: fit with racing=False "
-            "to train all"
+            "this hypothesis was not trained, since those of its kind lost on smaller subsamples: fit with "
+            "racing=False to train all"
         )
 
 
@@ -117,21 +118,21 @@ class Untrained(Hypotheses):
 
     Parameters
     ----------
-    count : int
+    size : int
         How many.
     classes : ndarray
         All class labels, sorted.
     """
 
-    def __init__(self, count: int, classes: NDArray[Any]) -> None:
-        self.count = count
+    def __init__(self, size: int, classes: NDArray[Any]) -> None:
+        self.size = size
         self.classes = classes
 
     def __len__(self) -> int:
-        return self.count
+        return self.size
 
     def __getitem__(self, h: Any) -> Any:
-        positions = range(self.count)[h]
+        positions = range(self.size)[h]
         return Untrained(len(positions), self.classes) if isinstance(positions, range) else NotTrained()
 
     def take(self, chosen: Codes) -> Untrained:
@@ -144,14 +145,16 @@ class Untrained(Hypotheses):
     def votes(self, X: Any) -> NDArray[Any]:
         return NotTrained().predict(X)
 
-    def loss_totals(self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Any, loss: Loss) -> Array:
+    def loss_totals(
+        self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
+    ) -> Array:
         return np.asarray(NotTrained().predict(sample.X))
 
     def describe(self, h: int) -> str:
         return "not trained: its kind lost on smaller subsamples"
 
     def fingerprint(self) -> Any:
-        return ["untrained", self.count, self.classes]
+        return ["untrained", self.size, self.classes]
 
 
 def with_untrained(parts: Sequence[Hypotheses], numbers: Sequence[Codes], m: int) -> Hypotheses:
@@ -178,4 +181,3 @@ def with_untrained(parts: Sequence[Hypotheses], numbers: Sequence[Codes], m: int
     of_group = np.array([names.index(name) for name in sorted(groups)], dtype=np.intp)
     kind[np.sort(trained)] = of_group[0] if whole is None else of_group[whole.kind]
     return HypothesisGroups({**groups, _UNTRAINED: Untrained(m - trained.size, together.classes)}, kind)
-

@@ -18,7 +18,7 @@ from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.losses import Loss
 from pacbayes.pools import _engine
-from pacbayes.pools._base import Codes, Hypotheses, Pool, Sample
+from pacbayes.pools._base import Codes, Hypotheses, Numbers, Pool, Sample
 from pacbayes.pools._groups import HypothesisGroups
 from pacbayes.pools._kernel_width import Scaling, feature_scale, jaakkola_gamma
 from pacbayes.pools._layout import LARGEST_VALUE, is_wide, to_engine
@@ -218,7 +218,7 @@ class RBFSVMPool(Pool):
             shared[scaler] = _Shared(seed, scale)
         return shared
 
-    def kinds(self, subsamples: Subsamples, hypotheses: Sequence[int], entropy: int) -> NDArray[np.intp]:
+    def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp]:
         chosen = np.asarray(hypotheses, dtype=np.intp)
         first = int(chosen[0])
         return self._assign(subsamples, range(first, int(chosen[-1]) + 1), entropy)[chosen - first]
@@ -240,7 +240,7 @@ class RBFSVMPool(Pool):
         self,
         sample: Sample,
         subsamples: Subsamples,
-        hypotheses: Sequence[int],
+        hypotheses: Numbers,
         entropy: int,
         shared: dict[Scaling | None, _Shared],
     ) -> Hypotheses:

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array, issparse, vstack
 from pacbayes._validation import Array
 from pacbayes.losses import Loss
 from pacbayes.pools import _engine
-from pacbayes.pools._base import Codes, Hypotheses, Sample
+from pacbayes.pools._base import Codes, Hypotheses, Numbers, Sample
 from pacbayes.pools._layout import contiguous, is_wide, to_csr, to_engine
 from pacbayes.sampling import Subsamples
 
@@ -246,7 +246,9 @@ class RBFSVMs(Hypotheses):
         _engine.decide(self._queries(X, points), _support(points), ensemble, values)
         return np.asarray(values.T)
 
-    def loss_totals(self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Any, loss: Loss) -> Array:
+    def loss_totals(
+        self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
+    ) -> Array:
         ensemble, used = self._ensemble
         points = self._support_vectors(sample.X, used) if self.points is None else self._kept(used)
         rows = np.asarray(rows)
