@@ -425,8 +425,13 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         prior: ArrayLike | None,
         n_votes: int,
     ) -> tuple[Certificate, Array]:
+        losses = trained.losses(subsamples)
+        dropped, hypotheses = np.isnan(losses), trained.hypotheses
+        if dropped.any():
+            # Those without weight have no part in what is certified.
+            hypotheses = hypotheses.take(np.flatnonzero(~dropped))
         return certify(
-            trained.losses(subsamples),
+            losses,
             subsamples.n_validation,
             n_votes=n_votes,
             dropped_loss=trained.dropped_loss(subsamples),
@@ -437,7 +442,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             loss=loss.name,
             strict=pool.is_strict,
             assumptions=self._assumptions(pool, subsamples),
-            digests=self._digests(classes, trained.hypotheses, subsamples),
+            digests=self._digests(classes, hypotheses, subsamples),
         )
 
     def _assumptions(self, pool: Pool, subsamples: Subsamples) -> list[str]:
@@ -450,7 +455,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         return assumptions
 
     def _digests(self, classes: NDArray[Any], hypotheses: Hypotheses, subsamples: Subsamples) -> dict[str, str]:
-        """Return digests of the hypotheses, and of the settings that turn them into a certified predictor."""
+        """Return digests of hypotheses, and of the settings that turn them into a certified predictor."""
         pool = as_pool(self.estimator)
         settings = [self.voting, self.objective, self.delta, self.holdout, self.prior, self.loss, pool, classes]
         settings += [subsamples, self.racing]

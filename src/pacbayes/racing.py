@@ -24,12 +24,12 @@ __all__ = ["DropRule", "round_ends"]
 # Rows of the first round. Fewer say little about a hypothesis, whatever it is.
 _FIRST_ROUND = 128
 
-# From so many rows or training points on, rounds double.
+# From so many rows, or kernel values in all, rounds double.
 _LARGE_ROUND = 2048
-_MANY_POINTS = 100_000
+_MUCH_WORK = 2_000_000_000
 
 # Standard errors of a difference that count as noise.
-_NOISE = 3.0
+_NOISE = 3.5
 
 # Total posterior weight that may be lost.
 _LOST_WEIGHT = 1e-10
@@ -56,10 +56,13 @@ def round_ends(n: int, n_points: int) -> list[int]:
     """
     ends = []
     end = _FIRST_ROUND
-    # A round has costs of its own: where there is little work, the first ones grow faster.
-    while (growth := 4 if end < _LARGE_ROUND and n_points < _MANY_POINTS else 2) * end <= n:
+    while n >= 4 * _FIRST_ROUND:
+        # A round has costs of its own: where there is little work, there are fewer.
+        little = end < _LARGE_ROUND and n * n_points < _MUCH_WORK
+        if end > (n / 4 if little else 3 * n / 4):
+            break
         ends.append(end)
-        end *= growth
+        end *= 4 if little else 2
     return [*ends, n]
 
 
@@ -121,7 +124,8 @@ class DropRule:
         best = int(np.argmin(losses))
         error = math.sqrt((totals[best] + 1) / seen[best] ** 2)
         loss = min(1.0, max(posterior.loss, float(losses[best]) + 2 * error) + 1 / n)
-        return float(optimal_lambda(loss, 0.75 * posterior.kl_div, n, self.delta)) * n
+        share = min(1.0, seen[best] / n)
+        return float(optimal_lambda(loss, (0.5 + share / 2) * posterior.kl_div, n, self.delta)) * n
 
     def _noise(self, candidates: NDArray[np.intp], best: int, totals: Array, seen: NDArray[np.intp]) -> Array:
         """Return how far the difference of losses may be off: standard errors, and a term for few points (Bernstein).

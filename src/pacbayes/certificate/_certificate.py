@@ -80,8 +80,8 @@ class Certificate:
     assumptions : tuple of str
         What the bounds rest on.
     digests : mapping of str to str
-        SHA-256 digests of what the certificate is about: "losses" and "posterior"; of a fit, also "hypotheses" and
-        "settings".
+        SHA-256 digests of what the certificate is about: "losses" and "posterior"; of a fit, also "hypotheses",
+        those that were validated in full, and "settings".
     """
 
     statements: tuple[Statement, ...]
