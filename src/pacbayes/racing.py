@@ -28,6 +28,9 @@ _FIRST_ROUND = 128
 _LARGE_ROUND = 2048
 _MUCH_WORK = 2_000_000_000
 
+# Share of the candidates that must be dropped for a round to drop any.
+_LEAST_SHARE_DROPPED = 0.1
+
 # Standard errors of a difference that count as noise.
 _NOISE = 3.5
 
@@ -85,7 +88,7 @@ class DropRule:
     delta: float
 
     def survivors(self, candidates: NDArray[np.intp], totals: Array, seen: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return which of the candidates stay.
+        """Return which of the candidates stay: all, if only a few could go, since a new field has costs of its own.
 
         Parameters
         ----------
@@ -101,15 +104,24 @@ class DropRule:
             return np.ones(candidates.size, dtype=bool)
         losses = np.full(seen.size, np.inf)
         losses[known] = totals[known] / seen[known]  # without prior there is no weight, whatever the loss
+        log_weight = math.log(seen.size) - math.log(_LOST_WEIGHT)
+        if np.ptp(self.log_prior) == 0:
+            # Lambda is at most 1: if even then too few would go, the temperature need not be known.
+            best = int(np.argmin(losses))
+            excess = losses[candidates] - losses[best] - self._noise(candidates, best, totals, seen)
+            if np.mean(excess > log_weight / self.n_validation.min()) < _LEAST_SHARE_DROPPED:
+                return np.ones(candidates.size, dtype=bool)
         temperature = self._temperature(known, losses, totals, seen)
         # The loss that a hypothesis of equal prior would have for the same weight.
         scores = losses - self.log_prior / temperature
         best = known[np.argmin(scores[known])]
         difference = scores[candidates] - scores[best]
         noise = self._noise(candidates, int(best), totals, seen)
-        resolution = (math.log(seen.size) - math.log(_LOST_WEIGHT)) / temperature
         # Hypotheses that saw no point yet, since all were in their subsample, stay.
-        return np.asarray((seen[candidates] == 0) | ~(difference > noise + resolution))
+        stays = (seen[candidates] == 0) | ~(difference > noise + log_weight / temperature)
+        if np.mean(~stays) < _LEAST_SHARE_DROPPED:
+            stays[:] = True
+        return np.asarray(stays)
 
     def _temperature(self, known: NDArray[np.intp], losses: Array, totals: Array, seen: NDArray[np.intp]) -> float:
         """Return a low estimate of the inverse temperature of the posterior, by eq. lambda.

@@ -22,9 +22,6 @@ __all__ = ["Trained", "Trainer", "validation_totals"]
 # What a kernel value takes in validation, roughly.
 _SECONDS_PER_KERNEL_VALUE = 1e-9
 
-# Share of the hypotheses that must be dropped for a round to drop any.
-_LEAST_SHARE_DROPPED = 0.1
-
 # Rows that a worker validates at least: fewer are not worth the overhead.
 _LEAST_ROWS = 64
 
@@ -163,8 +160,7 @@ class Trainer:
                 stays = rule.survivors(chosen, totals, seen)
                 if not stays.any():
                     return  # those of an earlier rung won
-                # To go on without a few of them would cost more than it spares.
-                if np.count_nonzero(~stays) >= _LEAST_SHARE_DROPPED * chosen.size:
+                if not stays.all():
                     left = np.flatnonzero(stays)
                     trained, subsamples, chosen = trained.take(left), ChosenSubsamples(subsamples, left), chosen[left]
             start = end
