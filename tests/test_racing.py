@@ -195,6 +195,19 @@ def test_prior_of_zero_and_of_many_magnitudes(waves):
     assert raced.certificate_.gibbs_bound == pytest.approx(everyone.certificate_.gibbs_bound, abs=1e-9)
 
 
+def test_the_largest_prior_is_never_dropped(waves):
+    """Otherwise those that are left could have next to no prior, and no certificate."""
+    X, y = waves[0][:1500], waves[1][:1500]
+    sizes = {"subsample_size": [20, 60, 200], "n_hypotheses": 135, "pool": RBFSVMPool()}
+    everyone = fit(X, y, **sizes, racing=False)
+    worst = int(np.argmax(everyone.losses_))
+    prior = np.full(135, -800.0)
+    prior[worst] = np.log1p(-134 * math.exp(-800))
+    model = fit(X, y, **sizes, prior=prior)
+    assert model.posterior_[worst] > 0
+    assert model.certificate_.bound == pytest.approx(fit(X, y, **sizes, prior=prior, racing=False).certificate_.bound)
+
+
 # ---------------------------------------------------------------------------------------------------
 # Certificates without some of the losses
 # ---------------------------------------------------------------------------------------------------

@@ -87,6 +87,11 @@ class DropRule:
     n_validation: NDArray[np.intp]
     delta: float
 
+    @property
+    def heaviest(self) -> int:
+        """The hypothesis with the largest prior, which is never dropped: those that are left have some of the prior."""
+        return int(np.argmax(self.log_prior))
+
     def survivors(self, candidates: NDArray[np.intp], totals: Array, seen: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return which of the candidates stay: all, if only a few could go, since a new field has costs of its own.
 
@@ -121,6 +126,7 @@ class DropRule:
         stays = (seen[candidates] == 0) | ~(difference > noise + log_weight / temperature)
         if np.mean(~stays) < _LEAST_SHARE_DROPPED:
             stays[:] = True
+        stays[candidates == self.heaviest] = True
         return np.asarray(stays)
 
     def _temperature(self, known: NDArray[np.intp], losses: Array, totals: Array, seen: NDArray[np.intp]) -> float:

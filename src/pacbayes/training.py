@@ -134,11 +134,14 @@ class Trainer:
         parts, numbers = [], []
         for size in np.unique(rung):
             chosen = np.flatnonzero((rung == size) & runs)
+            if chosen.size == 0:
+                continue  # kinds that were drawn, rather than dealt, may all have lost
             parts.append(self._train(chosen))
             numbers.append(chosen)
             self._race(parts[-1], chosen, order, rule, totals, seen)
             if kinds is not None:
                 runs &= ~np.isin(kinds, rule.lost_kinds(chosen, kinds[chosen], totals, seen))
+                runs[rule.heaviest] = True
         return Trained(with_untrained(parts, numbers, m), totals, seen)
 
     def _race(
