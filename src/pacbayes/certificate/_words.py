@@ -155,7 +155,7 @@ def _dropped(certificate: Certificate) -> list[str]:
 
 def _posterior(certificate: Certificate) -> str:
     if certificate.voting == "best":
-        return "all weight on the hypothesis with the smallest bound"
+        return "all weight on the hypothesis with the smallest validation loss"
     if certificate.voting == "uniform":
         return "the prior itself"
     over = ""
