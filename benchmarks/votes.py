@@ -1,11 +1,10 @@
 """Bounds on the weighted majority vote, on the paper's datasets.
 
-    python benchmarks/votes.py FOLDER [--splits 3] [--long] [--flatness 0.25] [--only NAME ...]
+    python benchmarks/votes.py FOLDER [--splits 3] [--flatness 0.25] [--only NAME ...]
 
-FOLDER and sizes as in benchmarks/defaults.py; all other points, 20000 at most, are the unlabelled ones (and, for the
-column "test loss", labelled). The default fit is certified, or with --long one with 20 hypotheses for each size of a
-ladder that ends at 0.8 n. The weights of the vote are the posterior's, or with --flatness F proportional to
-exp(-F n (b_h - min b)) for the bounds b_h below. Columns, all for delta = 0.05:
+FOLDER and sizes as in benchmarks/certificates.py; all other points, 20000 at most, are the unlabelled ones (for the
+column "test loss", labelled). The fit is that of ``holdout=None``. The weights of the vote are the posterior's, or with
+--flatness F proportional to exp(-F n (b_h - min b)) for the bounds b_h below. Columns, all for delta = 0.05:
 
     gibbs       randomised classifier, PAC-Bayes bound of the fit at delta
     2 gibbs     twice that: what needs neither unlabelled points nor bounds for each hypothesis
@@ -24,12 +23,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from defaults import load
+from problems import load
 
 from pacbayes import PACBayesClassifier, bounds, votes
-from pacbayes.classifier import subsample_sizes
 from pacbayes.datasets import NAMES
-from pacbayes.paper.tables import SIZES
 
 DELTA = 0.05
 MOST_UNLABELLED = 20_000
@@ -88,19 +85,14 @@ def certify(
     }
 
 
-def run(name: str, folder: Path, splits: int, long: bool, flatness: float | None) -> dict[str, float]:
+def run(name: str, folder: Path, splits: int, flatness: float | None) -> dict[str, float]:
     """Means over splits of test loss, bounds and seconds."""
-    X, y = load(folder, name)
-    n = SIZES[name].train
-    settings = {}
-    if long:
-        sizes = [r for r in subsample_sizes("auto", n, X.shape[1]) if r < 0.5 * n] + [0.5, 0.65, 0.8]
-        settings = {"subsample_size": sizes, "n_hypotheses": 20 * len(sizes)}
+    problem = load(name, folder)
+    X, y = problem.X, problem.y
     rows = []
     for split in range(splits):
-        order = np.random.default_rng(split).permutation(y.size)
-        train, rest = order[:n], order[n : n + MOST_UNLABELLED]
-        model = PACBayesClassifier(random_state=split, n_jobs=2, **settings).fit(X[train], y[train])
+        train, rest = problem.split(split, MOST_UNLABELLED)
+        model = PACBayesClassifier(holdout=None, random_state=split, n_jobs=2).fit(X[train], y[train])
         known = np.searchsorted(model.classes_, model.predict_hypotheses(X[train]))
         new = np.searchsorted(model.classes_, model.predict_hypotheses(X[rest]))
         start = time.perf_counter()
@@ -113,13 +105,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--long", action="store_true")
     parser.add_argument("--flatness", type=float)
     parser.add_argument("--only", nargs="+", default=list(NAMES))
     arguments = parser.parse_args()
     results = []
     for name in arguments.only:
-        row = run(name, arguments.folder, arguments.splits, arguments.long, arguments.flatness)
+        row = run(name, arguments.folder, arguments.splits, arguments.flatness)
         if not results:
             print(f"{'':16}" + "".join(f"{key:>11}" for key in row))
         results.append(list(row.values()))

@@ -6,15 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.stats import binom
 
 from pacbayes import Certificate, CertificateError, bounds, certify
-from pacbayes.certificate import FIT_ASSUMPTIONS, _json
+from pacbayes.certificate import FIT_ASSUMPTIONS, Event, _json, choose_voters, with_test, with_unlabelled
 from pacbayes.posterior import minimize_kl_bound, minimize_lambda_bound
 
 LOSSES = np.array([30, 33, 40, 41, 60, 100, 180]) / 400
 WAYS = [
     {},
     {"objective": "kl"},
+    {"objective": "dual"},
+    {"n_votes": 3},
+    {"n_votes": 2, "voting": "best"},
     {"voting": "gibbs"},
     {"voting": "best"},
     {"voting": "uniform"},
@@ -26,6 +31,11 @@ WAYS = [
 
 def certified(**way):
     return certify(LOSSES, 400, **way)[0]
+
+
+def binomial_upper(errors, n, level):
+    """The largest p with P(Binomial(n, p) <= errors) >= level."""
+    return brentq(lambda p: binom.cdf(errors, n, p) - level, errors / n, 1 - 1e-12, xtol=1e-15)
 
 
 def reseal(values):
@@ -40,7 +50,6 @@ def test_figures_are_those_of_the_minimiser():
     np.testing.assert_array_equal(rho, result.rho)
     assert certificate.lam == result.lam
     assert certificate.gibbs_bound == bounds.pac_bayes_kl(result.loss, result.kl_div, 400, 0.1)
-    assert certificate.vote_bound == 2 * certificate.gibbs_bound
     assert certificate.global_minimum
     assert certificate.minimum_lower_bound == result.lower
     assert certificate.quasiconvex is not None
@@ -66,11 +75,130 @@ def test_unequal_validation_sets():
 def test_best_hypothesis_pays_its_prior():
     certificate, rho = certify(LOSSES, 400, voting="best")
     assert rho.tolist() == [1, 0, 0, 0, 0, 0, 0]
-    assert certificate.gibbs_bound == pytest.approx(bounds.pac_bayes_kl(LOSSES[0], math.log(7), 400), rel=1e-11)
-    assert certificate.vote_bound == certificate.gibbs_bound
+    assert certificate.bound == pytest.approx(binomial_upper(30, 400, 0.05 / 7), rel=1e-9)
+    assert certificate.vote_bound == certificate.gibbs_bound == certificate.bound
     assert certificate.lam is None
     _, rho = certify(LOSSES, 400, voting="best", prior=[0, 0, 0.5, 0.5, 0, 0, 0])
     assert np.argmax(rho) == 2
+
+
+def test_of_hypotheses_with_unequal_validation_sets_the_smallest_bound_is_best():
+    losses, n = [1 / 10, 12 / 100], [10, 100]
+    certificate, rho = certify(losses, n, voting="best")
+    assert rho.tolist() == [0, 1]
+    assert certificate.bound == pytest.approx(binomial_upper(12, 100, 0.025), rel=1e-9)
+    certificate.verify(losses, n=n)
+    with pytest.raises(CertificateError):
+        certificate.verify(losses, n=[10, 101])
+
+
+def test_a_loss_that_is_no_share_of_errors_is_bounded_by_chernoff():
+    certificate, _ = certify([0.1234, 0.5], 100, voting="best")
+    assert certificate.statements[0].method == "chernoff"
+    assert certificate.bound == pytest.approx(bounds.kl_inverse_upper(0.1234, math.log(2 / 0.05) / 100), rel=1e-12)
+
+
+@pytest.mark.parametrize("voting", ["majority", "gibbs", "best", "uniform"])
+@pytest.mark.parametrize("objective", ["lambda", "kl", "dual"])
+def test_competing_votes_divide_delta(voting, objective):
+    """Statements of one of k votes are those of a vote alone at delta / k."""
+    shared = certified(voting=voting, objective=objective, n_votes=4)
+    alone = certified(voting=voting, objective=objective, delta=0.05 / 4)
+    assert [s.predictor for s in shared.statements] == [s.predictor for s in alone.statements]
+    for statement, other in zip(shared.statements, alone.statements, strict=True):
+        assert statement.delta == 0.05
+        assert statement.bound == pytest.approx(other.bound, rel=1e-9)
+        assert statement.bound >= other.bound * (1 - 1e-12)
+
+
+def test_the_vote_of_a_heavy_voter_is_that_voter():
+    losses = [0.01, 0.4, 0.4]
+    certificate, rho = certify(losses, 2000)
+    vote = certificate.statements[0]
+    assert rho[0] > 0.5
+    assert vote.method == "heavy-voter"
+    # The bound of a point mass, by the same event.
+    assert vote.bound == pytest.approx(bounds.pac_bayes_kl(0.01, math.log(3), 2000), rel=1e-9)
+    values = json.loads(certificate.to_json())
+    values["statements"][0]["figures"]["weight"] = 0.5
+    with pytest.raises(CertificateError, match="weight"):
+        Certificate.from_json(reseal(values))
+
+
+@pytest.mark.parametrize("n_votes", [1, 2])
+def test_a_dual_bound_that_proves_nothing_is_a_certificate(n_votes):
+    certificate, _ = certify([1.0, 1.0], [5, 9], objective="dual", n_votes=n_votes)
+    assert certificate.gibbs_bound == certificate.vote_bound == 1
+    assert Certificate.from_json(certificate.to_json()) == certificate
+
+
+def test_the_dual_bound_takes_each_hypothesis_by_its_own_points():
+    n = np.array([400, 400, 400, 400, 400, 20, 20])
+    dual, _ = certify(LOSSES, n, objective="dual")
+    assert dual.statements[1].method == "pac-bayes-dual"
+    assert dual.gibbs_bound < bounds.pac_bayes_kl(dual.empirical_loss, dual.kl_div, 20, n_max=400)
+    dual.verify(LOSSES, n=n)
+    # The weights of another objective are bounded in the same way.
+    assert certify(LOSSES, n)[0].statements[1].method == "pac-bayes-dual"
+
+
+# ---------------------------------------------------------------------------------------------------
+# Points that were held out, and points without labels
+# ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("voting", ["majority", "gibbs", "best", "uniform"])
+def test_held_out_points_come_first(voting):
+    tested = with_test(certified(voting=voting, n_votes=2), 7, 90)
+    first = tested.statements[0]
+    assert first.predictor == tested.predictor
+    assert first.event == Event.TEST_SET
+    assert tested.bound == pytest.approx(binomial_upper(7, 90, 0.025), rel=1e-9)
+    assert len({statement.predictor for statement in tested.statements}) == len(tested.statements)
+    again = Certificate.from_json(tested.to_json())
+    assert again == tested
+    again.verify(LOSSES)
+    assert "7 errors on 90 points" in str(tested)
+    if len(tested.statements) > 1:
+        # What does not hold jointly is not said in one sentence.
+        assert tested.statements[1].predictor not in tested.summary()
+
+
+@pytest.mark.parametrize(
+    ("figure", "value", "message"), [("errors", 0, "bound"), ("n", 900, "bound"), ("kl_div", 0.0, "competing votes")]
+)
+def test_edited_results_of_a_test_are_refused(figure, value, message):
+    values = json.loads(with_test(certified(n_votes=2), 7, 90).to_json())
+    values["statements"][0]["figures"][figure] = value
+    edited = values["statements"][0]
+    if message == "bound":
+        edited["bound"] *= 1 - 1e-15
+        edited["figures"][figure] = {"errors": 7, "n": 90}[figure]
+    with pytest.raises(CertificateError, match=message):
+        Certificate.from_json(reseal(values))
+
+
+def test_another_loss_is_tested_by_chernoff():
+    tested = with_test(certified(loss="cost matrix"), 7.5, 90)
+    assert tested.bound == pytest.approx(bounds.kl_inverse_upper(7.5 / 90, -math.log(0.05) / 90), rel=1e-12)
+
+
+def test_unlabelled_points_bound_the_vote_by_the_best_of_some_voters():
+    certificate, rho = certify(LOSSES, 400)
+    divergences = np.full(7, math.log(7))
+    voters = choose_voters(rho, LOSSES, np.full(7, 400), divergences, 0.05)
+    assert 0 in voters
+    apart = np.arange(voters.size) + 3
+    result = with_unlabelled(certificate, LOSSES[voters], np.full(voters.size, 400), divergences[voters], apart, 1000)
+    statement = result.statements[0]
+    figures = statement.figures
+    # The two failures share delta, and so do the voters.
+    spent = 7 * math.exp(-figures["kl_div"]) + voters.size * math.exp(-figures["kl_unlabelled"])
+    assert spent <= 1 + 1e-12
+    voter = binomial_upper(figures["errors"], 400, 0.05 * math.exp(-figures["kl_div"]))
+    disagreement = binomial_upper(figures["disagreements"], 1000, 0.05 * math.exp(-figures["kl_unlabelled"]))
+    assert statement.bound == pytest.approx(voter + disagreement, rel=1e-9)
+    assert Certificate.from_json(result.to_json()) == result
 
 
 def test_uniform_pays_nothing():
@@ -82,15 +210,15 @@ def test_uniform_pays_nothing():
 
 def test_the_vote_is_bounded_for_the_zero_one_loss_only():
     assert certified(loss="brier").vote_bound == 1
-    assert [statement.predictor for statement in certified(loss="brier").statements] == ["randomised classifier"]
+    assert "majority vote" not in [statement.predictor for statement in certified(loss="brier").statements]
 
 
 @pytest.mark.parametrize(
     ("voting", "predictors"),
     [
-        ("majority", ["majority vote", "randomised classifier"]),
-        ("uniform", ["majority vote", "randomised classifier"]),
-        ("gibbs", ["randomised classifier", "majority vote"]),
+        ("majority", ["majority vote", "randomised classifier", "best hypothesis"]),
+        ("uniform", ["majority vote", "randomised classifier", "best hypothesis"]),
+        ("gibbs", ["randomised classifier", "majority vote", "best hypothesis"]),
         ("best", ["best hypothesis"]),
     ],
 )
@@ -99,7 +227,7 @@ def test_the_first_statement_is_about_what_predict_does(voting, predictors):
     assert [statement.predictor for statement in certificate.statements] == predictors
     assert certificate.predictor == predictors[0]
     assert certificate.bound == certificate.statements[0].bound
-    assert len({statement.event for statement in certificate.statements}) == 1
+    assert len({s.event for s in certificate.statements if s.predictor != "best hypothesis"}) <= 1
     assert certificate.bound == (
         certificate.vote_bound if voting in ("majority", "uniform") else certificate.gibbs_bound
     )
@@ -186,10 +314,12 @@ def test_text_says_what_is_proved_and_what_is_assumed():
     assert "strict, assuming:" in text
     assert "independent, identically distributed" in text
     assert text.index("majority vote") < text.index("randomised classifier")
-    text = str(certified(strict=False, n_max=500, voting="best"))
+    assert "voting='best'" in text
+    assert "not all of them at once" in text
+    text = str(certify(LOSSES, [400, 500, 400, 400, 400, 400, 400], strict=False, voting="best")[0])
     assert "NOT STRICT" in text
     assert "400 to 500 validation points" in text
-    assert "all weight on the hypothesis with the smallest validation loss" in text
+    assert "all weight on the best hypothesis" in text
     assert "nothing is proved" in str(certify([1.0], 10)[0])
     assert "whose minimum is at least" in str(replace(certified(), global_minimum=False))
 
@@ -239,14 +369,20 @@ def test_bounds_are_in_order(losses, n, delta):
     certificate, rho = certify(losses, n, delta=delta)
     assert rho.sum() == pytest.approx(1)
     assert min(losses) <= certificate.empirical_loss * (1 + 1e-12)
-    assert certificate.empirical_loss <= certificate.gibbs_bound <= certificate.vote_bound <= 1
+    assert certificate.empirical_loss <= certificate.gibbs_bound <= 1
+    assert certificate.vote_bound <= bounds.majority_vote(certificate.gibbs_bound) * (1 + 1e-11)
     Certificate.from_json(certificate.to_json()).verify(losses)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"objective": "hinge"}, "objective must be 'lambda' or 'kl', got 'hinge'"),
+        ({"objective": "hinge"}, "objective must be 'dual', 'lambda' or 'kl', got 'hinge'"),
+        ({"objective": "dual", "n_max": 500}, "n must hold the number of points of every hypothesis"),
+        ({"voting": "best", "n_max": 500}, "n must hold the number of points of every hypothesis"),
+        ({"prior": [0.5, 0.5]}, "prior must have one entry per hypothesis"),
+        ({"n_votes": 0}, "n_votes must be a whole number, at least 1, got 0"),
+        ({"n_votes": 2.5}, "n_votes must be a whole number, at least 1, got 2.5"),
         ({"voting": "loud"}, "voting must be 'majority', 'gibbs', 'best' or 'uniform', got 'loud'"),
         ({"delta": 2}, r"delta must be in \(0, 1\), got 2"),
         ({"n_max": 100}, "n_max must be a whole number, at least 400, got 100"),
@@ -265,18 +401,24 @@ def test_bad_input(arguments, message):
 def first_format(certificate, **changes):
     """A certificate as version 0.1.0 wrote it."""
     values = json.loads(certificate.to_json())
-    for name in ("statements", "digests", "checksum"):
+    for name in ("statements", "n_votes", "digests", "checksum"):
         del values[name]
-    bounds_stated = {"gibbs_bound": certificate.gibbs_bound, "vote_bound": certificate.vote_bound}
+    n, n_max = certificate.n_validation, certificate.n_validation_max
+    gibbs = bounds.pac_bayes_kl(certificate.empirical_loss, certificate.kl_div, n, certificate.delta, n_max=n_max)
+    zero_one = certificate.loss == "zero_one"
+    vote = gibbs if certificate.voting == "best" else bounds.majority_vote(gibbs) if zero_one else 1.0
+    bounds_stated = {"gibbs_bound": float(gibbs), "vote_bound": float(vote)}
     old = {"assumptions": ["the sample is independent and identically distributed, and so are the points to predict"]}
     return json.dumps(values | bounds_stated | old | changes | {"pacbayes_certificate": 1})
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [way for way in WAYS if "n_votes" not in way and way.get("objective") != "dual"])
 def test_the_first_format_is_read_and_says_what_it_did_not_say(way):
     certificate = certified(**way)
-    again = Certificate.from_json(first_format(certificate))
-    assert again.statements == certificate.statements
+    text = first_format(certificate)
+    again, stated = Certificate.from_json(text), json.loads(text)
+    assert again.gibbs_bound == stated["gibbs_bound"]
+    assert stated["vote_bound"] <= again.vote_bound <= stated["vote_bound"] * (1 + 1e-11)
     assert set(FIT_ASSUMPTIONS) <= set(again.assumptions)
     again.verify(LOSSES, way.get("prior"))
 
@@ -285,5 +427,6 @@ def test_the_first_format_is_read_and_says_what_it_did_not_say(way):
 @pytest.mark.parametrize("factor", [0.0, 0.5, 1 - 1e-7, 1 - 1e-15])
 def test_lowered_bounds_of_the_first_format_are_refused(field, factor):
     certificate = certified()
+    lowered = json.loads(first_format(certificate))[field] * factor
     with pytest.raises(CertificateError, match=f"{field} is stated as"):
-        Certificate.from_json(first_format(certificate, **{field: getattr(certificate, field) * factor}))
+        Certificate.from_json(first_format(certificate, **{field: lowered}))

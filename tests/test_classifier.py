@@ -16,6 +16,7 @@ from sklearn.datasets import load_digits, load_iris, make_classification, make_m
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, cross_val_score, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
@@ -25,6 +26,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pacbayes import PACBayesClassifier, bounds
+from pacbayes._validation import count_missing
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools import Constant, EstimatorPool, Pool, PrefitPool, RBFSVMPool
 from pacbayes.sampling import split_reserved, subsample_sizes
@@ -34,8 +36,9 @@ VOTING = ("majority", "gibbs", "best", "uniform")
 
 
 def small(**parameters):
-    """Few hypotheses on small subsamples: the paper's setting, where training takes no time."""
-    return PACBayesClassifier(**{"n_hypotheses": 20, "subsample_size": [8, 30], "random_state": 0, **parameters})
+    """Few hypotheses on small subsamples of all rows: the paper's setting, where training takes no time."""
+    settings = {"n_hypotheses": 20, "subsample_size": [8, 30], "holdout": None, "random_state": 0}
+    return PACBayesClassifier(**{**settings, **parameters})
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -82,7 +85,7 @@ def test_losses_posterior_and_certificate_fit_together():
         assert model.n_validation_[h] == rest.size
         assert model.losses_[h] == np.mean(hypothesis.predict(X[rest]) != Y[rest])
     certificate = model.certificate_
-    certificate.verify(model.losses_)
+    certificate.verify(model.losses_, model.prior_, model.n_validation_)
     assert certificate.empirical_loss == pytest.approx(model.posterior_ @ model.losses_, rel=1e-10)
     assert certificate.n_validation == model.n_validation_.min()
     assert certificate.n_validation_max == model.n_validation_.max()
@@ -95,7 +98,7 @@ def test_losses_posterior_and_certificate_fit_together():
     ("size", "expected"),
     [
         ("paper", [17]),
-        ("auto", [17, 34, 68, 136]),
+        ("auto", [37, 75, 150, 195, 240]),
         (10, [10]),
         (0.1, [30]),
         ([5, 0.5], [5, 150]),
@@ -110,13 +113,13 @@ def test_subsample_sizes(size, expected):
 
 def test_sizes_follow_the_number_of_features():
     assert subsample_sizes("paper", 2000, 40) == [41]
-    assert subsample_sizes("auto", 200, 34) == [35, 70]
-    assert subsample_sizes("auto", 60, 100) == [30]  # d + 1 is more than half of the sample
+    assert subsample_sizes("auto", 200, 34) == [25, 50, 100, 130, 160]
+    assert subsample_sizes("auto", 10**6, 34) == [312, 625, 1250, 1625, 2000]
 
 
 def folded(**parameters):
     """Subsamples that are given, so that there are no sizes to choose."""
-    return PACBayesClassifier(**{"random_state": 0, **parameters})
+    return PACBayesClassifier(**{"random_state": 0, "holdout": None, **parameters})
 
 
 def test_folds_and_given_subsamples():
@@ -417,11 +420,10 @@ def test_certificate_is_about_what_predict_does(voting):
     assert certificate.voting == voting
     if voting == "best":
         assert model.posterior_.max() == 1
-        assert model.losses_[model.posterior_.argmax()] == np.nanmin(model.losses_)
         assert certificate.vote_bound == certificate.gibbs_bound
     if voting == "uniform":
         np.testing.assert_allclose(model.posterior_, 1 / 20)
-        assert certificate.kl_div == 0
+        assert certificate.kl_div == pytest.approx(0, abs=1e-12)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -443,8 +445,9 @@ def test_many_classes(learner, data):
     train, test, y_train, y_test = train_test_split(points, names, random_state=0)
     model = PACBayesClassifier(LEARNERS[learner], n_hypotheses=40, n_jobs=2, random_state=0).fit(train, y_train)
     accuracy = model.score(test, y_test)
-    assert accuracy > (0.7 if (learner, data) == ("tree", load_digits) else 0.85)
-    assert 1 - accuracy <= model.certificate_.vote_bound
+    assert accuracy > (0.7 if (learner, data) == ("tree", load_digits) else 0.8)
+    # The test loss is within three standard errors of the true one.
+    assert 1 - accuracy - 3 * np.sqrt(accuracy * (1 - accuracy) / y_test.size) <= model.certificate_.vote_bound
     if data is load_digits:
         assert model.certificate_.vote_bound < 1
 
@@ -495,9 +498,41 @@ def test_missing_values_are_up_to_the_base_learner():
     points[::7, 0] = np.nan
     model = small(estimator=HistGradientBoostingClassifier(max_iter=5), n_hypotheses=4, subsample_size=0.5)
     assert model.fit(points, Y).score(points, Y) > 0.8
-    for estimator in (None, LogisticRegression()):
-        with pytest.raises(ValueError, match="NaN"):
-            small(estimator=estimator).fit(points, Y)
+    imputing = make_pipeline(SimpleImputer(), LogisticRegression())
+    by_column = make_pipeline(make_column_transformer((SimpleImputer(), [0]), remainder="passthrough"), imputing)
+    for estimator in (imputing, by_column):
+        for container in (np.asarray, pd.DataFrame):
+            model = small(estimator=estimator, subsample_size=0.5).fit(container(points), Y)
+            assert model.score(container(points), Y) > 0.8
+
+
+@pytest.mark.parametrize("container", [np.asarray, pd.DataFrame, pl.DataFrame, sparse.csr_matrix])
+@pytest.mark.parametrize(
+    "estimator", [None, LogisticRegression(), make_pipeline(StandardScaler(with_mean=False), LogisticRegression())]
+)
+def test_missing_values_are_refused_with_the_safe_way(container, estimator):
+    points = X.copy()
+    points[::7, 0] = np.nan
+    model = small(estimator=estimator)
+    with pytest.raises(ValueError, match=r"^X must not .* NaN in 43 places.*EstimatorPool\(make_pipeline\(Simple"):
+        model.fit(container(points), Y)
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_missing_values_among_others_than_numbers_are_counted():
+    frame = pd.DataFrame({"a": pd.array([1, None, 3], dtype="Int64"), "b": ["x", None, "y"]})
+    assert count_missing(frame) == 2
+    assert count_missing(frame.astype(object).where(frame.notna(), None).to_numpy()) == 2
+    assert count_missing(np.arange(3)) == 0
+
+
+def test_errors_that_are_not_about_missing_values_stay_as_they_are():
+    points = X.copy()
+    points[0, 0] = np.nan
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        small(estimator=HistGradientBoostingClassifier()).fit(points, np.where(Y == 0, np.nan, 1.0))
+    with pytest.raises(ValueError, match="infinity"):
+        small().fit(np.where(np.isnan(points), np.inf, points), Y)
 
 
 def test_float32_stays_float32():
@@ -538,14 +573,11 @@ def test_metadata_routing():
         assert model.get_metadata_routing() is not None
 
 
-def test_progress_is_shown_when_asked(capsys, monkeypatch):
-    small(verbose=1, n_hypotheses=4).fit(X, Y)
+def test_progress_is_shown_when_asked(capsys):
+    small(verbose=2, n_hypotheses=4).fit(X, Y)
     shown = capsys.readouterr().err
-    assert "training" in shown
-    assert "validation" in shown
-    monkeypatch.setitem(__import__("sys").modules, "tqdm.auto", None)
-    small(verbose=1, n_hypotheses=4).fit(X, Y)
-    assert "install tqdm" in capsys.readouterr().err
+    assert "training: 100%" in shown
+    assert "validation: 100%" in shown
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -652,12 +684,16 @@ def test_a_pool_without_training_is_told():
         ({"subsample_size": []}, "at least one size"),
         ({"subsample_size": "half"}, "subsample_size must be 'auto', 'paper' or sizes, got 'half'"),
         ({"delta": 0}, r"delta must be in \(0, 1\), got 0"),
-        ({"objective": "hinge"}, "objective must be 'lambda' or 'kl', got 'hinge'"),
+        ({"objective": "hinge"}, "objective must be 'dual', 'lambda' or 'kl', got 'hinge'"),
+        ({"n_candidates": 0}, "n_candidates must be a whole number, at least 1, got 0"),
         ({"voting": "loud"}, "voting must be .*got 'loud'"),
         ({"estimator": RBFSVMPool(gamma_source="all")}, "gamma_source must be .*got 'all'"),
-        ({"estimator": RBFSVMPool(scaler="robust")}, "scaler must be None, 'minmax' or 'standard', got 'robust'"),
+        (
+            {"estimator": RBFSVMPool(scaler="robust")},
+            "scaler must be None, 'minmax' or 'standard', or several of these, got 'robust'",
+        ),
         ({"estimator": RBFSVMPool(on_error="ignore")}, "on_error must be 'raise' or 'drop', got 'ignore'"),
-        ({"estimator": RBFSVMPool(engine="abacus")}, "engine must be 'auto' or 'cpu', got 'abacus'"),
+        ({"estimator": RBFSVMPool(engine="abacus")}, "engine must be 'auto', 'cpu' or 'cuda', got 'abacus'"),
         ({"estimator": RBFSVMPool(reserved_size=5)}, "reserved_size must be None unless gamma_source is 'reserved'"),
         ({"estimator": RBFSVMPool(C=-1)}, "C must be one or several positive, finite numbers, got -1"),
         ({"estimator": RBFSVMPool(C=[])}, r"C must be one or several positive, finite numbers, got \[\]"),

@@ -1,7 +1,45 @@
-"""The promise itself, at a size that fits a test run; `python tests/coverage_simulation.py` is the long version."""
+"""The promise itself, at a size that fits a test run.
+
+The long versions are `python tests/coverage_simulation.py`, of fits, and `python benchmarks/coverage.py`, of every
+kind of statement.
+"""
+
+import importlib.util
+import sys
+from pathlib import Path
 
 import pytest
 from coverage_simulation import BROKEN, SCENARIOS, failures
+from scipy.stats import binom
+
+from pacbayes.certificate import METHODS
+
+
+def load_benchmark():
+    """Load benchmarks/coverage.py, under a name that no package has."""
+    path = Path(__file__).parents[1] / "benchmarks" / "coverage.py"
+    spec = importlib.util.spec_from_file_location("statement_coverage", path)
+    sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+SIMULATION = load_benchmark()
+
+# Cases with few distinct data sets, which together have every kind of statement.
+QUICK = [
+    "one hypothesis",
+    "one hypothesis, best",
+    "one hypothesis, best, other loss",
+    "tie, unequal sets",
+    "two of three err together",
+    "one heavy voter",
+    "few unlabelled and labelled points",
+    "tested vote, one hypothesis",
+    "tested vote, other loss",
+    "10 votes, equal truth",
+    "default, one sample, few unlabelled",
+]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
@@ -13,3 +51,30 @@ def test_certificates_fail_at_most_as_often_as_delta(scenario):
 def test_the_simulation_sees_a_broken_method():
     """Redrawing subsamples by their labels breaks the theorem: the certificate fails more often than it may."""
     assert failures(BROKEN, 200)["randomised", 0.3] > 0.4
+
+
+@pytest.mark.parametrize(
+    ("case", "repetitions"),
+    [
+        *[(case, 100) for case in SIMULATION.CASES if case.name in QUICK],
+        *[pytest.param(case, 1000, marks=pytest.mark.slow) for case in SIMULATION.CASES],
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_statements_fail_at_most_as_often_as_delta(case, repetitions):
+    for row in SIMULATION.simulate(case, repetitions):
+        # More violations than a method that fails with probability delta would have in one of a thousand tests.
+        assert row.violations <= binom.ppf(0.999, repetitions, row.delta), row
+
+
+def test_the_quick_cases_have_every_kind_of_statement():
+    cases = [case for case in SIMULATION.CASES if case.name in QUICK]
+    assert len(cases) == len(QUICK)
+    assert {row.method for case in cases for row in SIMULATION.simulate(case, 3)} == set(METHODS)
+
+
+def test_the_simulation_sees_votes_that_do_not_share_delta():
+    """The smallest of ten bounds, each with the whole of delta, fails far more often than delta."""
+    rows = [row for row in SIMULATION.simulate(SIMULATION.BROKEN, 100) if row.method == "test-set"]
+    assert [row.delta for row in rows] == list(SIMULATION.DELTAS)
+    assert all(row.p_value < 1e-6 for row in rows)

@@ -46,7 +46,7 @@ def moons():
 @pytest.fixture(scope="module")
 def svms(moons):
     X, _, y, _ = moons
-    return PACBayesClassifier(n_hypotheses=60, random_state=0).fit(X, y)
+    return PACBayesClassifier(n_hypotheses=60, holdout=None, random_state=0).fit(X, y)
 
 
 @pytest.fixture(scope="module")
@@ -254,17 +254,18 @@ class TestBoundDisplay:
         assert display.lower == proved.minimum_lower_bound
         assert display.report.condition == proved.quasiconvex
         n, lam = proved.n_validation, display.lam
-        partition = np.mean(np.exp(-n * lam[:, np.newaxis] * svms.losses_), axis=1)
+        partition = np.exp(-n * lam[:, np.newaxis] * svms.losses_) @ svms.prior_
         price = math.log(2 * math.sqrt(proved.n_validation_max) / 0.05)
         by_hand = (price - np.log(partition)) / (n * lam * (1 - lam / 2))
         np.testing.assert_allclose(display.bound, by_hand, rtol=1e-10)
-        same = BoundDisplay.from_losses(svms.losses_, n, n_max=proved.n_validation_max)
+        same = BoundDisplay.from_losses(svms.losses_, n, n_max=proved.n_validation_max, prior=svms.prior_)
         np.testing.assert_array_equal(same.bound, display.bound)
 
     @pytest.mark.parametrize(("r", "m", "beyond_1"), [(30, 20, False), (60, 50, True)])
     def test_posterior_of_the_kl_bound(self, r, m, beyond_1, moons):
         X, _, y, _ = moons
-        model = PACBayesClassifier(n_hypotheses=m, objective="kl", subsample_size=r, random_state=0).fit(X, y)
+        settings = {"objective": "kl", "subsample_size": r, "holdout": None, "random_state": 0}
+        model = PACBayesClassifier(n_hypotheses=m, **settings).fit(X, y)
         display = drawn(BoundDisplay.from_estimator(model))
         losses, n = model.losses_, 240 - r
         lam = minimize_kl_bound(losses, n).lam
@@ -380,19 +381,21 @@ class TestPoolSizeDisplay:
             ("moons", {"prior": PRIOR}),
             ("iris", {"estimator": DecisionTreeClassifier(max_depth=3)}),
             ("moons", {"estimator": DecisionTreeClassifier(max_depth=3), "voting": "uniform"}),
+            ("moons", {"holdout": 0.3, "objective": "dual"}),
         ],
     )
     def test_prefixes_are_refits_with_fewer_hypotheses(self, data, parameters, request):
         X, X_test, y, y_test = request.getfixturevalue(data)
-        whole = PACBayesClassifier(n_hypotheses=30, random_state=1, **parameters).fit(X, y)
+        parameters = {"random_state": 1, "holdout": None, **parameters}
+        whole = PACBayesClassifier(n_hypotheses=30, **parameters).fit(X, y)
         sizes = [1, 2, 6, 17, 30]
         display = drawn(PoolSizeDisplay.from_estimator(whole, X_test, y_test, sizes=sizes))
         assert display.sizes.tolist() == sizes
         for i, m in enumerate(sizes):
             prior = parameters.get("prior")
             fewer = {**parameters, "prior": None if prior is None else prior[:m] / prior[:m].sum()}
-            refit = PACBayesClassifier(n_hypotheses=m, random_state=1, **fewer).fit(X, y)
-            assert display.bound[i] == pytest.approx(refit.certificate_.gibbs_bound, rel=1e-12)
+            refit = PACBayesClassifier(n_hypotheses=m, **fewer).fit(X, y)
+            assert display.bound[i] == pytest.approx(refit.certificate_.gibbs_bound, rel=1e-9)
             assert display.validation_loss[i] == pytest.approx(refit.certificate_.empirical_loss, rel=1e-12)
             assert display.test_error[i] == pytest.approx(1 - refit.score(X_test, y_test), abs=1e-12)
         for line, values in [
@@ -458,15 +461,17 @@ RANDOMISED, MAJORITY = "randomised classifier", "majority vote"
 class TestCertificateDisplay:
     @pytest.mark.parametrize("n_max", [400, 450])
     def test_bars_by_hand(self, n_max):
-        certificate, _ = certify(LOSSES, 400, n_max=n_max, delta=0.1)
+        certificate, _ = certify(LOSSES, 400, n_max=n_max, delta=0.1, prior=[0.1, 0.1, 0.1, 0.1, 0.2, 0.2, 0.2])
         display = drawn(CertificateDisplay.from_certificate(certificate))
         loss, kl_div, lam = certificate.empirical_loss, certificate.kl_div, certificate.lam
         c = (kl_div + math.log(2 * math.sqrt(n_max) / 0.1)) / 400
         kl_bound = bounds.kl_inverse_upper(loss, c)
+        vote, best = certificate.statements[0], certificate.statements[2:]
         expected = {
             ("validation loss", RANDOMISED): loss,
-            ("twice the randomised classifier's", MAJORITY): 2 * kl_bound,
+            (vote.title, MAJORITY): certificate.vote_bound,
             ("PAC-Bayes-kl", RANDOMISED): kl_bound,
+            **{(statement.title, statement.predictor): statement.bound for statement in best},
             (f"PAC-Bayes-lambda, lambda = {lam:.3g}", RANDOMISED): (loss + c / lam) / (1 - lam / 2),
             ("square-root relaxation", RANDOMISED): loss + c + math.sqrt(c**2 + 2 * c * loss),
             ("Chernoff, if tested on 400 points", "one classifier with this loss"): bounds.kl_inverse_upper(
@@ -502,25 +507,34 @@ class TestCertificateDisplay:
     )
     def test_who_was_tested(self, voting, who, iris):
         X, X_test, y, y_test = iris
-        model = PACBayesClassifier(n_hypotheses=20, voting=voting, random_state=0).fit(X, y)
+        model = PACBayesClassifier(n_hypotheses=20, voting=voting, objective="kl", holdout=None, random_state=0).fit(
+            X, y
+        )
         display = drawn(CertificateDisplay.from_estimator(model, X_test, y_test))
         error = 1 - model.score(X_test, y_test)
         if voting != "gibbs":  # which draws other hypotheses in every call
             assert named(display)["test error, 60 points", who] == pytest.approx(error, abs=1e-12)
         for statement in model.certificate_.statements:
             assert statement.bound in named(display).values()
-        assert any("lambda" in label for label, _ in named(display)) == (voting == "gibbs")
+        assert any("lambda" in label for label, _ in named(display)) == (voting == "gibbs" and model.lambda_ < 2)
 
     def test_not_strict_is_marked(self, moons):
         X, X_test, y, y_test = moons
-        model = PACBayesClassifier(estimator=RBFSVMPool(gamma_source="sample"), n_hypotheses=20, random_state=0).fit(
-            X, y
-        )
+        settings = {"n_hypotheses": 20, "holdout": None, "random_state": 0}
+        model = PACBayesClassifier(RBFSVMPool(gamma_source="sample"), **settings).fit(X, y)
         display = drawn(CertificateDisplay.from_estimator(model, X_test, y_test))
         assert "NOT STRICT" in display.ax_.get_title(loc="left")
         # Measured losses and test-set bounds do not depend on the theorem.
-        hatched = [bool(patch.get_hatch()) for patch in display.bars_]
-        assert hatched == [False, True, True, True, True, False, False, False]
+        hatched = {row.label: bool(patch.get_hatch()) for row, patch in zip(display.rows, display.bars_, strict=True)}
+        covered = {label for label, is_hatched in hatched.items() if not is_hatched}
+        n = model.certificate_.n_validation
+        test = {f"test error, {len(y_test)} points", "Clopper-Pearson, test set"}
+        assert covered == {"validation loss", f"Chernoff, if tested on {n} points", *test}
+        held_out = PACBayesClassifier(RBFSVMPool(gamma_source="sample"), n_hypotheses=20, random_state=0).fit(X, y)
+        shown = drawn(CertificateDisplay.from_estimator(held_out))
+        for row, patch in zip(shown.rows, shown.bars_, strict=True):
+            is_covered = row.kind == "measured" or row.label == "Clopper-Pearson on held-out points"
+            assert bool(patch.get_hatch()) != is_covered
         strict = drawn(CertificateDisplay.from_certificate(replace(model.certificate_, strict=True)))
         assert not any(patch.get_hatch() for patch in strict.bars_)
 

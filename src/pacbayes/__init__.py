@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from pacbayes.certificate import Certificate, certify
     from pacbayes.classifier import PACBayesClassifier
     from pacbayes.exceptions import CertificateError
+    from pacbayes.search import CertifiedGridSearch
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Certificate",
     "CertificateError",
+    "CertifiedGridSearch",
     "PACBayesClassifier",
     "__version__",
     "bounds",
@@ -34,6 +36,7 @@ __all__ = [
 _MODULES = {
     "Certificate": "certificate",
     "CertificateError": "exceptions",
+    "CertifiedGridSearch": "search",
     "PACBayesClassifier": "classifier",
     "certify": "certificate",
 }

@@ -49,6 +49,16 @@ def _abbreviate(value: object) -> str:
         return f"an object of type {type(value).__name__}"
 
 
+def count_missing(X: Any) -> int:
+    """Return the number of missing values (NaN, None, a data frame's own) in an array, sparse matrix or data frame."""
+    if hasattr(X, "isna"):  # pandas
+        return int(np.count_nonzero(X.isna().to_numpy()))
+    values = np.asarray(X.data if hasattr(X, "tocsr") else X)
+    if values.dtype.kind == "O":
+        return sum(entry is None or (isinstance(entry, float) and entry != entry) for entry in values.flat)
+    return int(np.count_nonzero(np.isnan(values))) if values.dtype.kind == "f" else 0
+
+
 def float_or_array(value: Any) -> Any:
     """Return a float if `value` is a scalar or zero-dimensional, and `value` itself otherwise."""
     return float(value) if np.ndim(value) == 0 else value

@@ -709,7 +709,7 @@ def xi(n: ArrayLike) -> Any:
     .. math:: \xi(n) = \sum_{k=0}^n \binom nk \left(\frac kn\right)^k \left(1 - \frac kn\right)^{n-k}
 
     For the zero-one loss it is the expectation itself, whatever L in (0, 1). It is close to
-    :math:`\sqrt{\pi n / 2} + 2/3` and at most the :math:`2 \sqrt n` of `tail` [1]_.
+    :math:`\sqrt{\pi n / 2} + 2/3` and at most the :math:`2 \sqrt n` of `confidence_term` [1]_.
 
     Parameters
     ----------

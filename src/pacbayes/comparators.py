@@ -140,6 +140,13 @@ def _maximize(p: Array, s: Array) -> tuple[Array, Array, Array]:
 _LARGEST_PARAMETER = 4.0
 _LOG_STEP = 0.5
 
+# Weight of the parameter 0, whose term is the constant 1. It keeps D above the logarithm of this weight, so that
+# hypotheses whose best parameter lies below the grid cost little: those with many points among others with few.
+_CONSTANT_SHARE = 0.02
+
+# Least second derivative of a mixture that is told from zero.
+_FLAT = 1e-200
+
 # Residual of the stationarity condition, relative to beta, at which the search for a maximiser stops.
 _STATIONARY = 1e-10
 
@@ -147,8 +154,9 @@ _STATIONARY = 1e-10
 class CatoniMixture(Comparator):
     r"""The comparator :math:`D(L) = \ln \sum_k q_k e^{-n \ln(1 - a_k L) - n c_k \hat L}`, :math:`a_k = 1 - e^{-c_k}`.
 
-    Each term is Catoni's inequality with the parameter :math:`c_k`; the grid and its uniform weights depend on n and
-    delta alone. The mixture is at least the best of the terms at :math:`\delta q_k`.
+    Each term is Catoni's inequality with the parameter :math:`c_k`; the grid and its weights depend on n and delta
+    alone. The mixture is at least as large as each of its terms on its own, :math:`n (-\ln(1 - a_k L) - c_k \hat L) +
+    \ln q_k`: the bound is at most that of the best parameter of the grid, each at its share :math:`q_k` of delta.
     """
 
     def __init__(self, loss: Array, n: Array, delta: float) -> None:
@@ -157,14 +165,15 @@ class CatoniMixture(Comparator):
         sizes, place = np.unique(n, return_inverse=True)
         smallest = np.minimum(4 * np.sqrt(-np.log(delta) / sizes), _LARGEST_PARAMETER)
         log_range = np.log(_LARGEST_PARAMETER / smallest)
-        steps = np.maximum(np.ceil(log_range / _LOG_STEP), 1)
+        steps = np.maximum(np.ceil(log_range / _LOG_STEP), 1)[:, np.newaxis]
         index = np.arange(int(steps.max()) + 1)
-        log_c = np.log(_LARGEST_PARAMETER) - np.minimum(index / steps[:, np.newaxis], 1.0) * log_range[:, np.newaxis]
-        # The floats a_k are exact by definition, and c_k follows.
-        self._a = -np.expm1(-np.exp(log_c))[place]
-        self._log_q = np.where(index <= steps[:, np.newaxis], -np.log1p(steps)[:, np.newaxis], -np.inf)[place]
+        log_c = np.log(_LARGEST_PARAMETER) - np.minimum(index / steps, 1.0) * log_range[:, np.newaxis]
+        log_q = np.where(index <= steps, np.log1p(-_CONSTANT_SHARE) - np.log1p(steps), -np.inf)
+        # The floats a_k are exact by definition, and c_k follows. The first term is the constant.
+        self._a = np.pad(-np.expm1(-np.exp(log_c)), ((0, 0), (1, 0)))[place]
+        self._log_q = np.pad(log_q, ((0, 0), (1, 0)), constant_values=np.log(_CONSTANT_SHARE))[place]
         self._shift = -n[:, np.newaxis] * np.log1p(-self._a) * loss[:, np.newaxis]  # n c_k L_hat
-        self.width = index.size
+        self.width = index.size + 1
         at_zero = special.logsumexp(self._log_q - self._shift, axis=1)
         self.minimum = np.maximum(-at_zero * (1 - 64 * _EPS) - SLACK, 0.0)
 
@@ -242,6 +251,8 @@ class CatoniMixture(Comparator):
         slope = n * a / (1 - scaled)
         d1 = (weight * slope).sum(axis=1)
         d2 = (weight * (slope**2 / n + (slope - d1[:, np.newaxis]) ** 2)).sum(axis=1)
+        # Where only the constant is left, D is flat to double precision.
+        d2 = np.maximum(d2, _FLAT)
         return np.stack((top + np.log(total), d1, d2, (weight * (growth + shift)).sum(axis=1)))
 
 

@@ -284,8 +284,8 @@ class _FixedPosterior:
         self.loss = min(1.0, float((rho * problem.losses).sum()) / total * (1 + SLACK))
         log_rho, log_prior = np.log(rho[on]) - np.log(total), problem.log_prior[on]
         # The difference of two logarithms each of which carries a relative error.
-        error = 4 * _EPS * float((rho[on] * (np.abs(log_rho) + np.abs(log_prior))).sum())
-        kl_div = float((rho[on] * (log_rho - log_prior)).sum())
+        error = 4 * _EPS * float((rho[on] * (np.abs(log_rho) + np.abs(log_prior))).sum()) / total
+        kl_div = float((rho[on] * (log_rho - log_prior)).sum()) / total
         is_prior = bool((log_rho == log_prior).all())
         self.kl_div = 0.0 if is_prior else max(kl_div, 0.0) * (1 + SLACK) + error + SLACK
         self.complexity = (self.kl_div + problem.log_inverse_up) * (1 + 2 * _EPS)
@@ -459,7 +459,7 @@ def minimize_dual_bound(
     >>> 0 <= result.fun - result.lower <= 1e-8
     True
     >>> round(minimize_dual_bound(losses, n, comparator="mixture").fun, 6)
-    0.168382
+    0.168465
     """
     problem = _Problem(losses, n, delta, prior, comparator, grid_delta)
     tolerance = scalar("rtol", open_interval("rtol", rtol, 0, 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -16,7 +16,7 @@ from pacbayes.losses import Loss
 from pacbayes.pools import Hypotheses, Sample
 from pacbayes.sampling import HOLDOUT, Subsamples, derive_entropy, resolve_size, stream
 from pacbayes.training import Trained
-from pacbayes.voting import draw_codes, tally_votes
+from pacbayes.voting import draw_surely, tally_votes, vote_surely
 
 __all__ = ["Ensemble", "Split", "held_out_total", "split_holdouts"]
 
@@ -69,12 +69,15 @@ def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
     """
     if holdout is None:
         return [Split(None, None, entropy)]
-    if isinstance(holdout, str):
-        if holdout != "auto":
-            raise ValueError(f"holdout must be 'auto', None, a share or several, got {holdout!r}")
-        shares: Sequence[Any] = _SHARES
+    shares: Sequence[Any]
+    if isinstance(holdout, str) and holdout == "auto":
+        shares = _SHARES
+    elif isinstance(holdout, Real):
+        shares = [holdout]
+    elif isinstance(holdout, Iterable) and not isinstance(holdout, str):
+        shares = list(holdout)
     else:
-        shares = [holdout] if isinstance(holdout, Real) else list(holdout)
+        raise ValueError(f"holdout must be 'auto', None, a share or several, got {holdout!r}")
     if not shares:
         raise ValueError("holdout must name at least one share, got none: give None for no held-out rows")
     splits = []
@@ -165,6 +168,8 @@ def held_out_total(
 ) -> float:
     """Return the total loss on held-out rows of the predictor that hypotheses and weights make.
 
+    A prediction that could differ on another engine has the largest loss, 1.
+
     Parameters
     ----------
     hypotheses : Hypotheses
@@ -181,7 +186,7 @@ def held_out_total(
         Where the draws of the randomised classifier come from.
     """
     if voting == "gibbs":
-        codes = draw_codes(hypotheses, posterior, sample.X, rng)
+        codes, doubtful = draw_surely(hypotheses, posterior, sample.X, rng)
     else:
-        codes = np.argmax(tally_votes(hypotheses, posterior, sample.X, stop_early=True), axis=1)
-    return loss.total(sample.codes, codes)
+        codes, doubtful = vote_surely(hypotheses, posterior, sample.X)
+    return loss.total(sample.codes[~doubtful], codes[~doubtful]) + np.count_nonzero(doubtful)

@@ -8,6 +8,7 @@ from __future__ import annotations
 __all__ = [
     "CertificateError",
     "DatasetError",
+    "DeviceError",
     "HypothesisError",
     "ModelFileError",
     "PACBayesError",
@@ -26,6 +27,10 @@ class CertificateError(PACBayesError, ValueError):
 
 class HypothesisError(PACBayesError, RuntimeError):
     """A hypothesis that could not be trained or asked for a prediction: which one, and why."""
+
+
+class DeviceError(PACBayesError, RuntimeError):
+    """A device that was asked for and is missing, or whose memory is too small even for the smallest parts."""
 
 
 class TableError(PACBayesError, ValueError):

@@ -1,21 +1,25 @@
 """Format bounds and names for people: what is printed never says more than what is proved.
 
-Upper bounds are rounded up, lower bounds down, and text that comes from files is stripped of terminal commands.
+Upper bounds are rounded up, lower bounds down, and what was measured to the nearest. Text that comes from files is
+stripped of terminal commands.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from collections.abc import Iterable, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
 __all__ = [
     "escape_control",
     "format_confidence",
     "format_lower",
     "format_names",
+    "format_nearest",
+    "format_percent",
     "format_percent_upper",
     "format_upper",
+    "join_names",
 ]
 
 
@@ -48,6 +52,28 @@ def format_lower(value: float, digits: int = 4) -> str:
     return _rounded(value, digits, ROUND_FLOOR)
 
 
+def format_nearest(value: float, digits: int = 4) -> str:
+    """Format a measured value with a number of decimals, rounded to the nearest.
+
+    Examples
+    --------
+    >>> format_nearest(0.09381), format_nearest(0.09389)
+    ('0.0938', '0.0939')
+    """
+    return _rounded(value, digits, ROUND_HALF_EVEN)
+
+
+def format_percent(value: float) -> str:
+    """Format a measured share as a percentage, rounded to the nearest.
+
+    Examples
+    --------
+    >>> format_percent(0.09381)
+    '9.38%'
+    """
+    return f"{Decimal(format_nearest(value)).scaleb(2)}%"
+
+
 def format_percent_upper(value: float) -> str:
     """Format an upper bound on a share as a percentage, rounded up.
 
@@ -73,15 +99,25 @@ def format_confidence(delta: float) -> str:
 
 
 def format_names(names: Iterable[object], most: int = 12) -> str:
-    """List names for a message, and say how many more there are.
+    """List names in quotes for a message, and say how many more there are.
 
     Examples
     --------
     >>> format_names(["age", "city", "income"], most=2)
     "'age', 'city' and 1 more"
     """
-    names = [str(name) for name in names]
-    shown = ", ".join(repr(name) for name in names[:most])
+    return join_names([repr(str(name)) for name in names], most)
+
+
+def join_names(names: Sequence[str], most: int = 12) -> str:
+    """List names for a message as they are, and say how many more there are.
+
+    Examples
+    --------
+    >>> join_names(["age", "city", "income"], most=2)
+    'age, city and 1 more'
+    """
+    shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
+
+from pacbayes.progress import show_progress
 
 __all__ = ["chunks", "count_workers", "run_tasks"]
 
@@ -60,7 +61,7 @@ def run_tasks(
     threads : bool
         Whether the function releases the interpreter's lock, so that threads are enough.
     verbose : int
-        Whether to show progress.
+        0 shows no progress; 1 a bar on a terminal, and elsewhere a line now and then; 2 also a line at the end.
     description : str
         What the progress bar says.
     """
@@ -80,12 +81,8 @@ def run_tasks(
 
 
 def _show_progress(results: Iterable[Any], total: int, verbose: int, description: str) -> Iterable[Any]:
-    """Return the results, with a bar on standard error if asked."""
-    if not verbose:
-        return results
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        print("training; install tqdm for a progress bar", file=sys.stderr)
-        return results
-    return tqdm(results, total=total, desc=description, unit="chunk")  # type: ignore[no-any-return]
+    """Yield the results, and show progress if asked."""
+    with show_progress(description, total, enabled=verbose > 0, announce=verbose > 1) as bar:
+        for result in results:
+            bar.advance()
+            yield result

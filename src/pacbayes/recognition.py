@@ -19,8 +19,8 @@ Hashes = NDArray[np.uint64]
 # Values hashed at a time.
 _BLOCK = 1 << 20
 
-# Probability with which rows of a sample that repeats itself may be taken for training rows.
-_FALSE_ALARM = 1e-6
+# Probability with which new rows that coincide with rows of the sample may be taken for these.
+_FALSE_ALARM = 0.005
 
 
 def hash_rows(X: Any) -> Hashes:
@@ -107,13 +107,13 @@ class TrainingRows:
     hashes : ndarray
         Distinct hashes, sorted.
     repeated : float
-        Share of the rows of the sample that it holds more than once. New rows from the same distribution coincide
-        with rows of the sample about as often.
+        Share of the rows of the sample that it holds more than once, and half a row more: that there are none does not
+        prove that there never are. New rows from the same distribution coincide with rows of the sample about as often.
     """
 
     def __init__(self, X: Any) -> None:
         self.hashes, counts = np.unique(hash_rows(X), return_counts=True)
-        self.repeated = float(counts[counts > 1].sum() / counts.sum())
+        self.repeated = min(1.0, float((counts[counts > 1].sum() + 0.5) / counts.sum()))
 
     def contains(self, X: Any) -> NDArray[np.bool_]:
         """Return which rows occur in the sample."""

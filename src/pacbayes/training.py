@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ __all__ = ["Trained", "Trainer", "validation_totals"]
 
 # What a kernel value takes in validation, roughly.
 _SECONDS_PER_KERNEL_VALUE = 1e-9
+
+# Rows to validate on at a time on a device.
+_DEVICE_ROWS = 1 << 20
 
 # Rows that a worker validates at least: fewer are not worth the overhead.
 _LEAST_ROWS = 64
@@ -118,17 +122,23 @@ class Trainer:
         totals = np.concatenate([totals for _, totals in results])
         return Trained(trained_parts[0].concatenate(trained_parts), totals, seen)
 
-    def race(self, rule: DropRule) -> Trained:
+    def race(self, rule: DropRule, *, leave_out_kinds: bool) -> Trained:
         """Train hypotheses and validate them in rounds, without those that the rule drops.
 
-        Small subsamples come first: kinds of hypotheses that clearly lose on them are not trained on larger ones. The
-        result does not depend on workers or the block size.
+        The result does not depend on workers or the block size.
+
+        Parameters
+        ----------
+        rule : DropRule
+            Which hypotheses to drop.
+        leave_out_kinds : bool
+            Whether to train on small subsamples first, and on larger ones only the kinds that did not lose on them.
         """
         m, sizes = len(self.subsamples), self.subsamples.sizes
         totals, seen = np.zeros(m), np.zeros(m, dtype=np.intp)
         order = validation_order(len(self.sample), self.entropy)
-        kinds = self.pool.kinds(self.subsamples, range(m), self.entropy)
-        # Where kinds are not known, all sizes are one rung.
+        kinds = self.pool.kinds(self.subsamples, range(m), self.entropy) if leave_out_kinds else None
+        # Where kinds do not matter or are not known, all sizes are one rung.
         rung = np.zeros(m, dtype=np.intp) if kinds is None else sizes
         runs = np.ones(m, dtype=bool)
         parts, numbers = [], []
@@ -187,7 +197,14 @@ class Trainer:
         ]
         return np.concatenate(list(self._run(validation_totals, tasks, "validation", threads=False)))
 
+    @cached_property
+    def _on_device(self) -> bool:
+        """Whether a device does the work: it takes all hypotheses at once, and many rows."""
+        return self.pool.computes_on_device(self.sample, self.subsamples)
+
     def _row_blocks(self, subsamples: Subsamples, n: int) -> list[range]:
+        if self._on_device:
+            return chunks(range(n), math.ceil(n / _DEVICE_ROWS))
         workers = count_workers(self.n_jobs, threads=True)
         # Two parts per worker, and more where they would take long: half a second each, so that interrupts are heard.
         seconds = subsamples.sizes.sum() * n * _SECONDS_PER_KERNEL_VALUE
@@ -196,6 +213,8 @@ class Trainer:
         return chunks(range(n), max(1, min(math.ceil(count / workers) * workers, n // _LEAST_ROWS)))
 
     def _parts(self, chosen: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+        if self._on_device:
+            return [chosen]
         workers = count_workers(self.n_jobs, threads=self.pool.shares_rows)
         count = max(4 * workers, min(20, chosen.size // 16))
         return [chosen[part.start : part.stop] for part in chunks(range(chosen.size), count)]

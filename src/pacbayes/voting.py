@@ -12,7 +12,7 @@ from pacbayes._validation import Array
 from pacbayes.aggregation import tally
 from pacbayes.pools import Hypotheses
 
-__all__ = ["draw_codes", "tally_votes"]
+__all__ = ["draw_codes", "draw_surely", "tally_votes", "vote_surely"]
 
 # Weight of voters that are not asked for shares of the vote: it moves a share by less than this.
 _IGNORED_WEIGHT = 1e-12
@@ -21,7 +21,9 @@ _IGNORED_WEIGHT = 1e-12
 _FIRST_VOTERS, _MOST_VOTERS = 4, 256
 
 
-def tally_votes(hypotheses: Hypotheses, weights: Array, X: Any, *, stop_early: bool) -> Array:
+def tally_votes(
+    hypotheses: Hypotheses, weights: Array, X: Any, *, stop_early: bool, doubted: Array | None = None
+) -> Array:
     """Add up the weight behind each class at each point.
 
     Parameters
@@ -35,6 +37,9 @@ def tally_votes(hypotheses: Hypotheses, weights: Array, X: Any, *, stop_early: b
     stop_early : bool
         Whether to stop asking about a point once the remaining weight cannot change the winner. Otherwise the
         lightest voters, of a total weight of at most 1e-12, are not asked.
+    doubted : ndarray of shape (n,), optional
+        What to add the weight of those voters to whose votes could differ on another engine. No point is stopped at
+        as long as they could change the winner.
 
     Returns
     -------
@@ -54,15 +59,45 @@ def tally_votes(hypotheses: Hypotheses, weights: Array, X: Any, *, stop_early: b
     while done < order.size and open_rows.size:
         voters, weight = order[done : done + width], ordered[done : min(done + width, order.size)]
         rows = X if open_rows.size == X.shape[0] else take_rows(X, open_rows)
-        votes = hypotheses.take(voters).votes(rows)
+        votes, doubts = hypotheses.take(voters).votes_and_doubts(rows)
         tallies[open_rows] = tally(votes, weight, hypotheses.classes.size, tallies[open_rows])
+        if doubted is not None:
+            doubted[open_rows] += weight @ doubts
         done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
         if stop_early and done < order.size:
             ranked = np.partition(tallies[open_rows], -2, axis=1)
             # Strictly more than what is to come, and than rounding of the sums.
-            decided = ranked[:, -1] - ranked[:, -2] > remaining[done] * (1 + 1e-9) + 1e-12
+            to_come = remaining[done] + (0.0 if doubted is None else 2 * doubted[open_rows])
+            decided = ranked[:, -1] - ranked[:, -2] > to_come * (1 + 1e-9) + 1e-12
             open_rows = open_rows[~decided]
     return tallies
+
+
+def vote_surely(hypotheses: Hypotheses, weights: Array, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the winners of the weighted vote, and which of them could differ on another engine, for rounding.
+
+    Parameters
+    ----------
+    hypotheses : Hypotheses
+        The voters.
+    weights : ndarray of shape (m,)
+        Their weights.
+    X : array, sparse matrix or data frame with n rows
+        Points.
+
+    Returns
+    -------
+    codes : ndarray of shape (n,)
+        Class codes.
+    doubtful : ndarray of shape (n,)
+        Where voters whose votes rounding could change have enough weight to change the winner.
+    """
+    doubted = np.zeros(X.shape[0])
+    tallies = tally_votes(hypotheses, weights, X, stop_early=True, doubted=doubted)
+    ranked = np.partition(tallies, -2, axis=1)
+    # Each of them may move its weight from the winner to another class.
+    doubtful = (doubted > 0) & (ranked[:, -1] - ranked[:, -2] <= 2 * doubted * (1 + 1e-9) + 1e-12)
+    return np.argmax(tallies, axis=1), doubtful
 
 
 def draw_codes(hypotheses: Hypotheses, weights: Array, X: Any, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -84,9 +119,18 @@ def draw_codes(hypotheses: Hypotheses, weights: Array, X: Any, rng: np.random.Ge
     ndarray of shape (n,)
         Class codes.
     """
+    return draw_surely(hypotheses, weights, X, rng)[0]
+
+
+def draw_surely(
+    hypotheses: Hypotheses, weights: Array, X: Any, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Predict as `draw_codes` does, and return as well which codes could differ on another engine, for rounding."""
     drawn = rng.choice(weights.size, size=X.shape[0], p=weights / weights.sum())
     codes = np.empty(X.shape[0], dtype=np.intp)
+    doubtful = np.empty(X.shape[0], dtype=bool)
     for h in np.unique(drawn):
         rows = np.flatnonzero(drawn == h)
-        codes[rows] = hypotheses.take(np.array([h])).votes(take_rows(X, rows))[0]
-    return codes
+        votes, doubts = hypotheses.take(np.array([h])).votes_and_doubts(take_rows(X, rows))
+        codes[rows], doubtful[rows] = votes[0], doubts[0]
+    return codes, doubtful

@@ -16,7 +16,8 @@ from pacbayes import Certificate, CertificateError, PACBayesClassifier, certify
 from pacbayes.certificate import _json
 from pacbayes.pools import RBFSVMPool
 
-WORDS = ["zero_one", "brier", "majority", "gibbs", "best", "uniform", "lambda", "kl", "", "\x1b[2K", "majority vote"]
+WORDS = ["zero_one", "brier", "majority", "gibbs", "best", "uniform", "lambda", "kl", "dual", "", "\x1b[2K"]
+WORDS += ["majority vote", "best hypothesis", "test-set", "clopper-pearson", "heavy-voter", "subset-sum"]
 ODD = [None, True, False, 0, 1, -1, 10**400, 1e-320, 5e-324, [], {}, [[]] * 3, "no", "Infinity", -0.0, 2**63, 1e308]
 
 
@@ -32,8 +33,12 @@ def reseal(values):
 def targets():
     """Certificates, and how each is verified beyond its own figures."""
     X, y = make_moons(120, noise=0.2, random_state=0)
-    parameters = {"n_hypotheses": 6, "subsample_size": [8, 30], "random_state": 0}
+    settings = {"n_hypotheses": 6, "subsample_size": [8, 30], "random_state": 0}
+    parameters = {**settings, "holdout": None}
     models = [
+        PACBayesClassifier(**settings),
+        PACBayesClassifier(loss=[[0, 1], [0.3, 0]], **settings),
+        PACBayesClassifier(voting="gibbs", **parameters),
         PACBayesClassifier(**parameters),
         PACBayesClassifier(RBFSVMPool(gamma_source="sample"), **parameters),
         PACBayesClassifier(DecisionTreeClassifier(max_depth=2), loss="brier", **parameters),
@@ -43,6 +48,8 @@ def targets():
         model.fit(X, y)
         yield model.certificate_, lambda certificate: None
         yield model.certificate_, model.verify_certificate
+    new, _ = make_moons(200, noise=0.2, random_state=1)
+    yield models[0].certify(new), lambda certificate: None
     losses = np.array([0.1, 0.2, 0.4])
     yield certify(losses, 300, n_max=400)[0], lambda certificate: certificate.verify(losses)
 

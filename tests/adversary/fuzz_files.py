@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import scipy.sparse as sp
 from crafting import nodes, npy, pack, unpack
 from sklearn.ensemble import RandomForestClassifier
@@ -32,7 +33,7 @@ from sklearn.tree import DecisionTreeClassifier
 import pacbayes
 from pacbayes import PACBayesClassifier
 from pacbayes.exceptions import ModelFileError, PACBayesError, TableError
-from pacbayes.io import ColumnEncoder, Table, load_model, read_losses, read_table, save_model
+from pacbayes.io import ColumnEncoder, Table, inspect_table, load_model, read_losses, read_table, save_model
 from pacbayes.pools import RBFSVMPool
 
 MEMORY = 2 * 10**9
@@ -86,6 +87,13 @@ def write_tables(folder):
     rows.to_csv(folder / "data.csv", index=False)
     rows.to_csv(folder / "data.tsv", index=False, sep="\t")
     (folder / "lines.csv").write_bytes(b"\xef\xbb\xbf" + rows.assign(city="a\r\nb").to_csv(index=False).encode())
+    rows.to_csv(folder / "commas.csv", index=False, sep=";", decimal=",", encoding="utf-16")
+    (folder / "latin.csv").write_bytes(rows.assign(city="é").to_csv().encode("latin-1"))
+    for compression in ("gz", "bz2", "xz", "zip"):
+        rows.to_csv(folder / f"data.csv.{compression}", index=False)
+    (folder / "data.csv.zst").write_bytes(pa.compress(rows.to_csv(index=False).encode(), "zstd", asbytes=True))
+    days = pd.date_range("2024-01-01", periods=60, tz="Europe/Oslo")
+    rows.assign(day=days, date=days.date, span=days - days[0]).to_parquet(folder / "dates.parquet")
     for compression in ("none", "snappy", "gzip", "zstd", "brotli"):
         rows.to_parquet(folder / f"{compression}.parquet", compression=None if compression == "none" else compression)
     categories = rows.astype({"city": "category"}).assign(count=np.arange(60), open=rows["size"] > 0)
@@ -245,10 +253,10 @@ def use_model(path, rng, row):
 def use_table(path, rng, row):
     """Read a table: what happened."""
     try:
-        if path.name.startswith("losses"):
+        if path.name.endswith("losses.csv"):
             read_losses(path)
         else:
-            read_table(path, rng.choice(["kind", None]) if path.suffix != ".svm" else None)
+            inspect_table(read_table(path, rng.choice(["kind", None]) if path.suffix != ".svm" else None))
     except TableError:
         return "refused"
     return "read"
@@ -264,7 +272,7 @@ def work(kind, folder, seed, start, stop):
     for case in range(start, stop):
         rng = random.Random(f"{kind} {seed} {case}")
         source = rng.choice(sources)
-        target = folder / f"{source.stem}-{os.getpid()}{source.suffix}"
+        target = folder / f"{os.getpid()}-{source.name}"
         if damage is None:
             target.write_bytes(damage_bytes(source.read_bytes(), rng))
         else:
@@ -334,9 +342,10 @@ def collect(kind, worker, counts):
 
 def run(models, tables, seed, jobs, folder, only=None):
     """Damage so many files, and count what happens."""
-    for kind, write in (("models", write_models), ("tables", write_tables)):
+    for kind, number, write in (("models", models, write_models), ("tables", tables, write_tables)):
         (folder / kind).mkdir()
-        write(folder / kind)
+        if number:
+            write(folder / kind)
     counts = Counts()
     for kind, number in (("models", models), ("tables", tables)):
         size = max(1, min(500, -(-number // jobs)))

@@ -22,7 +22,8 @@ def test_columns_far_from_zero_do_not_let_other_rows_in(columns):
     labels = rng.integers(0, 2, 80)
 
     def fit(rows):
-        return PACBayesClassifier(n_hypotheses=4, subsample_size=20, random_state=0).fit(sparse.csr_array(rows), labels)
+        model = PACBayesClassifier(n_hypotheses=4, subsample_size=20, holdout=None, random_state=0)
+        return model.fit(sparse.csr_array(rows), labels)
 
     model, queries = fit(points), sparse.csr_array(points)
     for h in range(4):

@@ -226,7 +226,7 @@ def test_a_pool_whose_subsamples_are_of_another_sample_size_is_refused():
             return NoSubsamples(50 * len(sample), len(self.estimators))
 
     with pytest.raises(ValueError, match="200"):
-        PACBayesClassifier(Inflating([DecisionTreeClassifier(max_depth=2).fit(X, Y)])).fit(X, 1 - Y)
+        PACBayesClassifier(Inflating([DecisionTreeClassifier(max_depth=2).fit(X, Y)]), holdout=None).fit(X, 1 - Y)
 
 
 def test_probabilities_that_do_not_sum_to_one_are_refused():

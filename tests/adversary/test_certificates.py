@@ -25,7 +25,8 @@ X, Y = make_moons(300, noise=0.15, random_state=0)
 
 
 def small(**parameters):
-    return PACBayesClassifier(**{"n_hypotheses": 12, "subsample_size": [8, 30], "random_state": 0, **parameters})
+    settings = {"n_hypotheses": 12, "subsample_size": [8, 30], "holdout": None, "random_state": 0}
+    return PACBayesClassifier(**{**settings, **parameters})
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -56,7 +57,7 @@ def test_what_was_done_before_the_fit_is_asked_of_the_reader():
 
 def test_only_what_the_library_draws_is_by_construction():
     folds = PredefinedSplit(np.where(Y[::-1] == Y, 0, -1))  # made from the labels
-    certificate = PACBayesClassifier(DecisionTreeClassifier(), subsamples=folds).fit(X, Y).certificate_
+    certificate = PACBayesClassifier(DecisionTreeClassifier(), subsamples=folds, holdout=None).fit(X, Y).certificate_
     assert not any("by construction" in line for line in certificate.assumptions)
     assert any(line.startswith("the caller made the splitter") for line in certificate.assumptions)
 
@@ -176,10 +177,7 @@ def edited(certificate, **changes):
 def test_a_certificate_of_another_loss():
     brier = small(estimator=DecisionTreeClassifier(max_depth=2), loss="brier").fit(X, Y)
     forged, _ = certify(
-        brier.losses_,
-        int(brier.n_validation_.min()),
-        n_max=int(brier.n_validation_.max()),
-        assumptions=brier.certificate_.assumptions,
+        brier.losses_, brier.n_validation_, prior=brier.prior_, assumptions=brier.certificate_.assumptions
     )
     forged = replace(forged, digests=brier.certificate_.digests)
     with pytest.raises(CertificateError, match=r"loss is stated as 'zero_one'"):
@@ -224,6 +222,8 @@ def test_other_losses_are_found_by_the_data(model):
         forged.hypotheses_,
         forged.subsamples_,
         forged.losses_,
+        forged.prior_,
+        1,
     )
     assert forged.verify_certificate(certificate) == "arithmetic and model"
     with pytest.raises(CertificateError, match=r"losses\[\d+\] is stated as"):
@@ -244,6 +244,8 @@ def test_other_losses_are_found_by_the_data(model):
         {"loss": redefined(0.5)},
         {"voting": "uniform"},
         {"voting": "best", "objective": "kl"},
+        {"holdout": "auto"},
+        {"n_candidates": 3},
         {"prior": np.arange(1, 13) / 78},
     ],
 )
@@ -293,7 +295,7 @@ def test_fields_of_the_wrong_type_or_range(model, changes, message):
 def test_strictness_cannot_be_had_by_leaving_out_a_line():
     certificate = small(estimator=RBFSVMPool(gamma_source="sample")).fit(X, Y).certificate_
     lines = [line for line in certificate.assumptions if "does not cover" not in line]
-    with pytest.raises(CertificateError, match="event is stated as"):
+    with pytest.raises(CertificateError, match="strict is stated as True"):
         edited(certificate, strict=True)
     with pytest.raises(CertificateError, match="event is stated as"):
         edited(certificate, strict=True, assumptions=lines)
@@ -308,5 +310,5 @@ def test_random_edits():
 def test_classes_that_a_forged_sample_does_not_have():
     points, labels = make_classification(100, random_state=0)
     model = small().fit(points, labels)
-    with pytest.raises(CertificateError, match="labels that the classifier does not know"):
+    with pytest.raises(CertificateError, match="y holds the label 5, which the classifier does not know"):
         model.verify_certificate(model.certificate_, points, labels + 5)

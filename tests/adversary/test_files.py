@@ -409,8 +409,8 @@ def test_two_objects_with_one_identity(saved):
     """The second would be taken for the first, where the first was never checked."""
 
     def change(schema, members):
-        model = next(fitted_nodes(schema, "PACBayesClassifier", "losses_"))
-        model["posterior_"]["__id__"] = model["losses_"]["__id__"]
+        vote = next(fitted_nodes(schema, "Ensemble", "totals"))
+        vote["posterior"]["__id__"] = vote["totals"]["__id__"]
 
     rewrite(saved, change)
     refused(saved, "two different objects with one identity")

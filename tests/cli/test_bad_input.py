@@ -17,7 +17,6 @@ GOOD = "x,y,kind\n" + "\n".join(f"{i},{i % 7},{'ab'[i % 2]}" for i in range(40))
         ("\n\n", "'data.csv': nothing but empty lines"),
         ("x,y,kind\n", "'data.csv': there is a header and there are no rows"),
         ("x,x,kind\n1,2,a\n", "'data.csv': more than one column is named 'x'"),
-        ("x,,kind\n1,2,a\n", "'data.csv': column 2 of 3 has no name"),
         ("x,y,kind\n1,2,a\n3,b\n", "'data.csv': line 3: 2 cells, and the first row has 3"),
         ("x,y,kind\n1,2,a\n3,4,b,5\n", "'data.csv': line 3: 4 cells, and the first row has 3"),
         ('x,y,kind\n1,"2,a\n3,4,b\n', "'data.csv': line 3: 2 cells, and the first row has 3"),
@@ -32,7 +31,7 @@ GOOD = "x,y,kind\n" + "\n".join(f"{i},{i % 7},{'ab'[i % 2]}" for i in range(40))
         ("x,y,kind\n1,2,0.5\n3,4,1\n", "the target 'kind' must hold classes, and row 1 holds 0.5"),
         ("x,y,kind\n1,2,1\n3,4,2\n5,6,3\n", "the target 'kind' is different in each of the 3 rows: it is no class"),
         ("x,y,class\n1,2,a\n", "'data.csv': there is no column 'kind', only 'x', 'y', 'class'"),
-        ("x;y;kind\n1;2;a\n", "is there another separator (separator=, --separator)?"),
+        ("x:y:kind\n1:2:a\n", "is there another separator (separator=, --separator)?"),
         ("kind\na\nb\n", "'data.csv': there is no column besides the target 'kind'"),
         ("x,y,kind\n1,2,a\n3,4\0,b\n", "'data.csv': line 3: a zero byte, so this is not a text file"),
     ],
@@ -43,9 +42,11 @@ def test_tables(refuses, content, message):
 
 
 def test_text_in_another_encoding(refuses):
-    Path("data.csv").write_bytes(GOOD.encode() + "1,2,é\n".encode("latin-1"))
+    # 0x81 is no letter in Windows-1252 either.
+    Path("data.csv").write_bytes(GOOD.encode() + b"1,2,\x81\n")
     message = refuses("fit", "data.csv", "--target", "kind")
-    assert message == "'data.csv': line 42: not UTF-8 text (byte 0xe9); save the file as UTF-8"
+    assert message == "'data.csv': line 42: not UTF-8 text (byte 0x81); give its encoding (encoding=, --encoding)"
+    assert "there is no encoding 'klingon'" in refuses("fit", "data.csv", "--target", "kind", "--encoding", "klingon")
 
 
 def test_a_mark_at_the_beginning_is_no_mistake(invoke):
@@ -150,9 +151,6 @@ def test_libsvm_text(refuses):
 def test_parquet(refuses):
     Path("data.parquet").write_bytes(b"PAR1 this is none")
     assert "'data.parquet': not a Parquet file" in refuses("fit", "data.parquet", "--target", "kind")
-    days = pd.date_range("2024-01-01", periods=10)
-    pd.DataFrame({"day": days, "kind": ["a", "b"] * 5}).to_parquet("data.parquet")
-    assert "column 'day' holds timestamp" in refuses("fit", "data.parquet", "--target", "kind")
     pd.DataFrame({"x": [[1]] * 10, "kind": ["a", "b"] * 5}).to_parquet("data.parquet")
     assert "column 'x' holds list<" in refuses("fit", "data.parquet", "--target", "kind")
 

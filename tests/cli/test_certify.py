@@ -102,11 +102,16 @@ def test_a_model_and_the_wrong_rows(refuses, fitted, mixed):
 
 def test_numbers_as_classes(invoke, numeric):
     numeric["kind"] = (numeric["kind"] == "wet").astype(int)
-    numeric.to_csv("data.csv", index=False)
+    numeric.iloc[1::2].to_csv("data.csv", index=False)
     numeric.iloc[::2].to_csv("half.csv", index=False)
+    numeric.iloc[::-1].to_csv("both.csv", index=False)
     assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
     values = json.loads(invoke("certify", "--model", "model.skops", "half.csv", "--json").stdout)
     assert values["error"] < 0.3
+    # Rows of the training sample are recognised among others, in any order.
+    refused = invoke("certify", "--model", "model.skops", "both.csv")
+    assert refused.exit_code == 1
+    assert "75 of 150 rows are rows of the training sample" in refused.stderr
 
 
 def edited(**changes):
@@ -145,7 +150,7 @@ def test_verify_with_the_model(invoke, refuses, fitted):
     more, _ = certify(fitted.losses_, 10**6, assumptions=certificate.assumptions, digests=certificate.digests)
     Path("edited.json").write_text(more.to_json())
     assert invoke("verify", "edited.json").exit_code == 0
-    assert refuses("verify", "edited.json", *by_model).startswith("n_validation is stated as 1000000")
+    assert refuses("verify", "edited.json", *by_model).startswith("statements[0].bound is stated as")
 
 
 def test_verify_on_data(invoke, refuses, mixed):

@@ -43,7 +43,7 @@ def test_fit_and_everything_after_it(run, tmp_path, mixed):
     assert schema.target == "kind"
     X = new.drop(columns="kind").assign(open=new["open"].map(str))
     assert written["prediction"].tolist() == model.predict(X).tolist()
-    np.testing.assert_array_equal(written[["share_dry", "share_wet"]].to_numpy(), model.predict_proba(X))
+    np.testing.assert_array_equal(written[["share_dry", "share_wet"]].to_numpy(), model.predict_proba(X).round(4))
     assert np.mean(written["prediction"] == new["kind"]) > 0.8
 
     tested = run("certify", "--model", "model.skops", "fresh.csv", "--target", "kind")
@@ -61,9 +61,9 @@ def test_numbers_train_the_default_svms(invoke, numeric):
     assert result.exit_code == 0, result.output
     model, _ = load_model("model.skops")
     assert isinstance(model.estimator, RBFSVMPool)
-    by_hand = PACBayesClassifier(
-        RBFSVMPool(scaler="standard"), n_hypotheses=20, delta=0.1, objective="kl", random_state=7
-    ).fit(numeric.drop(columns="kind"), numeric["kind"].to_numpy(dtype=object))
+    by_hand = PACBayesClassifier(RBFSVMPool(), n_hypotheses=20, delta=0.1, objective="kl", random_state=7).fit(
+        numeric.drop(columns="kind"), numeric["kind"].to_numpy(dtype=object)
+    )
     np.testing.assert_array_equal(model.losses_, by_hand.losses_)
     certificate = Certificate.from_json(Path("model.certificate.json").read_text())
     assert certificate == model.certificate_
@@ -146,9 +146,8 @@ def test_the_same_command_gives_the_same_certificate(invoke, mixed):
 def test_options_of_the_table(invoke):
     rows = ["1,01,?,a", "2,02,1.5,b"] * 30
     Path("data.csv").write_text("\n".join(["x,code,y,kind", *rows]) + "\n")
-    result = invoke(
-        "fit", "data.csv", "--target", "kind", "--missing", "?", "--text", "code", "--subsample-size", "5,0.2", *QUICK
-    )
+    options = ["--missing", "?", "--text", "code", "--subsample-size", "5,0.2", "--holdout", "none"]
+    result = invoke("fit", "data.csv", "--target", "kind", *options, *QUICK)
     assert result.exit_code == 0, result.output
     assert "2 columns of numbers and 1 of text" in result.stdout
     assert "'y' (30)" in result.stdout
@@ -162,7 +161,7 @@ def test_a_certificate_that_proves_nothing_says_so(invoke):
     rng = np.random.default_rng(0)
     data = pd.DataFrame({"x": rng.normal(size=12), "kind": ["a", "b"] * 6})
     data.to_csv("data.csv", index=False)
-    result = invoke("fit", "data.csv", "--target", "kind", "--delta", "1e-9", *QUICK)
+    result = invoke("fit", "data.csv", "--target", "kind", "--delta", "1e-9", "--holdout", "none", *QUICK)
     assert result.exit_code == 0, result.output
     assert "nothing is proved" in result.stdout.lower()
 
@@ -175,4 +174,17 @@ def test_held_out_rows_can_be_recovered(invoke, numeric):
     np.testing.assert_array_equal(test, split_rows(150, 0.3, 5)[1])
     errors = np.count_nonzero(model.predict(numeric.drop(columns="kind").iloc[test]) != numeric["kind"].iloc[test])
     assert errors == json.loads(result.stdout)["test"]["errors"]
-    assert sum(schema.class_counts) == train.size == model.subsamples_.n
+    vote = model.votes_[model._winner]
+    assert sum(schema.class_counts) == train.size == vote.split.rows.size + vote.n_held_out
+
+
+@pytest.mark.parametrize(("option", "shares"), [("0.4", [42]), ("0.5,0.2", [52, 21]), ("none", [0]), ("30", [30])])
+def test_rows_for_the_certificate(invoke, numeric, option, shares):
+    numeric.iloc[:105].to_csv("data.csv", index=False)
+    result = invoke("fit", "data.csv", "--target", "kind", "--holdout", option, *QUICK)
+    assert result.exit_code == 0, result.output
+    model, _ = load_model("model.skops")
+    assert [vote.n_held_out for vote in model.votes_] == shares
+    assert ("held-out" in result.stdout) == (option != "none")
+    refused = invoke("fit", "data.csv", "--target", "kind", "--holdout", "half", *QUICK)
+    assert "--holdout must be numbers or auto, got 'half'" in refused.stderr

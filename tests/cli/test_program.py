@@ -121,7 +121,7 @@ def test_training_that_fails_says_so(refuses, monkeypatch):
     def fail(*arguments):
         raise HypothesisError("hypothesis 3 could not be trained")
 
-    Path("data.csv").write_text("x,kind\n" + "1,a\n2,b\n" * 20)
+    Path("data.csv").write_text("x,kind\n" + "1,a\n2,b\n2,a\n" * 20)
     monkeypatch.setattr("pacbayes.PACBayesClassifier.fit", fail)
     assert refuses("fit", "data.csv", "--target", "kind") == "hypothesis 3 could not be trained"
 

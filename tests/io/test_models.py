@@ -191,13 +191,13 @@ def test_files_that_are_no_models(tmp_path):
         refused(path, "not a zip file")
     skops.io.dump(SVC().fit(X, y), path)
     refused(path, "there is something else in it")
-    model = {"pacbayes_model": 2, "certificate": "{}", "schema": None}
+    model = {"pacbayes_model": 3, "certificates": ["{}"], "schema": None}
     skops.io.dump({**model, "model": SVC().fit(X, y)}, path)
     refused(path, "holds a SVC, not a PACBayesClassifier")
     skops.io.dump(model, path)
     refused(path, "KeyError: 'model'")
     skops.io.dump({**model, "model": PACBayesClassifier()}, path)
-    refused(path, "not a certificate")
+    refused(path, "no attribute 'votes_'")
 
 
 def test_every_truncation_is_refused(saved):

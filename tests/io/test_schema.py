@@ -6,11 +6,12 @@ import pandas as pd
 import pytest
 
 from pacbayes.exceptions import TableError
-from pacbayes.io import Column, Schema, Source, Table, split_rows
+from pacbayes.io import Column, HeldOutTest, Schema, Source, Table, split_rows
 from pacbayes.io import schema as schema_module
 
-SOURCE = Source("data.csv", "ab" * 32, 5, "csv", ";", ("?",), 0.4, 3)
-SCHEMA = Schema((Column("size", "number"), Column("city", "text")), "kind", ("a", "b"), (2, 3), False, SOURCE)
+SOURCE = Source("data.csv", "ab" * 32, 5, "csv", ";", ",", "cp1252", ("?",), 0.4, 3)
+TEST = HeldOutTest(2, 1, 0.05)
+SCHEMA = Schema((Column("size", "number"), Column("city", "text")), "kind", ("a", "b"), (2, 3), False, SOURCE, TEST)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,7 @@ def test_json_round_trip(schema):
 def test_every_field_is_checked():
     assert set(schema_module._SCHEMA_FIELDS) == {field.name for field in fields(Schema)}
     assert set(schema_module._SOURCE_FIELDS) == {field.name for field in fields(Source)}
+    assert set(schema_module._TEST_FIELDS) == {field.name for field in fields(HeldOutTest)}
     assert set(schema_module._COLUMN_FIELDS) == {field.name for field in fields(Column)}
 
 
@@ -37,7 +39,7 @@ def test_every_field_is_checked():
     [
         ({"columns": None}, "columns must be a list"),
         ({"columns": [{"name": "x"}]}, "a column of the schema must be an object with the fields 'name', 'kind'"),
-        ({"columns": [{"name": "x", "kind": "date"}]}, "kind must be number or text, got 'date'"),
+        ({"columns": [{"name": "x", "kind": "list"}]}, "kind must be number or text or date, got 'list'"),
         ({"columns": [{"name": "x", "kind": "text"}] * 2}, "names a column twice"),
         ({"target": 3}, "target must be text or null, got 3"),
         ({"classes": ["a", 1]}, "classes must be a list of text or of integers"),
@@ -65,6 +67,8 @@ def test_fields_that_are_wrong(changes, message):
         ("n_rows", True),
         ("format", "xlsx"),
         ("separator", 1),
+        ("decimal", ";"),
+        ("encoding", 8),
         ("missing", "?"),
         ("test_size", 1.0),
         ("test_size", 1),

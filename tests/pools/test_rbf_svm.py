@@ -290,6 +290,11 @@ def test_several_classes_vote_in_pairs(data):
 # ---------------------------------------------------------------------------------------------------
 
 
+# The paper's pool: widths and soft margins are drawn for each hypothesis, nothing is scaled.
+def one_kind(**settings):
+    return RBFSVMPool(**{"gamma_grid": tuple(GAMMA_GRID), "scaler": None, "assignment": "drawn", **settings})
+
+
 def fit(pool, points, codes, subsamples=SUBSAMPLES, hypotheses=range(40), reference=None):
     """Hypotheses of a pool, which know their support vectors."""
     classes = np.unique(codes)
@@ -315,7 +320,8 @@ def test_the_pool_is_a_loop_over_svc(data, settings, monkeypatch):
     subsamples = RandomSubsamples(n, [6, 15, 40], 60, entropy=0)
     settings = dict(settings)
     reference = (points[::3], codes[::3]) if settings.pop("reference", False) else None
-    trained = fit(RBFSVMPool(C=[10.0, 1000.0], **settings), points, codes, subsamples, range(60), reference)
+    pool = one_kind(C=[10.0, 1000.0], **settings)
+    trained = fit(pool, points, codes, subsamples, range(60), reference)
     loop = SVCLoopPool([10.0, 1000.0], reference=reference, **settings)
     expected = fit(loop, points, codes, subsamples, range(60))
     totals = totals_of(trained, points, codes, subsamples, range(60), range(n))
@@ -331,23 +337,36 @@ def test_the_pool_is_a_loop_over_svc(data, settings, monkeypatch):
 
 
 def test_soft_margins_are_drawn_from_the_list():
-    assert {svm.C for svm in fit(RBFSVMPool(C=[1.0, 10.0]), X, Y)} == {1.0, 10.0}
+    assert {svm.C for svm in fit(one_kind(C=[1.0, 10.0]), X, Y)} == {1.0, 10.0}
+
+
+def test_every_combination_is_dealt_once_to_each_size():
+    subsamples = RandomSubsamples(200, [10, 30], 180, entropy=0)
+    pool = RBFSVMPool()
+    assigned = pool._assign(subsamples, range(180), 0)
+    for size in (10, 30):
+        own = assigned[subsamples.sizes == size]
+        assert sorted(own[:45]) == sorted(own[45:]) == list(range(45))
+        assert own[:45].tolist() != own[45:].tolist()
+    # Whatever block of hypotheses is asked for.
+    np.testing.assert_array_equal(pool._assign(subsamples, range(50, 120), 0), assigned[50:120])
+    assert {(svm.C, svm.gamma) for svm in fit(pool, X, Y, subsamples, range(90))}
 
 
 def test_every_width_of_the_grid_is_drawn():
-    widths = {svm.gamma for svm in fit(RBFSVMPool(C=1.0, gamma_source="sample"), X, Y)} - {0.0}
+    widths = {svm.gamma for svm in fit(one_kind(C=1.0, gamma_source="sample"), X, Y)} - {0.0}
     np.testing.assert_allclose(sorted(widths), jaakkola_gamma(X, Y) * GAMMA_GRID)
 
 
 def test_reference_points_of_one_class_still_give_a_width():
-    trained = fit(RBFSVMPool(C=1.0), X, Y, hypotheses=range(5), reference=(X[Y == 0], Y[Y == 0]))
+    trained = fit(one_kind(C=1.0), X, Y, hypotheses=range(5), reference=(X[Y == 0], Y[Y == 0]))
     assert all(0 < svm.gamma < np.inf for svm in trained)
 
 
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 200])
 def test_shared_and_own_kernels_agree_to_the_bit(n):
     """Few hypotheses have distances of their own, many share them; equal widths share exponentials too."""
-    trained = fit(RBFSVMPool(C=10.0, gamma_source="sample"), X, Y)
+    trained = fit(one_kind(C=10.0, gamma_source="sample"), X, Y)
     queries = np.random.default_rng(0).normal(size=(n, 2))
     together = trained.votes(queries)
     for h in range(40):
@@ -360,7 +379,7 @@ def test_shared_and_own_kernels_agree_to_the_bit(n):
 
 def test_single_precision_input():
     single = X.astype(np.float32)
-    one, other = (fit(RBFSVMPool(C=10.0), points, Y) for points in (single, single.astype(np.float64)))
+    one, other = (fit(one_kind(C=10.0), points, Y) for points in (single, single.astype(np.float64)))
     np.testing.assert_array_equal(one.dual_coef, other.dual_coef)
     np.testing.assert_array_equal(totals_of(one, single, Y), totals_of(other, single.astype(np.float64), Y))
 
@@ -370,7 +389,7 @@ def test_single_precision_input():
 def test_totals_add_up_over_blocks_and_ranges(loss, container):
     resolved = resolve_loss(loss, CLASSES)
     points = container(X)
-    trained = fit(RBFSVMPool(C=10.0, working_memory=1e-3), points, Y)
+    trained = fit(one_kind(C=10.0, working_memory=1e-3), points, Y)
     whole = totals_of(trained, points, Y, loss=resolved)
     blocks = [range(0, 1), range(1, 64), range(64, 200)]
     parts = [totals_of(trained[7:30], points, Y, hypotheses=range(7, 30), rows=b, loss=resolved) for b in blocks]
@@ -385,7 +404,7 @@ def test_wide_sparse_data():
     subsamples = RandomSubsamples(120, [40], 10, entropy=0)
     totals, expected = (
         totals_of(fit(pool, points, codes, subsamples, range(10)), points, codes, subsamples, range(10), range(120))
-        for pool in (RBFSVMPool(C=10.0), SVCLoopPool([10.0]))
+        for pool in (one_kind(C=10.0), SVCLoopPool([10.0]))
     )
     assert np.abs(totals - expected).max() <= 1
 
@@ -393,8 +412,8 @@ def test_wide_sparse_data():
 def test_a_hypothesis_that_runs_out_of_steps_is_named_or_dropped(monkeypatch):
     monkeypatch.setattr(_rbf_svm, "_MAX_ITERATIONS", 2)
     with pytest.raises(HypothesisError, match=r"hypothesis \d+ .* did not reach the tolerance in 2 steps .* smaller C"):
-        fit(RBFSVMPool(C=10.0), X, Y, hypotheses=range(10))
-    trained = fit(RBFSVMPool(C=10.0, on_error="drop"), X, Y, hypotheses=range(10))
+        fit(one_kind(C=10.0), X, Y, hypotheses=range(10))
+    trained = fit(one_kind(C=10.0, on_error="drop"), X, Y, hypotheses=range(10))
     totals = totals_of(trained, X, Y, hypotheses=range(10), rows=range(100, 200))
     assert trained.failed.any()
     for h in np.flatnonzero(trained.failed):
@@ -404,7 +423,7 @@ def test_a_hypothesis_that_runs_out_of_steps_is_named_or_dropped(monkeypatch):
 def test_svms_are_a_sequence():
     points, codes = load_iris(return_X_y=True)
     subsamples = GivenSubsamples(150, [range(5), range(40, 60), range(0, 150, 7), range(90, 110)])
-    svms = fit(RBFSVMPool(C=10.0), points, codes, subsamples, range(4))
+    svms = fit(one_kind(C=10.0), points, codes, subsamples, range(4))
     assert [svm.classes.tolist() for svm in svms] == [[0], [0, 1], [0, 1, 2], [1, 2]]
     assert [svm.dual_coef.shape[0] for svm in svms] == [0, 1, 2, 1]
     joined = RBFSVMs.concatenate([svms[:1], svms[1:]])
@@ -420,7 +439,7 @@ def test_svms_are_a_sequence():
 
 
 def test_results_are_not_lost_in_a_converted_copy():
-    ensemble, rows = fit(RBFSVMPool(C=10.0), X, Y, hypotheses=range(3))._ensemble
+    ensemble, rows = fit(one_kind(C=10.0), X, Y, hypotheses=range(3))._ensemble
     with pytest.raises(TypeError):
         _engine.vote(X, np.ascontiguousarray(X[rows]), ensemble, 2**20, np.empty((3, 200), dtype=np.int32))
     with pytest.raises(TypeError):
@@ -428,7 +447,7 @@ def test_results_are_not_lost_in_a_converted_copy():
 
 
 def test_arrays_that_do_not_fit_together_are_refused():
-    ensemble, rows = fit(RBFSVMPool(C=10.0), X, Y, hypotheses=range(3))._ensemble
+    ensemble, rows = fit(one_kind(C=10.0), X, Y, hypotheses=range(3))._ensemble
     votes = np.empty((3, 200), dtype=np.uint16)
     with pytest.raises(ValueError, match="support must hold row numbers"):
         _engine.vote(X, np.ascontiguousarray(X[rows[:-1]]), ensemble, 2**20, votes)
@@ -439,7 +458,7 @@ def test_arrays_that_do_not_fit_together_are_refused():
 
 
 def test_memory_does_not_matter():
-    ample, tight = (fit(RBFSVMPool(C=10.0, working_memory=mib), X, Y) for mib in (512, 1e-6))
+    ample, tight = (fit(one_kind(C=10.0, working_memory=mib), X, Y) for mib in (512, 1e-6))
     np.testing.assert_array_equal(totals_of(ample, X, Y), totals_of(tight, X, Y))
 
 
@@ -449,7 +468,7 @@ def test_memory_does_not_matter():
 def test_layouts_do_not_matter(convert):
     points = convert(X)
     plain = np.ascontiguousarray(points.toarray() if sparse.issparse(points) else points, dtype=np.float64)
-    one, other = (fit(RBFSVMPool(C=10.0), p, Y, hypotheses=range(3, 20)) for p in (points, plain))
+    one, other = (fit(one_kind(C=10.0), p, Y, hypotheses=range(3, 20)) for p in (points, plain))
     np.testing.assert_array_equal(one.support, other.support)
     np.testing.assert_array_equal(one.dual_coef, other.dual_coef)
     totals = [totals_of(one, p, Y, hypotheses=range(3, 20)) for p in (points, plain)]
@@ -458,12 +477,12 @@ def test_layouts_do_not_matter(convert):
 
 def test_too_many_classes_are_refused_before_training():
     with pytest.raises(ValueError, match="at most 65536 classes, got 70000"):
-        RBFSVMPool().check_classes(np.arange(70_000))
+        one_kind().check_classes(np.arange(70_000))
 
 
 def test_probabilities_are_refused():
     with pytest.raises(HypothesisError, match="needs a base learner with predict_proba, and SVMs have none"):
-        RBFSVMPool().check_loss(resolve_loss("brier", CLASSES))
+        one_kind().check_loss(resolve_loss("brier", CLASSES))
 
 
 @pytest.mark.parametrize("instructions", ["baseline", "avx2"])

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import Certificate, PACBayesClassifier, bounds
-from pacbayes.formatting import format_upper
+from pacbayes.formatting import format_nearest, format_upper
 from pacbayes.pools import EstimatorPool, RBFSVMPool
 from pacbayes.report import fit_page, write_page
 
@@ -86,7 +86,8 @@ def always_wrong():
 
 @pytest.fixture(scope="module")
 def not_strict(iris):
-    return PACBayesClassifier(RBFSVMPool(gamma_source="sample"), n_hypotheses=40, random_state=0).fit(*iris)
+    settings = {"n_hypotheses": 40, "holdout": None, "random_state": 0}
+    return PACBayesClassifier(RBFSVMPool(gamma_source="sample"), **settings).fit(*iris)
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +131,10 @@ def test_page_of_default_svms(svms, cancer):
     for assumption in proved.assumptions:
         assert assumption in text
     assert "Not strict" not in text
-    for shown in ("Breast cancer", "cancer.csv", "malignant (173)", "benign (227)", "mean radius", "400"):
+    for shown in ("Breast cancer", "cancer.csv", "malignant (173)", "benign (227)", "mean radius"):
+        assert shown in text
+    vote = svms.votes_[svms._winner]
+    for shown in (f"validate{400 - vote.n_held_out}", f"certificate{vote.n_held_out}"):
         assert shown in text
     assert "<dt>estimator__scaler</dt><dd>&#39;standard&#39;</dd>" in page
     # What was changed comes before what was not, of the classifier and of its pool.
@@ -148,10 +152,12 @@ def test_bounds_are_the_rows_of_the_certificate(svms, svm_page):
     shown = cells(svm_page, "bounds")
     kinds = {"measured": ", measured", "certified": ", certified", "comparison": ""}
     assert [row[0].lower() for row in shown] == [f"{row.label}{kinds[row.kind]}".lower() for row in rows]
-    assert [row[1] for row in shown] == [format_upper(row.value) for row in rows]
+    rounding = {"measured": format_nearest}
+    assert [row[1] for row in shown] == [rounding.get(row.kind, format_upper)(row.value) for row in rows]
     assert [row[2] for row in shown] == [row.predictor for row in rows]
     # The tiles on top, and the picture, show the same numbers.
-    tiles = [format_upper(statement.bound) for statement in svms.certificate_.statements] + [shown[0][1]]
+    tiles = [format_upper(statement.bound) for statement in svms.certificate_.statements]
+    tiles += [row[1] for row in shown if row[0].endswith(", measured")]
     assert re.findall(r'<span class="value">(.*?)</span>', svm_page) == tiles
     picture = svm_page[svm_page.index('<figure id="plot-certificate"') : svm_page.index("</figure>")]
     assert re.findall(r">(\d\.\d{4})<", picture) == [row[1] for row in shown]
@@ -165,7 +171,7 @@ def test_test_set(svms, cancer, few_plots):
     errors = int((svms.predict(X_test) != y_test).sum())
     assert shown[-2] == [
         f"Test error, {y_test.size} points, measured",
-        format_upper(errors / y_test.size),
+        format_nearest(errors / y_test.size),
         "majority vote",
     ]
     bound = format_upper(float(bounds.clopper_pearson(errors, y_test.size, 0.05)))
@@ -180,7 +186,7 @@ def test_heaviest_voters(svms, few_plots):
     for row, h in zip(shown, order, strict=True):
         svm = svms.hypotheses_[h]
         assert float(row[1]) == pytest.approx(svms.posterior_[h], abs=1e-4)
-        assert row[3] == format_upper(svms.losses_[h])
+        assert row[3] == format_nearest(svms.losses_[h])
         assert row[4] == str(svms.subsamples_.sizes[h])
         assert row[6] == f"RBF-SVM, gamma = {svm.gamma:.3g}, C = {svm.C:g}, {svm.support.size} support vectors"
         assert row[6] == svms.hypotheses_.describe(h)
@@ -242,7 +248,7 @@ def test_votings_and_objectives(iris, voting, objective):
     assert shown[0][2] == model.certificate_.predictor
     assert ("Here nothing was minimised" in text) == (voting in ("best", "uniform"))
     if voting == "best":
-        assert "all weight on the hypothesis with the smallest validation loss" in text
+        assert "all weight on the best hypothesis" in text
         assert len(cells(page, "voters")) == 1
 
 
@@ -257,11 +263,13 @@ def test_one_hypothesis(iris, prior):
 
 def test_reserved_points_and_folds(iris):
     X, y = iris
-    reserved = PACBayesClassifier(RBFSVMPool(gamma_source="reserved"), n_hypotheses=10, random_state=0).fit(X, y)
+    settings = {"holdout": None, "random_state": 0}
+    reserved = PACBayesClassifier(RBFSVMPool(gamma_source="reserved"), n_hypotheses=10, **settings).fit(X, y)
     text = Outline(fit_page(reserved)).text
     assert "Points that train and validate135" in text
     assert "estimator__gamma_source'reserved'" in text
-    folds = PACBayesClassifier(DecisionTreeClassifier(), subsamples=KFold(3, shuffle=True, random_state=0)).fit(X, y)
+    splitter = KFold(3, shuffle=True, random_state=0)
+    folds = PACBayesClassifier(DecisionTreeClassifier(), subsamples=splitter, **settings).fit(X, y)
     page = fit_page(folds)
     check_sound(page)
     assert {row[4] for row in cells(page, "voters")} == {"100"}
@@ -276,6 +284,13 @@ def test_not_strict_is_said_first(not_strict):
     assert "✗ not strict" in text
     assert "✓ strict" not in text
     assert "Hatched: the theorem does not cover these bounds." in text
+
+
+def test_held_out_points_do_not_need_the_theorem(iris):
+    model = PACBayesClassifier(RBFSVMPool(gamma_source="sample"), n_hypotheses=20, random_state=0).fit(*iris)
+    text = Outline(fit_page(model)).text
+    assert "the theorem does not cover bounds from validation points" in text
+    assert "If it did" not in text
 
 
 def test_bound_of_one_proves_nothing(always_wrong, few_plots):

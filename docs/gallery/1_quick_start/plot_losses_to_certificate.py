@@ -9,6 +9,7 @@ import numpy as np
 
 from pacbayes.bounds import majority_vote, pac_bayes_kl
 from pacbayes.display import BoundDisplay
+from pacbayes.formatting import format_percent_upper
 from pacbayes.posterior import minimize_lambda_bound
 from pacbayes.quasiconvexity import check_quasiconvexity
 
@@ -21,8 +22,8 @@ bound = pac_bayes_kl(result.loss, result.kl_div, n, delta=0.05)  # tighter, for 
 
 print("weights:", result.rho.round(3))
 print(f"lambda: {result.lam:.3f}, validation loss: {result.loss:.4f}, KL: {result.kl_div:.3f}")
-print(f"with probability 95%, the randomised classifier errs on at most {bound:.2%} of new points")
-print(f"and the weighted majority vote on at most {majority_vote(bound):.2%}")
+print(f"with probability 95%, the randomised classifier errs on at most {format_percent_upper(bound)} of new points")
+print(f"and the weighted majority vote on at most {format_percent_upper(majority_vote(bound))}")
 print("global minimum guaranteed:", check_quasiconvexity(losses, n, delta=0.05).guaranteed)
 
 # %%

@@ -2,8 +2,8 @@
 How many hypotheses?
 ====================
 
-Bound and losses for the first m hypotheses of a pool. Looking at this picture is free; choosing m by it is not: the
-certificate of the chosen m would have to pay for the choice.
+Bound and losses for the first m hypotheses of a pool, without held-out rows. Looking at this picture is free; choosing
+m by it is not: the certificate of the chosen m would have to pay for the choice.
 """
 
 from sklearn.model_selection import train_test_split
@@ -15,5 +15,6 @@ from pacbayes.display import PoolSizeDisplay
 data = waveform(3000, random_state=0)
 X_train, X_test, y_train, y_test = train_test_split(data.X, data.y, test_size=1000, random_state=0)
 
-model = PACBayesClassifier(n_hypotheses=1000, subsample_size="paper", random_state=0).fit(X_train, y_train)
+model = PACBayesClassifier(n_hypotheses=1000, subsample_size="paper", holdout=None, random_state=0)
+model.fit(X_train, y_train)
 PoolSizeDisplay.from_estimator(model, X_test, y_test)

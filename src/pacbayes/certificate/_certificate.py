@@ -51,7 +51,7 @@ class Certificate:
     dropped_loss : float or None
         Lower bound on the validation losses of these; None if there are none.
     n_votes : int
-        Number of votes that competed, each with a pool of its own, under one delta.
+        Number of votes that competed, each with a pool of its own, under one delta; of all candidates of a search.
     delta : float
         Probability with which the bound may fail.
     lam : float or None
@@ -59,8 +59,8 @@ class Certificate:
     objective : {"dual", "lambda", "kl"}
         The bound that the posterior minimises.
     voting : {"majority", "gibbs", "best", "uniform"}
-        What `predict` does, and how the posterior was chosen: by minimising the objective, all weight on the smallest
-        validation loss, or the prior itself.
+        What `predict` does, and how the posterior was chosen: by minimising the objective, all weight on the hypothesis
+        with the smallest bound, or the prior itself.
     loss : str
         Name of the loss.
     minimum_lower_bound : float or None
@@ -133,8 +133,14 @@ class Certificate:
 
     def _bound_on(self, predictor: str) -> float:
         # A single hypothesis with all the weight is the vote and the randomised classifier alike.
-        names = (predictor, BEST) if self.loss == "zero_one" or predictor != MAJORITY else (predictor,)
+        alike = self.voting == "best" and (self.is_zero_one or predictor != MAJORITY)
+        names = (predictor, BEST) if alike else (predictor,)
         return min((statement.bound for statement in self.statements if statement.predictor in names), default=1.0)
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether the bound on what `predict` does rests on held-out points."""
+        return self.statements[0].event == Event.TEST_SET
 
     @property
     def is_zero_one(self) -> bool:
@@ -211,7 +217,8 @@ class Certificate:
     def _check_figures(self, name: str, statement: Statement) -> None:
         """Check figures of a statement that the certificate gives elsewhere, too."""
         known: dict[str, Any] = {}
-        if statement.event not in (Event.TEST_SET, METHODS["disagreement"].event_if(self.strict)):
+        others = (Event.TEST_SET, METHODS["disagreement"].event_if(self.strict))
+        if statement.event not in others and (statement.predictor != BEST or self.voting == "best"):
             known = {"loss": self.empirical_loss, "kl_div": divided_prior(self.kl_div, self.n_votes)}
         elif statement.figures["kl_div"] < divided_prior(0.0, self.n_votes):
             raise CertificateError(f"{name}.figures['kl_div'] is less than what {self.n_votes} competing votes cost")

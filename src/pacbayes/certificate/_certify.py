@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, scalar, unit_interval
+from pacbayes._validation import Array, scalar, unit_interval, whole_number
 from pacbayes.bounds import kl_inverse_upper
 from pacbayes.certificate._assumptions import LOSS_ASSUMPTIONS, NOT_COVERED, says_not_covered
 from pacbayes.certificate._certificate import Certificate
@@ -100,6 +100,7 @@ def certify(
     0.1355
     """
     delta_value = validate_settings(delta, objective, voting)
+    n_votes = int(scalar("n_votes", whole_number("n_votes", n_votes)))
     settings = Settings(delta_value, prior, objective, voting, loss, strict, n_votes)
     if dropped_loss is not None:
         dropped_loss = scalar("dropped_loss", unit_interval("dropped_loss", dropped_loss))
@@ -223,8 +224,9 @@ def with_unlabelled(
     Certificate
         With one statement, for the voter that gives the smallest bound.
     """
-    # Divided before anything is known but the numbers of points.
-    labelled, unlabelled = split_delta(certificate.delta, int(certificate.n_validation), n_unlabelled)
+    # Divided before anything is known but the numbers of points, and in the same way for all votes that competed.
+    n_labelled = int(certificate.n_validation) if certificate.n_votes == 1 else n_unlabelled
+    labelled, unlabelled = split_delta(certificate.delta, n_labelled, n_unlabelled)
     paid = -math.log(labelled / certificate.delta), -math.log(unlabelled / certificate.delta / losses.size)
     statements = [
         Statement.by(
@@ -233,7 +235,7 @@ def with_unlabelled(
             certificate.loss,
             certificate.delta,
             {
-                "errors": round(float(losses[k] * n[k])),
+                "errors": math.ceil(float(losses[k] * n[k]) * (1 - 1e-12)),
                 "n": int(n[k]),
                 "kl_div": divided_prior(float(kl_divs[k]), certificate.n_votes) + paid[0],
                 "disagreements": int(disagreements[k]),

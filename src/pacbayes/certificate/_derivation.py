@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import Array, loss_vector, open_interval, scalar, whole_number
 from pacbayes.bounds import clopper_pearson, kl_inverse_upper
-from pacbayes.certificate._statements import BEST, MAJORITY, METHODS, RANDOMISED, Statement
+from pacbayes.certificate._statements import BEST, MAJORITY, RANDOMISED, Statement
 from pacbayes.dual import dual_bound_of, minimize_dual_bound
 from pacbayes.fingerprint import digest
 from pacbayes.gibbs import GibbsCurve, restrict_prior
@@ -30,6 +30,9 @@ COMPARATOR: Literal["mixture"] = "mixture"
 
 # Relative gap at which a minimum counts as proved, as in the minimisers.
 _PROVED_GAP = 1e-8
+
+# Bounds of single hypotheses that differ by less are taken for equal: their noise is larger.
+_CLOSE = 0.03
 
 # A prior of zero, as a divergence that is a number.
 _LARGEST_KL = 1e300
@@ -198,9 +201,10 @@ def _with_shared_delta(statements: Sequence[Statement], settings: Settings, log_
             figures["kl_div"] = divided_prior(_with_lost_mass(figures["kl_div"], log_mass), settings.n_votes)
         if "gibbs_bound" in figures:
             figures["gibbs_bound"] = shared[RANDOMISED].bound
-        shared[statement.predictor] = Statement.by(
+        again = Statement.by(
             statement.method, statement.predictor, settings.loss, settings.delta, figures, strict=settings.strict
         )
+        shared[statement.predictor] = replace(again, bound=max(again.bound, statement.bound))
     return tuple(shared[statement.predictor] for statement in statements)
 
 
@@ -236,7 +240,19 @@ def _points_per_hypothesis(n: ArrayLike, n_max: int | None, m: int) -> tuple[NDA
 
 
 def _derive_best(data: _Validated, settings: Settings) -> Derivation:
-    """Put all weight on the hypothesis with the smallest bound; all bounds hold at once, so the choice is free."""
+    """Put all weight on the hypothesis with the smallest bound."""
+    best, statement = _best_hypothesis(data, settings)
+    rho = np.zeros(data.losses.size)
+    rho[best] = 1.0
+    return _derivation(rho, (statement,), float(data.losses[best]), statement.figures["kl_div"], data)
+
+
+def _best_hypothesis(data: _Validated, settings: Settings) -> tuple[int, Statement]:
+    """Return the hypothesis with the smallest bound, and what is proved about it.
+
+    All bounds hold at once, so the choice is free: of bounds that differ by less than is known about them, the one with
+    the smallest loss is taken.
+    """
     curve = GibbsCurve(data.losses, float(data.n_min), settings.prior)
     divergences = np.minimum(curve.point_mass_kls(), _LARGEST_KL)
     keys, position = np.unique(np.column_stack([data.losses, data.n, divergences]), axis=0, return_inverse=True)
@@ -248,18 +264,15 @@ def _derive_best(data: _Validated, settings: Settings) -> Derivation:
         exact = _are_whole(keys[:, 0], keys[:, 1]) & (mass * settings.delta > 1e-300)
         tails = clopper_pearson(errors[exact], keys[exact, 1], settings.delta, prior_mass=mass[exact])
         bounds[exact] = np.minimum(bounds[exact], tails)
-    # Of equal bounds, the smaller loss, and the first.
-    best = int(np.lexsort((data.losses, bounds[position.ravel()]))[0])
-    rho = np.zeros(data.losses.size)
-    rho[best] = 1.0
-    statement = _single_statement(float(data.losses[best]), int(data.n[best]), float(divergences[best]), settings)
-    return _derivation(rho, (statement,), float(data.losses[best]), float(divergences[best]), data)
+    bounds = bounds[position.ravel()]
+    close = np.flatnonzero(bounds <= bounds.min() * (1 + _CLOSE))
+    best = int(close[np.lexsort((bounds[close], data.losses[close]))[0]])
+    return best, _single_statement(float(data.losses[best]), int(data.n[best]), float(divergences[best]), settings)
 
 
 def _are_whole(losses: Array, n: Array) -> NDArray[np.bool_]:
-    """Return whether losses on n points are whole numbers of errors, up to rounding."""
-    errors = losses * n
-    return np.asarray(np.abs(errors - np.rint(errors)) <= 1e-6 * np.maximum(1.0, errors))
+    """Return whether losses on n points are whole numbers of errors."""
+    return np.asarray(np.rint(losses * n) / n == losses)
 
 
 def _single_statement(loss: float, n: int, kl_div: float, settings: Settings) -> Statement:
@@ -290,7 +303,7 @@ def _derive_minimum(data: _Validated, settings: Settings) -> Derivation:
         dual = minimize_dual_bound(
             data.losses, data.n, delta=delta, prior=prior, comparator=COMPARATOR, grid_delta=settings.grid_delta
         )
-        gibbs = _dual_statement(dual.fun, dual.mu, dual.kl_div, settings)
+        gibbs = _dual_statement(dual.fun, dual.mu, dual.kl_div, dual.loss, settings)
         statements = _with_vote(gibbs, dual.rho, data, settings)
         return _derivation(dual.rho, statements, dual.loss, dual.kl_div, data, lower=dual.lower, proved=dual.converged)
     result = _minimize(data, settings)
@@ -330,7 +343,7 @@ def _gibbs_statement(rho: Array, loss: float, kl_div: float, data: _Validated, s
         comparator=COMPARATOR,
         grid_delta=settings.grid_delta,
     )
-    return _dual_statement(bound.fun, bound.mu, bound.kl_div, settings)
+    return _dual_statement(bound.fun, bound.mu, bound.kl_div, loss, settings)
 
 
 def _kl_statement(loss: float, kl_div: float, data: _Validated, settings: Settings) -> Statement:
@@ -338,26 +351,24 @@ def _kl_statement(loss: float, kl_div: float, data: _Validated, settings: Settin
     return Statement.by("pac-bayes-kl", RANDOMISED, settings.loss, settings.delta, figures, strict=settings.strict)
 
 
-def _dual_statement(bound: float, mu: float, kl_div: float, settings: Settings) -> Statement:
-    # What is left of the bound is E_rho[psi_h(mu)]; a little less of it, so that the sum does not exceed the bound.
-    adjusted = max(0.0, bound - mu * (kl_div - np.log(settings.delta))) * (1 - 1e-14)
+def _dual_statement(bound: float, mu: float, kl_div: float, loss: float, settings: Settings) -> Statement:
+    # What is left of the bound is E_rho[psi_h(mu)], which is at least the loss, also where the bound is cut off at 1.
+    adjusted = max(loss, bound - mu * (kl_div - math.log(settings.delta)))
     figures = {"adjusted_loss": float(adjusted), "kl_div": kl_div, "mu": mu}
-    method = METHODS["pac-bayes-dual"]
-    return Statement(
-        RANDOMISED,
-        settings.loss,
-        max(bound, method.compute(settings.delta, **figures)),
-        "pac-bayes-dual",
-        settings.delta,
-        method.event_if(settings.strict),
-        figures,
-    )
+    delta, strict = settings.delta, settings.strict
+    statement = Statement.by("pac-bayes-dual", RANDOMISED, settings.loss, delta, figures, strict=strict)
+    return replace(statement, bound=max(statement.bound, bound))
 
 
 def _with_vote(gibbs: Statement, rho: Array, data: _Validated, settings: Settings) -> tuple[Statement, ...]:
-    """Add the best bound on the majority vote that follows from the same event, in the order of what `predict` does."""
+    """Add the best bound on the majority vote that follows from the same event, and what the best hypothesis has.
+
+    In the order of what `predict` does: the vote or the randomised classifier first.
+    """
+    # Its bound needs the number of points of every hypothesis.
+    alternative = (_best_hypothesis(data, settings)[1],) if data.sizes_known else ()
     if settings.loss != "zero_one":
-        return (gibbs,)
+        return (gibbs, *alternative)
     candidates = [_vote_statement("first-order", settings, {"gibbs_bound": gibbs.bound})]
     constant = subset_sum_constant(rho)
     if constant > 0.5 * (1 + 1e-4):  # less is not worth a method of its own
@@ -368,7 +379,7 @@ def _with_vote(gibbs: Statement, rho: Array, data: _Validated, settings: Setting
         figures = {"voter_bound": _point_mass_bound(voter, data, settings), "weight": float(rho[voter])}
         candidates.append(_vote_statement("heavy-voter", settings, figures))
     vote = min(candidates, key=lambda statement: statement.bound)
-    return (gibbs, vote) if settings.voting == "gibbs" else (vote, gibbs)
+    return ((gibbs, vote) if settings.voting == "gibbs" else (vote, gibbs)) + alternative
 
 
 def _vote_statement(method: str, settings: Settings, figures: dict[str, float]) -> Statement:

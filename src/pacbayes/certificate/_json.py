@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from pacbayes.bounds import majority_vote
 from pacbayes.certificate._assumptions import FIT_ASSUMPTIONS, LOSS_ASSUMPTIONS, missing_assumptions
 from pacbayes.certificate._statements import BEST, MAJORITY, METHODS, RANDOMISED, Statement
 from pacbayes.exceptions import CertificateError
@@ -288,9 +289,11 @@ def _from_first_format(values: dict[str, Any]) -> dict[str, Any]:
     _check_order(n, n_max)
     statements = _first_format_statements(checked)
     for statement in statements:
-        key = "vote_bound" if statement.method == "first-order" else "gibbs_bound"
-        if not stated[key] >= statement.bound:
-            raise CertificateError(f"{key} is stated as {stated[key]!r} but comes out as {statement.bound!r}")
+        key, bound = "gibbs_bound", statement.bound
+        if statement.method == "first-order":  # which did not take the rounding of the vote into account
+            key, bound = "vote_bound", float(majority_vote(statement.figures["gibbs_bound"]))
+        if not stated[key] >= bound:
+            raise CertificateError(f"{key} is stated as {stated[key]!r} but comes out as {bound!r}")
     of_fit = checked["assumptions"][0] == FIT_ASSUMPTIONS[0]
     lines = list(values["assumptions"])
     lines += [line for line in (FIT_ASSUMPTIONS if of_fit else LOSS_ASSUMPTIONS) if line not in lines]

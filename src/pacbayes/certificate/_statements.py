@@ -99,6 +99,8 @@ class Statement:
             raise CertificateError(f"{name}.predictor must be {' or '.join(method.predictors)}, got {self.predictor!r}")
         if method.zero_one and self.loss != "zero_one":
             raise CertificateError(f"{name}.loss must be 'zero_one' for this method, got {self.loss!r}")
+        if self.method == "heavy-voter" and not self.figures["weight"] > 0.5:
+            raise CertificateError(f"{name}.figures['weight'] must be above 0.5, got {self.figures['weight']!r}")
         if self.event != method.event_if(strict):
             raise CertificateError(f"{name}.event is stated as {self.event!r}, and is {method.event_if(strict)!r}")
         recomputed = method.compute(self.delta, **self.figures)
@@ -165,8 +167,12 @@ def _dual(delta: float, adjusted_loss: float, kl_div: float, mu: float) -> float
     return min(1.0, (adjusted_loss + mu * (kl_div - math.log(delta))) * _ROUND_UP)
 
 
+# More than adding up the weights of a vote can lose: who has half of them within this may win.
+_TIE = 1 + 1e-12
+
+
 def _first_order(delta: float, gibbs_bound: float) -> float:
-    return float(majority_vote(gibbs_bound))
+    return min(1.0, float(majority_vote(gibbs_bound)) * _TIE)
 
 
 def _subset_sum(delta: float, gibbs_bound: float, constant: float) -> float:
@@ -226,7 +232,7 @@ METHODS: dict[str, Method] = {
         zero_one=True,
     ),
     "subset-sum": Method(
-        "randomised classifier's bound over the smallest majority",
+        "randomised classifier's, over the smallest majority",
         _subset_sum,
         {"gibbs_bound": _UNIT, "constant": Figure(0.5, 1)},
         (MAJORITY,),
@@ -234,7 +240,7 @@ METHODS: dict[str, Method] = {
         zero_one=True,
     ),
     "heavy-voter": Method(
-        "bound of the voter with more than half of the weight",
+        "bound of the voter that outweighs all others",
         _heavy_voter,
         {"voter_bound": _UNIT, "weight": Figure(0.5, 1)},
         (MAJORITY,),
@@ -242,7 +248,7 @@ METHODS: dict[str, Method] = {
         zero_one=True,
     ),
     "clopper-pearson": Method(
-        "Clopper-Pearson for all hypotheses at once",
+        "Clopper-Pearson for all hypotheses",
         _clopper_pearson,
         {"errors": _ERRORS, "n": _COUNT, "kl_div": _ANY},
         (BEST,),
@@ -250,14 +256,14 @@ METHODS: dict[str, Method] = {
         zero_one=True,
     ),
     "chernoff": Method(
-        "Chernoff's bound for all hypotheses at once",
+        "Chernoff's bound for all hypotheses",
         _chernoff,
         {"loss": _UNIT, "n": _COUNT, "kl_div": _ANY},
         (BEST,),
         Event.SINGLE,
     ),
     "disagreement": Method(
-        "one voter's bound, and how often the vote disagrees with it on unlabelled points",
+        "a voter's bound, and its disagreement with the vote",
         _disagreement,
         {
             "errors": _ERRORS,

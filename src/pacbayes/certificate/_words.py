@@ -11,6 +11,7 @@ from pacbayes.formatting import (
     escape_control,
     format_confidence,
     format_lower,
+    format_nearest,
     format_percent_upper,
     format_upper,
 )
@@ -45,18 +46,25 @@ class Row:
 
     @property
     def shown(self) -> str:
-        """The value, rounded up, with a remark if it proves nothing."""
-        vacuous = self.kind != "measured" and self.value >= 1
-        return f"{format_upper(self.value)}, nothing is proved" if vacuous else format_upper(self.value)
+        """The value: to the nearest if it was measured; a bound rounded up, with a remark if it proves nothing."""
+        if self.kind == "measured":
+            return format_nearest(self.value)
+        return f"{format_upper(self.value)}, nothing is proved" if self.value >= 1 else format_upper(self.value)
 
 
 def rows(certificate: Certificate) -> list[Row]:
-    """Return the measured loss, the certified bounds, and relaxations and a test-set bound to compare with."""
+    """Return the measured losses and the certified bounds; without a test, bounds to compare with."""
     n, n_max, delta = certificate.n_validation, certificate.n_validation_max, certificate.delta
     arguments = (certificate.empirical_loss, certificate.kl_div, n)
     who = BEST if certificate.voting == "best" else RANDOMISED
-    result = [Row("validation loss", who, certificate.empirical_loss, "measured")]
+    tested = [statement for statement in certificate.statements if statement.event == Event.TEST_SET]
+    result = [
+        Row(f"loss on {s.figures['n']} held-out points", s.predictor, _held_out_loss(s), "measured") for s in tested
+    ]
+    result.append(Row("validation loss", who, certificate.empirical_loss, "measured"))
     result += [Row(s.title, s.predictor, s.bound, "certified") for s in certificate.statements]
+    if tested:
+        return result
     # The kl bound's posterior may be sharper than any lambda of the theorem.
     if certificate.lam is not None and 0 < certificate.lam < 2:
         bound = float(pac_bayes_lambda(*arguments, certificate.lam, delta, n_max=n_max))
@@ -67,9 +75,14 @@ def rows(certificate: Certificate) -> list[Row]:
             result.append(Row("PAC-Bayes-kl", who, kl_bound, "comparison"))
         bound = float(pac_bayes_sqrt(*arguments, delta, n_max=n_max))
         result.append(Row("square-root relaxation", who, bound, "comparison"))
-    tested = f"Chernoff, if tested on {n} points"
-    result.append(Row(tested, "one classifier with this loss", certificate.held_out_bound(), "comparison"))
+    label = f"Chernoff, if tested on {n} points"
+    result.append(Row(label, "one classifier with this loss", certificate.held_out_bound(), "comparison"))
     return result
+
+
+def _held_out_loss(statement: Statement) -> float:
+    figures = statement.figures
+    return figures["errors"] / figures["n"] if "errors" in figures else figures["loss"]
 
 
 def figures(certificate: Certificate) -> dict[str, str]:
@@ -77,8 +90,8 @@ def figures(certificate: Certificate) -> dict[str, str]:
     result = {
         "Hypotheses m": f"{certificate.n_hypotheses}",
         "Validation points of each": _sizes(certificate),
-        "Validation loss": format_upper(certificate.empirical_loss),
-        "KL(posterior || prior)": format_upper(certificate.kl_div),
+        "Validation loss": format_nearest(certificate.empirical_loss),
+        "KL(posterior || prior)": format_nearest(certificate.kl_div),
         "Delta": f"{certificate.delta}",
         "Posterior": _posterior(certificate),
     }
@@ -104,6 +117,8 @@ def text(certificate: Certificate) -> str:
         "distribution:",
         *(f"  {statement.predictor:<{width}}  {_claim(statement)}" for statement in certificate.statements),
     ]
+    if certificate.voting != "best" and any(statement.predictor == BEST for statement in certificate.statements):
+        lines.append("  to predict with the best hypothesis instead: voting='best'")
     if is_of_probabilities(certificate.loss):
         lines.append("  labels that are predicted: nothing is proved for this loss")
     elif not any(statement.predictor == certificate.predictor for statement in certificate.statements):
@@ -111,9 +126,9 @@ def text(certificate: Certificate) -> str:
     if len({statement.event for statement in certificate.statements}) > 1:
         lines.append("  these rest on different events: each holds with this probability, not all of them at once")
     if certificate.n_votes > 1:
-        lines.append(f"  the vote is the best of {certificate.n_votes} that competed under one delta")
+        lines.append(f"  {certificate.n_votes} votes competed under one delta: the smallest bound may be chosen")
     lines += [
-        f"  validation loss {format_upper(certificate.empirical_loss)}, KL {format_upper(certificate.kl_div)}, "
+        f"  validation loss {format_nearest(certificate.empirical_loss)}, KL {format_nearest(certificate.kl_div)}, "
         f"{certificate.n_hypotheses} hypotheses, {_sizes(certificate)} validation points each",
         *_dropped(certificate),
         f"  posterior: {_posterior(certificate)}",
@@ -137,7 +152,7 @@ def _tested(statement: Statement) -> str:
     n = statement.figures["n"]
     if "errors" in statement.figures:
         return f"{statement.figures['errors']} errors on {n} points"
-    return f"loss {format_upper(statement.figures['loss'])} on {n} points"
+    return f"loss {format_nearest(statement.figures['loss'])} on {n} points"
 
 
 def _sizes(certificate: Certificate) -> str:
@@ -155,7 +170,7 @@ def _dropped(certificate: Certificate) -> list[str]:
 
 def _posterior(certificate: Certificate) -> str:
     if certificate.voting == "best":
-        return "all weight on the hypothesis with the smallest validation loss"
+        return "all weight on the best hypothesis"
     if certificate.voting == "uniform":
         return "the prior itself"
     over = ""
@@ -181,7 +196,9 @@ def summary(certificate: Certificate) -> str:
     the majority vote errs on at most 32.76% of new points from the same distribution,
     and the randomised classifier on at most 16.38%.
     """
-    proved = [statement for statement in certificate.statements if not statement.is_vacuous]
+    # One sentence holds what holds jointly.
+    proved = [s for s in certificate.statements if not s.is_vacuous]
+    proved = [s for s in proved if s.event == proved[0].event]
     unproved = [certificate.predictor] if certificate.bound >= 1 else []
     if not proved:
         sentence = (
@@ -194,7 +211,7 @@ def summary(certificate: Certificate) -> str:
         f"With probability at least {format_confidence(certificate.delta)} over the draw of the sample (delta = "
         f"{certificate.delta}),"
     )
-    if not certificate.strict:
+    if not certificate.strict and proved[0].event != Event.TEST_SET:
         start = f"The theorem does not cover this fit. If it did: {start[0].lower()}{start[1:]}"
     first, *others = proved
     if certificate.is_zero_one:

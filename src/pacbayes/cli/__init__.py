@@ -50,6 +50,7 @@ app = typer.Typer(
     name="pacbayes",
     cls=_Program,
     help="Classifiers that come with a proof of how well they will do.",
+    epilog='Needs `pip install "pacbayes[cli]"`, and for the data of `paper` "pacbayes[paper]".',
     invoke_without_command=True,
     rich_markup_mode="markdown",  # flows paragraphs anew
     pretty_exceptions_enable=False,

@@ -36,8 +36,10 @@ def user_errors(extra: str = "cli") -> Iterator[None]:
         raise usage_error(f"{error.filename}: {error.strerror}" if error.filename else error) from error
     except (PACBayesError, ValueError) as error:
         raise usage_error(error) from error
-    except ModuleNotFoundError as error:
-        raise usage_error(f'this needs {error.name}: python -m pip install "pacbayes[{extra}]"') from error
+    except ImportError as error:
+        # The library says itself what to install where it needs a package; where Python does, only its name is known.
+        install = f'this needs {error.name}: python -m pip install "pacbayes[{extra}]"'
+        raise usage_error(install if isinstance(error, ModuleNotFoundError) else error) from error
     except MemoryError as error:
         raise usage_error("the memory is not sufficient: take fewer rows or columns, or a larger machine") from error
     except KeyboardInterrupt:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pacbayes.cli._errors import usage_error
+from pacbayes.formatting import format_percent, format_percent_upper
 
 if TYPE_CHECKING:
     from pacbayes.classifier import PACBayesClassifier
-    from pacbayes.io import Schema, Table
+    from pacbayes.io import HeldOutTest, Schema, Source, Table
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,15 @@ class TableOptions:
 
     format: str | None
     separator: str | None
+    decimal: str | None
+    encoding: str | None
     missing: list[str] | None
     max_bytes: int | None
+
+    @classmethod
+    def of_training(cls, source: Source, max_bytes: int | None) -> TableOptions:
+        """Return the options that read a table as it was for training."""
+        return cls(source.format, source.separator, source.decimal, source.encoding, list(source.missing), max_bytes)
 
     def read(self, path: Path, target: str | None = None, **settings: Any) -> Table:
         """Read a table with these options."""
@@ -31,6 +39,8 @@ class TableOptions:
             target,
             format=self.format,
             separator=self.separator,
+            decimal=self.decimal,
+            encoding=self.encoding,
             missing=self.missing or (),
             **limit(self.max_bytes),
             **settings,
@@ -66,14 +76,42 @@ def train(model: PACBayesClassifier, table: Table) -> None:
     model.set_params(verbose=0)
 
 
-def test_model(model: PACBayesClassifier, table: Table, delta: float) -> dict[str, Any]:
-    """Return the errors of a model on rows that it has not seen, and the exact bound that they prove."""
-    from pacbayes.bounds import clopper_pearson
+def take_held_out(table: Table, schema: Schema, path: Path) -> Table:
+    """Return the rows of a table that `fit` held out of it for a test."""
+    source, given = schema.source, table.schema.source
+    if source is None or source.test_size is None:
+        raise usage_error("the model was trained on all rows: `fit --test-size` would have held some out")
+    if given is None or given.sha256 is None or given.sha256 != source.sha256:
+        raise usage_error(
+            f"{str(path)!r} is not the file that the model was made from: --held-out needs {source.name!r}"
+        )
+    return table.take(source.split()[1])
 
-    n = len(table.X)
-    errors = int((model.predict(table.X) != table.y).sum())
-    bound = float(clopper_pearson(errors, n, delta))
-    return {"rows": n, "errors": errors, "error": errors / n, "bound": bound, "delta": delta}
+
+def test_model(model: PACBayesClassifier, table: Table, delta: float) -> HeldOutTest:
+    """Count the errors of a model on rows that it has not seen."""
+    from pacbayes.io import HeldOutTest
+
+    return HeldOutTest(len(table.X), int((model.predict(table.X) != table.y).sum()), delta)
+
+
+def test_values(test: HeldOutTest) -> dict[str, Any]:
+    """Return a test as JSON holds it."""
+    return {
+        "rows": test.n_rows,
+        "errors": test.errors,
+        "error": test.error,
+        "bound": test.bound,
+        "delta": test.delta,
+    }
+
+
+def describe_test(test: HeldOutTest) -> str:
+    """Say what a test found and proves."""
+    return (
+        f"{test.errors} errors in {test.n_rows} rows ({format_percent(test.error)}), which alone prove an error of at "
+        f"most {format_percent_upper(test.bound)} (Clopper-Pearson, delta {test.delta:g})"
+    )
 
 
 def describe_data(schema: Schema | None) -> dict[str, Any]:
@@ -83,6 +121,8 @@ def describe_data(schema: Schema | None) -> dict[str, Any]:
     facts = {"Target": schema.target}
     if schema.source is not None:
         facts = {"File": schema.source.name, "SHA-256": schema.source.sha256, **facts}
+    if schema.test is not None:
+        facts["Held-out test"] = describe_test(schema.test)
     return {
         "data": {name: value for name, value in facts.items() if value is not None},
         "class_counts": dict(zip(schema.classes, schema.class_counts, strict=True)),

@@ -20,13 +20,16 @@ def show_help_without_command(context: typer.Context) -> None:
 class Objective(StrEnum):
     """The bound that the posterior minimises."""
 
+    AUTO = "auto"
     LAMBDA = "lambda"
     KL = "kl"
+    DUAL = "dual"
 
 
 class Scaler(StrEnum):
     """Scaling of numeric columns."""
 
+    AUTO = "auto"
     STANDARD = "standard"
     MINMAX = "minmax"
     NONE = "none"
@@ -42,13 +45,31 @@ class TableFormat(StrEnum):
 
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object, for scripts.")]
 Delta = Annotated[float, typer.Option(help="Probability with which the bound may fail, in (0, 1).")]
-ObjectiveOption = Annotated[Objective, typer.Option(help="The bound to minimise: the paper's, or PAC-Bayes-kl itself.")]
+ObjectiveOption = Annotated[
+    Objective, typer.Option(help="The bound to minimise: the paper's (lambda), PAC-Bayes-kl, or the dual bound.")
+]
 Format = Annotated[
     TableFormat | None,
     typer.Option(help="Format of the table.", show_default="by extension: .csv .tsv .txt .parquet .pq .libsvm .svm"),
 ]
 Separator = Annotated[
-    str | None, typer.Option(help="Character between the cells of a CSV file.", show_default="comma; tab for .tsv")
+    str | None,
+    typer.Option(
+        help="Character between the cells of a CSV file.", show_default="comma, semicolon, tab or |, by the first rows"
+    ),
+]
+Decimal = Annotated[
+    str | None, typer.Option(help="Decimal mark of a CSV file, . or ,", show_default="by what the columns hold")
+]
+Encoding = Annotated[
+    str | None, typer.Option(help="Encoding of a CSV file.", show_default="UTF-8, otherwise Windows-1252")
+]
+HeldOut = Annotated[
+    bool,
+    typer.Option(
+        "--held-out",
+        help="Take those rows only that `fit --test-size` held out of this table, which is the one of fit.",
+    ),
 ]
 Missing = Annotated[
     list[str] | None,

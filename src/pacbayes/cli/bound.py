@@ -88,6 +88,9 @@ ENTRIES = {
         True,
         False,
     ),
+    "xi": Entry(
+        ("n",), "Largest E[exp(n kl(loss || true loss))], Maurer's constant.", "xi({n}) is {value}.", True, False
+    ),
     "pac_bayes_kl": Entry(("loss", "kl_div", "n", "delta", "n_max"), "PAC-Bayes-kl (Theorem PBkl).", _RANDOMISED),
     "pac_bayes_lambda": Entry(
         ("loss", "kl_div", "n", "lam", "delta", "n_max"),

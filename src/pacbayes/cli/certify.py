@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pacbayes.cli._console import certificate_values, print_certificate, print_json, print_lines
 from pacbayes.cli._errors import usage_error, user_errors
-from pacbayes.cli._models import TableOptions, limit, load_with_schema, test_model
+from pacbayes.cli._models import TableOptions, limit, load_with_schema, take_held_out, test_model, test_values
 from pacbayes.cli._options import (
     JSON,
     Column,
+    Decimal,
     Delta,
+    Encoding,
     Format,
+    HeldOut,
     MaxBytes,
     Missing,
     Objective,
     ObjectiveOption,
     Separator,
 )
-from pacbayes.formatting import format_confidence, format_percent_upper
+from pacbayes.formatting import format_confidence, format_percent, format_percent_upper
+from pacbayes.progress import show_progress
+
+if TYPE_CHECKING:
+    from pacbayes.io import HeldOutTest
 
 
 def certify(
     data: Annotated[
         Path,
         typer.Argument(
-            help="Losses, one per line or a column of a CSV file; with --model, a table.", show_default=False
+            help="Losses, one per line or a column of a CSV file; with --model, a table. - for standard input.",
+            show_default=False,
         ),
     ],
     n: Annotated[
@@ -43,8 +51,11 @@ def certify(
     target: Annotated[
         str | None, typer.Option(help="With --model: column of the classes.", show_default="as in training")
     ] = None,
+    held_out: HeldOut = False,
     missing: Missing = None,
     separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     format: Format = None,
     max_bytes: MaxBytes = None,
     json: JSON = False,
@@ -59,9 +70,11 @@ def certify(
         if model is not None:
             if n is not None or n_max is not None or column is not None or output is not None:
                 raise usage_error("--n, --n-max, --column and --output belong to a file of losses, not to --model")
-            tested = _test_on_table(model, data, target, delta, TableOptions(format, separator, missing, max_bytes))
-            _print_test(tested, json)
+            options = TableOptions(format, separator, decimal, encoding, missing, max_bytes)
+            _print_test(_test_on_table(model, data, target, delta, options, held_out), json)
             return
+        if held_out:
+            raise usage_error("--held-out belongs to --model")
         if n is None:
             raise usage_error("--n is needed: the number of points that each loss was measured on")
         settings = {"n": n, "n_max": n_max, "delta": delta, "objective": str(objective)}
@@ -87,27 +100,36 @@ def _certify_losses(
         print_lines(f"certificate  {output}")
 
 
-def _test_on_table(model: Path, data: Path, target: str | None, delta: float, options: TableOptions) -> dict[str, Any]:
+def _test_on_table(
+    model: Path, data: Path, target: str | None, delta: float, options: TableOptions, held_out: bool
+) -> HeldOutTest:
     classifier, schema = load_with_schema(model, options.max_bytes)
+    if held_out and schema.source is not None:
+        options = TableOptions.of_training(schema.source, options.max_bytes)
     table = options.read(data, target or schema.target, schema=schema, allow_extra=True)
     if table.y is None:
         raise usage_error("the model does not say which column holds the classes: give --target")
     digests = [source.sha256 for source in (schema.source, table.schema.source) if source is not None]
-    if len(digests) == 2 and digests[0] == digests[1]:
+    if held_out:
+        table = take_held_out(table, schema, data)
+    elif len(digests) == 2 and digests[0] == digests[1]:
         raise usage_error(
             f"{str(data)!r} is the file that the model was trained on: rows that it has not seen are needed"
+            + (" (--held-out takes those)" if schema.test is not None else "")
         )
-    return test_model(classifier, table, delta)
+    classifier.check_unseen(table.X)
+    with show_progress(f"testing on {len(table.X)} rows"):
+        return test_model(classifier, table, delta)
 
 
-def _print_test(tested: dict[str, Any], json: bool) -> None:
+def _print_test(test: HeldOutTest, json: bool) -> None:
     if json:
-        print_json({"kind": "held-out test bound (Clopper-Pearson) on the vote", **tested})
+        print_json({"kind": "held-out test bound (Clopper-Pearson) on the vote", **test_values(test)})
         return
     print_lines(
-        f"The vote errs on {tested['errors']} of {tested['rows']} rows ({tested['error']:.2%}).",
-        f"With probability {format_confidence(tested['delta'])} over the draw of these rows, its error on new points "
-        f"from the same distribution is at most {format_percent_upper(tested['bound'])}.",
+        f"The vote errs on {test.errors} of {test.n_rows} rows ({format_percent(test.error)}).",
+        f"With probability {format_confidence(test.delta)} over the draw of these rows, its error on new points "
+        f"from the same distribution is at most {format_percent_upper(test.bound)}.",
         "This is the held-out test-set bound for a single classifier (Clopper-Pearson, exact).",
         "Assuming that:",
         "  - the rows are independent and identically distributed, and so are the points to predict",

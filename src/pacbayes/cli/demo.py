@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,8 +11,10 @@ import typer
 
 from pacbayes.cli._console import certificate_values, print_certificate, print_json, print_lines
 from pacbayes.cli._errors import user_errors
-from pacbayes.cli._models import describe_data, test_model, train
+from pacbayes.cli._models import describe_data, test_model, test_values, train
 from pacbayes.cli._options import JSON
+from pacbayes.formatting import format_percent
+from pacbayes.progress import show_progress
 
 if TYPE_CHECKING:
     from pacbayes.classifier import PACBayesClassifier
@@ -23,12 +26,11 @@ def demo(
     json: JSON = False,
 ) -> None:
     """Train on scikit-learn's breast cancer data, and show what is proved."""
-    from pacbayes import PACBayesClassifier
-    from pacbayes.io import check_writable, dumps_model, write_atomic
-    from pacbayes.pools import RBFSVMPool
-    from pacbayes.report import fit_page
-
     with user_errors():
+        from pacbayes import PACBayesClassifier
+        from pacbayes.io import check_writable, dumps_model, write_atomic
+        from pacbayes.report import fit_page
+
         output.mkdir(parents=True, exist_ok=True)
         paths = {
             "model": output / "model.skops",
@@ -39,36 +41,39 @@ def demo(
         for path in paths.values():
             check_writable(path)
         rows, held_out = _load_data().split(0.3, seed=0)
-        model = PACBayesClassifier(RBFSVMPool(scaler="standard"), random_state=0)
+        model = PACBayesClassifier(random_state=0, verbose=int(not json))
         train(model, rows)
-        tested = test_model(model, held_out, delta=0.05)
-        page = fit_page(
-            model,
-            title="Breast cancer: benign or malignant",
-            X_test=held_out.X,
-            y_test=held_out.y,
-            model_path=paths["model"].name,
-            certificate_path=paths["certificate"].name,
-            **describe_data(rows.schema),
-        )
+        test = test_model(model, held_out, delta=0.05)
+        schema = replace(rows.schema, test=test)
+        with show_progress("drawing the report"):
+            page = fit_page(
+                model,
+                title="Breast cancer: benign or malignant",
+                X_test=held_out.X,
+                y_test=held_out.y,
+                model_path=paths["model"].name,
+                certificate_path=paths["certificate"].name,
+                **describe_data(schema),
+            )
+            plot = _draw(model, held_out)
         write_atomic(
             {
-                paths["model"]: dumps_model(model, rows.schema),
+                paths["model"]: dumps_model(model, schema),
                 paths["certificate"]: model.certificate_.to_json().encode(),
                 paths["report"]: page.encode(),
-                paths["plot"]: _draw(model, held_out),
+                paths["plot"]: plot,
             }
         )
     files = {name: str(path) for name, path in paths.items()}
     if json:
-        print_json({"certificate": certificate_values(model.certificate_), "test": tested, "files": files})
+        print_json({"certificate": certificate_values(model.certificate_), "test": test_values(test), "files": files})
         return
     print_lines(
         f"breast cancer data: {len(rows.X)} rows to train on, {len(held_out.X)} to test on, {rows.X.shape[1]} columns"
     )
     print_certificate(model.certificate_)
     print_lines(
-        f"error on the {tested['rows']} test rows: {tested['error']:.2%}",
+        f"error on the {test.n_rows} test rows: {format_percent(test.error)}",
         *(f"{name:<11}  {place}" for name, place in files.items()),
     )
 

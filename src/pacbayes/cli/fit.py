@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pacbayes.cli._console import certificate_values, print_certificate, print_json, print_lines
+from pacbayes.cli._console import certificate_values, print_certificate, print_error, print_json, print_lines
 from pacbayes.cli._errors import usage_error, user_errors
-from pacbayes.cli._models import TableOptions, test_model, train
+from pacbayes.cli._models import TableOptions, describe_test, test_model, test_values, train
 from pacbayes.cli._options import (
     JSON,
+    Decimal,
     Delta,
+    Encoding,
     Format,
     MaxBytes,
     Missing,
@@ -24,16 +26,18 @@ from pacbayes.cli._options import (
     Scaler,
     Separator,
 )
-from pacbayes.formatting import format_names, format_percent_upper
+from pacbayes.formatting import format_names, join_names
 
 if TYPE_CHECKING:
-    from pacbayes.io import Schema, Table
+    from pacbayes.certificate import Certificate
+    from pacbayes.classifier import PACBayesClassifier
+    from pacbayes.io import Finding, Schema, Table
     from pacbayes.pools import Pool
 
 # What a certificate of a table rests on besides what the classifier says itself.
 _KNOWN_COLUMNS = (
-    "which columns hold numbers, text or gaps, and which classes there are, was read from the file and is taken as "
-    "known before the sample was drawn"
+    "which columns hold numbers, text or gaps, which are left out, and which classes there are, was read from the file "
+    "and is taken as known before the sample was drawn"
 )
 
 
@@ -46,7 +50,12 @@ class Estimator(StrEnum):
 
 
 def fit(
-    data: Annotated[Path, typer.Argument(help="Table: CSV, Parquet or LIBSVM text.", show_default=False)],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="Table: CSV, Parquet or LIBSVM text, also compressed; - for standard input.", show_default=False
+        ),
+    ],
     target: Annotated[
         str | None, typer.Option(help="Column of the classes. LIBSVM text needs none.", show_default=False)
     ] = None,
@@ -56,17 +65,24 @@ def fit(
     ] = None,
     estimator: Annotated[Estimator, typer.Option(help="Base learner to train on each subsample.")] = Estimator.SVM,
     scaler: Annotated[
-        Scaler, typer.Option(help="Scaling of numbers, by each subsample's own range.")
-    ] = Scaler.STANDARD,
+        Scaler, typer.Option(help="Scaling of numbers, by each subsample's own range; auto tries all.")
+    ] = Scaler.AUTO,
     n_hypotheses: Annotated[
-        int | None, typer.Option(help="Number of hypotheses.", show_default="100 for each subsample size")
+        int | None, typer.Option(help="Number of hypotheses.", show_default="45 for each subsample size")
     ] = None,
     subsample_size: Annotated[
         str,
         typer.Option(help="Points that train a hypothesis: a number, a fraction, several with commas, auto or paper."),
     ] = "auto",
     delta: Delta = 0.05,
-    objective: ObjectiveOption = Objective.LAMBDA,
+    objective: ObjectiveOption = Objective.AUTO,
+    holdout: Annotated[
+        str,
+        typer.Option(
+            help="Rows reserved for the certificate: a share or number, several with commas for as many competing "
+            "votes, auto, or none for the paper's bounds on all rows."
+        ),
+    ] = "auto",
     seed: Annotated[
         int, typer.Option(help="Seed. Choose it beforehand: the best of several seeds has no certificate.", min=0)
     ] = 0,
@@ -76,48 +92,65 @@ def fit(
     text: Annotated[
         list[str] | None, typer.Option(help="A column of numbers that are names, to be taken as text. May be repeated.")
     ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out. May be repeated.")] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="A column to keep although nothing seems to be learned from it. May be repeated."),
+    ] = None,
     missing: Missing = None,
     separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     format: Format = None,
     max_bytes: MaxBytes = None,
     jobs: Annotated[int, typer.Option(help="Workers; -1 takes all cores. The result does not depend on it.")] = -1,
-    progress: Annotated[bool | None, typer.Option(help="Show progress.", show_default="on a terminal")] = None,
+    progress: Annotated[
+        bool | None,
+        typer.Option(help="Show progress.", show_default="a bar on a terminal; elsewhere a line now and then"),
+    ] = None,
     json: JSON = False,
 ) -> None:
     """Train on a table, and prove how well the result will do.
 
     Columns of numbers without gaps train the compiled RBF-SVMs. Text, true and false are categories; missing numbers
     become medians; then each hypothesis learns categories, medians and scales from its own subsample, as part of its
-    base learner, so that the certificate is strict. Categories that are new in prediction are fine.
+    base learner, so that the certificate is strict. Categories that are new in prediction are fine. Dates become days
+    since 1970. Columns from which nothing can be learned are left out: those that are empty or constant, number the
+    rows, or hold text that is different in every row.
     """
-    from pacbayes import PACBayesClassifier
-    from pacbayes.io import check_writable, dumps_model, write_atomic
-
     certificate = certificate or output.with_suffix(".certificate.json")
     with user_errors():
+        from pacbayes import PACBayesClassifier
+        from pacbayes.io import check_writable, dumps_model, write_atomic
+
         _check_outputs(data, output, certificate)
         check_writable(output)
         check_writable(certificate)
-        table = TableOptions(format, separator, missing, max_bytes).read(data, target, text=text or ())
+        options = TableOptions(format, separator, decimal, encoding, missing, max_bytes)
+        table = options.read(data, target, text=text or (), drop=drop or ())
         if table.y is None:
             raise usage_error(f"which column holds the classes? Give --target, one of {format_names(table.X.columns)}")
+        table, findings = _leave_out(table, keep or ())
         if not json:
-            _print_table(table)
+            _print_table(table, findings, drop or ())
+        _print_warnings(table, findings)
         rows, held_out = (table, None) if test_size is None else table.split(test_size, seed)
-        pool, schema = _choose_pool(rows, str(estimator), None if scaler == Scaler.NONE else str(scaler))
+        pool, schema = _choose_pool(rows, str(estimator), scaler)
         model = PACBayesClassifier(
             pool,
             n_hypotheses="auto" if n_hypotheses is None else n_hypotheses,
-            subsample_size=parse_sizes(subsample_size),
+            subsample_size=parse_sizes("--subsample-size", subsample_size, ("auto", "paper")),
+            holdout=None if holdout == "none" else parse_sizes("--holdout", holdout, ("auto",)),
             delta=delta,
             objective=str(objective),  # type: ignore[arg-type]
             random_state=seed,
             n_jobs=jobs,
-            verbose=int(sys.stderr.isatty() and not json if progress is None else progress),
+            verbose={None: int(not json), True: 2, False: 0}[progress],
         )
         train(model, rows)
-        model.certificate_ = replace(model.certificate_, assumptions=(*model.certificate_.assumptions, _KNOWN_COLUMNS))
-        tested = None if held_out is None else test_model(model, held_out, delta)
+        _assume_known_columns(model)
+        if held_out is not None:
+            schema = replace(schema, test=test_model(model, held_out, delta))
         saved = {output: dumps_model(model, schema), certificate: model.certificate_.to_json().encode()}
         write_atomic(saved)
     if json:
@@ -128,13 +161,15 @@ def fit(
             "rows": len(rows.X),
             "columns": rows.X.shape[1],
             "classes": model.classes_.tolist(),
+            "kinds": {column.name: column.kind for column in schema.columns},
+            "left_out": {finding.column: finding.message for finding in findings if finding.leave_out},
             "missing": table.missing,
         }
-        print_json(values | ({} if tested is None else {"test": tested}))
+        print_json(values | ({} if schema.test is None else {"test": test_values(schema.test)}))
         return
     print_certificate(model.certificate_)
-    if tested is not None:
-        _print_test(tested)
+    if schema.test is not None:
+        print_lines(f"held-out test: {describe_test(schema.test)}")
     print_lines(f"model        {output}", f"certificate  {certificate}")
 
 
@@ -143,18 +178,18 @@ def _check_outputs(*paths: Path) -> None:
         raise usage_error("the table, the model and the certificate must be three different files")
 
 
-def parse_sizes(words: str) -> Any:
-    """Return the option ``--subsample-size`` as the classifier takes it."""
-    if words in ("auto", "paper"):
+def parse_sizes(option: str, words: str, names: tuple[str, ...]) -> Any:
+    """Return an option that is a name, a size or several, as the classifier takes it."""
+    if words in names:
         return words
     try:
         sizes = [int(word) if word.strip().isdigit() else float(word) for word in words.split(",")]
     except ValueError:
-        raise usage_error(f"--subsample-size must be numbers, auto or paper, got {words!r}") from None
+        raise usage_error(f"{option} must be numbers or {' or '.join(names)}, got {words!r}") from None
     return sizes if len(sizes) > 1 else sizes[0]
 
 
-def _choose_pool(table: Table, estimator: str, scaler: Any) -> tuple[Pool, Schema]:
+def _choose_pool(table: Table, estimator: str, scaler: Scaler) -> tuple[Pool, Schema]:
     """Return the compiled SVMs where they can be had, otherwise a base learner that handles text and gaps itself."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -164,24 +199,67 @@ def _choose_pool(table: Table, estimator: str, scaler: Any) -> tuple[Pool, Schem
     from pacbayes.io import ColumnEncoder
     from pacbayes.pools import EstimatorPool, RBFSVMPool
 
-    numbers, texts = table.schema.names_of("number"), table.schema.names_of("text")
+    numbers, texts = table.schema.names_of("number", "date"), table.schema.names_of("text")
     if estimator == "svm" and not texts and table.schema.complete:
-        return RBFSVMPool(scaler=scaler), table.schema
+        return RBFSVMPool(**({} if scaler == Scaler.AUTO else {"scaler": _scaling(scaler)})), table.schema
     learners = {"svm": SVC(), "tree": DecisionTreeClassifier(), "logistic": LogisticRegression(max_iter=1000)}
     # Soft margins as those of the compiled SVMs; gamma="scale" is the subsample's own.
     drawn = {"svc__C": [10.0, 100.0, 1000.0]} if estimator == "svm" else None
-    learner = make_pipeline(ColumnEncoder(numbers, texts, scaler), learners[estimator])
+    scaling: Any = "standard" if scaler == Scaler.AUTO else _scaling(scaler)
+    learner = make_pipeline(ColumnEncoder(numbers, texts, scaling), learners[estimator])
     return EstimatorPool(learner, param_distributions=drawn), replace(table.schema, complete=False)
 
 
-def _print_table(table: Table) -> None:
+def _scaling(scaler: Scaler) -> Any:
+    return None if scaler == Scaler.NONE else str(scaler)
+
+
+def _assume_known_columns(model: PACBayesClassifier) -> None:
+    """State in the certificates of a model, and of each of its votes, that the columns are taken as known."""
+
+    def state(certificate: Certificate) -> Certificate:
+        return replace(certificate, assumptions=(*certificate.assumptions, _KNOWN_COLUMNS))
+
+    model.votes_ = [replace(vote, certificate=state(vote.certificate)) for vote in model.votes_]
+    model.certificate_ = state(model.certificate_)
+
+
+def _leave_out(table: Table, keep: Collection[str]) -> tuple[Table, list[Finding]]:
+    """Leave out columns from which nothing can be learned, and return all that was found about the others as well."""
+    from pacbayes.io import inspect_table
+
+    unknown = [name for name in keep if name not in table.X.columns]
+    if unknown:
+        raise usage_error(f"--keep: there is no column {format_names(unknown)}, only {format_names(table.X.columns)}")
+    findings = [
+        replace(finding, leave_out=finding.leave_out and finding.column not in keep) for finding in inspect_table(table)
+    ]
+    names = {finding.column for finding in findings if finding.leave_out}
+    return (table.without(names) if names else table), findings
+
+
+def _print_table(table: Table, findings: Sequence[Finding], dropped: Sequence[str]) -> None:
+    """Say what each column was taken for."""
     from pacbayes.io.schema import format_missing
 
-    numbers, texts = len(table.schema.names_of("number")), len(table.schema.names_of("text"))
+    schema = table.schema
+    numbers, dates, texts = (schema.names_of(kind) for kind in ("number", "date", "text"))
+    counted = f"{len(numbers)} columns of numbers" + (f", {len(dates)} of dates" if dates else "")
     print_lines(
-        f"{len(table.X)} rows; {numbers} columns of numbers and {texts} of text, as read from the file; "
-        f"{len(table.schema.classes)} classes in {table.schema.target!r}"
+        f"{len(table.X)} rows; {counted} and {len(texts)} of text, as read from the file; "
+        f"{len(schema.classes)} classes in {schema.target!r}"
     )
+    kinds = [f"{name!r} ({table.X[name].nunique()} values)" for name in texts]
+    lines = {
+        "numbers": format_names(numbers),
+        "dates": f"{format_names(dates)}, as days since 1970" if dates else "",
+        "text": join_names(kinds),
+        "left out": join_names(
+            [*(f"{name!r} (asked for)" for name in dropped)]
+            + [f"{finding.column!r} ({finding.message})" for finding in findings if finding.leave_out]
+        ),
+    }
+    print_lines(*(f"  {kind:<9} {names}" for kind, names in lines.items() if names))
     if table.missing:
         print_lines(
             f"missing values in {format_missing(table.missing)}",
@@ -189,8 +267,17 @@ def _print_table(table: Table) -> None:
         )
 
 
-def _print_test(tested: dict[str, Any]) -> None:
-    print_lines(
-        f"held-out test: {tested['errors']} errors in {tested['rows']} rows ({tested['error']:.2%}), which alone prove "
-        f"an error of at most {format_percent_upper(tested['bound'])} (Clopper-Pearson, delta {tested['delta']:g})"
-    )
+def _print_warnings(table: Table, findings: Sequence[Finding]) -> None:
+    """Warn of guesses about the file, and of columns that may not be what they seem."""
+    source = table.schema.source
+    if source is not None and source.encoding == "cp1252":
+        print_error(
+            "warning: the file is not UTF-8, and was read as Windows-1252 (Latin-1): give --encoding if it is not"
+        )
+    if source is not None and source.decimal == ",":
+        print_error("warning: commas are taken for decimal marks: give --decimal . if they are not")
+    for finding in findings:
+        if finding.column == table.schema.target:
+            print_error(f"warning: the target {finding.column!r} {finding.message}")
+        elif not finding.leave_out:
+            print_error(f"warning: {finding.column!r} {finding.message} (--drop would leave it out)")

@@ -9,6 +9,7 @@ import typer
 
 from pacbayes.cli._console import print_error, print_lines
 from pacbayes.cli._errors import user_errors
+from pacbayes.progress import show_progress
 
 
 def paper(
@@ -31,7 +32,8 @@ def paper(
 ) -> None:
     """Reproduce the paper's experiments, and set the results beside its own numbers.
 
-    A run that was interrupted goes on where it stopped when the same command is given again.
+    A run that was interrupted goes on where it stopped when the same command is given again. To download the data, it
+    needs what `python -m pip install "pacbayes[paper]"` installs; with --quick or --data-dir it does not.
     """
     folder = output or Path("paper-quick" if quick else "paper")
     with user_errors(extra="paper"):
@@ -51,30 +53,15 @@ def paper(
 
 
 def _show_progress(plan: Any, store: Any, finished: Any) -> None:
-    """Iterate over the finished units, with a bar that shows the time left."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
+    """Iterate over the finished units, and show what is worked on and how much is done."""
     from pacbayes.paper.runner import EXPERIMENTS
     from pacbayes.paper.tables import TITLES
 
     done = store.done()
     waiting = [task for task in plan.tasks() if task not in done]
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f}%"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        bar = progress.add_task("loading data", total=sum(task.cost for task in waiting) or 1.0)
-        if not waiting:
-            progress.update(bar, description="nothing left to do", completed=1.0)
-        following = [*waiting[1:], None]
-        for position, task in enumerate(finished):
-            progress.advance(bar, task.cost)
-            after = following[position]
-            if after is not None:
-                what = f"{EXPERIMENTS[after.experiment].title}, {TITLES[after.dataset]}"
-                progress.update(bar, description=what[:60])
+    if not waiting:
+        print_error("nothing left to do")
+    names = [f"{EXPERIMENTS[task.experiment].title}, {TITLES[task.dataset]}"[:60] for task in waiting]
+    with show_progress("loading data", sum(task.cost for task in waiting) or 1.0) as bar:
+        for task, following in zip(finished, [*names[1:], "drawing figures"], strict=False):
+            bar.advance(task.cost, following)

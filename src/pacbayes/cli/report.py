@@ -11,6 +11,7 @@ from pacbayes.cli._console import print_json, print_lines
 from pacbayes.cli._errors import usage_error, user_errors
 from pacbayes.cli._models import describe_data, limit
 from pacbayes.cli._options import JSON, MaxBytes, ModelPath
+from pacbayes.progress import show_progress
 
 
 def report(
@@ -26,23 +27,24 @@ def report(
     json: JSON = False,
 ) -> None:
     """Write one HTML page about a fit: what was proved, what was assumed, plots, voters, and how to verify it."""
-    from pacbayes.io import check_writable, load_model
-    from pacbayes.report import fit_page, write_page
-
     certificate = certificate or model.with_suffix(".certificate.json")
     with user_errors():
+        from pacbayes.io import check_writable, load_model
+        from pacbayes.report import fit_page, write_page
+
         if output.resolve() in (model.resolve(), certificate.resolve()):
             raise usage_error("the page must go to a file of its own")
         check_writable(output)
         classifier, schema = load_model(model, **limit(max_bytes))
-        html = fit_page(
-            classifier,
-            title=title or ("" if schema is None or schema.source is None else schema.source.name),
-            heaviest=voters,
-            model_path=str(model),
-            certificate_path=str(certificate),
-            **describe_data(schema),
-        )
+        with show_progress("drawing the report"):
+            html = fit_page(
+                classifier,
+                title=title or ("" if schema is None or schema.source is None else schema.source.name),
+                heaviest=voters,
+                model_path=str(model),
+                certificate_path=str(certificate),
+                **describe_data(schema),
+            )
         write_page(output, html)
     if json:
         print_json({"report": str(output), "model": str(model)})

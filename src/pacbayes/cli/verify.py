@@ -11,6 +11,7 @@ from pacbayes.cli._console import print_json, print_lines
 from pacbayes.cli._errors import usage_error, user_errors
 from pacbayes.cli._models import TableOptions, limit, load_with_schema
 from pacbayes.cli._options import JSON, Column, MaxBytes
+from pacbayes.progress import show_progress
 
 if TYPE_CHECKING:
     from pacbayes.certificate import Certificate
@@ -45,10 +46,10 @@ def verify(
     Alone: from its own figures. With --losses: from these. With --model: from the model's losses, weights, hypotheses
     and settings. With --model and --data: from the losses of the model's hypotheses on the data, measured anew.
     """
-    from pacbayes import Certificate
-    from pacbayes.io import load_model, read_losses
-
     with user_errors():
+        from pacbayes import Certificate
+        from pacbayes.io import load_model, read_losses
+
         if losses is not None and model is not None:
             raise usage_error("give --losses or --model, not both")
         if data is not None and model is None:
@@ -85,12 +86,11 @@ def _verify_on_data(stated: Certificate, path: Path, data: Path, max_bytes: int 
     source = schema.source
     if source is None or schema.target is None:
         raise usage_error(f"{str(path)!r} does not say which rows it was trained on")
-    # Read as it was for training.
-    options = TableOptions(source.format, source.separator, list(source.missing), max_bytes)
-    table = options.read(data, schema.target, schema=schema, allow_extra=True)
+    table = TableOptions.of_training(source, max_bytes).read(data, schema.target, schema=schema, allow_extra=True)
     if len(table.X) != source.n_rows:
         raise usage_error(
             f"{str(data)!r} has {len(table.X)} rows, and the model was made from {source.n_rows}: it is another table"
         )
     trained_on = table.take(source.split()[0])
-    return model.verify_certificate(stated, trained_on.X, trained_on.y)
+    with show_progress(f"measuring the losses on {len(trained_on.X)} rows again"):
+        return model.verify_certificate(stated, trained_on.X, trained_on.y)

@@ -191,7 +191,8 @@ class BoundDisplay:
         """Plot the bound for the losses of a classifier's hypotheses.
 
         With validation sets of different sizes, F is that of the certificate: the theorem for the smallest of them,
-        with the logarithm of the largest. A posterior that minimises the kl bound, ``objective="kl"``, is not at the
+        with the logarithm of the largest, and the share of delta that one of several competing votes has. A posterior
+        that minimises the kl bound, ``objective="kl"``, is not at the
         minimum of F; its lambda is marked too.
 
         Parameters
@@ -217,7 +218,7 @@ class BoundDisplay:
             model.losses_[validated],
             proved.n_validation,
             proved.n_validation_max,
-            proved.delta * math.exp(log_mass),
+            proved.delta / proved.n_votes * math.exp(log_mass),
             prior,
             lam_range,
             grid_resolution,

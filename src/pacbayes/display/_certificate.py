@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from pacbayes._validation import scalar, whole_number
 from pacbayes.bounds import clopper_pearson
-from pacbayes.certificate import Certificate, Row
+from pacbayes.certificate import Certificate, Event, Row
 from pacbayes.display._drawing import BLACK, BLUE, GREY, LIGHT_GREY, get_axes, require_matplotlib
 from pacbayes.display.checks import check_fitted, check_test_labels, count_errors
 from pacbayes.formatting import format_confidence
@@ -161,9 +161,15 @@ class CertificateDisplay:
     @classmethod
     def _of(cls, certificate: Certificate, tested: Sequence[Row], n_classes: int | None) -> CertificateDisplay:
         rows = certificate.rows()
-        # All bounds on certified predictors follow from the theorem, those of the certificate and their relaxations.
+        # All bounds on certified predictors follow from the theorem, those of the certificate and their relaxations,
+        # except for those of held-out points.
         certified = {statement.predictor for statement in certificate.statements}
-        by_theorem = [i for i, row in enumerate(rows) if row.kind != "measured" and row.predictor in certified]
+        held_out = {statement.title for statement in certificate.statements if statement.event == Event.TEST_SET}
+        by_theorem = [
+            i
+            for i, row in enumerate(rows)
+            if row.kind != "measured" and row.predictor in certified and row.label not in held_out
+        ]
         return cls(
             [*rows, *tested],
             loss=certificate.loss,

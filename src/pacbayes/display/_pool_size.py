@@ -134,15 +134,15 @@ class PoolSizeDisplay:
             raise ValueError(
                 f"estimator must have validated all hypotheses: {proved.n_dropped} were dropped, fit with racing=False"
             )
-        log_prior = None if model.prior is None else GibbsCurve(losses, 1.0, model.prior).log_prior
+        log_prior = None if model.prior_ is None else GibbsCurve(losses, 1.0, model.prior_).log_prior
         counts = _check_sizes(sizes, losses.size, log_prior)
         bound, validation_loss, posteriors = np.empty(counts.size), np.empty(counts.size), []
         for i, m in enumerate(counts):
             certificate, rho = certify(
                 losses[:m],
-                int(n_validation[:m].min()),
-                n_max=int(n_validation[:m].max()),
+                n_validation[:m],
                 delta=proved.delta,
+                n_votes=proved.n_votes,
                 prior=None if log_prior is None else log_prior[:m] - logsumexp(log_prior[:m]),
                 objective=proved.objective,
                 voting=proved.voting,

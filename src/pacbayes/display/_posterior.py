@@ -20,7 +20,7 @@ from pacbayes.display._drawing import (
     require_matplotlib,
 )
 from pacbayes.display.checks import check_fitted
-from pacbayes.formatting import format_upper
+from pacbayes.formatting import format_nearest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -210,7 +210,7 @@ class PosteriorDisplay:
         }
         (self.line_,) = ax.plot(self.losses, self.mass, **merge_line_style(style, kwargs))
         self.stems_ = ax.vlines(self.losses, 0, self.mass, colors=self.line_.get_color(), linewidth=1)
-        label = rf"validation loss $E_\rho[\hat L]$ = {format_upper(self.loss)}"
+        label = rf"validation loss $E_\rho[\hat L]$ = {format_nearest(self.loss)}"
         self.loss_ = ax.axvline(self.loss, color=RED, linestyle="--", linewidth=1.2, zorder=1, label=label)
         ax.set_xlabel("validation loss of a hypothesis")
         ax.set_ylabel("posterior mass")

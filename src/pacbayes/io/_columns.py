@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 
 from pacbayes._validation import Array
 from pacbayes.exceptions import TableError
+from pacbayes.io.schema import Kind
+
+# Dates that have one meaning: 2024-01-31, with or without a time and a time zone.
+_ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
 
 
 def parse_numbers(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -22,33 +26,80 @@ def parse_numbers(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def parse_text(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column as categories whose names are text, sorted."""
+    """Return a column as categories whose names are text without blanks around it, sorted."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype("category")
     # Each category is converted once, however many rows have it.
     column = column.cat.remove_unused_categories()
-    names = np.array([str(name) for name in column.cat.categories], dtype=object)
+    names = np.array([str(name).strip() for name in column.cat.categories], dtype=object)
     names, codes = np.unique(names, return_inverse=True)
     renamed = np.append(codes, -1)[column.cat.codes.to_numpy()]
     return pd.Series(pd.Categorical.from_codes(renamed, pd.Index(names)), index=column.index, name=column.name)
 
 
-def infer_column(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column as numbers if it holds numbers, and otherwise as text.
+def parse_dates(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column of dates as days since 1970, or raise TableError for the first cell that is no date."""
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return parse_numbers(column)  # converted already
+    if not _is_date_type(column):
+        text = column.astype("string").str.strip()
+        column = pd.to_datetime(text.where(text.str.fullmatch(_ISO_DATE)), format="ISO8601", errors="coerce", utc=True)
+        invalid = (text.notna() & column.isna()).to_numpy()
+        if invalid.any():
+            row = int(np.argmax(invalid))
+            raise TableError(
+                f"column {text.name!r}, row {row + 1}: {text.iloc[row]!r} is no date, as 2024-01-31 is one"
+            )
+    if isinstance(column.dtype, pd.DatetimeTZDtype):
+        column = column.dt.tz_convert(None)
+    return _divide_by_day(column)
+
+
+def infer_column(column: pd.Series[Any]) -> tuple[Kind, pd.Series[Any]]:
+    """Return what a column holds, and the column as numbers if it holds numbers or dates, and otherwise as text.
 
     A column that holds numbers except for a few words is refused: it is likely a mistake.
     """
     if _is_boolean(column):
-        return parse_text(column)
+        return "text", parse_text(column)
+    if _is_date_type(column):
+        return "date", parse_dates(column)
     numbers, invalid = _parse(column)
     if not invalid.any():
-        return _finite(column, numbers)
+        return "number", _finite(column, numbers)
     if np.count_nonzero(~np.isnan(numbers)) > np.count_nonzero(invalid):
         raise TableError(
             f"{_first_invalid(column, invalid)}, and most of the column are; correct it, or declare it as missing "
-            "(missing=, --missing), or the column as text (text=, --text)"
+            "(missing=, --missing), or the column as text (text=, --text), or leave it out (drop=, --drop)"
         )
-    return parse_text(column)
+    if _holds_iso_dates(column):
+        return "date", parse_dates(column)
+    return "text", parse_text(column)
+
+
+def _is_date_type(column: pd.Series[Any]) -> bool:
+    return bool(pd.api.types.is_datetime64_any_dtype(column.dtype))
+
+
+def _holds_iso_dates(column: pd.Series[Any]) -> bool:
+    """Return whether all values of a column of text are dates that have one meaning and exist."""
+    values = column.cat.categories.to_series() if isinstance(column.dtype, pd.CategoricalDtype) else column.dropna()
+    if not values.iloc[:1].astype("string").str.strip().str.fullmatch(_ISO_DATE).all():
+        return False
+    try:
+        parse_dates(values)
+    except TableError:
+        return False
+    return True
+
+
+def _divide_by_day(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return times or durations as numbers of days, NaN where missing, whatever their unit and range."""
+    values = column.to_numpy()
+    unit, step = np.datetime_data(values.dtype)
+    per_day = np.timedelta64(1, "D") / np.ones(1, f"timedelta64[{step}{unit}]")
+    numbers = np.where(np.isnat(values), np.nan, values.view(np.int64) / per_day)
+    return pd.Series(numbers, index=column.index, name=column.name)
 
 
 def parse_labels(column: pd.Series[Any], *, text: bool | None = None) -> NDArray[Any]:
@@ -112,6 +163,8 @@ def _parse(column: pd.Series[Any]) -> tuple[Array, NDArray[np.bool_]]:
         return np.append(numbers, np.nan)[codes], np.append(invalid, False)[codes]
     if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype):
         numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    elif pd.api.types.is_timedelta64_dtype(column.dtype):
+        numbers = _divide_by_day(column).to_numpy()
     elif isinstance(column.dtype, pd.StringDtype) or pd.api.types.infer_dtype(column) in ("string", "empty"):
         numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     else:

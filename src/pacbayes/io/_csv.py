@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
-import hashlib
 import io
+import os
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any, BinaryIO
@@ -15,7 +14,9 @@ from pacbayes.io._limits import Budget
 
 # A row, or a quoted cell that spans lines, may not be longer than this.
 _BLOCK_SIZE = 2**26
-_CHUNK_SIZE = 2**20
+# What is looked at to find out which character separates cells.
+_SAMPLE_SIZE, _SAMPLE_ROWS = 2**18, 200
+_SEPARATORS = (",", ";", "\t", "|")
 
 
 def read_cells(file: BinaryIO, separator: str, budget: Budget) -> Any:
@@ -24,7 +25,7 @@ def read_cells(file: BinaryIO, separator: str, budget: Budget) -> Any:
     Parameters
     ----------
     file : binary file
-        The file, at its beginning, after `scan_text`.
+        The file, in UTF-8.
     separator : str
         Character between cells.
     budget : Budget
@@ -53,7 +54,7 @@ def read_cells(file: BinaryIO, separator: str, budget: Budget) -> Any:
     try:
         file.seek(0)
         reader = pyarrow.csv.open_csv(
-            file,
+            _native(file),
             # One thread: rows are numbered, and the order of errors is that of the file.
             read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK_SIZE, column_names=names),
             parse_options=pyarrow.csv.ParseOptions(
@@ -73,6 +74,43 @@ def read_cells(file: BinaryIO, separator: str, budget: Budget) -> Any:
     table = pa.Table.from_batches(batches, reader.schema)
     _check_closed(file, table)
     return pa.table([_trim(column) for column in table.columns], names)
+
+
+def _native(file: Any) -> Any:
+    """Return a file as pyarrow opens it itself, if it has a path.
+
+    pyarrow reads ahead in a thread of its own. With a file of Python's, that thread would need the interpreter, which
+    may be about to end when a row is invalid.
+    """
+    import pyarrow as pa
+
+    return pa.OSFile(file.name) if os.name == "posix" and isinstance(file.name, str) else file
+
+
+def guess_separator(file: BinaryIO, default: str) -> str:
+    """Return the character that splits the first rows of a CSV file into the same number of cells, two or more.
+
+    Parameters
+    ----------
+    file : binary file
+        The file, in UTF-8.
+    default : str
+        What to take where it fits as well as others, and where none fits.
+    """
+    file.seek(0)
+    sample = file.read(_SAMPLE_SIZE)
+    if len(sample) == _SAMPLE_SIZE:
+        sample = sample[: max(sample.rfind(b"\n"), sample.rfind(b"\r")) + 1]
+    text = sample.decode("utf-8-sig", errors="replace")
+    for separator in (default, *_SEPARATORS):
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+        try:
+            widths = {len(row) for row in islice((row for row in reader if row), _SAMPLE_ROWS)}
+        except csv.Error:
+            continue
+        if len(widths) == 1 and widths.pop() > 1:
+            return separator
+    return default
 
 
 def _trim(column: Any) -> Any:
@@ -107,34 +145,3 @@ def _numbered_rows(file: BinaryIO, separator: str) -> Iterator[tuple[int, list[s
         raise TableError(f"line {reader.line_num}: {error}") from error
     finally:
         text.detach()  # the file stays open
-
-
-def scan_text(file: BinaryIO) -> str:
-    """Return the SHA-256 of a file, or raise TableError where it is not UTF-8 text. Leave the file at its beginning."""
-    digest, line = hashlib.sha256(), 1
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    while chunk := file.read(_CHUNK_SIZE):
-        digest.update(chunk)
-        zero = chunk.find(b"\0")
-        try:
-            decoder.decode(chunk if zero < 0 else chunk[:zero])
-        except UnicodeDecodeError as error:
-            raise TableError(_not_utf8(error, line)) from error
-        if zero >= 0:
-            raise TableError(f"line {line + _count_lines(chunk[:zero])}: a zero byte, so this is not a text file")
-        line += _count_lines(chunk)
-    try:
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        raise TableError(_not_utf8(error, line)) from error
-    file.seek(0)
-    return digest.hexdigest()
-
-
-def _not_utf8(error: UnicodeDecodeError, line: int) -> str:
-    line += _count_lines(error.object[: error.start])
-    return f"line {line}: not UTF-8 text (byte 0x{error.object[error.start]:02x}); save the file as UTF-8"
-
-
-def _count_lines(text: bytes) -> int:
-    return text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n")

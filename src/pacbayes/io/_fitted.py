@@ -29,14 +29,16 @@ from sklearn.preprocessing import (
 )
 
 from pacbayes import sampling
-from pacbayes.certificate import validate_settings
 from pacbayes.classifier import PACBayesClassifier
+from pacbayes.ensemble import Ensemble, Split
 from pacbayes.exceptions import ModelFileError
 from pacbayes.io.encoder import ColumnEncoder
 from pacbayes.losses import resolve_loss
 from pacbayes.pools import (
     Constant,
     EstimatorPool,
+    Hypotheses,
+    HypothesisGroups,
     HypothesisList,
     PrefitPool,
     RBFSVMPool,
@@ -44,6 +46,7 @@ from pacbayes.pools import (
     Untrained,
     as_pool,
 )
+from pacbayes.recognition import TrainingRows
 
 Check = Callable[[Any], None]
 
@@ -178,25 +181,64 @@ def _features(owner: Any) -> int:
 def _check_classifier(model: Any) -> None:
     _classes(model)
     _features(model)
-    _whole(model, "block_size", 1, 2**62)
-    validate_settings(model.delta, model.objective, model.voting)
+    model._check_settings(as_pool(model.estimator))
     resolve_loss(model.loss, model.classes_)
-    as_pool(model.estimator).check_settings()
-    m = len(model.hypotheses_)
-    require(m >= 1, "the classifier has no hypotheses")
-    require(np.array_equal(model.hypotheses_.classes, model.classes_), "hypotheses_ has other classes")
-    n_validation = _array(model, "n_validation_", "i", m)
-    dropped = n_validation < model.subsamples_.n_validation
-    losses, rho = model.losses_, _finite(model, "posterior_", m)
-    require(isinstance(losses, np.ndarray) and losses.shape == (m,) and losses.dtype.kind == "f", "losses_ is no array")
-    require(((losses >= 0) & (losses <= 1) | dropped).all(), "losses_ is not in [0, 1]")
-    require(np.isnan(losses[dropped]).all() and not rho[dropped].any(), "a dropped hypothesis has a loss or weight")
-    require((rho >= 0).all() and abs(rho.sum() - 1) < 1e-6, "posterior_ is no distribution")
-    beyond = (n_validation < 0) | (n_validation > model.subsamples_.n_validation)
-    require(not beyond.any(), "n_validation_ is not that of subsamples_")
     require(model._entropy >= 0, "the seed is negative")
-    if isinstance(model.hypotheses_, RBFSVMs):
-        require(model.hypotheses_.points.shape[1] == model.n_features_in_, "support vectors have other features")
+    require(type(model._training_rows) is TrainingRows, "the rows of the sample are missing")
+    for vote in model.votes_:
+        require(np.array_equal(vote.hypotheses.classes, model.classes_), "hypotheses have other classes")
+        groups = vote.hypotheses.groups.values() if isinstance(vote.hypotheses, HypothesisGroups) else [vote.hypotheses]
+        for group in groups:
+            if isinstance(group, RBFSVMs):
+                require(group.points.shape[1] == model.n_features_in_, "support vectors have other features")
+
+
+def _check_ensemble(vote: Any) -> None:
+    require(isinstance(vote.hypotheses, Hypotheses) and isinstance(vote.subsamples, sampling.Subsamples), "parts miss")
+    require(type(vote.split) is Split, "a vote has no rows")
+    m = len(vote.hypotheses)
+    require(m >= 1, "a vote has no hypotheses")
+    totals, rho = _finite(vote, "totals", m), _finite(vote, "posterior", m)
+    seen, n_validation = _array(vote, "seen", "i", m), vote.subsamples.n_validation
+    require(((seen >= 0) & (seen <= n_validation)).all(), "more points were seen than there are")
+    require(((totals >= 0) & (totals <= seen)).all(), "losses are not in [0, 1]")
+    require((rho >= 0).all() and abs(rho.sum() - 1) < 1e-6, "posterior is no distribution")
+    require(not rho[seen < n_validation].any(), "a hypothesis that was dropped has weight")
+    if isinstance(vote.hypotheses, HypothesisGroups):
+        for k, group in enumerate(vote.hypotheses.groups.values()):
+            seen_by_none = not isinstance(group, Untrained) or not seen[vote.hypotheses.kind == k].any()
+            require(seen_by_none, "a hypothesis that was not trained has a loss")
+    require(not isinstance(vote.hypotheses, Untrained), "no hypothesis was trained")
+    if vote.split.rows is not None:
+        require(vote.split.rows.size >= vote.subsamples.n, "a vote was made of fewer rows than its subsamples")
+
+
+def _check_split(split: Any) -> None:
+    require(isinstance(split.entropy, int) and split.entropy >= 0, "the seed is negative")
+    require((split.rows is None) == (split.held_out is None), "rows are held out from nothing")
+    if split.rows is not None:
+        rows, held_out = _array(split, "rows", "i", -1), _array(split, "held_out", "i", -1)
+        together = np.sort(np.concatenate((rows, held_out)))
+        require(np.array_equal(together, np.arange(together.size)), "rows are held out and not held out")
+
+
+def _check_training_rows(rows: Any) -> None:
+    hashes = _array(rows, "hashes", "u", -1)
+    require(hashes.dtype == np.uint64 and hashes.size and (hashes[:-1] < hashes[1:]).all(), "hashes are not sorted")
+    require(0 <= _number(rows, "repeated") <= 1, "a share is out of range")
+
+
+def _check_groups(groups: Any) -> None:
+    n_labels = _classes(groups, "classes")
+    kind = _array(groups, "kind", "i", -1)
+    require(isinstance(groups.groups, dict) and list(groups.groups) == sorted(groups.groups), "groups are not sorted")
+    sizes = []
+    for group in groups.groups.values():
+        require(isinstance(group, Hypotheses) and not isinstance(group, HypothesisGroups), "a group is of no kind")
+        require(group.classes.size == n_labels and np.array_equal(group.classes, groups.classes), "classes differ")
+        sizes.append(len(group))
+    require(((kind >= 0) & (kind < len(sizes))).all(), "kind is out of range")
+    require(np.bincount(kind, minlength=len(sizes)).tolist() == sizes, "groups have other sizes")
 
 
 def _check_svms(svms: Any) -> None:
@@ -222,6 +264,7 @@ def _check_svms(svms: Any) -> None:
     require((_finite(svms, "C", m) > 0).all(), "C is not positive")
     _array(svms, "failed", "b", m)
     _whole(svms, "working_memory", 0, 2**50)
+    require(svms.engine in ("auto", "cpu", "cuda"), "engine is unknown")
     d = _check_points(svms, support)
     if issparse(svms.scale):
         _check_csr(svms.scale, m, d)
@@ -458,6 +501,10 @@ def _nothing(part: Any) -> None:
 
 CHECKS: dict[type, Check] = {
     PACBayesClassifier: _check_classifier,
+    Ensemble: _check_ensemble,
+    Split: _check_split,
+    TrainingRows: _check_training_rows,
+    HypothesisGroups: _check_groups,
     RBFSVMs: _check_svms,
     HypothesisList: _check_hypothesis_list,
     Untrained: _check_untrained,

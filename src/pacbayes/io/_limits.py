@@ -41,10 +41,22 @@ class Budget:
                 f"it takes more than {format_bytes(self.max_bytes)} of memory, the limit that max_bytes sets"
             )
 
-    def check_growth(self, n_bytes: int, file_size: int) -> None:
-        """Raise if bytes that are counted later exceed what is left, or what a file of this size may hold."""
+    def check_growth(self, n_bytes: int, file_size: int, *, most: int = _MOST_GROWTH, always: int = _ANY_SIZE) -> None:
+        """Raise if bytes that are counted later exceed what is left, or what a file of this size may hold.
+
+        Parameters
+        ----------
+        n_bytes : int
+            The bytes.
+        file_size : int
+            Size of the file.
+        most : int, optional
+            Bytes that each byte of the file may hold.
+        always : int, optional
+            Bytes that any file may hold besides.
+        """
         self.check(n_bytes)
-        if n_bytes > _ANY_SIZE + _MOST_GROWTH * file_size:
+        if n_bytes > always + most * file_size:
             raise self._error(f"a file of {format_bytes(file_size)} cannot hold a table of {format_bytes(n_bytes)}")
 
     def admit_batch(self, batch: Any) -> Any:

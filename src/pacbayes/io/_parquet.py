@@ -17,7 +17,7 @@ _BATCH_ROWS = 2**16
 
 
 def read_parquet(file: BinaryIO, budget: Budget) -> pd.DataFrame:
-    """Read the columns of a Parquet file that hold numbers, text, or true and false.
+    """Read the columns of a Parquet file that hold numbers, dates, text, or true and false.
 
     Text is kept as a dictionary, so that a string that many rows share is stored once.
 
@@ -50,7 +50,8 @@ def read_parquet(file: BinaryIO, budget: Budget) -> pd.DataFrame:
             raise TableError("no rows")
         # What the file says about data frames is not needed, and may be damaged.
         table = pa.Table.from_batches(batches).unify_dictionaries().replace_schema_metadata(None)
-        frame: pd.DataFrame = table.to_pandas()
+        table = pa.table([_simplify(column) for column in table.columns], table.column_names)
+        frame: pd.DataFrame = table.to_pandas(date_as_object=False)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise TableError(f"not a Parquet file: {error}") from error
     return frame
@@ -75,6 +76,26 @@ def _check_columns(schema: Any, names: list[str]) -> None:
             raise TableError(f"column {name!r} holds {kind} values: give numbers or text")
 
 
+def _simplify(column: Any) -> Any:
+    """Return a column of a type that pandas has: times in UTC without a zone, times of day as durations."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    kind = column.type
+    if types.is_timestamp(kind):
+        # By way of integers: no zone is looked up, and the file may name any.
+        return column.cast(pa.int64()).cast(pa.timestamp(kind.unit))
+    if types.is_time(kind):
+        return (
+            column.cast(pa.int32() if types.is_time32(kind) else pa.int64())
+            .cast(pa.int64())
+            .cast(pa.duration(kind.unit))
+        )
+    if types.is_decimal(kind):
+        return column.cast(pa.float64())
+    return column
+
+
 def _is_text(kind: Any) -> bool:
     from pyarrow import types
 
@@ -91,5 +112,7 @@ def _is_plain(kind: Any) -> bool:
         or types.is_floating(kind)
         or types.is_boolean(kind)
         or types.is_null(kind)
+        or (types.is_temporal(kind) and not types.is_interval(kind))
+        or types.is_decimal(kind)
         or _is_text(kind)
     )

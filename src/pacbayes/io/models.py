@@ -14,6 +14,7 @@ import os
 import stat
 import warnings
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED
@@ -23,6 +24,7 @@ import pandas as pd
 
 from pacbayes.certificate import Certificate
 from pacbayes.classifier import PACBayesClassifier
+from pacbayes.ensemble import Ensemble
 from pacbayes.exceptions import ModelFileError
 from pacbayes.io._archive import examine
 from pacbayes.io._fitted import TRUSTED_TYPES, check_objects, require
@@ -32,7 +34,19 @@ from pacbayes.io.schema import Schema
 
 __all__ = ["MAX_MODEL_BYTES", "dumps_model", "load_model", "save_model"]
 
-_FORMAT = 2
+_FORMAT = 3
+
+# Attributes of a classifier that are those of the winning vote.
+_OF_THE_WINNER = (
+    "hypotheses_",
+    "subsamples_",
+    "losses_",
+    "n_validation_",
+    "prior_",
+    "posterior_",
+    "certificate_",
+    "lambda_",
+)
 
 # Default limit on the memory that loading a model may take.
 MAX_MODEL_BYTES = 2**31
@@ -84,12 +98,14 @@ def dumps_model(model: PACBayesClassifier, schema: Schema | None = None) -> byte
     import skops.io
 
     _check_fitted(model)
-    # The certificate is kept as JSON, whose types and ranges are checked when it is read.
+    # Certificates are kept as JSON, whose types and ranges are checked when they are read.
     bare = copy.copy(model)
-    del bare.certificate_
+    for name in _OF_THE_WINNER:
+        delattr(bare, name)
+    bare.votes_ = [replace(vote, certificate=None) for vote in model.votes_]  # type: ignore[arg-type]
     content = {
         "pacbayes_model": _FORMAT,
-        "certificate": model.certificate_.to_json(),
+        "certificates": [vote.certificate.to_json() for vote in model.votes_],
         "schema": None if schema is None else schema.to_json(),
         "model": bare,
     }
@@ -147,8 +163,7 @@ def _load(path: Path, trusted: tuple[str, ...], max_bytes: int) -> tuple[PACBaye
         require(isinstance(content, dict) and content.get("pacbayes_model") == _FORMAT, "there is something else in it")
         model = content["model"]
         require(isinstance(model, PACBayesClassifier), f"it holds a {type(model).__name__}, not a PACBayesClassifier")
-        # As if it had been part of the state all along.
-        model.__setstate__({"certificate_": Certificate.from_json(content["certificate"])})
+        _restore_votes(model, content["certificates"])
         _check_fitted(model)
         check_objects(model, trusted)
         schema = None if content["schema"] is None else Schema.from_json(content["schema"])
@@ -159,6 +174,21 @@ def _load(path: Path, trusted: tuple[str, ...], max_bytes: int) -> tuple[PACBaye
         # What comes out of a file that somebody else made may fail in any way.
         raise ModelFileError(f"{type(error).__name__}: {error}") from error
     return model, schema
+
+
+def _restore_votes(model: PACBayesClassifier, certificates: Any) -> None:
+    """Put the certificates back into the votes, and the parts of the winning vote into the classifier."""
+    votes, winner = model.votes_, model._winner
+    whole = isinstance(votes, list) and isinstance(certificates, list) and len(votes) == len(certificates)
+    require(whole and all(type(vote) is Ensemble for vote in votes), "its votes are incomplete")
+    require(type(winner) is int and 0 <= winner < len(votes), "the winner is none of the votes")
+    restored = [
+        replace(vote, certificate=Certificate.from_json(text)) for vote, text in zip(votes, certificates, strict=True)
+    ]
+    bounds = [vote.bound for vote in restored]
+    require(bounds[winner] == min(bounds), "the winner is not the vote with the smallest bound")
+    model._adopt(restored, winner)
+    model.__setstate__({"certificate_": model.certificate_})  # begins the stream of draws
 
 
 def _read(path: Path, max_bytes: int) -> bytes:
@@ -187,10 +217,10 @@ def _check_fitted(model: Any) -> None:
     """Raise ModelFileError if this is not a fitted classifier whose certificate is about as many hypotheses."""
     require(isinstance(model, PACBayesClassifier), f"it is a {type(model).__name__}, not a PACBayesClassifier")
     require(isinstance(getattr(model, "certificate_", None), Certificate), "the classifier is not fitted")
-    m = {len(part) for part in (model.hypotheses_, model.losses_, model.posterior_, model.n_validation_)}
-    require(
-        m == {model.certificate_.n_hypotheses}, f"the parts of the classifier do not fit together: {sorted(m)} members"
-    )
+    for vote in model.votes_:
+        m = {len(part) for part in (vote.hypotheses, vote.totals, vote.seen, vote.posterior, vote.subsamples)}
+        fits = m == {vote.certificate.n_hypotheses}
+        require(fits, f"the parts of the classifier do not fit together: {sorted(m)} members")
 
 
 def _check_prediction(model: PACBayesClassifier, schema: Schema | None) -> None:
@@ -203,7 +233,7 @@ def _check_prediction(model: PACBayesClassifier, schema: Schema | None) -> None:
         require(len(schema.columns) == model.n_features_in_, "the schema has another number of columns")
         known = tuple(model.classes_.tolist())
         require(schema.classes in ((), known), "the schema has other classes")
-        fills: dict[str, Any] = {"number": 0.0, "text": ""}
+        fills: dict[str, Any] = {"number": 0.0, "text": "", "date": 0.0}
         row = schema.apply(pd.DataFrame({column.name: [fills[column.kind]] for column in schema.columns}))
     elif hasattr(model, "feature_names_in_"):
         return

@@ -11,19 +11,23 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pacbayes.bounds import clopper_pearson
 from pacbayes.exceptions import TableError
-from pacbayes.formatting import format_names
+from pacbayes.formatting import format_names, join_names
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Column", "Schema", "Source", "split_rows"]
+__all__ = ["Column", "HeldOutTest", "Schema", "Source", "split_rows"]
 
-Kind = Literal["number", "text"]
+Kind = Literal["number", "text", "date"]
 Label = str | int
 Rows = NDArray[np.intp]
 
-_KINDS = ("number", "text")
+# Beyond this, counts are not exact as float64, in which bounds are calculated.
+_MOST_ROWS = 2**53
+
+_KINDS = ("number", "text", "date")
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,8 @@ class Column:
     ----------
     name : str
         The name.
-    kind : {"number", "text"}
-        Whether it holds numbers, or categories named by text.
+    kind : {"number", "text", "date"}
+        Whether it holds numbers, categories named by text, or dates, which become days since 1970.
     """
 
     name: str
@@ -58,6 +62,10 @@ class Source:
         Format of the file: "csv", "parquet" or "libsvm".
     separator : str or None
         Character between the cells of a CSV file.
+    decimal : str or None
+        Decimal mark of its numbers.
+    encoding : str or None
+        Encoding of its text.
     missing : tuple of str
         Words that stood for missing values besides the usual ones.
     test_size : float or None
@@ -71,6 +79,8 @@ class Source:
     n_rows: int
     format: str | None = None
     separator: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
     missing: tuple[str, ...] = ()
     test_size: float | None = None
     seed: int | None = None
@@ -80,6 +90,35 @@ class Source:
         if self.test_size is None:
             return np.arange(self.n_rows), np.arange(0)
         return split_rows(self.n_rows, self.test_size, self.seed or 0)
+
+
+@dataclass(frozen=True)
+class HeldOutTest:
+    """Errors of a model on rows that it has not seen.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows.
+    errors : int
+        Number of rows that the model predicts wrongly.
+    delta : float
+        Probability with which the bound that they prove may fail.
+    """
+
+    n_rows: int
+    errors: int
+    delta: float
+
+    @property
+    def error(self) -> float:
+        """Share of the rows that the model predicts wrongly."""
+        return self.errors / self.n_rows
+
+    @property
+    def bound(self) -> float:
+        """Bound on the error that these rows alone prove (Clopper-Pearson)."""
+        return float(clopper_pearson(self.errors, self.n_rows, self.delta))
 
 
 @dataclass(frozen=True)
@@ -101,6 +140,8 @@ class Schema:
         with missing values although it was trained without any.
     source : Source or None
         Where the rows came from.
+    test : HeldOutTest or None
+        How the model did on the rows that were held out, if some were.
 
     Examples
     --------
@@ -122,15 +163,16 @@ class Schema:
     class_counts: tuple[int, ...] = ()
     complete: bool = True
     source: Source | None = None
+    test: HeldOutTest | None = None
 
     @property
     def names(self) -> list[str]:
         """Names of the features, in the order of training."""
         return [column.name for column in self.columns]
 
-    def names_of(self, kind: Kind) -> list[str]:
-        """Return the names of the features of one kind."""
-        return [column.name for column in self.columns if column.kind == kind]
+    def names_of(self, *kinds: Kind) -> list[str]:
+        """Return the names of the features of some kinds."""
+        return [column.name for column in self.columns if column.kind in kinds]
 
     def apply(self, table: pd.DataFrame, *, allow_extra: bool = False) -> pd.DataFrame:
         """Return the features of a table as the model was trained on them.
@@ -156,11 +198,11 @@ class Schema:
         """
         import pandas as pd
 
-        from pacbayes.io._columns import parse_numbers, parse_text
+        from pacbayes.io._columns import parse_dates, parse_numbers, parse_text
 
         table = with_text_names(table)
         self._check_names(list(table.columns), allow_extra)
-        parsers = {"number": parse_numbers, "text": parse_text}
+        parsers = {"number": parse_numbers, "text": parse_text, "date": parse_dates}
         features = {column.name: parsers[column.kind](table[column.name]) for column in self.columns}
         X = pd.DataFrame(features, index=table.index)
         gaps = count_missing(X)
@@ -196,9 +238,10 @@ class Schema:
     def _check_names(self, given: Sequence[str], allow_extra: bool) -> None:
         known, present = set(self.names), set(given)
         lacking = [name for name in self.names if name not in present]
-        extra = [] if allow_extra else [name for name in given if name not in known and name != self.target]
+        extra = [name for name in given if name not in known and name != self.target]
         problems = [f"lacks {format_names(lacking)}"] if lacking else []
-        if extra:
+        # Where one is lacking, another may be that one by another name.
+        if extra and (lacking or not allow_extra):
             problems.append(f"has {format_names(extra)}, which the model does not know")
         if problems:
             raise TableError(f"the table {' and '.join(problems)}")
@@ -287,8 +330,7 @@ def format_missing(gaps: Mapping[str, int], most: int = 12) -> str:
     >>> format_missing({"age": 3, "city": 1}, most=1)
     "'age' (3) and 1 more"
     """
-    shown = ", ".join(f"{name!r} ({count})" for name, count in list(gaps.items())[:most])
-    return shown if len(gaps) <= most else f"{shown} and {len(gaps) - most} more"
+    return join_names([f"{name!r} ({count})" for name, count in gaps.items()], most)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -326,9 +368,17 @@ _SOURCE_FIELDS = {
     "n_rows": (_is_count, "a count"),
     "format": (lambda v: v in (None, "csv", "parquet", "libsvm"), "csv, parquet, libsvm or null"),
     "separator": (lambda v: v is None or _is_text(v), "text or null"),
+    "decimal": (lambda v: v in (None, ".", ","), "a point, a comma or null"),
+    "encoding": (lambda v: v is None or _is_text(v), "text or null"),
     "missing": (lambda v: _list_of(_is_text, v), "a list of text"),
     "test_size": (lambda v: v is None or _is_fraction(v), "a fraction in (0, 1) or null"),
     "seed": (lambda v: v is None or _is_count(v), "a non-negative integer or null"),
+}
+
+_TEST_FIELDS = {
+    "n_rows": (lambda v: _is_count(v) and 0 < v <= _MOST_ROWS, "a count of rows"),
+    "errors": (_is_count, "a count"),
+    "delta": (_is_fraction, "a fraction in (0, 1)"),
 }
 
 _COLUMN_FIELDS = {
@@ -343,6 +393,7 @@ _SCHEMA_FIELDS = {
     "class_counts": (lambda v: _list_of(_is_count, v), "a list of counts"),
     "complete": (lambda v: isinstance(v, bool), "true or false"),
     "source": (lambda v: v is None or isinstance(v, dict), "an object or null"),
+    "test": (lambda v: v is None or isinstance(v, dict), "an object or null"),
 }
 
 
@@ -368,4 +419,11 @@ def _schema_from(values: Any) -> Schema:
     if source is not None:
         _check_fields("the source of the schema", source, _SOURCE_FIELDS)
         source = Source(**{**source, "missing": tuple(source["missing"])})
-    return Schema(columns, values["target"], classes, tuple(values["class_counts"]), values["complete"], source)
+    test = values["test"]
+    if test is not None:
+        _check_fields("the test of the schema", test, _TEST_FIELDS)
+        test = HeldOutTest(**test)
+        if test.errors > test.n_rows:
+            raise TableError(f"the test of the schema has {test.errors} errors in {test.n_rows} rows")
+    counts = tuple(values["class_counts"])
+    return Schema(columns, values["target"], classes, counts, values["complete"], source, test)

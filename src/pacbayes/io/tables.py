@@ -1,17 +1,15 @@
 """Read tables from CSV, Parquet and LIBSVM files, with errors that name the file, the line or row, and the column.
 
-A column holds numbers or text; true and false count as text. Values may be missing.
+A column holds numbers, dates or text; true and false count as text. Values may be missing. Files may be compressed.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from io import BufferedReader
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -23,11 +21,14 @@ from pacbayes._validation import Array
 from pacbayes.exceptions import TableError
 from pacbayes.formatting import format_names
 from pacbayes.io._columns import infer_column, parse_labels, parse_text
-from pacbayes.io._csv import find_line, read_cells, scan_text
+from pacbayes.io._csv import find_line, guess_separator, read_cells
+from pacbayes.io._decimals import use_decimal_points
+from pacbayes.io._encoding import decoded
 from pacbayes.io._libsvm import LABEL, read_libsvm
 from pacbayes.io._limits import Budget
 from pacbayes.io._parquet import read_parquet
-from pacbayes.io.schema import Column, Schema, Source, count_missing, split_rows, with_text_names
+from pacbayes.io._source import Content, is_standard_input, name_of, open_content
+from pacbayes.io.schema import Column, Kind, Schema, Source, count_missing, split_rows, with_text_names
 
 __all__ = ["MAX_TABLE_BYTES", "Table", "read_losses", "read_table"]
 
@@ -66,6 +67,8 @@ class Table:
         Class labels, integers or text; None if the table has no target.
     schema : Schema
         Names and kinds of the columns, the target and the classes.
+    carried : DataFrame or None
+        Columns as they are stored in the file, where `read_table` was asked to carry some.
 
     Examples
     --------
@@ -78,22 +81,32 @@ class Table:
     X: pd.DataFrame
     y: NDArray[Any] | None
     schema: Schema
+    carried: pd.DataFrame | None = None
 
     @classmethod
     def from_frame(
-        cls, frame: pd.DataFrame, target: str | None = None, *, text: Collection[str] = (), source: Source | None = None
+        cls,
+        frame: pd.DataFrame,
+        target: str | None = None,
+        *,
+        text: Collection[str] = (),
+        drop: Collection[str] = (),
+        source: Source | None = None,
     ) -> Table:
-        """Take columns for numbers or text, whichever they hold.
+        """Take columns for numbers, dates or text, whichever they hold.
 
         Parameters
         ----------
         frame : DataFrame
-            Columns of numbers, text, categories, or true and false. Text that can be read as numbers throughout is
-            taken for numbers.
+            Columns of numbers, dates, text, categories, or true and false. Text that can be read as numbers throughout
+            is taken for numbers, and text that can be read as dates such as 2024-01-31 throughout for dates, which
+            become days since 1970.
         target : str, optional
             Column of the classes.
         text : collection of str, optional
-            Columns to take for text although they hold numbers.
+            Columns to take for text although they hold numbers or dates.
+        drop : collection of str, optional
+            Columns to leave out.
         source : Source, optional
             Where the rows come from.
 
@@ -103,14 +116,20 @@ class Table:
             Features, labels and schema.
         """
         frame = with_text_names(frame)
-        _check_roles(list(frame.columns), target, text)
+        _check_roles(list(frame.columns), target, text, drop)
         y = None if target is None else parse_labels(frame[target])
-        features = [name for name in frame.columns if name != target]
-        parsed = {name: (parse_text if name in text else infer_column)(frame[name]) for name in features}
+        features = [name for name in frame.columns if name != target and name not in drop]
+        kinds: dict[str, Kind] = {}
+        parsed = {}
+        for name in features:
+            if name in text:
+                kinds[name], parsed[name] = "text", parse_text(frame[name])
+            else:
+                kinds[name], parsed[name] = infer_column(frame[name])
         X = pd.DataFrame(parsed, index=frame.index)
         classes, counts = ((), ()) if y is None else _count_classes(str(target), y)
         schema = Schema(
-            columns=tuple(Column(name, "number" if c.dtype.kind == "f" else "text") for name, c in parsed.items()),
+            columns=tuple(Column(name, kind) for name, kind in kinds.items()),
             target=target,
             classes=classes,
             class_counts=counts,
@@ -126,7 +145,20 @@ class Table:
 
     def take(self, rows: NDArray[np.intp]) -> Table:
         """Return some of the rows, with the schema of all of them."""
-        return Table(self.X.iloc[rows], None if self.y is None else self.y[rows], self.schema)
+        return Table(
+            self.X.iloc[rows],
+            None if self.y is None else self.y[rows],
+            self.schema,
+            None if self.carried is None else self.carried.iloc[rows],
+        )
+
+    def without(self, names: Collection[str]) -> Table:
+        """Return the table without some of its features."""
+        columns = tuple(column for column in self.schema.columns if column.name not in names)
+        if not columns:
+            raise TableError(f"no column is left to learn from without {format_names(names)}")
+        X = self.X[[column.name for column in columns]]
+        return replace(self, X=X, schema=replace(self.schema, columns=columns, complete=not X.isna().to_numpy().any()))
 
     def split(self, test_size: float, seed: int) -> tuple[Table, Table]:
         """Hold out rows, drawn without looking at them.
@@ -157,16 +189,20 @@ def read_table(
     allow_extra: bool = False,
     format: str | None = None,
     separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
     missing: Sequence[str] = (),
     text: Collection[str] = (),
+    drop: Collection[str] = (),
+    carry: bool = False,
     max_bytes: int = MAX_TABLE_BYTES,
 ) -> Table:
-    r"""Read a table from a CSV, Parquet or LIBSVM file.
+    r"""Read a table from a CSV, Parquet or LIBSVM file, which may be compressed by gzip, bzip2, xz, Zstandard or zip.
 
     Parameters
     ----------
     path : path-like
-        The file.
+        The file; ``"-"`` for standard input.
     target : str, optional
         Column of the classes; of LIBSVM text, by default ``"label"``, the first number of each line. Without a target,
         the labels of the table are None.
@@ -176,14 +212,26 @@ def read_table(
     allow_extra : bool, default=False
         With `schema`, whether to leave out columns that it does not know, instead of refusing them.
     format : {"csv", "parquet", "libsvm"}, optional
-        Format of the file, by default what its extension says.
+        Format of the file, by default what its extension says. What has no extension is Parquet if its first bytes say
+        so, and otherwise CSV.
     separator : str, optional
-        Character between the cells of a CSV file: by default a comma, or a tab if the name ends in ``.tsv``.
+        Character between the cells of a CSV file. By default a comma, semicolon, tab or vertical bar, whichever splits
+        the first rows into the same number of cells.
+    decimal : {".", ","}, optional
+        Decimal mark of a CSV file. By default a comma in columns that hold such numbers, if cells are not separated
+        by commas as well; otherwise a point.
+    encoding : str, optional
+        Encoding of a CSV file. By default UTF-8, or UTF-16 with a byte order mark; what is neither is read as
+        Windows-1252, which Latin-1 is part of, if it is text in that.
     missing : sequence of str, optional
         Words that stand for missing values in a CSV file, besides the empty cell, NA, NaN, null and the like. Those of
         `schema` are added.
     text : collection of str, optional
-        Columns to take for text although they hold numbers.
+        Columns to take for text although they hold numbers or dates.
+    drop : collection of str, optional
+        Columns to leave out.
+    carry : bool, default=False
+        Whether to keep all columns as they are stored, besides, as `Table.carried`.
     max_bytes : int, default=2**33
         Limit on the memory that the cells may take as they are read. Converting them may take as much again.
 
@@ -214,38 +262,61 @@ def read_table(
     (['length', 'width'], ('lily', 'rose'))
     """
     path = Path(path)
-    with _errors_of(path):
-        kind = _format_of(path, format)
-        if kind == "csv" and separator is None:
-            separator = "\t" if path.suffix.lower() == ".tsv" else ","
-        if schema is not None and schema.source is not None:
-            missing = [*missing, *schema.source.missing]
-        n_features = len(schema.columns) if schema is not None and kind == "libsvm" else None
-        frame, digest = _read_frame(path, kind, separator, missing, n_features, Budget(max_bytes, TableError))
-        source = Source(path.name, digest, len(frame), kind, separator, tuple(missing))
+    with _errors_of(path), open_content(path, budget := Budget(max_bytes, TableError)) as content:
+        options = _ReadOptions(format, separator, decimal, encoding, tuple(missing), tuple(text))
+        if schema is not None:
+            options = options.for_schema(schema)
+        frame, source = _read_frame(content, options, budget)
+        source = replace(source, name=name_of(path))
+        carried = frame if carry else None
         if schema is None:
-            target = LABEL if target is None and kind == "libsvm" else target
-            return Table.from_frame(frame, target, text=text, source=source)
+            target = LABEL if target is None and source.format == "libsvm" else target
+            table = Table.from_frame(frame, target, text=text, drop=drop, source=source)
+            return replace(table, carried=carried)
         y = None if target is None else schema.labels(frame, target)
         features = frame.drop(columns=target) if target is not None else frame
-        return Table(schema.apply(features, allow_extra=allow_extra), y, replace(schema, source=source))
+        X = schema.apply(features, allow_extra=allow_extra)
+        return Table(X, y, replace(schema, source=source), carried)
 
 
-def _read_frame(
-    path: Path, kind: Format, separator: str | None, missing: Sequence[str], n_features: int | None, budget: Budget
-) -> tuple[pd.DataFrame, str]:
-    """Return the columns of a file as they are stored, and the digest of the file."""
-    with _open(path, budget) as file:
-        if kind == "csv":
-            digest = scan_text(file)
-            frame = _named(read_cells(file, str(separator), budget), missing)
-        else:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            file.seek(0)
-            frame = read_parquet(file, budget) if kind == "parquet" else read_libsvm(file, n_features, budget)
+@dataclass(frozen=True)
+class _ReadOptions:
+    """Arguments of `read_table` that say how a file is written; None where that is to be found out."""
+
+    format: str | None
+    separator: str | None
+    decimal: str | None
+    encoding: str | None
+    missing: tuple[str, ...]
+    text: tuple[str, ...]
+    n_features: int | None = None
+
+    def for_schema(self, schema: Schema) -> _ReadOptions:
+        """Return the options for a table with the columns of a schema, whose words for missing values are kept."""
+        missing = self.missing if schema.source is None else (*self.missing, *schema.source.missing)
+        return replace(self, missing=missing, text=tuple(schema.names_of("text")), n_features=len(schema.columns))
+
+
+def _read_frame(content: Content, options: _ReadOptions, budget: Budget) -> tuple[pd.DataFrame, Source]:
+    """Return the columns of a file as they are stored, and what is known about the file."""
+    kind = _format_of(content, options.format)
+    source = Source(content.name, content.digest, 0, kind, missing=options.missing)
+    if kind == "csv":
+        with decoded(content.file, options.encoding, budget) as (file, encoding):
+            default = "\t" if content.name.lower().endswith(".tsv") else ","
+            separator = guess_separator(file, default) if options.separator is None else options.separator
+            frame = _named(read_cells(file, separator, budget), options.missing)
+        # In a file that is separated by commas, a quoted 1,234 may be a thousand.
+        decimal = options.decimal or (None if separator == "," else ",")
+        frame, decimal = use_decimal_points(frame, decimal, options.text)
+        source = replace(source, separator=separator, decimal=decimal, encoding=encoding)
+    elif kind == "parquet":
+        frame = read_parquet(content.file, budget)
+    else:
+        frame = read_libsvm(content.file, options.n_features, budget)
     if frame.shape[0] == 0:
         raise TableError("there is a header and there are no rows")
-    return frame, digest
+    return frame, replace(source, n_rows=len(frame))
 
 
 @contextmanager
@@ -254,36 +325,24 @@ def _errors_of(path: Path) -> Iterator[None]:
     try:
         yield
     except TableError as error:
-        raise TableError(f"{str(path)!r}: {error}") from error
+        shown = name_of(path) if is_standard_input(path) else repr(str(path))
+        raise TableError(f"{shown}: {error}") from error
 
 
-@contextmanager
-def _open(path: Path, budget: Budget) -> Iterator[BufferedReader]:
-    try:
-        file = path.open("rb")
-    except FileNotFoundError as error:
-        raise TableError("there is no such file") from error
-    except IsADirectoryError as error:
-        raise TableError("this is a folder, not a file") from error
-    except OSError as error:
-        raise TableError(f"cannot be read: {error.strerror}") from error
-    with file:
-        size = os.fstat(file.fileno()).st_size
-        if size == 0:
-            raise TableError("the file is empty")
-        budget.check(size)
-        yield file
-
-
-def _format_of(path: Path, given: str | None) -> Format:
-    """Return the format of a file, by its extension unless it is given."""
+def _format_of(content: Content, given: str | None) -> Format:
+    """Return the format of a file, by its extension or, where it has none, its first bytes, unless it is given."""
     if given in get_args(Format):
         return cast(Format, given)
     if given is not None:
         raise TableError(f"the format must be csv, parquet or libsvm, got {given!r}")
-    if path.suffix.lower() not in _EXTENSIONS:
+    extension = Path(content.name).suffix.lower()
+    if extension in _EXTENSIONS:
+        return _EXTENSIONS[extension]
+    if extension:
         raise TableError(f"the name does not end in {', '.join(_EXTENSIONS)}: give the format, csv, parquet or libsvm")
-    return _EXTENSIONS[path.suffix.lower()]
+    start = content.file.read(4)
+    content.file.seek(0)
+    return "parquet" if start == b"PAR1" else "csv"
 
 
 def _named(cells: Any, missing: Sequence[str]) -> pd.DataFrame:
@@ -292,8 +351,8 @@ def _named(cells: Any, missing: Sequence[str]) -> pd.DataFrame:
     import pyarrow.compute as pc
 
     names = [str(column[0].as_py()) for column in cells.columns]
-    if "" in names:
-        raise TableError(f"column {names.index('') + 1} of {len(names)} has no name")
+    # As pandas names them.
+    names = [name or f"Unnamed: {j}" for j, name in enumerate(names)]
     words, nothing = pa.array([*_MISSING, *(word.strip() for word in missing)]), pa.scalar(None, pa.string())
     columns = [column.slice(1) for column in cells.columns]
     columns = [pc.if_else(pc.is_in(column, value_set=words), nothing, column) for column in columns]
@@ -302,16 +361,18 @@ def _named(cells: Any, missing: Sequence[str]) -> pd.DataFrame:
     return with_text_names(numbered.set_axis(names, axis=1))
 
 
-def _check_roles(names: list[str], target: str | None, text: Collection[str]) -> None:
+def _check_roles(names: list[str], target: str | None, text: Collection[str], drop: Collection[str]) -> None:
     """Check that the columns that are asked for exist, and that there are features besides the target."""
-    for name in (*([] if target is None else [target]), *text):
+    for name in (*([] if target is None else [target]), *text, *drop):
         if name not in names:
             hint = "; is there another separator (separator=, --separator)?" if len(names) == 1 else ""
             raise TableError(f"there is no column {name!r}, only {format_names(names)}{hint}")
     if target in text:
         raise TableError(f"{target!r} is the target: only other columns can be taken for text")
-    if [*names] == [target]:
-        raise TableError(f"there is no column besides the target {target!r}")
+    if target in drop:
+        raise TableError(f"{target!r} is the target: only other columns can be left out")
+    if {*names} <= {target, *drop}:
+        raise TableError(f"there is no column besides the target {target!r}" + (" and those left out" if drop else ""))
 
 
 def _count_classes(target: str, y: NDArray[Any]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
@@ -360,8 +421,11 @@ def read_losses(path: str | os.PathLike[str], column: str | None = None, *, max_
     """
     path = Path(path)
     budget = Budget(max_bytes, TableError)
-    with _errors_of(path), _open(path, budget) as file:
-        scan_text(file)
+    with (
+        _errors_of(path),
+        open_content(path, budget) as content,
+        decoded(content.file, None, budget) as (file, _),
+    ):
         cells = read_cells(file, ",", budget)
         names = [str(cell[0].as_py()) for cell in cells.columns]
         if column is not None and column not in names:

@@ -13,16 +13,23 @@ from pacbayes.aggregation import weighted_vote
 from pacbayes.bounds import pac_bayes_kl
 from pacbayes.paper.splits import Split
 from pacbayes.paper.tables import DELTA, C
-from pacbayes.pools import RBFSVMPool
+from pacbayes.pools import GAMMA_GRID, RBFSVMPool
 from pacbayes.posterior import PosteriorResult, minimize_lambda_bound
 
 
 def paper_classifier(m: int, r: int, seed: int, n_jobs: int | None) -> PACBayesClassifier:
     """Make a classifier with the paper's settings: m SVMs on r points each, kernel widths from the whole sample."""
-    pool = RBFSVMPool(C=C, gamma_source="sample")
+    pool = RBFSVMPool(C=C, gamma_source="sample", gamma_grid=tuple(GAMMA_GRID), scaler=None, assignment="drawn")
     # All losses are wanted: no hypothesis is dropped.
     return PACBayesClassifier(
-        pool, n_hypotheses=m, subsample_size=r, delta=DELTA, racing=False, n_jobs=n_jobs, random_state=seed
+        pool,
+        n_hypotheses=m,
+        subsample_size=r,
+        delta=DELTA,
+        holdout=None,
+        racing=False,
+        n_jobs=n_jobs,
+        random_state=seed,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from pacbayes._compat import take_rows
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.losses import Loss
+from pacbayes.pools._device import DeviceRows, fits, is_on_device
 from pacbayes.sampling import LEARNER, SamplingPlan, Subsamples, stream
 
 Codes = NDArray[np.intp]
@@ -47,7 +49,29 @@ class Sample:
 
     def take(self, rows: NDArray[np.intp]) -> Sample:
         """Return some of the rows, by their numbers."""
-        return Sample(take_rows(self.X, rows), self.codes[rows], self.classes)
+        taken = Sample(take_rows(self.X, rows), self.codes[rows], self.classes)
+        if self.__dict__.get("on_device") is not None:
+            taken.__dict__["on_device"] = self.on_device.take(rows)
+        return taken
+
+    def keep_on_device(self, X: Any) -> Sample:
+        """Return this sample, with an array on a device that it is a copy of: it need not be copied back."""
+        if is_on_device(X):
+            rows = DeviceRows.of(X)
+            if rows.values.dtype == self.X.dtype and rows.values.shape == self.X.shape:
+                self.__dict__["on_device"] = rows
+        return self
+
+    @cached_property
+    def on_device(self) -> Any:
+        """The rows in the memory of a CUDA device, None if they are too many; kept as long as the sample is."""
+        return DeviceRows.of(self.X) if fits(self.X) else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "on_device"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
 
 
 class Constant:
@@ -91,11 +115,18 @@ class Hypotheses(Sequence[Any], ABC):
     def votes(self, X: Any) -> NDArray[Any]:
         """Return the class codes that the hypotheses predict, one row of the result per hypothesis."""
 
+    def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return the votes, and which of them could differ on another engine, for rounding; none by default."""
+        votes = self.votes(X)
+        return votes, np.zeros(votes.shape, dtype=bool)
+
     @abstractmethod
     def loss_totals(
         self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
     ) -> Array:
         """Return the total validation loss of each hypothesis over a block of rows, without its training points.
+
+        A vote that could differ on another engine has the largest loss, 1: totals bound the losses on every engine.
 
         Parameters
         ----------
@@ -209,6 +240,10 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
             What `train` is to be given.
         """
         return sample, None
+
+    def computes_on_device(self, sample: Sample, subsamples: Subsamples) -> bool:
+        """Return whether hypotheses are trained and validated on a device, which wants few and large parts of work."""
+        return False
 
     def draw_subsamples(self, plan: SamplingPlan, sample: Sample) -> Subsamples:
         """Return the training sets of the hypotheses."""

@@ -8,9 +8,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -92,7 +94,16 @@ class EstimatorPool(Pool):
         base_tags = get_tags(self.estimator).input_tags
         for name in ("sparse", "allow_nan", "string", "categorical", "positive_only"):
             setattr(tags.input_tags, name, getattr(base_tags, name))
+        tags.input_tags.allow_nan |= _may_impute(self.estimator)
         return tags
+
+
+def _may_impute(estimator: Any) -> bool:
+    """Whether the first step of a pipeline takes missing values, which scikit-learn's pipelines do not tell."""
+    if not isinstance(estimator, Pipeline):
+        return isinstance(estimator, ColumnTransformer) or bool(get_tags(estimator).input_tags.allow_nan)
+    first = next((step for _, step in estimator.steps if step not in (None, "passthrough")), None)
+    return first is not None and _may_impute(first)
 
 
 def _is_fitted(estimator: Any) -> bool:

@@ -82,6 +82,13 @@ class HypothesisGroups(Hypotheses):
             votes[positions] = group.votes(X)
         return votes
 
+    def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        votes = np.empty((len(self), X.shape[0]), dtype=np.intp)
+        doubts = np.empty(votes.shape, dtype=bool)
+        for group, positions in self._members():
+            votes[positions], doubts[positions] = group.votes_and_doubts(X)
+        return votes, doubts
+
     def loss_totals(
         self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
     ) -> Array:

@@ -17,11 +17,12 @@ from scipy.sparse import csr_array, issparse
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.losses import Loss
-from pacbayes.pools import _engine
+from pacbayes.pools import _cuda, _engine
 from pacbayes.pools._base import Codes, Hypotheses, Numbers, Pool, Sample
+from pacbayes.pools._device import check_engine, is_worthwhile
 from pacbayes.pools._groups import HypothesisGroups
 from pacbayes.pools._kernel_width import Scaling, feature_scale, jaakkola_gamma
-from pacbayes.pools._layout import LARGEST_VALUE, is_wide, to_engine
+from pacbayes.pools._layout import LARGEST_VALUE, contiguous, is_wide, to_engine
 from pacbayes.pools._svm_models import RBFSVMs, scaled
 from pacbayes.sampling import (
     DEAL,
@@ -82,8 +83,11 @@ class RBFSVMPool(Pool):
         included, for which the theorem is not proved and the certificate not strict.
     reserved_size : int or float, optional
         Number or fraction of points to reserve, for ``gamma_source="reserved"`` only; a tenth by default.
-    engine : {"auto", "cpu"}, default="auto"
-        Where to compute.
+    engine : {"auto", "cpu", "cuda"}, default="auto"
+        Where to compute: on the CPU, on a CUDA device, or on a device if there is one and the problem is large enough
+        for it to pay. A device needs CuPy (``pip install 'pacbayes[cuda12]'`` or ``cuda13``) and dense data; sparse
+        data of many features, and hypotheses of more than 16 classes, are left to the CPU in any case. The certificate
+        holds for predictions on either.
     on_error : {"raise", "drop"}, default="raise"
         What to do with a hypothesis whose optimisation does not end: raise, or count its loss as 1.
     working_memory : float, default=256
@@ -107,7 +111,7 @@ class RBFSVMPool(Pool):
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
         "assignment": Choice("dealt", "drawn"),
         "gamma_source": Choice("subsample", "reserved", "sample"),
-        "engine": Choice("auto", "cpu"),
+        "engine": Choice("auto", "cpu", "cuda"),
         "on_error": Choice("raise", "drop"),
         "working_memory": Number(0, np.inf),
     }
@@ -121,7 +125,7 @@ class RBFSVMPool(Pool):
         assignment: Literal["dealt", "drawn"] = "dealt",
         gamma_source: Literal["subsample", "reserved", "sample"] = "subsample",
         reserved_size: int | float | None = None,
-        engine: Literal["auto", "cpu"] = "auto",
+        engine: Literal["auto", "cpu", "cuda"] = "auto",
         on_error: Literal["raise", "drop"] = "raise",
         working_memory: float = 256.0,
     ) -> None:
@@ -244,6 +248,8 @@ class RBFSVMPool(Pool):
         entropy: int,
         shared: dict[Scaling | None, _Shared],
     ) -> Hypotheses:
+        # Not before: a model that a device trained is loaded, and verified, on machines without one.
+        check_engine(self.engine)
         combinations = self._combinations()
         assigned = self.kinds(subsamples, hypotheses, entropy)
         numbers = np.asarray(hypotheses, dtype=np.intp)
@@ -295,34 +301,33 @@ class RBFSVMPool(Pool):
         shared: _Shared,
     ) -> RBFSVMs:
         X, codes, wide = sample.X, sample.codes, is_wide(sample.X)
-        if shared.scale is None and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype.kind == "f":
-            used = None  # as it is
+        on_device, machines = self._trains_on_device(sample, sizes), None
+        as_it_is = shared.scale is None and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype.kind == "f"
+        if as_it_is and not (on_device and sample.on_device is None):
+            used = None
         else:
             # The points of these subsamples only: they may be few, and converting takes time.
             used, positions = np.unique(rows, return_inverse=True)
             X, codes, rows = scaled(X[used], shared.scale), codes[used], positions.astype(np.int32)
         own_scaler = scaler if shared.scale is None else None
-        result = _engine.train(
-            to_engine(X, sparse=wide),
-            codes.astype(np.int32),
-            rows,
-            sizes.astype(np.int64),
-            shared.seed,
-            multipliers,
-            C,
-            own_scaler,
-            _TOLERANCE,
-            _MAX_ITERATIONS,
-        )
+        settings = (shared.seed, multipliers, C, own_scaler, _TOLERANCE, _MAX_ITERATIONS)
+        labels: NDArray[np.int32] = codes.astype(np.int32)
+        sizes = sizes.astype(np.int64)
+        if on_device:
+            points = sample.on_device if used is None else contiguous(X)
+            machines = _cuda.train_at(points, labels, rows, sizes, *settings, sample.classes.size)
+            result = machines.to_host()
+        else:
+            result = _engine.train(to_engine(X, sparse=wide), labels, rows, sizes, *settings)
         if used is not None:
             result["support"] = used[result["support"]]
         scale: Any = None
         if own_scaler is not None:
             shape = (sizes.size, X.shape[1])
-            factors = result["scale"]
-            parts = (factors, result["scale_indices"], result["scale_indptr"])
-            scale = csr_array(parts, shape=shape) if wide else factors.reshape(shape)
-        return self._trained(result, sample, C, scale, shared)
+            scale = result["scale"].reshape(shape) if not wide else None
+            if wide:
+                scale = csr_array((result["scale"], result["scale_indices"], result["scale_indptr"]), shape=shape)
+        return self._trained(result, sample, C, scale, shared).keep_on_device(machines)
 
     def _trained(
         self, result: dict[str, NDArray[Any]], sample: Sample, C: Array, scale: Any, shared: _Shared
@@ -342,7 +347,20 @@ class RBFSVMPool(Pool):
             shared_scale=shared.scale,
             working_memory=int(self.working_memory * 2**20),
             rows=np.empty(0, dtype=np.int32),
+            engine=self.engine,
         )
+
+    def computes_on_device(self, sample: Sample, subsamples: Subsamples) -> bool:
+        return self._pays(sample, float(subsamples.sizes.sum()) * len(sample))
+
+    def _trains_on_device(self, sample: Sample, sizes: Codes) -> bool:
+        # Kernel matrices, each value of which is used in many steps.
+        return self._pays(sample, 100.0 * float(np.sum(np.square(sizes, dtype=np.float64))))
+
+    def _pays(self, sample: Sample, kernel_values: float) -> bool:
+        if is_wide(sample.X):
+            return False
+        return is_worthwhile(self.engine, sample.X.shape[1], sample.classes.size, kernel_values)
 
 
 def _positive(name: str, values: Any) -> list[float]:

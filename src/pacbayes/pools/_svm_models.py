@@ -7,7 +7,7 @@ vectors, or shares the exponentials with others of the same width.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,8 +18,9 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from pacbayes._validation import Array
 from pacbayes.losses import Loss
-from pacbayes.pools import _engine
+from pacbayes.pools import _cuda, _engine
 from pacbayes.pools._base import Codes, Hypotheses, Numbers, Sample
+from pacbayes.pools._device import is_worthwhile
 from pacbayes.pools._layout import contiguous, is_wide, to_csr, to_engine
 from pacbayes.sampling import Subsamples
 
@@ -116,6 +117,8 @@ class RBFSVMs(Hypotheses):
         to a sample.
     points : ndarray, sparse matrix or None
         Those support vectors.
+    engine : {"auto", "cpu", "cuda"}
+        Where to compute, if there is a device; results are the same.
     """
 
     classes: NDArray[Any]
@@ -133,6 +136,7 @@ class RBFSVMs(Hypotheses):
     working_memory: int
     rows: NDArray[np.int32]
     points: Any = None
+    engine: str = "auto"
 
     # -- a sequence ----------------------------------------------------------------------------------
 
@@ -186,10 +190,14 @@ class RBFSVMs(Hypotheses):
         }
         for name in ("n_classes", "gamma", "C", "failed"):
             parts[name] = getattr(self, name)[chosen]
-        return replace(self, **parts, scale=None if self.scale is None else self.scale[chosen])
+        taken = replace(self, **parts, scale=None if self.scale is None else self.scale[chosen])
+        if "_device" in self.__dict__:
+            machines, numbers = self.__dict__["_device"]
+            taken.__dict__["_device"] = (machines, numbers[chosen])
+        return taken
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_ensemble", "_offsets")}
+        return {name: value for name, value in self.__dict__.items() if name not in _CACHED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -210,6 +218,28 @@ class RBFSVMs(Hypotheses):
         )
         return _engine.Ensemble(*arrays), rows
 
+    def keep_on_device(self, machines: _cuda.DeviceMachines | None) -> RBFSVMs:
+        """Return these hypotheses, with their copy in the memory of the device that trained them, if one did."""
+        if machines is not None:
+            self.__dict__["_device"] = (machines, np.arange(len(self), dtype=np.int32))
+        return self
+
+    def _on_device(self, points: Callable[[], Any]) -> tuple[_cuda.DeviceMachines, NDArray[np.int32]]:
+        """Return machines in the memory of the device, and which of them these hypotheses are."""
+        if "_device" not in self.__dict__:
+            support = np.unique(self.support, return_inverse=True)[1].astype(np.int32)
+            arrays = (self.n_classes, self.class_codes, self.n_support, support, self.dual_coef, self.intercept)
+            self.keep_on_device(_cuda.DeviceMachines.of(*arrays, self.gamma, self.scale, points()))
+        kept: tuple[_cuda.DeviceMachines, NDArray[np.int32]] = self.__dict__["_device"]
+        return kept
+
+    def _computes_on_device(self, X: Any, n: int) -> bool:
+        """Return whether votes at n rows are to be computed on a device."""
+        if is_wide(X) or issparse(self.points) or issparse(self.scale):
+            return False
+        work = float(self.support.size) * n
+        return is_worthwhile(self.engine, X.shape[1], int(self.n_classes.max(initial=1)), work)
+
     def keep_training_points(self, sample: Sample) -> RBFSVMs:
         rows = np.unique(self.support)
         return replace(self, rows=rows, points=self._support_vectors(sample.X, rows))
@@ -224,19 +254,26 @@ class RBFSVMs(Hypotheses):
 
     def fingerprint(self) -> Any:
         state = self.__getstate__()
-        # The rows name the points in the sample that they were trained on, and the memory changes no prediction.
-        return {name: value for name, value in state.items() if name != "working_memory"}
+        # The rows name the points in the sample that they were trained on; memory and engine change no prediction.
+        return {name: value for name, value in state.items() if name not in ("working_memory", "engine")}
 
     # -- validation and prediction -------------------------------------------------------------------
 
     def votes(self, X: Any) -> NDArray[Any]:
+        return self.votes_and_doubts(X)[0]
+
+    def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        if self._computes_on_device(X, X.shape[0]):
+            machines, chosen = self._on_device(lambda: self._kept(np.unique(self.support)))
+            return machines.vote_at(to_engine(scaled(X, self.shared_scale), sparse=False), chosen)
         ensemble, used = self._ensemble
         points = self._kept(used)
         votes = np.empty((len(self), X.shape[0]), dtype=np.uint16)
+        doubts = np.empty(votes.shape, dtype=bool)
         for block in self._blocks(range(X.shape[0]), points):
             part = slice(block.start, block.stop)
-            votes[:, part] = self._vote(ensemble, points, X[part])
-        return votes
+            votes[:, part], doubts[:, part] = self._vote(ensemble, points, X[part])
+        return votes, doubts
 
     def decide(self, X: Any) -> Array:
         """Return decision values of a single hypothesis, a column for each pair of its classes."""
@@ -249,10 +286,20 @@ class RBFSVMs(Hypotheses):
     def loss_totals(
         self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
     ) -> Array:
-        ensemble, used = self._ensemble
-        points = self._support_vectors(sample.X, used) if self.points is None else self._kept(used)
         rows = np.asarray(rows)
         inside, counts = subsamples.locate(hypotheses, rows)
+        totals = self._totals_at(sample, rows, inside, counts, loss)
+        totals[self.failed] = (rows.size - counts)[self.failed]
+        return totals
+
+    def _totals_at(
+        self, sample: Sample, rows: NDArray[np.intp], inside: NDArray[np.int32], counts: NDArray[np.int64], loss: Loss
+    ) -> Array:
+        """Return total losses at a block of rows; `inside` are positions in the block that train."""
+        if loss.is_zero_one and self._computes_on_device(sample.X, rows.size):
+            return self._count_on_device(sample, rows, inside, counts).astype(np.float64)
+        ensemble, used = self._ensemble
+        points = self._own_points(sample, used)
         if loss.is_zero_one:
             mistakes = np.empty(len(self), dtype=np.int64)
             _engine.count_mistakes(
@@ -271,13 +318,32 @@ class RBFSVMs(Hypotheses):
             totals = np.zeros(len(self))
             parts = np.split(inside, np.cumsum(counts)[:-1])
             for block in self._blocks(range(rows.size), points):
-                votes = self._vote(ensemble, points, sample.X[rows[block.start : block.stop]])
+                votes, doubts = self._vote(ensemble, points, sample.X[rows[block.start : block.stop]])
                 for h, part in enumerate(parts):
                     validating = np.setdiff1d(np.arange(block.start, block.stop), part, assume_unique=True)
+                    doubtful = doubts[h, validating - block.start]
+                    validating = validating[~doubtful]
                     response = votes[h, validating - block.start].astype(np.intp)
-                    totals[h] += loss.total(sample.codes[rows[validating]], response)
-        totals[self.failed] = (rows.size - counts)[self.failed]
+                    codes = sample.codes[rows[validating]]
+                    totals[h] += loss.total(codes, response) + np.count_nonzero(doubtful)
         return totals
+
+    def _count_on_device(
+        self, sample: Sample, rows: NDArray[np.intp], inside: NDArray[np.int32], sizes: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Count mistakes at a block of rows on the device; `inside` are positions in the block that train."""
+        as_it_is = self.shared_scale is None and isinstance(sample.X, np.ndarray)
+        X: Any = sample.on_device if as_it_is else None
+        if X is None:
+            X = to_engine(scaled(sample.X[rows], self.shared_scale), sparse=False)
+        elif rows.size < len(sample):
+            X = X.take(rows)
+        machines, chosen = self._on_device(lambda: self._own_points(sample, np.unique(self.support)))
+        return machines.count_mistakes_at(X, sample.codes[rows].astype(np.int32), inside, sizes, chosen)
+
+    def _own_points(self, sample: Sample, rows: NDArray[np.int32]) -> Any:
+        """Return support vectors by their rows of the training sample: those that were kept, or from the sample."""
+        return self._support_vectors(sample.X, rows) if self.points is None else self._kept(rows)
 
     def _kept(self, rows: NDArray[np.int32]) -> Any:
         """Return the support vectors that were these rows of the training sample."""
@@ -292,18 +358,23 @@ class RBFSVMs(Hypotheses):
         """Return rows to vote on as the engine reads them: sparse if and only if the support vectors are."""
         return to_engine(scaled(X, self.shared_scale), sparse=issparse(points))
 
-    def _vote(self, ensemble: _engine.Ensemble, points: Any, X: Any) -> NDArray[np.uint16]:
-        """Return the codes that all of them vote for at a block of rows."""
+    def _vote(self, ensemble: _engine.Ensemble, points: Any, X: Any) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
+        """Return the codes that all of them vote for at a block of rows, and which ones rounding could change."""
         votes = np.empty((len(self), X.shape[0]), dtype=np.uint16)
-        _engine.vote(self._queries(X, points), _support(points), ensemble, self.working_memory, votes)
-        return votes
+        certain = np.empty(votes.shape, dtype=np.uint8)
+        _engine.vote(self._queries(X, points), _support(points), ensemble, self.working_memory, votes, certain)
+        return votes, certain == 0
 
     def _blocks(self, rows: range, points: Any) -> Iterator[range]:
         """Split rows into blocks that fit the memory: votes and dense copies."""
         tile = _engine.tile_rows
-        per_row = 2 * len(self) + (0 if issparse(points) else 8 * points.shape[1])
+        per_row = 3 * len(self) + (0 if issparse(points) else 8 * points.shape[1])
         size = max(tile, self.working_memory // per_row // tile * tile)
         return (rows[i : i + size] for i in range(0, len(rows), size))
+
+
+# What is computed from the other attributes, and not stored.
+_CACHED = ("_ensemble", "_offsets", "_device")
 
 
 def scaled(X: Any, factors: Array | None) -> Any:

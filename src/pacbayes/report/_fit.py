@@ -11,7 +11,7 @@ import numpy as np
 from pacbayes._versions import collect_versions
 from pacbayes.certificate import Certificate, Row
 from pacbayes.display.checks import check_fitted
-from pacbayes.formatting import format_upper
+from pacbayes.formatting import format_nearest
 from pacbayes.pools import as_pool
 from pacbayes.report._html import Table, render_page
 from pacbayes.report._plots import certificate_plot, posterior_plots
@@ -154,7 +154,7 @@ def _tabulate_voters(model: PACBayesClassifier, heaviest: int) -> Table:
             f"{rank + 1}",
             _format_weight(rho[h]),
             _format_weight(rho[order[: rank + 1]].sum()),
-            format_upper(model.losses_[h]),
+            format_nearest(model.losses_[h]),
             f"{sizes[h]}" if sizes[h] else "-",
             f"{h}",
             _shorten(model.hypotheses_.describe(int(h))),
@@ -191,8 +191,10 @@ def _list_data_facts(model: PACBayesClassifier, class_counts: Mapping[Any, int] 
     classes = [
         f"{label} ({counts[str(label)]})" if str(label) in counts else f"{label}" for label in model.classes_.tolist()
     ]
+    tested = model.votes_[model._winner].n_held_out
     facts: Facts = {
         "Points that train and validate": f"{model.subsamples_.n}",
+        **({"Points held out for the certificate": f"{tested}"} if tested else {}),
         "Features": f"{model.n_features_in_}",
         f"Classes ({len(classes)})": _cut_list(classes),
     }

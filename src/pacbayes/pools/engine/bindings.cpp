@@ -18,6 +18,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "margins.h"
 #include "routines.h"
 #include "svm.h"
 
@@ -277,6 +278,7 @@ class Ensemble {
     return machines_;
   }
 
+  const std::vector<Machine>& machines() const { return machines_; }
   std::size_t n_intercepts() const { return intercepts_.shape(0); }
 
  private:
@@ -343,18 +345,21 @@ Ensemble::Ensemble(Integers n_classes, Integers classes, Integers counts, Intege
 
 template <class X_>
 void vote(const X_& X, const typename PointsOf<X_>::type& points, const Ensemble& ensemble, std::size_t memory,
-          OutMatrix<std::uint16_t> votes) {
+          OutMatrix<std::uint16_t> votes, std::optional<OutMatrix<std::uint8_t>> certain) {
   const auto& machines = ensemble.machines(points, X.shape(1));
   const std::size_t n = X.shape(0);
   require(votes.shape(0) == machines.size() && votes.shape(1) == n, "votes must be machines x rows");
+  require(!certain || (certain->shape(0) == machines.size() && certain->shape(1) == n),
+          "certain must be machines x rows");
   nb::gil_scoped_release unlocked;
-  pacbayes::vote(machines, rows_of(points), rows_of(X), memory,
-                 [&votes, n](std::size_t h, std::ptrdiff_t row, std::ptrdiff_t count, const std::uint16_t* codes) {
-                   std::copy_n(codes, count, votes.data() + h * n + row);
-                 });
+  pacbayes::vote(machines, rows_of(points), rows_of(X), memory, [&](std::size_t h, const pacbayes::Votes& tile) {
+    std::copy_n(tile.codes, tile.count, votes.data() + h * n + tile.row);
+    if (certain) std::copy_n(tile.certain, tile.count, certain->data() + h * n + tile.row);
+  });
 }
 
-// Count each machine's mistakes at the rows of X that it was not trained on. X begins at row `first` of the sample.
+// Count each machine's mistakes at the rows of X that it was not trained on. X begins at row `first` of the sample. A
+// vote that rounding could change is a mistake: see margins.h.
 template <class X_>
 void count_mistakes(const X_& X, Integers codes, std::int64_t first,
                     const typename PointsOf<X_>::type& points, const Ensemble& ensemble,
@@ -384,13 +389,15 @@ void count_mistakes(const X_& X, Integers codes, std::int64_t first,
   require(at == last, "sizes must sum to the length of subsamples");
   nb::gil_scoped_release unlocked;
   pacbayes::vote(machines, rows_of(points), rows_of(X), memory,
-                 [&](std::size_t h, std::ptrdiff_t row, std::ptrdiff_t count, const std::uint16_t* votes) {
+                 [&](std::size_t h, const pacbayes::Votes& votes) {
+                   const std::int32_t* actual = codes.data() + votes.row;
+                   const auto is_mistake = [&](std::ptrdiff_t i) {
+                     return !votes.certain[i] || votes.codes[i] != actual[i];
+                   };
                    std::int64_t wrong = 0;
-                   for (std::ptrdiff_t i = 0; i < count; ++i) wrong += votes[i] != codes.data()[row + i];
-                   for (; next[h] != end[h] && *next[h] < first + row + count; ++next[h]) {
-                     const std::ptrdiff_t trained = *next[h] - first - row;
-                     wrong -= votes[trained] != codes.data()[row + trained];
-                   }
+                   for (std::ptrdiff_t i = 0; i < votes.count; ++i) wrong += is_mistake(i);
+                   for (; next[h] != end[h] && *next[h] < first + votes.row + votes.count; ++next[h])
+                     wrong -= is_mistake(*next[h] - first - votes.row);
                    mistakes.data()[h] += wrong;
                  });
 }
@@ -403,6 +410,14 @@ void decide(const X_& X, const typename PointsOf<X_>::type& points, const Ensemb
   require(values.shape(0) == ensemble.n_intercepts() && values.shape(1) == X.shape(0), "values must be pairs x rows");
   nb::gil_scoped_release unlocked;
   pacbayes::decide(machines[0], rows_of(points), rows_of(X), values.data());
+}
+
+// The margins within which decision values of rows of d features may have either sign, in the order of the intercepts.
+void margins(const Ensemble& ensemble, std::int64_t d, OutVector<double> out) {
+  require(out.shape(0) == ensemble.n_intercepts(), "out must have one entry per intercept");
+  double* to = out.data();
+  for (const Machine& machine : ensemble.machines())
+    for (const double margin : pacbayes::decision_margins(machine, d)) *to++ = margin;
 }
 
 // exp(-gamma * squared), for tests of the exponential.
@@ -422,7 +437,8 @@ void bind_for(nb::module_& module) {
   module.def("train", train<X_>, "X"_a, "codes"_a.noconvert(), "subsamples"_a.noconvert(), "sizes"_a.noconvert(),
              "seed"_a, "multipliers"_a, "C"_a, "scaler"_a.none(), "tolerance"_a, "max_iterations"_a);
   // Integers are not converted, since fractions would be lost, nor what is written to, since the copy would be.
-  module.def("vote", vote<X_>, "X"_a, "points"_a, "ensemble"_a, "memory"_a, "votes"_a.noconvert());
+  module.def("vote", vote<X_>, "X"_a, "points"_a, "ensemble"_a, "memory"_a, "votes"_a.noconvert(),
+             "certain"_a.noconvert().none() = nb::none());
   module.def("count_mistakes", count_mistakes<X_>, "X"_a, "codes"_a.noconvert(), "first"_a, "points"_a, "ensemble"_a,
              "subsamples"_a.noconvert(), "sizes"_a.noconvert(), "memory"_a, "mistakes"_a.noconvert());
   module.def("decide", decide<X_>, "X"_a, "points"_a, "ensemble"_a, "values"_a.noconvert());
@@ -452,5 +468,6 @@ NB_MODULE(_engine, module) {
   bind_for<Matrix<double>>(module);
   bind_for<Matrix<float>>(module);
   bind_for<CSR>(module);
+  module.def("margins", margins, "ensemble"_a, "d"_a, "out"_a.noconvert());
   module.def("kernel", kernel, "squared"_a, "gamma"_a, "out"_a.noconvert());
 }

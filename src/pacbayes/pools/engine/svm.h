@@ -52,10 +52,16 @@ template <class Rows>
 void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std::ptrdiff_t size,
            const Settings& settings, Trained& trained);
 
-// Called with the codes that machine h votes for at `count` rows from `row` on. Rows of one machine come in ascending
-// order.
-using VoteSink =
-    std::function<void(std::size_t h, std::ptrdiff_t row, std::ptrdiff_t count, const std::uint16_t* votes)>;
+// The codes that a machine votes for at `count` rows from `row` on, and whether rounding leaves each of them no choice:
+// see margins.h.
+struct Votes {
+  std::ptrdiff_t row, count;
+  const std::uint16_t* codes;
+  const std::uint8_t* certain;
+};
+
+// Called with the votes of machine h. Rows of one machine come in ascending order.
+using VoteSink = std::function<void(std::size_t h, const Votes& votes)>;
 
 // Compute the votes of all machines at all rows of X. Squared distances take at most `memory` bytes, or those of one
 // machine.

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <unordered_map>
 
+#include "margins.h"
 #include "svm.h"
 
 namespace pacbayes {
@@ -54,28 +56,73 @@ void decide_tile(const Machine& machine, DistancesToTile tile, std::vector<doubl
   }
 }
 
-// The class that wins most pairs; of several, the first, as in LIBSVM.
-void majority_class(const Machine& machine, const double* values, std::ptrdiff_t count, std::uint16_t* votes) {
-  const int k = machine.n_classes;
-  if (k == 1) {
-    std::fill_n(votes, count, static_cast<std::uint16_t>(machine.classes[0]));
-  } else if (k == 2) {
-    const auto positive = static_cast<std::uint16_t>(machine.classes[0]);
-    const auto negative = static_cast<std::uint16_t>(machine.classes[1]);
-    for (std::ptrdiff_t i = 0; i < count; ++i) votes[i] = values[i] > 0 ? positive : negative;
-  } else {
-    std::vector<int> wins(static_cast<std::size_t>(k) * kTile, 0);
+// The class that wins most pairs; of several, the first, as in LIBSVM. A vote is certain if it stays the same whatever
+// happens to the pairs whose decision values are within their margins.
+class Majority {
+ public:
+  Majority(const std::vector<Machine>& machines, std::ptrdiff_t d) {
+    for (const Machine& machine : machines) margins_.push_back(decision_margins(machine, d));
+  }
+
+  Votes operator()(const Machine& machine, std::size_t h, const double* values, std::ptrdiff_t row,
+                   std::ptrdiff_t count) {
+    if (machine.n_classes == 1) {
+      std::fill_n(codes_, count, static_cast<std::uint16_t>(machine.classes[0]));
+      std::fill_n(certain_, count, std::uint8_t{1});
+    } else if (machine.n_classes == 2) {
+      const auto positive = static_cast<std::uint16_t>(machine.classes[0]);
+      const auto negative = static_cast<std::uint16_t>(machine.classes[1]);
+      const double margin = margins_[h][0];
+      for (std::ptrdiff_t i = 0; i < count; ++i) {
+        codes_[i] = values[i] > 0 ? positive : negative;
+        certain_[i] = std::fabs(values[i]) > margin;
+      }
+    } else {
+      of_pairs(machine, margins_[h], values, count);
+    }
+    return {row, count, codes_, certain_};
+  }
+
+ private:
+  void of_pairs(const Machine& machine, const std::vector<double>& margins, const double* values,
+                std::ptrdiff_t count) {
+    const int k = machine.n_classes;
+    wins_.assign(static_cast<std::size_t>(k) * kTile, 0);
+    sure_.assign(static_cast<std::size_t>(k) * kTile, 0);  // wins beyond the margin
+    open_.assign(static_cast<std::size_t>(k) * kTile, 0);  // pairs that may go either way
+    std::size_t pair = 0;
     for (int a = 0; a < k; ++a)
-      for (int b = a + 1; b < k; ++b, values += kTile)
-        for (std::ptrdiff_t i = 0; i < count; ++i) ++wins[(values[i] > 0 ? a : b) * kTile + i];
+      for (int b = a + 1; b < k; ++b, ++pair, values += kTile)
+        for (std::ptrdiff_t i = 0; i < count; ++i) {
+          const std::size_t of_winner = (values[i] > 0 ? a : b) * kTile + i;
+          ++wins_[of_winner];
+          if (std::fabs(values[i]) > margins[pair]) {
+            ++sure_[of_winner];
+          } else {
+            ++open_[a * kTile + i];
+            ++open_[b * kTile + i];
+          }
+        }
     for (std::ptrdiff_t i = 0; i < count; ++i) {
       int winner = 0;
       for (int c = 1; c < k; ++c)
-        if (wins[c * kTile + i] > wins[winner * kTile + i]) winner = c;
-      votes[i] = static_cast<std::uint16_t>(machine.classes[winner]);
+        if (wins_[c * kTile + i] > wins_[winner * kTile + i]) winner = c;
+      codes_[i] = static_cast<std::uint16_t>(machine.classes[winner]);
+      // The winner may lose its open pairs, and another class may win all of its own.
+      const int least = sure_[winner * kTile + i];
+      certain_[i] = 1;
+      for (int c = 0; c < k; ++c) {
+        const int most = sure_[c * kTile + i] + open_[c * kTile + i];
+        if (c != winner && (c < winner ? most >= least : most > least)) certain_[i] = 0;
+      }
     }
   }
-}
+
+  std::vector<std::vector<double>> margins_;
+  std::vector<int> wins_, sure_, open_;
+  std::uint16_t codes_[kTile];
+  std::uint8_t certain_[kTile];
+};
 
 // Machines with the same gamma.
 struct GammaGroup {
@@ -115,7 +162,7 @@ void vote_shared(const std::vector<Machine>& machines, const Points& points, Row
   std::vector<double> values = allocate_values(machines);
   if (std::any_of(groups.begin(), groups.end(), [](const GammaGroup& group) { return group.shares_kernel; }))
     kernel.resize(points.count() * kTile);
-  std::uint16_t votes[kTile];
+  Majority majority(machines, X.d);
   for (std::ptrdiff_t row = 0; row < X.count; row += kTile) {
     const std::ptrdiff_t count = std::min<std::ptrdiff_t>(kTile, X.count - row);
     tile.load(X, row, count);
@@ -127,8 +174,7 @@ void vote_shared(const std::vector<Machine>& machines, const Points& points, Row
         const double* shared = group.shares_kernel ? kernel.data() : nullptr;
         decide_tile(machines[h], {squared.data(), nearest.data(), shared, machines[h].support}, own_kernel,
                     values.data());
-        majority_class(machines[h], values.data(), count, votes);
-        sink(h, row, count, votes);
+        sink(h, majority(machines[h], h, values.data(), row, count));
       }
     }
   }
@@ -182,7 +228,7 @@ void vote_alone(const std::vector<Machine>& machines, Points points, Rows X, con
   std::vector<Tile> tiles(std::clamp<std::size_t>(kTileBytes / (Tile::bytes(X) + 1), 1, kMaxTiles));
   OwnDistances<Rows> own;
   std::vector<double> values = allocate_values(machines);
-  std::uint16_t votes[kTile];
+  Majority majority(machines, X.d);
   const auto step = static_cast<std::ptrdiff_t>(tiles.size()) * kTile;
   for (std::ptrdiff_t first = 0; first < X.count; first += step) {
     const std::ptrdiff_t end = std::min(first + step, X.count);
@@ -193,8 +239,7 @@ void vote_alone(const std::vector<Machine>& machines, Points points, Rows X, con
       for (std::ptrdiff_t row = first; row < end; row += kTile) {
         const std::ptrdiff_t count = std::min<std::ptrdiff_t>(kTile, end - row);
         own.decide(tiles[(row - first) / kTile], values.data());
-        majority_class(machines[h], values.data(), count, votes);
-        sink(h, row, count, votes);
+        sink(h, majority(machines[h], h, values.data(), row, count));
       }
     }
   }

@@ -1,0 +1,371 @@
+"""Does every statement of a certificate hold as often as it says? Worlds in which the truth is known exactly.
+
+    python benchmarks/coverage.py [--repetitions 10000] [--only PART_OF_A_NAME ...]
+
+Points fall into a few cells with known probabilities of cell and label, and hypotheses are tables of labels: the true
+loss of any predictor is a finite sum. For every data set the hypotheses are validated, weighted and certified by
+`pacbayes.certificate`, with held-out and unlabelled points where a statement needs them, and every bound is compared
+with the truth. A row of the table is a kind of statement in one case at one delta:
+
+    stated      share of data sets on which the statement was made; which one is made may depend on the losses
+    violations  number of data sets on which it was made and false
+    p           probability of at least as many violations if a statement were false with probability delta
+    bound       mean bound, where it was made
+    truth       mean true loss, where it was made
+
+In the last case the best of several votes is certified as if there were only one, and the statements fail.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from pacbayes.certificate import Certificate, Statement, certify, choose_voters, with_test, with_unlabelled
+
+DELTAS = (0.05, 0.3)
+
+# A bound may touch the truth; the truth is a sum of floats.
+TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True)
+class World:
+    """Cells with their probabilities and P(label = 1), and hypotheses as labels by cell.
+
+    Attributes
+    ----------
+    cells, ones : list of float
+        Probability of each cell, and of label 1 in it.
+    hypotheses : list of list of int
+        Predicted label by hypothesis and cell.
+    """
+
+    cells: list[float]
+    ones: list[float]
+    hypotheses: list[list[int]]
+
+    @property
+    def outcomes(self) -> np.ndarray:
+        """Probability of each pair of cell and label."""
+        ones = np.array(self.ones)
+        return (np.array(self.cells)[:, np.newaxis] * np.stack((1 - ones, ones), axis=1)).ravel()
+
+    def loss(self, predicted: np.ndarray) -> np.ndarray:
+        """Loss of predictions, whose last axis is the cells, by outcome."""
+        wrong = np.stack((predicted == 1, predicted == 0), axis=-1).astype(float)
+        return wrong.reshape(*predicted.shape[:-1], -1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A world, numbers of points, and what is certified.
+
+    Attributes
+    ----------
+    n : int or list of int
+        Validation points of each hypothesis.
+    settings : dict
+        Passed to `certify`.
+    apart : bool
+        Whether every hypothesis has validation points of its own; otherwise they share the first ones.
+    n_test, n_unlabelled : int
+        Held-out and unlabelled points; 0 for none.
+    n_votes : int
+        Votes that compete, each with a sample of its own and the same truth: the smallest bound wins.
+    shares : tuple of float
+        If given, all votes share one sample of `n` points, and vote k is made of this share of it and tested on the
+        rest, as the classifier does.
+    declared_votes : int or None
+        The number of votes that the certificate is told, if it is not the true one.
+    """
+
+    name: str
+    world: World
+    n: Any
+    settings: dict[str, Any] = field(default_factory=dict)
+    apart: bool = False
+    n_test: int = 0
+    n_unlabelled: int = 0
+    n_votes: int = 1
+    shares: tuple[float, ...] = ()
+    declared_votes: int | None = None
+
+
+def alike(loss: float, m: int) -> World:
+    """Return a world with m hypotheses of the same true loss."""
+    return World([1.0], [loss], [[0]] * m)
+
+
+# (1 - L)^20 + 20 L (1 - L)^19 is just below 0.05: one error or none on 20 points is as rare as Clopper-Pearson allows.
+TIGHT = 0.2162
+# Half of the weight errs in the second cell, and ties go to the first class: the vote errs twice as often as a voter.
+TIE = World([0.85, 0.15], [0, 1], [[0, 0], [0, 1]])
+# Two of three err together: the vote errs 3/2 times as often as a voter.
+TWO_OF_THREE = World([0.85, 0.15], [0, 1], [[0, 0], [0, 0], [0, 1]])
+HEAVY = World([0.7, 0.3], [0.1, 0.9], [[0, 0], [1, 1], [1, 0]])
+CORRELATED = World(
+    [0.6, 0.28, 0.04, 0.04, 0.04],
+    [0.05, 0.95, 1, 1, 1],
+    [[0, 1, 0, 1, 1]] * 4 + [[0, 1, 1, 0, 1]] * 4 + [[0, 1, 1, 1, 0]] * 4,
+)
+NOISE = World([0.5, 0.5], [0.5, 0.5], [[0, 0], [0, 1]])
+# The vote errs where the one good voter disagrees with it.
+DISSENT = World([0.55, 0.45], [0, 1], [[0, 1], [0, 0], [0, 0]])
+# Weights move around one half with the errors, and so does the vote.
+NEAR_TIE = World([0.5, 0.3, 0.2], [0.1, 0.8, 0.55], [[0, 1, 1], [0, 0, 1], [0, 1, 0]])
+
+DUAL = {"objective": "dual"}
+KL = {"objective": "kl"}
+UNIFORM = {"voting": "uniform"}
+BEST = {"voting": "best"}
+GIBBS = {"voting": "gibbs"}
+# Not called zero-one: no counts of errors are assumed, nor is anything said about a majority.
+OTHER_LOSS = {"loss": "other"}
+
+CASES = [
+    Case("one hypothesis", alike(TIGHT, 1), 20),
+    Case("one hypothesis, dual", alike(TIGHT, 1), 20, DUAL),
+    Case("one hypothesis, best", alike(TIGHT, 1), 20, BEST),
+    Case("one hypothesis, best, other loss", alike(TIGHT, 1), 20, BEST | OTHER_LOSS),
+    Case("best of 3 alike, apart", alike(0.3, 3), 15, BEST, apart=True),
+    Case("best of 3 alike, apart, other loss", alike(0.3, 3), 15, BEST | OTHER_LOSS, apart=True),
+    Case("best of 3 alike, apart, unequal sets", alike(0.25, 3), [6, 12, 24], BEST, apart=True),
+    Case("3 alike, apart, unequal sets, dual", alike(0.25, 3), [4, 8, 16], DUAL, apart=True),
+    Case("3 alike, apart, unequal sets, lambda", alike(0.25, 3), [4, 8, 16], apart=True),
+    Case("3 alike, apart, kl", alike(0.3, 3), 6, KL, apart=True),
+    Case("strongly correlated, lambda", CORRELATED, 25),
+    Case("strongly correlated, dual", CORRELATED, 25, DUAL),
+    Case("labels are noise, kl", NOISE, 12, KL),
+    Case("labels are noise, dual, randomised", NOISE, [10, 20], DUAL | GIBBS),
+    Case("tie", TIE, 30, UNIFORM),
+    Case("tie, unequal sets", TIE, [15, 60], UNIFORM),
+    Case("two of three err together", TWO_OF_THREE, 30, UNIFORM),
+    Case("two of three err together, unequal sets", TWO_OF_THREE, [15, 30, 60], UNIFORM),
+    Case("one heavy voter", HEAVY, 30, UNIFORM | {"prior": [0.8, 0.1, 0.1]}),
+    Case("one heavy voter, unequal sets", HEAVY, [8, 16, 24], UNIFORM | {"prior": [0.8, 0.1, 0.1]}),
+    Case("near a tie, dual", NEAR_TIE, 12, DUAL),
+    Case("few unlabelled points", DISSENT, 2000, UNIFORM, n_unlabelled=8),
+    Case("few unlabelled and labelled points", DISSENT, 60, UNIFORM, n_unlabelled=20),
+    Case("near a tie, few unlabelled points", NEAR_TIE, 6, n_unlabelled=5),
+    Case("tested vote near a tie", NEAR_TIE, 12, UNIFORM, n_test=20),
+    Case("tested vote, one hypothesis", alike(TIGHT, 1), 5, UNIFORM, n_test=20),
+    Case("tested randomised classifier", NOISE, 12, GIBBS, n_test=20),
+    Case("tested best hypothesis", alike(TIGHT, 2), 5, BEST, apart=True, n_test=20),
+    Case("tested vote, other loss", alike(TIGHT, 1), 5, UNIFORM | OTHER_LOSS, n_test=20),
+    Case("2 votes, equal truth", alike(TIGHT, 1), 5, UNIFORM, n_test=20, n_votes=2),
+    Case("10 votes, equal truth", alike(0.3, 1), 5, UNIFORM, n_test=20, n_votes=10),
+    Case("10 votes, equal truth, other loss", alike(0.3, 1), 5, UNIFORM | OTHER_LOSS, n_test=20, n_votes=10),
+    Case("default, one sample", NEAR_TIE, 30, DUAL, n_votes=2, shares=(0.5, 0.65)),
+    Case(
+        "default, one sample, few unlabelled",
+        DISSENT,
+        60,
+        DUAL | UNIFORM,
+        n_votes=2,
+        shares=(0.5, 0.65),
+        n_unlabelled=8,
+    ),
+]
+BROKEN = Case("10 votes, declared as one", alike(0.3, 1), 5, UNIFORM, n_test=20, n_votes=10, declared_votes=1)
+
+
+class Row(NamedTuple):
+    """What happened to one kind of statement in one case at one delta."""
+
+    method: str
+    case: str
+    delta: float
+    repetitions: int
+    stated: int
+    violations: int
+    mean_bound: float
+    mean_truth: float
+
+    @property
+    def p_value(self) -> float:
+        """Probability of at least as many violations if the statement were false with probability delta."""
+        return float(stats.binom.sf(self.violations - 1, self.repetitions, self.delta))
+
+
+# ---------------------------------------------------------------------------------------------------
+# Data sets
+# ---------------------------------------------------------------------------------------------------
+
+
+class Data(NamedTuple):
+    """What one vote is made of and tested on, in many data sets."""
+
+    n: np.ndarray  # (m,): validation points
+    totals: np.ndarray  # (repetitions, m): validation losses, summed
+    test: np.ndarray  # (repetitions, outcomes): numbers of held-out points
+
+
+def draw(case: Case, repetitions: int, rng: np.random.Generator) -> list[Data]:
+    """Draw data sets: one entry for each of the votes that compete."""
+    outcomes = case.world.outcomes
+    tables = np.array(case.world.hypotheses)
+    losses = case.world.loss(tables)
+    if case.shares:
+        return _draw_from_one_sample(case, repetitions, rng)
+    n = np.broadcast_to(np.array(case.n), tables.shape[:1])
+    votes = []
+    for _ in range(case.n_votes):
+        if case.apart:
+            counts = np.stack([rng.multinomial(size, outcomes, repetitions) for size in n], axis=1)
+        else:
+            sizes, place = np.unique(n, return_inverse=True)
+            blocks = [rng.multinomial(size, outcomes, repetitions) for size in np.diff(sizes, prepend=0)]
+            counts = np.cumsum(np.stack(blocks, axis=1), axis=1)[:, place]
+        totals = (counts * losses).sum(axis=2)
+        votes.append(Data(n, totals, rng.multinomial(case.n_test, outcomes, repetitions)))
+    return votes
+
+
+def _draw_from_one_sample(case: Case, repetitions: int, rng: np.random.Generator) -> list[Data]:
+    """Two votes from label-blind parts of one sample, each tested on the rows that it is not made of."""
+    first, second = (round(share * case.n) for share in case.shares)
+    both = round(first * second / case.n)
+    sizes = {(1, 1): both, (1, 0): first - both, (0, 1): second - both, (0, 0): case.n - first - second + both}
+    parts = {key: rng.multinomial(size, case.world.outcomes, repetitions) for key, size in sizes.items()}
+    losses = case.world.loss(np.array(case.world.hypotheses))
+    votes = []
+    for k, size in enumerate((first, second)):
+        made_of = sum(counts for key, counts in parts.items() if key[k])
+        tested = sum(counts for key, counts in parts.items() if not key[k])
+        votes.append(Data(np.full(losses.shape[0], size), made_of @ losses.T, tested))
+    return votes
+
+
+# ---------------------------------------------------------------------------------------------------
+# Certificates
+# ---------------------------------------------------------------------------------------------------
+
+
+class Certified(NamedTuple):
+    """A certificate from validation losses, with the truth about what it bounds."""
+
+    certificate: Certificate
+    rho: np.ndarray
+    predicted: np.ndarray  # by cell, what the vote says
+    truth: dict[str, float]
+
+
+def certify_losses(case: Case, n: np.ndarray, totals: np.ndarray, delta: float) -> Certified:
+    world = case.world
+    tables = np.array(world.hypotheses)
+    n_votes = case.n_votes if case.declared_votes is None else case.declared_votes
+    size = int(n[0]) if np.ptp(n) == 0 else n
+    certificate, rho = certify(totals / n, size, delta=delta, n_votes=n_votes, **case.settings)
+    # Of equal shares the first class wins, as in the classifier.
+    predicted = np.argmax(np.stack([rho @ (tables == label) for label in (0, 1)]), axis=0)
+    risks = world.loss(tables) @ world.outcomes
+    truth = {
+        "randomised classifier": float(rho @ risks),
+        "majority vote": float(world.loss(predicted) @ world.outcomes),
+    }
+    for statement in certificate.statements:
+        if statement.predictor == "best hypothesis":
+            figures = statement.figures
+            total = figures["errors"] if "errors" in figures else figures["loss"] * figures["n"]
+            # The worst of those that it can be about.
+            truth["best hypothesis"] = float(risks[(n == figures["n"]) & np.isclose(totals, total)].max())
+    return Certified(certificate, rho, predicted, truth)
+
+
+def held_out_total(case: Case, made: Certified, counts: np.ndarray, rng: np.random.Generator) -> float:
+    """Sum the losses of what `predict` does over held-out points."""
+    if made.certificate.predictor == "randomised classifier":
+        return float(rng.binomial(counts.sum(), made.truth["randomised classifier"]))
+    # The best hypothesis has all the weight, and is the vote.
+    return float(counts @ case.world.loss(made.predicted))
+
+
+def compared(case: Case, made: Certified, data: Data, totals: np.ndarray, cells: np.ndarray) -> Certificate:
+    """State what unlabelled points prove about the vote."""
+    losses, m = totals / data.n, data.n.size
+    divergences = -np.log(np.array(case.settings.get("prior", np.full(m, 1 / m))))
+    voters = choose_voters(made.rho, losses, data.n, divergences, made.certificate.delta)
+    apart = np.array(case.world.hypotheses)[voters] != made.predicted
+    return with_unlabelled(
+        made.certificate, losses[voters], data.n[voters], divergences[voters], apart @ cells, int(cells.sum())
+    )
+
+
+def statements(
+    case: Case, votes: list[Data], delta: float, rng: np.random.Generator
+) -> Iterator[tuple[Statement, float]]:
+    """Yield every statement about the vote that wins, and the truth, data set by data set."""
+    # Few distinct data sets: each is certified once.
+    known: dict[Any, Certified] = {}
+    repetitions = votes[0].totals.shape[0]
+    unlabelled = rng.multinomial(case.n_unlabelled, case.world.cells, repetitions)
+    further: dict[Any, Certificate] = {}
+    for i in range(repetitions):
+        best: tuple[float, Certified, Certificate, int] | None = None
+        for k, data in enumerate(votes):
+            key = (int(data.n[0]), data.totals[i].tobytes())
+            if key not in known:
+                known[key] = certify_losses(case, data.n, data.totals[i], delta)
+            made = known[key]
+            certificate = made.certificate
+            if data.test[i].any():
+                seen = (key, held_out_total(case, made, data.test[i], rng))
+                if seen not in further:
+                    further[seen] = with_test(certificate, seen[1], int(data.test[i].sum()))
+                certificate = further[seen]
+            if best is None or certificate.bound < best[0]:
+                best = certificate.bound, made, certificate, k
+        assert best is not None
+        _, made, certificate, k = best
+        for statement in certificate.statements:
+            yield statement, made.truth[statement.predictor]
+        if case.n_unlabelled:
+            points = (k, votes[k].totals[i].tobytes(), unlabelled[i].tobytes())
+            if points not in further:
+                further[points] = compared(case, made, votes[k], votes[k].totals[i], unlabelled[i])
+            for statement in further[points].statements:
+                yield statement, made.truth[statement.predictor]
+
+
+def simulate(case: Case, repetitions: int, seed: int = 0) -> list[Row]:
+    """Count the violations of every kind of statement, at every delta."""
+    rows = []
+    for delta in DELTAS:
+        rng = np.random.default_rng(seed)
+        votes = draw(case, repetitions, rng)
+        found: dict[str, list[tuple[float, float]]] = {}
+        for statement, truth in statements(case, votes, delta, rng):
+            found.setdefault(statement.method, []).append((statement.bound, truth))
+        for method, pairs in found.items():
+            bound, truth = np.array(pairs).T
+            violations = int(np.count_nonzero(bound < truth - TOLERANCE))
+            rows.append(Row(method, case.name, delta, repetitions, bound.size, violations, bound.mean(), truth.mean()))
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repetitions", type=int, default=10_000)
+    parser.add_argument("--only", nargs="+", default=[""])
+    arguments = parser.parse_args()
+    print(f"{arguments.repetitions} data sets for each case and delta\n")
+    print("| statement | case | delta | stated | violations | p | bound | truth |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for case in (*CASES, BROKEN):
+        if any(part in case.name for part in arguments.only):
+            for row in simulate(case, arguments.repetitions):
+                print(
+                    f"| {row.method} | {row.case} | {row.delta} | {row.stated / row.repetitions:.2f} "
+                    f"| {row.violations} | {row.p_value:.2g} | {row.mean_bound:.3f} | {row.mean_truth:.3f} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,252 @@
+"""Open a table wherever it is: a file, a pipe or standard input, compressed or not."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import re
+import stat
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, cast
+
+from pacbayes.exceptions import TableError
+from pacbayes.formatting import format_names
+from pacbayes.io._limits import Budget
+
+_CHUNK_SIZE = 2**20
+# Honest text does not shrink to less than a fiftieth, except for small files.
+_MOST_GROWTH, _ANY_SIZE = 50, 2**24
+# `xz -9` takes 65 MiB to unpack. A file may ask for gigabytes.
+_XZ_MEMORY = 2**27
+# The index of a zip archive of one table takes some hundred bytes.
+_ZIP_INDEX = 2**16
+_ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
+
+# These are zip archives as well.
+_SPREADSHEETS = (".xlsx", ".ods")
+_EXTENSIONS = (".gz", ".gzip", ".bz2", ".xz", ".zst", ".zstd", ".zip")
+
+
+@dataclass(frozen=True)
+class Content:
+    """The content of a file, unpacked.
+
+    Attributes
+    ----------
+    file : binary file
+        The content, at its beginning. It can be read from any position.
+    name : str
+        Name of the file, or of the member of an archive, without the extension of a compression.
+    digest : str
+        SHA-256 of the file as it is stored.
+    """
+
+    file: BinaryIO
+    name: str
+    digest: str
+
+
+def is_standard_input(path: Path) -> bool:
+    """Return whether a path stands for standard input."""
+    return str(path) == "-"
+
+
+def name_of(path: Path) -> str:
+    """Return what to call a file."""
+    return "standard input" if is_standard_input(path) else path.name
+
+
+@contextmanager
+def open_content(path: Path, budget: Budget) -> Iterator[Content]:
+    """Open a file, and unpack it if its first bytes say that it is compressed.
+
+    Parameters
+    ----------
+    path : Path
+        The file; ``-`` for standard input.
+    budget : Budget
+        Limit on the bytes of the file and of what is unpacked.
+    """
+    with ExitStack() as stack:
+        file = stack.enter_context(_open_seekable(path, budget))
+        digest = hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
+        file.seek(0)
+        name, compression = name_of(path), _detect_compression(file)
+        if compression is not None:
+            stored = file.seek(0, io.SEEK_END)
+            file.seek(0)
+            name, chunks = compression(file, name)
+            file = stack.enter_context(_unpack(chunks, stored, budget))
+        yield Content(file, name, digest)
+
+
+@contextmanager
+def _open_seekable(path: Path, budget: Budget) -> Iterator[BinaryIO]:
+    """Open a file for reading at any position. What comes through a pipe is copied first."""
+    with ExitStack() as stack:
+        file: Any = sys.stdin.buffer if is_standard_input(path) else stack.enter_context(_open(path))
+        try:
+            mode = os.fstat(file.fileno()).st_mode
+        except (OSError, ValueError):  # an object in the place of standard input
+            mode = stat.S_IFIFO
+        if stat.S_ISREG(mode):
+            size = os.fstat(file.fileno()).st_size
+            budget.check(size)
+        elif is_standard_input(path) or stat.S_ISFIFO(mode):
+            file = stack.enter_context(_copy(iter(lambda: file.read(_CHUNK_SIZE), b""), budget.check))
+            size = file.seek(0, io.SEEK_END)
+        else:
+            raise TableError("this is no regular file")
+        if size == 0:
+            raise TableError("nothing came in" if is_standard_input(path) else "the file is empty")
+        file.seek(0)
+        yield file
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except FileNotFoundError as error:
+        raise TableError("there is no such file") from error
+    except IsADirectoryError as error:
+        raise TableError("this is a folder, not a file") from error
+    except OSError as error:
+        raise TableError(f"cannot be read: {error.strerror}") from error
+
+
+@contextmanager
+def _copy(chunks: Iterator[bytes], check: Callable[[int], None]) -> Iterator[BinaryIO]:
+    """Copy what comes to a temporary file, as long as its size is accepted."""
+    with tempfile.NamedTemporaryFile() as copy:
+        size = 0
+        for chunk in chunks:
+            size += len(chunk)
+            check(size)
+            copy.write(chunk)
+        copy.seek(0)
+        yield cast(BinaryIO, copy)
+
+
+@contextmanager
+def _unpack(chunks: Iterator[bytes], stored: int, budget: Budget) -> Iterator[BinaryIO]:
+    def check(size: int) -> None:
+        budget.check_growth(size, stored, most=_MOST_GROWTH, always=_ANY_SIZE)
+
+    with _copy(_report_damage(chunks), check) as file:
+        if file.read(1) == b"":
+            raise TableError("the file is empty, once it is unpacked")
+        file.seek(0)
+        yield file
+
+
+def _report_damage(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield what is unpacked, and raise TableError for damage, which each package reports by exceptions of its own."""
+    try:
+        yield from chunks
+    except (TableError, MemoryError):
+        raise
+    except Exception as error:
+        raise TableError(f"the compressed file is damaged: {error}") from error
+
+
+# ---------------------------------------------------------------------------------------------------
+# Compressions: each returns the name of what is compressed, and its bytes in chunks
+# ---------------------------------------------------------------------------------------------------
+
+Unpacker = Callable[[BinaryIO, str], tuple[str, Iterator[bytes]]]
+
+
+def _without_extension(name: str) -> str:
+    return name.removesuffix(Path(name).suffix) if Path(name).suffix.lower() in _EXTENSIONS else name
+
+
+def _read_chunks(file: Any) -> Iterator[bytes]:
+    return iter(lambda: file.read(_CHUNK_SIZE), b"")
+
+
+def _unpack_gzip(file: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
+    return _without_extension(name), _read_chunks(gzip.GzipFile(fileobj=file, mode="rb"))
+
+
+def _unpack_bzip2(file: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
+    return _without_extension(name), _read_chunks(bz2.BZ2File(file))
+
+
+def _unpack_xz(file: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
+    def chunks() -> Iterator[bytes]:
+        rest = b""
+        while rest := rest or file.read(_CHUNK_SIZE):
+            stream = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+            while not stream.eof:
+                given = (rest or file.read(_CHUNK_SIZE)) if stream.needs_input else b""
+                if stream.needs_input and not given:
+                    raise EOFError("it ends too early")
+                rest = b""
+                yield stream.decompress(given, _CHUNK_SIZE)
+            rest = stream.unused_data.lstrip(b"\0")
+
+    return _without_extension(name), chunks()
+
+
+def _unpack_zstd(file: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
+    import pyarrow as pa
+
+    return _without_extension(name), _read_chunks(pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd"))
+
+
+def _unpack_zip(file: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
+    _check_zip_index(file)
+    try:
+        archive = zipfile.ZipFile(file)
+    except Exception as error:
+        raise TableError(f"not a zip archive that can be read: {error}") from error
+    members = [one for one in archive.infolist() if not (one.is_dir() or one.filename.startswith("__MACOSX/"))]
+    if len(members) != 1:
+        names = format_names([one.filename for one in members], most=4) or "no file"
+        hint = ": save the spreadsheet as CSV" if Path(name).suffix.lower() in _SPREADSHEETS else ""
+        raise TableError(f"a zip archive of one table is needed, and this one holds {names}{hint}")
+    if members[0].compress_type not in _ZIP_METHODS or members[0].flag_bits & 1:
+        raise TableError("the zip archive is encrypted, or compressed in an unusual way: unpack it first")
+
+    def chunks() -> Iterator[bytes]:
+        with archive.open(members[0]) as member:
+            yield from _read_chunks(member)
+
+    return PurePosixPath(members[0].filename).name, chunks()
+
+
+def _check_zip_index(file: BinaryIO) -> None:
+    """Raise if the index at the end of a zip archive, which is held in memory, is longer than one file needs."""
+    size = file.seek(0, io.SEEK_END)
+    file.seek(max(0, size - 2**17))
+    tail = file.read()
+    end = tail.rfind(b"PK\5\6")
+    index = int.from_bytes(tail[end + 12 : end + 16], "little") if 0 <= end <= len(tail) - 22 else 0
+    if index > _ZIP_INDEX or b"PK\6\7" in tail:
+        raise TableError("a zip archive of one table is needed, and this one holds many files or is too large")
+    file.seek(0)
+
+
+_MAGIC: tuple[tuple[re.Pattern[bytes], Unpacker], ...] = (
+    (re.compile(rb"\x1f\x8b\x08"), _unpack_gzip),
+    (re.compile(rb"BZh[1-9]1AY&SY"), _unpack_bzip2),
+    (re.compile(rb"\xfd7zXZ\0"), _unpack_xz),
+    (re.compile(rb"\x28\xb5\x2f\xfd"), _unpack_zstd),
+    (re.compile(rb"PK\x03\x04"), _unpack_zip),
+)
+
+
+def _detect_compression(file: BinaryIO) -> Unpacker | None:
+    start = file.read(16)
+    file.seek(0)
+    return next((unpack for magic, unpack in _MAGIC if magic.match(start)), None)

@@ -1,0 +1,158 @@
+"""Find columns that a model should not learn from, and targets that are not what they seem."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pacbayes.formatting import format_names
+from pacbayes.io.schema import Column
+from pacbayes.io.tables import Table
+
+__all__ = ["Finding", "inspect_table"]
+
+# With fewer rows, values may differ by chance.
+_FEWEST_ROWS = 20
+# More whole numbers than this are more likely amounts than classes.
+_MOST_CLASSES = 20
+
+_UNNAMED = re.compile(r"Unnamed: \d+")
+_ID_NAME = re.compile(r"(?:.*[^a-z])?(?:id|ids|index|key|uuid|guid|nr|no)|.*[a-z](?:Id|ID)", re.ASCII)
+_NUMBER_LIKE = r"[\s$€£+-]*\d[\d\s.,']*[\s%$€£]*"
+_DATE_LIKE = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}(?:[ T].*)?"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is remarkable about a column.
+
+    Attributes
+    ----------
+    column : str
+        The column.
+    message : str
+        What is remarkable, as the rest of a sentence that begins with the name of the column.
+    leave_out : bool
+        Whether nothing can be learned from the column: it is empty, constant, numbers the rows, or is text that is
+        different in every row.
+    """
+
+    column: str
+    message: str
+    leave_out: bool = False
+
+
+def inspect_table(table: Table) -> list[Finding]:
+    """Find columns that are ids, unique, constant, empty or copies of the target, and targets that look wrong.
+
+    Parameters
+    ----------
+    table : Table
+        The table.
+
+    Returns
+    -------
+    list of Finding
+        Those about features first, in the order of the columns, then those about the target.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"Id": range(1, 41), "size": [1.0, 2.5] * 20, "unit": "cm", "kind": ["yes", "Yes"] * 20})
+    >>> for finding in inspect_table(Table.from_frame(frame, target="kind")):
+    ...     print(finding.column, finding.message)
+    Id numbers the rows
+    size tells the class in every row: is it a copy of the target, or known only afterwards?
+    unit holds one value only, 'cm'
+    kind has labels that differ by blanks or case only: 'Yes', 'yes'
+    """
+    codes = None if table.y is None else pd.factorize(table.y)[0]
+    findings = [finding for column in table.schema.columns for finding in _inspect_feature(table.X, column, codes)]
+    return [*findings, *_inspect_target(table)]
+
+
+def _inspect_feature(X: pd.DataFrame, column: Column, codes: Any) -> Iterator[Finding]:
+    """Yield what is remarkable about a feature, the most important finding only."""
+    name, values = column.name, X[column.name]
+    present, distinct = int(values.notna().sum()), int(values.nunique())
+    if present == 0:
+        yield Finding(name, "is empty", leave_out=True)
+    elif distinct == 1 and present == len(X) > 1:
+        shown = values.iloc[0] if column.kind == "text" else f"{values.iloc[0]:g}"
+        yield Finding(
+            name, f"holds one value only, {shown!r}" if column.kind == "text" else f"is {shown} throughout", True
+        )
+    elif column.kind == "number" and _numbers_rows(name, values, distinct):
+        yield Finding(name, "numbers the rows", leave_out=True)
+    elif column.kind == "text":
+        yield from _inspect_text(name, values, present, distinct)
+    elif column.kind == "number" and distinct == len(X) >= _FEWEST_ROWS and _are_whole(values):
+        looks = "looks like an id" if _ID_NAME.fullmatch(name) or _ID_NAME.fullmatch(name.lower()) else "may be an id"
+        yield Finding(name, f"{looks}: it holds another whole number in every row")
+    if codes is not None and 1 < distinct <= len(X) / 4 and _determines(values, codes, distinct):
+        yield Finding(name, "tells the class in every row: is it a copy of the target, or known only afterwards?")
+
+
+def _are_whole(values: pd.Series[Any]) -> bool:
+    return bool((values == np.floor(values)).all())
+
+
+def _numbers_rows(name: str, values: pd.Series[Any], distinct: int) -> bool:
+    """Return whether a column holds consecutive whole numbers, in any order, or no name and another value per row."""
+    if distinct < len(values):
+        return False
+    if _UNNAMED.fullmatch(name):
+        return True
+    consecutive = values.max() - values.min() == len(values) - 1
+    return len(values) >= _FEWEST_ROWS and bool(consecutive) and _are_whole(values)
+
+
+def _inspect_text(name: str, values: pd.Series[Any], present: int, distinct: int) -> Iterator[Finding]:
+    names = pd.Series(values.cat.categories, dtype="string")
+    if _UNNAMED.fullmatch(name) and distinct == len(values):
+        yield Finding(name, "names the rows", leave_out=True)
+    elif names.str.fullmatch(_DATE_LIKE).all():
+        yield Finding(
+            name,
+            f"is taken for text, and {names.iloc[0]!r} looks like a date: write dates as 2024-01-31",
+            distinct == present,
+        )
+    elif names.str.fullmatch(_NUMBER_LIKE).all():
+        yield Finding(
+            name, f"is taken for text, and {names.iloc[0]!r} looks like a number: write digits and a point only"
+        )
+    elif distinct == present >= _FEWEST_ROWS:
+        yield Finding(name, "is text that is different in every row, as names and ids are", leave_out=True)
+    elif present >= _FEWEST_ROWS and distinct > present / 2:
+        yield Finding(name, f"has {distinct} different values in {present} rows: hardly any can be learned from")
+
+
+def _determines(values: pd.Series[Any], codes: Any, distinct: int) -> bool:
+    """Return whether rows with the same value always have the same class, and no value is missing."""
+    if values.isna().any():
+        return False
+    pairs = pd.DataFrame({"value": pd.factorize(values)[0], "class": codes}).drop_duplicates()
+    return len(pairs) == distinct
+
+
+def _inspect_target(table: Table) -> Iterator[Finding]:
+    target, classes = table.schema.target, table.schema.classes
+    if target is None:
+        return
+    alike = defaultdict(list)
+    for label in classes:
+        alike["".join(str(label).split()).casefold()].append(label)
+    for labels in alike.values():
+        if len(labels) > 1:
+            yield Finding(target, f"has labels that differ by blanks or case only: {format_names(labels)}")
+    if len(classes) > _MOST_CLASSES and not isinstance(classes[0], str):
+        yield Finding(
+            target,
+            f"holds {len(classes)} different whole numbers, from {classes[0]} to {classes[-1]}, which are taken for "
+            "classes: if it is an amount to predict, predict classes of it, such as below and above a limit",
+        )

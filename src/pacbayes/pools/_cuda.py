@@ -1,0 +1,576 @@
+"""The RBF-SVM engine on a CUDA device: training, counts of mistakes and votes, with the bits of the compiled engine.
+
+The source is in `cuda/`, compiled at run time by CuPy. Decision values are those of the compiled engine, in double
+precision and in the same order of operations; a filter in TF32 with a proved error bound spares most of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes._validation import Array
+from pacbayes.exceptions import DeviceError
+from pacbayes.pools._device import (
+    FILTER,
+    THREADS,
+    DeviceRows,
+    find_cupy,
+    free_bytes,
+    has_tensor_cores,
+    kernel,
+    struct_of,
+    with_less_memory,
+)
+
+__all__ = ["DeviceMachines", "train", "train_at"]
+
+_GROUP, _ROWS = 8, 64  # of support vectors, and of rows of a warp
+
+# Blocks that are launched at most: enough for many waves on the largest devices.
+_BLOCKS = 1 << 15
+
+_SCALERS = {None: 0, "minmax": 1, "standard": 2}
+
+_MACHINE_ARRAYS = (
+    "n_classes",
+    "class_at",
+    "classes",
+    "counts",
+    "support_at",
+    "support",
+    "coefficient_at",
+    "coefficients",
+    "intercept_at",
+    "intercepts",
+    "gamma",
+    "scale",
+)
+_MACHINES_STRUCT = np.dtype([(name, "u8") for name in _MACHINE_ARRAYS])
+_SUBSAMPLES_STRUCT = np.dtype([("at", "u8"), ("rows", "u8")])
+_SETTINGS_STRUCT = np.dtype(
+    [
+        ("seed", "f8"),
+        ("multipliers", "u8"),
+        ("C", "u8"),
+        ("scaler", "i4"),
+        ("max_classes", "i4"),
+        ("tolerance", "f8"),
+        ("max_iterations", "i8"),
+    ],
+    align=True,
+)
+_TRAINED_ARRAYS = ("n_classes", "classes", "counts", "support", "coefficients", "intercepts", "gamma", "scale")
+_TRAINED_STRUCT = np.dtype([(name, "u8") for name in (*_TRAINED_ARRAYS, "converged")])
+_SINK_STRUCT = np.dtype([("errors", "u8"), ("sign", "i4"), ("votes", "u8"), ("certain", "u8")], align=True)
+FILTERED_BYTES = 48
+_MASKED, _ALL, _TRAINING = 0, 1, 2
+
+
+# ---------------------------------------------------------------------------------------------------
+# Machines
+# ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceMachines:
+    """Trained machines in the memory of the device, in the layout of the compiled engine.
+
+    Attributes
+    ----------
+    arrays : dict of str to cupy.ndarray
+        The arrays of `Machines` in `exact.cu`, and "converged" if they were trained there.
+    points : DeviceRows
+        What their support vectors are rows of.
+    n_support : ndarray of shape (m,)
+        Number of support vectors of each.
+    """
+
+    arrays: dict[str, Any]
+    points: DeviceRows
+    n_support: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls,
+        n_classes: NDArray[np.int32],
+        classes: NDArray[np.int32],
+        counts: NDArray[np.int32],
+        support: NDArray[np.int32],
+        coefficients: Array,
+        intercepts: Array,
+        gamma: Array,
+        scale: Array | None,
+        points: Any,
+    ) -> DeviceMachines:
+        """Copy machines in the arrays of `_engine.Ensemble` to the device."""
+        cupy = find_cupy()
+        k = n_classes.astype(np.int64)
+        class_at = _starts(k)
+        n_support = np.add.reduceat(counts, class_at[:-1], dtype=np.int64) if k.size else k
+        # Constants have no support vectors, and reduceat sums nothing but their one count.
+        host = {
+            "n_classes": n_classes,
+            "class_at": class_at[:-1],
+            "classes": classes,
+            "counts": counts,
+            "support_at": _starts(n_support)[:-1],
+            "support": support,
+            "coefficient_at": _starts((k - 1) * n_support)[:-1],
+            "coefficients": coefficients,
+            "intercept_at": _starts(k * (k - 1) // 2)[:-1],
+            "intercepts": intercepts,
+            "gamma": gamma,
+        }
+        arrays = {name: cupy.asarray(array) for name, array in host.items()}
+        arrays["scale"] = None if scale is None else cupy.asarray(np.ascontiguousarray(scale, dtype=np.float64))
+        return cls(arrays, points if isinstance(points, DeviceRows) else DeviceRows.of(points), n_support)
+
+    def __len__(self) -> int:
+        return self.n_support.size
+
+    def struct(self) -> NDArray[Any]:
+        """Return what kernels read."""
+        return struct_of(_MACHINES_STRUCT, **{name: self.arrays[name] for name in _MACHINE_ARRAYS})
+
+    def to_host(self) -> dict[str, NDArray[Any]]:
+        """Return machines that `train` made as `_engine.train` returns them."""
+        host: dict[str, Any] = {name: None if array is None else array.get() for name, array in self.arrays.items()}
+        k, s = host["n_classes"].astype(np.int64), self.n_support
+        most = host["classes"].shape[0] // k.size
+        known = np.arange(most) < k[:, np.newaxis]
+        pairs = np.arange(most * (most - 1) // 2) < (k * (k - 1) // 2)[:, np.newaxis]
+        result = {
+            "n_classes": host["n_classes"],
+            "classes": host["classes"].reshape(known.shape)[known],
+            "counts": host["counts"].reshape(known.shape)[known],
+            "support": host["support"][_segments(host["support_at"], s)],
+            "coefficients": host["coefficients"][_segments(host["coefficient_at"], (k - 1) * s)],
+            "intercepts": host["intercepts"].reshape(pairs.shape)[pairs],
+            "gamma": host["gamma"],
+            "converged": host["converged"],
+        }
+        if host["scale"] is not None:
+            result["scale"] = host["scale"].ravel()
+        return result
+
+    # -- votes and mistakes --------------------------------------------------------------------------
+
+    def count_mistakes_at(
+        self,
+        X: Any,
+        codes: NDArray[np.int32],
+        inside: NDArray[np.int32],
+        sizes: NDArray[np.int64],
+        chosen: NDArray[np.int32] | None = None,
+    ) -> NDArray[np.int64]:
+        """Count mistakes at rows of a NumPy array, as many at a time as fit the memory, or at `DeviceRows`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d) or DeviceRows
+            Rows.
+        codes : ndarray of shape (n,)
+            Their classes.
+        inside, sizes : ndarray
+            Rows of X that each chosen machine was trained on, one machine after another; and how many.
+        chosen : ndarray of shape (c,), optional
+            Machines to count for; all by default.
+        """
+        cupy = find_cupy()
+        numbers = np.arange(len(self), dtype=np.int32) if chosen is None else chosen
+
+        def count(shrink: int) -> NDArray[np.int64]:
+            at, training = cupy.asarray(_starts(sizes)), cupy.asarray(inside)
+            truth, asked = cupy.asarray(codes), cupy.asarray(numbers)
+            if isinstance(X, DeviceRows):
+                return np.asarray(self.count_mistakes(X, truth, at, training, chosen=asked, shrink=shrink).get())
+            totals = np.zeros(numbers.size, dtype=np.int64)
+            size = max(_ROWS, min(len(X), free_bytes() // 4 // (X.shape[1] * X.itemsize) // shrink))
+            for begin in range(0, len(X), size):
+                rows = DeviceRows.of(X[begin : begin + size])
+                block = (rows, truth[begin : begin + size], at, training - begin)
+                totals += self.count_mistakes(*block, chosen=asked, shrink=shrink).get()
+            return totals
+
+        counted: NDArray[np.int64] = with_less_memory(count)
+        return counted
+
+    def vote_at(self, X: Any, chosen: NDArray[np.int32] | None = None) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
+        """Return votes and doubts of chosen machines at rows of a NumPy array, as many at a time as fit the memory."""
+
+        def vote(shrink: int) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
+            size = max(_ROWS, min(len(X), free_bytes() // 4 // (X.shape[1] * X.itemsize) // shrink))
+            starts = range(0, max(len(X), 1), size)
+            parts = [self.vote(DeviceRows.of(X[i : i + size]), chosen, shrink=shrink) for i in starts]
+            return np.concatenate([votes for votes, _ in parts], axis=1), np.concatenate(
+                [doubts for _, doubts in parts], axis=1
+            )
+
+        votes_and_doubts: tuple[NDArray[np.uint16], NDArray[np.bool_]] = with_less_memory(vote)
+        return votes_and_doubts
+
+    def count_mistakes(
+        self,
+        X: DeviceRows,
+        codes: Any,
+        training_at: Any,
+        training: Any,
+        *,
+        first: int = 0,
+        stop: int | None = None,
+        chosen: Any = None,
+        use_filter: bool = True,
+        shrink: int = 1,
+    ) -> Any:
+        """Count mistakes at a block of rows, those that a machine was trained on left out.
+
+        Parameters
+        ----------
+        X : DeviceRows
+            Rows.
+        codes : cupy.ndarray of int32 of shape (n,)
+            Their classes.
+        training_at, training : cupy.ndarray of int64 of shape (c + 1,), and of int32
+            Rows of X that each chosen machine was trained on, and where those of each begin.
+        first, stop : int
+            The block; all rows by default.
+        chosen : cupy.ndarray of int32 of shape (c,), optional
+            Machines to count for; all by default.
+        use_filter : bool, default=True
+            Whether to decide by the filter what it can; if not, the result is the same and takes longer.
+        shrink : int, default=1
+            What to divide the memory by that this may take.
+
+        Returns
+        -------
+        cupy.ndarray of int64
+            Number of mistakes of each chosen machine. A vote that rounding could change is one.
+        """
+        cupy = find_cupy()
+        stop = len(X) if stop is None else stop
+        chosen = cupy.arange(len(self), dtype=np.int32) if chosen is None else chosen
+        totals = cupy.zeros(chosen.size, dtype=np.int64)
+        for begin, end, part, packed in self._parts(X, first, stop, chosen, use_filter, shrink):
+            errors = cupy.zeros(part.stop - part.start, dtype=np.int32)
+            sink = {"errors": errors, "sign": 1, "votes": None, "certain": None}
+            self._decide(X, codes, begin, end, packed, sink)
+            sink["sign"] = -1
+            own = (training_at[:-1][part], training_at[1:][part], training)
+            packed.decide_rows(X, codes, begin, end - begin, _TRAINING, sink, training=own)
+            totals[part] += errors
+        return totals
+
+    def vote(
+        self, X: DeviceRows, chosen: NDArray[np.int32] | None = None, *, shrink: int = 1
+    ) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
+        """Return the codes that chosen machines vote for at all rows, and which ones rounding could change."""
+        cupy = find_cupy()
+        asked = cupy.arange(len(self), dtype=np.int32) if chosen is None else cupy.asarray(chosen)
+        codes = np.empty((asked.size, len(X)), dtype=np.uint16)
+        doubts = np.empty(codes.shape, dtype=bool)
+        for begin, end, part, packed in self._parts(X, 0, len(X), asked, True, shrink):
+            shape = (part.stop - part.start, end - begin)
+            votes, certain = cupy.empty(shape, dtype=np.uint16), cupy.empty(shape, dtype=np.uint8)
+            sink = {"errors": None, "sign": 0, "votes": votes, "certain": certain}
+            self._decide(X, None, begin, end, packed, sink)
+            codes[part, begin:end] = votes.get()
+            doubts[part, begin:end] = certain.get() == 0
+        return codes, doubts
+
+    def _decide(self, X: DeviceRows, codes: Any, begin: int, end: int, packed: _Packed, sink: dict[str, Any]) -> None:
+        """Evaluate packed machines at rows: by the filter where it can, in double precision where it must."""
+        if packed.filtered is None:
+            packed.decide_rows(X, codes, begin, end - begin, _ALL, sink)
+        else:
+            masks = packed.filter_rows(X, codes, begin, end, sink)
+            packed.decide_rows(X, codes, begin, end - begin, _MASKED, sink, masks=masks)
+
+    def _parts(
+        self, X: DeviceRows, first: int, stop: int, chosen: Any, use_filter: bool, shrink: int = 1
+    ) -> Iterator[tuple[int, int, slice, _Packed]]:
+        """Yield blocks of rows and of machines that fit the memory of the device, and the machines packed."""
+        cupy = find_cupy()
+        use_filter = use_filter and has_tensor_cores()
+        numbers = chosen.get()
+        groups = -(-self.n_support[numbers] // _GROUP)
+        steps = -(-X.d // 8)
+        per_machine = groups * (_GROUP * 8 * X.d + steps * 256 + 64) + steps * 32 + FILTERED_BYTES
+        budget = free_bytes() // 8 // shrink
+        tile = max(_ROWS, min(1 << 18, budget // (steps * 32 + 16) // _ROWS * _ROWS))
+        for begin in range(first, stop, tile):
+            end = min(begin + tile, stop)
+            cost = np.cumsum(per_machine + 3 * (end - begin))
+            start = 0
+            while start < numbers.size:
+                spent = cost[start - 1] if start else 0
+                last = max(start + 1, int(np.searchsorted(cost, spent + budget, side="right")))
+                last = min(last, start + 32768, numbers.size)
+                part = slice(start, last)
+                yield begin, end, part, _Packed(self, X, cupy.asarray(chosen[part]), groups[part], use_filter)
+                start = last
+
+
+class _Packed:
+    """Chosen machines in the order in which kernels read them."""
+
+    def __init__(
+        self, machines: DeviceMachines, X: DeviceRows, chosen: Any, groups: NDArray[np.int64], use_filter: bool
+    ) -> None:
+        cupy = find_cupy()
+        self.machines, self.chosen, self.count = machines, chosen, groups.size
+        d, total = X.d, int(groups.sum())
+        self.group_at = cupy.asarray(_starts(groups)[:-1])
+        self.support = cupy.empty(max(total, 1) * d * _GROUP)
+        points = machines.points
+        self._structs = (machines.struct(), points.struct())
+        kernel("pack_support", "exact")((self.count,), (128,), (*self._structs, chosen, self.group_at, self.support))
+        self.filtered = None
+        if use_filter:
+            steps = -(-d // 8)
+            self.filtered = cupy.empty(self.count * FILTERED_BYTES, dtype=np.uint8)
+            self.vectors = cupy.empty((max(total, 1) * steps * 32, 2), dtype=np.float32)
+            self.columns = cupy.empty((max(total, 1) * 8, 2), dtype=np.float32)
+            scaled = machines.arrays["scale"] is not None
+            self.weights = cupy.empty(self.count * steps * 8, dtype=np.float32) if scaled else None
+            largest = cupy.maximum(X.largest, points.largest)
+            kernel("pack_machines", *FILTER, features=d)(
+                (self.count,),
+                (32,),
+                (
+                    *self._structs,
+                    chosen,
+                    self.group_at,
+                    X.centre,
+                    largest,
+                    self.filtered,
+                    self.vectors,
+                    self.columns,
+                    _pointer(self.weights),
+                ),
+            )
+
+    def filter_rows(self, X: DeviceRows, codes: Any, begin: int, end: int, sink: dict[str, Any]) -> Any:
+        """Decide what the filter can; return the masks of what it cannot."""
+        cupy = find_cupy()
+        count, steps = end - begin, -(-X.d // 8)
+        warps = -(-count // _ROWS)
+        rows = cupy.empty(warps * _ROWS * steps * 8, dtype=np.float32)
+        norms = cupy.empty(warps * _ROWS, dtype=np.float32)
+        features = {"features": X.d}
+        kernel("pack_rows", *FILTER, **features)(
+            (-(-warps * 4 * 32 // 128),),
+            (128,),
+            (X.struct(), np.int64(begin), np.int64(count), X.centre, rows, norms),
+        )
+        masks = cupy.empty((self.count, 2 * warps), dtype=np.uint32)
+        row_blocks = -(-warps * 32 // THREADS)
+        chunks = max(1, min(self.count, _BLOCKS // row_blocks))
+        per_block = -(-self.count // chunks)
+        kernel("filter_rows", *FILTER, **features)(
+            (row_blocks, -(-self.count // per_block)),
+            (THREADS,),
+            (
+                rows,
+                norms,
+                np.uint64(0) if codes is None else codes[begin:end],
+                np.int64(count),
+                self.filtered,
+                np.int32(self.count),
+                np.int32(per_block),
+                self.vectors,
+                self.columns,
+                _pointer(self.weights),
+                masks,
+                np.int64(2 * warps),
+                _pointer(sink["errors"]),
+                _pointer(sink["votes"]),
+                _pointer(sink["certain"]),
+            ),
+        )
+        return masks
+
+    def decide_rows(
+        self,
+        X: DeviceRows,
+        codes: Any,
+        begin: int,
+        count: int,
+        mode: int,
+        sink: dict[str, Any],
+        *,
+        masks: Any = None,
+        training: tuple[Any, Any, Any] = (None, None, None),
+    ) -> None:
+        """Evaluate the machines in double precision."""
+        words = 0 if masks is None else masks.shape[1]
+        blocks = {_MASKED: -(-words // THREADS), _ALL: -(-count // THREADS), _TRAINING: 1}[mode]
+        kernel("decide_rows", "exact")(
+            (max(1, min(blocks, 1024)), self.count),
+            (THREADS,),
+            (
+                self._structs[0],
+                X.struct(),
+                _pointer(codes),
+                self.chosen,
+                self.group_at,
+                self.support,
+                np.int64(begin),
+                np.int64(count),
+                np.int32(mode),
+                _pointer(masks),
+                np.int64(words),
+                *(_pointer(array) for array in training),
+                struct_of(_SINK_STRUCT, **sink),
+            ),
+        )
+
+
+# ---------------------------------------------------------------------------------------------------
+# Training
+# ---------------------------------------------------------------------------------------------------
+
+
+def train(
+    X: DeviceRows,
+    codes: Any,
+    subsamples: Any,
+    sizes: NDArray[np.int64],
+    seed: float,
+    multipliers: Array,
+    C: Array,
+    scaler: str | None,
+    tolerance: float,
+    max_iterations: int,
+    n_classes: int,
+    *,
+    shrink: int = 1,
+) -> DeviceMachines:
+    """Train machines on the device, as `_engine.train` does.
+
+    Parameters
+    ----------
+    X : DeviceRows
+        Rows.
+    codes, subsamples : array of int32
+        Classes of the rows, below `n_classes`; and the rows of all subsamples, each rising.
+    sizes : ndarray of int64 of shape (m,)
+        Sizes of the subsamples.
+    seed, multipliers, C, scaler, tolerance, max_iterations
+        As in `_engine.train`.
+    n_classes : int
+        Number of classes, at most `MAX_CLASSES`.
+    shrink : int, default=1
+        What to divide the memory by that this may take.
+
+    Returns
+    -------
+    DeviceMachines
+        The machines.
+    """
+    cupy = find_cupy()
+    m, most = sizes.size, max(n_classes, 2)
+    pairs = most * (most - 1) // 2
+    starts = _starts(sizes)
+    total = int(starts[-1])
+    at = cupy.asarray(starts)
+    arrays = {
+        "n_classes": cupy.empty(m, dtype=np.int32),
+        "class_at": cupy.arange(m, dtype=np.int64) * most,
+        "classes": cupy.zeros(m * most, dtype=np.int32),
+        "counts": cupy.zeros(m * most, dtype=np.int32),
+        "support_at": at[:-1],
+        "support": cupy.empty(total, dtype=np.int32),
+        "coefficient_at": at[:-1] * (most - 1),
+        "coefficients": cupy.empty(total * (most - 1)),
+        "intercept_at": cupy.arange(m, dtype=np.int64) * pairs,
+        "intercepts": cupy.empty(m * pairs),
+        "gamma": cupy.empty(m),
+        "scale": None if scaler is None else cupy.empty((m, X.d)),
+        "converged": cupy.empty(m, dtype=np.uint8),
+    }
+    rows = cupy.asarray(subsamples, dtype=np.int32)
+    grids = [cupy.asarray(np.ascontiguousarray(grid, dtype=np.float64)) for grid in (multipliers, C)]
+    settings = struct_of(
+        _SETTINGS_STRUCT,
+        seed=seed,
+        multipliers=grids[0],
+        C=grids[1],
+        scaler=_SCALERS[scaler],
+        max_classes=most,
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+    )
+    out = struct_of(_TRAINED_STRUCT, **{name: arrays[name] for name in (*_TRAINED_ARRAYS, "converged")})
+    launch = kernel("train", "exact", "train")
+    codes = cupy.asarray(codes, dtype=np.int32)
+    # Machines of similar size share their scratch space.
+    rung = np.ceil(np.log2(np.maximum(sizes, 32))).astype(np.int64)
+    for k in np.unique(rung):
+        order = np.flatnonzero(rung == k).astype(np.int32)
+        largest = int(sizes[order].max())
+        threads = 32 if largest <= 192 else 128 if largest <= 1024 else 512
+        square = largest * largest
+        per_block = 12 * square + 8 * (most + 2) * largest + 8 * largest
+        blocks = min(order.size, 1 << 12, free_bytes() // 2 // shrink // per_block)
+        if blocks == 0:
+            raise DeviceError(
+                f"a subsample of {largest} points needs {per_block / 2**20:.0f} MiB of the device's memory, which has "
+                f"{free_bytes() / 2**20:.0f} MiB left: a smaller subsample_size would help, or engine='cpu'"
+            )
+        launch(
+            (blocks,),
+            (threads,),
+            (
+                X.struct(),
+                codes,
+                struct_of(_SUBSAMPLES_STRUCT, at=at, rows=rows),
+                settings,
+                out,
+                cupy.asarray(order),
+                np.int32(order.size),
+                np.int32(largest),
+                cupy.empty(blocks * square),
+                cupy.empty(blocks * square, dtype=np.float32),
+                cupy.empty(blocks * (most + 2) * largest),
+                cupy.empty(blocks * 2 * largest, dtype=np.int32),
+            ),
+        )
+    n_support = arrays["counts"].reshape(m, most).sum(axis=1).get().astype(np.int64)
+    return DeviceMachines(arrays, X, n_support)
+
+
+def train_at(X: Any, *arguments: Any) -> DeviceMachines:
+    """Train machines on rows of a NumPy array or `DeviceRows`, with as much memory of the device as there is.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d) or DeviceRows
+        Rows.
+    *arguments
+        All other arguments of `train`.
+    """
+
+    def compute(shrink: int) -> DeviceMachines:
+        return train(X if isinstance(X, DeviceRows) else DeviceRows.of(X), *arguments, shrink=shrink)
+
+    machines: DeviceMachines = with_less_memory(compute)
+    return machines
+
+
+def _pointer(array: Any) -> Any:
+    return np.uint64(0) if array is None else array
+
+
+def _starts(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where parts of these sizes begin, and where the last one ends."""
+    return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
+
+
+def _segments(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return all positions of parts that begin at `starts`, one part after another."""
+    return np.repeat(starts - _starts(sizes)[:-1], sizes) + np.arange(sizes.sum())

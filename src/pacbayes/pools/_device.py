@@ -1,0 +1,237 @@
+"""A CUDA device: whether there is one, what is compiled for it, its memory, and rows of features in it.
+
+CuPy is imported when a device is asked for, not before.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes.exceptions import DeviceError
+
+__all__ = [
+    "DeviceRows",
+    "check_engine",
+    "explain_absence",
+    "find_cupy",
+    "fits",
+    "free_bytes",
+    "has_tensor_cores",
+    "is_on_device",
+    "is_worthwhile",
+    "kernel",
+    "options",
+    "release",
+    "source",
+    "struct_of",
+    "to_host",
+    "with_less_memory",
+]
+
+# Source files of the filter, in order.
+FILTER = ("exact", "instructions", "filter")
+
+# Threads of a block, of all kernels but those that train.
+THREADS = 128
+
+# Limits of exact.cu.
+MAX_CLASSES = 16
+MAX_FEATURES = 4096
+
+# Kernel values from which on a device is worth its start: about ten seconds of one core.
+_WORTHWHILE = 1e10
+
+_ROWS_STRUCT = np.dtype([("values", "u8"), ("d", "i4"), ("is_float", "i4")], align=True)
+
+# One caller at a time: threads would only wait for each other on the device.
+_LOCK = threading.RLock()
+
+
+@cache
+def explain_absence() -> str | None:
+    """Return why there is no device to compute on, None if there is one."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a CuPy that finds no CUDA
+            cupy = import_module("cupy")
+    except ImportError as error:
+        return f"CuPy cannot be imported ({error}): pip install 'pacbayes[cuda12]', or cuda13 for CUDA 13"
+    try:
+        if cupy.cuda.runtime.getDeviceCount() == 0:
+            return "CuPy finds no CUDA device"
+    except Exception as error:
+        return f"CuPy finds no CUDA device ({error})"
+    return None
+
+
+def find_cupy() -> Any:
+    """Return CuPy, or raise DeviceError if there is no device."""
+    reason = explain_absence()
+    if reason is not None:
+        raise DeviceError(f"engine='cuda' needs a CUDA device: {reason}. engine='auto' computes on the CPU instead")
+    return import_module("cupy")
+
+
+def source(*names: str) -> str:
+    """Return the CUDA source in some files of the package, one after another."""
+    folder = Path(__file__).parent / "cuda"
+    return "\n".join((folder / f"{name}.cu").read_text() for name in names)
+
+
+def options(**definitions: int) -> tuple[str, ...]:
+    """Return the options to compile the source with: products are fused with additions only where it says so."""
+    return ("--fmad=false", "-std=c++17", *(f"-D{name}={value}" for name, value in definitions.items()))
+
+
+@cache
+def _module(device: int, names: tuple[str, ...], features: int) -> Any:
+    compiled = find_cupy().RawModule(
+        code=source(*names), options=options(FEATURES=features, THREADS=THREADS), backend="nvrtc"
+    )
+    compiled.compile()
+    return compiled
+
+
+def kernel(name: str, *names: str, features: int = 0) -> Callable[..., None]:
+    function: Callable[..., None] = _module(find_cupy().cuda.Device().id, names, features).get_function(name)
+    return function
+
+
+def has_tensor_cores() -> bool:
+    """Return whether the device multiplies in TF32."""
+    return int(find_cupy().cuda.Device().compute_capability) >= 80
+
+
+def release() -> None:
+    """Give memory that this process holds on the device without use back to it, if it has computed there."""
+    if _module.cache_info().currsize:
+        find_cupy().get_default_memory_pool().free_all_blocks()
+
+
+def is_on_device(X: Any) -> bool:
+    """Return whether an array is in the memory of a CUDA device: of CuPy, PyTorch, or another library."""
+    return hasattr(X, "__cuda_array_interface__")
+
+
+def to_host(X: Any) -> Any:
+    """Return an array in the memory of a device as a NumPy array, and anything else as it is."""
+    return find_cupy().asnumpy(find_cupy().asarray(X)) if is_on_device(X) else X
+
+
+def is_worthwhile(engine: str, n_features: int, n_classes: int, kernel_values: float) -> bool:
+    """Return whether to compute on a device, by the setting `engine`, the problem, and whether there is one."""
+    if engine == "cpu" or n_classes > MAX_CLASSES or n_features > MAX_FEATURES:
+        return False
+    return (engine == "cuda" or kernel_values >= _WORTHWHILE) and explain_absence() is None
+
+
+def check_engine(engine: str) -> None:
+    """Raise DeviceError if an engine is asked for that this machine does not have."""
+    if engine == "cuda":
+        find_cupy()
+
+
+def fits(X: Any) -> bool:
+    """Return whether there is room for rows on the device, and as much for work on them."""
+    return bool(X.nbytes < free_bytes() // 3)
+
+
+def free_bytes() -> int:
+    """Return how much memory of the device can be had."""
+    cupy = find_cupy()
+    return int(cupy.cuda.Device().mem_info[0] + cupy.get_default_memory_pool().free_bytes())
+
+
+def struct_of(dtype: np.dtype[Any], **values: Any) -> NDArray[Any]:
+    """Return a structure to be passed to a kernel by value; arrays become pointers, None a null pointer."""
+    record = np.zeros(1, dtype=dtype)
+    for name, value in values.items():
+        record[name] = 0 if value is None else value.data.ptr if is_on_device(value) else value
+    return record
+
+
+def with_less_memory(compute: Callable[[int], Any]) -> Any:
+    """Compute with less and less memory of the device until it suffices, or raise DeviceError."""
+    cupy = find_cupy()
+    with _LOCK:
+        for shrink in (1, 4, 16, 64):
+            try:
+                return compute(shrink)
+            except cupy.cuda.memory.OutOfMemoryError as error:
+                reason = error
+                release()
+    raise DeviceError(
+        f"the device has too little memory left, {free_bytes() / 2**20:.0f} MiB, even for small parts ({reason}): free "
+        "some of it, or choose engine='cpu'"
+    ) from reason
+
+
+# ---------------------------------------------------------------------------------------------------
+# Rows
+# ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceRows:
+    """Dense rows in the memory of the device.
+
+    Attributes
+    ----------
+    values : cupy.ndarray of shape (n, d)
+        Features, float32 or float64.
+    """
+
+    values: Any
+
+    @classmethod
+    def of(cls, X: Any) -> DeviceRows:
+        """Return rows of a NumPy array, copied to the device, or those of an array that is there, without a copy.
+
+        An array of another library, such as PyTorch, is taken by its `__cuda_array_interface__`; one that is not
+        float32 or float64 in rows is converted.
+        """
+        cupy = find_cupy()
+        values = cupy.asarray(X)
+        dtype = values.dtype if values.dtype == np.float32 else np.float64
+        values = cupy.ascontiguousarray(values, dtype=dtype)
+        # Kernels read 16 bytes at a time.
+        return cls(values if values.data.ptr % 16 == 0 else values.copy())
+
+    def __len__(self) -> int:
+        return int(self.values.shape[0])
+
+    @property
+    def d(self) -> int:
+        """Number of features."""
+        return int(self.values.shape[1])
+
+    def take(self, rows: Any) -> DeviceRows:
+        """Return some of the rows, by their numbers, or by a slice without a copy."""
+        return DeviceRows(self.values[rows if isinstance(rows, slice) else find_cupy().asarray(rows)])
+
+    def struct(self) -> NDArray[Any]:
+        """Return what kernels read."""
+        return struct_of(_ROWS_STRUCT, values=self.values, d=self.d, is_float=int(self.values.dtype == np.float32))
+
+    @cached_property
+    def centre(self) -> Any:
+        """A point in the middle of the rows. It has an effect on the time only."""
+        return self.values[: 1 << 16].mean(axis=0, dtype=np.float64)
+
+    @cached_property
+    def largest(self) -> Any:
+        """The largest absolute value of each feature, a row of zeros if there are no rows."""
+        cupy = find_cupy()
+        if len(self) == 0:
+            return cupy.zeros(self.d)
+        return cupy.maximum(-self.values.min(axis=0), self.values.max(axis=0)).astype(np.float64)

@@ -1,0 +1,339 @@
+// Train machines, one block each: train.cpp and smo.cpp, operation by operation, so that coefficients have the same
+// bits as those of the compiled engine wherever two gains in a working set are not within rounding of each other.
+
+struct Subsamples {
+  const int64* at;  // where the rows of each machine begin, and the end of the last
+  const int* rows;  // ascending
+};
+
+struct Settings {
+  double seed;  // NaN: Jaakkola's heuristic
+  const double* multipliers;
+  const double* C;
+  int scaler;  // 0 none, 1 minmax, 2 standard
+  int max_classes;
+  double tolerance;
+  int64 max_iterations;
+};
+
+// Outputs in the layout of Machines; the arrays of machine h begin at h * max_classes, at its subsample, and so on.
+struct Trained {
+  int* n_classes;
+  int* classes;
+  int* counts;
+  int* support;
+  double* coefficients;
+  double* intercepts;
+  double* gamma;
+  double* scale;
+  unsigned char* converged;
+};
+
+struct Best {
+  double value;
+  int index;
+};
+
+// The largest value, and of several the one with the lowest index; the same for all threads of the block.
+__device__ Best reduce_best(Best best) {
+  __shared__ double values[32];
+  __shared__ int indices[32];
+  for (int offset = 16; offset; offset >>= 1) {
+    const double value = __shfl_xor_sync(0xffffffffu, best.value, offset);
+    const int index = __shfl_xor_sync(0xffffffffu, best.index, offset);
+    if (value > best.value || (value == best.value && index < best.index)) best = {value, index};
+  }
+  const int warps = blockDim.x / 32;
+  if (warps == 1) return best;
+  if (threadIdx.x % 32 == 0) {
+    values[threadIdx.x / 32] = best.value;
+    indices[threadIdx.x / 32] = best.index;
+  }
+  __syncthreads();
+  best = {values[0], indices[0]};
+  for (int w = 1; w < warps; ++w)
+    if (values[w] > best.value || (values[w] == best.value && indices[w] < best.index)) best = {values[w], indices[w]};
+  __syncthreads();
+  return best;
+}
+
+__device__ double reduce_min(double value) { return -reduce_best({-value, 0}).value; }
+
+// The number of the given rank among `size` numbers, found by counting.
+__device__ double select_rank(const double* numbers, int size, int rank) {
+  __shared__ double selected;
+  for (int i = threadIdx.x; i < size; i += blockDim.x) {
+    const double number = numbers[i];
+    int less = 0, equal = 0;
+    for (int q = 0; q < size; ++q) {
+      less += numbers[q] < number;
+      equal += numbers[q] == number;
+    }
+    if (less <= rank && rank < less + equal) selected = number;
+  }
+  __syncthreads();
+  const double result = selected;
+  __syncthreads();
+  return result;
+}
+
+__device__ double median(const double* numbers, int size, int skip) {
+  const int rest = size - skip, half = rest / 2;
+  const double upper = select_rank(numbers, size, skip + half);
+  if (rest % 2 == 1) return upper;
+  return (upper + select_rank(numbers, size, skip + half - 1)) / 2;
+}
+
+// Factors of the features: append_factors of rows.cpp.
+__device__ void compute_scale(Rows X, const int* rows, int r, int scaler, double* scale) {
+  for (int k = threadIdx.x; k < X.d; k += blockDim.x) {
+    double low = feature(X, rows[0], k), high = low, sum = 0.0;
+    for (int i = 0; i < r; ++i) {
+      const double x = feature(X, rows[i], k);
+      low = x < low ? x : low;
+      high = x > high ? x : high;
+      sum += x;
+    }
+    double spread = (high - low) / 2;
+    if (scaler == 2) {
+      const double mean = sum / (double)r;
+      double squares = 0.0;
+      for (int i = 0; i < r; ++i) {
+        const double difference = feature(X, rows[i], k) - mean;
+        squares += difference * difference;
+      }
+      spread = sqrt(squares / (double)r);
+    }
+    const double factor = 1 / spread;
+    scale[k] = high > low && isfinite(factor) && factor > 0 ? factor : 1.0;
+  }
+}
+
+// Solve the problem of two classes: rows [a, a + n_a) of the kernel matrix against [b, b + n_b); smo.cpp.
+__device__ bool minimize(const float* kernel, int stride, int a, int n_a, int b, int n_b, double C, double tolerance,
+                         int64 max_iterations, double* beta, double* gradient, double* intercept) {
+  const int size = n_a + n_b;
+  for (int i = threadIdx.x; i < size; i += blockDim.x) {
+    beta[i] = 0.0;
+    gradient[i] = i < n_a ? 1.0 : -1.0;
+  }
+  __syncthreads();
+#define AT(i) ((i) < n_a ? a + (i) : b + (i) - n_a)
+#define UPPER(i) ((i) < n_a ? C : 0.0)
+#define LOWER(i) ((i) < n_a ? 0.0 : -C)
+  bool converged = false;
+  Best first = {-INFINITE, 0};
+  for (int i = threadIdx.x; i < size; i += blockDim.x)
+    if (beta[i] < UPPER(i) && gradient[i] > first.value) first = {gradient[i], i};
+  first = reduce_best(first);
+  for (int64 iteration = 0; iteration < max_iterations; ++iteration) {
+    const float* row = kernel + (int64)AT(first.index) * stride;
+    Best second = {0.0, 0x7fffffff};
+    double lowest = INFINITE;
+    for (int t = threadIdx.x; t < size; t += blockDim.x) {
+      if (!(beta[t] > LOWER(t))) continue;
+      const double g = gradient[t];
+      lowest = g < lowest ? g : lowest;
+      const double difference = first.value - g;
+      if (!(difference > 0.0)) continue;
+      double curvature = 2.0 - 2.0 * (double)row[AT(t)];
+      curvature = curvature > 0.0 ? curvature : 1e-12;
+      const double gain = difference * difference / curvature;
+      if (gain > second.value) second = {gain, t};
+    }
+    lowest = reduce_min(lowest);
+    if (first.value - lowest < tolerance) {
+      converged = true;
+      break;
+    }
+    second = reduce_best(second);
+    const int i = first.index, j = second.index;
+    if (j == 0x7fffffff) break;  // Only if a kernel value is NaN.
+    double curvature = 2.0 - 2.0 * (double)row[AT(j)];
+    if (curvature <= 0) curvature = 1e-12;
+    const double beta_i = beta[i], beta_j = beta[j];
+    const double room_i = UPPER(i) - beta_i, room_j = beta_j - LOWER(j);
+    double step = (first.value - gradient[j]) / curvature;
+    if (step > room_i) step = room_i;
+    if (step > room_j) step = room_j;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      beta[i] = room_i - step <= 1e-12 * C ? UPPER(i) : beta_i + step;
+      beta[j] = room_j - step <= 1e-12 * C ? LOWER(j) : beta_j - step;
+    }
+    __syncthreads();
+    const float* row_j = kernel + (int64)AT(j) * stride;
+    first = {-INFINITE, 0};
+    for (int t = threadIdx.x; t < size; t += blockDim.x) {
+      const double g = fma(-step, (double)row[AT(t)] - (double)row_j[AT(t)], gradient[t]);
+      gradient[t] = g;
+      if (beta[t] < UPPER(t) && g > first.value) first = {g, t};
+    }
+    first = reduce_best(first);
+    __syncthreads();
+  }
+  double sum = 0.0, below = -INFINITE, above = INFINITE;
+  int free = 0;
+  for (int i = 0; i < size; ++i) {
+    const double g = gradient[i];
+    const bool grows = beta[i] < UPPER(i), shrinks = beta[i] > LOWER(i);
+    if (grows && shrinks) {
+      sum += g;
+      ++free;
+    } else if (grows) {
+      below = g > below ? g : below;
+    } else {
+      above = g < above ? g : above;
+    }
+  }
+  *intercept = free > 0 ? sum / free : (below + above) / 2;
+#undef AT
+#undef UPPER
+#undef LOWER
+  return converged && *intercept - *intercept == 0.0;
+}
+
+// Train the machines of the list `order`. Scratch of a block, for subsamples of up to r points: r^2 doubles, r^2 floats, 3 r doubles, (classes - 1) r doubles
+// and 2 r integers.
+extern "C" __global__ void train(Rows X, const int* codes, Subsamples subsamples, Settings settings, Trained trained,
+                                 const int* order, int count, int largest, double* distances, float* kernels,
+                                 double* numbers, int* integers) {
+  const int64 square = (int64)largest * largest;
+  double* squared = distances + blockIdx.x * square;
+  float* kernel = kernels + blockIdx.x * square;
+  double* own = numbers + (int64)blockIdx.x * (settings.max_classes + 2) * largest;
+  double *beta = own, *gradient = own + largest, *nearest = own + 2 * largest, *coefficients = own + 3 * largest;
+  int* sorted = integers + (int64)blockIdx.x * 2 * largest;
+  int* sorted_codes = sorted + largest;
+  __shared__ int starts[MAX_CLASSES + 1], class_codes[MAX_CLASSES], n_classes, zeros;
+  const int k_max = settings.max_classes, d = X.d;
+  for (int at = blockIdx.x; at < count; at += gridDim.x) {
+    __syncthreads();
+    const int h = order[at];
+    const int* rows = subsamples.rows + subsamples.at[h];
+    const int r = (int)(subsamples.at[h + 1] - subsamples.at[h]);
+    double* scale = settings.scaler ? trained.scale + (int64)h * d : 0;
+    if (scale) compute_scale(X, rows, r, settings.scaler, scale);
+    // Stable order by class.
+    for (int i = threadIdx.x; i < r; i += blockDim.x) {
+      const int code = codes[rows[i]];
+      int position = 0;
+      for (int q = 0; q < r; ++q) {
+        const int other = codes[rows[q]];
+        position += other < code || (other == code && q < i);
+      }
+      sorted[position] = rows[i];
+      sorted_codes[position] = code;
+    }
+    if (threadIdx.x == 0) zeros = 0;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      n_classes = 0;
+      for (int p = 0; p < r; ++p)
+        if (p == 0 || sorted_codes[p] != sorted_codes[p - 1]) {
+          starts[n_classes] = p;
+          class_codes[n_classes++] = sorted_codes[p];
+        }
+      starts[n_classes] = r;
+    }
+    __syncthreads();
+    if (threadIdx.x < n_classes) {
+      trained.classes[(int64)h * k_max + threadIdx.x] = class_codes[threadIdx.x];
+      trained.counts[(int64)h * k_max + threadIdx.x] = 0;
+    }
+    if (threadIdx.x == 0) trained.n_classes[h] = n_classes;
+    if (n_classes == 1) {
+      if (threadIdx.x == 0) {
+        trained.gamma[h] = 0.0;
+        trained.converged[h] = 1;
+      }
+      continue;
+    }
+    // Squared distances; zero on the diagonal.
+    int infinite = 0;
+    for (int64 e = threadIdx.x; e < (int64)r * r; e += blockDim.x) {
+      const int p = (int)(e / r), q = (int)(e % r);
+      if (q > p) continue;
+      double sum = 0.0;
+      for (int k = 0; k < d; ++k) {
+        double x = feature(X, sorted[p], k), y = feature(X, sorted[q], k);
+        if (scale) x = x * scale[k], y = y * scale[k];
+        if (p == q) infinite |= !isfinite(x);
+        const double difference = x - y;
+        sum = fma(difference, difference, sum);
+      }
+      sum = limit(sum);
+      squared[(int64)p * r + q] = sum;
+      squared[(int64)q * r + p] = sum;
+    }
+    infinite = __syncthreads_or(infinite);
+    double seed = settings.seed;
+    if (isnan(seed)) {
+      for (int p = threadIdx.x; p < r; p += blockDim.x) {
+        int c = 0;
+        while (starts[c + 1] <= p) ++c;
+        double closest = INFINITE;
+        for (int q = 0; q < r; ++q)
+          if (q < starts[c] || q >= starts[c + 1]) closest = fmin(closest, squared[(int64)q * r + p]);
+        nearest[p] = sqrt(closest);
+        if (nearest[p] == 0) atomicAdd(&zeros, 1);
+      }
+      __syncthreads();
+      double typical = median(nearest, r, 0);
+      if (typical == 0) typical = zeros == r ? 1.0 : median(nearest, r, zeros);
+      seed = 1 / (2 * typical * typical);
+      seed = seed < 1e-100 ? 1e-100 : seed > 1e100 ? 1e100 : seed;
+    }
+    const double gamma = seed * settings.multipliers[h], rate = -gamma;
+    for (int64 e = threadIdx.x; e < (int64)r * r; e += blockDim.x) kernel[e] = (float)exponential(rate * squared[e]);
+    for (int i = threadIdx.x; i < (n_classes - 1) * r; i += blockDim.x) coefficients[i] = 0.0;
+    __syncthreads();
+    bool converged = !infinite;
+    int pair = 0;
+    for (int a = 0; a < n_classes; ++a) {
+      for (int b = a + 1; b < n_classes; ++b, ++pair) {
+        const int n_a = starts[a + 1] - starts[a], n_b = starts[b + 1] - starts[b];
+        double intercept;
+        const bool solved = minimize(kernel, r, starts[a], n_a, starts[b], n_b, settings.C[h], settings.tolerance,
+                                     settings.max_iterations, beta, gradient, &intercept);
+        converged = converged && solved;
+        __syncthreads();
+        for (int i = threadIdx.x; i < n_a; i += blockDim.x) coefficients[(int64)(b - 1) * r + starts[a] + i] = beta[i];
+        for (int i = threadIdx.x; i < n_b; i += blockDim.x)
+          coefficients[(int64)a * r + starts[b] + i] = beta[n_a + i];
+        if (threadIdx.x == 0) trained.intercepts[(int64)h * (k_max * (k_max - 1) / 2) + pair] = intercept;
+        __syncthreads();
+      }
+    }
+    // Keep the support vectors, in order: `position` counts those before.
+    int* support = trained.support + subsamples.at[h];
+    double* kept = trained.coefficients + subsamples.at[h] * (k_max - 1);
+    int n = 0;
+    for (int p = 0; p < r; ++p)
+      for (int row = 0; row + 1 < n_classes; ++row)
+        if (coefficients[(int64)row * r + p] != 0.0) {
+          ++n;
+          break;
+        }
+    for (int p = threadIdx.x; p < r; p += blockDim.x) {
+      bool supports = false;
+      for (int row = 0; row + 1 < n_classes; ++row) supports = supports || coefficients[(int64)row * r + p] != 0.0;
+      if (!supports) continue;
+      int position = 0;
+      for (int q = 0; q < p; ++q) {
+        bool before = false;
+        for (int row = 0; row + 1 < n_classes; ++row) before = before || coefficients[(int64)row * r + q] != 0.0;
+        position += before;
+      }
+      support[position] = sorted[p];
+      for (int row = 0; row + 1 < n_classes; ++row) kept[(int64)row * n + position] = coefficients[(int64)row * r + p];
+      int c = 0;
+      while (starts[c + 1] <= p) ++c;
+      atomicAdd(trained.counts + (int64)h * k_max + c, 1);
+    }
+    if (threadIdx.x == 0) {
+      trained.gamma[h] = gamma;
+      trained.converged[h] = converged;
+    }
+  }
+}

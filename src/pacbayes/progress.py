@@ -1,0 +1,139 @@
+"""Progress of long work on standard error: a bar on a terminal, and elsewhere a line now and then."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+__all__ = ["Bar", "show_progress"]
+
+# Seconds to the first line, and between later ones. Short work says nothing.
+_FIRST_LINE, _LINES = 10.0, 30.0
+
+
+class Bar(Protocol):
+    """What work reports its progress to."""
+
+    def advance(self, amount: float = 1.0, description: str | None = None) -> None:
+        """Add to what is done, and say what comes next."""
+
+
+@contextmanager
+def show_progress(
+    description: str, total: float | None = None, *, enabled: bool = True, announce: bool = False
+) -> Iterator[Bar]:
+    """Show the progress of the work in a ``with`` block.
+
+    Parameters
+    ----------
+    description : str
+        What is done.
+    total : float, optional
+        Amount of work, if it is known.
+    enabled : bool, default=True
+        Whether to show anything.
+    announce : bool, default=False
+        Whether to print a line at the end where there is no terminal, however short the work was.
+
+    Yields
+    ------
+    Bar
+        What to report progress to.
+
+    Examples
+    --------
+    >>> with show_progress("counting", total=3) as bar:
+    ...     for _ in range(3):
+    ...         bar.advance()
+    """
+    if not enabled:
+        yield _Silent()
+        return
+    console = _terminal()
+    if console is not None:
+        with _rich_bar(console, description, total) as bar:
+            yield bar
+        return
+    lines = _Lines(description, total)
+    try:
+        yield lines
+    finally:
+        lines.close()
+    if announce:
+        lines.print_line()
+
+
+class _Silent:
+    def advance(self, amount: float = 1.0, description: str | None = None) -> None:
+        pass
+
+
+class _Lines:
+    """Print a line after some time, by a thread of its own: a single step of the work may take long."""
+
+    def __init__(self, description: str, total: float | None) -> None:
+        self._description, self._total, self._done = description, total, 0.0
+        self._start = time.monotonic()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._print_lines, daemon=True)
+        self._thread.start()
+
+    def advance(self, amount: float = 1.0, description: str | None = None) -> None:
+        self._done += amount
+        self._description = description or self._description
+
+    def close(self) -> None:
+        self._closed.set()
+        self._thread.join()
+
+    def print_line(self) -> None:
+        share = "" if not self._total else f" {min(self._done / self._total, 1.0):.0%}"
+        print(f"{self._description}:{share} after {time.monotonic() - self._start:.0f} s", file=sys.stderr, flush=True)
+
+    def _print_lines(self) -> None:
+        wait = _FIRST_LINE
+        while not self._closed.wait(wait):
+            self.print_line()
+            wait = _LINES
+
+
+def _terminal() -> Any:
+    """Return rich's console for standard error, if rich is there and this is a terminal or a notebook."""
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    console = Console(stderr=True)
+    return console if console.is_terminal or console.is_jupyter else None
+
+
+@contextmanager
+def _rich_bar(console: Any, description: str, total: float | None) -> Iterator[Bar]:
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(description, total=total)
+
+        class RichBar:
+            def advance(self, amount: float = 1.0, description: str | None = None) -> None:
+                progress.update(task, advance=amount, description=description)
+
+        yield RichBar()

@@ -1,0 +1,142 @@
+"""A search over settings whose certificate is valid: the candidates share delta."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.model_selection import ParameterGrid
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from pacbayes._validation import Array
+from pacbayes.certificate import Certificate
+from pacbayes.classifier import PACBayesClassifier
+
+__all__ = ["CertifiedGridSearch"]
+
+# Settings that all candidates must have in common, or their bounds could not be compared.
+_COMMON = ("delta", "loss", "n_candidates")
+
+
+class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Fit a classifier with every setting of a grid, and keep the one with the smallest bound.
+
+    A grid search that looks at scores or bounds and then fits once more breaks the proof: the certificate of that fit
+    does not know of the search. Here the candidates are declared beforehand and share delta, so all of their bounds
+    hold at once, and the smallest is a bound as well. The price is ln(number of candidates) in the exponent.
+
+    Parameters
+    ----------
+    classifier : PACBayesClassifier
+        The classifier, with the settings that all candidates have in common.
+    param_grid : mapping of str to sequence, or sequence of these
+        Settings to try, as in scikit-learn's `GridSearchCV`.
+
+    Attributes
+    ----------
+    best_estimator_ : PACBayesClassifier
+        The candidate with the smallest bound.
+    best_params_ : dict
+        Its settings.
+    certificate_ : Certificate
+        What is proved about it, the search included.
+    results_ : list of dict
+        Settings (`params`) and `bound` of each candidate.
+    classes_ : ndarray
+        The class labels.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from pacbayes import CertifiedGridSearch, PACBayesClassifier
+    >>> from pacbayes.pools import RBFSVMPool
+    >>> X, y = make_moons(600, noise=0.2, random_state=0)
+    >>> classifier = PACBayesClassifier(RBFSVMPool(), random_state=0)
+    >>> search = CertifiedGridSearch(classifier, {"estimator__C": [1.0, 10.0, 100.0]}).fit(X, y)
+    >>> len(search.results_), search.certificate_.n_votes
+    (3, 6)
+    """
+
+    def __init__(
+        self, classifier: PACBayesClassifier, param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
+    ) -> None:
+        self.classifier = classifier
+        self.param_grid = param_grid
+
+    def fit(self, X: Any, y: ArrayLike) -> CertifiedGridSearch:
+        """Fit all candidates.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Training points.
+        y : array-like of shape (n,)
+            Labels.
+
+        Returns
+        -------
+        CertifiedGridSearch
+            The fitted search.
+        """
+        grid = list(ParameterGrid(self.param_grid))
+        for params in grid:
+            common = sorted(set(params) & set(_COMMON))
+            if common:
+                raise ValueError(
+                    f"param_grid must not hold {', '.join(common)}: bounds of candidates can be compared only if they "
+                    "have these in common"
+                )
+        n_candidates = len(grid) * self.classifier.n_candidates
+        candidates = [
+            clone(self.classifier).set_params(**params, n_candidates=n_candidates).fit(X, y) for params in grid
+        ]
+        bounds = [candidate.certificate_.bound for candidate in candidates]
+        best = bounds.index(min(bounds))
+        self.results_ = [{"params": params, "bound": bound} for params, bound in zip(grid, bounds, strict=True)]
+        self.best_params_ = grid[best]
+        self.best_estimator_ = candidates[best]
+        self.certificate_: Certificate = self.best_estimator_.certificate_
+        self.classes_ = self.best_estimator_.classes_
+        self.n_features_in_ = self.best_estimator_.n_features_in_
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels with the best candidate.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Predicted labels.
+        """
+        check_is_fitted(self)
+        return np.asarray(self.best_estimator_.predict(X))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return shares of the vote of the best candidate.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Shares, summing to one.
+        """
+        check_is_fitted(self)
+        return np.asarray(self.best_estimator_.predict_proba(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.classifier).input_tags
+        return tags

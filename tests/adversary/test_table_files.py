@@ -1,0 +1,128 @@
+"""Tables that would take much more memory than their size suggests, or are damaged: refused with one clear error."""
+
+import bz2
+import gzip
+import io
+import lzma
+import subprocess
+import sys
+import zipfile
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pacbayes.exceptions import TableError
+from pacbayes.io import read_table
+
+BOMB = b"x,kind\n" + b"1,a\n2,b\n" * 2**22
+TABLE = b"x,kind\n" + b"1.5,a\n2,b\n" * 50
+
+
+def zipped(data, name="data.csv", **settings):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, **settings) as archive:
+        archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+COMPRESSIONS = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": lambda data: pa.compress(data, "zstd", asbytes=True),
+    "zip": zipped,
+}
+
+
+@pytest.mark.parametrize("extension", COMPRESSIONS)
+def test_text_that_unpacks_to_a_thousand_times_its_size(tmp_path, extension):
+    path = tmp_path / f"data.csv.{extension}"
+    path.write_bytes(COMPRESSIONS[extension](BOMB))
+    with pytest.raises(TableError, match=r"a file of .* cannot hold a table of"):
+        read_table(path, "kind")
+    path.write_bytes(COMPRESSIONS[extension](TABLE))
+    with pytest.raises(TableError, match="it takes more than 500 bytes of memory"):
+        read_table(path, "kind", max_bytes=500)
+
+
+@pytest.mark.parametrize("extension", COMPRESSIONS)
+def test_compressed_files_that_end_early_or_are_damaged(tmp_path, extension):
+    path, data = tmp_path / f"data.csv.{extension}", COMPRESSIONS[extension](TABLE)
+    path.write_bytes(data)
+    assert read_table(path, "kind").X.shape == (100, 1)
+    for broken in (data[: len(data) // 2], data[:20] + b"\xff" * 8 + data[28:]):
+        path.write_bytes(broken)
+        with pytest.raises(TableError):
+            read_table(path, "kind")
+
+
+def test_several_streams_in_one_file(tmp_path):
+    parts = (TABLE[:101], TABLE[101:])
+    for extension in ("gz", "bz2", "xz", "zst"):
+        path = tmp_path / f"data.csv.{extension}"
+        path.write_bytes(b"".join(COMPRESSIONS[extension](part) for part in parts))
+        assert read_table(path, "kind").X.shape == (100, 1)
+
+
+def test_nothing_once_it_is_unpacked(tmp_path):
+    (tmp_path / "data.csv.gz").write_bytes(gzip.compress(b""))
+    with pytest.raises(TableError, match="the file is empty, once it is unpacked"):
+        read_table(tmp_path / "data.csv.gz")
+
+
+def test_a_dictionary_of_a_gigabyte(tmp_path):
+    # The header of the stream asks for it; the data are small.
+    filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 2**30}]
+    (tmp_path / "data.csv.xz").write_bytes(lzma.compress(b"x,kind\n1,a\n2,b\n", filters=filters))
+    with pytest.raises(TableError, match=r"the compressed file is damaged: .*[Mm]emory"):
+        read_table(tmp_path / "data.csv.xz", "kind")
+
+
+def test_archives_of_other_things(tmp_path):
+    path = tmp_path / "data.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("a.csv", "b.csv"):
+            archive.writestr(name, TABLE)
+    with pytest.raises(TableError, match=r"a zip archive of one table is needed, and this one holds 'a.csv', 'b.csv'"):
+        read_table(path, "kind")
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(2000):
+            archive.writestr(f"{number}.csv", b"")
+    with pytest.raises(TableError, match="holds many files"):
+        read_table(path, "kind")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("a.csv", TABLE)
+    with pytest.raises(TableError, match="compressed in an unusual way"):
+        read_table(path, "kind")
+    # An archive inside: not unpacked again.
+    path.write_bytes(zipped(zipped(TABLE)))
+    with pytest.raises(TableError, match=r"zero byte|not UTF-8 text"):
+        read_table(path, "kind")
+
+
+def test_a_zone_that_there_is_not(tmp_path):
+    moments = pa.array([10**15, -(2**62), None], pa.timestamp("us", "Nowhere/Atlantis"))
+    pq.write_table(pa.table({"at": moments, "kind": ["a", "b", "a"]}), tmp_path / "data.parquet")
+    table = read_table(tmp_path / "data.parquet", "kind")
+    assert table.X["at"].tolist()[:2] == [10**15 / 86_400e6, -(2**62) / 86_400e6]
+    assert table.missing == {"at": 1}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="named pipes are files of POSIX")
+def test_pipes_and_devices(tmp_path):
+    command = f"{sys.executable} -c \"from pacbayes.io import read_table; print(len(read_table('pipe', 'kind').X))\""
+    script = f"mkfifo pipe; cat data.csv > pipe & {command}"
+    (tmp_path / "data.csv").write_bytes(TABLE)
+    done = subprocess.run(script, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout == "100\n", done.stderr
+    with pytest.raises(TableError, match="this is no regular file"):
+        read_table("/dev/zero", "kind")
+
+
+def test_a_column_by_any_name(tmp_path):
+    # Names that are arguments of pandas' functions.
+    data = pd.DataFrame({"self": ["1,5", "2,5"] * 30, "index": ["a", "b"] * 30, "kind": ["u", "v", "v"] * 20})
+    data.to_csv(tmp_path / "data.csv", sep=";", index=False)
+    assert read_table(tmp_path / "data.csv", "kind").X["self"].tolist()[:2] == [1.5, 2.5]
