@@ -110,7 +110,7 @@ def test_numbers_as_classes(invoke, numeric):
     assert values["error"] < 0.3
     # Rows of the training sample are recognised among others, in any order.
     refused = invoke("certify", "--model", "model.skops", "both.csv")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "75 of 150 rows are rows of the training sample" in refused.stderr
 
 

@@ -185,6 +185,6 @@ def test_rows_for_the_certificate(invoke, numeric, option, shares):
     assert result.exit_code == 0, result.output
     model, _ = load_model("model.skops")
     assert [vote.n_held_out for vote in model.votes_] == shares
-    assert ("held-out" in result.stdout) == (option != "none")
+    assert ("Held-out points" in result.stdout) == (option != "none")
     refused = invoke("fit", "data.csv", "--target", "kind", "--holdout", "half", *QUICK)
     assert "--holdout must be numbers or auto, got 'half'" in refused.stderr

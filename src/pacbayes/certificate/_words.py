@@ -151,7 +151,8 @@ def _tested(statement: Statement) -> str:
     """Return the result of a test in words."""
     n = statement.figures["n"]
     if "errors" in statement.figures:
-        return f"{statement.figures['errors']} errors on {n} points"
+        errors = statement.figures["errors"]
+        return f"{errors} error{'' if errors == 1 else 's'} on {n} points"
     return f"loss {format_nearest(statement.figures['loss'])} on {n} points"
 
 
