@@ -81,10 +81,10 @@ def test_estimators_race(waves):
 
 
 @pytest.mark.parametrize("parameters", [{"n_jobs": 2}, {"block_size": 100}, {"block_size": 1000, "n_jobs": 2}])
-@pytest.mark.parametrize("pool", [SVMS, TREES])
-def test_the_race_does_not_depend_on_workers_or_blocks(waves, parameters, pool):
+@pytest.mark.parametrize(("pool", "racing"), [(SVMS, True), (SVMS, "training"), (TREES, True)])
+def test_the_race_does_not_depend_on_workers_or_blocks(waves, parameters, pool, racing):
     X, y = waves[0][:1500], waves[1][:1500]
-    sizes = {"subsample_size": [20, 60, 200], "n_hypotheses": 45}
+    sizes = {"subsample_size": [20, 60, 200], "n_hypotheses": 45, "racing": racing}
     first, second = fit(X, y, pool, **sizes), fit(X, y, pool, **sizes, **parameters)
     np.testing.assert_array_equal(first.losses_, second.losses_)
     np.testing.assert_array_equal(first.n_validation_, second.n_validation_)
@@ -125,7 +125,8 @@ def test_the_certificate_says_who_was_dropped(pair):
 @pytest.fixture(scope="module")
 def ladder(waves):
     X, y = waves[0][:600], waves[1][:600]
-    return X, y, fit(X, y, RBFSVMPool(), n_hypotheses=135, subsample_size=[30, 60, 240])
+    sizes = {"n_hypotheses": 135, "subsample_size": [30, 60, 240]}
+    return X, y, fit(X, y, RBFSVMPool(), **sizes, racing="training")
 
 
 def test_kinds_that_lose_are_not_trained_on_larger_subsamples(ladder):
@@ -143,6 +144,21 @@ def test_kinds_that_lose_are_not_trained_on_larger_subsamples(ladder):
     assert model.hypotheses_.take(trained).votes(X).shape == (trained.size, y.size)
     assert model.verify_certificate(model.certificate_, X, y) == "arithmetic, model and data"
     assert model.score(X, y) > 0.8
+
+
+def test_all_kinds_are_trained_unless_asked_otherwise(ladder):
+    X, y, _ = ladder
+    model = fit(X, y, RBFSVMPool(), n_hypotheses=135, subsample_size=[30, 60, 240])
+    assert (model.n_validation_ > 0).all()
+    everyone = fit(X, y, RBFSVMPool(), n_hypotheses=135, subsample_size=[30, 60, 240], racing=False)
+    assert everyone.posterior_[np.isnan(model.losses_)].sum() < 1e-9
+    assert model.certificate_.bound == pytest.approx(everyone.certificate_.bound, abs=1e-9)
+
+
+@pytest.mark.parametrize("racing", ["validation", None, 1, "train"])
+def test_racing_is_checked(waves, racing):
+    with pytest.raises(ValueError, match="racing must be True, False or 'training', got"):
+        fit(*waves, racing=racing)
 
 
 def test_hypotheses_that_are_trained_are_those_of_a_fit_without_racing(ladder):
@@ -195,7 +211,8 @@ def test_prior_of_zero_and_of_many_magnitudes(waves):
     assert raced.certificate_.gibbs_bound == pytest.approx(everyone.certificate_.gibbs_bound, abs=1e-9)
 
 
-def test_the_largest_prior_is_never_dropped(waves):
+@pytest.mark.parametrize("racing", [True, "training"])
+def test_the_largest_prior_is_never_dropped(waves, racing):
     """Otherwise those that are left could have next to no prior, and no certificate."""
     X, y = waves[0][:1500], waves[1][:1500]
     sizes = {"subsample_size": [20, 60, 200], "n_hypotheses": 135, "pool": RBFSVMPool()}
@@ -203,7 +220,7 @@ def test_the_largest_prior_is_never_dropped(waves):
     worst = int(np.argmax(everyone.losses_))
     prior = np.full(135, -800.0)
     prior[worst] = np.log1p(-134 * math.exp(-800))
-    model = fit(X, y, **sizes, prior=prior)
+    model = fit(X, y, **sizes, prior=prior, racing=racing)
     assert model.posterior_[worst] > 0
     assert model.certificate_.bound == pytest.approx(fit(X, y, **sizes, prior=prior, racing=False).certificate_.bound)
 
