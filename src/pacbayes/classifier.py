@@ -99,7 +99,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         "uniform".
     loss : {"zero_one", "absolute", "brier"}, callable or array-like, default="zero_one"
         What the certificate bounds: a loss in [0, 1] of the predicted label, of the predicted probabilities, a
-        function of (true, predicted) labels, or a cost matrix. The vote is bounded for "zero_one" only.
+        function of (true, predicted) labels, or a cost matrix. Without held-out rows, the vote is bounded for
+        "zero_one" only.
     racing : bool or "training", default=True
         Whether to drop hypotheses before they are validated on all points, once they cannot get weight any more: the
         posterior loses less than 1e-9 of its mass. "training" also trains from small subsamples to large ones, and
@@ -169,7 +170,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     >>> from pacbayes import PACBayesClassifier
     >>> X, y = make_moons(1000, noise=0.1, random_state=0)
     >>> model = PACBayesClassifier(n_hypotheses=100, random_state=0).fit(X, y)
-    >>> model.score(X, y) > 0.98, model.certificate_.gibbs_bound < 0.05
+    >>> model.score(X, y) > 0.98, model.certificate_.bound < 0.05
     (True, True)
     """
 

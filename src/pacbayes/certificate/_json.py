@@ -147,7 +147,8 @@ def _check_dropped(values: dict[str, Any]) -> None:
     if (values["dropped_loss"] is None) != (dropped == 0):
         raise CertificateError("dropped_loss must be null if and only if no hypotheses were dropped")
     if values["minimum_over"] not in (m, m - dropped):
-        raise CertificateError(f"minimum_over must be {m} or {m - dropped}, got {values['minimum_over']}")
+        allowed = f"{m} or {m - dropped}" if dropped else m
+        raise CertificateError(f"minimum_over must be {allowed}, got {values['minimum_over']}")
 
 
 def _short(value: Any) -> str:

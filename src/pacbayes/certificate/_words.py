@@ -194,7 +194,7 @@ def summary(certificate: Certificate) -> str:
     >>> certificate, _ = certify([0.10, 0.12, 0.15, 0.30, 0.45], n=500)
     >>> print(summary(certificate).replace(", the", ",\nthe").replace(", and", ",\nand"))
     With probability at least 0.95 over the draw of the sample (delta = 0.05),
-    the majority vote errs on at most 32.76% of new points from the same distribution,
+    the majority vote errs on at most 16.38% of new points from the same distribution,
     and the randomised classifier on at most 16.38%.
     """
     # One sentence holds what holds jointly.

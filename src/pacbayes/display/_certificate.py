@@ -64,7 +64,7 @@ class CertificateDisplay:
     >>> certificate, _ = certify([0.10, 0.12, 0.15, 0.30, 0.45], n=500)
     >>> display = CertificateDisplay.from_certificate(certificate)
     >>> [text.get_text() for text in display.values_[:3]]
-    ['0.1003', '0.3276', '0.1638']
+    ['0.1003', '0.1638', '0.1638']
     """
 
     ax_: Axes

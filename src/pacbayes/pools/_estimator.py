@@ -131,7 +131,7 @@ class PrefitPool(Pool):
     >>> from pacbayes.pools import PrefitPool
     >>> X, y = make_moons(600, noise=0.2, random_state=0)
     >>> trees = [DecisionTreeClassifier(max_depth=depth).fit(X[:300], y[:300]) for depth in (1, 3, 9)]
-    >>> model = PACBayesClassifier(PrefitPool(trees)).fit(X[300:], y[300:])
+    >>> model = PACBayesClassifier(PrefitPool(trees), holdout=None).fit(X[300:], y[300:])
     >>> model.n_validation_.tolist()
     [300, 300, 300]
     """
