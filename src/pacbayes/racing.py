@@ -1,10 +1,11 @@
 r"""Which hypotheses to drop before they are validated in full, and which not to train at all.
 
 The bounds hold for all posteriors at once: a hypothesis may be dropped at any time and for any reason, if it gets no
-weight. What is dropped here would hardly have got any. The rows are taken in a random order, drawn without looking at
-the sample, in rounds that grow. After a round, hypothesis h is dropped if its loss so far exceeds
+weight. What is dropped after a round would hardly have got any. The rows are taken in a random order, drawn without
+looking at the sample, in rounds that grow. After a round, hypothesis h is dropped if its loss so far exceeds
 that of the best so far by more than noise can explain plus what the posterior resolves: a Gibbs posterior at inverse
-temperature t gives h at most :math:`\frac{\pi(h)}{\pi(b)} e^{-t (\hat L_h - \hat L_b)}` of the weight of b.
+temperature t gives h at most :math:`\frac{\pi(h)}{\pi(b)} e^{-t (\hat L_h - \hat L_b)}` of the weight of b. Kinds that
+are not trained at all, which has to be asked for, might have got weight.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ _NOISE = 3.5
 # Total posterior weight that may be lost.
 _LOST_WEIGHT = 1e-10
 
-# Share of the kinds that go on from one subsample size to the next. Chosen among several rules on 18 problems,
-# figures in benchmarks/RESULTS.md: differences of test losses and bounds to training all are within their noise.
+# Share of the kinds that go on from one subsample size to the next, where kinds are left out at all. Chosen among
+# several rules on 18 problems, figures in benchmarks/RESULTS.md: differences of test losses and bounds to training all
+# are within their noise, but much of the posterior's mass is lost.
 _KEPT_KINDS = 0.55
 
 
