@@ -61,9 +61,9 @@ def frame():
 def raced(racing):
     """Fit a classifier that drops hypotheses, and with "training" has some that were not trained."""
     X, y = make_moons(1500, noise=0.1, random_state=0)
-    sizes = [2, 12, 60] if racing is True else [10, 20, 100]
-    settings = {"n_hypotheses": 24, "subsample_size": sizes, "holdout": None, "racing": racing, "random_state": 0}
-    model = PACBayesClassifier(**settings).fit(X, y)
+    pool = RBFSVMPool(gamma_grid=(0.001, 1.0, 1000.0), C=10.0, scaler=(None, "standard"))
+    settings = {"n_hypotheses": 24, "subsample_size": [2, 12, 60], "holdout": None, "random_state": 0}
+    model = PACBayesClassifier(pool, racing=racing, **settings).fit(X, y)
     assert model.certificate_.n_dropped
     assert racing is True or not model.n_validation_.all()
     return model
