@@ -164,7 +164,7 @@ def predict(repeats: int) -> None:
         f"Predict 2000 points, n = {n}, d = 40, r = {r}, m = {m}",
         [
             ("pacbayes, predict", reference),
-            ("pacbayes, predict_proba (asks all voters)", everyone),
+            ("pacbayes, predict_proba (asks all voters with weight)", everyone),
             (f"BaggingClassifier(SVC), n_jobs={JOBS}", best(lambda: bags.predict(points), repeats)[0]),
             ("cross-validated SVM (one machine)", best(lambda: strong.predict(points), repeats)[0]),
         ],

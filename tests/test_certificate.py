@@ -404,7 +404,7 @@ def test_bad_input(arguments, message):
 def first_format(certificate, **changes):
     """A certificate as version 0.1.0 wrote it."""
     values = json.loads(certificate.to_json())
-    for name in ("statements", "n_votes", "digests", "checksum"):
+    for name in ("statements", "n_votes", "n_dropped", "dropped_loss", "minimum_over", "digests", "checksum"):
         del values[name]
     n, n_max = certificate.n_validation, certificate.n_validation_max
     gibbs = bounds.pac_bayes_kl(certificate.empirical_loss, certificate.kl_div, n, certificate.delta, n_max=n_max)

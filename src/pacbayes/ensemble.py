@@ -15,6 +15,7 @@ from pacbayes.certificate import Certificate, with_test
 from pacbayes.losses import Loss
 from pacbayes.pools import Hypotheses, Sample
 from pacbayes.sampling import HOLDOUT, TEST, Subsamples, derive_entropy, resolve_size, stream
+from pacbayes.training import Trained
 from pacbayes.voting import predict_codes, tally_votes
 
 __all__ = ["Ensemble", "Split", "add_test", "split_holdouts"]
@@ -106,7 +107,9 @@ class Ensemble:
     subsamples : Subsamples
         Their training sets, as row numbers of the rows that make this ensemble.
     totals : ndarray of shape (m,)
-        Sums of their validation losses.
+        Sums of their validation losses, over the points that they were seen on.
+    seen : ndarray of shape (m,)
+        Numbers of these points: all validation points of a hypothesis, or fewer if it was dropped.
     posterior : ndarray of shape (m,)
         Their weights.
     prior : ndarray of shape (m,) or None
@@ -120,15 +123,21 @@ class Ensemble:
     hypotheses: Hypotheses
     subsamples: Subsamples
     totals: Array
+    seen: NDArray[np.intp]
     posterior: Array
     prior: Any
     certificate: Certificate
     split: Split
 
     @property
+    def trained(self) -> Trained:
+        """The hypotheses with their losses so far."""
+        return Trained(self.hypotheses, self.totals, self.seen)
+
+    @property
     def losses(self) -> Array:
-        """Validation losses of the hypotheses."""
-        return np.asarray(self.totals / self.subsamples.n_validation)
+        """Validation losses of the hypotheses; NaN for those that were dropped."""
+        return self.trained.losses(self.subsamples)
 
     @property
     def bound(self) -> float:

@@ -14,6 +14,9 @@ from pacbayes.pools import Hypotheses
 
 __all__ = ["predict_codes", "tally_votes"]
 
+# Weight of voters that are not asked for shares of the vote: it moves a share by less than this.
+_IGNORED_WEIGHT = 1e-12
+
 # Voters asked together when the vote is not decided yet: few at first, since a handful usually decides.
 _FIRST_VOTERS, _MOST_VOTERS = 4, 256
 
@@ -32,7 +35,8 @@ def tally_votes(
     X : array, sparse matrix or data frame with n rows
         Points.
     stop_early : bool
-        Whether to stop asking about a point once the remaining weight cannot change the winner.
+        Whether to stop asking about a point once the remaining weight cannot change the winner. Otherwise the
+        lightest voters, of a total weight of at most 1e-12, are not asked.
     doubted : ndarray of shape (n,), optional
         What to add the weight of those voters to whose votes could differ on another engine. No point is stopped at
         as long as they could change the winner.
@@ -48,15 +52,17 @@ def tally_votes(
     ordered = weights[order]
     # Weight that is still to come after the first k voters.
     remaining = np.append(np.cumsum(ordered[::-1])[::-1], 0.0)
+    if not stop_early:
+        order = order[: max(1, int(np.count_nonzero(remaining[:-1] > _IGNORED_WEIGHT)))]
     open_rows = np.arange(X.shape[0])
     done, width = 0, _FIRST_VOTERS
     while done < order.size and open_rows.size:
-        voters = order[done : done + width]
+        voters, weight = order[done : done + width], ordered[done : min(done + width, order.size)]
         rows = X if open_rows.size == X.shape[0] else take_rows(X, open_rows)
         votes, doubts = hypotheses.take(voters).votes_and_doubts(rows)
-        tallies[open_rows] = tally(votes, ordered[done : done + width], hypotheses.classes.size, tallies[open_rows])
+        tallies[open_rows] = tally(votes, weight, hypotheses.classes.size, tallies[open_rows])
         if doubted is not None:
-            doubted[open_rows] += ordered[done : done + width] @ doubts
+            doubted[open_rows] += weight @ doubts
         done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
         if stop_early and done < order.size:
             ranked = np.partition(tallies[open_rows], -2, axis=1)

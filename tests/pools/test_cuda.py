@@ -182,6 +182,29 @@ def test_the_classifier_is_the_same_on_both_engines(emulated, monkeypatch, gamma
     assert cuda.hypotheses_.fingerprint() is not None
 
 
+@pytest.mark.parametrize("racing", [True, "training"])
+def test_the_race_is_the_same_on_both_engines(emulated, monkeypatch, racing):
+    monkeypatch.setattr(training, "_DEVICE_ROWS", 100)  # several blocks in a round
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(520, 2))
+    y = (X[:, 0] > 0).astype(int)
+    sizes = [2, 6, 12] if racing is True else [6, 12, 24]
+    fits = {}
+    for engine, points in (("cpu", X), ("cuda", emulated.asarray(X))):
+        settings = {"n_hypotheses": 18, "subsample_size": sizes, "holdout": None, "racing": racing, "random_state": 0}
+        pool = RBFSVMPool(engine=engine, scaler=(None, "standard"), C=10.0, gamma_grid=(0.01, 1.0, 100.0))
+        fits[engine] = PACBayesClassifier(pool, **settings).fit(points, y)
+    cpu, cuda = fits["cpu"], fits["cuda"]
+    assert np.isnan(cuda.losses_).any()
+    assert racing is True or not cuda.n_validation_.all()
+    np.testing.assert_array_equal(cuda.losses_, cpu.losses_)
+    np.testing.assert_array_equal(cuda.n_validation_, cpu.n_validation_)
+    np.testing.assert_array_equal(cuda.posterior_, cpu.posterior_)
+    np.testing.assert_array_equal(cuda.predict(emulated.asarray(X)), cpu.predict(X))
+    assert cuda.verify_certificate(cuda.certificate_, X, y) == "arithmetic, model and data"
+    assert cuda.certificate_.bound == cpu.certificate_.bound
+
+
 def test_a_model_of_a_device_predicts_and_is_verified_without_one(emulated, monkeypatch, tmp_path):
     pytest.importorskip("skops")
     X = np.random.default_rng(0).normal(size=(60, 2))

@@ -211,7 +211,7 @@ def _check_fitted(model: Any) -> None:
     require(isinstance(model, PACBayesClassifier), f"it is a {type(model).__name__}, not a PACBayesClassifier")
     require(isinstance(getattr(model, "certificate_", None), Certificate), "the classifier is not fitted")
     for vote in model.votes_:
-        m = {len(part) for part in (vote.hypotheses, vote.totals, vote.posterior, vote.subsamples)}
+        m = {len(part) for part in (vote.hypotheses, vote.totals, vote.seen, vote.posterior, vote.subsamples)}
         fits = m == {vote.certificate.n_hypotheses}
         require(fits, f"the parts of the classifier do not fit together: {sorted(m)} members")
 
@@ -233,4 +233,5 @@ def _check_prediction(model: PACBayesClassifier, schema: Schema | None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.suppress(ValueError):
-            model.predict_hypotheses(row)
+            trained = np.flatnonzero(model.n_validation_ > 0)
+            model.hypotheses_.take(trained).votes(model._validate_points(row))
