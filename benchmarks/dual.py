@@ -2,9 +2,9 @@
 
     python benchmarks/dual.py FOLDER [--splits 3] [--only NAME ...]
 
-FOLDER holds one NAME.csv.gz per dataset, as for `defaults.py`. For three ladders of subsample sizes, the minimum over
-all posteriors, with a uniform prior, of PAC-Bayes-lambda and PAC-Bayes-kl (with the smallest and the largest number of
-points) and of the dual bound with both comparators: means over splits.
+FOLDER holds one NAME.csv.gz per dataset, as for `certificates.py`. For three ladders of subsample sizes, the minimum
+over all posteriors, with a uniform prior, of PAC-Bayes-lambda and PAC-Bayes-kl (with the smallest and the largest
+number of points) and of the dual bound with both comparators: means over splits.
 """
 
 from __future__ import annotations

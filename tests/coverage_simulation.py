@@ -82,13 +82,15 @@ class Scenario:
 
 def mixed(**parameters):
     def model(seed):
-        return PACBayesClassifier(Lookup(), n_hypotheses=15, subsample_size=[4, 8, 16], random_state=seed, **parameters)
+        settings = {"n_hypotheses": 15, "subsample_size": [4, 8, 16], "objective": "lambda", **parameters}
+        return PACBayesClassifier(Lookup(), holdout=None, random_state=seed, **settings)
 
     return model
 
 
 def single(seed):
-    return PACBayesClassifier(AlwaysZero(), n_hypotheses=1, subsample_size=10, random_state=seed)
+    settings = {"n_hypotheses": 1, "subsample_size": 10, "objective": "lambda"}
+    return PACBayesClassifier(AlwaysZero(), holdout=None, random_state=seed, **settings)
 
 
 UNIFORM = np.full(8, 1 / 8)
@@ -123,10 +125,8 @@ def failures(scenario: Scenario, repetitions: int, seed: int = 0) -> dict[tuple[
                 model.fit(X, y)
                 certificate = model.certificate_
             else:
-                n = model.n_validation_
-                certificate, model.posterior_ = certify(
-                    model.losses_, n.min(), n_max=n.max(), delta=delta, objective=model.objective, voting=model.voting
-                )
+                settings = {"objective": model.objective, "voting": model.voting, "prior": model.prior_}
+                certificate, model.posterior_ = certify(model.losses_, model.n_validation_, delta=delta, **settings)
             risks = [scenario.risk(h.predict(all_cells)) for h in model.hypotheses_]
             failed["randomised", delta] += np.dot(model.posterior_, risks) > certificate.gibbs_bound
             failed["vote", delta] += scenario.risk(model.predict(all_cells)) > certificate.vote_bound

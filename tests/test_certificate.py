@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from binomial_oracle import binomial_upper
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import brentq
-from scipy.stats import binom
 
 from pacbayes import Certificate, CertificateError, bounds, certify
 from pacbayes.certificate import FIT_ASSUMPTIONS, Event, _json, choose_voters, with_test, with_unlabelled
@@ -31,11 +30,6 @@ WAYS = [
 
 def certified(**way):
     return certify(LOSSES, 400, **way)[0]
-
-
-def binomial_upper(errors, n, level):
-    """The largest p with P(Binomial(n, p) <= errors) >= level."""
-    return brentq(lambda p: binom.cdf(errors, n, p) - level, errors / n, 1 - 1e-12, xtol=1e-15)
 
 
 def reseal(values):
@@ -324,6 +318,15 @@ def test_text_says_what_is_proved_and_what_is_assumed():
     assert "whose minimum is at least" in str(replace(certified(), global_minimum=False))
 
 
+def test_what_does_not_hold_jointly_is_said_wherever_bounds_are_shown():
+    several, one = certified(), certified(voting="best")
+    assert len({statement.event for statement in several.statements}) > 1
+    for shown in (str(several), several._repr_html_(), " ".join(several.figures().values())):
+        assert "not all of them at once" in shown
+    for shown in (str(one), one._repr_html_(), " ".join(one.figures().values())):
+        assert "at once" not in shown
+
+
 def test_a_lower_bound_is_printed_rounded_down():
     text = str(replace(certified(), global_minimum=False, minimum_lower_bound=0.12345699))
     assert "at least 0.123456" in text
@@ -401,7 +404,7 @@ def test_bad_input(arguments, message):
 def first_format(certificate, **changes):
     """A certificate as version 0.1.0 wrote it."""
     values = json.loads(certificate.to_json())
-    for name in ("statements", "n_votes", "digests", "checksum"):
+    for name in ("statements", "n_votes", "n_dropped", "dropped_loss", "minimum_over", "digests", "checksum"):
         del values[name]
     n, n_max = certificate.n_validation, certificate.n_validation_max
     gibbs = bounds.pac_bayes_kl(certificate.empirical_loss, certificate.kl_div, n, certificate.delta, n_max=n_max)

@@ -283,7 +283,7 @@ def test_warm_start_equals_fitting_all_at_once(parameters):
     grown.set_params(n_hypotheses=20).fit(X, Y)
     same = operator.is_ if isinstance(parameters.get("estimator"), DecisionTreeClassifier) else same_hypothesis
     assert all(same(one, other) for one, other in zip(first, grown.hypotheses_, strict=False))
-    whole = small(**parameters).fit(X, Y)
+    whole = small(racing=False, **parameters).fit(X, Y)
     np.testing.assert_array_equal(grown.losses_, whole.losses_)
     np.testing.assert_array_equal(grown.posterior_, whole.posterior_)
     np.testing.assert_array_equal(grown.predict_proba(X), whole.predict_proba(X))

@@ -57,7 +57,7 @@ def test_the_simulation_sees_a_broken_method():
     ("case", "repetitions"),
     [
         *[(case, 100) for case in SIMULATION.CASES if case.name in QUICK],
-        *[pytest.param(case, 1000, marks=pytest.mark.slow) for case in SIMULATION.CASES],
+        *[pytest.param(case, 300, marks=pytest.mark.slow) for case in SIMULATION.CASES],
     ],
     ids=lambda value: getattr(value, "name", value),
 )

@@ -3,9 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from binomial_oracle import binomial_upper
 from scipy import sparse
-from scipy.optimize import brentq
-from scipy.stats import binom
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification, make_moons
 from sklearn.linear_model import LogisticRegression
@@ -20,11 +19,6 @@ from pacbayes.pools import RBFSVMPool
 
 X, Y = make_moons(300, noise=0.25, random_state=0)
 NEW_X, NEW_Y = make_moons(500, noise=0.25, random_state=1)
-
-
-def binomial_upper(errors, n, level):
-    """The largest p with P(Binomial(n, p) <= errors) >= level."""
-    return brentq(lambda p: binom.cdf(errors, n, p) - level, errors / n, 1 - 1e-12, xtol=1e-15)
 
 
 def small(**parameters):

@@ -138,9 +138,14 @@ def n_delta_and_largest(n: ArrayLike, delta: ArrayLike, n_max: ArrayLike | None)
     return n_points, delta_value, scalar("n_max", largest_size(np.asarray(n_points), n_max))
 
 
-def loss_vector(name: str, value: ArrayLike) -> Array:
-    """Validate one loss in [0, 1] for each hypothesis, at least one."""
-    losses = unit_interval(name, value)
+def loss_vector(name: str, value: ArrayLike, *, partial: bool = False) -> Array:
+    """Validate one loss in [0, 1] for each hypothesis, at least one; if `partial`, others may be NaN."""
+    if partial:
+        losses = _validate(name, value, lambda a: (a >= 0) & (a <= 1) | np.isnan(a), "in [0, 1], or NaN")
+        if losses.size and np.isnan(losses).all():
+            raise ValueError(f"{name} must hold at least one number, got NaN only")
+    else:
+        losses = unit_interval(name, value)
     if losses.ndim != 1 or losses.size == 0:
         raise ValueError(
             f"{name} must be a one-dimensional, non-empty array with one loss per hypothesis, got shape {losses.shape}"

@@ -116,7 +116,13 @@ class _Problem:
     """Losses, numbers of points and prior of m hypotheses, grouped by loss and number of points."""
 
     def __init__(
-        self, losses: ArrayLike, n: ArrayLike, delta: float, prior: ArrayLike | None, comparator: ComparatorName
+        self,
+        losses: ArrayLike,
+        n: ArrayLike,
+        delta: float,
+        prior: ArrayLike | None,
+        comparator: ComparatorName,
+        grid_delta: float | None = None,
     ) -> None:
         self.losses = loss_vector("losses", losses)
         m = self.losses.size
@@ -126,7 +132,10 @@ class _Problem:
         self.support = np.flatnonzero(self.log_prior > -np.inf)
         loss, self.n, self.slot = _group(self.losses[self.support], sizes[self.support])
         self.loss = np.where(loss > 0, np.maximum(loss, _SMALLEST_LOSS), 0.0)
-        self.comparator = make_comparator(comparator, self.loss, self.n, self.delta)
+        fixed = (
+            self.delta if grid_delta is None else scalar("grid_delta", open_interval("grid_delta", grid_delta, 0, 1))
+        )
+        self.comparator = make_comparator(comparator, self.loss, self.n, fixed)
         self.log_mass = _log_sums(self.log_prior[self.support], self.slot, self.n.size)
         # More than rounding can have moved the logarithms of the prior, their sums, and what is added to them.
         self._mass_error = SLACK * (1 - self.log_mass) + _EPS * np.bincount(self.slot)
@@ -354,9 +363,10 @@ def dual_bound_of(
     delta: float = 0.05,
     prior: ArrayLike | None = None,
     comparator: ComparatorName = "kl",
+    grid_delta: float | None = None,
 ) -> FixedBound:
     """Return `pac_bayes_dual` with the multiplier, and the loss and divergence that it was computed from."""
-    problem = _Problem(losses, n, delta, prior, comparator)
+    problem = _Problem(losses, n, delta, prior, comparator, grid_delta)
     weights = _posterior("rho", rho, problem.losses.size)
     if (problem.log_prior[weights > 0] == -np.inf).any():
         return FixedBound(1.0, 0.0, 1.0, np.inf)
@@ -397,6 +407,7 @@ def minimize_dual_bound(
     delta: float = 0.05,
     prior: ArrayLike | None = None,
     comparator: ComparatorName = "kl",
+    grid_delta: float | None = None,
     rtol: float = 1e-8,
     max_iter: int = 10_000,
 ) -> DualResult:
@@ -426,6 +437,9 @@ def minimize_dual_bound(
         What compares true and empirical losses: :math:`D_h(L) = n_h\, kl(\hat L_h \| L) - \ln \xi(n_h)`, or a mixture
         of Catoni's inequalities over a fixed grid of parameters, which is tighter in most cases, though not in
         all. Choose before looking at the losses.
+    grid_delta : float, optional
+        The delta that the grid of the comparator "mixture" is made for; `delta` by default. The grid must not depend on
+        the losses: give it where `delta` does, as it does if some hypotheses are left out (`restrict_prior`).
     rtol : float, default=1e-8
         Relative gap between `fun` and `lower` at which the search stops.
     max_iter : int, default=10000
@@ -447,7 +461,7 @@ def minimize_dual_bound(
     >>> round(minimize_dual_bound(losses, n, comparator="mixture").fun, 6)
     0.168465
     """
-    problem = _Problem(losses, n, delta, prior, comparator)
+    problem = _Problem(losses, n, delta, prior, comparator, grid_delta)
     tolerance = scalar("rtol", open_interval("rtol", rtol, 0, 1))
     most = int(scalar("max_iter", whole_number("max_iter", max_iter)))
     largest = float(problem.n.max())

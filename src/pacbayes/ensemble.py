@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes._validation import Array
-from pacbayes.certificate import Certificate
+from pacbayes.certificate import Certificate, with_test
 from pacbayes.losses import Loss
 from pacbayes.pools import Hypotheses, Sample
-from pacbayes.sampling import HOLDOUT, Subsamples, derive_entropy, resolve_size, stream
-from pacbayes.voting import draw_surely, tally_votes, vote_surely
+from pacbayes.sampling import HOLDOUT, TEST, Subsamples, derive_entropy, resolve_size, stream
+from pacbayes.training import Trained
+from pacbayes.voting import predict_codes, tally_votes
 
-__all__ = ["Ensemble", "Split", "held_out_total", "split_holdouts"]
+__all__ = ["Ensemble", "Split", "add_test", "split_holdouts"]
 
 # Shares of the sample to hold out, one for each competing vote. Measured in benchmarks/RESULTS.md.
 _SHARES = (0.5, 0.35)
@@ -40,6 +41,10 @@ class Split:
     rows: NDArray[np.intp] | None
     held_out: NDArray[np.intp] | None
     entropy: int
+
+    def take_rows(self, sample: Sample) -> Sample:
+        """Return the rows of a sample that make the vote."""
+        return sample if self.rows is None else sample.take(self.rows)
 
 
 def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
@@ -102,7 +107,9 @@ class Ensemble:
     subsamples : Subsamples
         Their training sets, as row numbers of the rows that make this ensemble.
     totals : ndarray of shape (m,)
-        Sums of their validation losses.
+        Sums of their validation losses, over the points that they were seen on.
+    seen : ndarray of shape (m,)
+        Numbers of these points: all validation points of a hypothesis, or fewer if it was dropped.
     posterior : ndarray of shape (m,)
         Their weights.
     prior : ndarray of shape (m,) or None
@@ -116,15 +123,21 @@ class Ensemble:
     hypotheses: Hypotheses
     subsamples: Subsamples
     totals: Array
+    seen: NDArray[np.intp]
     posterior: Array
     prior: Any
     certificate: Certificate
     split: Split
 
     @property
+    def trained(self) -> Trained:
+        """The hypotheses with their losses so far."""
+        return Trained(self.hypotheses, self.totals, self.seen)
+
+    @property
     def losses(self) -> Array:
-        """Validation losses of the hypotheses."""
-        return np.asarray(self.totals / self.subsamples.n_validation)
+        """Validation losses of the hypotheses; NaN for those that were dropped."""
+        return self.trained.losses(self.subsamples)
 
     @property
     def bound(self) -> float:
@@ -149,37 +162,40 @@ class Ensemble:
         ndarray of shape (n,)
             Labels.
         """
-        return np.asarray(self.hypotheses.classes[np.argmax(self.tally(X, stop_early=True), axis=1)])
-
-    def tally(self, X: Any, *, stop_early: bool) -> Array:
-        """Add up the weight behind each class at each point, as `tally_votes` does."""
-        return tally_votes(self.hypotheses, self.posterior, X, stop_early=stop_early)
+        tallies = tally_votes(self.hypotheses, self.posterior, X, stop_early=True)
+        return np.asarray(self.hypotheses.classes[np.argmax(tallies, axis=1)])
 
 
-def held_out_total(
-    hypotheses: Hypotheses, posterior: Array, voting: str, sample: Sample, loss: Loss, rng: np.random.Generator
-) -> float:
-    """Return the total loss on held-out rows of the predictor that hypotheses and weights make.
+def add_test(
+    certificate: Certificate, hypotheses: Hypotheses, posterior: Array, sample: Sample, split: Split, loss: Loss
+) -> Certificate:
+    """Add what the held-out rows of a sample prove about the predictor that hypotheses and weights make, if there are.
 
     A prediction that could differ on another engine has the largest loss, 1.
 
     Parameters
     ----------
+    certificate : Certificate
+        What is proved without them; its `voting` says what the predictor does.
     hypotheses : Hypotheses
         The hypotheses.
     posterior : ndarray of shape (m,)
         Their weights.
-    voting : {"majority", "gibbs", "best", "uniform"}
-        What the predictor does.
     sample : Sample
-        The held-out rows.
+        All rows.
+    split : Split
+        Which of them are held out, and the seed of the draws of the randomised classifier.
     loss : Loss
         A loss of labels.
-    rng : Generator
-        Where the draws of the randomised classifier come from.
+
+    Returns
+    -------
+    Certificate
+        With the result of the test first.
     """
-    if voting == "gibbs":
-        codes, doubtful = draw_surely(hypotheses, posterior, sample.X, rng)
-    else:
-        codes, doubtful = vote_surely(hypotheses, posterior, sample.X)
-    return loss.total(sample.codes[~doubtful], codes[~doubtful]) + np.count_nonzero(doubtful)
+    if split.held_out is None:
+        return certificate
+    tested = sample.take(split.held_out)
+    rng = stream(split.entropy, 0, TEST)
+    codes, doubtful = predict_codes(hypotheses, posterior, certificate.voting, tested.X, rng)
+    return with_test(certificate, loss.total_with_doubts(tested.codes, codes, doubtful), len(tested))

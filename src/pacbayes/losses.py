@@ -65,6 +65,12 @@ class Loss:
             raise ValueError(f"loss {self.name!r} must be in [0, 1], got {losses[wrong][0]!s}")
         return float(np.ceil(np.clip(losses, 0.0, 1.0) / _QUANTUM).sum() * _QUANTUM)
 
+    def total_with_doubts(
+        self, codes: NDArray[np.intp], predicted: NDArray[np.intp], doubtful: NDArray[np.bool_]
+    ) -> float:
+        """Return the sum of the losses of predicted codes; a code that could differ on another engine has loss 1."""
+        return self.total(codes[~doubtful], predicted[~doubtful]) + float(np.count_nonzero(doubtful))
+
 
 def _absolute(codes: NDArray[np.intp], probabilities: Array) -> Array:
     """Return 1 - probability of the true class: half the L1 distance to its indicator."""

@@ -16,6 +16,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -38,6 +39,7 @@ __all__ = [
     "split_reserved",
     "stream",
     "subsample_sizes",
+    "validation_order",
 ]
 
 # Measured on the paper's datasets and on others (benchmarks/RESULTS.md): ladders that end earlier lose, longer ones and
@@ -48,7 +50,7 @@ _HYPOTHESES_PER_SIZE = 45
 _MOST_ROWS = 2500
 
 # What a stream is for.
-SUBSAMPLE, LEARNER, RESERVE, PREDICTION, HOLDOUT, TEST, DEAL = 0, 1, 2, 3, 4, 5, 6
+SUBSAMPLE, LEARNER, RESERVE, PREDICTION, HOLDOUT, TEST, DEAL, ORDER = 0, 1, 2, 3, 4, 5, 6, 7
 
 
 def _key(entropy: int) -> NDArray[np.uint64]:
@@ -113,6 +115,40 @@ class Subsamples(ABC):
     def concatenated(self, hypotheses: range) -> NDArray[np.int32]:
         """Return the training sets of a range of hypotheses, concatenated."""
         return np.concatenate([np.empty(0, dtype=np.intp), *(self[h] for h in hypotheses)]).astype(np.int32)
+
+    def locate(self, hypotheses: range, rows: NDArray[np.intp]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Find the training points of a range of hypotheses among some rows.
+
+        Parameters
+        ----------
+        hypotheses : range
+            The hypotheses.
+        rows : ndarray
+            Row numbers, rising.
+
+        Returns
+        -------
+        positions : ndarray
+            Positions in `rows` of the training points that are there: rising for each hypothesis, one hypothesis after
+            another.
+        counts : ndarray of shape (len(hypotheses),)
+            How many each hypothesis has.
+
+        Examples
+        --------
+        >>> subsamples = GivenSubsamples(6, [[0, 3, 5], [1]])
+        >>> [part.tolist() for part in subsamples.locate(range(2), np.array([2, 3, 5]))]
+        [[1, 2], [2, 0]]
+        """
+        inside = self.concatenated(hypotheses)
+        sizes = self.sizes[hypotheses.start : hypotheses.stop]
+        position = np.full(self.n, -1, dtype=np.int32)
+        position[rows] = np.arange(rows.size, dtype=np.int32)
+        found = position[inside]
+        present = found >= 0
+        ends = np.cumsum(sizes)
+        before = np.concatenate(([0], np.cumsum(present)))
+        return found[present], (before[ends] - before[ends - sizes]).astype(np.int64)
 
     def turns(self, hypotheses: range) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return which size of several each hypothesis has, and how many of that size come before it."""
@@ -206,15 +242,36 @@ class ChosenSubsamples(Subsamples):
         return self.subsamples[int(self.chosen[hypothesis])]
 
     def concatenated(self, hypotheses: range) -> NDArray[np.int32]:
-        chosen = self.chosen[hypotheses.start : hypotheses.stop]
+        if self.sizes.sum() > _MOST_DRAWN:
+            return self._draw(self.chosen[hypotheses.start : hypotheses.stop])
+        ends = np.cumsum(self.sizes)
+        first = ends[hypotheses.start] - self.sizes[hypotheses.start] if hypotheses else 0
+        return self._drawn[first : ends[hypotheses.stop - 1] if hypotheses else 0]
+
+    @cached_property
+    def _drawn(self) -> NDArray[np.int32]:
+        """All of them, drawn once: many blocks of rows ask for them."""
+        return self._draw(self.chosen)
+
+    def _draw(self, chosen: NDArray[np.intp]) -> NDArray[np.int32]:
         if not chosen.size:
             return np.empty(0, dtype=np.int32)
-        # Drawing a whole range is faster than drawing one by one.
         first, last = int(chosen[0]), int(chosen[-1]) + 1
+        others = self.subsamples.sizes[first:last].sum() - self.subsamples.sizes[chosen].sum()
+        if others > _SPARSE_CHOICE * chosen.size:
+            return np.concatenate([self.subsamples.concatenated(range(int(h), int(h) + 1)) for h in chosen])
+        # Drawing a whole range is faster than drawing one by one.
         wanted = np.zeros(last - first, dtype=bool)
         wanted[chosen - first] = True
         drawn = self.subsamples.concatenated(range(first, last))
         return np.asarray(drawn[np.repeat(wanted, self.subsamples.sizes[first:last])])
+
+
+# Points of others in a range for each chosen one, from which on drawing one by one is faster.
+_SPARSE_CHOICE = 1000
+
+# Row numbers that are kept once they are drawn: 64 MiB.
+_MOST_DRAWN = 1 << 24
 
 
 class NoSubsamples(Subsamples):
@@ -327,6 +384,11 @@ def split_reserved(n: int, size: int, entropy: int) -> tuple[NDArray[np.intp], N
     """
     order = stream(entropy, 0, RESERVE).permutation(n)
     return np.sort(order[:size]), np.sort(order[size:])
+
+
+def validation_order(n: int, entropy: int) -> NDArray[np.intp]:
+    """Draw the order in which rows validate hypotheses, the same for all of them."""
+    return stream(entropy, 0, ORDER).permutation(n)
 
 
 def resolve_size(name: str, size: Any, n: int) -> int:

@@ -3,24 +3,68 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pacbayes._validation import Array
 from pacbayes.losses import Loss
 from pacbayes.parallel import chunks, count_workers, run_tasks
-from pacbayes.pools import Hypotheses, Pool, Sample
-from pacbayes.sampling import Subsamples
+from pacbayes.pools import Hypotheses, Numbers, Pool, Sample, with_untrained
+from pacbayes.racing import DropRule, round_ends
+from pacbayes.sampling import ChosenSubsamples, Subsamples, validation_order
 
-__all__ = ["Trainer", "validation_totals"]
+__all__ = ["Trained", "Trainer", "validation_totals"]
 
 # What a kernel value takes in validation, roughly.
 _SECONDS_PER_KERNEL_VALUE = 1e-9
 
 # Rows to validate on at a time on a device.
 _DEVICE_ROWS = 1 << 20
+
+# Rows that a worker validates at least: fewer are not worth the overhead.
+_LEAST_ROWS = 64
+
+
+class Trained(NamedTuple):
+    """Hypotheses with their losses so far.
+
+    Attributes
+    ----------
+    hypotheses : Hypotheses
+        The hypotheses, some of which may not be trained.
+    totals : ndarray of shape (m,)
+        Sums of their validation losses over the points that they were seen on.
+    seen : ndarray of shape (m,)
+        Numbers of these points.
+    """
+
+    hypotheses: Hypotheses
+    totals: Array
+    seen: NDArray[np.intp]
+
+    def losses(self, subsamples: Subsamples) -> Array:
+        """Return the validation losses; NaN for hypotheses that were dropped."""
+        n = subsamples.n_validation
+        return np.where(self.seen == n, self.totals / n, np.nan)
+
+    def dropped_loss(self, subsamples: Subsamples) -> float | None:
+        """Return a lower bound on the validation losses of dropped hypotheses; None if there are none."""
+        n = subsamples.n_validation
+        dropped = self.seen < n
+        # Rounded down, so that it is a bound.
+        return float((self.totals[dropped] / n[dropped]).min() * (1 - 1e-15)) if dropped.any() else None
+
+    @classmethod
+    def join(cls, parts: Sequence[Trained]) -> Trained:
+        """Return the hypotheses of several parts as one."""
+        hypotheses, totals, seen = zip(*parts, strict=True)
+        together = hypotheses[0] if len(parts) == 1 else hypotheses[0].concatenate(hypotheses)
+        return cls(together, np.concatenate(totals), np.concatenate(seen))
 
 
 @dataclass(frozen=True)
@@ -59,50 +103,121 @@ class Trainer:
     n_jobs: int | None
     verbose: int
 
-    def run(self, hypotheses: range) -> tuple[Hypotheses | None, Array]:
-        """Train a range of hypotheses; return them, None if the range is empty, and the totals of their losses."""
+    def run(self, hypotheses: range) -> Trained | None:
+        """Train a range of hypotheses and validate each on all its rows; None if the range is empty."""
         if not hypotheses:
-            return None, np.zeros(0)
-        if self.pool.computes_on_device(self.sample, self.subsamples):
-            return self._run_on_device(hypotheses)
-        workers = count_workers(self.n_jobs, threads=self.pool.shares_rows)
-        parts = chunks(hypotheses, max(20, 4 * workers))
+            return None
+        chosen = np.asarray(hypotheses)
+        seen = self.subsamples.n_validation[chosen]
         if self.pool.shares_rows:
-            return self._run_by_rows(hypotheses, parts, workers)
-        return self._run_by_hypotheses(parts)
-
-    def _run_on_device(self, hypotheses: range) -> tuple[Hypotheses, Array]:
-        """Train all hypotheses at once, and validate them on as many rows at a time as the device takes by itself."""
-        trained = self.pool.train(self.sample, self.subsamples, hypotheses, self.entropy, self.shared)
-        blocks = chunks(range(len(self.sample)), math.ceil(len(self.sample) / _DEVICE_ROWS))
-        work = [(self.sample, self.subsamples, hypotheses, rows, self.loss) for rows in blocks]
-        totals = sum(self._run(trained.loss_totals, work, "validation", threads=True), np.zeros(len(hypotheses)))
-        return trained, totals
-
-    def _run_by_hypotheses(self, parts: list[range]) -> tuple[Hypotheses, Array]:
-        """Let each worker train some hypotheses and validate them on all rows."""
+            trained = self._train(chosen)
+            everyone = ChosenSubsamples(self.subsamples, chosen)
+            return Trained(trained, self._validate(trained, everyone, np.arange(len(self.sample))), seen)
         tasks = [
             (self.pool, self.sample, self.subsamples, self.loss, part, self.entropy, self.shared, self.block_size)
-            for part in parts
+            for part in self._parts(chosen)
         ]
         results = list(self._run(_train_and_validate, tasks, "hypotheses", threads=False))
-        trained = [part for part, _ in results]
-        return trained[0].concatenate(trained), np.concatenate([totals for _, totals in results])
+        trained_parts = [part for part, _ in results]
+        totals = np.concatenate([totals for _, totals in results])
+        return Trained(trained_parts[0].concatenate(trained_parts), totals, seen)
 
-    def _run_by_rows(self, hypotheses: range, parts: list[range], workers: int) -> tuple[Hypotheses, Array]:
-        """Let workers train some hypotheses each, then validate all of them on some rows each."""
-        tasks = [(self.sample, self.subsamples, part, self.entropy, self.shared) for part in parts]
-        trained_parts = list(self._run(self.pool.train, tasks, "training", threads=True))
-        trained = trained_parts[0].concatenate(trained_parts)
-        n = len(self.sample)
+    def race(self, rule: DropRule, *, leave_out_kinds: bool) -> Trained:
+        """Train hypotheses and validate them in rounds, without those that the rule drops.
+
+        The result does not depend on workers or the block size.
+
+        Parameters
+        ----------
+        rule : DropRule
+            Which hypotheses to drop.
+        leave_out_kinds : bool
+            Whether to train on small subsamples first, and on larger ones only the kinds that did not lose on them.
+        """
+        m, sizes = len(self.subsamples), self.subsamples.sizes
+        totals, seen = np.zeros(m), np.zeros(m, dtype=np.intp)
+        order = validation_order(len(self.sample), self.entropy)
+        kinds = self.pool.kinds(self.subsamples, range(m), self.entropy) if leave_out_kinds else None
+        # Where kinds do not matter or are not known, all sizes are one rung.
+        rung = np.zeros(m, dtype=np.intp) if kinds is None else sizes
+        runs = np.ones(m, dtype=bool)
+        parts, numbers = [], []
+        for size in np.unique(rung):
+            chosen = np.flatnonzero((rung == size) & runs)
+            if chosen.size == 0:
+                continue  # kinds that were drawn, rather than dealt, may all have lost
+            parts.append(self._train(chosen))
+            numbers.append(chosen)
+            self._race(parts[-1], chosen, order, rule, totals, seen)
+            if kinds is not None:
+                runs &= ~np.isin(kinds, rule.lost_kinds(chosen, kinds[chosen], totals, seen))
+                runs[rule.heaviest] = True
+        return Trained(with_untrained(parts, numbers, m), totals, seen)
+
+    def _race(
+        self,
+        trained: Hypotheses,
+        chosen: NDArray[np.intp],
+        order: NDArray[np.intp],
+        rule: DropRule,
+        totals: Array,
+        seen: NDArray[np.intp],
+    ) -> None:
+        """Validate hypotheses in rounds, and add to their totals and to the numbers of points seen."""
+        start, subsamples = 0, ChosenSubsamples(self.subsamples, chosen)
+        for end in round_ends(order.size, int(subsamples.sizes.sum())):
+            rows = np.sort(order[start:end])
+            totals[chosen] += self._validate(trained, subsamples, rows)
+            seen[chosen] += rows.size - subsamples.locate(range(chosen.size), rows)[1]
+            if end < order.size:
+                stays = rule.survivors(chosen, totals, seen)
+                if not stays.any():
+                    return  # those of an earlier rung won
+                if not stays.all():
+                    left = np.flatnonzero(stays)
+                    trained, subsamples, chosen = trained.take(left), ChosenSubsamples(subsamples, left), chosen[left]
+            start = end
+
+    def _train(self, chosen: NDArray[np.intp]) -> Hypotheses:
+        """Let workers train some hypotheses each."""
+        tasks = [(self.sample, self.subsamples, part, self.entropy, self.shared) for part in self._parts(chosen)]
+        parts: list[Hypotheses] = list(self._run(self.pool.train, tasks, "training", threads=self.pool.shares_rows))
+        return parts[0] if len(parts) == 1 else parts[0].concatenate(parts)
+
+    def _validate(self, trained: Hypotheses, subsamples: Subsamples, rows: NDArray[np.intp]) -> Array:
+        """Let workers validate hypotheses, on some rows each or some of the hypotheses each; return total losses."""
+        m = len(subsamples)
+        if self.pool.shares_rows:
+            blocks = [rows[part.start : part.stop] for part in self._row_blocks(subsamples, rows.size)]
+            work = [(self.sample, subsamples, range(m), block, self.loss) for block in blocks]
+            return sum(self._run(trained.loss_totals, work, "validation", threads=True), np.zeros(m))
+        tasks = [
+            (trained.take(part), self.sample, ChosenSubsamples(subsamples, part), self.loss, rows, self.block_size)
+            for part in self._parts(np.arange(m))
+        ]
+        return np.concatenate(list(self._run(validation_totals, tasks, "validation", threads=False)))
+
+    @cached_property
+    def _on_device(self) -> bool:
+        """Whether a device does the work: it takes all hypotheses at once, and many rows."""
+        return self.pool.computes_on_device(self.sample, self.subsamples)
+
+    def _row_blocks(self, subsamples: Subsamples, n: int) -> list[range]:
+        if self._on_device:
+            return chunks(range(n), math.ceil(n / _DEVICE_ROWS))
+        workers = count_workers(self.n_jobs, threads=True)
         # Two parts per worker, and more where they would take long: half a second each, so that interrupts are heard.
-        seconds = self.subsamples.sizes.sum() * n * _SECONDS_PER_KERNEL_VALUE
+        seconds = subsamples.sizes.sum() * n * _SECONDS_PER_KERNEL_VALUE
         count = max(2 * workers, math.ceil(n / self.block_size), math.ceil(seconds / 0.5))
         # As many for each worker: the last should not work alone.
-        blocks = chunks(range(n), math.ceil(count / workers) * workers)
-        work = [(self.sample, self.subsamples, hypotheses, rows, self.loss) for rows in blocks]
-        totals = sum(self._run(trained.loss_totals, work, "validation", threads=True), np.zeros(len(hypotheses)))
-        return trained, totals
+        return chunks(range(n), max(1, min(math.ceil(count / workers) * workers, n // _LEAST_ROWS)))
+
+    def _parts(self, chosen: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+        if self._on_device:
+            return [chosen]
+        workers = count_workers(self.n_jobs, threads=self.pool.shares_rows)
+        count = max(4 * workers, min(20, chosen.size // 16))
+        return [chosen[part.start : part.stop] for part in chunks(range(chosen.size), count)]
 
     def _run(self, function: Any, tasks: list[tuple[Any, ...]], description: str, *, threads: bool) -> Any:
         return run_tasks(
@@ -115,20 +230,37 @@ def _train_and_validate(
     sample: Sample,
     subsamples: Subsamples,
     loss: Loss,
-    hypotheses: range,
+    hypotheses: NDArray[np.intp],
     entropy: int,
     shared: Any,
     block_size: int,
 ) -> tuple[Hypotheses, Array]:
     trained = pool.train(sample, subsamples, hypotheses, entropy, shared)
-    return trained, validation_totals(trained, sample, subsamples, loss, hypotheses, block_size)
+    own = ChosenSubsamples(subsamples, hypotheses)
+    return trained, validation_totals(trained, sample, own, loss, np.arange(len(sample)), block_size)
 
 
 def validation_totals(
-    trained: Hypotheses, sample: Sample, subsamples: Subsamples, loss: Loss, hypotheses: range, block_size: int
+    trained: Hypotheses, sample: Sample, subsamples: Subsamples, loss: Loss, rows: Numbers, block_size: int
 ) -> Array:
-    """Return the total validation losses of trained hypotheses, added up over blocks of rows."""
-    totals = np.zeros(len(hypotheses))
-    for rows in chunks(range(len(sample)), math.ceil(len(sample) / block_size)):
-        totals += trained.loss_totals(sample, subsamples, hypotheses, rows, loss)
+    """Return the total losses of trained hypotheses on those of some rows that validate them.
+
+    Parameters
+    ----------
+    trained : Hypotheses
+        The hypotheses.
+    sample : Sample
+        All rows.
+    subsamples : Subsamples
+        Their training sets.
+    loss : Loss
+        The loss.
+    rows : sequence of int
+        The rows, rising.
+    block_size : int
+        Rows to validate at a time.
+    """
+    totals = np.zeros(len(trained))
+    for block in chunks(range(len(rows)), math.ceil(len(rows) / block_size)):
+        totals += trained.loss_totals(sample, subsamples, range(len(trained)), rows[block.start : block.stop], loss)
     return totals

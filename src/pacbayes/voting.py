@@ -12,7 +12,10 @@ from pacbayes._validation import Array
 from pacbayes.aggregation import tally
 from pacbayes.pools import Hypotheses
 
-__all__ = ["draw_codes", "draw_surely", "tally_votes", "vote_surely"]
+__all__ = ["predict_codes", "tally_votes"]
+
+# Weight of voters that are not asked for shares of the vote: it moves a share by less than this.
+_IGNORED_WEIGHT = 1e-12
 
 # Voters asked together when the vote is not decided yet: few at first, since a handful usually decides.
 _FIRST_VOTERS, _MOST_VOTERS = 4, 256
@@ -32,7 +35,8 @@ def tally_votes(
     X : array, sparse matrix or data frame with n rows
         Points.
     stop_early : bool
-        Whether to stop asking about a point once the remaining weight cannot change the winner.
+        Whether to stop asking about a point once the remaining weight cannot change the winner. Otherwise the
+        lightest voters, of a total weight of at most 1e-12, are not asked.
     doubted : ndarray of shape (n,), optional
         What to add the weight of those voters to whose votes could differ on another engine. No point is stopped at
         as long as they could change the winner.
@@ -48,15 +52,17 @@ def tally_votes(
     ordered = weights[order]
     # Weight that is still to come after the first k voters.
     remaining = np.append(np.cumsum(ordered[::-1])[::-1], 0.0)
+    if not stop_early:
+        order = order[: max(1, int(np.count_nonzero(remaining[:-1] > _IGNORED_WEIGHT)))]
     open_rows = np.arange(X.shape[0])
     done, width = 0, _FIRST_VOTERS
     while done < order.size and open_rows.size:
-        voters = order[done : done + width]
+        voters, weight = order[done : done + width], ordered[done : min(done + width, order.size)]
         rows = X if open_rows.size == X.shape[0] else take_rows(X, open_rows)
         votes, doubts = hypotheses.take(voters).votes_and_doubts(rows)
-        tallies[open_rows] = tally(votes, ordered[done : done + width], hypotheses.classes.size, tallies[open_rows])
+        tallies[open_rows] = tally(votes, weight, hypotheses.classes.size, tallies[open_rows])
         if doubted is not None:
-            doubted[open_rows] += ordered[done : done + width] @ doubts
+            doubted[open_rows] += weight @ doubts
         done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
         if stop_early and done < order.size:
             ranked = np.partition(tallies[open_rows], -2, axis=1)
@@ -67,25 +73,36 @@ def tally_votes(
     return tallies
 
 
-def vote_surely(hypotheses: Hypotheses, weights: Array, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the winners of the weighted vote, and which of them could differ on another engine, for rounding.
+def predict_codes(
+    hypotheses: Hypotheses, weights: Array, voting: str, X: Any, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Predict class codes as a kind of voting says, and tell which of them could differ on another engine.
 
     Parameters
     ----------
     hypotheses : Hypotheses
-        The voters.
+        The hypotheses.
     weights : ndarray of shape (m,)
         Their weights.
+    voting : {"majority", "gibbs", "best", "uniform"}
+        What the predictor does: "gibbs" draws a hypothesis for every point, the others are votes.
     X : array, sparse matrix or data frame with n rows
         Points.
+    rng : Generator
+        Where the draws of "gibbs" come from.
 
     Returns
     -------
     codes : ndarray of shape (n,)
         Class codes.
     doubtful : ndarray of shape (n,)
-        Where voters whose votes rounding could change have enough weight to change the winner.
+        Where rounding could change the code.
     """
+    return _draw(hypotheses, weights, X, rng) if voting == "gibbs" else _vote(hypotheses, weights, X)
+
+
+def _vote(hypotheses: Hypotheses, weights: Array, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Let the weighted vote decide. It is doubtful where voters in doubt have enough weight to change the winner."""
     doubted = np.zeros(X.shape[0])
     tallies = tally_votes(hypotheses, weights, X, stop_early=True, doubted=doubted)
     ranked = np.partition(tallies, -2, axis=1)
@@ -94,32 +111,10 @@ def vote_surely(hypotheses: Hypotheses, weights: Array, X: Any) -> tuple[NDArray
     return np.argmax(tallies, axis=1), doubtful
 
 
-def draw_codes(hypotheses: Hypotheses, weights: Array, X: Any, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Predict every point with a hypothesis of its own, drawn by the weights: the randomised classifier.
-
-    Parameters
-    ----------
-    hypotheses : Hypotheses
-        The hypotheses.
-    weights : ndarray of shape (m,)
-        Their weights.
-    X : array, sparse matrix or data frame with n rows
-        Points.
-    rng : Generator
-        Where the draws come from.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Class codes.
-    """
-    return draw_surely(hypotheses, weights, X, rng)[0]
-
-
-def draw_surely(
+def _draw(
     hypotheses: Hypotheses, weights: Array, X: Any, rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Predict as `draw_codes` does, and return as well which codes could differ on another engine, for rounding."""
+    """Predict every point with a hypothesis of its own, drawn by the weights: the randomised classifier."""
     drawn = rng.choice(weights.size, size=X.shape[0], p=weights / weights.sum())
     codes = np.empty(X.shape[0], dtype=np.intp)
     doubtful = np.empty(X.shape[0], dtype=bool)

@@ -48,6 +48,14 @@ def targets():
         model.fit(X, y)
         yield model.certificate_, lambda certificate: None
         yield model.certificate_, model.verify_certificate
+    # Enough points that some hypotheses are dropped.
+    many, labels = make_moons(1000, noise=0.1, random_state=0)
+    race = {"n_hypotheses": 12, "subsample_size": [2, 12, 60], "holdout": None, "random_state": 0}
+    for changes in ({}, {"voting": "gibbs"}):
+        raced = PACBayesClassifier(**race, **changes).fit(many, labels)
+        assert raced.certificate_.n_dropped
+        yield raced.certificate_, lambda certificate: None
+        yield raced.certificate_, raced.verify_certificate
     new, _ = make_moons(200, noise=0.2, random_state=1)
     yield models[0].certify(new), lambda certificate: None
     losses = np.array([0.1, 0.2, 0.4])

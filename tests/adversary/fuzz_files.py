@@ -23,6 +23,7 @@ import pandas as pd
 import pyarrow as pa
 import scipy.sparse as sp
 from crafting import nodes, npy, pack, unpack
+from sklearn.datasets import make_moons
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -57,6 +58,17 @@ def frame():
     return rows
 
 
+def raced(racing):
+    """Fit a classifier that drops hypotheses, and with "training" has some that were not trained."""
+    X, y = make_moons(1500, noise=0.1, random_state=0)
+    pool = RBFSVMPool(gamma_grid=(0.001, 1.0, 1000.0), C=10.0, scaler=(None, "standard"))
+    settings = {"n_hypotheses": 24, "subsample_size": [2, 12, 60], "holdout": None, "random_state": 0}
+    model = PACBayesClassifier(pool, racing=racing, **settings).fit(X, y)
+    assert model.certificate_.n_dropped
+    assert racing is True or not model.n_validation_.all()
+    return model
+
+
 def write_models(folder):
     """Write models of several kinds."""
     mixed = Table.from_frame(frame(), "kind")
@@ -77,6 +89,9 @@ def write_models(folder):
         X, schema = (data.X, data.schema) if isinstance(data, Table) else (data, None)
         model = PACBayesClassifier(estimator, **settings).fit(X, numbers.y)
         save_model(model, folder / f"{name}.skops", schema)
+    for racing in (True, "training"):
+        model = raced(racing)
+        save_model(model, folder / f"raced {racing}.skops")
     model = PACBayesClassifier(SVC(), subsamples=[list(range(20)), list(range(30, 55))])
     save_model(model.fit(numbers.X, numbers.y), folder / "given.skops", numbers.schema)
 
@@ -241,9 +256,9 @@ def use_model(path, rng, row):
     try:
         model.predict(X)
         model.predict_proba(X)
-        model.predict_hypotheses(X)
         model.verify_certificate(model.certificate_)
         repr(model)
+        model.predict_hypotheses(X)
     except (PACBayesError, ValueError):
         # One line for the command line's user.
         return "loaded, and refused the rows"

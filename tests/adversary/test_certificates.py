@@ -19,6 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 from pacbayes import Certificate, CertificateError, PACBayesClassifier, certify
 from pacbayes.certificate import FIT_ASSUMPTIONS
 from pacbayes.fingerprint import digest
+from pacbayes.losses import ZERO_ONE
 from pacbayes.pools import RBFSVMPool
 
 X, Y = make_moons(300, noise=0.15, random_state=0)
@@ -214,17 +215,15 @@ def test_other_hypotheses_than_the_certified_ones(model):
 def test_other_losses_are_found_by_the_data(model):
     """Who edits the model and its certificate alike is found out by the data."""
     forged = copy.deepcopy(model)
-    forged.losses_ = np.maximum(model.losses_ - 1 / model.n_validation_, 0)
+    vote = forged.votes_[0]
+    lower = vote.trained._replace(totals=np.maximum(vote.totals - 1, 0))
+    forged.losses_ = lower.losses(vote.subsamples)
+    with pytest.raises(CertificateError, match="losses_ are not those of the fit"):
+        forged.verify_certificate(model.certificate_)
     certificate, forged.posterior_ = forged._certify(
-        RBFSVMPool(),
-        __import__("pacbayes.losses").losses.ZERO_ONE,
-        forged.classes_,
-        forged.hypotheses_,
-        forged.subsamples_,
-        forged.losses_,
-        forged.prior_,
-        1,
+        RBFSVMPool(), ZERO_ONE, forged.classes_, lower, forged.subsamples_, forged.prior_, 1
     )
+    forged.votes_ = [replace(vote, totals=lower.totals)]
     assert forged.verify_certificate(certificate) == "arithmetic and model"
     with pytest.raises(CertificateError, match=r"losses\[\d+\] is stated as"):
         forged.verify_certificate(certificate, X, Y)
@@ -247,13 +246,46 @@ def test_other_losses_are_found_by_the_data(model):
         {"holdout": "auto"},
         {"n_candidates": 3},
         {"prior": np.arange(1, 13) / 78},
+        {"racing": False},
     ],
 )
 def test_an_honest_certificate_verifies_at_all_levels(parameters):
-    model = small(**parameters).fit(X, Y)
+    verify_at_all_levels(small(**parameters).fit(X, Y), X, Y)
+
+
+def verify_at_all_levels(model, points, labels):
     certificate = Certificate.from_json(model.certificate_.to_json())
+    certificate.verify(model.losses_, model.prior_, model.n_validation_)
     assert model.verify_certificate(certificate) == "arithmetic and model"
-    assert model.verify_certificate(certificate, X, Y) == "arithmetic, model and data"
+    assert model.verify_certificate(certificate, points, labels) == "arithmetic, model and data"
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"objective": "kl"},
+        {"objective": "dual"},
+        {"voting": "gibbs"},
+        {"voting": "best"},
+        {"holdout": "auto"},
+        {"n_candidates": 3},
+        {"estimator": DecisionTreeClassifier(max_depth=3)},
+        {"estimator": DecisionTreeClassifier(max_depth=3), "loss": "brier"},
+        {"loss": redefined(0.5)},
+        {"prior": np.arange(1, 25) / 300},
+        {"racing": "training"},
+    ],
+)
+def test_an_honest_certificate_of_a_race_verifies_at_all_levels(parameters):
+    points, labels = make_moons(1500, noise=0.1, random_state=0)
+    model = small(n_hypotheses=24, subsample_size=[2, 12, 60], **parameters).fit(points, labels)
+    assert model.certificate_.n_dropped > 0
+    verify_at_all_levels(model, points, labels)
+    everyone = copy.deepcopy(model.certificate_)
+    for changes in ({"n_dropped": 1}, {"dropped_loss": 1.0}, {"minimum_over": model.certificate_.n_hypotheses - 1}):
+        with pytest.raises(CertificateError):
+            model.verify_certificate(replace(everyone, **changes))
 
 
 @pytest.mark.parametrize("n", [100, 10**14])

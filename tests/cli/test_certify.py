@@ -173,7 +173,8 @@ def test_verify_with_losses(invoke, refuses, losses):
     assert "Verified: arithmetic." in invoke("verify", "model.certificate.json").stdout
     result = invoke("verify", "model.certificate.json", "--losses", "losses.csv")
     assert "Verified: arithmetic and losses." in result.stdout
-    assert refuses("verify", edited(n_hypotheses=9), "--losses", "losses.csv").startswith("n_hypotheses is stated as 9")
+    message = refuses("verify", edited(n_hypotheses=9, minimum_over=9), "--losses", "losses.csv")
+    assert message.startswith("n_hypotheses is stated as 9")
     Path("other.csv").write_text("0.2\n0.2\n0.2\n0.2\n0.2\n")
     assert "is stated as" in refuses("verify", "model.certificate.json", "--losses", "other.csv")
     assert "not both" in refuses("verify", "model.certificate.json", "--losses", "other.csv", "--model", "x")

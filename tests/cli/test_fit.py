@@ -84,7 +84,7 @@ def test_json_is_all_there_is_on_standard_output(run, tmp_path, mixed):
     assert values["rows"] == 120
     assert values["test"]["rows"] == 30
     assert values["test"]["bound"] > values["test"]["error"]
-    assert "validation" in result.stderr
+    assert "training" in result.stderr
 
 
 @pytest.mark.parametrize("estimator", ["svm", "tree", "logistic"])

@@ -117,8 +117,68 @@ def test_every_type_is_in_a_round_trip():
     reached |= {type(part) for learner in LEARNERS for part in _fitted._reachable(learner.fit(X, y))}
     reached |= {type(part) for part in _fitted._reachable(make_pipeline(COLUMNS, SVC()).fit(TABLE, y))}
     elsewhere = {"Constant", "HypothesisList", "RBFSVMs", "PrefitPool", "FrozenEstimator", "PACBayesClassifier"}
-    elsewhere |= {"RandomSubsamples", "FoldSubsamples", "GivenSubsamples", "NoSubsamples"}
+    elsewhere |= {"RandomSubsamples", "FoldSubsamples", "GivenSubsamples", "NoSubsamples", "Untrained"}
     assert {kind.__name__ for kind in _fitted.CHECKS} <= {kind.__name__ for kind in reached} | elsewhere
+
+
+RACED = np.abs(np.random.default_rng(1).normal(size=(1500, 3)))
+RACED_LABELS = (RACED[:, 0] > 0.7).astype(int)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"holdout": "auto"},
+        {"estimator": EstimatorPool(tree.DecisionTreeClassifier(max_depth=3))},
+        {"voting": "best"},
+        {"racing": "training", "n_hypotheses": 135, "subsample_size": [10, 20, 100]},
+    ],
+)
+def test_models_with_dropped_hypotheses(tmp_path, parameters):
+    settings = {"n_hypotheses": 24, "subsample_size": [2, 12, 60], "holdout": None, "random_state": 0}
+    model = PACBayesClassifier(**{**settings, **parameters}).fit(RACED, RACED_LABELS)
+    assert np.isnan(model.losses_).any()
+    assert (model.n_validation_ == 0).any() == (model.racing == "training")
+    io.save_model(model, tmp_path / "model.skops")
+    again, _ = io.load_model(tmp_path / "model.skops")
+    assert again.certificate_ == model.certificate_
+    for name in ("losses_", "n_validation_", "posterior_"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
+    np.testing.assert_array_equal(again.predict(RACED), model.predict(RACED))
+    np.testing.assert_array_equal(again.predict_proba(RACED), model.predict_proba(RACED))
+    certificate = model.certificate_
+    assert again.verify_certificate(certificate, RACED, RACED_LABELS) == "arithmetic, model and data"
+
+
+def forge_weight(vote):
+    h = int(np.flatnonzero(vote.seen < vote.subsamples.n_validation)[0])
+    rho = vote.posterior.copy()
+    rho[[h, np.argmax(rho)]] = rho.max() / 2
+    return {"posterior": rho}
+
+
+@pytest.mark.parametrize(
+    ("forge", "message"),
+    [
+        (forge_weight, "a hypothesis that was dropped has weight"),
+        (lambda vote: {"seen": vote.subsamples.n_validation}, "a hypothesis that was not trained has a loss"),
+        (lambda vote: {"seen": vote.subsamples.n_validation + 1}, "more points were seen than there are"),
+        (lambda vote: {"seen": -vote.seen}, "more points were seen than there are"),
+        (lambda vote: {"totals": vote.totals + 2000}, r"losses are not in \[0, 1\]"),
+        (lambda vote: {"seen": vote.seen.astype(float)}, "seen"),
+        (lambda vote: {"seen": vote.seen[1:]}, "shapes"),
+    ],
+)
+def test_dropped_hypotheses_that_make_no_sense_are_refused(tmp_path, forge, message):
+    settings = {"n_hypotheses": 135, "subsample_size": [10, 20, 100], "holdout": None, "racing": "training"}
+    model = PACBayesClassifier(**settings, random_state=0).fit(RACED, RACED_LABELS)
+    assert (model.n_validation_ == 0).any()
+    content = skops.io.loads(io.models.dumps_model(model), trusted=sorted(_fitted.TRUSTED_TYPES))
+    content["model"].votes_ = [replace(vote, **forge(vote)) for vote in content["model"].votes_]
+    (tmp_path / "model.skops").write_bytes(skops.io.dumps(content))
+    with pytest.raises(ModelFileError, match=message):
+        io.load_model(tmp_path / "model.skops")
 
 
 def test_a_prefit_ensemble(tmp_path):
@@ -216,7 +276,10 @@ def test_files_that_are_no_models(tmp_path):
         refused(path, "not a zip file")
     skops.io.dump(SVC().fit(X, y), path)
     refused(path, "there is something else in it")
-    model = {"pacbayes_model": 3, "certificates": ["{}"], "schema": None}
+    for version in (3, 10**9):
+        skops.io.dump({"pacbayes_model": version}, path)
+        refused(path, f"it has format {version}, and this version reads format 4: fit again")
+    model = {"pacbayes_model": 4, "certificates": ["{}"], "schema": None}
     skops.io.dump({**model, "model": SVC().fit(X, y)}, path)
     refused(path, "holds a SVC, not a PACBayesClassifier")
     skops.io.dump(model, path)

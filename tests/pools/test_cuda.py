@@ -7,6 +7,7 @@ import sys
 import emulated_cupy
 import mpmath
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -182,6 +183,47 @@ def test_the_classifier_is_the_same_on_both_engines(emulated, monkeypatch, gamma
     assert cuda.hypotheses_.fingerprint() is not None
 
 
+@pytest.mark.parametrize("racing", [True, "training"])
+def test_the_race_is_the_same_on_both_engines(emulated, monkeypatch, racing):
+    monkeypatch.setattr(training, "_DEVICE_ROWS", 100)  # several blocks in a round
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(520, 2))
+    y = (X[:, 0] > 0).astype(int)
+    sizes = [2, 6, 12] if racing is True else [6, 12, 24]
+    fits = {}
+    for engine, points in (("cpu", X), ("cuda", emulated.asarray(X))):
+        settings = {"n_hypotheses": 18, "subsample_size": sizes, "holdout": None, "racing": racing, "random_state": 0}
+        pool = RBFSVMPool(engine=engine, scaler=(None, "standard"), C=10.0, gamma_grid=(0.01, 1.0, 100.0))
+        fits[engine] = PACBayesClassifier(pool, **settings).fit(points, y)
+    cpu, cuda = fits["cpu"], fits["cuda"]
+    assert np.isnan(cuda.losses_).any()
+    assert racing is True or not cuda.n_validation_.all()
+    np.testing.assert_array_equal(cuda.losses_, cpu.losses_)
+    np.testing.assert_array_equal(cuda.n_validation_, cpu.n_validation_)
+    np.testing.assert_array_equal(cuda.posterior_, cpu.posterior_)
+    np.testing.assert_array_equal(cuda.predict(emulated.asarray(X)), cpu.predict(X))
+    assert cuda.verify_certificate(cuda.certificate_, X, y) == "arithmetic, model and data"
+    assert cuda.certificate_.bound == cpu.certificate_.bound
+
+
+def test_tables_are_left_to_the_processor(emulated):
+    """A device has no kernels for categories and gaps: fits and predictions are those of the processor."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=90), "city": rng.choice(["Oslo", "Rome"], 90)})
+    table.loc[:8, "x"] = np.nan
+    y = (table["city"] == "Rome").astype(int)
+    settings = {"n_hypotheses": 4, "subsample_size": 8, "random_state": 0}
+    cpu, cuda = (PACBayesClassifier(RBFSVMPool(engine=name), **settings).fit(table, y) for name in ("cpu", "cuda"))
+    np.testing.assert_array_equal(cuda.losses_, cpu.losses_)
+    np.testing.assert_array_equal(cuda.predict(table), cpu.predict(table))
+    assert cuda.verify_certificate(cuda.certificate_, table, y) == "arithmetic, model and data"
+    assert _device._module.cache_info().currsize == 0
+    emulated.memory.devices = 0
+    _device.explain_absence.cache_clear()
+    with pytest.raises(DeviceError, match="CuPy finds no CUDA device"):
+        PACBayesClassifier(RBFSVMPool(engine="cuda"), **settings).fit(table, y)
+
+
 def test_a_model_of_a_device_predicts_and_is_verified_without_one(emulated, monkeypatch, tmp_path):
     pytest.importorskip("skops")
     X = np.random.default_rng(0).normal(size=(60, 2))
@@ -292,7 +334,7 @@ def test_of_several_classes_a_vote_is_doubtful_only_if_an_open_pair_could_change
 
 def test_doubtful_voters_make_a_vote_doubtful_only_if_they_have_the_weight():
     from pacbayes.pools import Hypotheses
-    from pacbayes.voting import vote_surely
+    from pacbayes.voting import predict_codes
 
     class Voters(Hypotheses):
         classes = np.array([0, 1])
@@ -318,7 +360,8 @@ def test_doubtful_voters_make_a_vote_doubtful_only_if_they_have_the_weight():
 
     votes = [[0, 0, 0, 0], [1, 0, 1, 1], [1, 1, 0, 1]]
     doubts = [[0, 0, 1, 0], [0, 0, 0, 0], [1, 1, 0, 0]]
-    codes, doubtful = vote_surely(Voters(votes, doubts), np.array([0.5, 0.3, 0.2]), np.zeros((4, 1)))
+    voters, weights, rng = Voters(votes, doubts), np.array([0.5, 0.3, 0.2]), np.random.default_rng(0)
+    codes, doubtful = predict_codes(voters, weights, "majority", np.zeros((4, 1)), rng)
     assert codes.tolist() == [0, 0, 0, 0]
     # A tie that the last voter breaks; 0.8 against it; the first voter alone decides; a tie that all engines break
     # alike.

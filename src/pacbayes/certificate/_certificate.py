@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from pacbayes.bounds import single_hypothesis_kl
@@ -45,6 +46,10 @@ class Certificate:
         Largest number of validation points of any hypothesis.
     n_hypotheses : int
         Number of hypotheses m.
+    n_dropped : int
+        Number of hypotheses that were not validated in full: they have no weight.
+    dropped_loss : float or None
+        Lower bound on the validation losses of these; None if there are none.
     n_votes : int
         Number of votes that competed, each with a pool of its own, under one delta; of all candidates of a search.
     delta : float
@@ -59,19 +64,24 @@ class Certificate:
     loss : str
         Name of the loss.
     minimum_lower_bound : float or None
-        Proved lower bound on the minimum of the objective; None if nothing was minimised.
+        Proved lower bound on the minimum of the objective over posteriors on `minimum_over` hypotheses; None if nothing
+        was minimised.
+    minimum_over : int
+        Number of hypotheses that the minimum is about: all, or those that were validated in full.
     global_minimum : bool
-        Whether the posterior is proved to minimise the objective over all posteriors, to eight digits.
+        Whether the posterior is proved to minimise the objective over all posteriors on `minimum_over` hypotheses, to
+        a relative gap of 2e-8.
     quasiconvex : str or None
-        Condition of the paper under which alternating minimisation is guaranteed to find the same minimum.
+        Condition of the paper under which alternating minimisation is guaranteed to find the same minimum, over the
+        hypotheses that were validated in full.
     strict : bool
         Whether everything that shaped a hypothesis came from its own subsample or from reserved points, so that the
         theorem applies to the letter.
     assumptions : tuple of str
         What the bounds rest on.
     digests : mapping of str to str
-        SHA-256 digests of what the certificate is about: "losses" and "posterior"; of a fit, also "hypotheses" and
-        "settings".
+        SHA-256 digests of what the certificate is about: "losses" and "posterior"; of a fit, also "hypotheses",
+        those that were validated in full, and "settings".
     """
 
     statements: tuple[Statement, ...]
@@ -80,6 +90,8 @@ class Certificate:
     n_validation: int
     n_validation_max: int
     n_hypotheses: int
+    n_dropped: int
+    dropped_loss: float | None
     n_votes: int
     delta: float
     lam: float | None
@@ -87,6 +99,7 @@ class Certificate:
     voting: Voting
     loss: str
     minimum_lower_bound: float | None
+    minimum_over: int
     global_minimum: bool
     quasiconvex: str | None
     strict: bool
@@ -251,21 +264,30 @@ class Certificate:
         Parameters
         ----------
         losses : array_like of shape (m,)
-            Validation losses of the hypotheses.
+            Validation losses of the hypotheses; NaN for those that were not validated in full. That `dropped_loss` is a
+            lower bound on these cannot be told from losses: `PACBayesClassifier.verify_certificate` checks it.
         prior : array_like of shape (m,), optional
             The prior that was used; uniform by default.
         n : int or array_like of shape (m,), optional
             Number of validation points of each hypothesis; not needed if it is the same for all, nor for the
-            objectives "lambda" and "kl".
+            objectives "lambda" and "kl". Entries of hypotheses without a loss are ignored.
         """
         self.check()
         settings = Settings(self.delta, prior, self.objective, self.voting, self.loss, self.strict, self.n_votes)
         if n is None:
-            again = derive(losses, self.n_validation, settings, n_max=self.n_validation_max)
+            again = derive(
+                losses, self.n_validation, settings, n_max=self.n_validation_max, dropped_loss=self.dropped_loss
+            )
         else:
-            again = derive(losses, n, settings)
+            given = np.asarray(losses, dtype=np.float64)
+            n_min, points = None, n
+            if np.isnan(given).any():
+                # For posteriors on some hypotheses, any numbers below the smallest and above the largest will do.
+                n_min, points = self.n_validation, np.where(np.isnan(given), self.n_validation_max, n)
+            again = derive(losses, points, settings, n_min=n_min, dropped_loss=self.dropped_loss)
         self._verify_statements(again.statements)
-        for name in ("n_validation", "n_validation_max", "n_hypotheses", "global_minimum", "quasiconvex"):
+        counts = ("n_validation", "n_validation_max", "n_hypotheses", "n_dropped", "minimum_over")
+        for name in (*counts, "global_minimum", "quasiconvex"):
             _expect(name, getattr(self, name), getattr(again, name))
         for name in ("empirical_loss", "kl_div"):
             _expect(name, getattr(self, name), getattr(again, name), _FIGURE_TOLERANCE)

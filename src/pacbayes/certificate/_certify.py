@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, scalar, whole_number
+from pacbayes._validation import Array, scalar, unit_interval, whole_number
 from pacbayes.bounds import kl_inverse_upper
 from pacbayes.certificate._assumptions import LOSS_ASSUMPTIONS, NOT_COVERED, says_not_covered
 from pacbayes.certificate._certificate import Certificate
 from pacbayes.certificate._derivation import (
+    Derivation,
     Objective,
     Settings,
     Voting,
@@ -41,6 +42,7 @@ def certify(
     loss: str = "zero_one",
     strict: bool = True,
     n_votes: int = 1,
+    dropped_loss: float | None = None,
     assumptions: Sequence[str] | None = None,
     digests: Mapping[str, str] | None = None,
 ) -> tuple[Certificate, Array]:
@@ -49,7 +51,9 @@ def certify(
     Parameters
     ----------
     losses : array_like of shape (m,)
-        Validation losses in [0, 1], each measured on points that did not shape the hypothesis.
+        Validation losses in [0, 1], each measured on points that did not shape the hypothesis. NaN for a hypothesis
+        that was not validated in full: it gets no weight, and its share of the prior is lost. Which ones these are may
+        depend on the data in any way, since the bounds hold for all posteriors at once.
     n : int or array_like of shape (m,)
         Number of points that each loss was measured on.
     n_max : int, optional
@@ -71,6 +75,9 @@ def certify(
         Whether the assumptions hold to the letter.
     n_votes : int, default=1
         Number of votes that compete, each with a pool of its own, under this delta.
+    dropped_loss : float, optional
+        A lower bound on the losses that are NaN, such as the errors made so far divided by `n`. If it is large enough,
+        the minimum is proved over all hypotheses instead of those with a loss ("lambda" and "kl" only).
     assumptions : sequence of str, optional
         What the certificate rests on; by default, what has to be true of the losses.
     digests : mapping of str to str, optional
@@ -95,7 +102,9 @@ def certify(
     delta_value = validate_settings(delta, objective, voting)
     n_votes = int(scalar("n_votes", whole_number("n_votes", n_votes)))
     settings = Settings(delta_value, prior, objective, voting, loss, strict, n_votes)
-    derivation = derive(losses, n, settings, n_max)
+    if dropped_loss is not None:
+        dropped_loss = scalar("dropped_loss", unit_interval("dropped_loss", dropped_loss))
+    derivation = derive(losses, n, settings, n_max=n_max, dropped_loss=dropped_loss)
     lines = list(LOSS_ASSUMPTIONS if assumptions is None else assumptions)
     if not strict and not says_not_covered(lines):
         lines.append(f"the caller declared the setting not strict: {NOT_COVERED}")
@@ -106,6 +115,8 @@ def certify(
         n_validation=derivation.n_validation,
         n_validation_max=derivation.n_validation_max,
         n_hypotheses=derivation.n_hypotheses,
+        n_dropped=derivation.n_dropped,
+        dropped_loss=_least_loss(derivation, dropped_loss),
         n_votes=n_votes,
         delta=delta_value,
         lam=derivation.lam,
@@ -113,6 +124,7 @@ def certify(
         voting=voting,
         loss=loss,
         minimum_lower_bound=derivation.minimum_lower_bound,
+        minimum_over=derivation.minimum_over,
         global_minimum=derivation.global_minimum,
         quasiconvex=derivation.quasiconvex,
         strict=strict,
@@ -120,6 +132,13 @@ def certify(
         digests={"losses": derivation.losses_digest, "posterior": digest(derivation.rho), **(digests or {})},
     )
     return certificate, derivation.rho
+
+
+def _least_loss(derivation: Derivation, dropped_loss: float | None) -> float | None:
+    """Return the lower bound on the losses of dropped hypotheses, None if there are none."""
+    if derivation.n_dropped == 0:
+        return None
+    return 0.0 if dropped_loss is None else dropped_loss
 
 
 def with_test(certificate: Certificate, total: float, n: int) -> Certificate:

@@ -15,8 +15,8 @@ from pacbayes.bounds import clopper_pearson, kl_inverse_upper
 from pacbayes.certificate._statements import BEST, MAJORITY, RANDOMISED, Statement
 from pacbayes.dual import dual_bound_of, minimize_dual_bound
 from pacbayes.fingerprint import digest
-from pacbayes.gibbs import GibbsCurve
-from pacbayes.posterior import minimize_kl_bound, minimize_lambda_bound
+from pacbayes.gibbs import GibbsCurve, restrict_prior
+from pacbayes.posterior import PosteriorResult, minimize_kl_bound, minimize_lambda_bound
 from pacbayes.quasiconvexity import check_quasiconvexity
 from pacbayes.votes import heavy_voter, split_delta, subset_sum_constant
 
@@ -28,8 +28,14 @@ Voting = Literal["majority", "gibbs", "best", "uniform"]
 # The comparator of the dual bound: fixed here, since it must be chosen before the losses are seen.
 COMPARATOR: Literal["mixture"] = "mixture"
 
+# Relative gap at which a minimum counts as proved, as in the minimisers.
+_PROVED_GAP = 1e-8
+
 # Bounds of single hypotheses that differ by less are taken for equal: their noise is larger.
 _CLOSE = 0.03
+
+# Number of different hypotheses whose exact bounds are computed to find the best.
+_NEAR = 64
 
 # A prior of zero, as a divergence that is a number.
 _LARGEST_KL = 1e300
@@ -55,6 +61,8 @@ class Settings:
         Whether the theorem applies to the letter.
     n_votes : int
         Number of votes that compete, each with its own pool: the prior is uniform over them.
+    grid_delta : float or None
+        The delta that the grid of the comparator is made for, if `delta` depends on the losses.
     """
 
     delta: float
@@ -64,6 +72,7 @@ class Settings:
     loss: str
     strict: bool
     n_votes: int = 1
+    grid_delta: float | None = None
 
 
 class Derivation(NamedTuple):
@@ -76,8 +85,10 @@ class Derivation(NamedTuple):
     n_validation: int
     n_validation_max: int
     n_hypotheses: int
+    n_dropped: int
     lam: float | None
     minimum_lower_bound: float | None
+    minimum_over: int
     global_minimum: bool
     quasiconvex: str | None
     losses_digest: str
@@ -92,28 +103,88 @@ def validate_settings(delta: float, objective: str, voting: str) -> float:
     return scalar("delta", open_interval("delta", delta, 0, 1))
 
 
-def derive(losses: ArrayLike, n: ArrayLike, settings: Settings, n_max: int | None = None) -> Derivation:
+def derive(
+    losses: ArrayLike,
+    n: ArrayLike,
+    settings: Settings,
+    *,
+    n_min: int | None = None,
+    n_max: int | None = None,
+    dropped_loss: float | None = None,
+) -> Derivation:
     """Weight hypotheses by their losses, and state what is proved about the result.
+
+    The bounds hold for all posteriors at once, hence for those that give no weight to hypotheses without a loss. Their
+    share of the prior is lost: it must not depend on the losses.
 
     Parameters
     ----------
     losses : array_like of shape (m,)
-        Validation losses in [0, 1].
+        Validation losses in [0, 1]; NaN for hypotheses that were not validated in full and get no weight.
     n : int or array_like of shape (m,)
         Number of validation points of each.
     settings : Settings
         What is to be certified.
+    n_min : int, optional
+        The smallest number of validation points, if it is less than all in `n`.
     n_max : int, optional
         The largest number of validation points, if `n` is the smallest and the others are not known.
+    dropped_loss : float, optional
+        A lower bound on the losses that are NaN; 0 by default.
     """
-    loss_array = loss_vector("losses", losses)
-    validated = _Validated(loss_array, *_points_per_hypothesis(n, n_max, loss_array.size))
-    if validated.n_max > validated.n.max() and (settings.voting == "best" or settings.objective == "dual"):
+    given = loss_vector("losses", losses, partial=True)
+    points, largest = _points_per_hypothesis(n, n_max, given.size)
+    sizes_known = largest == points.max()
+    if not sizes_known and (settings.voting == "best" or settings.objective == "dual"):
         raise ValueError("n must hold the number of points of every hypothesis for this objective or voting, not n_max")
-    # The prior of a hypothesis is divided by the number of votes, which is as good as dividing delta.
-    alone = replace(settings, delta=settings.delta / settings.n_votes)
+    chosen = ~np.isnan(given)
+    if settings.voting == "uniform" and not chosen.all():
+        raise ValueError("losses must not hold NaN for voting='uniform', which gives weight to all hypotheses")
+    smallest = int(points.min()) if n_min is None else min(int(points.min()), n_min)
+    validated = _Validated(given[chosen], points[chosen], smallest, largest, sizes_known)
+    restricted, log_mass = (settings.prior, 0.0) if chosen.all() else restrict_prior(settings.prior, chosen)
+    # The prior of a hypothesis is divided by the number of votes, which is as good as dividing delta. To leave
+    # hypotheses out is as good as multiplying delta by the prior mass of the others.
+    share = settings.delta / settings.n_votes
+    alone = replace(settings, delta=share * math.exp(log_mass), prior=restricted, grid_delta=share)
     derivation = _DERIVE[settings.voting](validated, alone)
-    return derivation._replace(statements=_with_shared_delta(derivation.statements, settings))
+    m, rho = given.size, np.zeros(given.size)
+    rho[chosen] = derivation.rho
+    derivation = derivation._replace(
+        rho=rho,
+        kl_div=_with_lost_mass(derivation.kl_div, log_mass),
+        n_hypotheses=m,
+        n_dropped=m - validated.losses.size,
+        losses_digest=_digest_losses(given, points, chosen),
+    )
+    if derivation.n_dropped and settings.objective != "dual" and settings.voting in ("majority", "gibbs"):
+        at_least = 0.0 if dropped_loss is None else dropped_loss
+        if at_least > derivation.empirical_loss:  # otherwise the dropped hypotheses might get weight
+            everyone = _Validated(np.where(chosen, given, at_least), points, smallest, largest, sizes_known)
+            derivation = _extend_minimum(derivation, everyone, replace(settings, delta=share))
+    return derivation._replace(statements=_with_shared_delta(derivation.statements, settings, log_mass))
+
+
+def _with_lost_mass(kl_div: float, log_mass: float) -> float:
+    """Return the divergence from the prior, given that from the prior conditioned on a mass of it, rounded up."""
+    return kl_div if log_mass == 0 else (kl_div - log_mass) * (1 + 1e-15)
+
+
+def _digest_losses(losses: Array, n: NDArray[np.int64], chosen: NDArray[np.bool_]) -> str:
+    """Return a digest of the losses and of the numbers of points that they were measured on."""
+    known = n[chosen]
+    return digest([np.where(chosen, losses, np.nan), np.where(chosen, n, 0) if np.ptp(known) else int(known[0])])
+
+
+def _extend_minimum(derivation: Derivation, everyone: _Validated, settings: Settings) -> Derivation:
+    """State the minimum over all hypotheses, if lower bounds on the losses of dropped ones prove that it is the same.
+
+    The objectives do not decrease in any loss: their minimum with lower bounds in place of losses is a lower bound.
+    """
+    lower, over_validated = _minimize(everyone, settings).lower, derivation.minimum_lower_bound
+    if lower is None or over_validated is None or over_validated - lower > _PROVED_GAP * over_validated:
+        return derivation
+    return derivation._replace(minimum_lower_bound=lower, minimum_over=derivation.n_hypotheses)
 
 
 def divided_prior(kl_div: float, n_votes: int) -> float:
@@ -132,16 +203,16 @@ def unlabelled_prices(delta: float, n_votes: int, n_validation: int, n_unlabelle
     return -math.log(labelled / delta), -math.log(unlabelled / delta)
 
 
-def _with_shared_delta(statements: Sequence[Statement], settings: Settings) -> tuple[Statement, ...]:
-    """Turn statements with a delta for each vote into statements that hold for all votes at once."""
-    if settings.n_votes == 1:
+def _with_shared_delta(statements: Sequence[Statement], settings: Settings, log_mass: float) -> tuple[Statement, ...]:
+    """Turn statements with a delta for each vote, and for a mass of its prior, into statements with one delta."""
+    if settings.n_votes == 1 and log_mass == 0:
         return tuple(statements)
     shared: dict[str, Statement] = {}
     # The randomised classifier's first: the vote's may be computed from it.
     for statement in sorted(statements, key=lambda statement: "gibbs_bound" in statement.figures):
         figures = dict(statement.figures)
         if "kl_div" in figures:
-            figures["kl_div"] = divided_prior(figures["kl_div"], settings.n_votes)
+            figures["kl_div"] = divided_prior(_with_lost_mass(figures["kl_div"], log_mass), settings.n_votes)
         if "gibbs_bound" in figures:
             figures["gibbs_bound"] = shared[RANDOMISED].bound
         again = Statement.by(
@@ -152,15 +223,17 @@ def _with_shared_delta(statements: Sequence[Statement], settings: Settings) -> t
 
 
 class _Validated(NamedTuple):
-    """Losses of hypotheses, with the numbers of points that they were measured on."""
+    """Losses of hypotheses, with the numbers of points that they were measured on.
+
+    The smallest and the largest number are those of all hypotheses, dropped ones included. If the sizes are not known,
+    `n` is the smallest for all.
+    """
 
     losses: Array
     n: NDArray[np.int64]
+    n_min: int
     n_max: int
-
-    @property
-    def n_min(self) -> int:
-        return int(self.n.min())
+    sizes_known: bool
 
 
 def _points_per_hypothesis(n: ArrayLike, n_max: int | None, m: int) -> tuple[NDArray[np.int64], int]:
@@ -199,10 +272,11 @@ def _best_hypothesis(data: _Validated, settings: Settings) -> tuple[int, Stateme
     keys, position = np.unique(np.column_stack([data.losses, data.n, divergences]), axis=0, return_inverse=True)
     bounds = np.asarray(kl_inverse_upper(keys[:, 0], (keys[:, 2] - math.log(settings.delta)) / keys[:, 1]))
     if settings.loss == "zero_one":
-        # Where errors are whole numbers the binomial tail is known exactly.
+        # Where errors are whole numbers the binomial tail is known exactly. Chernoff's bounds tell who comes near.
+        near = np.argsort(np.argsort(bounds, kind="stable"), kind="stable") < _NEAR
         mass = np.exp(-keys[:, 2])
         errors = np.rint(keys[:, 0] * keys[:, 1])
-        exact = _are_whole(keys[:, 0], keys[:, 1]) & (mass * settings.delta > 1e-300)
+        exact = near & _are_whole(keys[:, 0], keys[:, 1]) & (mass * settings.delta > 1e-300)
         tails = clopper_pearson(errors[exact], keys[exact, 1], settings.delta, prior_mass=mass[exact])
         bounds[exact] = np.minimum(bounds[exact], tails)
     bounds = bounds[position.ravel()]
@@ -239,17 +313,15 @@ def _derive_uniform(data: _Validated, settings: Settings) -> Derivation:
 
 
 def _derive_minimum(data: _Validated, settings: Settings) -> Derivation:
-    n, n_max = data.n_min, data.n_max
     delta, prior = settings.delta, settings.prior
     if settings.objective == "dual":
-        dual = minimize_dual_bound(data.losses, data.n, delta=delta, prior=prior, comparator=COMPARATOR)
+        dual = minimize_dual_bound(
+            data.losses, data.n, delta=delta, prior=prior, comparator=COMPARATOR, grid_delta=settings.grid_delta
+        )
         gibbs = _dual_statement(dual.fun, dual.mu, dual.kl_div, dual.loss, settings)
         statements = _with_vote(gibbs, dual.rho, data, settings)
         return _derivation(dual.rho, statements, dual.loss, dual.kl_div, data, lower=dual.lower, proved=dual.converged)
-    if settings.objective == "lambda":
-        result = minimize_lambda_bound(data.losses, n, n_max=n_max, delta=delta, prior=prior, method="global")
-    else:
-        result = minimize_kl_bound(data.losses, n, n_max=n_max, delta=delta, prior=prior)
+    result = _minimize(data, settings)
     gibbs = _gibbs_statement(result.rho, result.loss, result.kl_div, data, settings)
     statements = _with_vote(gibbs, result.rho, data, settings)
     derivation = _derivation(
@@ -261,15 +333,31 @@ def _derive_minimum(data: _Validated, settings: Settings) -> Derivation:
         lower=result.lower,
         proved=result.converged,
     )
-    condition = check_quasiconvexity(data.losses, n, n_max=n_max, delta=delta, prior=prior).condition
-    return derivation._replace(lam=result.lam, quasiconvex=condition)
+    report = check_quasiconvexity(data.losses, data.n_min, n_max=data.n_max, delta=delta, prior=prior)
+    return derivation._replace(lam=result.lam, quasiconvex=report.condition)
+
+
+def _minimize(data: _Validated, settings: Settings) -> PosteriorResult:
+    """Minimise the objective over all Gibbs posteriors."""
+    n, n_max, delta, prior = data.n_min, data.n_max, settings.delta, settings.prior
+    if settings.objective == "lambda":
+        return minimize_lambda_bound(data.losses, n, n_max=n_max, delta=delta, prior=prior, method="global")
+    return minimize_kl_bound(data.losses, n, n_max=n_max, delta=delta, prior=prior)
 
 
 def _gibbs_statement(rho: Array, loss: float, kl_div: float, data: _Validated, settings: Settings) -> Statement:
     """Bound the randomised classifier: by PAC-Bayes-kl for equal validation sets, otherwise without their minimum."""
-    if settings.objective != "dual" and (data.n_min == data.n_max or data.n.max() < data.n_max):
+    if settings.objective != "dual" and (data.n_min == data.n_max or not data.sizes_known):
         return _kl_statement(loss, kl_div, data, settings)
-    bound = dual_bound_of(rho, data.losses, data.n, delta=settings.delta, prior=settings.prior, comparator=COMPARATOR)
+    bound = dual_bound_of(
+        rho,
+        data.losses,
+        data.n,
+        delta=settings.delta,
+        prior=settings.prior,
+        comparator=COMPARATOR,
+        grid_delta=settings.grid_delta,
+    )
     return _dual_statement(bound.fun, bound.mu, bound.kl_div, loss, settings)
 
 
@@ -293,7 +381,7 @@ def _with_vote(gibbs: Statement, rho: Array, data: _Validated, settings: Setting
     In the order of what `predict` does: the vote or the randomised classifier first.
     """
     # Its bound needs the number of points of every hypothesis.
-    alternative = (_best_hypothesis(data, settings)[1],) if data.n.max() == data.n_max else ()
+    alternative = (_best_hypothesis(data, settings)[1],) if data.sizes_known else ()
     if settings.loss != "zero_one":
         return (gibbs, *alternative)
     candidates = [_vote_statement("first-order", settings, {"gibbs_bound": gibbs.bound})]
@@ -339,11 +427,13 @@ def _derivation(
         n_validation=data.n_min,
         n_validation_max=data.n_max,
         n_hypotheses=data.losses.size,
+        n_dropped=0,
         lam=None,
         minimum_lower_bound=lower,
+        minimum_over=data.losses.size,
         global_minimum=proved,
         quasiconvex=None,
-        losses_digest=digest([data.losses, data.n if np.ptp(data.n) else int(data.n[0])]),
+        losses_digest="",
     )
 
 

@@ -120,6 +120,7 @@ def _validated(values: Any, schema: dict[str, Check], name: str) -> dict[str, An
 def _check_together(values: dict[str, Any]) -> None:
     """Check fields that constrain each other."""
     _check_order(values["n_validation"], values["n_validation_max"])
+    _check_dropped(values)
     minimised = values["voting"] in ("majority", "gibbs")
     for key, given in (("lam", minimised and values["objective"] != "dual"), ("minimum_lower_bound", minimised)):
         if (values[key] is None) == given:
@@ -137,6 +138,17 @@ def _check_together(values: dict[str, Any]) -> None:
 def _check_order(n: int, n_max: int) -> None:
     if n_max < n:
         raise CertificateError(f"n_validation_max must be at least n_validation, {n}, got {n_max}")
+
+
+def _check_dropped(values: dict[str, Any]) -> None:
+    m, dropped = values["n_hypotheses"], values["n_dropped"]
+    if dropped >= m or (dropped and values["voting"] == "uniform"):
+        raise CertificateError(f"n_dropped must leave hypotheses with weight, got {dropped} of {m}")
+    if (values["dropped_loss"] is None) != (dropped == 0):
+        raise CertificateError("dropped_loss must be null if and only if no hypotheses were dropped")
+    if values["minimum_over"] not in (m, m - dropped):
+        allowed = f"{m} or {m - dropped}" if dropped else m
+        raise CertificateError(f"minimum_over must be {allowed}, got {values['minimum_over']}")
 
 
 def _short(value: Any) -> str:
@@ -238,6 +250,8 @@ _FIELDS: dict[str, Check] = {
     "n_validation": _count,
     "n_validation_max": _count,
     "n_hypotheses": _count,
+    "n_dropped": _number(0, 10**15, whole=True),
+    "dropped_loss": _optional(_unit),
     "n_votes": _count,
     "delta": _inner,
     "lam": _optional(_lambda),
@@ -245,6 +259,7 @@ _FIELDS: dict[str, Check] = {
     "voting": _one_of("majority", "gibbs", "best", "uniform"),
     "loss": _text,
     "minimum_lower_bound": _optional(_number(0, math.inf)),
+    "minimum_over": _count,
     "global_minimum": _flag,
     "quasiconvex": _optional(_text),
     "strict": _flag,
@@ -263,7 +278,8 @@ def _from_first_format(values: dict[str, Any]) -> dict[str, Any]:
 
     It had two bounds in place of statements, no digests, and did not say all that has to be assumed.
     """
-    schema = {key: check for key, check in _FIELDS.items() if key not in ("statements", "n_votes", "digests")}
+    later = ("statements", "n_votes", "digests", "n_dropped", "dropped_loss", "minimum_over")
+    schema = {key: check for key, check in _FIELDS.items() if key not in later}
     extra = {"gibbs_bound": _unit, "vote_bound": _unit}
     if set(values) != {*schema, *extra}:
         odd = ", ".join(sorted(_short(key) for key in set(values) ^ {*schema, *extra}))
@@ -289,6 +305,9 @@ def _from_first_format(values: dict[str, Any]) -> dict[str, Any]:
             {item.name: getattr(statement, item.name) for item in fields(statement)} for statement in statements
         ],
         "n_votes": 1,
+        "n_dropped": 0,
+        "dropped_loss": None,
+        "minimum_over": checked["n_hypotheses"],
         "assumptions": lines,
         "digests": {},
     }

@@ -207,6 +207,8 @@ def _disagreement(
 
 _COUNT, _UNIT, _ANY = Figure(1, 10**15, whole=True), Figure(0, 1), Figure(0)
 _ERRORS = Figure(0, 10**15, whole=True)
+_COUNTED = {"errors": _ERRORS, "n": _COUNT, "kl_div": _ANY}
+_MEASURED = {"loss": _UNIT, "n": _COUNT, "kl_div": _ANY}
 
 METHODS: dict[str, Method] = {
     "pac-bayes-kl": Method(
@@ -250,7 +252,7 @@ METHODS: dict[str, Method] = {
     "clopper-pearson": Method(
         "Clopper-Pearson for all hypotheses",
         _clopper_pearson,
-        {"errors": _ERRORS, "n": _COUNT, "kl_div": _ANY},
+        _COUNTED,
         (BEST,),
         Event.SINGLE,
         zero_one=True,
@@ -258,21 +260,14 @@ METHODS: dict[str, Method] = {
     "chernoff": Method(
         "Chernoff's bound for all hypotheses",
         _chernoff,
-        {"loss": _UNIT, "n": _COUNT, "kl_div": _ANY},
+        _MEASURED,
         (BEST,),
         Event.SINGLE,
     ),
     "disagreement": Method(
         "a voter's bound, and its disagreement with the vote",
         _disagreement,
-        {
-            "errors": _ERRORS,
-            "n": _COUNT,
-            "kl_div": _ANY,
-            "disagreements": _ERRORS,
-            "n_unlabelled": _COUNT,
-            "kl_unlabelled": _ANY,
-        },
+        {**_COUNTED, "disagreements": _ERRORS, "n_unlabelled": _COUNT, "kl_unlabelled": _ANY},
         (MAJORITY, BEST),
         Event.UNLABELLED,
         zero_one=True,
@@ -280,7 +275,7 @@ METHODS: dict[str, Method] = {
     "test-set": Method(
         "Clopper-Pearson on held-out points",
         _clopper_pearson,
-        {"errors": _ERRORS, "n": _COUNT, "kl_div": _ANY},
+        _COUNTED,
         (MAJORITY, RANDOMISED, BEST),
         Event.TEST_SET,
         zero_one=True,
@@ -288,7 +283,7 @@ METHODS: dict[str, Method] = {
     "test-set-chernoff": Method(
         "Chernoff's bound on held-out points",
         _chernoff,
-        {"loss": _UNIT, "n": _COUNT, "kl_div": _ANY},
+        _MEASURED,
         (MAJORITY, RANDOMISED, BEST),
         Event.TEST_SET,
     ),

@@ -96,8 +96,12 @@ def figures(certificate: Certificate) -> dict[str, str]:
         "Delta": f"{certificate.delta}",
         "Posterior": _posterior(certificate),
     }
+    if certificate.n_dropped:
+        result["Dropped in the race"] = f"{certificate.n_dropped} hypotheses, which have no weight"
     if certificate.n_votes > 1:
         result["Competing votes"] = f"{certificate.n_votes}, under one delta"
+    if _rest_on_several_events(certificate):
+        result["Bounds"] = "each holds with probability 1 - delta, not all of them at once"
     for statement in certificate.statements:
         if statement.event == Event.TEST_SET:
             result["Held-out points"] = _tested(statement)
@@ -122,18 +126,23 @@ def text(certificate: Certificate) -> str:
         lines.append("  labels that are predicted: nothing is proved for this loss")
     elif not any(statement.predictor == certificate.predictor for statement in certificate.statements):
         lines.append(f"  {certificate.predictor}: nothing is proved for this loss")
-    if len({statement.event for statement in certificate.statements}) > 1:
+    if _rest_on_several_events(certificate):
         lines.append("  these rest on different events: each holds with this probability, not all of them at once")
     if certificate.n_votes > 1:
         lines.append(f"  {certificate.n_votes} votes competed under one delta: the smallest bound may be chosen")
     lines += [
         f"  validation loss {format_nearest(certificate.empirical_loss)}, KL {format_nearest(certificate.kl_div)}, "
         f"{certificate.n_hypotheses} hypotheses, {_sizes(certificate)} validation points each",
+        *_dropped(certificate),
         f"  posterior: {_posterior(certificate)}",
         f"  {'strict' if certificate.strict else 'NOT STRICT'}, assuming:",
         *(f"    - {assumption}" for assumption in certificate.assumptions),
     ]
     return "\n".join(escape_control(line) for line in lines)
+
+
+def _rest_on_several_events(certificate: Certificate) -> bool:
+    return len({statement.event for statement in certificate.statements}) > 1
 
 
 def _claim(statement: Statement) -> str:
@@ -159,15 +168,28 @@ def _sizes(certificate: Certificate) -> str:
     return f"{n} to {n_max}" if n_max > n else f"{n}"
 
 
+def _dropped(certificate: Certificate) -> list[str]:
+    if certificate.n_dropped == 0:
+        return []
+    return [
+        f"  {certificate.n_dropped} hypotheses were dropped before they were validated in full: they have no weight"
+    ]
+
+
 def _posterior(certificate: Certificate) -> str:
     if certificate.voting == "best":
         return "all weight on the best hypothesis"
     if certificate.voting == "uniform":
         return "the prior itself"
+    over = ""
+    if certificate.n_dropped:
+        everyone = certificate.minimum_over == certificate.n_hypotheses
+        which = "all" if everyone else f"the {certificate.minimum_over}"
+        over = f" over {which} hypotheses{'' if everyone else ' validated in full'}"
     if certificate.global_minimum:
-        return f"global minimum of the {certificate.objective} bound, proved"
+        return f"global minimum of the {certificate.objective} bound{over}, proved"
     lower = 0.0 if certificate.minimum_lower_bound is None else certificate.minimum_lower_bound
-    return f"minimises the {certificate.objective} bound, whose minimum is at least {format_lower(lower, 6)}"
+    return f"minimises the {certificate.objective} bound{over}, whose minimum is at least {format_lower(lower, 6)}"
 
 
 def summary(certificate: Certificate) -> str:

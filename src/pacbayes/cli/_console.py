@@ -72,7 +72,7 @@ def print_certificate(certificate: Certificate) -> None:
         table.add_row(safe(f"{statement.predictor}, {what} at most"), format_upper(statement.bound), style="bold")
     if all(statement.predictor != certificate.predictor for statement in certificate.statements):
         table.add_row(safe(certificate.predictor), "nothing is proved for this loss", style="bold")
-    table.add_row("probability that this fails (delta)", f"{certificate.delta:g}", end_section=True)
+    table.add_row("each fails with probability at most", f"{certificate.delta:g}", end_section=True)
     for name, value in certificate.figures().items():
         if name != "Delta":
             table.add_row(safe(name), safe(value))

@@ -214,13 +214,13 @@ def _scaling(scaler: Scaler) -> Any:
 
 
 def _assume_known_columns(model: PACBayesClassifier) -> None:
-    """State in the certificates of a model, and of each of its votes, that the columns are taken as known."""
+    """State in the certificates of all votes of a model that the columns are taken as known."""
 
     def state(certificate: Certificate) -> Certificate:
         return replace(certificate, assumptions=(*certificate.assumptions, _KNOWN_COLUMNS))
 
-    model.votes_ = [replace(vote, certificate=state(vote.certificate)) for vote in model.votes_]
-    model.certificate_ = state(model.certificate_)
+    votes = [replace(vote, certificate=state(vote.certificate)) for vote in model.votes_]
+    model._adopt(votes, model._winner)
 
 
 def _leave_out(table: Table, keep: Collection[str]) -> tuple[Table, list[Finding]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from pacbayes.display._drawing import (
 )
 from pacbayes.display.checks import check_fitted
 from pacbayes.formatting import format_lower, format_upper
-from pacbayes.gibbs import GibbsCurve
+from pacbayes.gibbs import GibbsCurve, restrict_prior
 from pacbayes.posterior import lambda_bound, minimize_lambda_bound
 from pacbayes.quasiconvexity import QuasiconvexityReport, check_quasiconvexity
 
@@ -210,12 +211,15 @@ class BoundDisplay:
         model = check_fitted(estimator)
         proved = model.certificate_
         other_lam = proved.lam if proved.objective == "kl" else None
+        # As in the certificate: dropped hypotheses have no weight, and their share of the prior is lost.
+        validated = ~np.isnan(model.losses_)
+        prior, log_mass = restrict_prior(model.prior_, validated)
         display = cls._of(
-            model.losses_,
+            model.losses_[validated],
             proved.n_validation,
             proved.n_validation_max,
-            proved.delta / proved.n_votes,
-            model.prior_,
+            proved.delta / proved.n_votes * math.exp(log_mass),
+            prior,
             lam_range,
             grid_resolution,
             other_lam,

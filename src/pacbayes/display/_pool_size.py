@@ -130,6 +130,10 @@ class PoolSizeDisplay:
         model = check_fitted(estimator)
         labels = check_test_labels(X_test, y_test)
         losses, n_validation, proved = model.losses_, model.n_validation_, model.certificate_
+        if proved.n_dropped:
+            raise ValueError(
+                f"estimator must have validated all hypotheses: {proved.n_dropped} were dropped, fit with racing=False"
+            )
         log_prior = None if model.prior_ is None else GibbsCurve(losses, 1.0, model.prior_).log_prior
         counts = _check_sizes(sizes, losses.size, log_prior)
         bound, validation_loss, posteriors = np.empty(counts.size), np.empty(counts.size), []

@@ -148,7 +148,7 @@ class PosteriorDisplay:
     def from_estimator(
         cls, estimator: PACBayesClassifier, *, kind: Kind = "mass", ax: Axes | None = None, **kwargs: Any
     ) -> PosteriorDisplay:
-        """Plot the posterior of a classifier.
+        """Plot the posterior of a classifier, over the hypotheses that were validated in full.
 
         Parameters
         ----------
@@ -164,7 +164,8 @@ class PosteriorDisplay:
         """
         require_matplotlib(cls)
         model = check_fitted(estimator)
-        return cls.from_posterior(model.posterior_, model.losses_, kind=kind, ax=ax, **kwargs)
+        validated = ~np.isnan(model.losses_)
+        return cls.from_posterior(model.posterior_[validated], model.losses_[validated], kind=kind, ax=ax, **kwargs)
 
     def plot(self, ax: Axes | None = None, *, kind: Kind = "mass", **kwargs: Any) -> PosteriorDisplay:
         """Plot the posterior.

@@ -44,6 +44,7 @@ from pacbayes.pools import (
     PrefitPool,
     RBFSVMPool,
     RBFSVMs,
+    Untrained,
     as_pool,
 )
 from pacbayes.recognition import TrainingRows
@@ -198,7 +199,7 @@ def _check_classifier(model: Any) -> None:
                 require(group.code_book == book, "hypotheses have another code book")
                 n_features = model.n_features_in_ if book is None else book.n_features
                 require(group.points.shape[1] == n_features, "support vectors have other features")
-            else:
+            elif not isinstance(group, Untrained):
                 require(book is None, f"a {type(group).__name__} has no code book")
 
 
@@ -208,8 +209,16 @@ def _check_ensemble(vote: Any) -> None:
     m = len(vote.hypotheses)
     require(m >= 1, "a vote has no hypotheses")
     totals, rho = _finite(vote, "totals", m), _finite(vote, "posterior", m)
-    require(((totals >= 0) & (totals <= vote.subsamples.n_validation)).all(), "losses are not in [0, 1]")
+    seen, n_validation = _array(vote, "seen", "i", m), vote.subsamples.n_validation
+    require(((seen >= 0) & (seen <= n_validation)).all(), "more points were seen than there are")
+    require(((totals >= 0) & (totals <= seen)).all(), "losses are not in [0, 1]")
     require((rho >= 0).all() and abs(rho.sum() - 1) < 1e-6, "posterior is no distribution")
+    require(not rho[seen < n_validation].any(), "a hypothesis that was dropped has weight")
+    if isinstance(vote.hypotheses, HypothesisGroups):
+        for k, group in enumerate(vote.hypotheses.groups.values()):
+            seen_by_none = not isinstance(group, Untrained) or not seen[vote.hypotheses.kind == k].any()
+            require(seen_by_none, "a hypothesis that was not trained has a loss")
+    require(not isinstance(vote.hypotheses, Untrained), "no hypothesis was trained")
     if vote.split.rows is not None:
         require(vote.split.rows.size >= vote.subsamples.n, "a vote was made of fewer rows than its subsamples")
 
@@ -325,6 +334,11 @@ def _check_hypothesis_list(hypotheses: Any) -> None:
     require(isinstance(hypotheses.members, list), "the hypotheses are no list")
     for member in hypotheses.members:
         require(callable(getattr(member, "predict", None)), f"a {type(member).__name__} is no hypothesis")
+
+
+def _check_untrained(hypotheses: Any) -> None:
+    _classes(hypotheses, "classes")
+    _whole(hypotheses, "size", 0)
 
 
 def _check_subsamples(subsamples: Any) -> None:
@@ -528,6 +542,7 @@ CHECKS: dict[type, Check] = {
     RBFSVMs: _check_svms,
     CodeBook: _check_code_book,
     HypothesisList: _check_hypothesis_list,
+    Untrained: _check_untrained,
     Constant: _nothing,
     EstimatorPool: _nothing,
     PrefitPool: _nothing,

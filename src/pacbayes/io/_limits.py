@@ -1,7 +1,9 @@
-"""Limits on the memory that reading a file may take."""
+"""What reading a file may fail of: that it cannot be opened, and the memory that it takes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pacbayes.exceptions import PACBayesError
@@ -9,6 +11,19 @@ from pacbayes.exceptions import PACBayesError
 # Honest tables do not grow by more than this when they are unpacked: values that repeat are stored once in the first
 # place. A string of gigabytes in a file of a kilobyte does.
 _MOST_GROWTH, _ANY_SIZE = 1000, 2**27
+
+
+@contextmanager
+def explain_unreadable(error: type[PACBayesError]) -> Iterator[None]:
+    """Raise `error`, saying what is wrong with a file, where the system cannot open or read it."""
+    try:
+        yield
+    except FileNotFoundError as cause:
+        raise error("there is no such file") from cause
+    except IsADirectoryError as cause:
+        raise error("this is a folder, not a file") from cause
+    except OSError as cause:
+        raise error(f"cannot be read: {cause.strerror}") from cause
 
 
 class Budget:

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, cast
 
 from pacbayes.exceptions import TableError
 from pacbayes.formatting import format_names
-from pacbayes.io._limits import Budget
+from pacbayes.io._limits import Budget, explain_unreadable
 
 _CHUNK_SIZE = 2**20
 # Honest text does not shrink to less than a fiftieth, except for small files.
@@ -103,7 +103,7 @@ def _open_seekable(path: Path, budget: Budget) -> Iterator[BinaryIO]:
             size = os.fstat(file.fileno()).st_size
             budget.check(size)
         elif is_standard_input(path) or stat.S_ISFIFO(mode):
-            file = stack.enter_context(_copy(iter(lambda: file.read(_CHUNK_SIZE), b""), budget.check))
+            file = stack.enter_context(_copy(_read_chunks(file), budget.check))
             size = file.seek(0, io.SEEK_END)
         else:
             raise TableError("this is no regular file")
@@ -114,14 +114,8 @@ def _open_seekable(path: Path, budget: Budget) -> Iterator[BinaryIO]:
 
 
 def _open(path: Path) -> BinaryIO:
-    try:
+    with explain_unreadable(TableError):
         return path.open("rb")
-    except FileNotFoundError as error:
-        raise TableError("there is no such file") from error
-    except IsADirectoryError as error:
-        raise TableError("this is a folder, not a file") from error
-    except OSError as error:
-        raise TableError(f"cannot be read: {error.strerror}") from error
 
 
 @contextmanager

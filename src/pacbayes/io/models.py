@@ -28,13 +28,13 @@ from pacbayes.ensemble import Ensemble
 from pacbayes.exceptions import ModelFileError
 from pacbayes.io._archive import examine
 from pacbayes.io._fitted import TRUSTED_TYPES, check_objects, require
-from pacbayes.io._limits import Budget
+from pacbayes.io._limits import Budget, explain_unreadable
 from pacbayes.io.atomic import write_atomic
 from pacbayes.io.schema import Schema
 
 __all__ = ["MAX_MODEL_BYTES", "dumps_model", "load_model", "save_model"]
 
-_FORMAT = 3
+_FORMAT = 4
 
 # Attributes of a classifier that are those of the winning vote.
 _OF_THE_WINNER = (
@@ -160,7 +160,9 @@ def _load(path: Path, trusted: tuple[str, ...], max_bytes: int) -> tuple[PACBaye
     data = _read(path, max_bytes)
     try:
         content = _construct(*examine(data, TRUSTED_TYPES, trusted, max_bytes))
-        require(isinstance(content, dict) and content.get("pacbayes_model") == _FORMAT, "there is something else in it")
+        version = content.get("pacbayes_model") if isinstance(content, dict) else None
+        require(type(version) is int, "there is something else in it")
+        require(version == _FORMAT, f"it has format {version}, and this version reads format {_FORMAT}: fit again")
         model = content["model"]
         require(isinstance(model, PACBayesClassifier), f"it holds a {type(model).__name__}, not a PACBayesClassifier")
         _restore_votes(model, content["certificates"])
@@ -192,18 +194,11 @@ def _restore_votes(model: PACBayesClassifier, certificates: Any) -> None:
 
 
 def _read(path: Path, max_bytes: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            require(stat.S_ISREG(status.st_mode), "this is no regular file")
-            Budget(max_bytes, ModelFileError).check(status.st_size)
-            return file.read()
-    except FileNotFoundError as error:
-        raise ModelFileError("there is no such file") from error
-    except IsADirectoryError as error:
-        raise ModelFileError("this is a folder") from error
-    except OSError as error:
-        raise ModelFileError(f"cannot be read: {error.strerror}") from error
+    with explain_unreadable(ModelFileError), path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        require(stat.S_ISREG(status.st_mode), "this is no regular file")
+        Budget(max_bytes, ModelFileError).check(status.st_size)
+        return file.read()
 
 
 def _construct(data: bytes, names: Collection[str]) -> Any:
@@ -218,7 +213,7 @@ def _check_fitted(model: Any) -> None:
     require(isinstance(model, PACBayesClassifier), f"it is a {type(model).__name__}, not a PACBayesClassifier")
     require(isinstance(getattr(model, "certificate_", None), Certificate), "the classifier is not fitted")
     for vote in model.votes_:
-        m = {len(part) for part in (vote.hypotheses, vote.totals, vote.posterior, vote.subsamples)}
+        m = {len(part) for part in (vote.hypotheses, vote.totals, vote.seen, vote.posterior, vote.subsamples)}
         fits = m == {vote.certificate.n_hypotheses}
         require(fits, f"the parts of the classifier do not fit together: {sorted(m)} members")
 
@@ -240,4 +235,5 @@ def _check_prediction(model: PACBayesClassifier, schema: Schema | None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.suppress(ValueError):
-            model.predict_hypotheses(row)
+            trained = np.flatnonzero(model.n_validation_ > 0)
+            model.hypotheses_.take(trained).votes(model._validate_points(row))

@@ -20,8 +20,16 @@ from pacbayes.posterior import PosteriorResult, minimize_lambda_bound
 def paper_classifier(m: int, r: int, seed: int, n_jobs: int | None) -> PACBayesClassifier:
     """Make a classifier with the paper's settings: m SVMs on r points each, kernel widths from the whole sample."""
     pool = RBFSVMPool(C=C, gamma_source="sample", gamma_grid=tuple(GAMMA_GRID), scaler=None, assignment="drawn")
+    # All losses are wanted: no hypothesis is dropped.
     return PACBayesClassifier(
-        pool, n_hypotheses=m, subsample_size=r, delta=DELTA, holdout=None, n_jobs=n_jobs, random_state=seed
+        pool,
+        n_hypotheses=m,
+        subsample_size=r,
+        delta=DELTA,
+        holdout=None,
+        racing=False,
+        n_jobs=n_jobs,
+        random_state=seed,
     )
 
 

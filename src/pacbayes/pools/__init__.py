@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from pacbayes.pools._base import Constant, Hypotheses, HypothesisList, Pool, Sample
+from pacbayes.pools._base import Constant, Hypotheses, HypothesisList, Numbers, Pool, Sample
 from pacbayes.pools._device import release, to_host
 from pacbayes.pools._estimator import EstimatorPool, PrefitPool
-from pacbayes.pools._groups import HypothesisGroups
+from pacbayes.pools._groups import HypothesisGroups, NotTrained, Untrained, with_untrained
 from pacbayes.pools._kernel_width import GAMMA_GRID, feature_scale, jaakkola_gamma
 from pacbayes.pools._rbf_svm import RBFSVMPool
 from pacbayes.pools._svm_models import RBFSVM, RBFSVMs
@@ -20,16 +20,20 @@ __all__ = [
     "Hypotheses",
     "HypothesisGroups",
     "HypothesisList",
+    "NotTrained",
+    "Numbers",
     "Pool",
     "PrefitPool",
     "RBFSVMPool",
     "RBFSVMs",
     "Sample",
+    "Untrained",
     "as_pool",
     "feature_scale",
     "jaakkola_gamma",
     "release",
     "to_host",
+    "with_untrained",
 ]
 
 

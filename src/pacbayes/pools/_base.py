@@ -23,6 +23,9 @@ from pacbayes.sampling import LEARNER, SamplingPlan, Subsamples, stream
 
 Codes = NDArray[np.intp]
 
+# Numbers of hypotheses or rows.
+Numbers = Sequence[int] | NDArray[np.intp]
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -127,7 +130,9 @@ class Hypotheses(Sequence[Any], ABC):
         return votes, np.zeros(votes.shape, dtype=bool)
 
     @abstractmethod
-    def loss_totals(self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: range, loss: Loss) -> Array:
+    def loss_totals(
+        self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
+    ) -> Array:
         """Return the total validation loss of each hypothesis over a block of rows, without its training points.
 
         A vote that could differ on another engine has the largest loss, 1: totals bound the losses on every engine.
@@ -140,8 +145,8 @@ class Hypotheses(Sequence[Any], ABC):
             Training sets of all hypotheses of the pool.
         hypotheses : range
             Which of them these are.
-        rows : range
-            The block.
+        rows : range or ndarray
+            The block: row numbers, rising.
         loss : Loss
             The loss.
         """
@@ -261,8 +266,10 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the training sets of the hypotheses."""
         return plan.draw(len(sample), sample.n_columns)
 
-    def train(self, sample: Sample, subsamples: Subsamples, hypotheses: range, entropy: int, shared: Any) -> Hypotheses:
-        """Train a range of hypotheses, each on its own subsample.
+    def train(
+        self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
+    ) -> Hypotheses:
+        """Train some hypotheses, each on its own subsample.
 
         Parameters
         ----------
@@ -270,8 +277,8 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
             Rows that `prepare` left.
         subsamples : Subsamples
             Training sets of all hypotheses.
-        hypotheses : range
-            The hypotheses to train.
+        hypotheses : sequence of int
+            The hypotheses to train, rising.
         entropy : int
             Seed of all streams.
         shared : object
@@ -285,6 +292,23 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         trained = HypothesisList([self._train(sample, subsamples[h], h, entropy) for h in hypotheses], sample.classes)
         self.check_hypotheses(trained)
         return trained
+
+    def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp] | None:
+        """Return the kind of each hypothesis: its settings, as a number that is known before it is trained.
+
+        Hypotheses of a kind that clearly lost on small subsamples need not be trained on larger ones. None if kinds are
+        not known, so that all are trained.
+
+        Parameters
+        ----------
+        subsamples : Subsamples
+            Training sets of all hypotheses.
+        hypotheses : sequence of int
+            The hypotheses, rising.
+        entropy : int
+            Seed of all streams.
+        """
+        return None
 
     def check_hypotheses(self, hypotheses: Hypotheses) -> None:
         """Raise HypothesisError if several hypotheses are the same object, which was trained again and again."""
@@ -398,20 +422,23 @@ class HypothesisList(Hypotheses):
             probabilities[:, np.searchsorted(self.classes, known)] = given
         return probabilities
 
-    def loss_totals(self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: range, loss: Loss) -> Array:
+    def loss_totals(
+        self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
+    ) -> Array:
         totals = np.zeros(len(hypotheses))
         respond = self._probabilities if loss.on_probabilities else self._codes
-        for i, (hypothesis, h) in enumerate(zip(self.members, hypotheses, strict=True)):
-            validates = np.ones(len(rows), dtype=bool)
-            inside = subsamples[h]
-            inside = inside[(inside >= rows.start) & (inside < rows.stop)]
-            validates[inside - rows.start] = False
+        rows = np.asarray(rows)
+        positions, counts = subsamples.locate(hypotheses, rows)
+        inside = np.split(positions, np.cumsum(counts)[:-1])
+        for i, hypothesis in enumerate(self.members):
+            validates = np.ones(rows.size, dtype=bool)
+            validates[inside[i]] = False
             if not validates.any():
                 continue
             if isinstance(hypothesis, Constant) and hypothesis.failed:
                 totals[i] = np.count_nonzero(validates)
                 continue
-            block = np.arange(rows.start, rows.stop)[validates]
+            block = rows[validates]
             totals[i] = loss.total(sample.codes[block], respond(hypothesis, take_rows(sample.X, block)))
         return totals
 

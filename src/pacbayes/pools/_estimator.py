@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from pacbayes.pools._base import HypothesisList, Pool, Sample
+from pacbayes.pools._base import HypothesisList, Numbers, Pool, Sample
 from pacbayes.sampling import NoSubsamples, SamplingPlan, Subsamples
 from pacbayes.settings import Choice, Constraint, validate_settings
 
@@ -168,7 +168,7 @@ class PrefitPool(Pool):
         return NoSubsamples(len(sample), len(self.estimators))
 
     def train(
-        self, sample: Sample, subsamples: Subsamples, hypotheses: range, entropy: int, shared: Any
+        self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
     ) -> HypothesisList:
         return HypothesisList([self.estimators[h] for h in hypotheses], sample.classes)
 

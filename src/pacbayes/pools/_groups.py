@@ -9,9 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes._validation import Array
+from pacbayes.exceptions import HypothesisError
 from pacbayes.losses import Loss
-from pacbayes.pools._base import Codes, Hypotheses, Sample
+from pacbayes.pools._base import Codes, Hypotheses, Numbers, Sample
 from pacbayes.sampling import ChosenSubsamples, Subsamples
+
+# Name of the group of hypotheses that were not trained.
+_UNTRAINED = "untrained"
 
 
 class HypothesisGroups(Hypotheses):
@@ -73,10 +77,7 @@ class HypothesisGroups(Hypotheses):
         )
 
     def votes(self, X: Any) -> NDArray[Any]:
-        votes = np.empty((len(self), X.shape[0]), dtype=np.intp)
-        for group, positions in self._members():
-            votes[positions] = group.votes(X)
-        return votes
+        return self.votes_and_doubts(X)[0]
 
     def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         votes = np.empty((len(self), X.shape[0]), dtype=np.intp)
@@ -85,7 +86,9 @@ class HypothesisGroups(Hypotheses):
             votes[positions], doubts[positions] = group.votes_and_doubts(X)
         return votes, doubts
 
-    def loss_totals(self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: range, loss: Loss) -> Array:
+    def loss_totals(
+        self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
+    ) -> Array:
         totals = np.empty(len(self))
         for group, positions in self._members():
             own = ChosenSubsamples(subsamples, positions + hypotheses.start)
@@ -101,3 +104,87 @@ class HypothesisGroups(Hypotheses):
 
     def fingerprint(self) -> Any:
         return [self.kind, {name: group.fingerprint() for name, group in self.groups.items()}]
+
+
+class NotTrained:
+    """A hypothesis that was not trained, since those of its kind lost on smaller subsamples. It has no weight."""
+
+    def __repr__(self) -> str:
+        return "NotTrained()"
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Raise HypothesisError."""
+        raise HypothesisError(
+            "this hypothesis was not trained, since those of its kind lost on smaller subsamples: fit with "
+            "racing=False to train all"
+        )
+
+
+class Untrained(Hypotheses):
+    """Hypotheses that were not trained and have no weight.
+
+    Parameters
+    ----------
+    size : int
+        How many.
+    classes : ndarray
+        All class labels, sorted.
+    """
+
+    def __init__(self, size: int, classes: NDArray[Any]) -> None:
+        self.size = size
+        self.classes = classes
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, h: Any) -> Any:
+        positions = range(self.size)[h]
+        return Untrained(len(positions), self.classes) if isinstance(positions, range) else NotTrained()
+
+    def take(self, chosen: Codes) -> Untrained:
+        return Untrained(len(chosen), self.classes)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Untrained]) -> Untrained:
+        return cls(sum(len(part) for part in parts), parts[0].classes)
+
+    def votes(self, X: Any) -> NDArray[Any]:
+        return NotTrained().predict(X)
+
+    def loss_totals(
+        self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
+    ) -> Array:
+        return np.asarray(NotTrained().predict(sample.X))
+
+    def describe(self, h: int) -> str:
+        return "not trained: its kind lost on smaller subsamples"
+
+    def fingerprint(self) -> Any:
+        return ["untrained", self.size, self.classes]
+
+
+def with_untrained(parts: Sequence[Hypotheses], numbers: Sequence[Codes], m: int) -> Hypotheses:
+    """Put hypotheses that were trained in parts in order, with `Untrained` ones in place of those that are missing.
+
+    Parameters
+    ----------
+    parts : sequence of Hypotheses
+        What was trained.
+    numbers : sequence of ndarray
+        Which hypotheses these are, rising in each part.
+    m : int
+        Number of all hypotheses.
+    """
+    trained, together = np.concatenate(numbers), parts[0]
+    if len(parts) > 1:
+        together = together.concatenate(parts).take(np.argsort(trained))
+    if trained.size == m:
+        return together
+    whole = together if isinstance(together, HypothesisGroups) else None
+    groups = {"trained": together} if whole is None else dict(whole.groups)
+    names = sorted([*groups, _UNTRAINED])
+    kind = np.full(m, names.index(_UNTRAINED), dtype=np.intp)
+    of_group = np.array([names.index(name) for name in sorted(groups)], dtype=np.intp)
+    kind[np.sort(trained)] = of_group[0] if whole is None else of_group[whole.kind]
+    return HypothesisGroups({**groups, _UNTRAINED: Untrained(m - trained.size, together.classes)}, kind)

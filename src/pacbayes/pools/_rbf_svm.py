@@ -18,7 +18,7 @@ from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.losses import Loss
 from pacbayes.pools import _cuda, _engine
-from pacbayes.pools._base import Codes, Hypotheses, Pool, Sample
+from pacbayes.pools._base import Codes, Hypotheses, Numbers, Pool, Sample
 from pacbayes.pools._device import check_engine, is_worthwhile
 from pacbayes.pools._groups import HypothesisGroups
 from pacbayes.pools._kernel_width import Scaling, feature_scale, jaakkola_gamma
@@ -244,6 +244,11 @@ class RBFSVMPool(Pool):
             shared[scaler] = _Shared(seed, scale)
         return shared
 
+    def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp]:
+        chosen = np.asarray(hypotheses, dtype=np.intp)
+        first = int(chosen[0])
+        return self._assign(subsamples, range(first, int(chosen[-1]) + 1), entropy)[chosen - first]
+
     def _assign(self, subsamples: Subsamples, hypotheses: range, entropy: int) -> NDArray[np.intp]:
         """Return the combination of each hypothesis, chosen without looking at the sample."""
         sizes = [len(self.gamma_grid), np.size(np.asarray(self.C)), len(self._scalers())]
@@ -261,14 +266,15 @@ class RBFSVMPool(Pool):
         self,
         sample: Sample,
         subsamples: Subsamples,
-        hypotheses: range,
+        hypotheses: Numbers,
         entropy: int,
         shared: dict[Scaling | None, _Shared],
     ) -> Hypotheses:
         # Not before: a model that a device trained is loaded, and verified, on machines without one.
         check_engine(self.engine)
         combinations = self._combinations()
-        assigned = self._assign(subsamples, hypotheses, entropy)
+        assigned = self.kinds(subsamples, hypotheses, entropy)
+        numbers = np.asarray(hypotheses, dtype=np.intp)
         scalers = self._scalers()
         kind = assigned % len(scalers)
         groups: dict[str, Hypotheses] = {}
@@ -276,7 +282,7 @@ class RBFSVMPool(Pool):
             own = np.flatnonzero(kind == k)
             chosen = [combinations[i] for i in assigned[own]]
             groups[str(scalers[k])] = self._train_group(
-                sample, ChosenSubsamples(subsamples, own + hypotheses.start), chosen, entropy, shared[scalers[k]]
+                sample, ChosenSubsamples(subsamples, numbers[own]), chosen, entropy, shared[scalers[k]]
             )
         if len(scalers) == 1:
             return next(iter(groups.values()))

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array, issparse, vstack
 from pacbayes._validation import Array
 from pacbayes.losses import Loss
 from pacbayes.pools import _cuda, _engine
-from pacbayes.pools._base import Codes, Hypotheses, Sample
+from pacbayes.pools._base import Codes, Hypotheses, Numbers, Sample
 from pacbayes.pools._device import is_worthwhile
 from pacbayes.pools._layout import contiguous, is_wide, to_csr, to_engine
 from pacbayes.pools._tables import CodeBook, is_table
@@ -246,11 +246,11 @@ class RBFSVMs(Hypotheses):
         kept: tuple[_cuda.DeviceMachines, NDArray[np.int32]] = self.__dict__["_device"]
         return kept
 
-    def _computes_on_device(self, X: Any) -> bool:
-        """Return whether votes at rows are to be computed on a device."""
+    def _computes_on_device(self, X: Any, n: int) -> bool:
+        """Return whether votes at n rows are to be computed on a device."""
         if is_wide(X) or issparse(self.points) or issparse(self.scale) or self.code_book is not None:
             return False
-        work = float(self.support.size) * X.shape[0]
+        work = float(self.support.size) * n
         return is_worthwhile(self.engine, X.shape[1], int(self.n_classes.max(initial=1)), work)
 
     def keep_training_points(self, sample: Sample) -> RBFSVMs:
@@ -286,7 +286,7 @@ class RBFSVMs(Hypotheses):
 
     def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         X = self._encoded(X)
-        if self._computes_on_device(X):
+        if self._computes_on_device(X, X.shape[0]):
             machines, chosen = self._on_device(lambda: self._kept(np.unique(self.support)))
             return machines.vote_at(to_engine(scaled(X, self.shared_scale), sparse=False), chosen)
         ensemble, used = self._ensemble
@@ -307,62 +307,61 @@ class RBFSVMs(Hypotheses):
         _engine.decide(self._queries(X, points), _support(points), ensemble, values)
         return np.asarray(values.T)
 
-    def loss_totals(self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: range, loss: Loss) -> Array:
-        inside = subsamples.concatenated(hypotheses)
-        sizes = subsamples.sizes[hypotheses.start : hypotheses.stop].astype(np.int64)
-        if loss.is_zero_one and self._computes_on_device(sample.X[rows.start : rows.stop]):
-            totals = self._count_on_device(sample, rows, inside - np.int32(rows.start), sizes).astype(np.float64)
-            return self._with_failed(totals, inside, sizes, rows)
+    def loss_totals(
+        self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
+    ) -> Array:
+        rows = np.asarray(rows)
+        inside, counts = subsamples.locate(hypotheses, rows)
+        totals = self._totals_at(sample, rows, inside, counts, loss)
+        totals[self.failed] = (rows.size - counts)[self.failed]
+        return totals
+
+    def _totals_at(
+        self, sample: Sample, rows: NDArray[np.intp], inside: NDArray[np.int32], counts: NDArray[np.int64], loss: Loss
+    ) -> Array:
+        """Return total losses at a block of rows; `inside` are positions in the block that train."""
+        if loss.is_zero_one and self._computes_on_device(sample.X, rows.size):
+            return self._count_on_device(sample, rows, inside, counts).astype(np.float64)
         ensemble, used = self._ensemble
         points = self._own_points(sample, used)
         if loss.is_zero_one:
             mistakes = np.empty(len(self), dtype=np.int64)
             _engine.count_mistakes(
-                self._queries(sample.X[rows.start : rows.stop], points),
-                sample.codes[rows.start : rows.stop].astype(np.int32),
-                rows.start,
+                self._queries(sample.X[rows], points),
+                sample.codes[rows].astype(np.int32),
+                0,
                 _support(points),
                 ensemble,
                 inside,
-                sizes,
+                counts,
                 self.working_memory,
                 mistakes,
             )
             totals = mistakes.astype(np.float64)
         else:
             totals = np.zeros(len(self))
-            parts = np.split(inside, np.cumsum(sizes)[:-1])
-            for block in self._blocks(rows, points):
-                votes, doubts = self._vote(ensemble, points, sample.X[block.start : block.stop])
+            parts = np.split(inside, np.cumsum(counts)[:-1])
+            for block in self._blocks(range(rows.size), points):
+                votes, doubts = self._vote(ensemble, points, sample.X[rows[block.start : block.stop]])
                 for h, part in enumerate(parts):
                     validating = np.setdiff1d(np.arange(block.start, block.stop), part, assume_unique=True)
-                    doubtful = doubts[h, validating - block.start]
-                    validating = validating[~doubtful]
                     response = votes[h, validating - block.start].astype(np.intp)
-                    totals[h] += loss.total(sample.codes[validating], response) + np.count_nonzero(doubtful)
-        return self._with_failed(totals, inside, sizes, rows)
-
-    def _with_failed(self, totals: Array, inside: NDArray[np.int32], sizes: NDArray[np.int64], rows: range) -> Array:
-        """Return totals in which the loss of hypotheses that failed is 1 at every row of the block."""
-        if self.failed.any():
-            trains = (inside >= rows.start) & (inside < rows.stop)
-            inside_rows = np.bincount(np.repeat(np.arange(len(self)), sizes)[trains], minlength=len(self))
-            totals[self.failed] = (len(rows) - inside_rows)[self.failed]
+                    doubtful = doubts[h, validating - block.start]
+                    totals[h] += loss.total_with_doubts(sample.codes[rows[validating]], response, doubtful)
         return totals
 
     def _count_on_device(
-        self, sample: Sample, rows: Any, inside: NDArray[np.int32], sizes: NDArray[np.int64]
+        self, sample: Sample, rows: NDArray[np.intp], inside: NDArray[np.int32], sizes: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Count mistakes at a block of rows on the device; `inside` are positions in the block that train."""
         as_it_is = self.shared_scale is None and isinstance(sample.X, np.ndarray)
         X: Any = sample.on_device if as_it_is else None
-        block = slice(rows.start, rows.stop) if isinstance(rows, range) else rows
         if X is None:
-            X = to_engine(scaled(sample.X[block], self.shared_scale), sparse=False)
-        elif len(rows) < len(sample):
-            X = X.take(block)
+            X = to_engine(scaled(sample.X[rows], self.shared_scale), sparse=False)
+        elif rows.size < len(sample):
+            X = X.take(rows)
         machines, chosen = self._on_device(lambda: self._own_points(sample, np.unique(self.support)))
-        return machines.count_mistakes_at(X, sample.codes[block].astype(np.int32), inside, sizes, chosen)
+        return machines.count_mistakes_at(X, sample.codes[rows].astype(np.int32), inside, sizes, chosen)
 
     def _encoded(self, X: Any) -> Any:
         """Return rows of a table as features; others are features already."""

@@ -132,8 +132,9 @@ def _tabulate_rows(rows: Sequence[Row]) -> Table:
     kinds = {"measured": ", measured", "certified": ", certified", "comparison": ""}
     cells = [[f"{_capitalize(row.label)}{kinds[row.kind]}", row.shown, row.predictor] for row in rows]
     note = (
-        "All numbers are rounded up. Certified bounds are those of the certificate. The others are there to compare: "
-        "relaxations of the certified bound, and what a test set would have proved or has proved."
+        "Bounds are rounded up, measured losses to the nearest. Certified bounds are those of the certificate. The "
+        "others are there to compare: relaxations of the certified bound, and what a test set would have proved or has "
+        "proved."
     )
     return Table("bounds", "Bounds", ["Bound", "At most", "On the loss of"], cells, note)
 

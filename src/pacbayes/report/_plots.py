@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pacbayes.certificate import Row
 from pacbayes.display import BoundDisplay, CertificateDisplay, PoolSizeDisplay, PosteriorDisplay
 from pacbayes.display.svg import page_style, svg_element
@@ -77,7 +79,8 @@ def posterior_plots(model: PACBayesClassifier) -> list[Plot]:
     plots = [_plot_bound(model), *_plot_posterior(model)]
     m = model.losses_.size
     # The first hypotheses of others than random pools say nothing about smaller pools.
-    if 1 < m <= _MOST_CERTIFIED and isinstance(model.subsamples_, RandomSubsamples):
+    whole = not np.isnan(model.losses_).any()
+    if whole and 1 < m <= _MOST_CERTIFIED and isinstance(model.subsamples_, RandomSubsamples):
         plots.append(_plot_pool_size(model))
     return plots
 

@@ -112,6 +112,8 @@ class DenseMatrix {
 class DensePoints {
  public:
   void assign(DenseRows<double> rows) { rows_ = rows; }
+  // Measure distances from the first `count` points at least.
+  void limit(std::ptrdiff_t count) { rows_.count = count; }
   std::ptrdiff_t count() const { return rows_.count; }
   std::size_t bytes() const { return 0; }
 
@@ -183,6 +185,7 @@ class SparseMatrix {
 class SparsePoints {
  public:
   void assign(SparseRows rows);
+  void limit(std::ptrdiff_t) {}
   std::ptrdiff_t count() const { return count_; }
   std::size_t bytes() const { return columns_.size() * (sizeof(std::int32_t) + kBlock * sizeof(double)); }
   std::ptrdiff_t n_blocks() const { return static_cast<std::ptrdiff_t>(starts_.size()); }

@@ -34,14 +34,17 @@ GroupedRows group_by_class(const std::int32_t* subsample, std::ptrdiff_t size, c
 }
 
 // Squared distances between all points of a subsample, in tiles: those of point p to the points of tile t begin at
-// (t * size + p) * kTile.
+// (t * size + p) * kTile. They are symmetric, to the bit: only those of points up to the end of the tile are used.
 struct SquaredDistances {
   std::vector<double> tiles, nearest;
   std::ptrdiff_t size;
 
-  double operator()(std::ptrdiff_t p, std::ptrdiff_t q) const {
-    return tiles[(q / kTile * size + p) * kTile + q % kTile];
-  }
+  std::ptrdiff_t n_tiles() const { return round_up(size, kTile) / kTile; }
+  // Points whose distances to tile t are used.
+  std::ptrdiff_t used(std::ptrdiff_t t) const { return std::min<std::ptrdiff_t>(size, (t + 1) * kTile); }
+  // Points in tile t.
+  std::ptrdiff_t width(std::ptrdiff_t t) const { return std::min<std::ptrdiff_t>(kTile, size - t * kTile); }
+  const double* row(std::ptrdiff_t t, std::ptrdiff_t p) const { return tiles.data() + (t * size + p) * kTile; }
 };
 
 template <class Rows>
@@ -52,7 +55,8 @@ SquaredDistances pairwise_distances(Rows rows) {
   typename Layout<Rows>::Tile tile;
   points.assign(rows);
   for (std::ptrdiff_t t = 0; t < n_tiles; ++t) {
-    tile.load(rows, t * kTile, std::min<std::ptrdiff_t>(kTile, size - t * kTile));
+    tile.load(rows, t * kTile, squared.width(t));
+    points.limit(squared.used(t));
     tile.distances(points, squared.tiles.data() + t * size * kTile, squared.nearest.data() + t * size);
   }
   return squared;
@@ -67,19 +71,27 @@ double median(std::vector<double>& numbers) {
 
 // Jaakkola's heuristic on the distances to the nearest points of another class: jaakkola_gamma of _rbf_svm.py.
 double jaakkola_gamma(const GroupedRows& points, const SquaredDistances& squared) {
-  std::vector<double> distances;
-  distances.reserve(squared.size);
-  std::ptrdiff_t first = 0;
-  for (const std::int32_t count : points.counts) {
-    const std::ptrdiff_t last = first + count;
-    for (std::ptrdiff_t p = first; p < last; ++p) {
-      double nearest = std::numeric_limits<double>::infinity();
-      for (std::ptrdiff_t q = 0; q < first; ++q) nearest = std::min(nearest, squared(p, q));
-      for (std::ptrdiff_t q = last; q < squared.size; ++q) nearest = std::min(nearest, squared(p, q));
-      distances.push_back(std::sqrt(nearest));
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  std::vector<std::int32_t> classes;
+  for (std::size_t c = 0; c < points.counts.size(); ++c)
+    classes.insert(classes.end(), points.counts[c], static_cast<std::int32_t>(c));
+  std::vector<double> distances(squared.size, kInfinity);
+  for (std::ptrdiff_t t = 0; t < squared.n_tiles(); ++t) {
+    const std::ptrdiff_t width = squared.width(t);
+    const std::int32_t* others = classes.data() + t * kTile;
+    double* of_tile = distances.data() + t * kTile;
+    for (std::ptrdiff_t p = 0; p < squared.used(t); ++p) {
+      const double* row = squared.row(t, p);
+      double nearest = distances[p];
+      for (std::ptrdiff_t i = 0; i < width; ++i) {
+        const double distance = others[i] != classes[p] ? row[i] : kInfinity;
+        nearest = distance < nearest ? distance : nearest;
+        of_tile[i] = distance < of_tile[i] ? distance : of_tile[i];
+      }
+      distances[p] = std::min(nearest, distances[p]);
     }
-    first = last;
   }
+  for (double& distance : distances) distance = std::sqrt(distance);
   double typical = median(distances);
   if (typical == 0) {
     distances.erase(std::remove(distances.begin(), distances.end(), 0.0), distances.end());
@@ -93,13 +105,17 @@ std::vector<float> kernel_matrix(const SquaredDistances& squared, double gamma, 
   const std::ptrdiff_t size = squared.size;
   std::vector<float> kernel(size * stride, 0.0f);
   std::vector<double> tile(size * kTile);
-  for (std::ptrdiff_t t = 0; t * kTile < size; ++t) {
-    routines().exponentials(squared.tiles.data() + t * size * kTile, squared.nearest.data() + t * size, size, gamma,
-                            tile.data());
-    const std::ptrdiff_t width = std::min<std::ptrdiff_t>(kTile, size - t * kTile);
-    for (std::ptrdiff_t p = 0; p < size; ++p)
+  for (std::ptrdiff_t t = 0; t < squared.n_tiles(); ++t) {
+    const std::ptrdiff_t first = t * kTile, width = squared.width(t);
+    routines().exponentials(squared.row(t, 0), squared.nearest.data() + t * size, squared.used(t), gamma, tile.data());
+    for (std::ptrdiff_t p = 0; p < squared.used(t); ++p)
       for (std::ptrdiff_t i = 0; i < width; ++i)
-        kernel[p * stride + t * kTile + i] = static_cast<float>(tile[p * kTile + i]);
+        kernel[p * stride + first + i] = static_cast<float>(tile[p * kTile + i]);
+    // The rows of this tile are the columns above it, in blocks that stay in the cache.
+    for (std::ptrdiff_t block = 0; block < first; block += kTile)
+      for (std::ptrdiff_t i = 0; i < width; ++i)
+        for (std::ptrdiff_t p = block; p < block + kTile; ++p)
+          kernel[(first + i) * stride + p] = kernel[p * stride + first + i];
   }
   return kernel;
 }
