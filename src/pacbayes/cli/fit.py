@@ -26,7 +26,7 @@ from pacbayes.cli._options import (
     Scaler,
     Separator,
 )
-from pacbayes.formatting import format_names, join_names
+from pacbayes.formatting import format_count, format_names, join_names
 
 if TYPE_CHECKING:
     from pacbayes.certificate import Certificate
@@ -243,12 +243,12 @@ def _print_table(table: Table, findings: Sequence[Finding], dropped: Sequence[st
 
     schema = table.schema
     numbers, dates, texts = (schema.names_of(kind) for kind in ("number", "date", "text"))
-    counted = f"{len(numbers)} columns of numbers" + (f", {len(dates)} of dates" if dates else "")
+    counted = f"{format_count(len(numbers), 'column')} of numbers" + (f", {len(dates)} of dates" if dates else "")
     print_lines(
         f"{len(table.X)} rows; {counted} and {len(texts)} of text, as read from the file; "
         f"{len(schema.classes)} classes in {schema.target!r}"
     )
-    kinds = [f"{name!r} ({table.X[name].nunique()} values)" for name in texts]
+    kinds = [f"{name!r} ({format_count(table.X[name].nunique(), 'value')})" for name in texts]
     lines = {
         "numbers": format_names(numbers),
         "dates": f"{format_names(dates)}, as days since 1970" if dates else "",
