@@ -36,6 +36,9 @@ def to_days(values: NDArray[Any]) -> Array:
     >>> to_days(np.array(["1970-01-02T12", "NaT"], dtype="datetime64[s]"))
     array([1.5, nan])
     """
+    if np.datetime_data(values.dtype)[0] == "ns":
+        # Microseconds are exact as float64, so that a date is the same number in every file that has it.
+        values = values.astype(np.dtype(f"{values.dtype.kind}8[us]"))
     unit, step = np.datetime_data(values.dtype)
     per_day: Any = np.timedelta64(1, "D") / np.ones(1, f"timedelta64[{step}{unit}]")
     return np.where(np.isnat(values), np.nan, values.view(np.int64) / per_day)

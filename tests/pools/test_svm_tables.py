@@ -277,6 +277,14 @@ def test_dates_know_their_places(day, minute, weeks):
     np.testing.assert_allclose(rows[0, 3:7], rows[1, 3:7], rtol=0, atol=1e-8)
 
 
+@given(microseconds=st.integers(-(10**15), 10**15))
+def test_dates_are_the_same_in_every_unit(microseconds):
+    dates = np.array([microseconds], dtype="datetime64[us]")
+    frames = [pd.DataFrame({"d": dates.astype(f"datetime64[{unit}]")}) for unit in ("us", "ns")]
+    rows = [CodeBook.learn(frame).encode(frame) for frame in frames]
+    np.testing.assert_array_equal(*rows)
+
+
 def test_weekdays_and_seasons_can_be_learned():
     rng = np.random.default_rng(0)
     day = np.datetime64("2021-01-01") + rng.integers(0, 1400, 1200).astype("timedelta64[D]")

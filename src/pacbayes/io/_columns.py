@@ -51,7 +51,7 @@ def parse_dates(column: pd.Series[Any]) -> pd.Series[Any]:
             )
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         column = column.dt.tz_convert(None)
-    return column.astype("datetime64[us]")
+    return column
 
 
 def infer_column(column: pd.Series[Any]) -> tuple[Kind, pd.Series[Any]]:
