@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from pacbayes import PACBayesClassifier, training
+from pacbayes import racing as racing_rule
 from pacbayes.exceptions import DeviceError
 from pacbayes.io import load_model, save_model
 from pacbayes.pools import RBFSVMPool, _cuda, _device, _engine
@@ -186,6 +187,7 @@ def test_the_classifier_is_the_same_on_both_engines(emulated, monkeypatch, gamma
 @pytest.mark.parametrize("racing", [True, "training"])
 def test_the_race_is_the_same_on_both_engines(emulated, monkeypatch, racing):
     monkeypatch.setattr(training, "_DEVICE_ROWS", 100)  # several blocks in a round
+    monkeypatch.setattr(racing_rule, "_LEAST_ROWS", 500)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(520, 2))
     y = (X[:, 0] > 0).astype(int)

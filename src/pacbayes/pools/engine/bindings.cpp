@@ -18,6 +18,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "filter.h"
 #include "margins.h"
 #include "routines.h"
 #include "svm.h"
@@ -211,11 +212,12 @@ nb::dict train(const X_& X, Integers codes, Integers subsamples, Vector<std::int
   {
     nb::gil_scoped_release unlocked;
     const std::int32_t* subsample = subsamples.data();
+    pacbayes::TrainingSpace space;
     for (std::size_t h = 0; h < m; ++h) {
       pacbayes::train(rows_of(X, n_categories), codes.data(), subsample, sizes.data()[h],
                       {seed, multipliers.data()[h], C.data()[h], kind, tolerance, max_iterations,
                        n_numbers ? static_cast<std::ptrdiff_t>(*n_numbers) : -1},
-                      trained);
+                      space, trained);
       subsample += sizes.data()[h];
     }
   }
@@ -461,6 +463,34 @@ void kernel(Doubles squared, double gamma, OutVector<double> out) {
   pacbayes::routines().exponentials(squared.data(), nearest.data(), count, gamma, out.data());
 }
 
+// Decision values of the filter and bounds on their errors, for tests: infinite where it cannot take a machine.
+void filter(const Matrix<double>& X, const Matrix<double>& points, const Ensemble& ensemble, OutMatrix<float> values,
+            OutMatrix<float> errors) {
+  const auto& machines = ensemble.machines(points, X.shape(1));
+  const std::size_t n = X.shape(0);
+  require(values.shape(0) == machines.size() && values.shape(1) == n && errors.shape(0) == machines.size() &&
+              errors.shape(1) == n,
+          "values and errors must be machines x rows");
+  const std::vector<double> centre = pacbayes::filter_centre(rows_of(points));
+  pacbayes::DenseTile rows;
+  pacbayes::FilterTile tile;
+  pacbayes::Filter machine;
+  pacbayes::FilterValues found;
+  for (std::size_t row = 0; row < n; row += pacbayes::kTile) {
+    const std::size_t count = std::min<std::size_t>(pacbayes::kTile, n - row);
+    rows.load(rows_of(X), row, count);
+    tile.load(rows, centre);
+    for (std::size_t h = 0; h < machines.size(); ++h) {
+      if (machine.select(machines[h], rows_of(points, ensemble.n_categories()), centre, tile.largest()))
+        machine.decide(tile, found);
+      else
+        std::fill_n(found.errors, pacbayes::kTile, std::numeric_limits<float>::infinity());
+      std::copy_n(found.values, count, values.data() + h * n + row);
+      std::copy_n(found.errors, count, errors.data() + h * n + row);
+    }
+  }
+}
+
 template <class X_>
 void bind_for(nb::module_& module) {
   module.def("train", train<X_>, "X"_a, "codes"_a.noconvert(), "subsamples"_a.noconvert(), "sizes"_a.noconvert(),
@@ -502,4 +532,6 @@ NB_MODULE(_engine, module) {
   bind_for<CSR>(module);
   module.def("margins", margins, "ensemble"_a, "d"_a, "out"_a.noconvert());
   module.def("kernel", kernel, "squared"_a, "gamma"_a, "out"_a.noconvert());
+  module.def("filter", filter, "X"_a.noconvert(), "points"_a.noconvert(), "ensemble"_a, "values"_a.noconvert(),
+             "errors"_a.noconvert());
 }

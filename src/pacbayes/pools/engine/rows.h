@@ -132,11 +132,12 @@ class DenseTile {
   // Rows beyond the last are copies of it, so that they do not change the smallest distance.
   template <class Number>
   void load(DenseRows<Number> X, std::ptrdiff_t first, std::ptrdiff_t count) {
-    resize(X.d, X.n_categories);
-    for (int i = 0; i < kTile; ++i) {
-      const Number* row = X.values + (first + std::min<std::ptrdiff_t>(i, count - 1)) * d_;
-      for (std::ptrdiff_t k = 0; k < d_; ++k) features_[k * kTile + i] = static_cast<double>(row[k]);
-    }
+    load_rows(X, count, [first](std::ptrdiff_t i) { return first + i; });
+  }
+
+  template <class Number>
+  void gather(DenseRows<Number> X, const std::ptrdiff_t* rows, std::ptrdiff_t count) {
+    load_rows(X, count, [rows](std::ptrdiff_t i) { return rows[i]; });
   }
 
   void load_scaled(const DenseTile& other, Scale scale) {
@@ -150,7 +151,18 @@ class DenseTile {
                                nearest);
   }
 
+  const std::vector<double>& features() const { return features_; }
+
  private:
+  template <class Number, class Which>
+  void load_rows(DenseRows<Number> X, std::ptrdiff_t count, Which which) {
+    resize(X.d, X.n_categories);
+    for (int i = 0; i < kTile; ++i) {
+      const Number* row = X.values + which(std::min<std::ptrdiff_t>(i, count - 1)) * d_;
+      for (std::ptrdiff_t k = 0; k < d_; ++k) features_[k * kTile + i] = static_cast<double>(row[k]);
+    }
+  }
+
   void resize(std::ptrdiff_t d, std::ptrdiff_t n_categories) {
     d_ = d;
     n_categories_ = n_categories;

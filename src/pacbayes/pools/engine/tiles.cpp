@@ -156,6 +156,28 @@ void exponentials(const double* squared, const double* nearest, std::ptrdiff_t c
   }
 }
 
+void single_exponentials(const double* squared, const double* nearest, std::ptrdiff_t count, double gamma,
+                         std::ptrdiff_t width, std::ptrdiff_t stride, float* kernel) {
+  double values[kTile];
+  for (std::ptrdiff_t p = 0; p < count; ++p, kernel += stride) {
+    exponentials(squared + p * kTile, nearest + p, 1, gamma, values);
+    for (std::ptrdiff_t i = 0; i < width; ++i) kernel[i] = static_cast<float>(values[i]);
+  }
+}
+
+double nearest_others(const double* squared, std::int32_t point_class, const std::int32_t* classes,
+                      std::ptrdiff_t width, double nearest, double* nearest_of_rows) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double distances[kTile];
+  for (std::ptrdiff_t i = 0; i < width; ++i) distances[i] = classes[i] != point_class ? squared[i] : kInfinity;
+  for (std::ptrdiff_t i = width; i < kTile; ++i) distances[i] = kInfinity;
+  for (std::ptrdiff_t i = 0; i < width; ++i)
+    nearest_of_rows[i] = distances[i] < nearest_of_rows[i] ? distances[i] : nearest_of_rows[i];
+  Pack closest = broadcast(nearest);
+  for (int i = 0; i < kTile; i += kLanes) closest = minimum(closest, load(distances + i));
+  return reduce_min(closest);
+}
+
 // Packs of rows whose weighted sums are kept in registers.
 constexpr int kSums = 4;
 
@@ -194,19 +216,37 @@ void accumulate_exponentials(const double* squared, const double* nearest, const
 
 void minimize(const Problem& problem, Solution& solution);  // smo.cpp
 
+// filter.cpp
+void filter_support(const double* points, const std::int32_t* rows, std::ptrdiff_t count, std::ptrdiff_t d,
+                    const double* factors, const double* centre, double rate, float* vectors, double* offsets,
+                    double* largest, double* scratch);
+void filter_tile(const double* tile, const double* centre, std::ptrdiff_t d, float* centred, float* squares,
+                 double* largest);
+void filter_values(const FilterMachine& machine, const float* centred, const float* squares, float* values,
+                   float* errors);
+void filter_exponentials(const float* squared, const double* nearest, const std::int32_t* rows, const float* weights,
+                         std::ptrdiff_t count, const FilterMachine& machine, float* values, float* errors);
+
 #define PACBAYES_TEXT_OF(word) #word
 #define PACBAYES_TEXT(word) PACBAYES_TEXT_OF(word)
 
 extern const Routines kRoutines;
 const Routines kRoutines = {
     PACBAYES_TEXT(PACBAYES_INSTRUCTIONS),
+    kFused ? 1 : 2,
     dense_distances,
     scale_tile,
     accumulate_sparse_distances,
     finish_sparse_distances,
     exponentials,
+    single_exponentials,
+    nearest_others,
     accumulate,
     accumulate_exponentials,
+    filter_support,
+    filter_tile,
+    filter_values,
+    filter_exponentials,
     minimize,
 };
 
