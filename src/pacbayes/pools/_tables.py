@@ -262,13 +262,13 @@ class _Column:
         return "category", values
 
     def _to_numbers(self, held: Kind, values: NDArray[Any]) -> Array:
-        present = [value for value in values if not _is_missing(value)]
         # True and false are numbers where numbers are expected.
-        if present and held != self.kind and (self.kind == "date" or values.dtype.kind == "O" or held == "date"):
-            raise ValueError(
-                f"column {self.name!r} of X must hold {self.kind}s, as in the sample, got "
-                + ("dates" if held == "date" else f"{present[0]!r:.80}")
-            )
+        is_number = self.kind == "number" and held == "category" and values.dtype.kind == "b"
+        if held != self.kind and not is_number:
+            example = next((value for value in values if not _is_missing(value)), None)
+            if example is not None:
+                got = "dates" if held == "date" else f"{example!r:.80}"
+                raise ValueError(f"column {self.name!r} of X must hold {self.kind}s, as in the sample, got {got}")
         numbers = values.astype(np.float64)
         if np.isinf(numbers).any():
             raise ValueError(f"column {self.name!r} of X holds infinite values: they have no distances")
