@@ -42,6 +42,8 @@ struct Settings {
   Scaler scaler;  // its factors are computed on the subsample
   double tolerance;
   std::int64_t max_iterations;
+  // Rows of a table: the number of features that are filled and scaled; -1 for rows that have all of them scaled.
+  std::ptrdiff_t n_numbers = -1;
 };
 
 // Limits of Jaakkola's heuristic.

@@ -190,7 +190,10 @@ template <class Rows>
 void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std::ptrdiff_t size,
            const Settings& settings, TrainingSpace& space, Trained& trained) {
   Scale scale;
-  if (settings.scaler != Scaler::none) scale = append_factors(X, subsample, size, settings.scaler, trained.scale);
+  if (settings.n_numbers >= 0)
+    scale = append_table_factors(X, subsample, size, settings.scaler, settings.n_numbers, trained.scale);
+  else if (settings.scaler != Scaler::none)
+    scale = append_factors(X, subsample, size, settings.scaler, trained.scale);
   const GroupedRows grouped = group_by_class(subsample, size, codes);
   trained.n_classes.push_back(static_cast<std::int32_t>(grouped.classes.size()));
   trained.classes.insert(trained.classes.end(), grouped.classes.begin(), grouped.classes.end());
