@@ -78,6 +78,46 @@ def test_the_filter_never_decides_what_the_exact_engine_does_not(
         assert np.array_equal(certain.astype(bool), np.abs(exact) > margins)
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_numbers=st.integers(0, 20),
+    n_categories=st.integers(0, 6),
+    log_gamma=st.floats(-6, 2),
+    log_size=st.floats(-10, 10),
+    log_offset=st.floats(-3, 9),
+    n_codes=st.sampled_from([2, 5, 300, 2**25]),
+)
+def test_tables_are_filtered_as_the_exact_engine_votes(
+    seed, n_numbers, n_categories, log_gamma, log_size, log_offset, n_codes
+):
+    rng = np.random.default_rng(seed)
+    d, n, n_machines = n_numbers + 1 + n_categories, 150, 6
+    _, arrays, _ = random_ensemble(rng, d, scaled=False, log_gamma=log_gamma, log_weight=1.0, n_machines=n_machines)
+
+    def rows(count):
+        numbers = (rng.normal(size=(count, n_numbers)) + 10.0**log_offset) * 10.0**log_size
+        numbers[rng.random(numbers.shape) < 0.1] = np.nan
+        indicator = rng.integers(0, 2, (count, 1)).astype(float)
+        return np.hstack([numbers, indicator, rng.integers(0, n_codes, (count, n_categories)).astype(float)])
+
+    X, points = rows(n), rows(40)
+    factors = np.ones((n_machines, d))
+    factors[:, :n_numbers] = rng.uniform(0.1, 10, (n_machines, n_numbers)) * 10.0**-log_size
+    fill = (rng.normal(size=(n_machines, n_numbers)) + 10.0**log_offset) * 10.0**log_size
+    ensemble = _engine.Ensemble(*arrays, factors, fill, n_categories)
+    exact, margins = np.empty((n_machines, n)), np.empty(n_machines)
+    for h in range(n_machines):
+        parts = [np.split(array, n_machines)[h].copy() for array in arrays]
+        alone = _engine.Ensemble(*parts, factors[[h]], fill[[h]], n_categories)
+        _engine.decide(X, points, alone, exact[h : h + 1])
+    _engine.margins(ensemble, d, margins)
+    votes, certain = np.empty(exact.shape, dtype=np.uint16), np.empty(exact.shape, dtype=np.uint8)
+    _engine.vote(X, points, ensemble, 2**28, votes, certain)
+    assert np.array_equal(votes, (exact <= 0).astype(np.uint16))
+    assert np.array_equal(certain.astype(bool), np.abs(exact) > margins[:, None])
+
+
 @pytest.mark.parametrize("scaled", [False, True])
 def test_the_filter_decides_nearly_all_of_ordinary_points(scaled):
     rng = np.random.default_rng(0)
@@ -92,5 +132,10 @@ def test_rows_beyond_single_precision_are_left_to_the_exact_engine(bad):
     points, arrays, _ = random_ensemble(rng, 3, scaled=False, log_gamma=-1.0, log_weight=0.0)
     X = rng.normal(size=(70, 3))
     X[5, 1] = bad
-    _, _, _, values, errors = evaluate(X, points, arrays, None)
+    ensemble, exact, margins, values, errors = evaluate(X, points, arrays, None)
     assert not np.any(np.abs(values[:, 5]) > errors[:, 5])
+    for memory in (2**28, 0):
+        votes, certain = np.empty(exact.shape, dtype=np.uint16), np.empty(exact.shape, dtype=np.uint8)
+        _engine.vote(X, points, ensemble, memory, votes, certain)
+        assert np.array_equal(votes, ~(exact > 0))
+        assert np.array_equal(certain.astype(bool), np.abs(exact) > margins)

@@ -31,54 +31,65 @@ inline void store_errors(const FilterMachine& machine, Singles sum, Singles expo
 }  // namespace
 
 void filter_support(const double* points, const std::int32_t* rows, std::ptrdiff_t count, std::ptrdiff_t d,
-                    const double* factors, const double* centre, double rate, float* vectors, double* offsets,
-                    double* largest, double* scratch) {
+                    std::ptrdiff_t n_categories, const double* factors, const double* fill, std::ptrdiff_t n_fill,
+                    const double* centre, double rate, float* vectors, double* offsets, double* largest,
+                    double* scratch) {
+  const std::ptrdiff_t n_numbers = d - n_categories;
   for (std::ptrdiff_t k = 0; k < d; ++k) largest[k] = centre[k] < 0 ? -centre[k] : centre[k];
   for (std::ptrdiff_t p = 0; p < count; ++p, vectors += d) {
     const double* point = points + static_cast<std::ptrdiff_t>(rows[p]) * d;
+    for (std::ptrdiff_t k = 0; k < n_fill; ++k) scratch[k] = point[k] == point[k] ? point[k] : fill[k];
+    for (std::ptrdiff_t k = n_fill; k < d; ++k) scratch[k] = point[k];
     for (std::ptrdiff_t k = 0; k < d; ++k) {
-      const double size = point[k] < 0 ? -point[k] : point[k];
+      const double size = scratch[k] < 0 ? -scratch[k] : scratch[k];
       largest[k] = size > largest[k] ? size : largest[k];
     }
-    for (std::ptrdiff_t k = 0; k < d; ++k) scratch[k] = point[k] - centre[k];
+    for (std::ptrdiff_t k = n_numbers; k < d; ++k) vectors[k] = static_cast<float>(scratch[k]);
+    for (std::ptrdiff_t k = 0; k < n_numbers; ++k) scratch[k] -= centre[k];
     if (factors)
-      for (std::ptrdiff_t k = 0; k < d; ++k) scratch[k] *= factors[k];
+      for (std::ptrdiff_t k = 0; k < n_numbers; ++k) scratch[k] *= factors[k];
     Pack sums = broadcast(0.0);
     std::ptrdiff_t k = 0;
-    for (; k + kLanes <= d; k += kLanes) sums = multiply_add(load(scratch + k), load(scratch + k), sums);
+    for (; k + kLanes <= n_numbers; k += kLanes) sums = multiply_add(load(scratch + k), load(scratch + k), sums);
     double squares = 0.0;
     for (int i = 0; i < kLanes; ++i) squares += sums[i];
-    for (; k < d; ++k) squares += scratch[k] * scratch[k];
+    for (; k < n_numbers; ++k) squares += scratch[k] * scratch[k];
     offsets[p] = rate * squares;
     if (factors)
-      for (k = 0; k < d; ++k) vectors[k] = static_cast<float>(2 * rate * factors[k] * scratch[k]);
+      for (k = 0; k < n_numbers; ++k) vectors[k] = static_cast<float>(2 * rate * factors[k] * scratch[k]);
     else
-      for (k = 0; k < d; ++k) vectors[k] = static_cast<float>(2 * rate * scratch[k]);
+      for (k = 0; k < n_numbers; ++k) vectors[k] = static_cast<float>(2 * rate * scratch[k]);
   }
 }
 
-void filter_tile(const double* tile, const double* centre, std::ptrdiff_t d, float* centred, float* squares,
-                 double* largest) {
+void filter_tile(const double* tile, const double* centre, std::ptrdiff_t d, std::ptrdiff_t n_categories,
+                 const double* fill, std::ptrdiff_t n_fill, float* centred, float* squares, double* largest) {
   for (int i = 0; i < kTile; ++i) squares[i] = 0.0f;
   for (std::ptrdiff_t k = 0; k < d; ++k, tile += kTile, centred += kTile) {
+    const Pack instead = broadcast(k < n_fill ? fill[k] : 0.0), middle = broadcast(centre[k]);
+    double relative[kTile];
     Pack most = broadcast(0.0);
     for (int i = 0; i < kTile; i += kLanes) {
-      const Pack feature = load(tile + i), negative = broadcast(0.0) - feature;
-      const Pack size = select(feature > negative, feature, negative);
-      most = select(most > size, most, size);
+      Pack feature = load(tile + i);
+      if (k < n_fill) feature = select(feature == feature, feature, instead);
+      const Pack negative = broadcast(0.0) - feature, size = select(feature > negative, feature, negative);
+      most = select(size > most, size, most);  // NaN is left out
+      store(relative + i, k < d - n_categories ? feature - middle : feature);
     }
     largest[k] = reduce_max(most);
-    for (int i = 0; i < kTile; ++i) centred[i] = static_cast<float>(tile[i] - centre[k]);
-    for (int i = 0; i < kTile; i += kSingles) {
-      const Singles feature = load_singles(centred + i);
-      store(squares + i, multiply_add(feature, feature, load_singles(squares + i)));
-    }
+    for (int i = 0; i < kTile; ++i) centred[i] = static_cast<float>(relative[i]);
+    if (k < d - n_categories)
+      for (int i = 0; i < kTile; i += kSingles) {
+        const Singles feature = load_singles(centred + i);
+        store(squares + i, multiply_add(feature, feature, load_singles(squares + i)));
+      }
   }
 }
 
 void filter_values(const FilterMachine& machine, const float* centred, const float* squares, float* values,
                    float* errors) {
-  const std::ptrdiff_t d = machine.d;
+  const std::ptrdiff_t d = machine.d, n_numbers = d - machine.n_categories;
+  const Singles differ = broadcast_single(2.0f * machine.rate);
   for (int row = 0; row < kTile; row += kPacks * kSingles) {
     Singles offsets[kPacks];  // g |w x|^2
     for (int j = 0; j < kPacks; ++j) {
@@ -86,7 +97,7 @@ void filter_values(const FilterMachine& machine, const float* centred, const flo
       if (!machine.weights) offsets[j] = broadcast_single(machine.rate) * load_singles(squares + row + j * kSingles);
     }
     if (machine.weights)
-      for (std::ptrdiff_t k = 0; k < d; ++k) {
+      for (std::ptrdiff_t k = 0; k < n_numbers; ++k) {
         const Singles weight = broadcast_single(machine.weights[k]);
         for (int j = 0; j < kPacks; ++j) {
           const Singles feature = load_singles(centred + k * kTile + row + j * kSingles);
@@ -104,7 +115,7 @@ void filter_values(const FilterMachine& machine, const float* centred, const flo
         for (int j = 0; j < kPacks; ++j)
           exponents[q][j] = broadcast_single(0.0f) - (broadcast_single(machine.offsets[p + q]) + offsets[j]);
       const float* vectors = machine.vectors + p * d;
-      for (std::ptrdiff_t k = 0; k < d; ++k) {
+      for (std::ptrdiff_t k = 0; k < n_numbers; ++k) {
         Singles features[kPacks];
         for (int j = 0; j < kPacks; ++j) features[j] = load_singles(centred + k * kTile + row + j * kSingles);
         for (int q = 0; q < kBlock; ++q) {
@@ -112,6 +123,15 @@ void filter_values(const FilterMachine& machine, const float* centred, const flo
           for (int j = 0; j < kPacks; ++j) exponents[q][j] = multiply_add(feature, features[j], exponents[q][j]);
         }
       }
+      // Categories that differ add 2 to the squared distance.
+      for (std::ptrdiff_t k = n_numbers; k < d; ++k)
+        for (int q = 0; q < kBlock; ++q) {
+          const Singles category = broadcast_single(vectors[q * d + k]);
+          for (int j = 0; j < kPacks; ++j) {
+            const Singles other = load_singles(centred + k * kTile + row + j * kSingles);
+            exponents[q][j] = select(category == other, exponents[q][j], exponents[q][j] - differ);
+          }
+        }
       for (int q = 0; q < kBlock; ++q) {
         const Singles coefficient = broadcast_single(machine.coefficients[p + q]);
         for (int j = 0; j < kPacks; ++j) {

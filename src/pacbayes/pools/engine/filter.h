@@ -17,7 +17,8 @@
 //
 //     e = (r + 16) u 2 g (X^2 + S^2) + 2 g v^2 / u + 1e-10,
 //
-// the last for what underflows, as features are at most 1e15. If distances are shared, exact ones are rounded to single
+// the last for what underflows, as features are at most 1e15. Each of q categories adds 2 g to t where it differs: r
+// grows by q, and 2 (X^2 + S^2) by 4 q. If distances are shared, exact ones are rounded to single
 // precision instead, and t has a relative error of 4 u: as t 2^-t < 0.54, that changes a kernel value by at most 3 u.
 //
 // For e <= 1/2 a kernel value is off by a factor of at most 2^e <= 1 + e, and by 2^-21 for the power; below 2^-126 it
@@ -48,20 +49,21 @@ inline std::vector<double> filter_centre(DenseRows<double> points) {
   const std::ptrdiff_t count = std::min(points.count, kMost);
   for (std::ptrdiff_t i = 0; i < count; ++i) {
     const double* point = points.values + i * (points.count / count) * points.d;
-    for (std::ptrdiff_t k = 0; k < points.d; ++k) centre[k] += point[k] / static_cast<double>(count);
+    for (std::ptrdiff_t k = 0; k < points.d - points.n_categories; ++k)
+      if (!std::isnan(point[k])) centre[k] += point[k] / static_cast<double>(count);
   }
   return centre;
 }
 
-// Up to kTile rows, relative to the centre.
+// Up to kTile rows, relative to the centre, NaN replaced as a machine does.
 class FilterTile {
  public:
-  void load(const DenseTile& tile, const std::vector<double>& centre) {
+  void load(const DenseTile& tile, const std::vector<double>& centre, Scale scale = {}) {
     const std::size_t d = centre.size();
     centred_.resize(d * kTile);
     largest_.resize(d);
-    routines().filter_tile(tile.features().data(), centre.data(), static_cast<std::ptrdiff_t>(d), centred_.data(),
-                           squares_, largest_.data());
+    routines().filter_tile(tile.features().data(), centre.data(), static_cast<std::ptrdiff_t>(d), tile.n_categories(),
+                           scale.fill, scale.n_fill, centred_.data(), squares_, largest_.data());
   }
 
   const float* centred() const { return centred_.data(); }
@@ -121,9 +123,9 @@ class Filter {
     exact_offsets_.resize(machine.n_support);
     largest_.resize(d);
     scratch_.resize(d);
-    routines().filter_support(points.values, machine.support, machine.n_support, d, machine.scale.factors,
-                              centre.data(), rate, vectors_.data(), exact_offsets_.data(), largest_.data(),
-                              scratch_.data());
+    routines().filter_support(points.values, machine.support, machine.n_support, d, points.n_categories,
+                              machine.scale.factors, machine.scale.fill, machine.scale.n_fill, centre.data(), rate,
+                              vectors_.data(), exact_offsets_.data(), largest_.data(), scratch_.data());
     double most = 0.0, rounding = 0.0;
     for (std::ptrdiff_t p = 0; p < machine.n_support; ++p) {
       most = std::max(most, exact_offsets_[p]);
@@ -132,7 +134,13 @@ class Filter {
     }
     if (machine.scale) weights_.resize(d);
     for (std::ptrdiff_t k = 0; k < d; ++k) {
-      const double factor = machine.scale ? machine.scale.factors[k] : 1.0, size = std::max(largest[k], largest_[k]);
+      const double factor = machine.scale ? machine.scale.factors[k] : 1.0;
+      const double filled = k < machine.scale.n_fill ? std::fabs(machine.scale.fill[k]) : 0.0;
+      const double size = std::max({largest[k], largest_[k], filled});
+      if (k >= d - points.n_categories) {  // compared as they are
+        if (!(size <= 0x1p24 && factor == 1.0)) return false;
+        continue;
+      }
       if (!(size < kFilterLargest && factor < kFilterLargest && rate * factor * factor * size < 1e15)) return false;
       if (machine.scale) weights_[k] = static_cast<float>(rate * factor * factor);
       rounding += (factor * size) * (factor * size);
@@ -141,8 +149,11 @@ class Filter {
     machine_.vectors = vectors_.data();
     machine_.offsets = offsets_.data();
     machine_.weights = machine.scale ? weights_.data() : nullptr;
-    machine_.largest_offset = static_cast<float>(most * (1 + 0x1p-20));
-    machine_.exponent_error = static_cast<float>((routines().product_roundings * static_cast<double>(d) + 16) * unit);
+    const auto q = static_cast<double>(points.n_categories);
+    const double roundings = routines().product_roundings * (static_cast<double>(d) - q) + q;
+    machine_.n_categories = points.n_categories;
+    machine_.largest_offset = static_cast<float>((most + 2 * q * rate) * (1 + 0x1p-20));
+    machine_.exponent_error = static_cast<float>((roundings + 16) * unit);
     machine_.exponent_constant = static_cast<float>(2 * rate * (0x1p-100 * rounding) / unit + 1e-10);
     return true;
   }

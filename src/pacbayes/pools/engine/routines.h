@@ -67,11 +67,12 @@ struct SparseSlice {
 // A machine of two classes, as the filter reads it; see filter.h.
 struct FilterMachine {
   std::ptrdiff_t d;
+  std::ptrdiff_t n_categories;  // of the d features, the last
   std::ptrdiff_t n_support;   // padded to a multiple of kBlock by vectors that have no weight
-  const float* vectors;       // n_support x d: 2 g w^2 s
+  const float* vectors;       // n_support x d: 2 g w^2 s, and categories as they are
   const float* offsets;       // n_support: g |w s|^2
   const float* coefficients;  // n_support
-  const float* weights;       // d: g w^2, or null if w is 1
+  const float* weights;       // of numbers: g w^2, or null if w is 1
   float rate;                 // g
   float intercept;
   float largest_offset;       // g S^2
@@ -125,14 +126,17 @@ struct Routines {
                                   const double* weights, std::ptrdiff_t count, double gamma, double* values);
 
   // For the filter: a machine's `count` support vectors, whose rows in `points` are given, relative to a centre. Writes
-  // vectors and offsets, and the largest absolute value of each feature; `scratch` holds d numbers.
+  // vectors and offsets, and the largest absolute value of each feature; `scratch` holds d numbers. `factors` may be
+  // null; NaN in the first n_fill features is replaced.
   void (*filter_support)(const double* points, const std::int32_t* rows, std::ptrdiff_t count, std::ptrdiff_t d,
-                         const double* factors, const double* centre, double rate, float* vectors, double* offsets,
-                         double* largest, double* scratch);
+                         std::ptrdiff_t n_categories, const double* factors, const double* fill, std::ptrdiff_t n_fill,
+                         const double* centre, double rate, float* vectors, double* offsets, double* largest,
+                         double* scratch);
 
-  // A dense tile relative to a centre, the squared norms of its rows, and the largest absolute value of each feature.
-  void (*filter_tile)(const double* tile, const double* centre, std::ptrdiff_t d, float* centred, float* squares,
-                      double* largest);
+  // A dense tile relative to a centre, the squared norms of its rows, and the largest absolute value of each feature,
+  // where NaN in the first n_fill features counts as what replaces it, and any other as nothing.
+  void (*filter_tile)(const double* tile, const double* centre, std::ptrdiff_t d, std::ptrdiff_t n_categories,
+                      const double* fill, std::ptrdiff_t n_fill, float* centred, float* squares, double* largest);
 
   // Decision values at the rows of a centred tile, and bounds on their errors.
   void (*filter_values)(const FilterMachine& machine, const float* centred, const float* squares, float* values,

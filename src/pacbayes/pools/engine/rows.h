@@ -152,6 +152,7 @@ class DenseTile {
   }
 
   const std::vector<double>& features() const { return features_; }
+  std::ptrdiff_t n_categories() const { return n_categories_; }
 
  private:
   template <class Number, class Which>

@@ -218,10 +218,11 @@ void minimize(const Problem& problem, Solution& solution);  // smo.cpp
 
 // filter.cpp
 void filter_support(const double* points, const std::int32_t* rows, std::ptrdiff_t count, std::ptrdiff_t d,
-                    const double* factors, const double* centre, double rate, float* vectors, double* offsets,
-                    double* largest, double* scratch);
-void filter_tile(const double* tile, const double* centre, std::ptrdiff_t d, float* centred, float* squares,
-                 double* largest);
+                    std::ptrdiff_t n_categories, const double* factors, const double* fill, std::ptrdiff_t n_fill,
+                    const double* centre, double rate, float* vectors, double* offsets, double* largest,
+                    double* scratch);
+void filter_tile(const double* tile, const double* centre, std::ptrdiff_t d, std::ptrdiff_t n_categories,
+                 const double* fill, std::ptrdiff_t n_fill, float* centred, float* squares, double* largest);
 void filter_values(const FilterMachine& machine, const float* centred, const float* squares, float* values,
                    float* errors);
 void filter_exponentials(const float* squared, const double* nearest, const std::int32_t* rows, const float* weights,

@@ -313,8 +313,8 @@ class OwnFilter<DenseRows<Number>> {
   }
 
   // Return false if the filter cannot take the machine.
-  bool vote(const Machine& machine, std::size_t h, DenseRows<Number> X, std::ptrdiff_t first, std::ptrdiff_t end,
-            OwnDistances<DenseRows<Number>>& own, Majority& majority, std::vector<double>& values,
+  bool vote(const Machine& machine, std::size_t h, DenseRows<Number> X, const std::vector<DenseTile>& rows,
+            std::ptrdiff_t first, std::ptrdiff_t end, OwnDistances<DenseRows<Number>>& own, Majority& majority, std::vector<double>& values,
             const VoteSink& sink) {
     if (!filter_.select(machine, points_, centre_, largest_)) return false;
     codes_.resize(end - first);
@@ -322,7 +322,9 @@ class OwnFilter<DenseRows<Number>> {
     unknown_.clear();
     std::ptrdiff_t row = first;
     for (; row < end && !is_hopeless(unknown_.size(), row - first + kTile); row += kTile) {
-      filter_.decide(tiles_[(row - first) / kTile], found_);
+      const std::ptrdiff_t t = (row - first) / kTile;
+      if (machine.scale.n_fill > 0) filled_.load(rows[t], centre_, machine.scale);
+      filter_.decide(machine.scale.n_fill > 0 ? filled_ : tiles_[t], found_);
       write_known(machine, found_, row, std::min<std::ptrdiff_t>(kTile, end - row), codes_.data() + (row - first),
                   certain_.data() + (row - first), unknown_);
     }
@@ -348,6 +350,7 @@ class OwnFilter<DenseRows<Number>> {
   DenseRows<double> points_;
   std::vector<double> centre_;
   std::vector<FilterTile> tiles_;
+  FilterTile filled_;
   std::vector<double> largest_;
   Filter filter_;
   FilterValues found_;
@@ -374,7 +377,7 @@ void vote_alone(const std::vector<Machine>& machines, Points points, Rows X, con
       filter.load(t, tiles[t]);
     }
     for (std::size_t h = 0; h < machines.size(); ++h) {
-      if (filter.vote(machines[h], h, X, first, end, own, majority, values, sink)) continue;
+      if (filter.vote(machines[h], h, X, tiles, first, end, own, majority, values, sink)) continue;
       own.select(machines[h], points);
       for (std::ptrdiff_t row = first; row < end; row += kTile) {
         const std::ptrdiff_t count = std::min<std::ptrdiff_t>(kTile, end - row);
