@@ -482,7 +482,7 @@ void filter(const Matrix<double>& X, const Matrix<double>& points, const Ensembl
     rows.load(rows_of(X), row, count);
     tile.load(rows, centre);
     for (std::size_t h = 0; h < machines.size(); ++h) {
-      if (machine.select(machines[h], rows_of(points, ensemble.n_categories()), centre, tile.largest()))
+      if (machine.select(machines[h], rows_of(points), centre, tile.largest()))
         machine.decide(tile, found);
       else
         std::fill_n(found.errors, pacbayes::kTile, std::numeric_limits<float>::infinity());

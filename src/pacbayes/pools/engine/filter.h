@@ -115,8 +115,7 @@ class Filter {
   bool select(const Machine& machine, DenseRows<double> points, const std::vector<double>& centre,
               const std::vector<double>& largest) {
     const std::ptrdiff_t d = points.d;
-    // Tables are left to the exact engine: the filter knows neither categories nor what fills gaps.
-    if (points.n_categories > 0 || machine.scale.n_fill > 0 || !select(machine, d)) return false;
+    if (!select(machine, d)) return false;
     const double rate = machine.gamma * 1.4426950408889634;
     vectors_.assign(machine_.n_support * d, 0.0f);
     offsets_.assign(machine_.n_support, 0.0f);
