@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from pacbayes.certificate import Certificate
 
 
+# Classes up to which the confusion matrix is part of the table.
+_MOST_PREDICTED = 6
+
+
 def print_lines(*lines: object) -> None:
     """Print lines on standard output, with control characters escaped."""
     for line in lines:
@@ -57,32 +61,63 @@ def printed_warnings() -> Iterator[None]:
         yield
 
 
-def print_certificate(certificate: Certificate) -> None:
-    """Print a table of the bounds and figures, what is proved, and what was assumed."""
+def print_answers(certificate: Certificate) -> None:
+    """Print what is proved about the predictions, beside what it compares with, and errors by class."""
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
-    def safe(text: str) -> str:
-        return escape(escape_control(text))
+    console = Console(highlight=False)
+    console.print(_safe(certificate.summary()), soft_wrap=True, style="bold")
+    table = Table(show_header=False)
+    for k, answer in enumerate(certificate.answers()):
+        cells = map(_safe, (answer.title, answer.value, answer.remark))
+        table.add_row(*cells, style="bold" if k == 0 else None)
+    console.print(table)
+    beaten = certificate.compare_with_commonest()
+    if beaten is not None:
+        console.print(_safe(beaten), soft_wrap=True, style="bold")
+    by_class = certificate.class_table(_MOST_PREDICTED)
+    if by_class is None:
+        return
+    table = Table(title=_safe(by_class.title), title_justify="left")
+    for k, name in enumerate(by_class.header):
+        table.add_column(_safe(name), justify="right" if k else "left")
+    for row in by_class.rows:
+        table.add_row(*map(_safe, row))
+    console.print(table)
+    for note in by_class.notes:
+        console.print(_safe(note), soft_wrap=True)
 
-    table = Table(title="Certificate", show_header=False, title_justify="left")
+
+def print_certificate(certificate: Certificate) -> None:
+    """Print what is proved about the predictions, how it is proved, and what was assumed."""
+    from rich.console import Console
+    from rich.table import Table
+
+    print_answers(certificate)
+    table = Table(title="How it is proved", show_header=False, title_justify="left")
     for statement in certificate.statements:
         what = "error" if certificate.is_zero_one else f"{statement.loss} loss"
-        table.add_row(safe(f"{statement.predictor}, {what} at most"), format_upper(statement.bound), style="bold")
+        table.add_row(_safe(f"{statement.predictor}, {what} at most"), format_upper(statement.bound))
     if all(statement.predictor != certificate.predictor for statement in certificate.statements):
-        table.add_row(safe(certificate.predictor), "nothing is proved for this loss", style="bold")
+        table.add_row(_safe(certificate.predictor), "nothing is proved for this loss", style="bold")
     table.add_row("each fails with probability at most", f"{certificate.delta:g}", end_section=True)
     for name, value in certificate.figures().items():
         if name != "Delta":
-            table.add_row(safe(name), safe(value))
+            table.add_row(_safe(name), _safe(value))
     table.add_row("Strict", "yes" if certificate.strict else "NO: the theorem does not cover what is listed below")
     console = Console(highlight=False)
     console.print(table)
-    console.print(safe(certificate.summary()), soft_wrap=True)
     console.print("Assuming that:")
     for assumption in certificate.assumptions:
-        console.print(f"  - {safe(assumption)}", soft_wrap=True)
+        console.print(f"  - {_safe(assumption)}", soft_wrap=True)
+
+
+def _safe(text: str) -> str:
+    """Return text without commands to the terminal or to rich."""
+    from rich.markup import escape
+
+    return escape(escape_control(text))
 
 
 def certificate_values(certificate: Certificate) -> dict[str, Any]:

@@ -76,6 +76,19 @@ def train(model: PACBayesClassifier, table: Table) -> None:
     model.set_params(verbose=0)
 
 
+def read_training_table(path: Path, schema: Schema, max_bytes: int | None) -> Table:
+    """Read the table that a model was made from, rows that `fit --test-size` held out included."""
+    source = schema.source
+    if source is None or schema.target is None:
+        raise usage_error("the model does not say which rows it was trained on")
+    table = TableOptions.of_training(source, max_bytes).read(path, schema.target, schema=schema, allow_extra=True)
+    if len(table.X) != source.n_rows:
+        raise usage_error(
+            f"{str(path)!r} has {len(table.X)} rows, and the model was made from {source.n_rows}: it is another table"
+        )
+    return table
+
+
 def take_held_out(table: Table, schema: Schema, path: Path) -> Table:
     """Return the rows of a table that `fit` held out of it for a test."""
     source, given = schema.source, table.schema.source
@@ -127,4 +140,5 @@ def describe_data(schema: Schema | None) -> dict[str, Any]:
     return {
         "data": {name: value for name, value in facts.items() if value is not None},
         "class_counts": dict(zip(schema.classes, schema.class_counts, strict=True)),
+        "test": None if schema.test is None else (schema.test.errors, schema.test.n_rows),
     }

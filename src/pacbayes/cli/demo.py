@@ -49,6 +49,8 @@ def demo(
             page = fit_page(
                 model,
                 title="Breast cancer: benign or malignant",
+                X=rows.X,
+                y=rows.y,
                 X_test=held_out.X,
                 y_test=held_out.y,
                 model_path=paths["model"].name,
