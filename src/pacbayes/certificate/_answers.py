@@ -74,27 +74,24 @@ def format_loss(loss: str, value: float, *, upper: bool, percent: bool = True) -
 
 def answers(certificate: Certificate) -> list[Answer]:
     """Return the bound on what `predict` does, what was measured on held-out points, and the error of a constant."""
-    who = certificate.predictor
+    who, loss = certificate.predictor, certificate.loss
     confidence = format_confidence(certificate.delta)
     proved = [s for s in certificate.statements if s.bound == certificate.bound and certificate.bound < 1]
     if proved:
-        value = format_loss(certificate.loss, certificate.bound, upper=True)
-        result = [Answer(who, f"at most {value}", f"certified, with probability {confidence}; {proved[0].title}")]
+        title = f"the {who} errs on at most" if certificate.is_zero_one else f"{name_loss(loss)} of the {who}, at most"
+        value = format_loss(loss, certificate.bound, upper=True)
+        result = [Answer(title, value, f"certified, with probability {confidence}; {proved[0].title}")]
     else:
-        result = [Answer(who, "nothing is proved", f"with probability {confidence}")]
-    result += [
-        Answer(
-            who,
-            format_loss(certificate.loss, held_out_loss(s), upper=False),
-            f"measured: {count_errors(s)} that were held out",
-        )
-        for s in certificate.statements
-        if s.event == Event.TEST_SET
-    ]
+        result = [Answer(f"the {who}", "nothing is proved", f"with probability {confidence}")]
+    for statement in certificate.statements:
+        if statement.event == Event.TEST_SET:
+            title = "on held-out points it erred on" if certificate.is_zero_one else "on held-out points"
+            value = format_loss(loss, held_out_loss(statement), upper=False)
+            result.append(Answer(title, value, f"measured: {count_errors(statement)}"))
     commonest = certificate.commonest_class
     if commonest is not None and certificate.is_zero_one:
         label, error = commonest
-        title = f"always predicting {name_class(label)}"
+        title = f"always predicting {name_class(label)} errs on"
         result.append(Answer(title, format_percent(error), "measured: the share of all other classes"))
     return result
 
@@ -135,7 +132,7 @@ class ClassTable:
     title : str
         Which points they are of.
     header : list of str
-        Names of the columns: class, points, one for each predicted class, misses and false alarms.
+        Names of the columns: class, misses and false alarms, points, and one for each predicted class.
     rows : list of list of str
         Cells, one row for each class.
     notes : list of str
@@ -169,11 +166,11 @@ def class_table(certificate: Certificate, most_predicted: int) -> ClassTable | N
     rows = []
     for name, counts, rates in zip(names, confusion.counts, certificate.class_rates(), strict=False):
         cells = [str(count) for count in counts][: len(predicted)]
-        rows.append([name, str(sum(counts)), *cells, *_format(rates.misses), *_format(rates.false_alarms)])
+        rows.append([name, *_format(rates.misses), *_format(rates.false_alarms), str(sum(counts)), *cells])
     if confusion.n_unknown and shown:
         last = [str(count) for count in confusion.counts[-1]][: len(predicted)]
-        rows.append(["other labels", str(confusion.n_unknown), *last, *["-"] * (2 + 2 * len(bounded))])
-    header = ["class", "points", *predicted, "missed", *bounded, "false alarms", *bounded]
+        rows.append(["other labels", *["-"] * (2 + 2 * len(bounded)), str(confusion.n_unknown), *last])
+    header = ["class", "missed", *bounded, "false alarms", *bounded, "points", *predicted]
     return ClassTable(_title(certificate, confusion), header, rows, _notes(certificate, confusion))
 
 

@@ -141,7 +141,7 @@ def _print_test(certificate: Certificate, output: Path | None, json: bool) -> No
 
     if json:
         figures = certificate.statements[0].figures
-        values: dict[str, Any] = {"kind": f"{certificate.statements[0].title}, {certificate.predictor}"}
+        values: dict[str, Any] = {"kind": "held-out test bound (Clopper-Pearson) on the vote"}
         if "errors" in figures:
             values |= test_values(HeldOutTest(int(figures["n"]), int(figures["errors"]), certificate.delta))
         print_json({**values, "certificate": certificate_values(certificate)})

@@ -130,16 +130,12 @@ def _as_words(value: Any) -> str | list[str]:
 
 def _list_tiles(certificate: Certificate, test: tuple[int, int] | None) -> list[tuple[str, str, str]]:
     """Return who, value and remark of what is shown first: what `predict` does, and what that compares with."""
-    tiles = []
-    for answer in certificate.answers():
-        value = answer.value.removeprefix("at most ")
-        remark = answer.remark if value == answer.value else f"at most; {answer.remark}"
-        tiles.append((_capitalize(answer.title), value, remark))
+    tiles = [(_capitalize(answer.title), answer.value, _capitalize(answer.remark)) for answer in certificate.answers()]
     if test is not None:
         errors, n = test
         bound = format_percent_upper(float(clopper_pearson(errors, n, certificate.delta)))
-        remark = f"measured: {errors} errors on {n} test points, which alone prove at most {bound}"
-        tiles.insert(-1, (_capitalize(certificate.predictor), format_percent(errors / n), remark))
+        remark = f"Measured: {errors} error{'' if errors == 1 else 's'} on {n} points, which alone prove at most {bound}"
+        tiles.append(("On test points it erred on", format_percent(errors / n), remark))
     return tiles
 
 

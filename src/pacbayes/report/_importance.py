@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pacbayes.classifier import PACBayesClassifier
 
 # Features that are shown.
-_MOST_SHOWN = 20
+_MOST_SHOWN = 10
 
 # Rows that are predicted for each feature, and how often it is shuffled at most.
 _MOST_ROWS, _MOST_REPEATS = 1000, 5
