@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -232,7 +233,13 @@ def _bound_rates(
     # Each of the 2 K statements has its share of delta.
     price = (kl_div + math.log(2 * (len(counts) - 1))) * (1 + 1e-15)
 
-    def bound(errors: int, n: int) -> float:
-        return bound_count(delta, errors, n, price) if n else 1.0
+    return tuple(
+        (_bound_rate(delta, *misses, price), _bound_rate(delta, *alarms, price))
+        for misses, alarms in _count_errors(counts)
+    )
 
-    return tuple((bound(*misses), bound(*alarms)) for misses, alarms in _count_errors(counts))
+
+# What is stated is checked soon after, in files and in verification.
+@lru_cache(maxsize=4096)
+def _bound_rate(delta: float, errors: int, n: int, price: float) -> float:
+    return bound_count(delta, errors, n, price) if n else 1.0
