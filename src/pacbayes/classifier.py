@@ -722,6 +722,21 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         codes, doubtful = self._predict_codes(X)
         return int(np.count_nonzero((self.classes_[codes] != labels) | doubtful))
 
+    def count_seen(self, X: Any) -> int:
+        """Count rows of the training sample among others, in part and in any order.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        int
+            Their number; 0 if they are no more than new rows would have in common with the sample by chance.
+        """
+        return self._training_rows.count_seen(self._validate_points(X))
+
     def check_unseen(self, X: Any) -> Any:
         """Raise ValueError if there are rows of the training sample among others, in part and in any order.
 

@@ -139,16 +139,17 @@ def _test_on_table(
 def _print_test(certificate: Certificate, output: Path | None, json: bool) -> None:
     from pacbayes.io import HeldOutTest
 
+    figures = certificate.statements[0].figures
+    method = "Clopper-Pearson" if "errors" in figures else "Chernoff"
     if json:
-        figures = certificate.statements[0].figures
-        values: dict[str, Any] = {"kind": "held-out test bound (Clopper-Pearson) on the vote"}
+        values: dict[str, Any] = {"kind": f"held-out test bound ({method}) on the vote"}
         if "errors" in figures:
             values |= test_values(HeldOutTest(int(figures["n"]), int(figures["errors"]), certificate.delta))
         print_json({**values, "certificate": certificate_values(certificate)})
         return
     print_answers(certificate)
     print_lines(
-        "These are held-out test-set bounds for a single classifier.",
+        f"This is the held-out test-set bound for a single classifier ({method}{', exact' if 'errors' in figures else ''}).",
         "Assuming that:",
         "  - the rows are independent and identically distributed, and so are the points to predict",
         "  - the model was trained and chosen without them",

@@ -134,7 +134,9 @@ def _list_tiles(certificate: Certificate, test: tuple[int, int] | None) -> list[
     if test is not None:
         errors, n = test
         bound = format_percent_upper(float(clopper_pearson(errors, n, certificate.delta)))
-        remark = f"Measured: {errors} error{'' if errors == 1 else 's'} on {n} points, which alone prove at most {bound}"
+        remark = (
+            f"Measured: {errors} error{'' if errors == 1 else 's'} on {n} points, which alone prove at most {bound}"
+        )
         tiles.append(("On test points it erred on", format_percent(errors / n), remark))
     return tiles
 

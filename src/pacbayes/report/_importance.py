@@ -26,7 +26,7 @@ _MOST_ROWS, _MOST_REPEATS = 1000, 5
 _LEAST_ROWS = 50
 
 # Seconds that all features may take together, about.
-_SECONDS = 20.0
+_SECONDS = 10.0
 
 
 def tabulate_importances(model: PACBayesClassifier, X: Any, y: Any, X_test: Any, y_test: Any) -> Table | None:
