@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import beta
+from scipy.stats import beta, binom
 from sklearn.datasets import load_iris, make_moons
 from sklearn.metrics import confusion_matrix
 from sklearn.tree import DecisionTreeClassifier
@@ -339,3 +339,40 @@ def test_labels_are_escaped_and_cut():
     assert "\x1b" not in str(certificate)
     assert "<b>" not in certificate._repr_html_()
     assert max(map(len, str(certificate).splitlines())) < 400
+
+
+# ---------------------------------------------------------------------------------------------------
+# The promise, on whole fits
+# ---------------------------------------------------------------------------------------------------
+
+# Probabilities of cells, and of three classes in each.
+CELLS = np.array([0.3, 0.3, 0.2, 0.1, 0.1])
+CLASSES = np.array([[0.8, 0.2, 0.0], [0.1, 0.8, 0.1], [0.5, 0.4, 0.1], [0.1, 0.2, 0.7], [0.0, 0.5, 0.5]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parameters", [{"holdout": (0.5, 0.35)}, {"voting": "best"}, {"voting": "gibbs"}], ids=str)
+def test_rates_of_fits_hold_jointly_as_often_as_stated(parameters):
+    rng = np.random.default_rng(0)
+    joint = CELLS[:, np.newaxis] * CLASSES
+    tree = DecisionTreeClassifier(max_depth=2)
+    violations, repetitions, delta = 0, 200, 0.3
+    for seed in range(repetitions):
+        drawn = rng.choice(15, 80, p=joint.ravel())
+        points, labels = (drawn // 3)[:, np.newaxis].astype(float), drawn % 3
+        settings = {"n_hypotheses": 6, "subsample_size": [8, 16], "delta": delta, "random_state": seed}
+        model = PACBayesClassifier(tree, **settings, **parameters).fit(points, labels)
+        # Shares of predictions by cell: the vote's, or those of the randomised classifier.
+        votes = model.predict_hypotheses(np.arange(5.0)[:, np.newaxis])
+        shares = np.stack([model.posterior_ @ (votes == c) for c in range(3)], axis=1)
+        if model.voting != "gibbs":
+            shares = np.eye(3)[model.predict(np.arange(5.0)[:, np.newaxis])]
+        table = joint.T @ shares
+        failed = False
+        for c, rates in enumerate(model.certificate_.class_rates()):
+            failed |= rates.misses.bound < 1 - table[c, c] / table[c].sum() - 1e-12
+            if table[:, c].sum() > 0:
+                failed |= rates.false_alarms.bound < 1 - table[c, c] / table[:, c].sum() - 1e-12
+        violations += failed
+    assert violations <= binom.ppf(0.999, repetitions, delta)
+    assert violations > 0  # not so loose that nothing is tested

@@ -140,7 +140,7 @@ def _print_test(certificate: Certificate, output: Path | None, json: bool) -> No
     from pacbayes.io import HeldOutTest
 
     figures = certificate.statements[0].figures
-    method = "Clopper-Pearson" if "errors" in figures else "Chernoff"
+    method, exact = ("Clopper-Pearson", ", exact") if "errors" in figures else ("Chernoff", "")
     if json:
         values: dict[str, Any] = {"kind": f"held-out test bound ({method}) on the vote"}
         if "errors" in figures:
@@ -149,7 +149,7 @@ def _print_test(certificate: Certificate, output: Path | None, json: bool) -> No
         return
     print_answers(certificate)
     print_lines(
-        f"This is the held-out test-set bound for a single classifier ({method}{', exact' if 'errors' in figures else ''}).",
+        f"This is the held-out test-set bound for a single classifier ({method}{exact}).",
         "Assuming that:",
         "  - the rows are independent and identically distributed, and so are the points to predict",
         "  - the model was trained and chosen without them",
