@@ -24,6 +24,7 @@ from pacbayes.certificate import (
     Voting,
     certify,
     choose_voters,
+    label_names,
     validate_settings,
     with_test,
     with_unlabelled,
@@ -556,6 +557,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             _expect(name, getattr(certificate, name), getattr(again, name))
         self._verify_test(certificate, vote)
         _expect_classes(certificate, vote.certificate)
+        if certificate.labels:
+            _expect("labels", certificate.labels, label_names(self.classes_))
         for line in again.assumptions:
             if line not in certificate.assumptions:
                 raise CertificateError(f"assumptions do not state what this classifier rests on: {line}")

@@ -259,6 +259,9 @@ class Certificate:
     def _check_confusion(self, confusion: Confusion) -> None:
         """Check the confusion matrix against what the certificate states elsewhere, and its bounds."""
         confusion.check(self.delta, len(self.labels))
+        for label, whole, row in zip(self.labels, self.label_counts, confusion.counts[:-1], strict=True):
+            if sum(row) > whole:
+                raise CertificateError(f"confusion.counts has {sum(row)} points of class {label!r}, of {whole} in all")
         if confusion.points == "out-of-bag":
             return
         first = self.statements[0]

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-from pacbayes.formatting import escape_control, format_upper
+from pacbayes.formatting import escape_control, format_percent, format_percent_upper, format_upper
 
 if TYPE_CHECKING:
     from pacbayes.certificate import Certificate
+    from pacbayes.io import HeldOutTest
 
 
 # Classes up to which the confusion matrix is part of the table.
@@ -61,7 +62,7 @@ def printed_warnings() -> Iterator[None]:
         yield
 
 
-def print_answers(certificate: Certificate) -> None:
+def print_answers(certificate: Certificate, test: HeldOutTest | None = None) -> None:
     """Print what is proved about the predictions, beside what it compares with, and errors by class."""
     from rich.console import Console
     from rich.table import Table
@@ -73,6 +74,8 @@ def print_answers(certificate: Certificate) -> None:
         cells = map(_safe, (answer.title, answer.value, answer.remark))
         table.add_row(*cells, style="bold" if k == 0 else None)
     console.print(table)
+    if test is not None:
+        console.print(f"held-out test: {describe_test(test)}", soft_wrap=True)
     beaten = certificate.compare_with_commonest()
     if beaten is not None:
         console.print(_safe(beaten), soft_wrap=True, style="bold")
@@ -89,12 +92,12 @@ def print_answers(certificate: Certificate) -> None:
         console.print(_safe(note), soft_wrap=True)
 
 
-def print_certificate(certificate: Certificate) -> None:
-    """Print what is proved about the predictions, how it is proved, and what was assumed."""
+def print_certificate(certificate: Certificate, test: HeldOutTest | None = None) -> None:
+    """Print what is proved about the predictions and what a test found, how it is proved, and what was assumed."""
     from rich.console import Console
     from rich.table import Table
 
-    print_answers(certificate)
+    print_answers(certificate, test)
     table = Table(title="How it is proved", show_header=False, title_justify="left")
     for statement in certificate.statements:
         what = "error" if certificate.is_zero_one else f"{statement.loss} loss"
@@ -118,6 +121,15 @@ def _safe(text: str) -> str:
     from rich.markup import escape
 
     return escape(escape_control(text))
+
+
+def describe_test(test: HeldOutTest) -> str:
+    """Say what a test found and proves."""
+    errors = f"{test.errors} error{'' if test.errors == 1 else 's'}"
+    return (
+        f"{errors} in {test.n_rows} rows ({format_percent(test.error)}), which alone prove an error of at "
+        f"most {format_percent_upper(test.bound)} (Clopper-Pearson, delta {test.delta:g})"
+    )
 
 
 def certificate_values(certificate: Certificate) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pacbayes.cli._console import describe_test
 from pacbayes.cli._errors import usage_error
-from pacbayes.formatting import format_percent, format_percent_upper
 
 if TYPE_CHECKING:
     from pacbayes.classifier import PACBayesClassifier
@@ -118,14 +118,6 @@ def test_values(test: HeldOutTest) -> dict[str, Any]:
         "bound": test.bound,
         "delta": test.delta,
     }
-
-
-def describe_test(test: HeldOutTest) -> str:
-    """Say what a test found and proves."""
-    return (
-        f"{test.errors} errors in {test.n_rows} rows ({format_percent(test.error)}), which alone prove an error of at "
-        f"most {format_percent_upper(test.bound)} (Clopper-Pearson, delta {test.delta:g})"
-    )
 
 
 def describe_data(schema: Schema | None) -> dict[str, Any]:
