@@ -244,11 +244,16 @@ def move_a_point(values):
     counts[0][0], counts[1][1] = counts[0][0] + 1, counts[1][1] - 1
 
 
+def lose_points(values):
+    values["confusion"]["counts"][0][0] = 0
+    values["confusion"]["bounds"] = [[1.0, 1.0]] * 2
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda values: values["confusion"]["counts"][0].__setitem__(0, 9999), r"points of class 'no', of 150 in all"),
-        (lambda values: values["confusion"]["counts"][0].__setitem__(0, 0), "the number of points in confusion"),
+        (lose_points, "the number of points in confusion.counts"),
         (lambda values: values["confusion"]["counts"].pop(), "confusion.counts must have 3 rows and columns"),
         (lambda values: values["confusion"]["counts"][0].__setitem__(0, -1), r"confusion.counts\[0\]\[0\] must be"),
         (lambda values: values["confusion"]["bounds"][0].__setitem__(0, 0.001), r"confusion.bounds\[0\] states misses"),
