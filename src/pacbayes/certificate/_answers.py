@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from pacbayes.certificate._classes import Confusion, Rate
 from pacbayes.certificate._statements import BEST, Event, Statement
-from pacbayes.formatting import format_confidence, format_nearest, format_percent, format_percent_upper, format_upper
+from pacbayes.formatting import (
+    format_confidence,
+    format_count,
+    format_nearest,
+    format_percent,
+    format_percent_upper,
+    format_upper,
+)
 from pacbayes.losses import is_of_probabilities, largest_cost
 
 if TYPE_CHECKING:
@@ -118,8 +125,7 @@ def count_errors(statement: Statement) -> str:
     """Return the result of a test in words."""
     n = statement.figures["n"]
     if "errors" in statement.figures:
-        errors = statement.figures["errors"]
-        return f"{errors} error{'' if errors == 1 else 's'} on {n} points"
+        return f"{format_count(int(statement.figures['errors']), 'error')} on {n} points"
     return f"loss {format_nearest(statement.figures['loss'])} on {n} points"
 
 

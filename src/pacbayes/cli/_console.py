@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-from pacbayes.formatting import escape_control, format_percent, format_percent_upper, format_upper
+from pacbayes.formatting import escape_control, format_count, format_percent, format_percent_upper, format_upper
 
 if TYPE_CHECKING:
     from pacbayes.certificate import Certificate
@@ -125,10 +125,10 @@ def _safe(text: str) -> str:
 
 def describe_test(test: HeldOutTest) -> str:
     """Say what a test found and proves."""
-    errors = f"{test.errors} error{'' if test.errors == 1 else 's'}"
     return (
-        f"{errors} in {test.n_rows} rows ({format_percent(test.error)}), which alone prove an error of at "
-        f"most {format_percent_upper(test.bound)} (Clopper-Pearson, delta {test.delta:g})"
+        f"{format_count(test.errors, 'error')} in {format_count(test.n_rows, 'row')} ({format_percent(test.error)}), "
+        f"which alone prove an error of at most {format_percent_upper(test.bound)} (Clopper-Pearson, delta "
+        f"{test.delta:g})"
     )
 
 

@@ -12,7 +12,7 @@ from pacbayes.cli._console import print_error, print_json, print_lines, print_te
 from pacbayes.cli._errors import usage_error, user_errors
 from pacbayes.cli._models import TableOptions, load_with_schema, take_held_out
 from pacbayes.cli._options import JSON, Decimal, Encoding, Format, HeldOut, MaxBytes, Missing, ModelPath, Separator
-from pacbayes.formatting import format_names
+from pacbayes.formatting import format_count, format_names
 from pacbayes.progress import show_progress
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def predict(
     if output is None:
         print_text(content)
     else:
-        print_lines(f"{len(labels)} predictions  {output}")
+        print_lines(f"{format_count(len(labels), 'prediction')}  {output}")
 
 
 def _select(columns: Any, names: Sequence[str], all_columns: bool, reserved: Sequence[str]) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.losses import Loss
 from pacbayes.pools._device import DeviceRows, fits, is_on_device
+from pacbayes.pools._tables import CodeBook
 from pacbayes.sampling import LEARNER, SamplingPlan, Subsamples, stream
 
 Codes = NDArray[np.intp]
@@ -38,18 +39,21 @@ class Sample:
         Labels as positions in `classes`.
     classes : ndarray
         All class labels, sorted.
+    code_book : CodeBook or None
+        What columns of a table the features are, if they come from one.
     """
 
     X: Any
     codes: Codes
     classes: NDArray[Any]
+    code_book: CodeBook | None = None
 
     def __len__(self) -> int:
         return self.codes.size
 
     def take(self, rows: NDArray[np.intp]) -> Sample:
         """Return some of the rows, by their numbers."""
-        taken = Sample(take_rows(self.X, rows), self.codes[rows], self.classes)
+        taken = Sample(take_rows(self.X, rows), self.codes[rows], self.classes, self.code_book)
         if self.__dict__.get("on_device") is not None:
             taken.__dict__["on_device"] = self.on_device.take(rows)
         return taken
@@ -61,6 +65,11 @@ class Sample:
             if rows.values.dtype == self.X.dtype and rows.values.shape == self.X.shape:
                 self.__dict__["on_device"] = rows
         return self
+
+    @property
+    def n_columns(self) -> int:
+        """Number of features, or of columns of the table that they come from."""
+        return int(self.X.shape[1]) if self.code_book is None else len(self.code_book.names)
 
     @cached_property
     def on_device(self) -> Any:
@@ -155,6 +164,10 @@ class Hypotheses(Sequence[Any], ABC):
         """Return these hypotheses with all that they need of the training sample to predict without it."""
         return self
 
+    def assumptions(self) -> list[str]:
+        """Return what has to be true of the features for a certificate to hold, besides what the pool says."""
+        return []
+
     @abstractmethod
     def describe(self, h: int) -> str:
         """Return in a few words what hypothesis h is, and what tells it apart from the others."""
@@ -212,6 +225,10 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
             "dtype": None if tags.string or tags.categorical else "numeric",
         }
 
+    def make_code_book(self, X: Any) -> CodeBook | None:
+        """Return how the columns of a data frame become features, None if the hypotheses take X as it is."""
+        return None
+
     def check_points(self, X: Any) -> None:
         """Raise ValueError if these hypotheses cannot be trained on points, or predict them."""
 
@@ -247,7 +264,7 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
 
     def draw_subsamples(self, plan: SamplingPlan, sample: Sample) -> Subsamples:
         """Return the training sets of the hypotheses."""
-        return plan.draw(*sample.X.shape)
+        return plan.draw(len(sample), sample.n_columns)
 
     def train(
         self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any

@@ -12,7 +12,7 @@ from pacbayes._versions import collect_versions
 from pacbayes.bounds import clopper_pearson
 from pacbayes.certificate import Certificate, Row
 from pacbayes.display.checks import check_fitted, check_test_labels, count_errors
-from pacbayes.formatting import format_nearest, format_percent, format_percent_upper
+from pacbayes.formatting import format_count, format_nearest, format_percent, format_percent_upper
 from pacbayes.pools import as_pool
 from pacbayes.report._html import Table, render_page
 from pacbayes.report._importance import tabulate_importances
@@ -134,9 +134,7 @@ def _list_tiles(certificate: Certificate, test: tuple[int, int] | None) -> list[
     if test is not None:
         errors, n = test
         bound = format_percent_upper(float(clopper_pearson(errors, n, certificate.delta)))
-        remark = (
-            f"Measured: {errors} error{'' if errors == 1 else 's'} on {n} points, which alone prove at most {bound}"
-        )
+        remark = f"Measured: {format_count(errors, 'error')} on {n} points, which alone prove at most {bound}"
         tiles.append(("On test points it erred on", format_percent(errors / n), remark))
     return tiles
 
