@@ -74,11 +74,11 @@ def print_answers(certificate: Certificate, test: HeldOutTest | None = None) -> 
         cells = map(_safe, (answer.title, answer.value, answer.remark))
         table.add_row(*cells, style="bold" if k == 0 else None)
     console.print(table)
-    if test is not None:
-        console.print(f"held-out test: {describe_test(test)}", soft_wrap=True)
     beaten = certificate.compare_with_commonest()
     if beaten is not None:
         console.print(_safe(beaten), soft_wrap=True, style="bold")
+    if test is not None:
+        console.print(f"held-out test: {describe_test(test)}", soft_wrap=True)
     by_class = certificate.class_table(_MOST_PREDICTED)
     if by_class is None:
         return
