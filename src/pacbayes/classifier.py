@@ -105,10 +105,11 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         held-out rows, the vote is bounded for "zero_one" only.
     racing : bool or "training", default=True
         Whether to drop hypotheses before they are validated on all points, once they will hardly get weight any more:
-        wherever that was measured, less than 1e-9 of the posterior's mass. "training" also trains from small subsamples to large ones, and
-        leaves out those whose kind (kernel width, C, scaler) lost on smaller ones: about twice as fast on the paper's
-        datasets, but what is left out would have had 39% to 91% of the mass. The certificate is as true as without:
-        what is dropped has weight 0, and keeps its share of the prior. False trains and validates every one in full.
+        wherever that was measured, less than 1e-9 of the posterior's mass. "training" also trains from small
+        subsamples to large ones, and leaves out those whose kind (kernel width, C, scaler) lost on smaller ones: about
+        twice as fast on the paper's datasets, but what is left out would have had 39% to 91% of the mass. The
+        certificate is as true as without: what is dropped has weight 0, and keeps its share of the prior. False trains
+        and validates every one in full.
         Without effect for ``voting="uniform"``, which gives weight to all, and with `warm_start`, so that a fit that is
         continued equals one at once.
     warm_start : bool, default=False

@@ -354,6 +354,10 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
             ) from error
 
 
+# Share of the rows of a block that a hypothesis may have been trained on and predict all the same.
+_FEW_TRAINING_ROWS = 0.1
+
+
 class HypothesisList(Hypotheses):
     """Hypotheses that are Python objects, each with a method `predict` that returns labels.
 
@@ -430,6 +434,7 @@ class HypothesisList(Hypotheses):
         rows = np.asarray(rows)
         positions, counts = subsamples.locate(hypotheses, rows)
         inside = np.split(positions, np.cumsum(counts)[:-1])
+        block: Any = None  # all rows, taken once for all hypotheses
         for i, hypothesis in enumerate(self.members):
             validates = np.ones(rows.size, dtype=bool)
             validates[inside[i]] = False
@@ -438,8 +443,13 @@ class HypothesisList(Hypotheses):
             if isinstance(hypothesis, Constant) and hypothesis.failed:
                 totals[i] = np.count_nonzero(validates)
                 continue
-            block = rows[validates]
-            totals[i] = loss.total(sample.codes[block], respond(hypothesis, take_rows(sample.X, block)))
+            if inside[i].size <= _FEW_TRAINING_ROWS * rows.size:
+                # To predict a few rows for nothing takes less time than to copy all others.
+                block = take_rows(sample.X, rows) if block is None else block
+                response = respond(hypothesis, block)[validates]
+            else:
+                response = respond(hypothesis, take_rows(sample.X, rows[validates]))
+            totals[i] = loss.total(sample.codes[rows[validates]], response)
         return totals
 
     def describe(self, h: int) -> str:

@@ -212,7 +212,7 @@ nb::dict train(const X_& X, Integers codes, Integers subsamples, Vector<std::int
   {
     nb::gil_scoped_release unlocked;
     const std::int32_t* subsample = subsamples.data();
-    pacbayes::TrainingSpace space;
+    thread_local pacbayes::TrainingSpace space;  // the next call will have subsamples of the same sizes
     for (std::size_t h = 0; h < m; ++h) {
       pacbayes::train(rows_of(X, n_categories), codes.data(), subsample, sizes.data()[h],
                       {seed, multipliers.data()[h], C.data()[h], kind, tolerance, max_iterations,
@@ -220,6 +220,7 @@ nb::dict train(const X_& X, Integers codes, Integers subsamples, Vector<std::int
                       space, trained);
       subsample += sizes.data()[h];
     }
+    space.release_if_large();
   }
   return to_numpy(std::move(trained));
 }

@@ -59,6 +59,12 @@ struct TrainingSpace {
   static void grow(std::vector<Number>& numbers, std::ptrdiff_t size) {
     if (static_cast<std::ptrdiff_t>(numbers.size()) < size) numbers.resize(size);
   }
+
+  // Do not keep the memory of large subsamples, which take long enough to allocate it anew.
+  void release_if_large() {
+    constexpr std::size_t kLarge = std::size_t{1} << 24;
+    if (squared.size() * sizeof(double) > kLarge) *this = {};
+  }
 };
 
 // Train one machine on the given rows of X and append it.
