@@ -314,8 +314,8 @@ def test_bound_no_better_than_a_constant(few_plots):
     assert 0.25 <= model.certificate_.bound < 1
     text = Outline(fit_page(model)).text
     assert (
-        "Not shown to be better than a constant. This does not show that the classifier is any better than always predicting "
-        "'False', which errs on 25.00% (measured)." in text
+        "Not shown to be better than a constant. This does not show that the classifier is any better than always "
+        "predicting 'False', which errs on 25.00% (measured)." in text
     )
 
 
