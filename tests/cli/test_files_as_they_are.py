@@ -200,11 +200,15 @@ def test_dates(program, tmp_path):
     data.to_parquet(tmp_path / "data.parquet")
     said, _ = program("fit", "data.parquet", *FIT)
     assert "2 columns of numbers, 3 of dates and 0 of text" in said
-    assert "  dates     'day', 'zoned', 'date', as days since 1970\n" in said
+    assert "  dates     'day', 'zoned', 'date', as days since 1970, and places in year, week and day\n" in said
     # The same as text, in the form that has one meaning.
     data.to_csv(tmp_path / "data.csv", index=False)
     predicted = program("predict", "model.skops", "data.parquet")[0]
     assert program("predict", "model.skops", "data.csv")[0] == predicted
+    assert program("predict", "model.skops", "-", stdin=data.assign(day=None).to_csv(index=False).encode())[0]
+    said, _ = program("fit", "data.csv", "--estimator", "tree", *FIT)
+    assert "  dates     'day', 'zoned', 'date', as days since 1970\n" in said
+    assert program("predict", "model.skops", "data.parquet") == program("predict", "model.skops", "data.csv")
     data["day"] = data["day"].dt.strftime("%d.%m.%Y")
     data.to_csv(tmp_path / "german.csv", index=False)
     _, warned = program("predict", "model.skops", "german.csv", code=2)
