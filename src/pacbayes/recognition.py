@@ -144,13 +144,20 @@ class TrainingRows:
         positions = np.minimum(np.searchsorted(self.hashes, hashes), self.hashes.size - 1)
         return np.asarray(self.hashes[positions] == hashes)
 
-    def check_unseen(self, X: Any) -> None:
-        """Raise ValueError if more of the rows occur in the sample than new rows would by chance."""
+    def count_seen(self, X: Any) -> int:
+        """Return how many of the rows occur in the sample, 0 if they are no more than new rows would by chance."""
         hashes = hash_rows(X)
         count, n = int(np.count_nonzero(self._contains(hashes))), hashes.size
         is_sample = self.hashes.size > 1 and _digest(hashes) == self.whole
         # Twice as often: rows that repeat come in clusters, and their share varies more than that of independent ones.
-        if is_sample or (count and binom.sf(count - 1, n, min(1.0, 2 * self.repeated)) < _FALSE_ALARM):
+        by_chance = not count or binom.sf(count - 1, n, min(1.0, 2 * self.repeated)) >= _FALSE_ALARM
+        return 0 if by_chance and not is_sample else count
+
+    def check_unseen(self, X: Any) -> None:
+        """Raise ValueError if more of the rows occur in the sample than new rows would by chance."""
+        count = self.count_seen(X)
+        if count:
             raise ValueError(
-                f"X must hold rows that were not used in training: {count} of {n} rows are rows of the training sample"
+                f"X must hold rows that were not used in training: {count} of {X.shape[0]} rows are rows of the "
+                "training sample"
             )

@@ -12,7 +12,7 @@ import typer
 
 from pacbayes.cli._console import certificate_values, print_certificate, print_error, print_json, print_lines
 from pacbayes.cli._errors import usage_error, user_errors
-from pacbayes.cli._models import TableOptions, describe_test, test_model, test_values, train
+from pacbayes.cli._models import TableOptions, test_model, test_values, train
 from pacbayes.cli._options import (
     JSON,
     Decimal,
@@ -167,9 +167,7 @@ def fit(
         }
         print_json(values | ({} if schema.test is None else {"test": test_values(schema.test)}))
         return
-    print_certificate(model.certificate_)
-    if schema.test is not None:
-        print_lines(f"held-out test: {describe_test(schema.test)}")
+    print_certificate(model.certificate_, schema.test)
     print_lines(f"model        {output}", f"certificate  {certificate}")
 
 
