@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from pacbayes.sampling import HOLDOUT, TEST, Subsamples, derive_entropy, resolve
 from pacbayes.training import Trained
 from pacbayes.voting import predict_codes, tally_votes
 
-__all__ = ["Ensemble", "Split", "add_test", "split_holdouts"]
+__all__ = ["Ensemble", "Split", "VotePlan", "add_test", "split_holdouts"]
 
 # Shares of the sample to hold out, one for each competing vote. Measured in benchmarks/RESULTS.md.
 _SHARES = (0.5, 0.35)
@@ -38,13 +38,34 @@ class Split:
         Seed of all that is random in making the vote.
     """
 
-    rows: NDArray[np.intp] | None
-    held_out: NDArray[np.intp] | None
+    rows: NDArray[Any] | None
+    held_out: NDArray[Any] | None
     entropy: int
 
     def take_rows(self, sample: Sample) -> Sample:
         """Return the rows of a sample that make the vote."""
         return sample if self.rows is None else sample.take(self.rows)
+
+
+class VotePlan(NamedTuple):
+    """What a vote is going to be made from.
+
+    Attributes
+    ----------
+    split : Split
+        Rows that make it, and rows that test it.
+    rest : Sample
+        The rows that make it, without those that the pool reserved.
+    shared : object
+        What all its hypotheses share, as `Pool.prepare` computed it.
+    subsamples : Subsamples
+        Their training sets.
+    """
+
+    split: Split
+    rest: Any
+    shared: Any
+    subsamples: Subsamples
 
 
 def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
@@ -91,7 +112,8 @@ def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
         size = resolve_size("holdout", share, n)
         if n - size < 2:
             raise ValueError(f"holdout must leave at least 2 of the {n} rows to train and validate on, got {share!r}")
-        order = stream(entropy, k, HOLDOUT).permutation(n)
+        # In four bytes each: they are kept with the vote, and there may be many.
+        order = stream(entropy, k, HOLDOUT).permutation(np.arange(n, dtype=np.int32 if n < 2**31 else np.int64))
         splits.append(Split(np.sort(order[size:]), np.sort(order[:size]), derive_entropy(entropy, k)))
     return splits
 

@@ -136,7 +136,7 @@ class Trainer:
         """
         m, sizes = len(self.subsamples), self.subsamples.sizes
         totals, seen = np.zeros(m), np.zeros(m, dtype=np.intp)
-        order = validation_order(len(self.sample), self.entropy)
+        order = self._draw_order()
         kinds = self.pool.kinds(self.subsamples, range(m), self.entropy) if leave_out_kinds else None
         # Where kinds do not matter or are not known, all sizes are one rung.
         rung = np.zeros(m, dtype=np.intp) if kinds is None else sizes
@@ -158,7 +158,7 @@ class Trainer:
         self,
         trained: Hypotheses,
         chosen: NDArray[np.intp],
-        order: NDArray[np.intp],
+        order: Any,
         rule: DropRule,
         totals: Array,
         seen: NDArray[np.intp],
@@ -166,9 +166,9 @@ class Trainer:
         """Validate hypotheses in rounds, and add to their totals and to the numbers of points seen."""
         start, subsamples = 0, ChosenSubsamples(self.subsamples, chosen)
         for end in round_ends(order.size, int(subsamples.sizes.sum())):
-            rows = np.sort(order[start:end])
-            totals[chosen] += self._validate(trained, subsamples, rows)
-            seen[chosen] += rows.size - subsamples.locate(range(chosen.size), rows)[1]
+            losses, points = self._validate_round(trained, subsamples, order, start, end)
+            totals[chosen] += losses
+            seen[chosen] += points
             if end < order.size:
                 stays = rule.survivors(chosen, totals, seen)
                 if not stays.any():
@@ -177,6 +177,17 @@ class Trainer:
                     left = np.flatnonzero(stays)
                     trained, subsamples, chosen = trained.take(left), ChosenSubsamples(subsamples, left), chosen[left]
             start = end
+
+    def _draw_order(self) -> Any:
+        return validation_order(len(self.sample), self.entropy)
+
+    def _validate_round(
+        self, trained: Hypotheses, subsamples: Subsamples, order: Any, start: int, end: int
+    ) -> tuple[Array, NDArray[np.int64]]:
+        """Return the total losses of hypotheses on a part of the order, and on how many points these are."""
+        rows = np.sort(order[start:end])
+        inside = subsamples.locate(range(len(subsamples)), rows)[1]
+        return self._validate(trained, subsamples, rows), rows.size - inside
 
     def _train(self, chosen: NDArray[np.intp]) -> Hypotheses:
         """Let workers train some hypotheses each."""

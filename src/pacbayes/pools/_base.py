@@ -54,6 +54,10 @@ class Sample:
             taken.__dict__["on_device"] = self.on_device.take(rows)
         return taken
 
+    def gather(self, rows: NDArray[np.intp]) -> Sample:
+        """Return some of the rows in memory, wherever they are."""
+        return self.take(rows)
+
     def keep_on_device(self, X: Any) -> Sample:
         """Return this sample, with an array on a device that it is a copy of: it need not be copied back."""
         if is_on_device(X):
@@ -193,6 +197,11 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
             "the base learner was configured without looking at the sample, nothing in it was trained before, and it "
             "predicts every point by itself"
         ]
+
+    @property
+    def needs_all_rows(self) -> bool:
+        """Whether all rows must be in memory at once, since something is computed from all of them."""
+        return False
 
     def check_loss(self, loss: Loss) -> None:
         """Raise HypothesisError if these hypotheses cannot be validated by a loss, before any is trained."""
