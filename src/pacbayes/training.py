@@ -200,8 +200,8 @@ class Trainer:
         m = len(subsamples)
         if self.pool.shares_rows:
             blocks = [rows[part.start : part.stop] for part in self._row_blocks(subsamples, rows.size)]
-            work = [(self.sample, subsamples, range(m), block, self.loss) for block in blocks]
-            return sum(self._run(trained.loss_totals, work, "validation", threads=True), np.zeros(m))
+            work = [(trained, self.sample, subsamples, block, self.loss) for block in blocks]
+            return sum(self._run(_loss_totals, work, "validation", threads=True), np.zeros(m))
         tasks = [
             (trained.take(part), self.sample, ChosenSubsamples(subsamples, part), self.loss, rows, self.block_size)
             for part in self._parts(np.arange(m))
@@ -234,6 +234,13 @@ class Trainer:
         return run_tasks(
             function, tasks, n_jobs=self.n_jobs, threads=threads, verbose=self.verbose, description=description
         )
+
+
+def _loss_totals(
+    trained: Hypotheses, sample: Sample, subsamples: Subsamples, rows: NDArray[np.intp], loss: Loss
+) -> Array:
+    # The hypotheses are an argument, which joblib's Dask backend sends once: a method would be sent with every task.
+    return trained.loss_totals(sample, subsamples, range(len(trained)), rows, loss)
 
 
 def _train_and_validate(

@@ -71,6 +71,10 @@ class Sample:
         """The rows in the memory of a CUDA device, None if they are too many; kept as long as the sample is."""
         return DeviceRows.of(self.X) if fits(self.X) else None
 
+    def __sizeof__(self) -> int:
+        """Return the bytes of the rows: Dask, behind joblib, sends what is large to a worker once."""
+        return int(getattr(self.X, "nbytes", 0) or object.__sizeof__(self)) + self.codes.nbytes
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "on_device"}
 
@@ -114,6 +118,10 @@ class Hypotheses(Sequence[Any], ABC):
     """
 
     classes: NDArray[Any]
+
+    def __sizeof__(self) -> int:
+        """Return the bytes of all arrays: Dask, behind joblib, sends what is large to a worker once."""
+        return object.__sizeof__(self) + sum(getattr(value, "nbytes", 0) for value in self.__dict__.values())
 
     @abstractmethod
     def votes(self, X: Any) -> NDArray[Any]:
