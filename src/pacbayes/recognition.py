@@ -20,7 +20,7 @@ __all__ = ["RowSummary", "TrainingRows", "hash_rows", "shift_for"]
 Hashes = NDArray[np.uint64]
 
 # Values hashed at a time.
-_BLOCK = 1 << 20
+_BLOCK = 1 << 16
 
 # Probability with which new rows that coincide with rows of the sample may be taken for these.
 _FALSE_ALARM = 0.005

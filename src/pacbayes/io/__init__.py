@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pacbayes.atomic import check_writable, write_atomic
+    from pacbayes.io.batches import read_batches
     from pacbayes.io.encoder import ColumnEncoder
     from pacbayes.io.inspection import Finding, inspect_table
     from pacbayes.io.models import dumps_model, load_model, save_model
@@ -30,6 +31,7 @@ _MODULES = {
     "dumps_model": "pacbayes.io.models",
     "inspect_table": "pacbayes.io.inspection",
     "load_model": "pacbayes.io.models",
+    "read_batches": "pacbayes.io.batches",
     "read_losses": "pacbayes.io.tables",
     "read_table": "pacbayes.io.tables",
     "save_model": "pacbayes.io.models",
@@ -49,6 +51,7 @@ __all__ = [
     "dumps_model",
     "inspect_table",
     "load_model",
+    "read_batches",
     "read_losses",
     "read_table",
     "save_model",

@@ -12,7 +12,7 @@ from pacbayes.sources._arrays import ArraySource, MemmapSource, ZarrSource, is_m
 from pacbayes.sources._base import Labels, Source
 from pacbayes.sources._dask import DaskSource, is_dask
 from pacbayes.sources._extras import require
-from pacbayes.sources._parquet import ParquetSource, open_parquet
+from pacbayes.sources._parquet import ParquetSource, find_files, open_parquet
 
 __all__ = [
     "ArraySource",
@@ -22,6 +22,7 @@ __all__ = [
     "ParquetSource",
     "Source",
     "ZarrSource",
+    "find_files",
     "find_source",
     "is_dask",
     "open_source",
