@@ -1,10 +1,11 @@
 """Rows larger than the memory: 20,000,000 x 30 in Parquet files, one machine, and how time and memory grow.
 
-    python benchmarks/sources.py FOLDER [--millions 1.25 2.5 5 10 20] [--hypotheses 500] [--jobs 2]
+    python benchmarks/sources.py FOLDER [--millions 1.25 2.5 5 10 20] [--hypotheses 500] [--jobs 2] [--cluster]
 
 Files are made under FOLDER (2.4 GB for 20 million rows) unless they are there. Each fit and each prediction runs in a
 process of its own, whose peak memory is what the system says. "Reading" is the time that workers spend in reading and
-decoding rows, as a share of the time of all workers.
+decoding rows, as a share of the time of all workers. With --cluster, a local Dask cluster of as many processes does the
+work, the processor time and the peak are those of the process that asks, and what it sends is counted.
 """
 
 from __future__ import annotations
@@ -70,6 +71,35 @@ def time_reading() -> list[float]:
     return spent
 
 
+def count_bytes() -> dict[str, int]:
+    """Make the cluster count what it is sent: what tasks share, and the tasks."""
+    import pickle
+
+    from pacbayes.streaming import _workers
+
+    sent = {"tasks": 0, "shared": 0, "number": 0}
+    run = _workers.run_on_cluster
+
+    def counted(client: Any, function: Any, common: Any, tasks: Any, name: str) -> Iterator[Any]:
+        sent["shared"] += len(pickle.dumps(common))
+        sent["tasks"] += sum(len(pickle.dumps(task)) for task in tasks)
+        sent["number"] += len(tasks)
+        return run(client, function, common, tasks, name)
+
+    _workers.run_on_cluster = counted
+    return sent
+
+
+def run_on_cluster(folder: Path, n: int, m: int, jobs: int) -> None:
+    """Fit and predict on a local cluster."""
+    from distributed import Client, LocalCluster
+
+    with LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster):
+        sent = count_bytes()
+        run_once(folder, n, m, jobs)
+        print(json.dumps({"sent": sent}))
+
+
 def run_once(folder: Path, n: int, m: int, jobs: int) -> None:
     """Fit and predict in this process, and print figures as JSON."""
     import resource
@@ -124,12 +154,14 @@ def main() -> None:
     parser.add_argument("--millions", type=float, nargs="+", default=[1.25, 2.5, 5, 10, 20])
     parser.add_argument("--hypotheses", type=int, default=500)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--cluster", action="store_true")
     parser.add_argument("--once", action="store_true")
     arguments = parser.parse_args()
     sizes = [int(million * 1e6) for million in arguments.millions]
     make_files(arguments.folder, max(sizes))
     if arguments.once:
-        run_once(arguments.folder, sizes[0], arguments.hypotheses, arguments.jobs)
+        run = run_on_cluster if arguments.cluster else run_once
+        run(arguments.folder, sizes[0], arguments.hypotheses, arguments.jobs)
         return
     print("| rows | fit, s | processor, s | reading | peak, GiB | predict, s | reading | peak, GiB | bound |")
     print("|---|" + "---:|" * 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from numbers import Integral
@@ -31,6 +32,7 @@ from pacbayes.certificate import (
 from pacbayes.ensemble import Ensemble, Split, VotePlan, add_test, split_holdouts
 from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fingerprint import IncomparableError, digest
+from pacbayes.formatting import format_names
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.losses import Loss, resolve_loss
 from pacbayes.pools import Hypotheses, Pool, PrefitPool, Sample, as_pool, release, to_host
@@ -847,6 +849,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if streamed is not None:
             if streamed.shape[1] != self.n_features_in_:
                 raise ValueError(f"X must have {self.n_features_in_} features, as in training, got {streamed.shape[1]}")
+            known, names = getattr(self, "feature_names_in_", None), streamed.source.columns
+            if known is not None and names is not None and tuple(known) != names:
+                raise ValueError(f"X must have the columns of training, in their order: {format_names(known)}")
             return streamed
         X = validate_data(self, to_host(X), reset=False, **pool.validation_kwargs(X))
         pool.check_points(X)
@@ -993,7 +998,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
         state.pop("_prediction_stream", None)
-        return {**state, "client": None}
+        return {**state, "client": None, "checkpoint": None if self.checkpoint is None else os.fspath(self.checkpoint)}
 
     def __sklearn_clone__(self) -> PACBayesClassifier:
         # A client cannot be copied.

@@ -16,6 +16,9 @@ __all__ = ["find_client", "run_on_cluster"]
 # How often a task may lose its worker, or an input or output error may come up, before the fit gives up.
 _MOST_LOSSES = 5
 
+# Clients of schedulers that were named by their address.
+_CLIENTS: dict[str, Any] = {}
+
 # What is sent with a task besides its block is sent once for all tasks. It may be large.
 _LARGE_GRAPH = "10GB"
 
@@ -31,7 +34,9 @@ def find_client(client: Any, *, needed_for: str | None = None) -> Any:
         What cannot do without.
     """
     if isinstance(client, str):
-        client = _distributed().Client(client, set_as_default=False)
+        client = _connect(client)
+    elif client is not None and not hasattr(client, "run_on_scheduler"):
+        raise ValueError(f"client must be a Dask client, the address of a scheduler or None, got {client!r}")
     if client is None and "distributed" in sys.modules:
         try:
             client = _distributed().default_client()
@@ -46,6 +51,14 @@ def find_client(client: Any, *, needed_for: str | None = None) -> Any:
     return client
 
 
+def _connect(address: str) -> Any:
+    """Return a client of the scheduler at an address, the same one for all calls."""
+    known = _CLIENTS.get(address)
+    if known is None or known.status != "running":
+        _CLIENTS[address] = known = _distributed().Client(address, set_as_default=False)
+    return known
+
+
 def _distributed() -> Any:
     return require("distributed", "dask")
 
@@ -56,16 +69,24 @@ def _check_package(client: Any) -> None:
 
     # Nothing of this package may be needed to ask.
     question = "__import__('pacbayes').__version__"
+    answers = {"the scheduler": _answer(client.run_on_scheduler, question)}
+    workers = _answer(client.run, question, on_error="return")
+    answers |= workers if isinstance(workers, dict) else {}
+    for address, answer in answers.items():
+        if isinstance(answer, ModuleNotFoundError):
+            raise ClusterError(
+                f"the workers of the cluster have no {answer.name}: install pacbayes {__version__} there"
+            ) from answer
+        if isinstance(answer, str) and answer != __version__:
+            raise ClusterError(f"{address} of the cluster has pacbayes {answer}, and {__version__} is needed")
+
+
+def _answer(ask: Any, question: str, **settings: Any) -> Any:
+    """Return what a part of the cluster answers, or what it failed of: it may be lost at any time."""
     try:
-        found = {**client.run(eval, question), "the scheduler": client.run_on_scheduler(eval, question)}
-    except ModuleNotFoundError as error:
-        raise ClusterError(
-            f"the workers of the cluster have no {error.name}: install pacbayes {__version__} there"
-        ) from error
-    others = {address: version for address, version in found.items() if version != __version__}
-    if others:
-        address, version = next(iter(others.items()))
-        raise ClusterError(f"{address} of the cluster has pacbayes {version}, and {__version__} is needed")
+        return ask(eval, question, **settings)
+    except Exception as error:
+        return error
 
 
 def keep(*values: Any) -> tuple[Any, ...]:

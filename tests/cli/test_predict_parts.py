@@ -44,7 +44,7 @@ def fitted(invoke, mixed):
 def test_parts_join_to_the_whole(invoke, mixed, fitted, data, output):
     Path("several").mkdir()
     for k in range(3):
-        mixed[k * 50 : (k + 1) * 50].to_parquet(f"several/{k}.parquet")
+        mixed[k * 50 : (k + 1) * 50].to_parquet(f"several/{k}.pq")
     result = invoke("predict", "model.skops", data, "-o", output, "--id", "size", "--stream")
     assert result.exit_code == 0, result.output
     assert result.stdout == f"150 predictions  {output}\n"

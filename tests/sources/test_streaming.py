@@ -259,3 +259,21 @@ def test_a_file_that_goes_or_changes_during_a_fit_ends_it(tmp_path, monkeypatch,
     with pytest.raises(SourceError, match=f"t.parquet' {what} while it was being read"):
         model.fit(path, "label")
     assert not hasattr(model, "certificate_")
+
+
+def test_prefit_classifiers(parquet):
+    trees = [DecisionTreeClassifier(max_depth=k, random_state=0).fit(X[:100], Y[:100]) for k in (1, 2, 5)]
+    pools = [make(estimator=trees, holdout=None, n_hypotheses="auto", subsample_size="auto") for _ in range(2)]
+    assert_same(pools[0].fit(parquet, "label"), pools[1].fit(X, Y))
+
+
+def test_columns_of_a_source_must_be_those_of_training(parquet):
+    model = make().fit(parquet, "label")
+    with pytest.raises(ValueError, match="X must have the columns of training, in their order: 'x0', 'x1', 'x2', 'x3'"):
+        model.predict(open_source(parquet, columns=NAMES[::-1]))
+
+
+@pytest.mark.parametrize("client", [3, [], object()])
+def test_clients_are_checked(client):
+    with pytest.raises(ValueError, match="client must be a Dask client, the address of a scheduler or None, got"):
+        make(client=client).fit(X, Y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
@@ -73,7 +75,8 @@ class Sample:
 
     def __sizeof__(self) -> int:
         """Return the bytes of the rows: Dask, behind joblib, sends what is large to a worker once."""
-        return int(getattr(self.X, "nbytes", 0) or object.__sizeof__(self)) + self.codes.nbytes
+        X = self.X.data if issparse(self.X) else self.X
+        return sum(part.nbytes if isinstance(part, np.ndarray) else sys.getsizeof(part) for part in (X, self.codes))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "on_device"}

@@ -255,7 +255,7 @@ def _feature_names(name: str, schema: Any, target: str | None, columns: Sequence
     for column in _used(columns or (), target):
         if column not in schema.names:
             raise SourceError(f"{name!r} has no column {column!r}, only {format_names(schema.names)}")
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    index = _index_names(schema)
     features = columns or [one for one in schema.names if one != target and one not in index]
     if not features:
         raise SourceError(f"{name!r} has no columns besides {target!r}")
@@ -267,6 +267,14 @@ def _feature_names(name: str, schema: Any, target: str | None, columns: Sequence
                 "others by `columns`, or encode it before"
             )
     return list(features)
+
+
+def _index_names(schema: Any) -> list[Any]:
+    """Return the columns that were the index of a data frame."""
+    try:
+        return list((schema.pandas_metadata or {}).get("index_columns", []))
+    except (ValueError, AttributeError, TypeError):  # what the file says about data frames may be damaged
+        return []
 
 
 def _check_schema(name: str, schema: Any, fields: dict[str, Any], first: str) -> None:

@@ -48,6 +48,9 @@ class GatheredRows:
     def __len__(self) -> int:
         return int(self.shape[0])
 
+    def __sizeof__(self) -> int:
+        return self.numbers.nbytes + self.values.nbytes
+
     def __getitem__(self, rows: Any) -> NDArray[Any]:
         if isinstance(rows, tuple):  # scikit-learn asks for all of the other dimensions
             rows = rows[0]
