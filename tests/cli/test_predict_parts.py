@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -128,6 +127,7 @@ def test_as_json(invoke, fitted):
 
 
 def test_a_full_disk(invoke, fitted):
+    resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (900, hard))
     try:
@@ -141,6 +141,7 @@ def test_a_full_disk(invoke, fitted):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL")
 def test_killed_and_called_again(invoke, mixed, fitted, tmp_path):
     pd.concat([mixed] * 2000).to_parquet("large.parquet")
     arguments = [

@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -155,6 +154,7 @@ def test_functions_cannot_be_compared(tmp_path, parquet):
 
 def test_a_full_disk_ends_the_fit_with_one_line_and_no_half_file(tmp_path, parquet, in_memory):
     """No file may grow beyond a limit of the system: what a disk without space does to a file."""
+    resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3000, hard))
     try:
@@ -193,6 +193,7 @@ print(model.certificate_.to_json())
 """
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL")
 def test_a_fit_that_is_killed_again_and_again_ends_as_if_it_was_not(tmp_path):
     path = write(tmp_path / "t.parquet", row_group_size=100)
     folder, parts = str(Path(__file__).parent), str(tmp_path / "parts")

@@ -242,6 +242,36 @@ def test_settings_that_need_all_rows_are_refused(parquet):
         make().fit(ArraySource(X, Y), Y)
 
 
+def _with(name, values):
+    return table().set_column(table().column_names.index(name), name, pa.array(values))
+
+
+WRONG = {
+    "another type": (_with("x1", X[:, 1].astype(np.float64)), "column 'x1' holds double values"),
+    "a column less": (table().drop_columns(["x2"]), "has no column 'x2'"),
+    "a column more": (table().append_column("new", pa.array(Y)), "has columns that .* has not: 'new'"),
+    "text": (_with("x1", ["a"] * N), "column 'x1' holds string values, and float in"),
+    "no label": (_with("label", [None, *Y[1:].tolist()]), "'label' must .* got null in row 3000"),
+    "gap": (_with("x1", pa.array([None] * N, pa.float32())), "a missing value .* in column 'x1', row 3000"),
+}
+
+
+@pytest.mark.parametrize("what", [*WRONG, "empty"])
+def test_a_second_file_that_is_not_right_is_one_clear_line(tmp_path, what):
+    write(tmp_path / "a.parquet")
+    if what == "empty":
+        (tmp_path / "b.parquet").touch()
+        message = "b.parquet' is not a Parquet file: the file is empty"
+    else:
+        rows, message = WRONG[what]
+        write(tmp_path / "b.parquet", rows)
+    model = make(checkpoint=tmp_path / "parts")
+    with pytest.raises(SourceError, match=message) as caught:
+        model.fit(tmp_path / "*.parquet", "label")
+    assert "\n" not in str(caught.value)
+    assert not hasattr(model, "n_features_in_")
+
+
 @pytest.mark.parametrize("change", ["deleted", "changed"])
 def test_a_file_that_goes_or_changes_during_a_fit_ends_it(tmp_path, monkeypatch, change):
     path = tmp_path / "t.parquet"

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import type_of_target
 
+from pacbayes import __version__
 from pacbayes._validation import Array
 from pacbayes.certificate import Certificate, with_test
 from pacbayes.cluster import find_client
@@ -89,6 +90,7 @@ class Stream:
         if folder is None:
             return self
         fingerprints = {"X": self.source.fingerprint, "y": digest([sample.codes, sample.classes])}
+        fingerprints["the version of pacbayes"] = __version__
         for name, value in settings.items():
             try:
                 fingerprints[name] = digest(value)
