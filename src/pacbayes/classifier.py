@@ -35,7 +35,7 @@ from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.formatting import format_names
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.losses import Loss, resolve_loss
-from pacbayes.pools import Hypotheses, Pool, PrefitPool, Sample, as_pool, release, to_host
+from pacbayes.pools import CodeBook, Hypotheses, Pool, PrefitPool, Sample, as_pool, release, to_host
 from pacbayes.racing import DropRule
 from pacbayes.recognition import TrainingRows
 from pacbayes.sampling import PREDICTION, ChosenSubsamples, SamplingPlan, Subsamples, stream
@@ -109,11 +109,12 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         function of (true, predicted) labels, or a cost matrix. Without held-out rows, the vote is bounded for
         "zero_one" only.
     racing : bool or "training", default=True
-        Whether to drop hypotheses before they are validated on all points, once they cannot get weight any more: the
-        posterior loses less than 1e-9 of its mass. "training" also trains from small subsamples to large ones, and
-        leaves out those whose kind (kernel width, C, scaler) lost on smaller ones: about twice as fast on the paper's
-        datasets, but what is left out would have had 39% to 91% of the mass. The certificate is as true as without:
-        what is dropped has weight 0, and keeps its share of the prior. False trains and validates every one in full.
+        Whether to drop hypotheses before they are validated on all points, once they will hardly get weight any more:
+        wherever that was measured, less than 1e-9 of the posterior's mass. "training" also trains from small
+        subsamples to large ones, and leaves out those whose kind (kernel width, C, scaler) lost on smaller ones: about
+        twice as fast on the paper's datasets, but what is left out would have had 39% to 91% of the mass. The
+        certificate is as true as without: what is dropped has weight 0, and keeps its share of the prior. False trains
+        and validates every one in full.
         Without effect for ``voting="uniform"``, which gives weight to all, and with `warm_start`, so that a fit that is
         continued equals one at once.
     warm_start : bool, default=False
@@ -331,6 +332,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         self._adopt(votes, winner)
         self._entropy = entropy
         self._fingerprints_ = fingerprints
+        self._code_book = sample.code_book
         self._training_rows = TrainingRows(sample.X) if training_rows is None else training_rows
         self._prediction_stream = stream(entropy, 0, PREDICTION)
         return self
@@ -367,8 +369,10 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         """Return rows that are read in blocks, and note their features; None for rows in memory."""
         streamed = self._open_stream(pool, X, y)
         if streamed is None and (self.client is not None or self.checkpoint is not None):
-            X, y = validate_data(self, to_host(X), to_host(y), **pool.validation_kwargs(X))
-            if not isinstance(X, np.ndarray):
+            table = pool.make_code_book(to_host(X)) is not None
+            if not table:
+                X, y = validate_data(self, to_host(X), to_host(y), **pool.validation_kwargs(X))
+            if table or not isinstance(X, np.ndarray):
                 raise ValueError("client and checkpoint must be None unless X is a dense array or read in blocks")
             return self._open_stream(pool, ArraySource(X, y), None)
         if streamed is not None:
@@ -480,14 +484,17 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     def _validate_sample(self, pool: Pool, X: Any, y: ArrayLike) -> Sample:
         given = X
-        X, y = validate_data(self, to_host(X), to_host(y), **pool.validation_kwargs(X))
+        X = to_host(X)
+        code_book = pool.make_code_book(X)
+        X, y = validate_data(self, X, to_host(y), **_validation_kwargs(pool, X, code_book))
+        X = X if code_book is None else code_book.encode(X)
         labels = _check_labels(X, y)
         check_classification_targets(labels)
         pool.check_points(X)
         classes, codes = np.unique(labels, return_inverse=True)
         if classes.size < 2:
             raise ValueError(f"y must hold at least two classes, got one class only: {classes.tolist()[0]!r}")
-        return Sample(X, codes, classes).keep_on_device(given)
+        return Sample(X, codes, classes, code_book).keep_on_device(given)
 
     def _sampling_plan(self, entropy: int) -> SamplingPlan:
         return SamplingPlan(self.n_hypotheses, self.subsample_size, self.subsamples, entropy)
@@ -499,7 +506,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         """
         if not self.warm_start:
             return None
-        values = {"X": sample.X, "y": [sample.codes, sample.classes]}
+        values = {"X": [sample.X, sample.code_book], "y": [sample.codes, sample.classes]}
         values |= {name: getattr(self, name) for name in _FINGERPRINTED} | {"estimator": pool, "holdout": holdout}
         digests = {}
         for name, value in values.items():
@@ -562,7 +569,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             voting=self.voting,
             loss=loss.name,
             strict=pool.is_strict,
-            assumptions=self._assumptions(pool, subsamples),
+            assumptions=self._assumptions(pool, subsamples) + hypotheses.assumptions(),
             digests=self._digests(pool, classes, hypotheses, subsamples),
         )
 
@@ -716,12 +723,12 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     def _known_sample(self, pool: Pool, X: Any, y: Any) -> tuple[Sample, Stream | None]:
         """Return rows with labels that the classifier knows, and where they are read from if not from memory."""
         streamed = self._open_stream(pool, X, y, getattr(self, "feature_names_in_", None))
-        if streamed is not None:
+        if streamed is not None and self._code_book is None:
             sample = streamed.read_labels()
             if not np.array_equal(sample.classes, self.classes_):
                 raise CertificateError("y holds other labels than those of the classifier: it is another sample")
             return sample, streamed
-        X = validate_data(self, X, reset=False, **pool.validation_kwargs(X))
+        X = self._features_of(pool, X)
         labels = _check_labels(X, y)
         codes = np.minimum(np.searchsorted(self.classes_, labels), self.classes_.size - 1)
         unknown = self.classes_[codes] != labels
@@ -730,7 +737,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
                 f"y holds the label {labels[unknown].tolist()[0]!r}, which the classifier does not know: it is another "
                 "sample"
             )
-        return Sample(X, codes, self.classes_), None
+        return Sample(X, codes, self.classes_, self._code_book), None
 
     def certify(self, X: Any, y: ArrayLike | None = None) -> Certificate:
         """Certify what `predict` does by new points, that had no part in making the classifier.
@@ -849,13 +856,20 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if streamed is not None:
             if streamed.shape[1] != self.n_features_in_:
                 raise ValueError(f"X must have {self.n_features_in_} features, as in training, got {streamed.shape[1]}")
+            if self._code_book is not None:
+                raise ValueError("X must be a data frame: the sample had text or gaps, which are not read in blocks")
             known, names = getattr(self, "feature_names_in_", None), streamed.source.columns
             if known is not None and names is not None and tuple(known) != names:
                 raise ValueError(f"X must have the columns of training, in their order: {format_names(known)}")
             return streamed
-        X = validate_data(self, to_host(X), reset=False, **pool.validation_kwargs(X))
+        X = self._features_of(pool, X)
         pool.check_points(X)
         return X
+
+    def _features_of(self, pool: Pool, X: Any) -> Any:
+        """Return points as the hypotheses take them, after they are checked to have the features of the sample."""
+        X = validate_data(self, to_host(X), reset=False, **_validation_kwargs(pool, X, self._code_book))
+        return X if self._code_book is None else self._code_book.encode(X)
 
     def _blocks(self, X: Any) -> Iterable[Any]:
         if isinstance(X, Stream):
@@ -1033,6 +1047,11 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
+def _validation_kwargs(pool: Pool, X: Any, code_book: CodeBook | None) -> dict[str, Any]:
+    """Return what `validate_data` has to check in X; a code book checks the columns of a table itself."""
+    return pool.validation_kwargs(X) if code_book is None else {"skip_check_array": True}
+
+
 def _refuse_fit_params(fit_params: dict[str, Any]) -> None:
     if "sample_weight" in fit_params:
         raise ValueError(
@@ -1061,8 +1080,9 @@ def _explain_missing_values(X: Any, error: ValueError | HypothesisError) -> None
     if n_missing:
         raise ValueError(
             f"X must not hold missing values with this base learner, got NaN in {n_missing} places. Impute within each "
-            "hypothesis, EstimatorPool(make_pipeline(SimpleImputer(), ...)), or take a base learner that accepts NaN, "
-            "such as HistGradientBoostingClassifier(). An imputer that is fitted to the whole sample would break the "
+            "hypothesis, EstimatorPool(make_pipeline(SimpleImputer(), ...)), give RBFSVMPool() a data frame, gaps "
+            "in which it fills for each hypothesis, or take a base learner that accepts NaN, such as "
+            "HistGradientBoostingClassifier(). An imputer that is fitted to the whole sample would break the "
             "certificate: it sees the points that validate."
         ) from error
 

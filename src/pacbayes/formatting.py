@@ -13,6 +13,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 __all__ = [
     "escape_control",
     "format_confidence",
+    "format_count",
     "format_lower",
     "format_names",
     "format_nearest",
@@ -96,6 +97,17 @@ def format_confidence(delta: float) -> str:
     """
     digits = str(1 - Decimal(str(delta)))
     return digits if delta >= 1e-12 and len(digits) <= 14 else f"1 - {delta}"
+
+
+def format_count(count: int, noun: str) -> str:
+    """Format a number of things, with the plural of their name where there is not one.
+
+    Examples
+    --------
+    >>> format_count(1, "error"), format_count(0, "error"), format_count(12, "row")
+    ('1 error', '0 errors', '12 rows')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def format_names(names: Iterable[object], most: int = 12) -> str:

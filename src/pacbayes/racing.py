@@ -22,6 +22,9 @@ from pacbayes.posterior import minimize_lambda_bound, optimal_lambda
 
 __all__ = ["DropRule", "round_ends"]
 
+# Fewer rows are seen in one round: the posterior resolves too little on them for many hypotheses to be dropped.
+_LEAST_ROWS = 2500
+
 # Rows of the first round. Fewer say little about a hypothesis, whatever it is.
 _FIRST_ROUND = 128
 
@@ -56,12 +59,12 @@ def round_ends(n: int, n_points: int) -> list[int]:
 
     Examples
     --------
-    >>> round_ends(10_000, n_points=1000), round_ends(400, n_points=1000)
-    ([128, 512, 2048, 4096, 10000], [400])
+    >>> round_ends(10_000, n_points=1000), round_ends(2000, n_points=1000)
+    ([128, 512, 2048, 4096, 10000], [2000])
     """
     ends = []
     end = _FIRST_ROUND
-    while n >= 4 * _FIRST_ROUND:
+    while n >= _LEAST_ROWS:
         # A round has costs of its own: where there is little work, there are fewer.
         little = end < _LARGE_ROUND and n * n_points < _MUCH_WORK
         if end > (n / 4 if little else 3 * n / 4):

@@ -23,6 +23,9 @@ __all__ = ["Trained", "Trainer", "validation_totals"]
 # What a kernel value takes in validation, roughly.
 _SECONDS_PER_KERNEL_VALUE = 1e-9
 
+# What a worker trains on at a time, in entries of kernel matrices.
+_KERNEL_VALUES_PER_PART = 1e7
+
 # Rows to validate on at a time on a device.
 _DEVICE_ROWS = 1 << 20
 
@@ -227,7 +230,9 @@ class Trainer:
         if self._on_device:
             return [chosen]
         workers = count_workers(self.n_jobs, threads=self.pool.shares_rows)
-        count = max(4 * workers, min(20, chosen.size // 16))
+        # More parts than workers need where they take long: so that progress is seen and interrupts are heard.
+        work = int((self.subsamples.sizes[chosen].astype(np.float64) ** 2).sum() / _KERNEL_VALUES_PER_PART)
+        count = max(4 * workers, min(20, chosen.size // 16, work if self.pool.shares_rows else 20))
         return [chosen[part.start : part.stop] for part in chunks(range(chosen.size), count)]
 
     def _run(self, function: Any, tasks: list[tuple[Any, ...]], description: str, *, threads: bool) -> Any:

@@ -49,7 +49,7 @@ def targets():
         yield model.certificate_, lambda certificate: None
         yield model.certificate_, model.verify_certificate
     # Enough points that some hypotheses are dropped.
-    many, labels = make_moons(1000, noise=0.1, random_state=0)
+    many, labels = make_moons(3000, noise=0.1, random_state=0)
     race = {"n_hypotheses": 12, "subsample_size": [2, 12, 60], "holdout": None, "random_state": 0}
     for changes in ({}, {"voting": "gibbs"}):
         raced = PACBayesClassifier(**race, **changes).fit(many, labels)

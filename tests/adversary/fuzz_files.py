@@ -60,7 +60,7 @@ def frame():
 
 def raced(racing):
     """Fit a classifier that drops hypotheses, and with "training" has some that were not trained."""
-    X, y = make_moons(1500, noise=0.1, random_state=0)
+    X, y = make_moons(3000, noise=0.1, random_state=0)
     pool = RBFSVMPool(gamma_grid=(0.001, 1.0, 1000.0), C=10.0, scaler=(None, "standard"))
     settings = {"n_hypotheses": 24, "subsample_size": [2, 12, 60], "holdout": None, "random_state": 0}
     model = PACBayesClassifier(pool, racing=racing, **settings).fit(X, y)

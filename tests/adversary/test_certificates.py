@@ -278,7 +278,7 @@ def verify_at_all_levels(model, points, labels):
     ],
 )
 def test_an_honest_certificate_of_a_race_verifies_at_all_levels(parameters):
-    points, labels = make_moons(1500, noise=0.1, random_state=0)
+    points, labels = make_moons(6000, noise=0.1, random_state=0)
     model = small(n_hypotheses=24, subsample_size=[2, 12, 60], **parameters).fit(points, labels)
     assert model.certificate_.n_dropped > 0
     verify_at_all_levels(model, points, labels)

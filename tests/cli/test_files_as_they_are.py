@@ -21,6 +21,7 @@ from small_session import ENVIRONMENT, QUICK
 from typer.testing import CliRunner
 
 from pacbayes.cli import app
+from pacbayes.formatting import format_count
 
 FIT = ("--target", "kind", *QUICK)
 
@@ -340,6 +341,16 @@ def test_predictions_beside_columns_of_the_table(program, tmp_path):
     assert "the table has a column 'prediction' as the predictions have" in warned
 
 
+def test_one_of_a_kind(program, tmp_path):
+    data = rows()[["size", "kind"]].assign(city=["Oslo", None] * 60)
+    data.to_csv(tmp_path / "data.csv", index=False)
+    said, _ = program("fit", "data.csv", *FIT)
+    assert "120 rows; 1 column of numbers and 1 of text" in said
+    assert "  text      'city' (1 value)\n" in said
+    data[:1].to_csv(tmp_path / "new.csv", index=False)
+    assert program("predict", "model.skops", "new.csv", "-o", "out.csv")[0] == "1 prediction  out.csv\n"
+
+
 def test_rows_that_were_held_out(program, tmp_path):
     data = rows(200)
     data.insert(0, "Id", [f"r{i}" for i in range(200)])
@@ -351,12 +362,12 @@ def test_rows_that_were_held_out(program, tmp_path):
     errors = sum(row["prediction"] != row["kind"] for row in predicted)
     assert len(predicted) == 50
     assert {row["Id"] for row in predicted} < set(data["Id"])
-    assert f"{errors} errors in 50 rows" in line
+    assert f"{format_count(errors, 'error')} in 50 rows" in line
     # The test, counted again, and in the report.
     values = json.loads(program("certify", "--model", "model.skops", "data.csv", "--held-out", "--json")[0])
     assert (values["rows"], values["errors"]) == (50, errors)
     program("report", "model.skops")
-    assert f"{errors} errors in 50 rows" in (tmp_path / "report.html").read_text()
+    assert f"{format_count(errors, 'error')} in 50 rows" in (tmp_path / "report.html").read_text()
     _, warned = program("certify", "--model", "model.skops", "data.csv", code=2)
     assert "rows that it has not seen are needed (--held-out takes those)" in warned
     rows(200, seed=1).assign(Id="x").to_csv(tmp_path / "other.csv", index=False)

@@ -37,7 +37,7 @@ def fitted(invoke, mixed):
         ("new.csv", "out.parquet"),
         ("new.parquet", "out.csv"),
         ("several", "out.parquet"),
-        ("several/*.parquet", "out.csv"),
+        ("several/*.pq", "out.csv"),
     ],
 )
 def test_parts_join_to_the_whole(invoke, mixed, fitted, data, output):

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 import skops.io
 from sklearn import ensemble, linear_model, naive_bayes, neighbors, preprocessing, svm, tree
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -75,6 +76,8 @@ MODELS = {
         PACBayesClassifier(RBFSVMPool(scaler="standard"), **SETTINGS),
         sp.hstack([sp.csr_matrix(X), sp.eye(120, 500)], format="csr"),
     ),
+    "table": (PACBayesClassifier(**SETTINGS), TABLE.mask(rng.random(TABLE.shape) < 0.1)),
+    "scaled table": (PACBayesClassifier(RBFSVMPool(scaler="minmax"), **SETTINGS), TABLE),
     "columns": (PACBayesClassifier(make_pipeline(COLUMNS, SVC()), **SETTINGS), TABLE),
     "encoder": (
         PACBayesClassifier(
@@ -111,7 +114,10 @@ def test_round_trip(tmp_path, name, labels):
 
 def test_every_type_is_in_a_round_trip():
     """A type that can be loaded and is in no model above has a check that was never run."""
-    reached = {type(part) for model, _ in MODELS.values() for part in _fitted._reachable(model)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        models = [clone(model).fit(data, y) for model, data in MODELS.values()]
+    reached = {type(part) for model in models for part in _fitted._reachable(model)}
     reached |= {type(part) for learner in LEARNERS for part in _fitted._reachable(learner.fit(X, y))}
     reached |= {type(part) for part in _fitted._reachable(make_pipeline(COLUMNS, SVC()).fit(TABLE, y))}
     elsewhere = {"Constant", "HypothesisList", "RBFSVMs", "PrefitPool", "FrozenEstimator", "PACBayesClassifier"}
@@ -119,7 +125,7 @@ def test_every_type_is_in_a_round_trip():
     assert {kind.__name__ for kind in _fitted.CHECKS} <= {kind.__name__ for kind in reached} | elsewhere
 
 
-RACED = np.abs(np.random.default_rng(1).normal(size=(1500, 3)))
+RACED = np.abs(np.random.default_rng(1).normal(size=(6000, 3)))
 RACED_LABELS = (RACED[:, 0] > 0.7).astype(int)
 
 
@@ -187,6 +193,28 @@ def test_a_prefit_ensemble(tmp_path):
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda book: replace(book, names=("a", "b")), "code book"),
+        (lambda book: replace(book, gaps=(False, False, 1)), "gaps of a code book is of another type"),
+        (lambda book: replace(book, categories=(None, None, ("u", "u"))), "a category is there twice"),
+        (lambda book: replace(book, categories=(None, None, ("u", 1))), "a category is no text"),
+        (lambda book: replace(book, categories=(None, ("u",), ("u", "v"))), "the code book has other features|fill"),
+        (lambda book: None, "code book|features"),
+    ],
+)
+def test_a_code_book_that_does_not_fit_is_refused(tmp_path, change, message):
+    model = PACBayesClassifier(RBFSVMPool(scaler="minmax"), **SETTINGS).fit(TABLE.mask(TABLE == "u"), y)
+    model._code_book = change(model._code_book)
+    model.votes_ = [
+        replace(vote, hypotheses=replace(vote.hypotheses, code_book=model._code_book)) for vote in model.votes_
+    ]
+    io.save_model(model, tmp_path / "model.skops")
+    with pytest.raises(ModelFileError, match=message):
+        io.load_model(tmp_path / "model.skops")
+
+
 def test_the_schema_comes_back(tmp_path):
     table = io.Table.from_frame(TABLE.assign(y=y), "y")
     model = PACBayesClassifier(make_pipeline(ENCODER, SVC()), **SETTINGS).fit(table.X, table.y)
@@ -252,7 +280,10 @@ def test_files_that_are_no_models(tmp_path):
         refused(path, "not a zip file")
     skops.io.dump(SVC().fit(X, y), path)
     refused(path, "there is something else in it")
-    model = {"pacbayes_model": 3, "certificates": ["{}"], "schema": None}
+    for version in (3, 10**9):
+        skops.io.dump({"pacbayes_model": version}, path)
+        refused(path, f"it has format {version}, and this version reads format 4: fit again")
+    model = {"pacbayes_model": 4, "certificates": ["{}"], "schema": None}
     skops.io.dump({**model, "model": SVC().fit(X, y)}, path)
     refused(path, "holds a SVC, not a PACBayesClassifier")
     skops.io.dump(model, path)

@@ -7,12 +7,14 @@ import sys
 import emulated_cupy
 import mpmath
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
 from pacbayes import PACBayesClassifier, training
+from pacbayes import racing as racing_rule
 from pacbayes.exceptions import DeviceError
 from pacbayes.io import load_model, save_model
 from pacbayes.pools import RBFSVMPool, _cuda, _device, _engine
@@ -185,6 +187,7 @@ def test_the_classifier_is_the_same_on_both_engines(emulated, monkeypatch, gamma
 @pytest.mark.parametrize("racing", [True, "training"])
 def test_the_race_is_the_same_on_both_engines(emulated, monkeypatch, racing):
     monkeypatch.setattr(training, "_DEVICE_ROWS", 100)  # several blocks in a round
+    monkeypatch.setattr(racing_rule, "_LEAST_ROWS", 500)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(520, 2))
     y = (X[:, 0] > 0).astype(int)
@@ -203,6 +206,24 @@ def test_the_race_is_the_same_on_both_engines(emulated, monkeypatch, racing):
     np.testing.assert_array_equal(cuda.predict(emulated.asarray(X)), cpu.predict(X))
     assert cuda.verify_certificate(cuda.certificate_, X, y) == "arithmetic, model and data"
     assert cuda.certificate_.bound == cpu.certificate_.bound
+
+
+def test_tables_are_left_to_the_processor(emulated):
+    """A device has no kernels for categories and gaps: fits and predictions are those of the processor."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=90), "city": rng.choice(["Oslo", "Rome"], 90)})
+    table.loc[:8, "x"] = np.nan
+    y = (table["city"] == "Rome").astype(int)
+    settings = {"n_hypotheses": 4, "subsample_size": 8, "random_state": 0}
+    cpu, cuda = (PACBayesClassifier(RBFSVMPool(engine=name), **settings).fit(table, y) for name in ("cpu", "cuda"))
+    np.testing.assert_array_equal(cuda.losses_, cpu.losses_)
+    np.testing.assert_array_equal(cuda.predict(table), cpu.predict(table))
+    assert cuda.verify_certificate(cuda.certificate_, table, y) == "arithmetic, model and data"
+    assert _device._module.cache_info().currsize == 0
+    emulated.memory.devices = 0
+    _device.explain_absence.cache_clear()
+    with pytest.raises(DeviceError, match="CuPy finds no CUDA device"):
+        PACBayesClassifier(RBFSVMPool(engine="cuda"), **settings).fit(table, y)
 
 
 def test_a_model_of_a_device_predicts_and_is_verified_without_one(emulated, monkeypatch, tmp_path):

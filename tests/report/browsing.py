@@ -4,9 +4,9 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def opened(browser, path, width, scheme="light"):
+def opened(browser, path, width, scheme="light", offline=False):
     """A page that is quiet, asks for nothing, fits the window, and whose pictures can be read."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=offline)
     page = context.new_page()
     trouble, requests = [], []
     page.on("console", lambda message: trouble.append(message.text))

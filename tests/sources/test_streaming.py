@@ -307,3 +307,12 @@ def test_columns_of_a_source_must_be_those_of_training(parquet):
 def test_clients_are_checked(client):
     with pytest.raises(ValueError, match="client must be a Dask client, the address of a scheduler or None, got"):
         make(client=client).fit(X, Y)
+
+
+def test_models_of_tables_with_text_take_no_blocks(parquet, tmp_path):
+    frame = table().to_pandas().drop(columns="label").assign(city=np.where(X[:, 0] > 0, "Rome", "Oslo"))
+    model = make(n_hypotheses=10).fit(frame, Y)
+    with pytest.raises(ValueError, match="X must be a data frame: the sample had text or gaps"):
+        model.predict(open_source(np.zeros((5, 5))))
+    with pytest.raises(ValueError, match="client and checkpoint must be None unless X is a dense array"):
+        make(checkpoint=tmp_path / "parts").fit(frame, Y)

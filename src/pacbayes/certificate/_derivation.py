@@ -34,8 +34,10 @@ _PROVED_GAP = 1e-8
 # Bounds of single hypotheses that differ by less are taken for equal: their noise is larger.
 _CLOSE = 0.03
 
-# Number of different hypotheses whose exact bounds are computed to find the best.
+# Different hypotheses whose exact bounds are computed to find the best: at most so many, with Chernoff bounds that
+# exceed the smallest by at most this share.
 _NEAR = 64
+_FAR = 0.1
 
 # A prior of zero, as a divergence that is a number.
 _LARGEST_KL = 1e300
@@ -274,6 +276,7 @@ def _best_hypothesis(data: _Validated, settings: Settings) -> tuple[int, Stateme
     if settings.loss == "zero_one":
         # Where errors are whole numbers the binomial tail is known exactly. Chernoff's bounds tell who comes near.
         near = np.argsort(np.argsort(bounds, kind="stable"), kind="stable") < _NEAR
+        near &= bounds <= bounds.min() * (1 + _FAR)
         mass = np.exp(-keys[:, 2])
         errors = np.rint(keys[:, 0] * keys[:, 1])
         exact = near & _are_whole(keys[:, 0], keys[:, 1]) & (mass * settings.delta > 1e-300)

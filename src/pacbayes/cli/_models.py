@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pacbayes.cli._errors import usage_error
-from pacbayes.formatting import format_percent, format_percent_upper
+from pacbayes.formatting import format_count, format_percent, format_percent_upper
 
 if TYPE_CHECKING:
     from pacbayes.classifier import PACBayesClassifier
@@ -110,8 +110,9 @@ def test_values(test: HeldOutTest) -> dict[str, Any]:
 def describe_test(test: HeldOutTest) -> str:
     """Say what a test found and proves."""
     return (
-        f"{test.errors} errors in {test.n_rows} rows ({format_percent(test.error)}), which alone prove an error of at "
-        f"most {format_percent_upper(test.bound)} (Clopper-Pearson, delta {test.delta:g})"
+        f"{format_count(test.errors, 'error')} in {format_count(test.n_rows, 'row')} ({format_percent(test.error)}), "
+        f"which alone prove an error of at most {format_percent_upper(test.bound)} (Clopper-Pearson, delta "
+        f"{test.delta:g})"
     )
 
 

@@ -26,7 +26,7 @@ from pacbayes.cli._options import (
     Scaler,
     Separator,
 )
-from pacbayes.formatting import format_names, join_names
+from pacbayes.formatting import format_count, format_names, join_names
 
 if TYPE_CHECKING:
     from pacbayes.certificate import Certificate
@@ -112,11 +112,11 @@ def fit(
 ) -> None:
     """Train on a table, and prove how well the result will do.
 
-    Columns of numbers without gaps train the compiled RBF-SVMs. Text, true and false are categories; missing numbers
-    become medians; then each hypothesis learns categories, medians and scales from its own subsample, as part of its
-    base learner, so that the certificate is strict. Categories that are new in prediction are fine. Dates become days
-    since 1970. Columns from which nothing can be learned are left out: those that are empty or constant, number the
-    rows, or hold text that is different in every row.
+    Text, true and false are categories, and a missing one is a category of its own. Missing numbers become means of
+    each hypothesis's own subsample (medians for trees and logistic regression), from which scales come as well, so that
+    the certificate is strict. Categories that are new in prediction are fine. Dates become days since 1970. Columns
+    from which nothing can be learned are left out: those that are empty or constant, number the rows, or hold text that
+    is different in every row.
     """
     certificate = certificate or output.with_suffix(".certificate.json")
     with user_errors():
@@ -132,7 +132,7 @@ def fit(
             raise usage_error(f"which column holds the classes? Give --target, one of {format_names(table.X.columns)}")
         table, findings = _leave_out(table, keep or ())
         if not json:
-            _print_table(table, findings, drop or ())
+            _print_table(table, findings, drop or (), "mean" if estimator == Estimator.SVM else "median")
         _print_warnings(table, findings)
         rows, held_out = (table, None) if test_size is None else table.split(test_size, seed)
         pool, schema = _choose_pool(rows, str(estimator), scaler)
@@ -190,24 +190,23 @@ def parse_sizes(option: str, words: str, names: tuple[str, ...]) -> Any:
 
 
 def _choose_pool(table: Table, estimator: str, scaler: Scaler) -> tuple[Pool, Schema]:
-    """Return the compiled SVMs where they can be had, otherwise a base learner that handles text and gaps itself."""
+    """Return the compiled SVMs, or another base learner that handles text and gaps itself."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
-    from sklearn.svm import SVC
     from sklearn.tree import DecisionTreeClassifier
 
     from pacbayes.io import ColumnEncoder
     from pacbayes.pools import EstimatorPool, RBFSVMPool
 
     numbers, texts = table.schema.names_of("number", "date"), table.schema.names_of("text")
-    if estimator == "svm" and not texts and table.schema.complete:
-        return RBFSVMPool(**({} if scaler == Scaler.AUTO else {"scaler": _scaling(scaler)})), table.schema
-    learners = {"svm": SVC(), "tree": DecisionTreeClassifier(), "logistic": LogisticRegression(max_iter=1000)}
-    # Soft margins as those of the compiled SVMs; gamma="scale" is the subsample's own.
-    drawn = {"svc__C": [10.0, 100.0, 1000.0]} if estimator == "svm" else None
+    if estimator == "svm":
+        pool = RBFSVMPool(**({} if scaler == Scaler.AUTO else {"scaler": _scaling(scaler)}))
+        # A model of numbers without gaps is the only one that cannot do with gaps.
+        return pool, replace(table.schema, complete=table.schema.complete and not texts)
+    learners = {"tree": DecisionTreeClassifier(), "logistic": LogisticRegression(max_iter=1000)}
     scaling: Any = "standard" if scaler == Scaler.AUTO else _scaling(scaler)
     learner = make_pipeline(ColumnEncoder(numbers, texts, scaling), learners[estimator])
-    return EstimatorPool(learner, param_distributions=drawn), replace(table.schema, complete=False)
+    return EstimatorPool(learner), replace(table.schema, complete=False)
 
 
 def _scaling(scaler: Scaler) -> Any:
@@ -238,18 +237,18 @@ def _leave_out(table: Table, keep: Collection[str]) -> tuple[Table, list[Finding
     return (table.without(names) if names else table), findings
 
 
-def _print_table(table: Table, findings: Sequence[Finding], dropped: Sequence[str]) -> None:
+def _print_table(table: Table, findings: Sequence[Finding], dropped: Sequence[str], fill: str) -> None:
     """Say what each column was taken for."""
     from pacbayes.io.schema import format_missing
 
     schema = table.schema
     numbers, dates, texts = (schema.names_of(kind) for kind in ("number", "date", "text"))
-    counted = f"{len(numbers)} columns of numbers" + (f", {len(dates)} of dates" if dates else "")
+    counted = f"{format_count(len(numbers), 'column')} of numbers" + (f", {len(dates)} of dates" if dates else "")
     print_lines(
         f"{len(table.X)} rows; {counted} and {len(texts)} of text, as read from the file; "
         f"{len(schema.classes)} classes in {schema.target!r}"
     )
-    kinds = [f"{name!r} ({table.X[name].nunique()} values)" for name in texts]
+    kinds = [f"{name!r} ({format_count(table.X[name].nunique(), 'value')})" for name in texts]
     lines = {
         "numbers": format_names(numbers),
         "dates": f"{format_names(dates)}, as days since 1970" if dates else "",
@@ -263,7 +262,7 @@ def _print_table(table: Table, findings: Sequence[Finding], dropped: Sequence[st
     if table.missing:
         print_lines(
             f"missing values in {format_missing(table.missing)}",
-            "missing numbers become the median of each subsample, missing text is a category of its own",
+            f"missing numbers become the {fill} of each subsample, missing text is a category of its own",
         )
 
 

@@ -20,7 +20,7 @@ from pacbayes.cli._predictions import (
     print_ignored,
     select_columns,
 )
-from pacbayes.formatting import format_names
+from pacbayes.formatting import format_count, format_names
 from pacbayes.progress import show_progress
 
 
@@ -120,7 +120,7 @@ def predict(
     if output is None:
         print_text(content)
     else:
-        print_lines(f"{len(labels)} predictions  {output}")
+        print_lines(f"{format_count(len(labels), 'prediction')}  {output}")
 
 
 def _warn_of_formulas(formulas: list[str]) -> None:
@@ -135,4 +135,4 @@ def _print_written(n_rows: int, classes: list[Any], output: Path, json: bool) ->
     if json:
         print_json({"rows": n_rows, "classes": classes, "output": str(output)})
     else:
-        print_lines(f"{n_rows} predictions  {output}")
+        print_lines(f"{format_count(n_rows, 'prediction')}  {output}")

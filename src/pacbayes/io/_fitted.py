@@ -35,6 +35,7 @@ from pacbayes.exceptions import ModelFileError
 from pacbayes.io.encoder import ColumnEncoder
 from pacbayes.losses import resolve_loss
 from pacbayes.pools import (
+    CodeBook,
     Constant,
     EstimatorPool,
     Hypotheses,
@@ -185,6 +186,9 @@ def _check_classifier(model: Any) -> None:
     resolve_loss(model.loss, model.classes_)
     require(model._entropy >= 0, "the seed is negative")
     require(type(model._training_rows) is TrainingRows, "the rows of the sample are missing")
+    book = model._code_book
+    require(book is None or type(book) is CodeBook, "the code book is of no kind")
+    require(book is None or len(book.names) == model.n_features_in_, "the code book has other columns")
     for vote in model.votes_:
         n_votes = vote.certificate.n_votes
         require(n_votes == len(model.votes_) * model.n_candidates, f"a certificate is about {n_votes} competing votes")
@@ -192,7 +196,11 @@ def _check_classifier(model: Any) -> None:
         groups = vote.hypotheses.groups.values() if isinstance(vote.hypotheses, HypothesisGroups) else [vote.hypotheses]
         for group in groups:
             if isinstance(group, RBFSVMs):
-                require(group.points.shape[1] == model.n_features_in_, "support vectors have other features")
+                require(group.code_book == book, "hypotheses have another code book")
+                n_features = model.n_features_in_ if book is None else book.n_features
+                require(group.points.shape[1] == n_features, "support vectors have other features")
+            elif not isinstance(group, Untrained):
+                require(book is None, f"a {type(group).__name__} has no code book")
 
 
 def _check_ensemble(vote: Any) -> None:
@@ -272,10 +280,17 @@ def _check_svms(svms: Any) -> None:
     _whole(svms, "working_memory", 0, 2**50)
     require(svms.engine in ("auto", "cpu", "cuda"), "engine is unknown")
     d = _check_points(svms, support)
-    if issparse(svms.scale):
+    book = svms.code_book
+    if book is not None:
+        require(type(book) is CodeBook and book.n_features == d, "the code book has other features")
+        require(svms.shared_scale is None, "the numbers of a table have a scale in common")
+        require((_finite(svms, "scale", m, d) >= 0).all(), "scale is negative")
+        _finite(svms, "fill", m, book.n_numbers)
+    elif issparse(svms.scale):
         _check_csr(svms.scale, m, d)
     elif svms.scale is not None:
         _finite(svms, "scale", m, d)
+    require(book is not None or svms.fill is None, "fill is of no table")
     if svms.shared_scale is not None:
         _finite(svms, "shared_scale", d)
     for name in ("n_classes", "class_codes", "n_support", "support", "rows"):
@@ -290,7 +305,13 @@ def _check_points(svms: Any, support: Any) -> int:
     if issparse(points):
         _check_csr(points, rows.size, points.shape[1])
         return int(points.shape[1])
-    stored = _finite(svms, "points", rows.size, -1)
+    # Numbers of a table may be missing.
+    n_numbers = svms.code_book.n_numbers if type(svms.code_book) is CodeBook else 0
+    stored = svms.points
+    require(isinstance(stored, np.ndarray) and stored.ndim == 2 and stored.shape[0] == rows.size, "points miss")
+    missing = np.isnan(stored[:, :n_numbers])
+    require(np.isfinite(stored[:, n_numbers:]).all(), "points is not finite")
+    require((missing | np.isfinite(stored[:, :n_numbers])).all(), "points is not finite")
     require(stored.dtype == np.float64 and stored.flags.c_contiguous, "points is not laid out in rows")
     return int(stored.shape[1])
 
@@ -299,6 +320,16 @@ def _check_csr(matrix: Any, *shape: int) -> None:
     require(matrix.format == "csr" and matrix.shape == shape, f"a sparse matrix is not of shape {shape}")
     matrix.check_format(full_check=True)
     require(matrix.data.dtype.kind == "f" and np.isfinite(matrix.data).all(), "a sparse matrix is not finite")
+
+
+def _check_code_book(book: Any) -> None:
+    for name, kinds in (("names", (str,)), ("gaps", (bool,)), ("categories", (tuple, type(None)))):
+        entries = getattr(book, name)
+        require(isinstance(entries, tuple) and len(entries) == len(book.names), f"{name} of a code book is no tuple")
+        require(all(type(entry) in kinds for entry in entries), f"{name} of a code book is of another type")
+    for labels in book.categories:
+        require(labels is None or all(type(label) is str for label in labels), "a category is no text")
+        require(labels is None or len(set(labels)) == len(labels), "a category is there twice")
 
 
 def _check_hypothesis_list(hypotheses: Any) -> None:
@@ -512,6 +543,7 @@ CHECKS: dict[type, Check] = {
     TrainingRows: _check_training_rows,
     HypothesisGroups: _check_groups,
     RBFSVMs: _check_svms,
+    CodeBook: _check_code_book,
     HypothesisList: _check_hypothesis_list,
     Untrained: _check_untrained,
     Constant: _nothing,

@@ -34,7 +34,7 @@ from pacbayes.io.schema import Schema
 
 __all__ = ["MAX_MODEL_BYTES", "dumps_model", "load_model", "save_model"]
 
-_FORMAT = 3
+_FORMAT = 4
 
 # Attributes of a classifier that are those of the winning vote.
 _OF_THE_WINNER = (
@@ -160,7 +160,9 @@ def _load(path: Path, trusted: tuple[str, ...], max_bytes: int) -> tuple[PACBaye
     data = _read(path, max_bytes)
     try:
         content = _construct(*examine(data, TRUSTED_TYPES, trusted, max_bytes))
-        require(isinstance(content, dict) and content.get("pacbayes_model") == _FORMAT, "there is something else in it")
+        version = content.get("pacbayes_model") if isinstance(content, dict) else None
+        require(type(version) is int, "there is something else in it")
+        require(version == _FORMAT, f"it has format {version}, and this version reads format {_FORMAT}: fit again")
         model = content["model"]
         require(isinstance(model, PACBayesClassifier), f"it holds a {type(model).__name__}, not a PACBayesClassifier")
         _restore_votes(model, content["certificates"])

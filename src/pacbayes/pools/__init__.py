@@ -9,10 +9,12 @@ from pacbayes.pools._groups import HypothesisGroups, NotTrained, Untrained, with
 from pacbayes.pools._kernel_width import GAMMA_GRID, feature_scale, jaakkola_gamma
 from pacbayes.pools._rbf_svm import RBFSVMPool
 from pacbayes.pools._svm_models import RBFSVM, RBFSVMs
+from pacbayes.pools._tables import CodeBook
 
 __all__ = [
     "GAMMA_GRID",
     "RBFSVM",
+    "CodeBook",
     "Constant",
     "EstimatorPool",
     "Hypotheses",

@@ -20,6 +20,7 @@ from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.losses import Loss
 from pacbayes.pools._device import DeviceRows, fits, is_on_device
+from pacbayes.pools._tables import CodeBook
 from pacbayes.sampling import LEARNER, SamplingPlan, Subsamples, stream
 
 Codes = NDArray[np.intp]
@@ -40,18 +41,21 @@ class Sample:
         Labels as positions in `classes`.
     classes : ndarray
         All class labels, sorted.
+    code_book : CodeBook or None
+        What columns of a table the features are, if they come from one.
     """
 
     X: Any
     codes: Codes
     classes: NDArray[Any]
+    code_book: CodeBook | None = None
 
     def __len__(self) -> int:
         return self.codes.size
 
     def take(self, rows: NDArray[np.intp]) -> Sample:
         """Return some of the rows, by their numbers."""
-        taken = Sample(take_rows(self.X, rows), self.codes[rows], self.classes)
+        taken = Sample(take_rows(self.X, rows), self.codes[rows], self.classes, self.code_book)
         if self.__dict__.get("on_device") is not None:
             taken.__dict__["on_device"] = self.on_device.take(rows)
         return taken
@@ -67,6 +71,11 @@ class Sample:
             if rows.values.dtype == self.X.dtype and rows.values.shape == self.X.shape:
                 self.__dict__["on_device"] = rows
         return self
+
+    @property
+    def n_columns(self) -> int:
+        """Number of features, or of columns of the table that they come from."""
+        return int(self.X.shape[1]) if self.code_book is None else len(self.code_book.names)
 
     @cached_property
     def on_device(self) -> Any:
@@ -170,6 +179,10 @@ class Hypotheses(Sequence[Any], ABC):
         """Return these hypotheses with all that they need of the training sample to predict without it."""
         return self
 
+    def assumptions(self) -> list[str]:
+        """Return what has to be true of the features for a certificate to hold, besides what the pool says."""
+        return []
+
     @abstractmethod
     def describe(self, h: int) -> str:
         """Return in a few words what hypothesis h is, and what tells it apart from the others."""
@@ -232,6 +245,10 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
             "dtype": None if tags.string or tags.categorical else "numeric",
         }
 
+    def make_code_book(self, X: Any) -> CodeBook | None:
+        """Return how the columns of a data frame become features, None if the hypotheses take X as it is."""
+        return None
+
     def check_points(self, X: Any) -> None:
         """Raise ValueError if these hypotheses cannot be trained on points, or predict them."""
 
@@ -267,7 +284,7 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
 
     def draw_subsamples(self, plan: SamplingPlan, sample: Sample) -> Subsamples:
         """Return the training sets of the hypotheses."""
-        return plan.draw(*sample.X.shape)
+        return plan.draw(len(sample), sample.n_columns)
 
     def train(
         self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
@@ -357,6 +374,10 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
             ) from error
 
 
+# Share of the rows of a block that a hypothesis may have been trained on and predict all the same.
+_FEW_TRAINING_ROWS = 0.1
+
+
 class HypothesisList(Hypotheses):
     """Hypotheses that are Python objects, each with a method `predict` that returns labels.
 
@@ -433,6 +454,7 @@ class HypothesisList(Hypotheses):
         rows = np.asarray(rows)
         positions, counts = subsamples.locate(hypotheses, rows)
         inside = np.split(positions, np.cumsum(counts)[:-1])
+        block: Any = None  # all rows, taken once for all hypotheses
         for i, hypothesis in enumerate(self.members):
             validates = np.ones(rows.size, dtype=bool)
             validates[inside[i]] = False
@@ -441,8 +463,13 @@ class HypothesisList(Hypotheses):
             if isinstance(hypothesis, Constant) and hypothesis.failed:
                 totals[i] = np.count_nonzero(validates)
                 continue
-            block = rows[validates]
-            totals[i] = loss.total(sample.codes[block], respond(hypothesis, take_rows(sample.X, block)))
+            if inside[i].size <= _FEW_TRAINING_ROWS * rows.size:
+                # To predict a few rows for nothing takes less time than to copy all others.
+                block = take_rows(sample.X, rows) if block is None else block
+                response = respond(hypothesis, block)[validates]
+            else:
+                response = respond(hypothesis, take_rows(sample.X, rows[validates]))
+            totals[i] = loss.total(sample.codes[rows[validates]], response)
         return totals
 
     def describe(self, h: int) -> str:

@@ -34,6 +34,9 @@ _GROUP, _ROWS = 8, 64  # of support vectors, and of rows of a warp
 # Blocks that are launched at most: enough for many waves on the largest devices.
 _BLOCKS = 1 << 15
 
+# Of masks, THREADS words each, that a block reads: enough for its threads to have marked rows.
+_CHUNKS = 8
+
 _SCALERS = {None: 0, "minmax": 1, "standard": 2}
 
 _MACHINE_ARRAYS = (
@@ -408,7 +411,7 @@ class _Packed:
     ) -> None:
         """Evaluate the machines in double precision."""
         words = 0 if masks is None else masks.shape[1]
-        blocks = {_MASKED: -(-words // THREADS), _ALL: -(-count // THREADS), _TRAINING: 1}[mode]
+        blocks = {_MASKED: -(-words // (THREADS * _CHUNKS)), _ALL: -(-count // THREADS), _TRAINING: 1}[mode]
         kernel("decide_rows", "exact")(
             (max(1, min(blocks, 1024)), self.count),
             (THREADS,),

@@ -9,7 +9,7 @@ Scaler = Literal["minmax", "standard"]
 
 # The arrays of `Ensemble` by name, "converged" (uint8), and the factors of the scaler, if one was given: for dense rows
 # "scale" holds m x d factors, for sparse ones "scale", "scale_indices" and "scale_indptr" are a CSR matrix in which
-# entries that are not stored are 1.
+# entries that are not stored are 1. For rows of a table there is always a scale, and "fill" holds m x n_numbers values.
 Trained = dict[str, NDArray[Any]]
 
 # The instruction set in use, and the number of rows that are processed together.
@@ -35,6 +35,8 @@ class Ensemble:
         intercepts: Array,
         gamma: Array,
         scale: Array | CSR | None,
+        fill: Array | None = None,  # for rows of a table: what NaN in the first features is replaced by
+        n_categories: int = 0,
     ) -> None: ...
 
 def train(
@@ -48,6 +50,8 @@ def train(
     scaler: Scaler | None,  # fitted on each subsample
     tolerance: float,
     max_iterations: int,
+    n_numbers: int | None = None,  # for rows of a table: the first features, which are filled and scaled
+    n_categories: int = 0,  # the last features, which are compared for equality
 ) -> Trained: ...
 
 # The last argument of the following functions is the output. A mistake is a vote for another class, or a vote that
@@ -76,3 +80,8 @@ def nearest_of_another_class(X: Rows, codes: Integers, squared: Array) -> None: 
 def feature_scale(X: Rows, scaler: Scaler, factors: Array) -> None: ...
 def margins(ensemble: Ensemble, d: int, out: Array) -> None: ...
 def kernel(squared: Array, gamma: float, out: Array) -> None: ...
+
+# Decision values in single precision and bounds on their errors, for tests of the filter.
+def filter(
+    X: Array, points: Array, ensemble: Ensemble, values: NDArray[np.float32], errors: NDArray[np.float32]
+) -> None: ...

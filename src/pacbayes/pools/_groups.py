@@ -98,6 +98,9 @@ class HypothesisGroups(Hypotheses):
             totals[positions] = group.loss_totals(sample, own, range(positions.size), rows, loss)
         return totals
 
+    def assumptions(self) -> list[str]:
+        return next(iter(self.groups.values())).assumptions()
+
     def describe(self, h: int) -> str:
         group, position = self._locate(h)
         return group.describe(position)

@@ -24,6 +24,7 @@ from pacbayes.pools._groups import HypothesisGroups
 from pacbayes.pools._kernel_width import Scaling, feature_scale, jaakkola_gamma
 from pacbayes.pools._layout import LARGEST_VALUE, contiguous, is_wide, to_engine
 from pacbayes.pools._svm_models import RBFSVMs, scaled
+from pacbayes.pools._tables import CodeBook, is_table, needs_code_book
 from pacbayes.sampling import (
     DEAL,
     LEARNER,
@@ -86,13 +87,22 @@ class RBFSVMPool(Pool):
     engine : {"auto", "cpu", "cuda"}, default="auto"
         Where to compute: on the CPU, on a CUDA device, or on a device if there is one and the problem is large enough
         for it to pay. A device needs CuPy (``pip install 'pacbayes[cuda12]'`` or ``cuda13``) and dense data; sparse
-        data of many features, and hypotheses of more than 16 classes, are left to the CPU in any case. The certificate
-        holds for predictions on either.
+        data of many features, tables with text or gaps, and hypotheses of more than 16 classes, are left to the CPU in
+        any case. The certificate holds for predictions on either.
     on_error : {"raise", "drop"}, default="raise"
         What to do with a hypothesis whose optimisation does not end: raise, or count its loss as 1.
     working_memory : float, default=256
         MiB that each worker may take for the votes of a block of rows, in training and in prediction. The kernel
         matrix of a subsample of r points, 12 r^2 bytes, comes on top.
+
+    Notes
+    -----
+    Data frames (pandas, polars) may hold text, booleans, categories, dates and gaps. Categories are compared for
+    equality: two that differ add 2 to a squared distance, as their one-hot columns would, and so does a category that
+    is new in prediction. A gap in a column of categories is a category of its own. Dates become days since 1970.
+    Missing numbers become the mean of the known ones in a hypothesis's subsample, before scaling, and add 1 to the
+    squared distance from points where the number is known, as an indicator column would. A column of numbers that is
+    missing in the whole subsample is ignored by the hypothesis. Only numbers are scaled.
 
     Examples
     --------
@@ -195,9 +205,21 @@ class RBFSVMPool(Pool):
     def validation_kwargs(self, X: Any) -> dict[str, Any]:
         return {"accept_sparse": "csr", "accept_large_sparse": False, "dtype": [np.float64, np.float32]}
 
+    def make_code_book(self, X: Any) -> CodeBook | None:
+        if not (is_table(X) and needs_code_book(X)):
+            return None
+        if self.gamma_source != "subsample":
+            raise ValueError(
+                "gamma_source must be 'subsample' for tables with text, booleans, dates or gaps, got "
+                f"{self.gamma_source!r}"
+            )
+        return CodeBook.learn(X)
+
     def check_points(self, X: Any) -> None:
         values = X.data if issparse(X) else X
-        if values.size and max(-float(values.min()), float(values.max())) > LARGEST_VALUE:
+        # The smallest and largest values that are not missing.
+        extremes = (np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)) if values.size else (0.0, 0.0)
+        if max(-float(extremes[0]), float(extremes[1])) > LARGEST_VALUE:
             raise ValueError(
                 f"X must hold numbers up to {LARGEST_VALUE:g}, since squared distances overflow: scale the features"
             )
@@ -306,6 +328,7 @@ class RBFSVMPool(Pool):
     ) -> RBFSVMs:
         X, codes, wide = sample.X, sample.codes, is_wide(sample.X)
         on_device, machines = self._trains_on_device(sample, sizes), None
+        book = sample.code_book
         as_it_is = shared.scale is None and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype.kind == "f"
         if as_it_is and not (on_device and sample.on_device is None):
             used = None
@@ -322,11 +345,12 @@ class RBFSVMPool(Pool):
             machines = _cuda.train_at(points, labels, rows, sizes, *settings, sample.classes.size)
             result = machines.to_host()
         else:
-            result = _engine.train(to_engine(X, sparse=wide), labels, rows, sizes, *settings)
+            kinds = () if book is None else (book.n_numbers, book.n_categories)
+            result = _engine.train(to_engine(X, sparse=wide), labels, rows, sizes, *settings, *kinds)
         if used is not None:
             result["support"] = used[result["support"]]
         scale: Any = None
-        if own_scaler is not None:
+        if own_scaler is not None or book is not None:
             shape = (sizes.size, X.shape[1])
             scale = result["scale"].reshape(shape) if not wide else None
             if wide:
@@ -336,6 +360,7 @@ class RBFSVMPool(Pool):
     def _trained(
         self, result: dict[str, NDArray[Any]], sample: Sample, C: Array, scale: Any, shared: _Shared
     ) -> RBFSVMs:
+        book = sample.code_book
         return RBFSVMs(
             classes=sample.classes,
             n_classes=result["n_classes"],
@@ -352,6 +377,8 @@ class RBFSVMPool(Pool):
             working_memory=int(self.working_memory * 2**20),
             rows=np.empty(0, dtype=np.int32),
             engine=self.engine,
+            fill=None if book is None else result["fill"].reshape(C.size, book.n_numbers),
+            code_book=book,
         )
 
     def computes_on_device(self, sample: Sample, subsamples: Subsamples) -> bool:
@@ -362,7 +389,7 @@ class RBFSVMPool(Pool):
         return self._pays(sample, 100.0 * float(np.sum(np.square(sizes, dtype=np.float64))))
 
     def _pays(self, sample: Sample, kernel_values: float) -> bool:
-        if is_wide(sample.X):
+        if is_wide(sample.X) or sample.code_book is not None:
             return False
         return is_worthwhile(self.engine, sample.X.shape[1], sample.classes.size, kernel_values)
 

@@ -22,6 +22,7 @@ from pacbayes.pools import _cuda, _engine
 from pacbayes.pools._base import Codes, Hypotheses, Numbers, Sample
 from pacbayes.pools._device import is_worthwhile
 from pacbayes.pools._layout import contiguous, is_wide, to_csr, to_engine
+from pacbayes.pools._tables import CodeBook, is_table
 from pacbayes.sampling import Subsamples
 
 
@@ -74,7 +75,7 @@ class RBFSVM:
         ndarray of shape (n,)
             Labels.
         """
-        X = X if issparse(X) else np.asarray(X)
+        X = X if issparse(X) or self._alone.code_book is not None else np.asarray(X)
         return np.asarray(self._alone.classes[self._alone.votes(X)[0]])
 
     def decision_function(self, X: Any) -> Array:
@@ -119,6 +120,10 @@ class RBFSVMs(Hypotheses):
         Those support vectors.
     engine : {"auto", "cpu", "cuda"}
         Where to compute, if there is a device; results are the same.
+    fill : ndarray of shape (m, n_numbers) or None
+        For rows of a table, what missing numbers are replaced by, before they are scaled.
+    code_book : CodeBook or None
+        What columns of a table the features are.
     """
 
     classes: NDArray[Any]
@@ -137,6 +142,8 @@ class RBFSVMs(Hypotheses):
     rows: NDArray[np.int32]
     points: Any = None
     engine: str = "auto"
+    fill: Array | None = None
+    code_book: CodeBook | None = None
 
     # -- a sequence ----------------------------------------------------------------------------------
 
@@ -161,6 +168,8 @@ class RBFSVMs(Hypotheses):
         scales = [part.scale for part in parts]
         if scales[0] is not None:
             joined["scale"] = vstack(scales, format="csr") if issparse(scales[0]) else np.concatenate(scales)
+        if parts[0].fill is not None:
+            joined["fill"] = np.concatenate([part.fill for part in parts])
         # Support vectors that were kept belong to a part: the whole keeps them anew.
         return replace(parts[0], **joined, rows=np.empty(0, dtype=np.int32), points=None)
 
@@ -190,7 +199,9 @@ class RBFSVMs(Hypotheses):
         }
         for name in ("n_classes", "gamma", "C", "failed"):
             parts[name] = getattr(self, name)[chosen]
-        taken = replace(self, **parts, scale=None if self.scale is None else self.scale[chosen])
+        for name in ("scale", "fill"):
+            parts[name] = None if getattr(self, name) is None else getattr(self, name)[chosen]
+        taken = replace(self, **parts)
         if "_device" in self.__dict__:
             machines, numbers = self.__dict__["_device"]
             taken.__dict__["_device"] = (machines, numbers[chosen])
@@ -214,9 +225,11 @@ class RBFSVMs(Hypotheses):
             self.dual_coef,
             self.intercept,
             self.gamma,
-            to_engine(self.scale, sparse=True) if issparse(self.scale) else self.scale,
         )
-        return _engine.Ensemble(*arrays), rows
+        if issparse(self.scale):
+            return _engine.Ensemble(*arrays, to_engine(self.scale, sparse=True)), rows
+        n_categories = 0 if self.code_book is None else self.code_book.n_categories
+        return _engine.Ensemble(*arrays, self.scale, self.fill, n_categories), rows
 
     def keep_on_device(self, machines: _cuda.DeviceMachines | None) -> RBFSVMs:
         """Return these hypotheses, with their copy in the memory of the device that trained them, if one did."""
@@ -235,7 +248,7 @@ class RBFSVMs(Hypotheses):
 
     def _computes_on_device(self, X: Any, n: int) -> bool:
         """Return whether votes at n rows are to be computed on a device."""
-        if is_wide(X) or issparse(self.points) or issparse(self.scale):
+        if is_wide(X) or issparse(self.points) or issparse(self.scale) or self.code_book is not None:
             return False
         work = float(self.support.size) * n
         return is_worthwhile(self.engine, X.shape[1], int(self.n_classes.max(initial=1)), work)
@@ -243,6 +256,15 @@ class RBFSVMs(Hypotheses):
     def keep_training_points(self, sample: Sample) -> RBFSVMs:
         rows = np.unique(self.support)
         return replace(self, rows=rows, points=self._support_vectors(sample.X, rows))
+
+    def assumptions(self) -> list[str]:
+        if self.code_book is None:
+            return []
+        return [
+            "which columns of the table hold numbers and which categories is taken as known before the sample was "
+            "drawn; missing numbers were replaced by means of each subsample alone, and categories compared for "
+            "equality only, so that it does not matter which of them the sample holds (by construction)"
+        ]
 
     def describe(self, h: int) -> str:
         svm = self[h]
@@ -263,6 +285,7 @@ class RBFSVMs(Hypotheses):
         return self.votes_and_doubts(X)[0]
 
     def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        X = self._encoded(X)
         if self._computes_on_device(X, X.shape[0]):
             machines, chosen = self._on_device(lambda: self._kept(np.unique(self.support)))
             return machines.vote_at(to_engine(scaled(X, self.shared_scale), sparse=False), chosen)
@@ -277,6 +300,7 @@ class RBFSVMs(Hypotheses):
 
     def decide(self, X: Any) -> Array:
         """Return decision values of a single hypothesis, a column for each pair of its classes."""
+        X = self._encoded(X)
         ensemble, used = self._ensemble
         points = self._kept(used)
         values = np.empty((self.intercept.size, X.shape[0]))
@@ -338,6 +362,10 @@ class RBFSVMs(Hypotheses):
             X = X.take(rows)
         machines, chosen = self._on_device(lambda: self._own_points(sample, np.unique(self.support)))
         return machines.count_mistakes_at(X, sample.codes[rows].astype(np.int32), inside, sizes, chosen)
+
+    def _encoded(self, X: Any) -> Any:
+        """Return rows of a table as features; others are features already."""
+        return self.code_book.encode(X) if self.code_book is not None and is_table(X) else X
 
     def _own_points(self, sample: Sample, rows: NDArray[np.int32]) -> Any:
         """Return support vectors by their rows of the training sample: those that were kept, or from the sample."""

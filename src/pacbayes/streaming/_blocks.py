@@ -68,7 +68,7 @@ def partial_sample(numbers: NDArray[Any], X: NDArray[Any], codes: NDArray[Any], 
     return Sample(GatheredRows(numbers, X, n_rows), known, classes)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SourceSample(Sample):
     """Labelled rows of a source, all or some: what of them is in memory is in `X`.
 
@@ -93,7 +93,7 @@ class SourceSample(Sample):
     def of(cls, source: Source, codes: NDArray[Any], classes: NDArray[Any]) -> SourceSample:
         """Return all rows of a source, none of them in memory."""
         nothing = np.empty((0, source.n_columns), dtype=source.dtype)
-        return cls(GatheredRows(np.empty(0, dtype=np.int64), nothing, source.n_rows), codes, classes, source)
+        return cls(GatheredRows(np.empty(0, dtype=np.int64), nothing, source.n_rows), codes, classes, source=source)
 
     def take(self, rows: NDArray[Any]) -> SourceSample:
         """Return some of the rows, by their numbers, rising. None of them is read."""

@@ -27,7 +27,7 @@ def to_arrays(hypotheses: Hypotheses) -> Arrays | None:
                 return None
             arrays |= {f"{name}.{key}": value for key, value in part.items()}
         return arrays
-    if not isinstance(hypotheses, RBFSVMs) or issparse(hypotheses.scale):
+    if not isinstance(hypotheses, RBFSVMs) or issparse(hypotheses.scale) or hypotheses.code_book is not None:
         return None
     values = {field.name: getattr(hypotheses, field.name) for field in fields(hypotheses)}
     del values["classes"]  # those of the sample

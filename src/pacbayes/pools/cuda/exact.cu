@@ -255,7 +255,7 @@ extern "C" __global__ void decide_rows(Machines machines, Rows X, const int* cod
                                        const int* training, Sink sink) {
   const int j = blockIdx.y, h = chosen[j], d = X.d;
   __shared__ double margins[MAX_PAIRS];
-  __shared__ int queue[WORDS * 32];
+  __shared__ int queue[WORDS * 32 + THREADS];
   __shared__ int queued, total;
   const int k_classes = machines.n_classes[h];
   bool any = true;
@@ -276,8 +276,9 @@ extern "C" __global__ void decide_rows(Machines machines, Rows X, const int* cod
   const double* own = packed + group_at[j] * d * GROUP;
   int mistakes = 0;
   if (mode == MASKED) {
-    for (int64 begin = (int64)blockIdx.x * WORDS; begin < words; begin += (int64)gridDim.x * WORDS) {
-      if (threadIdx.x == 0) queued = 0;
+    const int64 step = (int64)gridDim.x * WORDS;
+    if (threadIdx.x == 0) queued = 0;
+    for (int64 begin = (int64)blockIdx.x * WORDS; begin < words; begin += step) {
       __syncthreads();
       const int64 w = begin + threadIdx.x;
       uint32 bits = threadIdx.x < WORDS && w < words ? masks[(int64)j * words + w] : 0;
@@ -287,11 +288,14 @@ extern "C" __global__ void decide_rows(Machines machines, Rows X, const int* cod
         queue[at++] = (int)(64 * (w >> 1) + 16 * (bit & 3) + (bit >> 2) + 8 * (w & 1));
       }
       __syncthreads();
-      for (int i = threadIdx.x; i < queued; i += blockDim.x) {
+      // Few rows are marked: they wait until there is one for every thread, or none to come.
+      const int waiting = queued, kept = begin + step < words ? waiting % blockDim.x : 0;
+      for (int i = kept + threadIdx.x; i < waiting; i += blockDim.x) {
         const int64 row = first + queue[i];
         mistakes += record(sink, codes, decide(machines, h, own, X, row, margins), j, queue[i], row, count);
       }
       __syncthreads();
+      if (threadIdx.x == 0) queued = kept;
     }
   } else if (mode == ALL) {
     for (int64 at = (int64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += (int64)gridDim.x * blockDim.x)

@@ -113,14 +113,15 @@ extern "C" __global__ void pack_machines(Machines machines, Rows points, const i
           p < n ? make_float2((float)coefficients[p], (float)(-g * squares)) : make_float2(0.0f, -1000.0f);
   }
   for (int offset = 16; offset; offset >>= 1) radius = fmax(radius, __shfl_xor_sync(0xffffffffu, radius, offset));
-  usable = __all_sync(0xffffffffu, usable);
   double rounding = 0.0;
   for (int k = lane; k < 8 * STEPS; k += 32) {
     const double w = k < d ? (scale ? scale[k] : 1.0) : 0.0;
     if (weights) weights[(int64)j * 8 * STEPS + k] = (float)(w * w);
     if (k < d) rounding += (w * largest[k]) * (w * largest[k]);
+    if (k < d && !(largest[k] < 1e30)) usable = 0;  // products with tiny factors would underflow
   }
   for (int offset = 16; offset; offset >>= 1) rounding += __shfl_xor_sync(0xffffffffu, rounding, offset);
+  usable = __all_sync(0xffffffffu, usable);
   if (lane) return;
   Filtered to;
   to.tiles_at = tiles_at[j];

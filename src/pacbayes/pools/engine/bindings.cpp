@@ -18,6 +18,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "filter.h"
 #include "margins.h"
 #include "routines.h"
 #include "svm.h"
@@ -113,12 +114,17 @@ class CSR {
   std::int64_t n_features_;
 };
 
+// The last features of dense rows may be categories; callers check that those of sparse rows are not.
 template <class T>
-DenseRows<T> rows_of(const Matrix<T>& X) {
-  return {X.data(), static_cast<std::ptrdiff_t>(X.shape(0)), static_cast<std::ptrdiff_t>(X.shape(1))};
+DenseRows<T> rows_of(const Matrix<T>& X, std::size_t n_categories = 0) {
+  return {X.data(), static_cast<std::ptrdiff_t>(X.shape(0)), static_cast<std::ptrdiff_t>(X.shape(1)),
+          static_cast<std::ptrdiff_t>(n_categories)};
 }
 
-SparseRows rows_of(const CSR& X) { return X.rows(); }
+SparseRows rows_of(const CSR& X, std::size_t = 0) { return X.rows(); }
+
+template <class X_>
+constexpr bool is_dense = !std::is_same_v<X_, CSR>;
 
 // Points are in double precision, or sparse like X.
 template <class X>
@@ -155,6 +161,7 @@ nb::dict to_numpy(pacbayes::Trained&& trained) {
   result["gamma"] = to_numpy(std::move(trained.gamma));
   result["converged"] = to_numpy(std::move(trained.converged));
   result["scale"] = to_numpy(std::move(trained.scale.factors));
+  result["fill"] = to_numpy(std::move(trained.scale.fill));
   result["scale_indices"] = to_numpy(std::move(trained.scale.columns));
   result["scale_indptr"] = to_numpy(std::move(trained.scale.starts));
   return result;
@@ -170,8 +177,13 @@ Scaler scaler_of(const std::optional<std::string>& name) {
 template <class X_>
 nb::dict train(const X_& X, Integers codes, Integers subsamples, Vector<std::int64_t> sizes,
                double seed, Doubles multipliers, Doubles C, std::optional<std::string> scaler,
-               double tolerance, std::int64_t max_iterations) {
+               double tolerance, std::int64_t max_iterations, std::optional<std::size_t> n_numbers,
+               std::size_t n_categories) {
   const std::size_t m = sizes.shape(0);
+  require(is_dense<X_> || (!n_numbers && n_categories == 0), "rows of a table must be dense");
+  require(n_numbers || n_categories == 0, "n_numbers must be given where there are categories");
+  require(n_categories <= X.shape(1) && n_numbers.value_or(0) <= X.shape(1) - n_categories,
+          "n_numbers and n_categories must be at most the number of features");
   require(codes.shape(0) == X.shape(0), "codes must have one entry per row of X");
   require(multipliers.shape(0) == m && C.shape(0) == m, "multipliers and C must have one entry per subsample");
   require(std::isnan(seed) || is_finite_nonnegative(seed), "seed must be finite and not negative, or NaN", seed);
@@ -200,11 +212,15 @@ nb::dict train(const X_& X, Integers codes, Integers subsamples, Vector<std::int
   {
     nb::gil_scoped_release unlocked;
     const std::int32_t* subsample = subsamples.data();
+    thread_local pacbayes::TrainingSpace space;  // the next call will have subsamples of the same sizes
     for (std::size_t h = 0; h < m; ++h) {
-      pacbayes::train(rows_of(X), codes.data(), subsample, sizes.data()[h],
-                      {seed, multipliers.data()[h], C.data()[h], kind, tolerance, max_iterations}, trained);
+      pacbayes::train(rows_of(X, n_categories), codes.data(), subsample, sizes.data()[h],
+                      {seed, multipliers.data()[h], C.data()[h], kind, tolerance, max_iterations,
+                       n_numbers ? static_cast<std::ptrdiff_t>(*n_numbers) : -1},
+                      space, trained);
       subsample += sizes.data()[h];
     }
+    space.release_if_large();
   }
   return to_numpy(std::move(trained));
 }
@@ -243,14 +259,28 @@ void feature_scale(const X_& X, const std::string& scaler, OutVector<double> fac
 class Ensemble {
  public:
   Ensemble(Integers n_classes, Integers classes, Integers counts, Integers support, Doubles coefficients,
-           Doubles intercepts, Doubles gamma, std::optional<Matrix<double>> scale)
+           Doubles intercepts, Doubles gamma, std::optional<Matrix<double>> scale, std::optional<Matrix<double>> fill,
+           std::size_t n_categories)
       : Ensemble(n_classes, classes, counts, support, coefficients, intercepts, gamma) {
+    require(scale || (!fill && n_categories == 0), "scale must be given for rows of a table");
     if (!scale) return;
     require(scale->shape(0) == machines_.size(), "scale must have one row per machine");
     check_factors(scale->data(), scale->size());
     dense_scale_ = scale;
     for (std::size_t h = 0; h < machines_.size(); ++h)
       machines_[h].scale = {scale->data() + h * scale->shape(1), nullptr, static_cast<std::ptrdiff_t>(scale->shape(1))};
+    require(n_categories <= scale->shape(1), "n_categories must be at most the number of features", n_categories);
+    n_categories_ = n_categories;
+    if (!fill) return;
+    require(fill->shape(0) == machines_.size(), "fill must have one row per machine");
+    require(fill->shape(1) <= scale->shape(1) - n_categories, "fill must be of features that are no categories");
+    for (std::size_t i = 0; i < fill->size(); ++i)
+      require(std::isfinite(fill->data()[i]), "fill must be finite", fill->data()[i]);
+    fill_ = fill;
+    for (std::size_t h = 0; h < machines_.size(); ++h) {
+      machines_[h].scale.fill = fill->data() + h * fill->shape(1);
+      machines_[h].scale.n_fill = static_cast<std::ptrdiff_t>(fill->shape(1));
+    }
   }
 
   Ensemble(Integers n_classes, Integers classes, Integers counts, Integers support, Doubles coefficients,
@@ -279,14 +309,12 @@ class Ensemble {
   }
 
   const std::vector<Machine>& machines() const { return machines_; }
+  std::size_t n_categories() const { return n_categories_; }
   std::size_t n_intercepts() const { return intercepts_.shape(0); }
 
  private:
   Ensemble(Integers n_classes, Integers classes, Integers counts, Integers support, Doubles coefficients,
            Doubles intercepts, Doubles gamma);
-
-  template <class Points>
-  static constexpr bool is_dense = !std::is_same_v<Points, CSR>;
 
   static void check_factors(const double* factors, std::size_t size) {
     for (std::size_t i = 0; i < size; ++i)
@@ -295,10 +323,11 @@ class Ensemble {
 
   Integers n_classes_, classes_, counts_, support_;
   Doubles coefficients_, intercepts_, gamma_;
-  std::optional<Matrix<double>> dense_scale_;
+  std::optional<Matrix<double>> dense_scale_, fill_;
   std::optional<CSR> sparse_scale_;
   std::vector<Machine> machines_;
   std::size_t n_points_ = 0;  // support vectors are rows below this
+  std::size_t n_categories_ = 0;
 };
 
 Ensemble::Ensemble(Integers n_classes, Integers classes, Integers counts, Integers support, Doubles coefficients,
@@ -352,7 +381,8 @@ void vote(const X_& X, const typename PointsOf<X_>::type& points, const Ensemble
   require(!certain || (certain->shape(0) == machines.size() && certain->shape(1) == n),
           "certain must be machines x rows");
   nb::gil_scoped_release unlocked;
-  pacbayes::vote(machines, rows_of(points), rows_of(X), memory, [&](std::size_t h, const pacbayes::Votes& tile) {
+  const std::size_t k = ensemble.n_categories();
+  pacbayes::vote(machines, rows_of(points, k), rows_of(X, k), memory, [&](std::size_t h, const pacbayes::Votes& tile) {
     std::copy_n(tile.codes, tile.count, votes.data() + h * n + tile.row);
     if (certain) std::copy_n(tile.certain, tile.count, certain->data() + h * n + tile.row);
   });
@@ -388,7 +418,8 @@ void count_mistakes(const X_& X, Integers codes, std::int64_t first,
   }
   require(at == last, "sizes must sum to the length of subsamples");
   nb::gil_scoped_release unlocked;
-  pacbayes::vote(machines, rows_of(points), rows_of(X), memory,
+  const std::size_t k = ensemble.n_categories();
+  pacbayes::vote(machines, rows_of(points, k), rows_of(X, k), memory,
                  [&](std::size_t h, const pacbayes::Votes& votes) {
                    const std::int32_t* actual = codes.data() + votes.row;
                    const auto is_mistake = [&](std::ptrdiff_t i) {
@@ -409,7 +440,8 @@ void decide(const X_& X, const typename PointsOf<X_>::type& points, const Ensemb
   require(machines.size() == 1, "decision values are those of one machine", machines.size());
   require(values.shape(0) == ensemble.n_intercepts() && values.shape(1) == X.shape(0), "values must be pairs x rows");
   nb::gil_scoped_release unlocked;
-  pacbayes::decide(machines[0], rows_of(points), rows_of(X), values.data());
+  pacbayes::decide(machines[0], rows_of(points, ensemble.n_categories()), rows_of(X, ensemble.n_categories()),
+                   values.data());
 }
 
 // The margins within which decision values of rows of d features may have either sign, in the order of the intercepts.
@@ -432,10 +464,39 @@ void kernel(Doubles squared, double gamma, OutVector<double> out) {
   pacbayes::routines().exponentials(squared.data(), nearest.data(), count, gamma, out.data());
 }
 
+// Decision values of the filter and bounds on their errors, for tests: infinite where it cannot take a machine.
+void filter(const Matrix<double>& X, const Matrix<double>& points, const Ensemble& ensemble, OutMatrix<float> values,
+            OutMatrix<float> errors) {
+  const auto& machines = ensemble.machines(points, X.shape(1));
+  const std::size_t n = X.shape(0);
+  require(values.shape(0) == machines.size() && values.shape(1) == n && errors.shape(0) == machines.size() &&
+              errors.shape(1) == n,
+          "values and errors must be machines x rows");
+  const std::vector<double> centre = pacbayes::filter_centre(rows_of(points));
+  pacbayes::DenseTile rows;
+  pacbayes::FilterTile tile;
+  pacbayes::Filter machine;
+  pacbayes::FilterValues found;
+  for (std::size_t row = 0; row < n; row += pacbayes::kTile) {
+    const std::size_t count = std::min<std::size_t>(pacbayes::kTile, n - row);
+    rows.load(rows_of(X), row, count);
+    tile.load(rows, centre);
+    for (std::size_t h = 0; h < machines.size(); ++h) {
+      if (machine.select(machines[h], rows_of(points), centre, tile.largest()))
+        machine.decide(tile, found);
+      else
+        std::fill_n(found.errors, pacbayes::kTile, std::numeric_limits<float>::infinity());
+      std::copy_n(found.values, count, values.data() + h * n + row);
+      std::copy_n(found.errors, count, errors.data() + h * n + row);
+    }
+  }
+}
+
 template <class X_>
 void bind_for(nb::module_& module) {
   module.def("train", train<X_>, "X"_a, "codes"_a.noconvert(), "subsamples"_a.noconvert(), "sizes"_a.noconvert(),
-             "seed"_a, "multipliers"_a, "C"_a, "scaler"_a.none(), "tolerance"_a, "max_iterations"_a);
+             "seed"_a, "multipliers"_a, "C"_a, "scaler"_a.none(), "tolerance"_a, "max_iterations"_a,
+             "n_numbers"_a.none() = nb::none(), "n_categories"_a = 0);
   // Integers are not converted, since fractions would be lost, nor what is written to, since the copy would be.
   module.def("vote", vote<X_>, "X"_a, "points"_a, "ensemble"_a, "memory"_a, "votes"_a.noconvert(),
              "certain"_a.noconvert().none() = nb::none());
@@ -459,9 +520,11 @@ NB_MODULE(_engine, module) {
       .def(nb::init<CSR::Data, Integers, Vector<std::int64_t>, std::int64_t>(), "data"_a.noconvert(),
            "indices"_a.noconvert(), "indptr"_a.noconvert(), "n_features"_a);
   nb::class_<Ensemble>(module, "Ensemble")
-      .def(nb::init<Integers, Integers, Integers, Integers, Doubles, Doubles, Doubles, std::optional<Matrix<double>>>(),
+      .def(nb::init<Integers, Integers, Integers, Integers, Doubles, Doubles, Doubles, std::optional<Matrix<double>>,
+                    std::optional<Matrix<double>>, std::size_t>(),
            "n_classes"_a.noconvert(), "classes"_a.noconvert(), "counts"_a.noconvert(), "support"_a.noconvert(),
-           "coefficients"_a, "intercepts"_a, "gamma"_a, "scale"_a.none())
+           "coefficients"_a, "intercepts"_a, "gamma"_a, "scale"_a.none(), "fill"_a.none() = nb::none(),
+           "n_categories"_a = 0)
       .def(nb::init<Integers, Integers, Integers, Integers, Doubles, Doubles, Doubles, const CSR&>(),
            "n_classes"_a.noconvert(), "classes"_a.noconvert(), "counts"_a.noconvert(), "support"_a.noconvert(),
            "coefficients"_a, "intercepts"_a, "gamma"_a, "scale"_a);
@@ -470,4 +533,6 @@ NB_MODULE(_engine, module) {
   bind_for<CSR>(module);
   module.def("margins", margins, "ensemble"_a, "d"_a, "out"_a.noconvert());
   module.def("kernel", kernel, "squared"_a, "gamma"_a, "out"_a.noconvert());
+  module.def("filter", filter, "X"_a.noconvert(), "points"_a.noconvert(), "ensemble"_a, "values"_a.noconvert(),
+             "errors"_a.noconvert());
 }

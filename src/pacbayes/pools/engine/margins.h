@@ -2,8 +2,9 @@
 //
 // The decision value of a pair of classes is f = b + sum_p c_p exp(-gamma D_p), over the s support vectors of both. All
 // engines read the same coefficients and the same differences of (scaled) features, which IEEE arithmetic makes equal
-// to the bit; D_p is the sum of their d squares. What may differ is whether a product is fused with an addition, the
-// exponential, and so the rounding of the rest. With u = 2^-53, to first order and with room for the higher ones,
+// to the bit; D_p is the sum of their d squares, with 0 or 2 in the place of a square where the feature is a category.
+// What may differ is whether a product is fused with an addition, the exponential, and so the rounding of the rest. With
+// u = 2^-53, to first order and with room for the higher ones,
 //
 //   - D_p has a relative error of d u, since no term is negative, and gamma D_p one of (d + 1) u. As t exp(-t) <= 1/e,
 //     that changes the kernel value by at most 0.4 (d + 1) u;

@@ -36,8 +36,15 @@ typedef std::int64_t Mask __attribute__((vector_size(kLanes * sizeof(double))));
 typedef std::uint64_t Bits __attribute__((vector_size(kLanes * sizeof(double))));
 typedef float Floats __attribute__((vector_size(kLanes * sizeof(float))));
 
+// Twice as many numbers in single precision.
+typedef float Singles __attribute__((vector_size(kLanes * sizeof(double))));
+typedef std::int32_t SinglesMask __attribute__((vector_size(kLanes * sizeof(double))));
+typedef std::uint32_t SinglesBits __attribute__((vector_size(kLanes * sizeof(double))));
+
 inline Pack broadcast(double value) { return value - Pack{}; }
 inline Pack select(Mask mask, Pack a, Pack b) { return mask ? a : b; }
+inline Singles broadcast_single(float value) { return value - Singles{}; }
+inline Singles select(SinglesMask mask, Singles a, Singles b) { return mask ? a : b; }
 inline Pack to_double(Floats floats) { return __builtin_convertvector(floats, Pack); }
 
 #else  // The same operations, lane by lane: MSVC has no vector types.
@@ -45,6 +52,9 @@ inline Pack to_double(Floats floats) { return __builtin_convertvector(floats, Pa
 struct Bits { std::uint64_t lane[kLanes]; };
 struct Mask { bool lane[kLanes]; };
 struct Floats { float lane[kLanes]; };
+struct Singles { float lane[2 * kLanes]; };
+struct SinglesMask { bool lane[2 * kLanes]; };
+struct SinglesBits { std::uint32_t lane[2 * kLanes]; };
 struct Pack {
   double lane[kLanes];
   double& operator[](int i) { return lane[i]; }
@@ -54,7 +64,8 @@ struct Pack {
 #define PACBAYES_LANEWISE(Result, name, A, B, expression) \
   inline Result name(A a, B b) {                          \
     Result result;                                        \
-    for (int i = 0; i < kLanes; ++i) result.lane[i] = (expression); \
+    for (int i = 0; i < static_cast<int>(sizeof result.lane / sizeof *result.lane); ++i) \
+      result.lane[i] = (expression);                      \
     return result;                                        \
   }
 PACBAYES_LANEWISE(Pack, operator+, Pack, Pack, a.lane[i] + b.lane[i])
@@ -65,6 +76,13 @@ PACBAYES_LANEWISE(Mask, operator==, Pack, Pack, a.lane[i] == b.lane[i])
 PACBAYES_LANEWISE(Mask, operator>, Pack, Pack, a.lane[i] > b.lane[i])
 PACBAYES_LANEWISE(Bits, operator+, Bits, Bits, a.lane[i] + b.lane[i])
 PACBAYES_LANEWISE(Bits, operator<<, Bits, int, a.lane[i] << b)
+PACBAYES_LANEWISE(Singles, operator+, Singles, Singles, a.lane[i] + b.lane[i])
+PACBAYES_LANEWISE(Singles, operator-, Singles, Singles, a.lane[i] - b.lane[i])
+PACBAYES_LANEWISE(Singles, operator*, Singles, Singles, a.lane[i] * b.lane[i])
+PACBAYES_LANEWISE(SinglesMask, operator==, Singles, Singles, a.lane[i] == b.lane[i])
+PACBAYES_LANEWISE(SinglesMask, operator>, Singles, Singles, a.lane[i] > b.lane[i])
+PACBAYES_LANEWISE(SinglesBits, operator+, SinglesBits, SinglesBits, a.lane[i] + b.lane[i])
+PACBAYES_LANEWISE(SinglesBits, operator<<, SinglesBits, int, a.lane[i] << b)
 #undef PACBAYES_LANEWISE
 
 inline Pack& operator+=(Pack& a, Pack b) { return a = a + b; }
@@ -77,6 +95,17 @@ inline Pack broadcast(double value) {
 
 inline Pack select(Mask mask, Pack a, Pack b) {
   for (int i = 0; i < kLanes; ++i) a.lane[i] = mask.lane[i] ? a.lane[i] : b.lane[i];
+  return a;
+}
+
+inline Singles broadcast_single(float value) {
+  Singles singles;
+  for (int i = 0; i < 2 * kLanes; ++i) singles.lane[i] = value;
+  return singles;
+}
+
+inline Singles select(SinglesMask mask, Singles a, Singles b) {
+  for (int i = 0; i < 2 * kLanes; ++i) a.lane[i] = mask.lane[i] ? a.lane[i] : b.lane[i];
   return a;
 }
 
@@ -100,7 +129,14 @@ inline Pack load(const float* from) {
   return to_double(floats);
 }
 
+inline Singles load_singles(const float* from) {
+  Singles singles;
+  std::memcpy(&singles, from, sizeof singles);
+  return singles;
+}
+
 inline void store(double* to, Pack pack) { std::memcpy(to, &pack, sizeof pack); }
+inline void store(float* to, Singles singles) { std::memcpy(to, &singles, sizeof singles); }
 
 inline Pack minimum(Pack a, Pack b) { return select(a > b, b, a); }
 
@@ -123,6 +159,12 @@ inline To bit_cast(From from) {
   return to;
 }
 
+#if defined(__AVX2__) || defined(__aarch64__)
+constexpr bool kFused = true;
+#else
+constexpr bool kFused = false;
+#endif
+
 // a * b + c, rounded once if the instruction set has a fused multiply-add; emulating one would be slow.
 inline Pack multiply_add(Pack a, Pack b, Pack c) {
 #if defined(__AVX512F__)
@@ -131,6 +173,19 @@ inline Pack multiply_add(Pack a, Pack b, Pack c) {
   return _mm256_fmadd_pd(a, b, c);
 #elif defined(__aarch64__)
   return bit_cast<Pack>(vfmaq_f64(bit_cast<float64x2_t>(c), bit_cast<float64x2_t>(a), bit_cast<float64x2_t>(b)));
+#else
+  return a * b + c;
+#endif
+}
+
+inline Singles multiply_add(Singles a, Singles b, Singles c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(a, b, c);
+#elif defined(__AVX2__)
+  return _mm256_fmadd_ps(a, b, c);
+#elif defined(__aarch64__)
+  return bit_cast<Singles>(
+      vfmaq_f32(bit_cast<float32x4_t>(c), bit_cast<float32x4_t>(a), bit_cast<float32x4_t>(b)));
 #else
   return a * b + c;
 #endif
@@ -165,6 +220,25 @@ inline Pack exponential(Pack x) {
   p = multiply_add(p, f, broadcast(1.0));
   const Bits bits = bit_cast<Bits>(p) + (bit_cast<Bits>(shifted) << 52);
   return select(underflows, broadcast(0.0), bit_cast<Pack>(bits));
+}
+
+// 2^x for x <= 1, with a relative error of at most 2^-21; 2^-126 for anything below -126.
+//
+// 2^x = 2^k 2^f with k = round(x), |f| <= 1/2, and the minimax polynomial of degree 5 for 2^f (relative error 7e-08).
+constexpr float kMinPower = -126.0f;
+
+inline Singles power_of_two(Singles x) {
+  const Singles rounder = broadcast_single(12582912.0f), least = broadcast_single(kMinPower);
+  x = select(least > x, least, x);  // NaN stays
+  const Singles shifted = x + rounder;
+  const Singles f = x - (shifted - rounder);
+  Singles p = broadcast_single(0x1.5c08e60000000p-10f);
+  p = multiply_add(p, f, broadcast_single(0x1.3d0c520000000p-7f));
+  p = multiply_add(p, f, broadcast_single(0x1.c6b6e40000000p-5f));
+  p = multiply_add(p, f, broadcast_single(0x1.ebf9180000000p-3f));
+  p = multiply_add(p, f, broadcast_single(0x1.62e4280000000p-1f));
+  p = multiply_add(p, f, broadcast_single(0x1.0000020000000p+0f));
+  return bit_cast<Singles>(bit_cast<SinglesBits>(p) + (bit_cast<SinglesBits>(shifted) << 23));
 }
 
 }  // namespace

@@ -64,16 +64,37 @@ struct SparseSlice {
   std::int32_t end;  // first column of the next slice, kNoColumn for the last
 };
 
+// A machine of two classes, as the filter reads it; see filter.h.
+struct FilterMachine {
+  std::ptrdiff_t d;
+  std::ptrdiff_t n_categories;  // of the d features, the last
+  std::ptrdiff_t n_support;   // padded to a multiple of kBlock by vectors that have no weight
+  const float* vectors;       // n_support x d: 2 g w^2 s, and categories as they are
+  const float* offsets;       // n_support: g |w s|^2
+  const float* coefficients;  // n_support
+  const float* weights;       // of numbers: g w^2, or null if w is 1
+  float rate;                 // g
+  float intercept;
+  float largest_offset;       // g S^2
+  float exponent_error;       // relative to 2 g (X^2 + S^2)
+  float exponent_constant;    // the rest of the error of an exponent
+  float sum_error;            // relative to the sum of absolute values
+  float constant;             // the rest of the error of a decision value
+};
+
 struct Routines {
   const char* name;
+  int product_roundings;  // of a product that is added to a sum: 1 if it is fused with the addition, else 2
 
   // Squared distances of `count` points, stored row by row, to the rows of a dense tile: squared[point * kTile + row];
-  // and the smallest one of each point.
-  void (*dense_distances)(const double* points, std::ptrdiff_t count, std::ptrdiff_t d, const double* tile,
-                          double* squared, double* nearest);
+  // and the smallest one of each point. The last n_categories of the d features are categories: two that differ add 2,
+  // as their one-hot columns would.
+  void (*dense_distances)(const double* points, std::ptrdiff_t count, std::ptrdiff_t d, std::ptrdiff_t n_categories,
+                          const double* tile, double* squared, double* nearest);
 
-  // Multiply the d features of a dense tile by factors.
-  void (*scale_tile)(const double* tile, const double* factors, std::ptrdiff_t d, double* scaled);
+  // Multiply the d features of a dense tile by factors, after NaN in the first n_fill of them is replaced.
+  void (*scale_tile)(const double* tile, const double* factors, std::ptrdiff_t d, const double* fill,
+                     std::ptrdiff_t n_fill, double* scaled);
 
   // Add what a slice contributes to the squared distances between the points of a block and the rows of a group, at
   // squared[point * kTile + row]. `position` is the next column of the block, 0 at the first slice.
@@ -87,6 +108,15 @@ struct Routines {
   void (*exponentials)(const double* squared, const double* nearest, std::ptrdiff_t count, double gamma,
                        double* kernel);
 
+  // The same in single precision, for the first `width` rows of the tile: kernel[point * stride + row].
+  void (*single_exponentials)(const double* squared, const double* nearest, std::ptrdiff_t count, double gamma,
+                              std::ptrdiff_t width, std::ptrdiff_t stride, float* kernel);
+
+  // Update the smallest squared distances to points of another class: of a point, which is returned, and of the rows of
+  // a tile, given the classes of both.
+  double (*nearest_others)(const double* squared, std::int32_t point_class, const std::int32_t* classes,
+                           std::ptrdiff_t width, double nearest, double* nearest_of_rows);
+
   // values += sum over p of weights[p] * kernel[rows[p]].
   void (*accumulate)(const double* kernel, const std::int32_t* rows, const double* weights, std::ptrdiff_t count,
                      double* values);
@@ -94,6 +124,28 @@ struct Routines {
   // Both in one pass, for kernel values that are used only once.
   void (*accumulate_exponentials)(const double* squared, const double* nearest, const std::int32_t* rows,
                                   const double* weights, std::ptrdiff_t count, double gamma, double* values);
+
+  // For the filter: a machine's `count` support vectors, whose rows in `points` are given, relative to a centre. Writes
+  // vectors and offsets, and the largest absolute value of each feature; `scratch` holds d numbers. `factors` may be
+  // null; NaN in the first n_fill features is replaced.
+  void (*filter_support)(const double* points, const std::int32_t* rows, std::ptrdiff_t count, std::ptrdiff_t d,
+                         std::ptrdiff_t n_categories, const double* factors, const double* fill, std::ptrdiff_t n_fill,
+                         const double* centre, double rate, float* vectors, double* offsets, double* largest,
+                         double* scratch);
+
+  // A dense tile relative to a centre, the squared norms of its rows, and the largest absolute value of each feature,
+  // where NaN in the first n_fill features counts as what replaces it, and any other as nothing.
+  void (*filter_tile)(const double* tile, const double* centre, std::ptrdiff_t d, std::ptrdiff_t n_categories,
+                      const double* fill, std::ptrdiff_t n_fill, float* centred, float* squares, double* largest);
+
+  // Decision values at the rows of a centred tile, and bounds on their errors.
+  void (*filter_values)(const FilterMachine& machine, const float* centred, const float* squares, float* values,
+                        float* errors);
+
+  // The same from squared distances that were rounded to single precision, to the support vectors in `rows`.
+  void (*filter_exponentials)(const float* squared, const double* nearest, const std::int32_t* rows,
+                              const float* weights, std::ptrdiff_t count, const FilterMachine& machine, float* values,
+                              float* errors);
 
   void (*minimize)(const Problem& problem, Solution& solution);
 };

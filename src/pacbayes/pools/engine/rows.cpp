@@ -1,6 +1,7 @@
 #include "rows.h"
 
 #include <cmath>
+#include <numeric>
 
 namespace pacbayes {
 
@@ -66,6 +67,44 @@ Scale append_factors(DenseRows<Number> X, const std::int32_t* rows, std::ptrdiff
 
 template Scale append_factors(DenseRows<float>, const std::int32_t*, std::ptrdiff_t, Scaler, Factors&);
 template Scale append_factors(DenseRows<double>, const std::int32_t*, std::ptrdiff_t, Scaler, Factors&);
+
+template <class Number>
+Scale append_table_factors(DenseRows<Number> X, const std::int32_t* rows, std::ptrdiff_t count, Scaler scaler,
+                           std::ptrdiff_t n_numbers, Factors& to) {
+  const std::size_t start = to.factors.size(), fill_start = to.fill.size();
+  to.factors.resize(start + X.d, 1.0);
+  to.fill.resize(fill_start + n_numbers, 0.0);
+  std::vector<double> known;
+  for (std::ptrdiff_t k = 0; k < n_numbers; ++k) {
+    known.clear();
+    for (std::ptrdiff_t i = 0; i < count; ++i) {
+      const auto feature = static_cast<double>(X.values[static_cast<std::ptrdiff_t>(rows[i]) * X.d + k]);
+      if (!std::isnan(feature)) known.push_back(feature);
+    }
+    double& factor = to.factors[start + k];
+    if (known.empty()) {
+      factor = 0.0;
+      continue;
+    }
+    const double mean = std::accumulate(known.begin(), known.end(), 0.0) / static_cast<double>(known.size());
+    to.fill[fill_start + k] = mean;
+    if (scaler == Scaler::none) continue;
+    const auto [low, high] = std::minmax_element(known.begin(), known.end());
+    double spread = half_range(*low, *high);
+    if (scaler == Scaler::standard) {  // Means in the place of NaN have no deviation.
+      double sum = 0.0;
+      for (const double feature : known) sum += (feature - mean) * (feature - mean);
+      spread = std::sqrt(sum / static_cast<double>(count));
+    }
+    factor = factor_of(*low, *high, spread);
+  }
+  return {to.factors.data() + start, nullptr, X.d, to.fill.data() + fill_start, n_numbers};
+}
+
+template Scale append_table_factors(DenseRows<float>, const std::int32_t*, std::ptrdiff_t, Scaler, std::ptrdiff_t,
+                                    Factors&);
+template Scale append_table_factors(DenseRows<double>, const std::int32_t*, std::ptrdiff_t, Scaler, std::ptrdiff_t,
+                                    Factors&);
 
 namespace {
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -16,10 +17,12 @@
 
 namespace pacbayes {
 
+// The last n_categories features of dense rows are numbers of categories, which are compared for equality only.
 template <class Number>
 struct DenseRows {
   const Number* values;  // count x d
   std::ptrdiff_t count, d;
+  std::ptrdiff_t n_categories = 0;
 };
 
 // Compressed sparse rows: the columns of a row are strictly ascending. Values are in single or in double precision.
@@ -43,13 +46,16 @@ struct Scale {
   const double* factors = nullptr;
   const std::int32_t* columns = nullptr;
   std::ptrdiff_t size = 0;
+  // What NaN in the first features is replaced by, before it is multiplied; dense rows only.
+  const double* fill = nullptr;
+  std::ptrdiff_t n_fill = 0;
 
   explicit operator bool() const { return factors != nullptr; }
 };
 
-// The factors of many scales, concatenated; starts are used by sparse rows only.
+// The factors of many scales, concatenated; starts are used by sparse rows only, fill by tables only.
 struct Factors {
-  std::vector<double> factors;
+  std::vector<double> factors, fill;
   std::vector<std::int32_t> columns;
   std::vector<std::int64_t> starts{0};
 };
@@ -61,6 +67,17 @@ template <class Number>
 Scale append_factors(DenseRows<Number> X, const std::int32_t* rows, std::ptrdiff_t count, Scaler scaler, Factors& to);
 Scale append_factors(SparseRows X, const std::int32_t* rows, std::ptrdiff_t count, Scaler scaler, Factors& to);
 
+// The same for rows of a table: the first n_numbers features may be NaN, which becomes the mean of the given rows, as
+// SimpleImputer would have it, before they are scaled; all others keep their values. A feature that is NaN in all of
+// the given rows is multiplied by zero, since nothing is known about it.
+template <class Number>
+Scale append_table_factors(DenseRows<Number> X, const std::int32_t* rows, std::ptrdiff_t count, Scaler scaler,
+                           std::ptrdiff_t n_numbers, Factors& to);
+// Tables are dense: callers never ask for this.
+inline Scale append_table_factors(SparseRows, const std::int32_t*, std::ptrdiff_t, Scaler, std::ptrdiff_t, Factors&) {
+  return {};
+}
+
 // ------------------------------------------------------------------------------------------------------
 // Dense rows
 // ------------------------------------------------------------------------------------------------------
@@ -71,23 +88,24 @@ class DenseMatrix {
   void gather(DenseRows<Number> X, const std::int32_t* rows, std::ptrdiff_t count, Scale scale) {
     d_ = X.d;
     count_ = count;
+    n_categories_ = X.n_categories;
     values_.resize(count * d_);
     for (std::ptrdiff_t p = 0; p < count; ++p) {
       const Number* from = X.values + static_cast<std::ptrdiff_t>(rows[p]) * d_;
       double* to = values_.data() + p * d_;
+      std::copy_n(from, d_, to);
+      for (std::ptrdiff_t k = 0; k < scale.n_fill; ++k) to[k] = std::isnan(to[k]) ? scale.fill[k] : to[k];
       if (scale)
-        for (std::ptrdiff_t k = 0; k < d_; ++k) to[k] = static_cast<double>(from[k]) * scale.factors[k];
-      else
-        std::copy_n(from, d_, to);
+        for (std::ptrdiff_t k = 0; k < d_; ++k) to[k] *= scale.factors[k];
     }
   }
 
-  DenseRows<double> rows() const { return {values_.data(), count_, d_}; }
+  DenseRows<double> rows() const { return {values_.data(), count_, d_, n_categories_}; }
   const std::vector<double>& values() const { return values_; }
 
  private:
   std::vector<double> values_;
-  std::ptrdiff_t count_ = 0, d_ = 0;
+  std::ptrdiff_t count_ = 0, d_ = 0, n_categories_ = 0;
 };
 
 // The rows as they are: the caller keeps them.
@@ -114,31 +132,46 @@ class DenseTile {
   // Rows beyond the last are copies of it, so that they do not change the smallest distance.
   template <class Number>
   void load(DenseRows<Number> X, std::ptrdiff_t first, std::ptrdiff_t count) {
-    resize(X.d);
-    for (int i = 0; i < kTile; ++i) {
-      const Number* row = X.values + (first + std::min<std::ptrdiff_t>(i, count - 1)) * d_;
-      for (std::ptrdiff_t k = 0; k < d_; ++k) features_[k * kTile + i] = static_cast<double>(row[k]);
-    }
+    load_rows(X, count, [first](std::ptrdiff_t i) { return first + i; });
+  }
+
+  template <class Number>
+  void gather(DenseRows<Number> X, const std::ptrdiff_t* rows, std::ptrdiff_t count) {
+    load_rows(X, count, [rows](std::ptrdiff_t i) { return rows[i]; });
   }
 
   void load_scaled(const DenseTile& other, Scale scale) {
-    resize(other.d_);
-    routines().scale_tile(other.features_.data(), scale.factors, d_, features_.data());
+    resize(other.d_, other.n_categories_);
+    routines().scale_tile(other.features_.data(), scale.factors, d_, scale.fill, scale.n_fill, features_.data());
   }
 
   // squared[point * kTile + row], and the smallest one of each point.
   void distances(const DensePoints& points, double* squared, double* nearest) {
-    routines().dense_distances(points.rows_.values, points.count(), d_, features_.data(), squared, nearest);
+    routines().dense_distances(points.rows_.values, points.count(), d_, n_categories_, features_.data(), squared,
+                               nearest);
   }
 
+  const std::vector<double>& features() const { return features_; }
+  std::ptrdiff_t n_categories() const { return n_categories_; }
+
  private:
-  void resize(std::ptrdiff_t d) {
+  template <class Number, class Which>
+  void load_rows(DenseRows<Number> X, std::ptrdiff_t count, Which which) {
+    resize(X.d, X.n_categories);
+    for (int i = 0; i < kTile; ++i) {
+      const Number* row = X.values + which(std::min<std::ptrdiff_t>(i, count - 1)) * d_;
+      for (std::ptrdiff_t k = 0; k < d_; ++k) features_[k * kTile + i] = static_cast<double>(row[k]);
+    }
+  }
+
+  void resize(std::ptrdiff_t d, std::ptrdiff_t n_categories) {
     d_ = d;
+    n_categories_ = n_categories;
     features_.resize(d * kTile);
   }
 
   std::vector<double> features_;
-  std::ptrdiff_t d_ = 0;
+  std::ptrdiff_t d_ = 0, n_categories_ = 0;
 };
 
 // ------------------------------------------------------------------------------------------------------

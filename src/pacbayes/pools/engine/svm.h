@@ -42,15 +42,35 @@ struct Settings {
   Scaler scaler;  // its factors are computed on the subsample
   double tolerance;
   std::int64_t max_iterations;
+  // Rows of a table: the number of features that are filled and scaled; -1 for rows that have all of them scaled.
+  std::ptrdiff_t n_numbers = -1;
 };
 
 // Limits of Jaakkola's heuristic.
 constexpr double kMinSeed = 1e-100, kMaxSeed = 1e100;
 
+// Memory that training uses again for one machine after another.
+struct TrainingSpace {
+  std::vector<double> squared, nearest;
+  std::vector<float> kernel;
+
+  // Make room for `size` numbers, whatever they are.
+  template <class Number>
+  static void grow(std::vector<Number>& numbers, std::ptrdiff_t size) {
+    if (static_cast<std::ptrdiff_t>(numbers.size()) < size) numbers.resize(size);
+  }
+
+  // Do not keep the memory of large subsamples, which take long enough to allocate it anew.
+  void release_if_large() {
+    constexpr std::size_t kLarge = std::size_t{1} << 24;
+    if (squared.size() * sizeof(double) > kLarge) *this = {};
+  }
+};
+
 // Train one machine on the given rows of X and append it.
 template <class Rows>
 void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std::ptrdiff_t size,
-           const Settings& settings, Trained& trained);
+           const Settings& settings, TrainingSpace& space, Trained& trained);
 
 // The codes that a machine votes for at `count` rows from `row` on, and whether rounding leaves each of them no choice:
 // see margins.h.

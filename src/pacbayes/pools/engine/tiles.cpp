@@ -20,6 +20,9 @@ constexpr int kSparsePacks = kGroup / kLanes;
 
 inline void add_square(Pack& sum, Pack difference) { sum = multiply_add(difference, difference, sum); }
 
+// Categories that differ have one-hot columns that differ in two places.
+inline void add_unless_equal(Pack& sum, Pack a, Pack b) { sum += select(a == b, broadcast(0.0), broadcast(2.0)); }
+
 // A squared distance that overflows, or is infinity minus infinity, counts as the largest number: gamma * squared is
 // never NaN, and no row has an effect on the others of its tile.
 constexpr double kMaxSquared = std::numeric_limits<double>::max();
@@ -27,18 +30,25 @@ inline Pack limit(Pack squared) { return select(broadcast(kMaxSquared) > squared
 
 // Each load from the tile serves kPoints points, and the sums stay in registers.
 template <int kPoints>
-inline void distances_to_tile(const double* points, std::ptrdiff_t d, const double* tile, double* squared,
-                              double* nearest) {
+inline void distances_to_tile(const double* points, std::ptrdiff_t d, std::ptrdiff_t n_categories, const double* tile,
+                              double* squared, double* nearest) {
   Pack closest[kPoints];
   for (int row = 0; row < kTile; row += kDensePacks * kLanes) {
     Pack sums[kPoints][kDensePacks];
     for (auto& of_point : sums)
       for (Pack& sum : of_point) sum = broadcast(0.0);
-    for (std::ptrdiff_t k = 0; k < d; ++k) {
+    for (std::ptrdiff_t k = 0; k < d - n_categories; ++k) {
       for (int p = 0; p < kPoints; ++p) {
         const Pack feature = broadcast(points[p * d + k]);
         for (int j = 0; j < kDensePacks; ++j)
           add_square(sums[p][j], feature - load(tile + k * kTile + row + j * kLanes));
+      }
+    }
+    for (std::ptrdiff_t k = d - n_categories; k < d; ++k) {
+      for (int p = 0; p < kPoints; ++p) {
+        const Pack category = broadcast(points[p * d + k]);
+        for (int j = 0; j < kDensePacks; ++j)
+          add_unless_equal(sums[p][j], category, load(tile + k * kTile + row + j * kLanes));
       }
     }
     for (int p = 0; p < kPoints; ++p) {
@@ -52,22 +62,30 @@ inline void distances_to_tile(const double* points, std::ptrdiff_t d, const doub
   for (int p = 0; p < kPoints; ++p) nearest[p] = reduce_min(closest[p]);
 }
 
-void dense_distances(const double* points, std::ptrdiff_t count, std::ptrdiff_t d, const double* tile, double* squared,
-                     double* nearest) {
+void dense_distances(const double* points, std::ptrdiff_t count, std::ptrdiff_t d, std::ptrdiff_t n_categories,
+                     const double* tile, double* squared, double* nearest) {
   std::ptrdiff_t p = 0;
   for (; p + kBlock <= count; p += kBlock)
-    distances_to_tile<kBlock>(points + p * d, d, tile, squared + p * kTile, nearest + p);
+    distances_to_tile<kBlock>(points + p * d, d, n_categories, tile, squared + p * kTile, nearest + p);
   points += p * d, squared += p * kTile, nearest += p;
   static_assert(kBlock == 4, "the rest is 1, 2 or 3 points");
   switch (count - p) {
-    case 1: return distances_to_tile<1>(points, d, tile, squared, nearest);
-    case 2: return distances_to_tile<2>(points, d, tile, squared, nearest);
-    case 3: return distances_to_tile<3>(points, d, tile, squared, nearest);
+    case 1: return distances_to_tile<1>(points, d, n_categories, tile, squared, nearest);
+    case 2: return distances_to_tile<2>(points, d, n_categories, tile, squared, nearest);
+    case 3: return distances_to_tile<3>(points, d, n_categories, tile, squared, nearest);
   }
 }
 
-void scale_tile(const double* tile, const double* factors, std::ptrdiff_t d, double* scaled) {
-  for (std::ptrdiff_t k = 0; k < d; ++k) {
+void scale_tile(const double* tile, const double* factors, std::ptrdiff_t d, const double* fill, std::ptrdiff_t n_fill,
+                double* scaled) {
+  for (std::ptrdiff_t k = 0; k < n_fill; ++k) {
+    const Pack factor = broadcast(factors[k]), instead = broadcast(fill[k]);
+    for (int i = 0; i < kTile; i += kLanes) {
+      const Pack feature = load(tile + k * kTile + i);
+      store(scaled + k * kTile + i, select(feature == feature, feature, instead) * factor);
+    }
+  }
+  for (std::ptrdiff_t k = n_fill; k < d; ++k) {
     const Pack factor = broadcast(factors[k]);
     for (int i = 0; i < kTile; i += kLanes) store(scaled + k * kTile + i, load(tile + k * kTile + i) * factor);
   }
@@ -138,6 +156,28 @@ void exponentials(const double* squared, const double* nearest, std::ptrdiff_t c
   }
 }
 
+void single_exponentials(const double* squared, const double* nearest, std::ptrdiff_t count, double gamma,
+                         std::ptrdiff_t width, std::ptrdiff_t stride, float* kernel) {
+  double values[kTile];
+  for (std::ptrdiff_t p = 0; p < count; ++p, kernel += stride) {
+    exponentials(squared + p * kTile, nearest + p, 1, gamma, values);
+    for (std::ptrdiff_t i = 0; i < width; ++i) kernel[i] = static_cast<float>(values[i]);
+  }
+}
+
+double nearest_others(const double* squared, std::int32_t point_class, const std::int32_t* classes,
+                      std::ptrdiff_t width, double nearest, double* nearest_of_rows) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double distances[kTile];
+  for (std::ptrdiff_t i = 0; i < width; ++i) distances[i] = classes[i] != point_class ? squared[i] : kInfinity;
+  for (std::ptrdiff_t i = width; i < kTile; ++i) distances[i] = kInfinity;
+  for (std::ptrdiff_t i = 0; i < width; ++i)
+    nearest_of_rows[i] = distances[i] < nearest_of_rows[i] ? distances[i] : nearest_of_rows[i];
+  Pack closest = broadcast(nearest);
+  for (int i = 0; i < kTile; i += kLanes) closest = minimum(closest, load(distances + i));
+  return reduce_min(closest);
+}
+
 // Packs of rows whose weighted sums are kept in registers.
 constexpr int kSums = 4;
 
@@ -176,19 +216,38 @@ void accumulate_exponentials(const double* squared, const double* nearest, const
 
 void minimize(const Problem& problem, Solution& solution);  // smo.cpp
 
+// filter.cpp
+void filter_support(const double* points, const std::int32_t* rows, std::ptrdiff_t count, std::ptrdiff_t d,
+                    std::ptrdiff_t n_categories, const double* factors, const double* fill, std::ptrdiff_t n_fill,
+                    const double* centre, double rate, float* vectors, double* offsets, double* largest,
+                    double* scratch);
+void filter_tile(const double* tile, const double* centre, std::ptrdiff_t d, std::ptrdiff_t n_categories,
+                 const double* fill, std::ptrdiff_t n_fill, float* centred, float* squares, double* largest);
+void filter_values(const FilterMachine& machine, const float* centred, const float* squares, float* values,
+                   float* errors);
+void filter_exponentials(const float* squared, const double* nearest, const std::int32_t* rows, const float* weights,
+                         std::ptrdiff_t count, const FilterMachine& machine, float* values, float* errors);
+
 #define PACBAYES_TEXT_OF(word) #word
 #define PACBAYES_TEXT(word) PACBAYES_TEXT_OF(word)
 
 extern const Routines kRoutines;
 const Routines kRoutines = {
     PACBAYES_TEXT(PACBAYES_INSTRUCTIONS),
+    kFused ? 1 : 2,
     dense_distances,
     scale_tile,
     accumulate_sparse_distances,
     finish_sparse_distances,
     exponentials,
+    single_exponentials,
+    nearest_others,
     accumulate,
     accumulate_exponentials,
+    filter_support,
+    filter_tile,
+    filter_values,
+    filter_exponentials,
     minimize,
 };
 

@@ -36,7 +36,8 @@ GroupedRows group_by_class(const std::int32_t* subsample, std::ptrdiff_t size, c
 // Squared distances between all points of a subsample, in tiles: those of point p to the points of tile t begin at
 // (t * size + p) * kTile. They are symmetric, to the bit: only those of points up to the end of the tile are used.
 struct SquaredDistances {
-  std::vector<double> tiles, nearest;
+  const std::vector<double>& tiles;
+  const std::vector<double>& nearest;
   std::ptrdiff_t size;
 
   std::ptrdiff_t n_tiles() const { return round_up(size, kTile) / kTile; }
@@ -48,16 +49,18 @@ struct SquaredDistances {
 };
 
 template <class Rows>
-SquaredDistances pairwise_distances(Rows rows) {
+SquaredDistances pairwise_distances(Rows rows, TrainingSpace& space) {
   const std::ptrdiff_t size = rows.count, n_tiles = round_up(size, kTile) / kTile;
-  SquaredDistances squared{std::vector<double>(n_tiles * size * kTile), std::vector<double>(n_tiles * size), size};
+  space.grow(space.squared, n_tiles * size * kTile);
+  space.grow(space.nearest, n_tiles * size);
+  const SquaredDistances squared{space.squared, space.nearest, size};
   typename Layout<Rows>::Points points;
   typename Layout<Rows>::Tile tile;
   points.assign(rows);
   for (std::ptrdiff_t t = 0; t < n_tiles; ++t) {
     tile.load(rows, t * kTile, squared.width(t));
     points.limit(squared.used(t));
-    tile.distances(points, squared.tiles.data() + t * size * kTile, squared.nearest.data() + t * size);
+    tile.distances(points, space.squared.data() + t * size * kTile, space.nearest.data() + t * size);
   }
   return squared;
 }
@@ -81,13 +84,8 @@ double jaakkola_gamma(const GroupedRows& points, const SquaredDistances& squared
     const std::int32_t* others = classes.data() + t * kTile;
     double* of_tile = distances.data() + t * kTile;
     for (std::ptrdiff_t p = 0; p < squared.used(t); ++p) {
-      const double* row = squared.row(t, p);
-      double nearest = distances[p];
-      for (std::ptrdiff_t i = 0; i < width; ++i) {
-        const double distance = others[i] != classes[p] ? row[i] : kInfinity;
-        nearest = distance < nearest ? distance : nearest;
-        of_tile[i] = distance < of_tile[i] ? distance : of_tile[i];
-      }
+      const double nearest =
+          routines().nearest_others(squared.row(t, p), classes[p], others, width, distances[p], of_tile);
       distances[p] = std::min(nearest, distances[p]);
     }
   }
@@ -101,16 +99,16 @@ double jaakkola_gamma(const GroupedRows& points, const SquaredDistances& squared
 }
 
 // The kernel matrix in single precision, its rows padded with zeros to `stride`.
-std::vector<float> kernel_matrix(const SquaredDistances& squared, double gamma, std::ptrdiff_t stride) {
+const float* kernel_matrix(const SquaredDistances& squared, double gamma, std::ptrdiff_t stride,
+                           TrainingSpace& space) {
   const std::ptrdiff_t size = squared.size;
-  std::vector<float> kernel(size * stride, 0.0f);
-  std::vector<double> tile(size * kTile);
+  space.grow(space.kernel, size * stride);
+  float* const kernel = space.kernel.data();
+  for (std::ptrdiff_t p = 0; p < size; ++p) std::fill(kernel + p * stride + size, kernel + (p + 1) * stride, 0.0f);
   for (std::ptrdiff_t t = 0; t < squared.n_tiles(); ++t) {
     const std::ptrdiff_t first = t * kTile, width = squared.width(t);
-    routines().exponentials(squared.row(t, 0), squared.nearest.data() + t * size, squared.used(t), gamma, tile.data());
-    for (std::ptrdiff_t p = 0; p < squared.used(t); ++p)
-      for (std::ptrdiff_t i = 0; i < width; ++i)
-        kernel[p * stride + first + i] = static_cast<float>(tile[p * kTile + i]);
+    routines().single_exponentials(squared.row(t, 0), squared.nearest.data() + t * size, squared.used(t), gamma, width,
+                                   stride, kernel + first);
     // The rows of this tile are the columns above it, in blocks that stay in the cache.
     for (std::ptrdiff_t block = 0; block < first; block += kTile)
       for (std::ptrdiff_t i = 0; i < width; ++i)
@@ -130,12 +128,12 @@ struct Workspace {
 
 // Solve the problems of all pairs of classes and append the machine. Points that are not finite have no solution.
 void solve(const GroupedRows& points, const SquaredDistances& squared, bool finite, const Settings& settings,
-           Trained& trained) {
+           TrainingSpace& space, Trained& trained) {
   const int n_classes = static_cast<int>(points.classes.size());
   const double seed = std::isnan(settings.seed) ? jaakkola_gamma(points, squared) : settings.seed;
   const double gamma = seed * settings.multiplier;
   const std::ptrdiff_t size = squared.size, stride = round_up(size, kPadding);
-  const std::vector<float> kernel = kernel_matrix(squared, gamma, stride);
+  const float* const kernel = kernel_matrix(squared, gamma, stride, space);
   std::vector<std::ptrdiff_t> starts(n_classes, 0);
   for (int c = 1; c < n_classes; ++c) starts[c] = starts[c - 1] + points.counts[c - 1];
 
@@ -146,13 +144,13 @@ void solve(const GroupedRows& points, const SquaredDistances& squared, bool fini
   for (int a = 0; a < n_classes; ++a) {
     for (int b = a + 1; b < n_classes; ++b) {
       const std::ptrdiff_t n_a = points.counts[a], n_b = points.counts[b];
-      Problem problem{kernel.data(), stride,     static_cast<int>(n_a + n_b), workspace[0],
-                      settings.C,    settings.tolerance, settings.max_iterations};
+      Problem problem{kernel,     stride,             static_cast<int>(n_a + n_b), workspace[0],
+                      settings.C, settings.tolerance, settings.max_iterations};
       if (n_classes > 2) {  // The rows and columns of these two classes.
         problem.stride = round_up(n_a + n_b, kPadding);
         submatrix.assign((n_a + n_b) * problem.stride, 0.0f);
         for (std::ptrdiff_t p = 0; p < n_a + n_b; ++p) {
-          const float* row = kernel.data() + (p < n_a ? starts[a] + p : starts[b] + p - n_a) * stride;
+          const float* row = kernel + (p < n_a ? starts[a] + p : starts[b] + p - n_a) * stride;
           std::copy_n(row + starts[a], n_a, submatrix.data() + p * problem.stride);
           std::copy_n(row + starts[b], n_b, submatrix.data() + p * problem.stride + n_a);
         }
@@ -190,9 +188,12 @@ void solve(const GroupedRows& points, const SquaredDistances& squared, bool fini
 
 template <class Rows>
 void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std::ptrdiff_t size,
-           const Settings& settings, Trained& trained) {
+           const Settings& settings, TrainingSpace& space, Trained& trained) {
   Scale scale;
-  if (settings.scaler != Scaler::none) scale = append_factors(X, subsample, size, settings.scaler, trained.scale);
+  if (settings.n_numbers >= 0)
+    scale = append_table_factors(X, subsample, size, settings.scaler, settings.n_numbers, trained.scale);
+  else if (settings.scaler != Scaler::none)
+    scale = append_factors(X, subsample, size, settings.scaler, trained.scale);
   const GroupedRows grouped = group_by_class(subsample, size, codes);
   trained.n_classes.push_back(static_cast<std::int32_t>(grouped.classes.size()));
   trained.classes.insert(trained.classes.end(), grouped.classes.begin(), grouped.classes.end());
@@ -206,14 +207,15 @@ void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std
   points.gather(X, grouped.rows.data(), size, scale);
   const bool finite =
       std::all_of(points.values().begin(), points.values().end(), [](double x) { return std::isfinite(x); });
-  solve(grouped, pairwise_distances(points.rows()), finite, settings, trained);
+  solve(grouped, pairwise_distances(points.rows(), space), finite, settings, space, trained);
 }
 
 template void train(DenseRows<float>, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&,
-                    Trained&);
+                    TrainingSpace&, Trained&);
 template void train(DenseRows<double>, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&,
-                    Trained&);
-template void train(SparseRows, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&, Trained&);
+                    TrainingSpace&, Trained&);
+template void train(SparseRows, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&,
+                    TrainingSpace&, Trained&);
 
 template <class Rows>
 void nearest_of_another_class(Rows X, const std::int32_t* codes, double* squared_distances) {

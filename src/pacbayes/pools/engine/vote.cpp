@@ -3,6 +3,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "filter.h"
 #include "margins.h"
 #include "svm.h"
 
@@ -153,6 +154,60 @@ std::vector<double> allocate_values(const std::vector<Machine>& machines) {
   return std::vector<double>(most * kTile);
 }
 
+// Write the votes that the filter knows, all of them certain, and append the rows that it does not know to `unknown`.
+void write_known(const Machine& machine, const FilterValues& found, std::ptrdiff_t row, std::ptrdiff_t count,
+                 std::uint16_t* codes, std::uint8_t* certain, std::vector<std::ptrdiff_t>& unknown) {
+  const auto positive = static_cast<std::uint16_t>(machine.classes[0]);
+  const auto negative = static_cast<std::uint16_t>(machine.classes[1]);
+  for (std::ptrdiff_t i = 0; i < count; ++i) {
+    codes[i] = found.values[i] > 0 ? positive : negative;
+    certain[i] = found.is_known(i);
+  }
+  for (std::ptrdiff_t i = 0; i < count; ++i)
+    if (!certain[i]) unknown.push_back(row + i);
+}
+
+// Whether to leave a machine to the exact engine from now on: the filter decided too little.
+bool is_hopeless(std::size_t unknown, std::ptrdiff_t seen) { return 2 * static_cast<std::ptrdiff_t>(unknown) > seen; }
+
+// The filters of machines, with distances that are shared, and how many tiles they left to the exact engine.
+class SharedFilters {
+ public:
+  SharedFilters(const std::vector<Machine>& machines, const std::vector<GammaGroup>& groups, std::ptrdiff_t d)
+      : filters_(machines.size()), usable_(machines.size(), 0), failures_(machines.size(), 0) {
+    for (const GammaGroup& group : groups)
+      for (const std::size_t h : group.machines)
+        usable_[h] = !group.shares_kernel && filters_[h].select(machines[h], d);
+  }
+
+  void load(const std::vector<double>& squared) {
+    rounded_.resize(squared.size());
+    std::transform(squared.begin(), squared.end(), rounded_.begin(), [](double x) { return static_cast<float>(x); });
+    ++tiles_;
+  }
+
+  // Return whether all votes of machine h at a tile are known, and if so write them.
+  bool decide(const Machine& machine, std::size_t h, const std::vector<double>& nearest, std::ptrdiff_t count,
+              std::uint16_t* codes, std::uint8_t* certain) {
+    if (!usable_[h]) return false;
+    filters_[h].decide(machine, rounded_.data(), nearest.data(), found_);
+    unknown_.clear();
+    write_known(machine, found_, 0, count, codes, certain, unknown_);
+    if (unknown_.empty()) return true;
+    if (is_hopeless(++failures_[h], tiles_)) usable_[h] = 0;
+    return false;
+  }
+
+ private:
+  std::vector<Filter> filters_;
+  std::vector<std::uint8_t> usable_;
+  std::vector<std::size_t> failures_;
+  std::vector<float> rounded_;
+  std::vector<std::ptrdiff_t> unknown_;
+  std::ptrdiff_t tiles_ = 1;  // in favour of the filter
+  FilterValues found_;
+};
+
 // Compute the distances of all points to a tile once, for all machines.
 template <class Points, class Rows>
 void vote_shared(const std::vector<Machine>& machines, const Points& points, Rows X, const VoteSink& sink) {
@@ -163,14 +218,22 @@ void vote_shared(const std::vector<Machine>& machines, const Points& points, Row
   if (std::any_of(groups.begin(), groups.end(), [](const GammaGroup& group) { return group.shares_kernel; }))
     kernel.resize(points.count() * kTile);
   Majority majority(machines, X.d);
+  SharedFilters filters(machines, groups, X.d);
+  std::uint16_t codes[kTile];
+  std::uint8_t certain[kTile];
   for (std::ptrdiff_t row = 0; row < X.count; row += kTile) {
     const std::ptrdiff_t count = std::min<std::ptrdiff_t>(kTile, X.count - row);
     tile.load(X, row, count);
     tile.distances(points, squared.data(), nearest.data());
+    filters.load(squared);
     for (const GammaGroup& group : groups) {
       if (group.shares_kernel)
         routines().exponentials(squared.data(), nearest.data(), points.count(), group.gamma, kernel.data());
       for (const std::size_t h : group.machines) {
+        if (filters.decide(machines[h], h, nearest, count, codes, certain)) {
+          sink(h, {row, count, codes, certain});
+          continue;
+        }
         const double* shared = group.shares_kernel ? kernel.data() : nullptr;
         decide_tile(machines[h], {squared.data(), nearest.data(), shared, machines[h].support}, own_kernel,
                     values.data());
@@ -222,19 +285,99 @@ class OwnDistances {
 constexpr std::size_t kTileBytes = std::size_t{1} << 18;
 constexpr std::size_t kMaxTiles = 16;
 
+// Finds the votes of one machine after another at a run of rows by the filter, and asks the exact engine where that does
+// not know. Sparse rows have no filter.
+template <class Rows>
+class OwnFilter {
+ public:
+  template <class Points>
+  OwnFilter(Points, std::size_t) {}
+  template <class Tile>
+  void load(std::size_t, const Tile&) {}
+  template <class... Arguments>
+  bool vote(const Arguments&...) {
+    return false;
+  }
+};
+
+template <class Number>
+class OwnFilter<DenseRows<Number>> {
+ public:
+  OwnFilter(DenseRows<double> points, std::size_t n_tiles)
+      : points_(points), centre_(filter_centre(points)), tiles_(n_tiles), largest_(points.d) {}
+
+  void load(std::size_t t, const DenseTile& tile) {
+    tiles_[t].load(tile, centre_);
+    if (t == 0) std::fill(largest_.begin(), largest_.end(), 0.0);
+    for (std::size_t k = 0; k < largest_.size(); ++k) largest_[k] = std::max(largest_[k], tiles_[t].largest()[k]);
+  }
+
+  // Return false if the filter cannot take the machine.
+  bool vote(const Machine& machine, std::size_t h, DenseRows<Number> X, const std::vector<DenseTile>& rows,
+            std::ptrdiff_t first, std::ptrdiff_t end, OwnDistances<DenseRows<Number>>& own, Majority& majority, std::vector<double>& values,
+            const VoteSink& sink) {
+    if (!filter_.select(machine, points_, centre_, largest_)) return false;
+    codes_.resize(end - first);
+    certain_.resize(end - first);
+    unknown_.clear();
+    std::ptrdiff_t row = first;
+    for (; row < end && !is_hopeless(unknown_.size(), row - first + kTile); row += kTile) {
+      const std::ptrdiff_t t = (row - first) / kTile;
+      if (machine.scale.n_fill > 0) filled_.load(rows[t], centre_, machine.scale);
+      filter_.decide(machine.scale.n_fill > 0 ? filled_ : tiles_[t], found_);
+      write_known(machine, found_, row, std::min<std::ptrdiff_t>(kTile, end - row), codes_.data() + (row - first),
+                  certain_.data() + (row - first), unknown_);
+    }
+    for (; row < end; ++row) unknown_.push_back(row);
+    if (!unknown_.empty()) own.select(machine, points_);
+    for (std::size_t at = 0; at < unknown_.size(); at += kTile) {
+      const auto count = static_cast<std::ptrdiff_t>(std::min<std::size_t>(kTile, unknown_.size() - at));
+      exact_.gather(X, unknown_.data() + at, count);
+      own.decide(exact_, values.data());
+      const Votes votes = majority(machine, h, values.data(), 0, count);
+      for (std::ptrdiff_t i = 0; i < count; ++i) {
+        codes_[unknown_[at + i] - first] = votes.codes[i];
+        certain_[unknown_[at + i] - first] = votes.certain[i];
+      }
+    }
+    for (row = first; row < end; row += kTile)
+      sink(h, {row, std::min<std::ptrdiff_t>(kTile, end - row), codes_.data() + (row - first),
+               certain_.data() + (row - first)});
+    return true;
+  }
+
+ private:
+  DenseRows<double> points_;
+  std::vector<double> centre_;
+  std::vector<FilterTile> tiles_;
+  FilterTile filled_;
+  std::vector<double> largest_;
+  Filter filter_;
+  FilterValues found_;
+  DenseTile exact_;
+  std::vector<std::uint16_t> codes_;
+  std::vector<std::uint8_t> certain_;
+  std::vector<std::ptrdiff_t> unknown_;
+};
+
 template <class Points, class Rows>
 void vote_alone(const std::vector<Machine>& machines, Points points, Rows X, const VoteSink& sink) {
   using Tile = typename Layout<Rows>::Tile;
   std::vector<Tile> tiles(std::clamp<std::size_t>(kTileBytes / (Tile::bytes(X) + 1), 1, kMaxTiles));
+  OwnFilter<Rows> filter(points, tiles.size());
   OwnDistances<Rows> own;
   std::vector<double> values = allocate_values(machines);
   Majority majority(machines, X.d);
   const auto step = static_cast<std::ptrdiff_t>(tiles.size()) * kTile;
   for (std::ptrdiff_t first = 0; first < X.count; first += step) {
     const std::ptrdiff_t end = std::min(first + step, X.count);
-    for (std::ptrdiff_t row = first; row < end; row += kTile)
-      tiles[(row - first) / kTile].load(X, row, std::min<std::ptrdiff_t>(kTile, end - row));
+    for (std::ptrdiff_t row = first; row < end; row += kTile) {
+      const std::ptrdiff_t t = (row - first) / kTile;
+      tiles[t].load(X, row, std::min<std::ptrdiff_t>(kTile, end - row));
+      filter.load(t, tiles[t]);
+    }
     for (std::size_t h = 0; h < machines.size(); ++h) {
+      if (filter.vote(machines[h], h, X, tiles, first, end, own, majority, values, sink)) continue;
       own.select(machines[h], points);
       for (std::ptrdiff_t row = first; row < end; row += kTile) {
         const std::ptrdiff_t count = std::min<std::ptrdiff_t>(kTile, end - row);

@@ -1,0 +1,402 @@
+"""Rows of tables in the compiled SVMs: categories, gaps and dates, beside a loop over SVC on one-hot columns."""
+
+import datetime
+import json
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.svm import SVC
+
+from pacbayes import PACBayesClassifier
+from pacbayes.exceptions import CertificateError
+from pacbayes.io import load_model, save_model
+from pacbayes.pools import CodeBook, RBFSVMPool, _engine, jaakkola_gamma
+
+SCALERS = {"minmax": MinMaxScaler((-1, 1)), "standard": StandardScaler(), "None": None}
+NUMBERS = ["age", "income", "since"]
+CATEGORIES = ["city", "plan", "vip"]
+
+
+def make_table(n=240, seed=0, gaps=0.1):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "age": rng.normal(40, 10, n),
+            "city": rng.choice(["Bonn", "Oslo", "Rome"], n),
+            "income": np.exp(rng.normal(8, 1, n)),
+            "vip": (rng.random(n) < 0.3).astype(object),
+            "since": rng.normal(10_000, 500, n),
+            "plan": rng.choice(["a", "b"], n),
+        }
+    )
+    score = (table["age"] > 40).astype(int) + (table["city"] == "Rome") + table["vip"].astype(int)
+    labels = (score + rng.normal(0, 0.4, n) > 1).astype(int).to_numpy()
+    return table.mask(rng.random(table.shape) < gaps).astype({"vip": object}), labels
+
+
+def one_hot(table, rows, scaler):
+    """The rows of a table as an explicit pipeline has them that is fitted to some: filled, scaled, one-hot."""
+    known = table[NUMBERS].astype(float)
+    numbers = known.fillna(known.iloc[rows].mean())
+    if scaler is not None:
+        varies = numbers.iloc[rows].nunique() > 1  # what does not vary is not scaled
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # columns without a value
+            scaler = clone(scaler).fit(numbers.iloc[rows])
+        numbers = pd.DataFrame(scaler.transform(numbers), columns=NUMBERS).where(
+            np.broadcast_to(varies, numbers.shape), numbers
+        )
+    numbers.loc[:, known.iloc[rows].isna().all()] = 0.0  # nothing is known about them
+    indicators = known.isna().astype(float)
+    hot = [(table[name].astype(object).where(table[name].notna(), "?")).astype(str) for name in CATEGORIES]
+    return np.column_stack([numbers, indicators, *(pd.get_dummies(column).to_numpy(dtype=float) for column in hot)])
+
+
+def fit(table, labels, **settings):
+    pool = settings.pop("estimator", RBFSVMPool())
+    return PACBayesClassifier(pool, random_state=0, holdout=None, **settings).fit(table, labels)
+
+
+def scaler_of(model, h):
+    return SCALERS[list(model.hypotheses_.groups)[model.hypotheses_.kind[h]]]
+
+
+def decision_values(svm, points, X):
+    """Return what a machine must decide at points: a sum over its support vectors, which are rows of X."""
+    squared = np.square(points[:, None] - X[svm.support][None]).sum(axis=2)
+    return np.exp(-svm.gamma * squared) @ svm.dual_coef[0] + svm.intercept
+
+
+def tolerance_of(svm):
+    return 1e-9 * (1 + np.abs(svm.dual_coef).sum())
+
+
+# ---------------------------------------------------------------------------------------------------
+# The engine beside scikit-learn
+# ---------------------------------------------------------------------------------------------------
+
+
+def test_hypotheses_are_those_of_svc_on_one_hot_columns():
+    table, labels = make_table()
+    model = fit(table, labels, n_hypotheses=45, subsample_size=60)
+    compared = 0
+    for h, rows in enumerate(model.subsamples_):
+        svm = model.hypotheses_[h]
+        X = one_hot(table, rows, scaler_of(model, h))
+        seed = jaakkola_gamma(X[rows], labels[rows])
+        multiplier = min(RBFSVMPool().gamma_grid, key=lambda g: abs(np.log(svm.gamma / (seed * g))))
+        np.testing.assert_allclose(svm.gamma, seed * multiplier, rtol=1e-12)
+        expected = SVC(C=svm.C, gamma=svm.gamma, tol=1e-6).fit(X[rows], labels[rows])
+        values = expected.decision_function(X)
+        np.testing.assert_allclose(-svm.decision_function(table)[:, 0], values, atol=2e-2)
+        sure = np.abs(values) > 1e-3
+        np.testing.assert_array_equal(svm.predict(table)[sure], expected.predict(X)[sure])
+        compared += np.count_nonzero(sure)
+    assert compared > 0.95 * 45 * len(table)
+
+
+@given(seed=st.integers(0, 10_000), gaps=st.floats(0, 0.95), size=st.integers(2, 40))
+@settings(max_examples=25, deadline=None)
+def test_decision_values_are_sums_over_one_hot_distances(seed, gaps, size):
+    """To rounding: the coefficients are the engine's own, the kernel that of the explicit columns."""
+    table, labels = make_table(60, seed, gaps)
+    table.iloc[0] = [1.0, "Oslo", 1.0, True, 1.0, "a"]  # no column is missing altogether
+    model = fit(table, labels, n_hypotheses=9, subsample_size=size)
+    for h, rows in enumerate(model.subsamples_):
+        svm = model.hypotheses_[h]
+        if svm.classes.size == 1:
+            continue
+        X = one_hot(table, rows, scaler_of(model, h))
+        expected = decision_values(svm, X, X)
+        np.testing.assert_allclose(svm.decision_function(table)[:, 0], expected, rtol=0, atol=tolerance_of(svm))
+
+
+def test_new_categories_and_new_gaps_differ_from_all_that_is_known():
+    """A category that no row has is far from all of them by 2, a gap where there was none by 1."""
+    table, labels = make_table(gaps=0.0)
+    model = fit(table, labels, n_hypotheses=9, subsample_size=60)
+    probe = table.iloc[:40].copy()
+    probe.loc[:9, "city"] = "Lima"
+    probe.loc[10:19, "city"] = None
+    probe.loc[20:29, ["age", "since"]] = np.nan
+    both = pd.concat([table, probe], ignore_index=True)
+    for h, rows in enumerate(model.subsamples_):
+        svm = model.hypotheses_[h]
+        X = one_hot(both, rows, scaler_of(model, h))
+        expected = decision_values(svm, X[240:], X)
+        np.testing.assert_allclose(svm.decision_function(probe)[:, 0], expected, rtol=0, atol=tolerance_of(svm))
+
+
+def test_columns_in_which_a_subsample_knows_nothing_are_ignored():
+    table, labels = make_table(gaps=0.0)
+    table["age"] = np.nan
+    table.loc[:2, "age"] = [1.0, 2.0, 3.0]
+    model = fit(table, labels, n_hypotheses=9, subsample_size=20)
+    blind = [h for h, rows in enumerate(model.subsamples_) if rows.min() > 2]
+    changed = table.copy()
+    changed.loc[:2, "age"] = 1e100
+    assert blind
+    for h in blind:
+        svm = model.hypotheses_[h]
+        np.testing.assert_array_equal(svm.decision_function(table), svm.decision_function(changed))
+
+
+# ---------------------------------------------------------------------------------------------------
+# Strictness
+# ---------------------------------------------------------------------------------------------------
+
+
+def test_no_leak_validation_points_do_not_shape_a_hypothesis():
+    """Replace every row outside S_h, with other categories and gaps: h predicts the same."""
+    table, labels = make_table(120)
+    rng = np.random.default_rng(1)
+    settings = {"n_hypotheses": 9, "subsample_size": 30}
+    model = fit(table, labels, **settings)
+    for h in range(9):
+        outside = np.setdiff1d(np.arange(120), model.subsamples_[h])
+        changed, other = table.copy(), labels.copy()
+        for name in NUMBERS:
+            changed.loc[outside, name] = rng.normal(size=outside.size) * 1e6
+        changed.loc[outside, CATEGORIES] = rng.choice(["Aix", "Oslo", "zz", "b"], (outside.size, 3))
+        changed.loc[rng.choice(outside, 20), "age"] = np.nan
+        changed["vip"] = changed["vip"].map(lambda value: None if pd.isna(value) else str(value))
+        other[outside] = rng.integers(0, 2, outside.size)
+        again = fit(changed, other, **settings)
+        probe = make_table(50, seed=5)[0]
+        values = model.hypotheses_[h].decision_function(probe)
+        np.testing.assert_allclose(again.hypotheses_[h].decision_function(probe), values, rtol=1e-9, atol=1e-9)
+        assert again.hypotheses_[h].gamma == model.hypotheses_[h].gamma
+        different = [
+            np.ptp(other.decision_function(probe) - mine.decision_function(probe)) > 1e-6
+            for mine, other in zip(model.hypotheses_, again.hypotheses_, strict=True)
+            if mine.intercept.size == other.intercept.size
+        ]
+        assert any(different)
+
+
+def test_the_certificate_says_so_and_is_strict():
+    table, labels = make_table()
+    model = fit(table, labels, n_hypotheses=9)
+    assert model.certificate_.strict
+    assert sum("equality" in line for line in model.certificate_.assumptions) == 1
+    assert model.verify_certificate(model.certificate_, table, labels) == "arithmetic, model and data"
+    plain = fit(table[["age"]].fillna(0.0), labels, n_hypotheses=9)
+    assert not any("equality" in line for line in plain.certificate_.assumptions)
+
+
+def test_choices_by_other_points_than_the_subsample_are_refused():
+    table, labels = make_table()
+    with pytest.raises(ValueError, match="gamma_source must be 'subsample' for tables"):
+        fit(table, labels, estimator=RBFSVMPool(gamma_source="sample"))
+
+
+# ---------------------------------------------------------------------------------------------------
+# Data frames
+# ---------------------------------------------------------------------------------------------------
+
+
+def test_competing_votes_predict_data_frames():
+    table, labels = make_table(400)
+    model = PACBayesClassifier(n_hypotheses=45, random_state=0, warm_start=True).fit(table[:300], labels[:300])
+    new = table[300:]
+    np.testing.assert_array_equal(model.votes_[model._winner].predict(new), model.predict(new))
+    assert model.score(new, labels[300:]) > 0.7
+    assert model.certify(new, labels[300:]).bound < 1
+    with pytest.raises(ValueError, match="rows of the training sample"):
+        model.check_unseen(table[:300].sample(frac=0.5, random_state=0))
+    with pytest.warns(UserWarning, match="feature names"), pytest.raises(ValueError, match="X must be a data frame"):
+        model.predict(np.zeros((2, 6)))
+    assert len(model.set_params(n_hypotheses=90).fit(table[:300], labels[:300]).hypotheses_) == 90
+
+
+def test_numbers_without_gaps_are_taken_as_arrays_are():
+    table, labels = make_table(gaps=0.0)
+    numbers = table[NUMBERS]
+    of_frame, of_array = (fit(X, labels, n_hypotheses=9) for X in (numbers, numbers.to_numpy()))
+    np.testing.assert_array_equal(of_frame.losses_, of_array.losses_)
+    assert of_frame._code_book is None
+
+
+def test_a_row_is_the_same_in_every_kind_of_data_frame():
+    pl = pytest.importorskip("polars")
+    dates = [datetime.date(2024, 1, 31), None, datetime.date(2024, 2, 1)]
+    plain = pd.DataFrame({"n": [1.0, np.nan, 3.0], "b": [True, None, False], "t": ["x", None, "y"]})
+    plain["b"] = plain["b"].astype(object)
+    plain["d"] = pd.to_datetime(pd.Series(dates))
+    frames = [
+        plain,
+        plain.astype({"n": "Int64", "b": "boolean", "t": "string"}),
+        plain.astype({"t": "category", "b": "category"}),
+        plain.assign(n=[1, None, 3], d=dates).astype({"n": object, "t": object, "d": object}),
+        plain.assign(n=[Decimal(1), None, Decimal(3)]),
+        plain.assign(d=plain["d"].dt.tz_localize("UTC")),
+        pl.DataFrame({"n": [1, None, 3], "b": [True, None, False], "t": ["x", None, "y"], "d": dates}),
+        pl.DataFrame({"n": [1.0, None, 3.0], "b": [True, None, False], "t": ["x", None, "y"], "d": dates}).with_columns(
+            pl.col("t").cast(pl.Categorical), pl.col("d").cast(pl.Datetime)
+        ),
+    ]
+    expected = [[1.0, 19753.0, 0, 0, 2, 1], [np.nan, np.nan, 1, 1, 0, 0], [3.0, 19754.0, 0, 0, 1, 2]]
+    for frame in frames:
+        np.testing.assert_array_equal(CodeBook.learn(frame).encode(frame), expected)
+        np.testing.assert_array_equal(CodeBook.learn(plain).encode(frame), expected)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ([None] * 4, "column 'x' of X is missing in every row: leave it out"),
+        ([np.nan] * 4, "column 'x' of X is missing in every row: leave it out"),
+        ([{"a": 1}, {}, {}, {}], "column 'x' of X holds values of type dict: numbers, text,"),
+        ([[1], [2], [3], [4]], "column 'x' of X holds values of type list: numbers, text,"),
+        ([1j, 2j, 3j, 4j], "column 'x' of X is of type complex128: numbers, text,"),
+        ([1, "a", 2, None], "column 'x' of X mixes numbers and text: make it one"),
+        ([1.0, np.inf, 2.0, None], "column 'x' of X holds infinite values"),
+        ([1e200, 1.0, 2.0, None], "X must hold numbers up to 1e"),
+    ],
+)
+def test_columns_that_cannot_be_used_are_named(column, message):
+    table = pd.DataFrame({"x": pd.Series(column), "t": ["a", "b", "a", "b"]})
+    with pytest.raises(ValueError, match=message):
+        PACBayesClassifier().fit(table, [0, 1, 0, 1])
+
+
+def test_text_in_a_column_of_numbers_is_named():
+    table, labels = make_table()
+    model = fit(table, labels, n_hypotheses=9)
+    with pytest.raises(ValueError, match="column 'age' of X must hold numbers, as in the sample, got 'old'"):
+        model.predict(table.assign(age="old"))
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(table.rename(columns={"age": "years"}))
+
+
+# ---------------------------------------------------------------------------------------------------
+# Racing, files and devices
+# ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("racing", [True, "training"])
+def test_tables_race(racing, tmp_path):
+    table, labels = make_table(3100)
+    settings = {"n_hypotheses": 90, "subsample_size": [5, 20, 80], "random_state": 0, "holdout": None}
+    raced = PACBayesClassifier(racing=racing, **settings).fit(table[:3000], labels[:3000])
+    everyone = PACBayesClassifier(racing=False, **settings).fit(table[:3000], labels[:3000])
+    kept = ~np.isnan(raced.losses_)
+    assert 0 < kept.sum() < kept.size
+    assert (raced.n_validation_ == 0).any() == (racing == "training")
+    np.testing.assert_array_equal(raced.losses_[kept], everyone.losses_[kept])
+    if racing is True:
+        assert raced.certificate_.bound == pytest.approx(everyone.certificate_.bound, abs=1e-9)
+        np.testing.assert_array_equal(raced.predict(table), everyone.predict(table))
+    assert raced.verify_certificate(raced.certificate_, table[:3000], labels[:3000]) == "arithmetic, model and data"
+    assert raced.certify(table[3000:], labels[3000:]).bound < 1
+    save_model(raced, tmp_path / "model.skops")
+    again, _ = load_model(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.predict(table), raced.predict(table))
+    assert again.verify_certificate(raced.certificate_, table[:3000], labels[:3000]) == "arithmetic, model and data"
+    with pytest.raises(CertificateError):
+        again.verify_certificate(raced.certificate_, table[:3000].assign(age=0.0), labels[:3000])
+
+
+def test_warm_starts_notice_another_category():
+    table, labels = make_table()
+    model = fit(table, labels, n_hypotheses=9, warm_start=True)
+    more = clone(model).set_params(n_hypotheses=18).fit(table, labels)
+    np.testing.assert_array_equal(model.set_params(n_hypotheses=18).fit(table, labels).losses_, more.losses_)
+    with pytest.raises(ValueError, match="X changed since the last fit"):
+        model.fit(table.replace({"city": {"Rome": "Roma"}}), labels)
+
+
+# ---------------------------------------------------------------------------------------------------
+# The bindings
+# ---------------------------------------------------------------------------------------------------
+
+
+def train_engine(X, n_numbers, n_categories, scaler="standard"):
+    n = len(X)
+    codes, rows = (np.arange(n) % 2).astype(np.int32), np.arange(n, dtype=np.int32)
+    settings = (float("nan"), np.ones(1), np.ones(1), scaler, 1e-3, 10**6)
+    return _engine.train(X, codes, rows, np.array([n]), *settings, n_numbers, n_categories)
+
+
+def test_fill_and_scale_are_those_of_an_imputer_and_a_scaler():
+    X = np.array(
+        [[1.0, np.nan, 0.0, 3.0], [np.nan, np.nan, 1.0, 1.0], [4.0, np.nan, 0.0, 1.0], [5.0, np.nan, 0.0, 2.0]]
+    )
+    trained = train_engine(X, 2, 1)
+    filled = SimpleImputer().fit_transform(X[:, :1])
+    assert trained["fill"].tolist() == [filled[1, 0], 0.0]
+    np.testing.assert_allclose(trained["scale"], [1 / StandardScaler().fit(filled).scale_[0], 0, 1, 1], rtol=1e-15)
+    np.testing.assert_allclose(train_engine(X, 2, 1, "minmax")["scale"], [0.5, 0, 1, 1])
+    np.testing.assert_allclose(train_engine(X, 2, 1, None)["scale"], [1, 0, 1, 1])
+    assert trained["converged"].all()
+
+
+@pytest.mark.parametrize(("n_numbers", "n_categories"), [(5, 0), (2, 3), (None, 1), (0, 5)])
+def test_more_columns_than_there_are_cannot_be_asked_for(n_numbers, n_categories):
+    with pytest.raises(ValueError, match="n_numbers"):
+        train_engine(np.zeros((4, 4)), n_numbers, n_categories)
+
+
+@pytest.mark.parametrize(
+    ("scale", "fill", "n_categories", "message"),
+    [
+        (None, None, 1, "scale must be given"),
+        (None, np.zeros((1, 2)), 0, "scale must be given"),
+        (np.ones((1, 3)), None, 4, "n_categories must be at most"),
+        (np.ones((1, 3)), np.zeros((2, 1)), 0, "fill must have one row per machine"),
+        (np.ones((1, 3)), np.zeros((1, 3)), 1, "fill must be of features that are no categories"),
+        (np.ones((1, 3)), np.full((1, 2), np.nan), 1, "fill must be finite"),
+    ],
+)
+def test_machines_of_tables_are_checked(scale, fill, n_categories, message):
+    none, numbers = np.zeros(0, dtype=np.int32), np.zeros(0)
+    constant = (np.array([1], dtype=np.int32), np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int32), none)
+    with pytest.raises(ValueError, match=message):
+        _engine.Ensemble(*constant, numbers, numbers, np.zeros(1), scale, fill, n_categories)
+
+
+@pytest.mark.parametrize("instructions", ["baseline", "avx2", "best"])
+def test_every_instruction_set_computes_one_hot_distances(instructions, tmp_path):
+    """Decision values of machines that were trained here, in a process that is held to an instruction set."""
+    table, labels = make_table(100)
+    model = fit(table, labels, n_hypotheses=9, subsample_size=30)
+    with (tmp_path / "model.pkl").open("wb") as file:
+        pickle.dump((model.hypotheses_, table), file)
+    code = """
+import json, pickle, sys
+from pacbayes.pools import _engine
+with open(sys.argv[1], "rb") as file:
+    hypotheses, table = pickle.load(file)
+print(json.dumps([_engine.instructions, [svm.decision_function(table).tolist() for svm in hypotheses]]))
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "model.pkl")],
+        env={**os.environ, "PACBAYES_INSTRUCTIONS": instructions},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    used, values = json.loads(result.stdout)
+    assert used in {"baseline", instructions} if instructions != "best" else {"baseline", "avx2", "avx512"}
+    compared = 0
+    for h, rows in enumerate(model.subsamples_):
+        svm = model.hypotheses_[h]
+        if svm.classes.size == 1:
+            continue
+        X = one_hot(table, rows, scaler_of(model, h))
+        expected = decision_values(svm, X, X)
+        np.testing.assert_allclose(np.array(values[h])[:, 0], expected, rtol=0, atol=tolerance_of(svm))
+        compared += 1
+    assert compared > 5
