@@ -108,8 +108,11 @@ class Stream:
         checkpoint.begin(entropy)
         return entropy
 
-    def load(self, plans: Iterable[VotePlan]) -> tuple[list[VotePlan], TrainingRows]:
-        """Read all rows once: validate and hash them, and gather those that the votes need at hand."""
+    def load(self, plans: Iterable[VotePlan]) -> tuple[Iterator[VotePlan], TrainingRows]:
+        """Read all rows once: validate and hash them, and gather those that the votes need at hand.
+
+        Rows of a vote are released when the next one is asked for.
+        """
         drawn = list(plans)
         prepared = [plan.rest.plan(plan.subsamples, plan.split.entropy) for plan in drawn]
         shift = shift_for(self.source.n_rows)
@@ -118,7 +121,8 @@ class Stream:
         for k, (plan, (sample, numbers)) in enumerate(zip(drawn, prepared, strict=True)):
             values = np.concatenate([result.pop(f"rows{k}") for result in results])
             loaded.append(plan._replace(rest=replace(sample, X=GatheredRows(numbers, values, len(sample)))))
-        return loaded, TrainingRows.from_summary(summary_of(results, self.source.n_rows, shift))
+        released = (loaded.pop(0) for _ in range(len(loaded)))
+        return released, TrainingRows.from_summary(summary_of(results, self.source.n_rows, shift))
 
     def summarize(self, shift: int) -> RowSummary:
         """Validate and hash all rows."""
