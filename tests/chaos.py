@@ -57,10 +57,10 @@ def fit(path: Path, **settings: Any) -> str:
 def disturb(client: Any, kills: int, seconds: float, stop: threading.Event, done: list[str]) -> None:
     """Lose workers at random times: killed, by a segmentation fault, or gracefully."""
     rng = np.random.default_rng(1)
-    for k in range(kills):
+    while len(done) < kills:
         if stop.wait(rng.exponential(seconds)):
             return
-        how = ("SIGKILL", "SIGSEGV", "graceful")[k % 3]
+        how = ("SIGKILL", "SIGSEGV", "graceful")[len(done) % 3]
         try:
             workers = client.run(os.getpid, on_error="ignore")
             if not workers:
@@ -85,7 +85,8 @@ def chaos_on_a_cluster(path: Path, fits: int, kills: int, expected: str) -> None
         seconds = time.perf_counter() - start
         cluster.adapt(minimum=2, maximum=2, interval="500ms")  # one that left for good is replaced
         stop, done = threading.Event(), []
-        thread = threading.Thread(target=disturb, args=(other, kills, fits * seconds / kills, stop, done))
+        # Somewhat more often than needed: a worker that is just coming up cannot be lost.
+        thread = threading.Thread(target=disturb, args=(other, kills, fits * seconds / kills / 2, stop, done))
         thread.start()
         same, count = 0, 0
         while count < fits or (thread.is_alive() and count < 4 * fits):
