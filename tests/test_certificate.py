@@ -280,7 +280,8 @@ def test_a_certificate_edited_by_hand_is_refused(field, value):
         ("[1, 2]", "not a certificate: no"),
         ('{"pacbayes_certificate": 1}', "fields missing or unknown"),
         ('{"pacbayes_certificate": 2}', "checksum"),
-        ('{"pacbayes_certificate": 3}', "not a certificate: no"),
+        ('{"pacbayes_certificate": 3}', "checksum"),
+        ('{"pacbayes_certificate": 4}', "not a certificate: no"),
         ('{"pacbayes_certificate": true}', "not a certificate: no"),
         ('{"pacbayes_certificate": 2, "pacbayes_certificate": 2}', "given twice"),
         ('{"delta": NaN}', "NaN is no number"),
@@ -404,7 +405,8 @@ def test_bad_input(arguments, message):
 def first_format(certificate, **changes):
     """A certificate as version 0.1.0 wrote it."""
     values = json.loads(certificate.to_json())
-    for name in ("statements", "n_votes", "n_dropped", "dropped_loss", "minimum_over", "digests", "checksum"):
+    later = ("statements", "n_votes", "n_dropped", "dropped_loss", "minimum_over", "digests", "checksum")
+    for name in (*later, "labels", "label_counts", "confusion"):
         del values[name]
     n, n_max = certificate.n_validation, certificate.n_validation_max
     gibbs = bounds.pac_bayes_kl(certificate.empirical_loss, certificate.kl_div, n, certificate.delta, n_max=n_max)

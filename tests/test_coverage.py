@@ -78,3 +78,21 @@ def test_the_simulation_sees_votes_that_do_not_share_delta():
     rows = [row for row in SIMULATION.simulate(SIMULATION.BROKEN, 100) if row.method == "test-set"]
     assert [row.delta for row in rows] == list(SIMULATION.DELTAS)
     assert all(row.p_value < 1e-6 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("case", "repetitions"),
+    [
+        *[(case, 60) for case in SIMULATION.CLASS_CASES[2:4]],
+        *[pytest.param(case, 1000, marks=pytest.mark.slow) for case in SIMULATION.CLASS_CASES],
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_rates_by_class_fail_jointly_at_most_as_often_as_delta(case, repetitions):
+    for row in SIMULATION.simulate_classes(case, repetitions):
+        assert row.violations <= binom.ppf(0.999, repetitions, row.delta), row
+
+
+@pytest.mark.parametrize("case", SIMULATION.BROKEN_CLASS_CASES, ids=lambda case: case.name)
+def test_the_simulation_sees_rates_that_do_not_share_delta(case):
+    assert SIMULATION.simulate_classes(case, 200)[-1].p_value < 1e-6

@@ -284,7 +284,13 @@ def test_bad_new_points():
     with pytest.raises(ValueError, match="one label for each of the 500 rows of X"):
         model.certify(NEW_X, NEW_Y[:20])
     with pytest.raises(ValueError, match="certify needs the zero-one loss"):
-        small(loss=[[0, 1], [0.5, 0]]).fit(X, Y).certify(NEW_X, NEW_Y)
+        small(loss=[[0, 1], [0.5, 0]]).fit(X, Y).certify(NEW_X)
+    with pytest.raises(ValueError, match="certify needs a loss of labels, and the classifier has 'brier'"):
+        small(estimator=LogisticRegression(), loss="brier").fit(X, Y).certify(NEW_X, NEW_Y)
+    with pytest.raises(ValueError, match="delta must be None without labels"):
+        model.certify(NEW_X, delta=0.1)
+    with pytest.raises(ValueError, match=r"delta must be in \(0, 1\)"):
+        model.certify(NEW_X, NEW_Y, delta=1.5)
 
 
 # ---------------------------------------------------------------------------------------------------

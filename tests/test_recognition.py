@@ -58,3 +58,12 @@ def test_samples_that_repeat_themselves():
     rows.check_unseen(iris[100:])
     with pytest.raises(ValueError, match="rows of the training sample"):
         rows.check_unseen(iris[:100])
+
+
+def test_rows_of_the_sample_are_counted():
+    rows = TrainingRows(np.random.default_rng(0).normal(size=(100, 3)))
+    rng = np.random.default_rng(0)
+    sample, new = rng.normal(size=(100, 3)), rng.normal(size=(50, 3))
+    assert rows.count_seen(sample[::-2]) == 50
+    assert rows.count_seen(np.concatenate([new, sample[:20]])) == 20
+    assert rows.count_seen(new) == 0

@@ -25,11 +25,12 @@ from pacbayes.certificate import (
     Voting,
     certify,
     choose_voters,
+    label_names,
     validate_settings,
     with_test,
     with_unlabelled,
 )
-from pacbayes.ensemble import Ensemble, Split, VotePlan, add_test, split_holdouts
+from pacbayes.ensemble import Ensemble, Split, VotePlan, add_labels, split_holdouts, tabulate_classes
 from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.formatting import format_names
@@ -106,8 +107,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         "uniform".
     loss : {"zero_one", "absolute", "brier"}, callable or array-like, default="zero_one"
         What the certificate bounds: a loss in [0, 1] of the predicted label, of the predicted probabilities, a
-        function of (true, predicted) labels, or a cost matrix. Without held-out rows, the vote is bounded for
-        "zero_one" only.
+        function of (true, predicted) labels, or a matrix of costs by true and predicted class, which is divided by the
+        largest cost. Weights and certificate are about it; `predict` is the majority vote all the same. Without
+        held-out rows, the vote is bounded for "zero_one" only.
     racing : bool or "training", default=True
         Whether to drop hypotheses before they are validated on all points, once they will hardly get weight any more:
         wherever that was measured, less than 1e-9 of the posterior's mass. "training" also trains from small
@@ -441,11 +443,12 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         pool.check_hypotheses(hypotheses)
         trained = trained._replace(hypotheses=hypotheses)
         certificate, rho = self._certify(pool, loss, sample.classes, trained, subsamples, prior, n_votes)
-        if streamed is not None:
-            certificate = streamed.add_test(certificate, hypotheses, rho, sample, split, loss, k)
-        else:
-            certificate = add_test(certificate, hypotheses, rho, sample, split, loss)
-        return Ensemble(hypotheses, subsamples, trained.totals, trained.seen, rho, prior, certificate, split)
+        vote = Ensemble(hypotheses, subsamples, trained.totals, trained.seen, rho, prior, certificate, split)
+        return (
+            vote.with_points(sample, rest, loss)
+            if streamed is None
+            else streamed.with_points(vote, sample, rest, loss, k)
+        )
 
     def _draw_subsamples(self, pool: Pool, rest: Sample, n: int, split: Split) -> Subsamples:
         try:
@@ -640,6 +643,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         for name in names:
             _expect(name, getattr(certificate, name), getattr(again, name))
         self._verify_test(certificate, vote)
+        _expect_classes(certificate, vote.certificate)
+        if certificate.labels:
+            _expect("labels", certificate.labels, label_names(self.classes_))
         for line in again.assumptions:
             if line not in certificate.assumptions:
                 raise CertificateError(f"assumptions do not state what this classifier rests on: {line}")
@@ -708,10 +714,20 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             if too_large.any():
                 h = int(dropped[too_large][0])
                 raise CertificateError(f"hypothesis {h} has a smaller loss on these data than when it was dropped")
-        test = add_test if streamed is None else streamed.add_test
-        tested = test(certificate, self.hypotheses_, self.posterior_, sample, vote.split, loss)
+        vote = replace(
+            vote,
+            hypotheses=self.hypotheses_,
+            subsamples=self.subsamples_,
+            posterior=self.posterior_,
+            certificate=replace(certificate, labels=(), label_counts=(), confusion=None),
+        )
+        again = (
+            vote.with_points(sample, rest, loss) if streamed is None else streamed.with_points(vote, sample, rest, loss)
+        )
+        tested = again.certificate
         stated, actual = (dict(c.statements[0].figures) for c in (certificate, tested))
         _expect("the test on held-out rows", stated, actual)
+        _expect_classes(certificate, tested)
 
     def _totals(self, sample: Any, loss: Loss, chosen: NDArray[np.intp], streamed: Stream | None) -> Array:
         """Return the total losses of some hypotheses on all their validation points."""
@@ -730,8 +746,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             return sample, streamed
         X = self._features_of(pool, X)
         labels = _check_labels(X, y)
-        codes = np.minimum(np.searchsorted(self.classes_, labels), self.classes_.size - 1)
-        unknown = self.classes_[codes] != labels
+        codes = self._encode(labels)
+        unknown = codes == self.classes_.size
         if unknown.any():
             raise CertificateError(
                 f"y holds the label {labels[unknown].tolist()[0]!r}, which the classifier does not know: it is another "
@@ -739,7 +755,12 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             )
         return Sample(X, codes, self.classes_, self._code_book), None
 
-    def certify(self, X: Any, y: ArrayLike | None = None) -> Certificate:
+    def _encode(self, labels: NDArray[Any]) -> NDArray[np.intp]:
+        """Return the positions of labels in `classes_`, and the number of classes for a label that is not there."""
+        positions = {label: k for k, label in enumerate(self.classes_.tolist())}
+        return np.array([positions.get(label, self.classes_.size) for label in labels.tolist()], dtype=np.intp)
+
+    def certify(self, X: Any, y: ArrayLike | None = None, *, delta: float | None = None) -> Certificate:
         """Certify what `predict` does by new points, that had no part in making the classifier.
 
         Parameters
@@ -749,22 +770,37 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             than new points would have in common with it by chance.
         y : array-like of shape (n,), optional
             Their labels. A label that the classifier does not know counts as an error.
+        delta : float, optional
+            Probability with which the certificate may fail; by default that of the fit. Only with labels.
 
         Returns
         -------
         Certificate
-            With labels, the exact bound of a test set (Clopper-Pearson). Without, a bound on the vote from how often it
+            With labels, the exact bound of a test set (Clopper-Pearson), or Chernoff's for other losses of labels, and
+            bounds on the misses and false alarms of each class. Without, a bound on the vote from how often it
             disagrees with a single hypothesis, whose own error is bounded by its validation points
             (`pacbayes.votes.disagreement_bound`).
         """
         X = self._check_unseen(self._validate_points(X, y))
-        if not self.certificate_.is_zero_one:
-            raise ValueError(f"certify needs the zero-one loss, and the classifier has {self.certificate_.loss!r}")
+        loss = resolve_loss(self.loss, self.classes_)
+        if loss.on_probabilities or (y is None and not loss.is_zero_one):
+            needed = "the zero-one loss" if y is None else "a loss of labels"
+            raise ValueError(f"certify needs {needed}, and the classifier has {self.certificate_.loss!r}")
         line = "the new points are independent of the sample and had no part in making or choosing the classifier"
         certificate = replace(self.certificate_, assumptions=(*self.certificate_.assumptions, line), statements=())
         if y is None:
-            return self._certify_unlabelled(certificate, X)
-        return with_test(replace(certificate, n_votes=1), self._count_errors(X, y), X.shape[0])
+            if delta is not None:
+                raise ValueError("delta must be None without labels: the bounds on hypotheses are those of the fit")
+            return self._certify_unlabelled(replace(certificate, confusion=None), X)
+        level = certificate.delta if delta is None else validate_settings(delta, certificate.objective, self.voting)
+        predicted, doubtful = self._predict_codes(X)
+        codes = X.known_codes(self.classes_) if isinstance(X, Stream) else self._encode(_check_labels(X, to_host(y)))
+        unknown = codes == self.classes_.size
+        # An unknown label has the largest loss, as a doubtful prediction has.
+        total = loss.total_with_doubts(codes, predicted, doubtful | unknown)
+        counts = tabulate_classes(codes, predicted, doubtful, self.classes_.size)
+        certificate = add_labels(replace(certificate, n_votes=1, delta=level), codes, self.classes_)
+        return with_test(certificate, total, codes.size, counts)
 
     def count_errors(self, X: Any, y: ArrayLike) -> int:
         """Count the errors of what `predict` does, for a bound on its error.
@@ -789,6 +825,24 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             return int(np.count_nonzero((codes != X.known_codes(self.classes_)) | doubtful))
         labels = _check_labels(X, to_host(y))
         return int(np.count_nonzero((self.classes_[codes] != labels) | doubtful))
+
+    def count_seen(self, X: Any) -> int:
+        """Count rows of the training sample among others, in part and in any order.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        int
+            Their number; 0 if they are no more than new rows would have in common with the sample by chance.
+        """
+        X = self._validate_points(X)
+        if isinstance(X, Stream):
+            return self._training_rows.count_in_summary(X.summarize(self._training_rows.shift))
+        return self._training_rows.count_seen(X)
 
     def check_unseen(self, X: Any) -> Any:
         """Raise ValueError if there are rows of the training sample among others, in part and in any order.
@@ -1085,6 +1139,12 @@ def _explain_missing_values(X: Any, error: ValueError | HypothesisError) -> None
             "HistGradientBoostingClassifier(). An imputer that is fitted to the whole sample would break the "
             "certificate: it sees the points that validate."
         ) from error
+
+
+def _expect_classes(stated: Certificate, actual: Certificate) -> None:
+    """Raise CertificateError if a certificate states other numbers by class than another."""
+    for name in ("labels", "label_counts", "confusion"):
+        _expect(name, getattr(stated, name), getattr(actual, name))
 
 
 def _expect(name: str, stated: Any, actual: Any) -> None:

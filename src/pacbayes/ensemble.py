@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -11,17 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes._validation import Array
-from pacbayes.certificate import Certificate, with_test
+from pacbayes.certificate import (
+    MOST_CLASSES,
+    MOST_LABELS,
+    Certificate,
+    label_names,
+    tabulate_predictions,
+    with_confusion,
+    with_test,
+)
 from pacbayes.losses import Loss
 from pacbayes.pools import Hypotheses, Sample
-from pacbayes.sampling import HOLDOUT, TEST, Subsamples, derive_entropy, resolve_size, stream
+from pacbayes.sampling import HOLDOUT, TEST, Subsamples, derive_entropy, resolve_size, stream, validation_order
 from pacbayes.training import Trained
-from pacbayes.voting import predict_codes, tally_votes
+from pacbayes.voting import predict_codes, tally_votes, vote_out_of_bag
 
-__all__ = ["Ensemble", "Split", "VotePlan", "add_test", "split_holdouts"]
+__all__ = ["Ensemble", "Split", "VotePlan", "add_labels", "out_of_bag_rows", "split_holdouts", "tabulate_classes"]
 
 # Shares of the sample to hold out, one for each competing vote. Measured in benchmarks/RESULTS.md.
 _SHARES = (0.5, 0.35)
+
+# Points that a vote without held-out rows is measured on, by class: it takes as long as predicting them.
+_MOST_OUT_OF_BAG = 2000
 
 
 @dataclass(frozen=True)
@@ -187,37 +198,66 @@ class Ensemble:
         tallies = tally_votes(self.hypotheses, self.posterior, X, stop_early=True)
         return np.asarray(self.hypotheses.classes[np.argmax(tallies, axis=1)])
 
+    def with_points(self, sample: Sample, rest: Sample, loss: Loss) -> Ensemble:
+        """Add to the certificate what held-out points, or otherwise validation points, say about the predictor.
 
-def add_test(
-    certificate: Certificate, hypotheses: Hypotheses, posterior: Array, sample: Sample, split: Split, loss: Loss
-) -> Certificate:
-    """Add what the held-out rows of a sample prove about the predictor that hypotheses and weights make, if there are.
+        A prediction that could differ on another engine has the largest loss, 1.
 
-    A prediction that could differ on another engine has the largest loss, 1.
+        Parameters
+        ----------
+        sample : Sample
+            All rows.
+        rest : Sample
+            Those of them that train and validate the hypotheses.
+        loss : Loss
+            A loss of labels, if rows are held out.
 
-    Parameters
-    ----------
-    certificate : Certificate
-        What is proved without them; its `voting` says what the predictor does.
-    hypotheses : Hypotheses
-        The hypotheses.
-    posterior : ndarray of shape (m,)
-        Their weights.
-    sample : Sample
-        All rows.
-    split : Split
-        Which of them are held out, and the seed of the draws of the randomised classifier.
-    loss : Loss
-        A loss of labels.
+        Returns
+        -------
+        Ensemble
+            With the numbers of labels, the result of the test and a confusion matrix in its certificate.
+        """
+        certificate = add_labels(self.certificate, sample.codes, sample.classes)
+        if self.split.held_out is None:
+            return replace(self, certificate=self._with_validation(certificate, rest))
+        tested = sample.take(self.split.held_out)
+        rng = stream(self.split.entropy, 0, TEST)
+        codes, doubtful = predict_codes(self.hypotheses, self.posterior, certificate.voting, tested.X, rng)
+        total = loss.total_with_doubts(tested.codes, codes, doubtful)
+        counts = tabulate_classes(tested.codes, codes, doubtful, sample.classes.size)
+        return replace(self, certificate=with_test(certificate, total, len(tested), counts))
 
-    Returns
-    -------
-    Certificate
-        With the result of the test first.
-    """
-    if split.held_out is None:
+    def _with_validation(self, certificate: Certificate, rest: Sample) -> Certificate:
+        """Add the confusion matrix of validation points; none for the randomised classifier.
+
+        For the best hypothesis, of all its validation points. For a vote, of some points that are drawn without looking
+        at them: on each, those hypotheses vote that were not trained on it.
+        """
+        if certificate.voting == "gibbs" or rest.classes.size > MOST_CLASSES:
+            return certificate
+        most = out_of_bag_rows(certificate, len(rest))
+        rows = np.sort(validation_order(len(rest), self.split.entropy)[:most])
+        points = rest.take(rows)
+        codes, doubtful, voted = vote_out_of_bag(self.hypotheses, self.posterior, self.subsamples, points.X, rows)
+        counts = tabulate_predictions(points.codes[voted], codes[voted], doubtful[voted], rest.classes.size)
+        return with_confusion(certificate, counts) if voted.any() else certificate
+
+
+def out_of_bag_rows(certificate: Certificate, n: int) -> int:
+    """Return how many of n validation points the confusion matrix is of, where none are held out."""
+    return n if certificate.voting == "best" else min(n, _MOST_OUT_OF_BAG)
+
+
+def add_labels(certificate: Certificate, codes: NDArray[np.intp], classes: NDArray[Any]) -> Certificate:
+    """Add how many points have each label to a certificate; codes beyond the classes are not counted."""
+    if classes.size > MOST_LABELS:
         return certificate
-    tested = sample.take(split.held_out)
-    rng = stream(split.entropy, 0, TEST)
-    codes, doubtful = predict_codes(hypotheses, posterior, certificate.voting, tested.X, rng)
-    return with_test(certificate, loss.total_with_doubts(tested.codes, codes, doubtful), len(tested))
+    counts = np.bincount(codes, minlength=classes.size)[: classes.size]
+    return replace(certificate, labels=label_names(classes), label_counts=tuple(counts.tolist()))
+
+
+def tabulate_classes(
+    codes: NDArray[np.intp], predicted: NDArray[np.intp], doubtful: NDArray[np.bool_], n_classes: int
+) -> NDArray[np.intp] | None:
+    """Count points by true and predicted class, as `tabulate_predictions`; None if there are too many classes."""
+    return None if n_classes > MOST_CLASSES else tabulate_predictions(codes, predicted, doubtful, n_classes)

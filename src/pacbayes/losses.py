@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 
 from pacbayes._validation import Array, as_real_array
 
-__all__ = ["Loss", "is_of_probabilities", "resolve_loss"]
+__all__ = ["Loss", "is_of_probabilities", "largest_cost", "resolve_loss"]
 
 # Losses are rounded up to multiples of this before they are summed. Sums of up to 2^23 of them are exact, so they
 # do not depend on the order or the blocks in which they are added; and rounding up keeps the bound a bound.
 _QUANTUM = 2.0**-30
+
+# How the name of a cost matrix begins; its largest cost follows.
+_COST_MATRIX = "cost in units of the largest, "
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,11 @@ def _cost(costs: Array, codes: Any, predicted: Any) -> Any:
     return costs[codes, predicted]
 
 
+def largest_cost(name: str) -> str | None:
+    """Return the unit of a loss of this name, if it is a cost matrix: its largest cost, as text; None otherwise."""
+    return name.removeprefix(_COST_MATRIX) if name.startswith(_COST_MATRIX) else None
+
+
 def is_of_probabilities(name: str) -> bool:
     """Return whether a loss of this name is one of predicted probabilities, rather than of labels."""
     return name.endswith(" of probabilities") or (name in _NAMED and _NAMED[name].on_probabilities)
@@ -143,4 +151,4 @@ def resolve_loss(loss: Any, classes: NDArray[Any]) -> Loss:
         raise ValueError("loss as a cost matrix must hold finite, non-negative costs, not all zero")
     if np.array_equal(costs / costs.max(), 1.0 - np.eye(classes.size)):
         return ZERO_ONE  # all errors cost the same
-    return Loss("cost matrix / largest cost", partial(_cost, costs / costs.max()))
+    return Loss(f"{_COST_MATRIX}{costs.max():.15g}", partial(_cost, costs / costs.max()))

@@ -228,20 +228,29 @@ class TrainingRows:
         positions = np.minimum(np.searchsorted(self.hashes, hashes), self.hashes.size - 1)
         return np.asarray(self.hashes[positions] == hashes)
 
+    def count_seen(self, X: Any) -> int:
+        """Return how many of the rows occur in the sample, 0 if they are no more than new rows would by chance."""
+        return self.count_in_summary(RowSummary.of(hash_rows(X), 0, self.shift))
+
+    def count_in_summary(self, summary: RowSummary) -> int:
+        """Do what `count_seen` does for rows that were summarised in parts: of those whose hashes are kept."""
+        count, n = int(np.count_nonzero(self._contains(summary.kept))), summary.kept.size
+        if self.hashes.size > 1 and summary.digest == self.whole:
+            return n
+        # Twice as often: rows that repeat come in clusters, and their share varies more than that of independent ones.
+        by_chance = not count or binom.sf(count - 1, n, min(1.0, 2 * self.repeated)) >= _FALSE_ALARM
+        return 0 if by_chance else count
+
     def check_unseen(self, X: Any) -> None:
         """Raise ValueError if more of the rows occur in the sample than new rows would by chance."""
         self.check_summary(RowSummary.of(hash_rows(X), 0, self.shift))
 
     def check_summary(self, summary: RowSummary) -> None:
         """Do what `check_unseen` does for rows that were summarised in parts, with the shift of these."""
-        count, n = int(np.count_nonzero(self._contains(summary.kept))), summary.kept.size
-        is_sample = self.hashes.size > 1 and summary.digest == self.whole
-        # Twice as often: rows that repeat come in clusters, and their share varies more than that of independent ones.
-        if is_sample or (count and binom.sf(count - 1, n, min(1.0, 2 * self.repeated)) < _FALSE_ALARM):
-            if is_sample:
-                count = n
+        count = self.count_in_summary(summary)
+        if count:
             looked_at = "" if self.shift == 0 else " that were looked at"
             raise ValueError(
-                f"X must hold rows that were not used in training: {count} of {n} rows{looked_at} are rows of the "
-                "training sample"
+                f"X must hold rows that were not used in training: {count} of {summary.kept.size} rows{looked_at} are "
+                "rows of the training sample"
             )

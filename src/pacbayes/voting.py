@@ -11,8 +11,9 @@ from pacbayes._compat import take_rows
 from pacbayes._validation import Array
 from pacbayes.aggregation import tally
 from pacbayes.pools import Hypotheses
+from pacbayes.sampling import ChosenSubsamples, Subsamples
 
-__all__ = ["draw_voters", "predict_codes", "predict_drawn", "tally_votes"]
+__all__ = ["draw_voters", "predict_codes", "predict_drawn", "tally_votes", "vote_out_of_bag"]
 
 # Weight of voters that are not asked for shares of the vote: it moves a share by less than this.
 _IGNORED_WEIGHT = 1e-12
@@ -65,10 +66,9 @@ def tally_votes(
             doubted[open_rows] += weight @ doubts
         done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
         if stop_early and done < order.size:
-            ranked = np.partition(tallies[open_rows], -2, axis=1)
             # Strictly more than what is to come, and than rounding of the sums.
             to_come = remaining[done] + (0.0 if doubted is None else 2 * doubted[open_rows])
-            decided = ranked[:, -1] - ranked[:, -2] > to_come * (1 + 1e-9) + 1e-12
+            decided = _lead(tallies[open_rows]) > to_come * (1 + 1e-9) + 1e-12
             open_rows = open_rows[~decided]
     return tallies
 
@@ -107,10 +107,65 @@ def _vote(hypotheses: Hypotheses, weights: Array, X: Any) -> tuple[NDArray[np.in
     """Let the weighted vote decide. It is doubtful where voters in doubt have enough weight to change the winner."""
     doubted = np.zeros(X.shape[0])
     tallies = tally_votes(hypotheses, weights, X, stop_early=True, doubted=doubted)
-    ranked = np.partition(tallies, -2, axis=1)
     # Each of them may move its weight from the winner to another class.
-    doubtful = (doubted > 0) & (ranked[:, -1] - ranked[:, -2] <= 2 * doubted * (1 + 1e-9) + 1e-12)
+    doubtful = (doubted > 0) & (_lead(tallies) <= 2 * doubted * (1 + 1e-9) + 1e-12)
     return np.argmax(tallies, axis=1), doubtful
+
+
+def vote_out_of_bag(
+    hypotheses: Hypotheses, weights: Array, subsamples: Subsamples, X: Any, rows: NDArray[Any]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Let those hypotheses vote on each point that were not trained on it.
+
+    Parameters
+    ----------
+    hypotheses : Hypotheses
+        The voters.
+    weights : ndarray of shape (m,)
+        Their weights.
+    subsamples : Subsamples
+        Their training sets.
+    X : array, sparse matrix or data frame with n rows
+        Points of the sample that the training sets are of.
+    rows : ndarray of shape (n,)
+        Their row numbers in it, rising.
+
+    Returns
+    -------
+    codes : ndarray of shape (n,)
+        Class codes.
+    doubtful : ndarray of shape (n,)
+        Where rounding could change the code.
+    voted : ndarray of shape (n,)
+        Where there was a voter.
+    """
+    n_classes = hypotheses.classes.size
+    tallies, doubted = np.zeros((rows.size, n_classes)), np.zeros(rows.size)
+    order = np.argsort(-weights, kind="stable")
+    order = order[weights[order] > 0]
+    remaining = np.append(np.cumsum(weights[order][::-1])[::-1], 0.0)
+    open_rows, done, width = np.arange(rows.size), 0, _FIRST_VOTERS
+    while done < order.size and open_rows.size:
+        voters = np.sort(order[done : done + width])
+        votes, doubts = hypotheses.take(voters).votes_and_doubts(take_rows(X, open_rows))
+        inside, counts = ChosenSubsamples(subsamples, voters).locate(range(voters.size), rows[open_rows])
+        weight = np.repeat(weights[voters][:, np.newaxis], open_rows.size, axis=1)
+        weight[np.repeat(np.arange(voters.size), counts), inside] = 0.0
+        cells = votes.astype(np.intp) + n_classes * np.arange(open_rows.size)
+        added = np.bincount(cells.ravel(), weights=weight.ravel(), minlength=open_rows.size * n_classes)
+        tallies[open_rows] += added.reshape(-1, n_classes)
+        doubted[open_rows] += (weight * doubts).sum(axis=0)
+        done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
+        lead, to_come = _lead(tallies[open_rows]), remaining[done] + 2 * doubted[open_rows]
+        open_rows = open_rows[~(lead > to_come * (1 + 1e-9) + 1e-12)]
+    doubtful = (doubted > 0) & (_lead(tallies) <= 2 * doubted * (1 + 1e-9) + 1e-12)
+    return np.argmax(tallies, axis=1), doubtful, np.asarray(tallies.any(axis=1))
+
+
+def _lead(tallies: Array) -> Array:
+    """Return how far the class with the largest weight is ahead of the second."""
+    ranked = np.partition(tallies, -2, axis=1)
+    return np.asarray(ranked[:, -1] - ranked[:, -2])
 
 
 def draw_voters(weights: Array, n: int, rng: np.random.Generator) -> NDArray[np.int64]:

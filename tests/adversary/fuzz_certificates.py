@@ -101,6 +101,8 @@ def check(original, forged):
     before = {statement.predictor: statement.bound for statement in original.statements}
     for statement in forged.statements:
         assert statement.bound >= before[statement.predictor]
+    if forged.confusion is not None and forged.confusion.is_certified:
+        assert np.all(np.array(forged.confusion.bounds) >= np.array(original.confusion.bounds))
 
 
 def fuzz(count, seed):

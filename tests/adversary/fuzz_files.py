@@ -71,6 +71,7 @@ def raced(racing):
 
 def write_models(folder):
     """Write models of several kinds."""
+    dated = Table.from_frame(frame().assign(day=pd.date_range("2024-01-01", periods=60)), "kind")
     mixed = Table.from_frame(frame(), "kind")
     numbers = Table.from_frame(frame().assign(city=np.arange(60.0)).fillna(0.0), "kind")
     wide = sp.hstack([sp.csr_matrix(numbers.X.to_numpy()), sp.eye(60, 400)], format="csr")
@@ -79,6 +80,7 @@ def write_models(folder):
     kinds = {
         "svms": (RBFSVMPool(scaler="standard"), numbers),
         "sparse": (None, wide),
+        "table": (None, dated),
         "encoder": (make_pipeline(encoder, SVC()), mixed),
         "tree": (DecisionTreeClassifier(), numbers),
         "forest": (RandomForestClassifier(2), numbers),

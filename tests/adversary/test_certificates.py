@@ -224,6 +224,8 @@ def test_other_losses_are_found_by_the_data(model):
         RBFSVMPool(), ZERO_ONE, forged.classes_, lower, forged.subsamples_, forged.prior_, 1
     )
     forged.votes_ = [replace(vote, totals=lower.totals)]
+    by_class = {name: getattr(model.certificate_, name) for name in ("labels", "label_counts", "confusion")}
+    certificate = replace(certificate, **by_class)
     assert forged.verify_certificate(certificate) == "arithmetic and model"
     with pytest.raises(CertificateError, match=r"losses\[\d+\] is stated as"):
         forged.verify_certificate(certificate, X, Y)

@@ -9,7 +9,7 @@ from small_session import QUICK, table
 from pacbayes import Certificate, certify
 from pacbayes.bounds import clopper_pearson
 from pacbayes.certificate._json import _checksum
-from pacbayes.formatting import format_upper
+from pacbayes.formatting import format_percent, format_percent_upper, format_upper
 from pacbayes.io import load_model
 
 LOSSES = [0.1, 0.12, 0.15, 0.3, 0.45]
@@ -89,6 +89,18 @@ def test_a_model_on_fresh_rows(invoke, fitted):
     assert values["kind"] == "held-out test bound (Clopper-Pearson) on the vote"
     assert (values["rows"], values["errors"]) == (80, errors)
     assert values["bound"] == clopper_pearson(errors, 80, 0.1)
+    certificate = Certificate.from_json(json.dumps(values["certificate"]))
+    assert certificate.confusion.errors == errors
+    shown = invoke("certify", "--model", "model.skops", "fresh.csv", "--delta", 0.1, "-o", "fresh.json")
+    assert Certificate.from_json(Path("fresh.json").read_text()) == certificate
+    assert shown.stdout.startswith(certificate.summary())
+    label, error = certificate.commonest_class
+    assert f"always predicting {label!r} errs on" in shown.stdout
+    assert format_percent(error) in shown.stdout
+    for rates in certificate.class_rates():
+        assert format_percent_upper(rates.misses.bound) in shown.stdout
+        assert format_percent_upper(rates.false_alarms.bound) in shown.stdout
+    assert "certificate  fresh.json" in shown.stdout
 
 
 def test_a_model_and_the_wrong_rows(refuses, fitted, mixed):

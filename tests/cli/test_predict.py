@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from small_session import QUICK
+from small_session import QUICK, table
 
 from pacbayes import PACBayesClassifier
 from pacbayes.io import load_model, save_model
@@ -99,11 +99,20 @@ def test_labels_that_a_spreadsheet_would_compute(invoke, numeric):
     assert "a spreadsheet would take '=1+1' for a formula: --escape-formulas" in plain.stderr
     escaped = invoke("predict", "model.skops", "data.csv", "--escape-formulas")
     assert {line.split(",")[0] for line in escaped.stdout.splitlines()[1:]} == {"'=1+1", "-"}
-    assert escaped.stderr == ""
+    assert "formula" not in escaped.stderr
 
 
 def test_numbers_below_zero_are_no_formulas(invoke, numeric):
     numeric["kind"] = numeric["kind"].map({"wet": 1, "dry": -1})
     numeric.to_csv("data.csv", index=False)
     assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
-    assert invoke("predict", "model.skops", "data.csv").stderr == ""
+    assert "formula" not in invoke("predict", "model.skops", "data.csv").stderr
+
+
+def test_rows_that_the_model_was_trained_on_are_named(invoke, mixed, fitted):
+    mixed.iloc[::-3].drop(columns="kind").to_csv("part.csv", index=False)
+    told = invoke("predict", "model.skops", "part.csv", "-o", "out.csv")
+    assert told.exit_code == 0
+    assert "50 of 50 rows are rows that the model was trained on: the certificate is about new rows" in told.stderr
+    table(50, seed=3).drop(columns="kind").to_csv("new.csv", index=False)
+    assert "trained on" not in invoke("predict", "model.skops", "new.csv", "-o", "out.csv").stderr

@@ -58,3 +58,19 @@ def test_mistakes(refuses, fitted, monkeypatch):
     assert "this needs jinja2" in refuses("report", "a model.skops")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "this needs matplotlib" in refuses("report", "a model.skops")
+
+
+def test_which_columns_matter(invoke, refuses, fitted, tmp_path):
+    assert invoke("report", "a model.skops", "--data", "<b>.csv").exit_code == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    columns = page[page.index('<section id="columns"') :]
+    columns = columns[: columns.index("</section>")]
+    # The names as they are in the file, and the one that decides first.
+    assert columns.index(">size<") < columns.index(">&lt;b&gt;noise&lt;/b&gt;<")
+    assert "held-out rows" in columns
+    text = (tmp_path / "<b>.csv").read_text()
+    (tmp_path / "short.csv").write_text(text[: text.rindex("\n", 0, -1) + 1])
+    assert "it is another table" in refuses("report", "a model.skops", "--data", "short.csv")
+    lines = text.splitlines(keepends=True)
+    (tmp_path / "sorted.csv").write_text("".join([lines[0], *sorted(lines[1:])]))
+    assert "is not the file that the model was made from" in refuses("report", "a model.skops", "--data", "sorted.csv")

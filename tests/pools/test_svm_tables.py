@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -121,6 +122,9 @@ def test_decision_values_are_sums_over_one_hot_distances(seed, gaps, size):
         X = one_hot(table, rows, scaler_of(model, h))
         expected = decision_values(svm, X, X)
         np.testing.assert_allclose(svm.decision_function(table)[:, 0], expected, rtol=0, atol=tolerance_of(svm))
+        # Votes have a way of their own through the engine.
+        values = svm.decision_function(table)[:, 0]
+        np.testing.assert_array_equal(svm.predict(table), np.where(values > 0, *svm.classes))
 
 
 def test_new_categories_and_new_gaps_differ_from_all_that_is_known():
@@ -247,10 +251,63 @@ def test_a_row_is_the_same_in_every_kind_of_data_frame():
             pl.col("t").cast(pl.Categorical), pl.col("d").cast(pl.Datetime)
         ),
     ]
-    expected = [[1.0, 19753.0, 0, 0, 2, 1], [np.nan, np.nan, 1, 1, 0, 0], [3.0, 19754.0, 0, 0, 1, 2]]
+    expected = [
+        [1.0, 19753.0, *places(19753), 0, 0, 2, 1],
+        [np.nan, np.nan, *[np.nan] * 6, 1, 1, 0, 0],
+        [3.0, 19754.0, *places(19754), 0, 0, 1, 2],
+    ]
     for frame in frames:
-        np.testing.assert_array_equal(CodeBook.learn(frame).encode(frame), expected)
-        np.testing.assert_array_equal(CodeBook.learn(plain).encode(frame), expected)
+        np.testing.assert_allclose(CodeBook.learn(frame).encode(frame), expected, rtol=0, atol=1e-12)
+        np.testing.assert_array_equal(CodeBook.learn(frame).encode(frame), CodeBook.learn(plain).encode(frame))
+
+
+def places(day):
+    """Where a day is in the year, the week and the day: how near to its beginning, and to three quarters of it."""
+    for period in (Fraction(3652425, 10000), 7, 1):
+        for turn in (Fraction(0), Fraction(1, 4)):
+            part = (Fraction(day) / period + turn) % 1
+            yield float(1 - 4 * min(part, 1 - part))
+
+
+@given(day=st.integers(-(10**6), 10**6), minute=st.integers(0, 1439), weeks=st.integers(-1000, 1000))
+def test_dates_know_their_places(day, minute, weeks):
+    start = np.datetime64("1970-01-01T00:00") + np.timedelta64(day, "D") + np.timedelta64(minute, "m")
+    dates = pd.DataFrame({"d": np.array([start, start + np.timedelta64(7 * weeks, "D")])})
+    rows = CodeBook.learn(dates).encode(dates)
+    at = Fraction(day) + Fraction(minute, 1440)
+    np.testing.assert_allclose(rows[0, 1:7], list(places(at)), rtol=0, atol=1e-8)
+    # The same weekday and time, as near as days that far from 1970 can be told apart.
+    np.testing.assert_allclose(rows[0, 3:7], rows[1, 3:7], rtol=0, atol=1e-8)
+
+
+@given(microseconds=st.integers(-(10**15), 10**15))
+def test_dates_are_the_same_in_every_unit(microseconds):
+    dates = np.array([microseconds], dtype="datetime64[us]")
+    frames = [pd.DataFrame({"d": dates.astype(f"datetime64[{unit}]")}) for unit in ("us", "ns")]
+    rows = [CodeBook.learn(frame).encode(frame) for frame in frames]
+    np.testing.assert_array_equal(*rows)
+
+
+def test_weekdays_and_seasons_can_be_learned():
+    rng = np.random.default_rng(0)
+    day = np.datetime64("2021-01-01") + rng.integers(0, 1400, 1200).astype("timedelta64[D]")
+    table = pd.DataFrame({"day": day})
+    weekend = pd.Series(day).dt.day_of_week.to_numpy() >= 5
+    winter = np.isin(pd.Series(day).dt.month, [12, 1, 2])
+    for labels, most in ((weekend, 0.02), (winter, 0.04)):
+        model = PACBayesClassifier(random_state=0).fit(table[:600], labels[:600])
+        assert np.mean(model.predict(table[600:]) != labels[600:]) < most
+
+
+def test_dates_and_numbers_are_not_taken_for_each_other():
+    table, labels = make_table()
+    table["since"] = pd.to_datetime(table["since"], unit="D")
+    model = fit(table, labels, n_hypotheses=9)
+    with pytest.raises(ValueError, match="column 'since' of X must hold dates, as in the sample, got"):
+        model.predict(table.assign(since=3.0))
+    with pytest.raises(ValueError, match="column 'age' of X must hold numbers, as in the sample, got dates"):
+        model.predict(table.assign(age=table["since"]))
+    assert len(model.predict(table.assign(since=None))) == len(table)
 
 
 @pytest.mark.parametrize(

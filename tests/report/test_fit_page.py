@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import Certificate, PACBayesClassifier, bounds
-from pacbayes.formatting import format_nearest, format_upper
+from pacbayes.formatting import format_nearest, format_percent, format_percent_upper, format_upper
 from pacbayes.pools import EstimatorPool, RBFSVMPool
 from pacbayes.report import fit_page, write_page
 
@@ -156,8 +156,11 @@ def test_bounds_are_the_rows_of_the_certificate(svms, svm_page):
     assert [row[1] for row in shown] == [rounding.get(row.kind, format_upper)(row.value) for row in rows]
     assert [row[2] for row in shown] == [row.predictor for row in rows]
     # The tiles on top, and the picture, show the same numbers.
-    tiles = [format_upper(statement.bound) for statement in svms.certificate_.statements]
-    tiles += [row[1] for row in shown if row[0].endswith(", measured")]
+    first = svms.certificate_.statements[0]
+    error = first.figures["errors"] / first.figures["n"]
+    tiles = [format_percent_upper(first.bound), format_percent(error)]
+    assert [rows[0].shown, format_upper(first.bound)] == [format_nearest(error), shown[2][1]]
+    tiles.append(format_percent(svms.certificate_.commonest_class[1]))
     assert re.findall(r'<span class="value">(.*?)</span>', svm_page) == tiles
     picture = svm_page[svm_page.index('<figure id="plot-certificate"') : svm_page.index("</figure>")]
     assert re.findall(r">(\d\.\d{4})<", picture) == [row[1] for row in shown]
@@ -300,18 +303,38 @@ def test_bound_of_one_proves_nothing(always_wrong, few_plots):
     assert "Nothing is proved about the majority vote, which makes the predictions." in text
     assert "Nothing is proved: the bound on the majority vote is 1.0000 (delta = 0.05)" in text
     assert "errs on at most" not in text
-    assert "Randomised classifier 1.0000 nothing is proved; PAC-Bayes-kl" in text
+    assert "The majority vote nothing is proved" in text
     assert ["PAC-Bayes-kl, certified", "1.0000, nothing is proved", "randomised classifier"] in cells(page, "bounds")
 
 
-def test_bound_no_better_than_guessing(few_plots):
+def test_bound_no_better_than_a_constant(few_plots):
     rng = np.random.default_rng(0)
     model = PACBayesClassifier(n_hypotheses=5, voting="gibbs", random_state=0)
-    model.fit(rng.normal(size=(40, 2)), np.arange(40) % 2)
-    assert 0.5 <= model.certificate_.bound < 1
+    model.fit(rng.normal(size=(40, 2)), np.arange(40) % 4 == 0)
+    assert 0.25 <= model.certificate_.bound < 1
     text = Outline(fit_page(model)).text
-    assert "No better than guessing. To guess one of the classes at random errs on 50.0% of the points, and" in text
-    assert "the bound on the randomised classifier is not below that." in text
+    assert (
+        "Not shown to be better than a constant. This does not show that the classifier is any better than always "
+        "predicting 'False', which errs on 25.00% (measured)." in text
+    )
+
+
+def test_which_columns_matter(few_plots):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"dull & <b>": rng.normal(size=300), "telling": rng.normal(size=300)})
+    y = np.where(X["telling"] > 0, "up", "down")
+    model = PACBayesClassifier(n_hypotheses=20, random_state=0).fit(X, y)
+    page = fit_page(model, X=X, y=y)
+    (first, gain), (second, _) = cells(page, "columns")
+    assert (first, second) == ("telling", "dull & <b>")
+    assert float(gain.rstrip("%")) > 30
+    # Without rows that had no part in the vote there is nothing to measure on.
+    assert 'id="columns"' not in fit_page(model)
+    paper = PACBayesClassifier(n_hypotheses=20, holdout=None, random_state=0).fit(X[:150], y[:150])
+    assert 'id="columns"' not in fit_page(paper, X=X[:150], y=y[:150])
+    assert cells(fit_page(paper, X_test=X[150:], y_test=y[150:]), "columns")[0][0] == "telling"
+    with pytest.raises(ValueError, match="X and y must be given together, got no y"):
+        fit_page(model, X=X)
 
 
 def test_loss_without_a_bound_on_the_vote(brier):
@@ -409,12 +432,14 @@ def test_page_in_a_browser(browser, request, cancer, tmp_path, name):
 
 def check_shown(page, model, width):
     assert page.get_by_role("heading", level=1).inner_text() == EVIL
-    assert page.get_by_role("heading", level=2).all_inner_texts() == [
+    by_class, *others = page.get_by_role("heading", level=2).all_inner_texts()
+    assert by_class == model.certificate_.class_table().title
+    assert others[-7:] == [
         "What was assumed",
-        "Bounds",
+        "Data",
+        "How it is proved: bounds",
         "How the weights were chosen",
         "Heaviest voters",
-        "Data",
         "Settings and versions",
         "How to verify",
     ]

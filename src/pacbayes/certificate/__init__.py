@@ -1,8 +1,18 @@
 """Certificates: what was proved about a classifier, with what was assumed, in words, in files, and verified."""
 
+from pacbayes.certificate._answers import Answer, ClassTable, name_class
 from pacbayes.certificate._assumptions import FIT_ASSUMPTIONS
 from pacbayes.certificate._certificate import Certificate
-from pacbayes.certificate._certify import certify, choose_voters, with_test, with_unlabelled
+from pacbayes.certificate._certify import certify, choose_voters, with_confusion, with_test, with_unlabelled
+from pacbayes.certificate._classes import (
+    MOST_CLASSES,
+    MOST_LABELS,
+    ClassRates,
+    Confusion,
+    Rate,
+    label_names,
+    tabulate_predictions,
+)
 from pacbayes.certificate._derivation import Objective, Voting, validate_settings
 from pacbayes.certificate._statements import METHODS, Event, Method, Statement
 from pacbayes.certificate._words import Row
@@ -10,16 +20,27 @@ from pacbayes.certificate._words import Row
 __all__ = [
     "FIT_ASSUMPTIONS",
     "METHODS",
+    "MOST_CLASSES",
+    "MOST_LABELS",
+    "Answer",
     "Certificate",
+    "ClassRates",
+    "ClassTable",
+    "Confusion",
     "Event",
     "Method",
     "Objective",
+    "Rate",
     "Row",
     "Statement",
     "Voting",
     "certify",
     "choose_voters",
+    "label_names",
+    "name_class",
+    "tabulate_predictions",
     "validate_settings",
+    "with_confusion",
     "with_test",
     "with_unlabelled",
 ]

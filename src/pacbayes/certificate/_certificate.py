@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pacbayes.bounds import single_hypothesis_kl
-from pacbayes.certificate import _html, _json, _words
+from pacbayes.certificate import _answers, _html, _json, _words
 from pacbayes.certificate._assumptions import says_not_covered
+from pacbayes.certificate._classes import ClassRates, Confusion
 from pacbayes.certificate._derivation import Objective, Settings, Voting, derive, divided_prior, unlabelled_prices
 from pacbayes.certificate._statements import BEST, MAJORITY, METHODS, RANDOMISED, Event, Statement
 from pacbayes.exceptions import CertificateError
@@ -82,6 +83,13 @@ class Certificate:
     digests : mapping of str to str
         SHA-256 digests of what the certificate is about: "losses" and "posterior"; of a fit, also "hypotheses",
         those that were validated in full, and "settings".
+    labels : tuple of str
+        The class labels, as text; empty if they are not known or more than 1000.
+    label_counts : tuple of int
+        How many points of the sample have each label; for a certificate from new labelled points, of these.
+    confusion : Confusion or None
+        What the predictor said about points of each class, and bounds on misses and false alarms, which hold all at
+        once, with probability 1 - delta. None if the labels are not known, or more than 50.
     """
 
     statements: tuple[Statement, ...]
@@ -105,6 +113,9 @@ class Certificate:
     strict: bool
     assumptions: tuple[str, ...]
     digests: Mapping[str, str] = field(default_factory=dict, hash=False)
+    labels: tuple[str, ...] = ()
+    label_counts: tuple[int, ...] = ()
+    confusion: Confusion | None = None
 
     # -- bounds by name ------------------------------------------------------------------------------
 
@@ -147,6 +158,21 @@ class Certificate:
         """Whether the loss is the share of wrong labels."""
         return self.loss == "zero_one"
 
+    # -- by class ------------------------------------------------------------------------------------
+
+    @property
+    def commonest_class(self) -> tuple[str, float] | None:
+        """The most frequent label, and the share of points that always predicting it errs on; None if not known."""
+        if not self.label_counts:
+            return None
+        n = sum(self.label_counts) + (0 if self.confusion is None else self.confusion.n_unknown)
+        most = max(self.label_counts)
+        return self.labels[self.label_counts.index(most)], 1 - most / n
+
+    def class_rates(self) -> list[ClassRates]:
+        """Return misses and false alarms of each class, measured and bounded; empty if there is no confusion matrix."""
+        return [] if self.confusion is None else self.confusion.rates(self.labels)
+
     def held_out_bound(self, loss: float | None = None) -> float:
         """Return the bound from holding out as many points: one classifier, tested on `n_validation` points.
 
@@ -167,6 +193,18 @@ class Certificate:
     def summary(self) -> str:
         """Return what is proved, in one plain sentence."""
         return _words.summary(self)
+
+    def answers(self) -> list[_answers.Answer]:
+        """Return the bound on what `predict` does, its error on held-out points, and that of the commonest class."""
+        return _answers.answers(self)
+
+    def compare_with_commonest(self) -> str | None:
+        """Return a sentence if the bound is not below the error of always predicting the commonest class, else None."""
+        return _answers.compare_with_commonest(self)
+
+    def class_table(self, most_predicted: int = 50) -> _answers.ClassTable | None:
+        """Return errors by class as a table of text, with the confusion matrix of up to `most_predicted` classes."""
+        return _answers.class_table(self, most_predicted)
 
     def rows(self) -> list[_words.Row]:
         """Return the measured loss, the certified bounds and bounds to compare them with, for tables and plots."""
@@ -213,6 +251,30 @@ class Certificate:
             raise CertificateError("statements must be about different predictors")
         if self.predictor in who and who[0] != self.predictor:
             raise CertificateError(f"statements[0].predictor must be {self.predictor!r}, got {who[0]!r}")
+        if len(self.labels) != len(self.label_counts):
+            raise CertificateError(f"label_counts must hold one number for each of {len(self.labels)} labels")
+        if self.confusion is not None:
+            self._check_confusion(self.confusion)
+
+    def _check_confusion(self, confusion: Confusion) -> None:
+        """Check the confusion matrix against what the certificate states elsewhere, and its bounds."""
+        confusion.check(self.delta, len(self.labels))
+        for label, whole, row in zip(self.labels, self.label_counts, confusion.counts[:-1], strict=True):
+            if sum(row) > whole:
+                raise CertificateError(f"confusion.counts has {sum(row)} points of class {label!r}, of {whole} in all")
+        if confusion.points == "out-of-bag":
+            return
+        first = self.statements[0]
+        if confusion.points == "held-out":
+            fits = first.event == Event.TEST_SET
+        else:
+            fits = first.event != Event.TEST_SET and first.predictor == BEST and self.voting == "best"
+        if not fits:
+            raise CertificateError(f"confusion.points must be those of statements[0], got {confusion.points!r}")
+        _expect("confusion.kl_div", confusion.kl_div, first.figures["kl_div"])
+        _expect("the number of points in confusion.counts", confusion.n, first.figures["n"])
+        if "errors" in first.figures:
+            _expect("the number of errors in confusion.counts", confusion.errors, first.figures["errors"])
 
     def _check_figures(self, name: str, statement: Statement) -> None:
         """Check figures of a statement that the certificate gives elsewhere, too."""

@@ -14,6 +14,7 @@ from pacbayes._validation import Array, scalar, unit_interval, whole_number
 from pacbayes.bounds import kl_inverse_upper
 from pacbayes.certificate._assumptions import LOSS_ASSUMPTIONS, NOT_COVERED, says_not_covered
 from pacbayes.certificate._certificate import Certificate
+from pacbayes.certificate._classes import Confusion
 from pacbayes.certificate._derivation import (
     Derivation,
     Objective,
@@ -27,7 +28,7 @@ from pacbayes.certificate._derivation import (
 from pacbayes.certificate._statements import RANDOMISED, Statement
 from pacbayes.fingerprint import digest
 
-__all__ = ["certify", "choose_voters", "with_test", "with_unlabelled"]
+__all__ = ["certify", "choose_voters", "with_confusion", "with_test", "with_unlabelled"]
 
 
 def certify(
@@ -141,7 +142,7 @@ def _least_loss(derivation: Derivation, dropped_loss: float | None) -> float | N
     return 0.0 if dropped_loss is None else dropped_loss
 
 
-def with_test(certificate: Certificate, total: float, n: int) -> Certificate:
+def with_test(certificate: Certificate, total: float, n: int, counts: NDArray[np.intp] | None = None) -> Certificate:
     """Add what held-out points prove about what `predict` does.
 
     Parameters
@@ -152,6 +153,9 @@ def with_test(certificate: Certificate, total: float, n: int) -> Certificate:
         Total loss of the predictor on the held-out points: the number of errors, for the zero-one loss.
     n : int
         Number of held-out points, which had no part in making the predictor.
+    counts : ndarray of shape (K + 1, K + 1), optional
+        These points by true and predicted class, as from `tabulate_predictions`, in the order of the certificate's
+        labels: adds bounds on the misses and false alarms of each class.
 
     Returns
     -------
@@ -167,7 +171,29 @@ def with_test(certificate: Certificate, total: float, n: int) -> Certificate:
     others = [statement for statement in certificate.statements if statement.predictor != certificate.predictor]
     # A bound on the vote may be computed from that on the randomised classifier, and has no place without it.
     others = [s for s in others if "gibbs_bound" not in s.figures or certificate.predictor != RANDOMISED]
-    return replace(certificate, statements=(tested, *others))
+    confusion = None if counts is None else Confusion.of("held-out", counts, divergence, certificate.delta)
+    return replace(certificate, statements=(tested, *others), confusion=confusion)
+
+
+def with_confusion(certificate: Certificate, counts: NDArray[np.intp]) -> Certificate:
+    """Add a confusion matrix of validation points, where none are held out.
+
+    The validation points of the best hypothesis, which has all the weight, prove bounds at its share of delta. Those of
+    a vote prove none: its weights were chosen by them.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        What is proved otherwise.
+    counts : ndarray of shape (K + 1, K + 1)
+        Points by true and predicted class, as from `tabulate_predictions`: all validation points of the best
+        hypothesis, or points with the vote of those hypotheses that were not trained on them.
+    """
+    if certificate.voting == "best":
+        confusion = Confusion.of("validation", counts, certificate.statements[0].figures["kl_div"], certificate.delta)
+    else:
+        confusion = Confusion.of("out-of-bag", counts, None, certificate.delta)
+    return replace(certificate, confusion=confusion)
 
 
 # Voters that a vote is compared with on unlabelled points: few, since each has its share of delta.

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 __all__ = ["render"]
 
+# Classes up to which the confusion matrix is part of the table.
+_MOST_PREDICTED = 12
+
 _STYLE = """
 .pacbayes-certificate { max-width: 48rem; margin: 0.5rem 0; padding: 0.8rem 1.1rem; border: 1px solid #8886;
   border-left: 5px solid #0072b2; border-radius: 6px; font-family: system-ui, sans-serif; line-height: 1.5; }
@@ -48,10 +51,42 @@ def render(certificate: Certificate) -> str:
     return (
         f'<div class="pacbayes-certificate{"" if certificate.strict else " not-strict"}"><style>{_STYLE}</style>'
         f'<p class="proved">{_text(certificate.summary())}</p>'
+        f"{_answers(certificate)}{_by_class(certificate)}"
         '<div class="scroll"><table><thead><tr><th>Bound</th><th class="number">At most</th><th>On the loss of</th>'
         f"</tr></thead><tbody>{table}</tbody></table></div>"
         f"<details><summary>The figures behind it</summary><dl>{facts}</dl></details>"
         f"<p>{strict}, assuming that:</p><ul>{assumptions}</ul></div>"
+    )
+
+
+def _answers(certificate: Certificate) -> str:
+    """Return what `predict` does beside what it compares with."""
+    cells = [
+        [_text(words) for words in (answer.title, answer.value, answer.remark)] for answer in certificate.answers()
+    ]
+    rows = "".join(
+        f'<tr><td>{who}</td><td class="number">{value}</td><td>{what}</td></tr>' for who, value, what in cells
+    )
+    beaten = certificate.compare_with_commonest()
+    remark = "" if beaten is None else f"<p><strong>{_text(beaten)}</strong></p>"
+    return f'<div class="scroll"><table><tbody>{rows}</tbody></table></div>{remark}'
+
+
+def _by_class(certificate: Certificate) -> str:
+    """Return errors by class, folded away."""
+    table = certificate.class_table(_MOST_PREDICTED)
+    if table is None:
+        return ""
+    head, *body = (
+        "".join(f"<{tag}{' class=number' if k else ''}>{_text(cell)}</{tag}>" for k, cell in enumerate(row))
+        for tag, row in [("th", table.header), *(("td", row) for row in table.rows)]
+    )
+    rows = "".join(f"<tr>{row}</tr>" for row in body)
+    notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
+    return (
+        f"<details><summary>{_text(table.title)}</summary>"
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f"<ul>{notes}</ul></details>"
     )
 
 

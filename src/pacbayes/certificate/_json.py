@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pacbayes.bounds import majority_vote
 from pacbayes.certificate._assumptions import FIT_ASSUMPTIONS, LOSS_ASSUMPTIONS, missing_assumptions
+from pacbayes.certificate._classes import MOST_CLASSES, MOST_LABELS, Confusion
 from pacbayes.certificate._statements import BEST, MAJORITY, METHODS, RANDOMISED, Statement
 from pacbayes.exceptions import CertificateError
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["dump", "load"]
 
-_FORMAT = 2
+_FORMAT = 3
 # Longer than any certificate: what is larger is not read.
 _MAX_CHARACTERS = 1_000_000
 _MAX_TEXT = 2000
@@ -39,6 +40,8 @@ def dump(certificate: Certificate) -> str:
     ]
     values["assumptions"] = list(certificate.assumptions)
     values["digests"] = dict(certificate.digests)
+    if certificate.confusion is not None:
+        values["confusion"] = {item.name: getattr(certificate.confusion, item.name) for item in fields(Confusion)}
     if certificate.lam == math.inf:
         values["lam"] = "Infinity"  # JSON has no number for it
     content = {"pacbayes_certificate": _FORMAT, **values}
@@ -53,13 +56,14 @@ def _checksum(content: dict[str, Any]) -> str:
 def load(text: str) -> dict[str, Any]:
     """Return the fields of a certificate, each of the right type and in its range.
 
-    Certificates of the first format, which had no statements, are brought to the present one.
+    Certificates of the first format, which had no statements, and of the second, which did not know classes, are
+    brought to the present one.
     """
     values = _parse(text)
     version = values.pop("pacbayes_certificate", None)
     if version == 1 and type(version) is int:
         values = _from_first_format(values)
-    elif version == _FORMAT and type(version) is int:
+    elif version in (2, _FORMAT) and type(version) is int:
         checksum = values.pop("checksum", None)
         try:
             expected = _checksum({"pacbayes_certificate": version, **values})
@@ -67,6 +71,8 @@ def load(text: str) -> dict[str, Any]:
             raise CertificateError(f"not a certificate: {error}") from error
         if checksum != expected:
             raise CertificateError("checksum does not match: the certificate was changed after it was written")
+        if version == 2:
+            values = values | _WITHOUT_CLASSES
     else:
         raise CertificateError(f'not a certificate: no "pacbayes_certificate": {_FORMAT}')
     return _validated(values, _FIELDS, "certificate")
@@ -230,8 +236,34 @@ def _statement(name: str, value: Any) -> Statement:
     return Statement(**checked)
 
 
+def _label(name: str, value: Any) -> str:
+    if not (isinstance(value, str) and len(value) <= _MAX_TEXT):
+        raise CertificateError(f"{name} must be text of at most {_MAX_TEXT} characters, got {_short(value)}")
+    return value
+
+
+def _tuple_of(check: Check, most: int) -> Check:
+    def check_all(name: str, value: Any) -> tuple[Any, ...]:
+        if not (isinstance(value, list) and len(value) <= most):
+            raise CertificateError(f"{name} must be a list of at most {most}, got {_short(value)}")
+        return tuple(check(f"{name}[{i}]", item) for i, item in enumerate(value))
+
+    return check_all
+
+
+def _pair(name: str, value: Any) -> tuple[Any, ...]:
+    pair: tuple[Any, ...] = _tuple_of(_unit, 2)(name, value)
+    if len(pair) != 2:
+        raise CertificateError(f"{name} must hold two bounds, on misses and false alarms, got {_short(value)}")
+    return pair
+
+
+def _confusion(name: str, value: Any) -> Confusion:
+    return Confusion(**_validated(value, _CONFUSION, name))
+
+
 _unit, _inner = _number(0, 1), _number(0, 1, open_ends=True)
-_count = _number(1, 10**15, whole=True)
+_count, _whole = _number(1, 10**15, whole=True), _number(0, 10**15, whole=True)
 
 _STATEMENT: dict[str, Check] = {
     "predictor": _text,
@@ -243,6 +275,16 @@ _STATEMENT: dict[str, Check] = {
     "figures": lambda name, value: value,
 }
 
+_CONFUSION: dict[str, Check] = {
+    "points": _one_of("held-out", "validation", "out-of-bag"),
+    "counts": _tuple_of(_tuple_of(_whole, MOST_CLASSES + 1), MOST_CLASSES + 1),
+    "kl_div": _optional(_number(0, math.inf)),
+    "bounds": _tuple_of(_pair, MOST_CLASSES),
+}
+
+# What a certificate holds that does not know the classes.
+_WITHOUT_CLASSES: dict[str, Any] = {"labels": [], "label_counts": [], "confusion": None}
+
 _FIELDS: dict[str, Check] = {
     "statements": _statements,
     "empirical_loss": _unit,
@@ -250,7 +292,7 @@ _FIELDS: dict[str, Check] = {
     "n_validation": _count,
     "n_validation_max": _count,
     "n_hypotheses": _count,
-    "n_dropped": _number(0, 10**15, whole=True),
+    "n_dropped": _whole,
     "dropped_loss": _optional(_unit),
     "n_votes": _count,
     "delta": _inner,
@@ -265,6 +307,9 @@ _FIELDS: dict[str, Check] = {
     "strict": _flag,
     "assumptions": _assumptions,
     "digests": _digests,
+    "labels": _tuple_of(_label, MOST_LABELS),
+    "label_counts": _tuple_of(_whole, MOST_LABELS),
+    "confusion": _optional(_confusion),
 }
 
 
@@ -278,7 +323,7 @@ def _from_first_format(values: dict[str, Any]) -> dict[str, Any]:
 
     It had two bounds in place of statements, no digests, and did not say all that has to be assumed.
     """
-    later = ("statements", "n_votes", "digests", "n_dropped", "dropped_loss", "minimum_over")
+    later = ("statements", "n_votes", "digests", "n_dropped", "dropped_loss", "minimum_over", *_WITHOUT_CLASSES)
     schema = {key: check for key, check in _FIELDS.items() if key not in later}
     extra = {"gibbs_bound": _unit, "vote_bound": _unit}
     if set(values) != {*schema, *extra}:
@@ -310,6 +355,7 @@ def _from_first_format(values: dict[str, Any]) -> dict[str, Any]:
         "minimum_over": checked["n_hypotheses"],
         "assumptions": lines,
         "digests": {},
+        **_WITHOUT_CLASSES,
     }
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "Figure",
     "Method",
     "Statement",
+    "bound_count",
 ]
 
 # Names of predictors.
@@ -188,7 +189,8 @@ def _chernoff(delta: float, loss: float, n: int, kl_div: float) -> float:
     return float(kl_inverse_upper(loss, (kl_div - math.log(delta)) / n * _ROUND_UP))
 
 
-def _clopper_pearson(delta: float, errors: int, n: int, kl_div: float) -> float:
+def bound_count(delta: float, errors: int, n: int, kl_div: float) -> float:
+    """Bound the rate of errors by their number among n points, at the level delta exp(-kl_div)."""
     chernoff = _chernoff(delta, min(1.0, errors / n * _ROUND_UP), n, kl_div)
     mass = math.exp(-kl_div) / _ROUND_UP
     if mass * delta < 1e-300:
@@ -200,8 +202,8 @@ def _disagreement(
     delta: float, errors: int, n: int, kl_div: float, disagreements: int, n_unlabelled: int, kl_unlabelled: float
 ) -> float:
     # L(vote) <= L(h) + P(vote and h disagree): docs/votes.md.
-    voter = _clopper_pearson(delta, errors, n, kl_div)
-    apart = _clopper_pearson(delta, disagreements, n_unlabelled, kl_unlabelled)
+    voter = bound_count(delta, errors, n, kl_div)
+    apart = bound_count(delta, disagreements, n_unlabelled, kl_unlabelled)
     return min(1.0, (voter + apart) * _ROUND_UP)
 
 
@@ -251,7 +253,7 @@ METHODS: dict[str, Method] = {
     ),
     "clopper-pearson": Method(
         "Clopper-Pearson for all hypotheses",
-        _clopper_pearson,
+        bound_count,
         _COUNTED,
         (BEST,),
         Event.SINGLE,
@@ -274,7 +276,7 @@ METHODS: dict[str, Method] = {
     ),
     "test-set": Method(
         "Clopper-Pearson on held-out points",
-        _clopper_pearson,
+        bound_count,
         _COUNTED,
         (MAJORITY, RANDOMISED, BEST),
         Event.TEST_SET,

@@ -6,6 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pacbayes.bounds import pac_bayes_kl, pac_bayes_lambda, pac_bayes_sqrt
+from pacbayes.certificate._answers import (
+    class_table,
+    compare_with_commonest,
+    count_errors,
+    format_loss,
+    held_out_loss,
+    name_class,
+    name_loss,
+)
 from pacbayes.certificate._derivation import divided_prior
 from pacbayes.certificate._statements import BEST, RANDOMISED, Event, Statement
 from pacbayes.formatting import (
@@ -16,12 +25,16 @@ from pacbayes.formatting import (
     format_percent_upper,
     format_upper,
 )
-from pacbayes.losses import is_of_probabilities
+from pacbayes.losses import is_of_probabilities, largest_cost
 
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate
 
 __all__ = ["Row", "figures", "rows", "summary", "text"]
+
+
+# Classes up to which the confusion matrix is part of the text.
+_MOST_PREDICTED = 6
 
 
 @dataclass(frozen=True)
@@ -60,7 +73,7 @@ def rows(certificate: Certificate) -> list[Row]:
     who = BEST if certificate.voting == "best" else RANDOMISED
     tested = [statement for statement in certificate.statements if statement.event == Event.TEST_SET]
     result = [
-        Row(f"loss on {s.figures['n']} held-out points", s.predictor, _held_out_loss(s), "measured") for s in tested
+        Row(f"loss on {s.figures['n']} held-out points", s.predictor, held_out_loss(s), "measured") for s in tested
     ]
     result.append(Row("validation loss", who, certificate.empirical_loss, "measured"))
     result += [Row(s.title, s.predictor, s.bound, "certified") for s in certificate.statements]
@@ -81,11 +94,6 @@ def rows(certificate: Certificate) -> list[Row]:
     return result
 
 
-def _held_out_loss(statement: Statement) -> float:
-    figures = statement.figures
-    return figures["errors"] / figures["n"] if "errors" in figures else figures["loss"]
-
-
 def figures(certificate: Certificate) -> dict[str, str]:
     """Return what the bounds are made of, by name."""
     result = {
@@ -104,7 +112,7 @@ def figures(certificate: Certificate) -> dict[str, str]:
         result["Bounds"] = "each holds with probability 1 - delta, not all of them at once"
     for statement in certificate.statements:
         if statement.event == Event.TEST_SET:
-            result["Held-out points"] = _tested(statement)
+            result["Held-out points"] = count_errors(statement)
     if certificate.lam is not None:
         result["Lambda"] = f"{certificate.lam:.4g}"
     if certificate.quasiconvex is not None:
@@ -113,23 +121,32 @@ def figures(certificate: Certificate) -> dict[str, str]:
 
 
 def text(certificate: Certificate) -> str:
-    """Return the certificate as a text of some lines."""
-    width = max(len(statement.predictor) for statement in certificate.statements)
+    """Return the certificate as a text of some lines: first what `predict` does, and what that compares with."""
+    commonest = certificate.commonest_class if certificate.is_zero_one else None
+    names = [statement.predictor for statement in certificate.statements]
+    names += [] if commonest is None else [f"always {name_class(commonest[0])}"]
+    width = max(map(len, names))
+    claims = [f"  {statement.predictor:<{width}}  {_claim(statement)}" for statement in certificate.statements]
+    unproved = _unproved(certificate)
+    if unproved:
+        claims.insert(0, f"  {unproved}: nothing is proved for this loss")
+    if commonest is not None:
+        claims.insert(
+            1, f"  {names[-1]:<{width}}  error {format_nearest(commonest[1])}, measured: the share of all other classes"
+        )
+        claims[2:2] = [f"  {line}" for line in (compare_with_commonest(certificate),) if line is not None]
     lines = [
         f"With probability {format_confidence(certificate.delta)} over the sample, on new points from the same "
         "distribution:",
-        *(f"  {statement.predictor:<{width}}  {_claim(statement)}" for statement in certificate.statements),
+        *claims,
     ]
     if certificate.voting != "best" and any(statement.predictor == BEST for statement in certificate.statements):
         lines.append("  to predict with the best hypothesis instead: voting='best'")
-    if is_of_probabilities(certificate.loss):
-        lines.append("  labels that are predicted: nothing is proved for this loss")
-    elif not any(statement.predictor == certificate.predictor for statement in certificate.statements):
-        lines.append(f"  {certificate.predictor}: nothing is proved for this loss")
     if _rest_on_several_events(certificate):
         lines.append("  these rest on different events: each holds with this probability, not all of them at once")
     if certificate.n_votes > 1:
         lines.append(f"  {certificate.n_votes} votes competed under one delta: the smallest bound may be chosen")
+    lines += _by_class(certificate)
     lines += [
         f"  validation loss {format_nearest(certificate.empirical_loss)}, KL {format_nearest(certificate.kl_div)}, "
         f"{certificate.n_hypotheses} hypotheses, {_sizes(certificate)} validation points each",
@@ -141,26 +158,40 @@ def text(certificate: Certificate) -> str:
     return "\n".join(escape_control(line) for line in lines)
 
 
+def _unproved(certificate: Certificate) -> str | None:
+    """Return what `predict` does, if the certificate has no statement about it."""
+    if is_of_probabilities(certificate.loss):
+        return "labels that are predicted"
+    stated = any(statement.predictor == certificate.predictor for statement in certificate.statements)
+    return None if stated else certificate.predictor
+
+
+def _by_class(certificate: Certificate) -> list[str]:
+    table = class_table(certificate, _MOST_PREDICTED)
+    if table is None:
+        return []
+    columns = list(zip(table.header, *table.rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    # Names to the left, numbers to the right.
+    lines = [
+        "  ".join(
+            cell.rjust(width) if k else cell.ljust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in (table.header, *table.rows)
+    ]
+    return [f"  {table.title}:", *(f"    {line}" for line in lines), *(f"    {note}" for note in table.notes)]
+
+
 def _rest_on_several_events(certificate: Certificate) -> bool:
     return len({statement.event for statement in certificate.statements}) > 1
 
 
 def _claim(statement: Statement) -> str:
-    what = "error" if statement.loss == "zero_one" else f"{statement.loss} loss"
-    if is_of_probabilities(statement.loss):
-        what = f"{statement.loss} loss of a hypothesis's own probabilities"
     vacuous = "; nothing is proved" if statement.is_vacuous else ""
-    tested = f": {_tested(statement)}" if statement.event == Event.TEST_SET else ""
-    return f"{what} at most {format_upper(statement.bound)} ({statement.title}{tested}{vacuous})"
-
-
-def _tested(statement: Statement) -> str:
-    """Return the result of a test in words."""
-    n = statement.figures["n"]
-    if "errors" in statement.figures:
-        errors = statement.figures["errors"]
-        return f"{errors} error{'' if errors == 1 else 's'} on {n} points"
-    return f"loss {format_nearest(statement.figures['loss'])} on {n} points"
+    tested = f": {count_errors(statement)}" if statement.event == Event.TEST_SET else ""
+    value = format_loss(statement.loss, statement.bound, upper=True, percent=False)
+    return f"{name_loss(statement.loss)} at most {value} ({statement.title}{tested}{vacuous})"
 
 
 def _sizes(certificate: Certificate) -> str:
@@ -230,9 +261,10 @@ def summary(certificate: Certificate) -> str:
         ]
     else:
         whose = "the probabilities of " if is_of_probabilities(certificate.loss) else ""
+        what = "mean cost" if largest_cost(certificate.loss) is not None else f"{certificate.loss} loss"
         claims = [
-            f"the {certificate.loss} loss of {whose}the {first.predictor} on new points from the same distribution is "
-            f"at most {format_upper(first.bound)}",
+            f"the {what} of {whose}the {first.predictor} on new points from the same distribution is at most "
+            f"{format_loss(certificate.loss, first.bound, upper=True)}",
             *(f"that of the {other.predictor} at most {format_upper(other.bound)}" for other in others),
         ]
     about = "labels that are predicted" if is_of_probabilities(certificate.loss) else certificate.predictor

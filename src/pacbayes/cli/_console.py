@@ -11,10 +11,15 @@ from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-from pacbayes.formatting import escape_control, format_upper
+from pacbayes.formatting import escape_control, format_count, format_percent, format_percent_upper, format_upper
 
 if TYPE_CHECKING:
     from pacbayes.certificate import Certificate
+    from pacbayes.io import HeldOutTest
+
+
+# Classes up to which the confusion matrix is part of the table.
+_MOST_PREDICTED = 6
 
 
 def print_lines(*lines: object) -> None:
@@ -57,32 +62,74 @@ def printed_warnings() -> Iterator[None]:
         yield
 
 
-def print_certificate(certificate: Certificate) -> None:
-    """Print a table of the bounds and figures, what is proved, and what was assumed."""
+def print_answers(certificate: Certificate, test: HeldOutTest | None = None) -> None:
+    """Print what is proved about the predictions, beside what it compares with, and errors by class."""
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
-    def safe(text: str) -> str:
-        return escape(escape_control(text))
+    console = Console(highlight=False)
+    console.print(_safe(certificate.summary()), soft_wrap=True, style="bold")
+    table = Table(show_header=False)
+    for k, answer in enumerate(certificate.answers()):
+        cells = map(_safe, (answer.title, answer.value, answer.remark))
+        table.add_row(*cells, style="bold" if k == 0 else None)
+    console.print(table)
+    beaten = certificate.compare_with_commonest()
+    if beaten is not None:
+        console.print(_safe(beaten), soft_wrap=True, style="bold")
+    if test is not None:
+        console.print(f"held-out test: {describe_test(test)}", soft_wrap=True)
+    by_class = certificate.class_table(_MOST_PREDICTED)
+    if by_class is None:
+        return
+    table = Table(title=_safe(by_class.title), title_justify="left")
+    for k, name in enumerate(by_class.header):
+        table.add_column(_safe(name), justify="right" if k else "left")
+    for row in by_class.rows:
+        table.add_row(*map(_safe, row))
+    console.print(table)
+    for note in by_class.notes:
+        console.print(_safe(note), soft_wrap=True)
 
-    table = Table(title="Certificate", show_header=False, title_justify="left")
+
+def print_certificate(certificate: Certificate, test: HeldOutTest | None = None) -> None:
+    """Print what is proved about the predictions and what a test found, how it is proved, and what was assumed."""
+    from rich.console import Console
+    from rich.table import Table
+
+    print_answers(certificate, test)
+    table = Table(title="How it is proved", show_header=False, title_justify="left")
     for statement in certificate.statements:
         what = "error" if certificate.is_zero_one else f"{statement.loss} loss"
-        table.add_row(safe(f"{statement.predictor}, {what} at most"), format_upper(statement.bound), style="bold")
+        table.add_row(_safe(f"{statement.predictor}, {what} at most"), format_upper(statement.bound))
     if all(statement.predictor != certificate.predictor for statement in certificate.statements):
-        table.add_row(safe(certificate.predictor), "nothing is proved for this loss", style="bold")
+        table.add_row(_safe(certificate.predictor), "nothing is proved for this loss", style="bold")
     table.add_row("each fails with probability at most", f"{certificate.delta:g}", end_section=True)
     for name, value in certificate.figures().items():
         if name != "Delta":
-            table.add_row(safe(name), safe(value))
+            table.add_row(_safe(name), _safe(value))
     table.add_row("Strict", "yes" if certificate.strict else "NO: the theorem does not cover what is listed below")
     console = Console(highlight=False)
     console.print(table)
-    console.print(safe(certificate.summary()), soft_wrap=True)
     console.print("Assuming that:")
     for assumption in certificate.assumptions:
-        console.print(f"  - {safe(assumption)}", soft_wrap=True)
+        console.print(f"  - {_safe(assumption)}", soft_wrap=True)
+
+
+def _safe(text: str) -> str:
+    """Return text without commands to the terminal or to rich."""
+    from rich.markup import escape
+
+    return escape(escape_control(text))
+
+
+def describe_test(test: HeldOutTest) -> str:
+    """Say what a test found and proves."""
+    return (
+        f"{format_count(test.errors, 'error')} in {format_count(test.n_rows, 'row')} ({format_percent(test.error)}), "
+        f"which alone prove an error of at most {format_percent_upper(test.bound)} (Clopper-Pearson, delta "
+        f"{test.delta:g})"
+    )
 
 
 def certificate_values(certificate: Certificate) -> dict[str, Any]:

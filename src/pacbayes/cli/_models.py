@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pacbayes.cli._console import describe_test
 from pacbayes.cli._errors import usage_error
-from pacbayes.formatting import format_count, format_percent, format_percent_upper
 
 if TYPE_CHECKING:
     from pacbayes.classifier import PACBayesClassifier
@@ -76,6 +76,19 @@ def train(model: PACBayesClassifier, table: Table) -> None:
     model.set_params(verbose=0)
 
 
+def read_training_table(path: Path, schema: Schema, max_bytes: int | None) -> Table:
+    """Read the table that a model was made from, rows that `fit --test-size` held out included."""
+    source = schema.source
+    if source is None or schema.target is None:
+        raise usage_error("the model does not say which rows it was trained on")
+    table = TableOptions.of_training(source, max_bytes).read(path, schema.target, schema=schema, allow_extra=True)
+    if len(table.X) != source.n_rows:
+        raise usage_error(
+            f"{str(path)!r} has {len(table.X)} rows, and the model was made from {source.n_rows}: it is another table"
+        )
+    return table
+
+
 def take_held_out(table: Table, schema: Schema, path: Path) -> Table:
     """Return the rows of a table that `fit` held out of it for a test."""
     source, given = schema.source, table.schema.source
@@ -107,15 +120,6 @@ def test_values(test: HeldOutTest) -> dict[str, Any]:
     }
 
 
-def describe_test(test: HeldOutTest) -> str:
-    """Say what a test found and proves."""
-    return (
-        f"{format_count(test.errors, 'error')} in {format_count(test.n_rows, 'row')} ({format_percent(test.error)}), "
-        f"which alone prove an error of at most {format_percent_upper(test.bound)} (Clopper-Pearson, delta "
-        f"{test.delta:g})"
-    )
-
-
 def describe_data(schema: Schema | None) -> dict[str, Any]:
     """Return what a page can say about the data of a model, as arguments of `fit_page`."""
     if schema is None:
@@ -128,4 +132,5 @@ def describe_data(schema: Schema | None) -> dict[str, Any]:
     return {
         "data": {name: value for name, value in facts.items() if value is not None},
         "class_counts": dict(zip(schema.classes, schema.class_counts, strict=True)),
+        "test": None if schema.test is None else (schema.test.errors, schema.test.n_rows),
     }

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pacbayes.cli._console import certificate_values, print_certificate, print_json, print_lines
+from pacbayes.cli._console import certificate_values, print_answers, print_certificate, print_json, print_lines
 from pacbayes.cli._errors import usage_error, user_errors
-from pacbayes.cli._models import TableOptions, limit, load_with_schema, take_held_out, test_model, test_values
+from pacbayes.cli._models import TableOptions, limit, load_with_schema, take_held_out, test_values
 from pacbayes.cli._options import (
     JSON,
     Column,
@@ -24,11 +24,10 @@ from pacbayes.cli._options import (
     ObjectiveOption,
     Separator,
 )
-from pacbayes.formatting import format_confidence, format_percent, format_percent_upper
 from pacbayes.progress import show_progress
 
 if TYPE_CHECKING:
-    from pacbayes.io import HeldOutTest
+    from pacbayes.certificate import Certificate
 
 
 def certify(
@@ -63,15 +62,15 @@ def certify(
     """Certify hypotheses by their validation losses, or one model by rows that it has not seen.
 
     From losses: weights that minimise a PAC-Bayesian bound, and what is proved about the weighted vote. With --model:
-    the exact binomial bound (Clopper-Pearson) on the error of the model's vote, which takes the model as one
-    classifier, fixed before the rows were seen.
+    the exact binomial bound (Clopper-Pearson) on the error of the model's vote and on its errors by class, which takes
+    the model as one classifier, fixed before the rows were seen. Rows that it was trained on are refused.
     """
     with user_errors():
         if model is not None:
-            if n is not None or n_max is not None or column is not None or output is not None:
-                raise usage_error("--n, --n-max, --column and --output belong to a file of losses, not to --model")
+            if n is not None or n_max is not None or column is not None:
+                raise usage_error("--n, --n-max and --column belong to a file of losses, not to --model")
             options = TableOptions(format, separator, decimal, encoding, missing, max_bytes)
-            _print_test(_test_on_table(model, data, target, delta, options, held_out), json)
+            _print_test(_test_on_table(model, data, target, delta, options, held_out, output), output, json)
             return
         if held_out:
             raise usage_error("--held-out belongs to --model")
@@ -101,8 +100,21 @@ def _certify_losses(
 
 
 def _test_on_table(
-    model: Path, data: Path, target: str | None, delta: float, options: TableOptions, held_out: bool
-) -> HeldOutTest:
+    model: Path,
+    data: Path,
+    target: str | None,
+    delta: float,
+    options: TableOptions,
+    held_out: bool,
+    output: Path | None,
+) -> Certificate:
+    """Certify a model by the rows of a table, and write the certificate."""
+    from pacbayes.io import check_writable, write_atomic
+
+    if output is not None:
+        if output.resolve() in (model.resolve(), data.resolve()):
+            raise usage_error("the certificate must go to a file of its own")
+        check_writable(output)
     classifier, schema = load_with_schema(model, options.max_bytes)
     if held_out and schema.source is not None:
         options = TableOptions.of_training(schema.source, options.max_bytes)
@@ -117,21 +129,29 @@ def _test_on_table(
             f"{str(data)!r} is the file that the model was trained on: rows that it has not seen are needed"
             + (" (--held-out takes those)" if schema.test is not None else "")
         )
-    classifier.check_unseen(table.X)
     with show_progress(f"testing on {len(table.X)} rows"):
-        return test_model(classifier, table, delta)
+        certificate = classifier.certify(table.X, table.y, delta=delta)
+    if output is not None:
+        write_atomic({output: certificate.to_json().encode()})
+    return certificate
 
 
-def _print_test(test: HeldOutTest, json: bool) -> None:
+def _print_test(certificate: Certificate, output: Path | None, json: bool) -> None:
+    from pacbayes.io import HeldOutTest
+
+    figures = certificate.statements[0].figures
+    method, exact = ("Clopper-Pearson", ", exact") if "errors" in figures else ("Chernoff", "")
     if json:
-        print_json({"kind": "held-out test bound (Clopper-Pearson) on the vote", **test_values(test)})
+        values: dict[str, Any] = {"kind": f"held-out test bound ({method}) on the vote"}
+        if "errors" in figures:
+            values |= test_values(HeldOutTest(int(figures["n"]), int(figures["errors"]), certificate.delta))
+        print_json({**values, "certificate": certificate_values(certificate)})
         return
+    print_answers(certificate)
     print_lines(
-        f"The vote errs on {test.errors} of {test.n_rows} rows ({format_percent(test.error)}).",
-        f"With probability {format_confidence(test.delta)} over the draw of these rows, its error on new points "
-        f"from the same distribution is at most {format_percent_upper(test.bound)}.",
-        "This is the held-out test-set bound for a single classifier (Clopper-Pearson, exact).",
+        f"This is the held-out test-set bound for a single classifier ({method}{exact}).",
         "Assuming that:",
         "  - the rows are independent and identically distributed, and so are the points to predict",
         "  - the model was trained and chosen without them",
+        *([] if output is None else [f"certificate  {output}"]),
     )

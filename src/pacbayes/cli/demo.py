@@ -49,6 +49,8 @@ def demo(
             page = fit_page(
                 model,
                 title="Breast cancer: benign or malignant",
+                X=rows.X,
+                y=rows.y,
                 X_test=held_out.X,
                 y_test=held_out.y,
                 model_path=paths["model"].name,
@@ -71,7 +73,7 @@ def demo(
     print_lines(
         f"breast cancer data: {len(rows.X)} rows to train on, {len(held_out.X)} to test on, {rows.X.shape[1]} columns"
     )
-    print_certificate(model.certificate_)
+    print_certificate(model.certificate_, test)
     print_lines(
         f"error on the {test.n_rows} test rows: {format_percent(test.error)}",
         *(f"{name:<11}  {place}" for name, place in files.items()),

@@ -12,7 +12,7 @@ import typer
 
 from pacbayes.cli._console import certificate_values, print_certificate, print_error, print_json, print_lines
 from pacbayes.cli._errors import usage_error, user_errors
-from pacbayes.cli._models import TableOptions, describe_test, test_model, test_values, train
+from pacbayes.cli._models import TableOptions, test_model, test_values, train
 from pacbayes.cli._options import (
     JSON,
     Decimal,
@@ -114,9 +114,9 @@ def fit(
 
     Text, true and false are categories, and a missing one is a category of its own. Missing numbers become means of
     each hypothesis's own subsample (medians for trees and logistic regression), from which scales come as well, so that
-    the certificate is strict. Categories that are new in prediction are fine. Dates become days since 1970. Columns
-    from which nothing can be learned are left out: those that are empty or constant, number the rows, or hold text that
-    is different in every row.
+    the certificate is strict. Categories that are new in prediction are fine. Dates become days since 1970 and, for the
+    SVMs, places in the year, the week and the day. Columns from which nothing can be learned are left out: those that
+    are empty or constant, number the rows, or hold text that is different in every row.
     """
     certificate = certificate or output.with_suffix(".certificate.json")
     with user_errors():
@@ -132,7 +132,7 @@ def fit(
             raise usage_error(f"which column holds the classes? Give --target, one of {format_names(table.X.columns)}")
         table, findings = _leave_out(table, keep or ())
         if not json:
-            _print_table(table, findings, drop or (), "mean" if estimator == Estimator.SVM else "median")
+            _print_table(table, findings, drop or (), estimator)
         _print_warnings(table, findings)
         rows, held_out = (table, None) if test_size is None else table.split(test_size, seed)
         pool, schema = _choose_pool(rows, str(estimator), scaler)
@@ -167,9 +167,7 @@ def fit(
         }
         print_json(values | ({} if schema.test is None else {"test": test_values(schema.test)}))
         return
-    print_certificate(model.certificate_)
-    if schema.test is not None:
-        print_lines(f"held-out test: {describe_test(schema.test)}")
+    print_certificate(model.certificate_, schema.test)
     print_lines(f"model        {output}", f"certificate  {certificate}")
 
 
@@ -202,7 +200,7 @@ def _choose_pool(table: Table, estimator: str, scaler: Scaler) -> tuple[Pool, Sc
     if estimator == "svm":
         pool = RBFSVMPool(**({} if scaler == Scaler.AUTO else {"scaler": _scaling(scaler)}))
         # A model of numbers without gaps is the only one that cannot do with gaps.
-        return pool, replace(table.schema, complete=table.schema.complete and not texts)
+        return pool, replace(table.schema, complete=table.schema.complete and not table.schema.names_of("text", "date"))
     learners = {"tree": DecisionTreeClassifier(), "logistic": LogisticRegression(max_iter=1000)}
     scaling: Any = "standard" if scaler == Scaler.AUTO else _scaling(scaler)
     learner = make_pipeline(ColumnEncoder(numbers, texts, scaling), learners[estimator])
@@ -237,7 +235,7 @@ def _leave_out(table: Table, keep: Collection[str]) -> tuple[Table, list[Finding
     return (table.without(names) if names else table), findings
 
 
-def _print_table(table: Table, findings: Sequence[Finding], dropped: Sequence[str], fill: str) -> None:
+def _print_table(table: Table, findings: Sequence[Finding], dropped: Sequence[str], estimator: Estimator) -> None:
     """Say what each column was taken for."""
     from pacbayes.io.schema import format_missing
 
@@ -248,10 +246,11 @@ def _print_table(table: Table, findings: Sequence[Finding], dropped: Sequence[st
         f"{len(table.X)} rows; {counted} and {len(texts)} of text, as read from the file; "
         f"{len(schema.classes)} classes in {schema.target!r}"
     )
+    fill, places = ("mean", ", and places in year, week and day") if estimator == Estimator.SVM else ("median", "")
     kinds = [f"{name!r} ({format_count(table.X[name].nunique(), 'value')})" for name in texts]
     lines = {
         "numbers": format_names(numbers),
-        "dates": f"{format_names(dates)}, as days since 1970" if dates else "",
+        "dates": f"{format_names(dates)}, as days since 1970{places}" if dates else "",
         "text": join_names(kinds),
         "left out": join_names(
             [*(f"{name!r} (asked for)" for name in dropped)]

@@ -102,12 +102,17 @@ def predict(
         with show_progress(f"predicting {len(table.X)} rows"):
             labels = classifier.predict(table.X)
             shares = classifier.predict_proba(table.X)
+            seen = classifier.count_seen(table.X)
         written = join_predictions(carried, labels, shares, classes)
         formulas = find_formulas(written, classes)
         content = format_csv(written, formulas if escape_formulas else ())
         if output is not None:
             write_atomic({output: content.encode()})
     print_ignored(table.carried, carried, schema)
+    if seen:
+        print_error(
+            f"{seen} of {len(labels)} rows are rows that the model was trained on: the certificate is about new rows"
+        )
     if json:
         values: dict[str, Any] = {"rows": len(labels), "classes": classes}
         if output is None:

@@ -9,7 +9,7 @@ import typer
 
 from pacbayes.cli._console import print_json, print_lines
 from pacbayes.cli._errors import usage_error, user_errors
-from pacbayes.cli._models import TableOptions, limit, load_with_schema
+from pacbayes.cli._models import limit, load_with_schema, read_training_table
 from pacbayes.cli._options import JSON, Column, MaxBytes
 from pacbayes.progress import show_progress
 
@@ -83,14 +83,8 @@ def _read_text(path: Path) -> str:
 def _verify_on_data(stated: Certificate, path: Path, data: Path, max_bytes: int | None) -> str:
     """Verify a certificate with a model and the rows of a table that it was trained on."""
     model, schema = load_with_schema(path, max_bytes)
-    source = schema.source
-    if source is None or schema.target is None:
-        raise usage_error(f"{str(path)!r} does not say which rows it was trained on")
-    table = TableOptions.of_training(source, max_bytes).read(data, schema.target, schema=schema, allow_extra=True)
-    if len(table.X) != source.n_rows:
-        raise usage_error(
-            f"{str(data)!r} has {len(table.X)} rows, and the model was made from {source.n_rows}: it is another table"
-        )
-    trained_on = table.take(source.split()[0])
+    table = read_training_table(data, schema, max_bytes)
+    assert schema.source is not None  # otherwise the table was refused
+    trained_on = table.take(schema.source.split()[0])
     with show_progress(f"measuring the losses on {len(trained_on.X)} rows again"):
         return model.verify_certificate(stated, trained_on.X, trained_on.y)

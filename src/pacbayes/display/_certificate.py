@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike
 
 from pacbayes._validation import scalar, whole_number
 from pacbayes.bounds import clopper_pearson
-from pacbayes.certificate import Certificate, Event, Row
+from pacbayes.certificate import Certificate, Event, Row, name_class
 from pacbayes.display._drawing import BLACK, BLUE, GREY, LIGHT_GREY, get_axes, require_matplotlib
 from pacbayes.display.checks import check_fitted, check_test_labels, count_errors
-from pacbayes.formatting import format_confidence
+from pacbayes.formatting import format_confidence, format_nearest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 # Share of the axis that the value beside the longest bar takes.
 _VALUE_SHARE = 0.26
+
+# Letters of a class label that are shown.
+_LONGEST_NAME = 20
 
 
 class CertificateDisplay:
@@ -44,7 +47,9 @@ class CertificateDisplay:
     not_covered : iterable of int, default=()
         Positions of the rows with bounds that the theorem does not cover.
     chance : float, optional
-        Error of guessing at random.
+        Error to compare with: of always predicting the commonest class, or of guessing at random.
+    chance_label : str, default="guessing"
+        What `chance` is the error of.
 
     Attributes
     ----------
@@ -55,7 +60,7 @@ class CertificateDisplay:
     values_ : list of Text
         Their values, written beside them.
     chance_ : Line2D or None
-        Line at the error of guessing; None if it is not known, or far beyond the largest bar.
+        Line at the error to compare with; None if it is not known, or far beyond the largest bar.
 
     Examples
     --------
@@ -81,12 +86,14 @@ class CertificateDisplay:
         delta: float,
         not_covered: Iterable[int] = (),
         chance: float | None = None,
+        chance_label: str = "guessing",
     ) -> None:
         self.rows = rows
         self.loss = loss
         self.delta = delta
         self.not_covered = frozenset(not_covered)
         self.chance = chance
+        self.chance_label = chance_label
 
     @classmethod
     def from_certificate(
@@ -99,7 +106,8 @@ class CertificateDisplay:
         certificate : Certificate
             The certificate.
         n_classes : int, optional
-            Number of classes, at least 2, to mark the error of guessing at random; not marked by default.
+            Number of classes, at least 2, to mark the error of guessing at random where the certificate does not know
+            which class is the commonest; not marked by default.
         ax : Axes, optional
             Axes to plot on; a new figure by default.
         **kwargs
@@ -170,12 +178,17 @@ class CertificateDisplay:
             for i, row in enumerate(rows)
             if row.kind != "measured" and row.predictor in certified and row.label not in held_out
         ]
+        chance, label = _error_of_guessing(certificate, n_classes), "guessing"
+        if certificate.is_zero_one and certificate.commonest_class is not None:
+            name, chance = certificate.commonest_class
+            label = f"always {name_class(name, _LONGEST_NAME)}"
         return cls(
             [*rows, *tested],
             loss=certificate.loss,
             delta=certificate.delta,
             not_covered=() if certificate.strict else by_theorem,
-            chance=_error_of_guessing(certificate, n_classes),
+            chance=chance,
+            chance_label=label,
         )
 
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> CertificateDisplay:
@@ -226,7 +239,7 @@ class CertificateDisplay:
             return
         self.chance_ = ax.axvline(self.chance, color=BLACK, linestyle=":", linewidth=1.2, zorder=0)
         ax.annotate(
-            f"guessing {self.chance:.2g}",
+            f"{self.chance_label} {format_nearest(self.chance)}",
             (self.chance, 1),
             xycoords=ax.get_xaxis_transform(),
             xytext=(0, 3),
@@ -234,6 +247,7 @@ class CertificateDisplay:
             ha="center",
             va="bottom",
             fontsize="small",
+            parse_math=False,
         )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pacbayes._dates import to_days
 from pacbayes._validation import Array
 from pacbayes.exceptions import TableError
 from pacbayes.io.schema import Kind
@@ -38,9 +39,7 @@ def parse_text(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def parse_dates(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column of dates as days since 1970, or raise TableError for the first cell that is no date."""
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        return parse_numbers(column)  # converted already
+    """Return a column of dates in universal time, or raise TableError for the first cell that is no date."""
     if not _is_date_type(column):
         text = column.astype("string").str.strip()
         column = pd.to_datetime(text.where(text.str.fullmatch(_ISO_DATE)), format="ISO8601", errors="coerce", utc=True)
@@ -52,11 +51,11 @@ def parse_dates(column: pd.Series[Any]) -> pd.Series[Any]:
             )
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         column = column.dt.tz_convert(None)
-    return _divide_by_day(column)
+    return column
 
 
 def infer_column(column: pd.Series[Any]) -> tuple[Kind, pd.Series[Any]]:
-    """Return what a column holds, and the column as numbers if it holds numbers or dates, and otherwise as text.
+    """Return what a column holds, and the column as numbers, dates or text.
 
     A column that holds numbers except for a few words is refused: it is likely a mistake.
     """
@@ -91,15 +90,6 @@ def _holds_iso_dates(column: pd.Series[Any]) -> bool:
     except TableError:
         return False
     return True
-
-
-def _divide_by_day(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return times or durations as numbers of days, NaN where missing, whatever their unit and range."""
-    values = column.to_numpy()
-    unit, step = np.datetime_data(values.dtype)
-    per_day = np.timedelta64(1, "D") / np.ones(1, f"timedelta64[{step}{unit}]")
-    numbers = np.where(np.isnat(values), np.nan, values.view(np.int64) / per_day)
-    return pd.Series(numbers, index=column.index, name=column.name)
 
 
 def parse_labels(column: pd.Series[Any], *, text: bool | None = None) -> NDArray[Any]:
@@ -164,7 +154,7 @@ def _parse(column: pd.Series[Any]) -> tuple[Array, NDArray[np.bool_]]:
     if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype):
         numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
     elif pd.api.types.is_timedelta64_dtype(column.dtype):
-        numbers = _divide_by_day(column).to_numpy()
+        numbers = to_days(column.to_numpy())
     elif isinstance(column.dtype, pd.StringDtype) or pd.api.types.infer_dtype(column) in ("string", "empty"):
         numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     else:

@@ -323,11 +323,17 @@ def _check_csr(matrix: Any, *shape: int) -> None:
 
 
 def _check_code_book(book: Any) -> None:
-    for name, kinds in (("names", (str,)), ("gaps", (bool,)), ("categories", (tuple, type(None)))):
+    for name, kinds in (
+        ("names", (str,)),
+        ("dates", (bool,)),
+        ("gaps", (bool,)),
+        ("categories", (tuple, type(None))),
+    ):
         entries = getattr(book, name)
         require(isinstance(entries, tuple) and len(entries) == len(book.names), f"{name} of a code book is no tuple")
         require(all(type(entry) in kinds for entry in entries), f"{name} of a code book is of another type")
-    for labels in book.categories:
+    for labels, is_date in zip(book.categories, book.dates, strict=True):
+        require(labels is None or not is_date, "a column of dates has categories")
         require(labels is None or all(type(label) is str for label in labels), "a category is no text")
         require(labels is None or len(set(labels)) == len(labels), "a category is there twice")
 

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from pacbayes._dates import to_days
 from pacbayes._validation import Array
 
 __all__ = ["ColumnEncoder"]
@@ -29,7 +30,8 @@ class ColumnEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     numeric : sequence of str, default=()
-        Columns of numbers. Missing ones become the median of the rows it is fitted on.
+        Columns of numbers or dates, which become days since 1970. Missing ones become the median of the rows it is
+        fitted on.
     text : sequence of str, default=()
         Columns of categories. A category that was not seen in fitting is encoded as zeros. Missing is a category.
     scaler : {"standard", "minmax"} or None, default=None
@@ -107,7 +109,12 @@ class ColumnEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         super().__setstate__(state)
 
     def _numbers(self, X: pd.DataFrame) -> Array:
-        return X[list(self.numeric)].to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers = np.empty((len(X), len(self.numeric)))
+        for k, name in enumerate(self.numeric):
+            column = X[name]
+            is_date = column.dtype.kind == "M"
+            numbers[:, k] = to_days(column.to_numpy()) if is_date else column.to_numpy(np.float64, na_value=np.nan)
+        return numbers
 
     def _scaling(self, numbers: Array) -> tuple[Array, Array]:
         """Return what to subtract from each column and what to divide it by. Constant columns keep their unit."""

@@ -83,10 +83,9 @@ def _inspect_feature(X: pd.DataFrame, column: Column, codes: Any) -> Iterator[Fi
     if present == 0:
         yield Finding(name, "is empty", leave_out=True)
     elif distinct == 1 and present == len(X) > 1:
-        shown = values.iloc[0] if column.kind == "text" else f"{values.iloc[0]:g}"
-        yield Finding(
-            name, f"holds one value only, {shown!r}" if column.kind == "text" else f"is {shown} throughout", True
-        )
+        only = values.iloc[0]
+        is_number = column.kind == "number"
+        yield Finding(name, f"is {only:g} throughout" if is_number else f"holds one value only, {str(only)!r}", True)
     elif column.kind == "number" and _numbers_rows(name, values, distinct):
         yield Finding(name, "numbers the rows", leave_out=True)
     elif column.kind == "text":

@@ -20,7 +20,6 @@ from typing import Any
 from zipfile import ZIP_DEFLATED
 
 import numpy as np
-import pandas as pd
 
 from pacbayes.atomic import write_atomic
 from pacbayes.certificate import Certificate
@@ -228,7 +227,9 @@ def _check_prediction(model: PACBayesClassifier, schema: Schema | None) -> None:
         require(len(schema.columns) == model.n_features_in_, "the schema has another number of columns")
         known = tuple(model.classes_.tolist())
         require(schema.classes in ((), known), "the schema has other classes")
-        fills: dict[str, Any] = {"number": 0.0, "text": "", "date": 0.0}
+        import pandas as pd
+
+        fills: dict[str, Any] = {"number": 0.0, "text": "", "date": "1970-01-01"}
         row = schema.apply(pd.DataFrame({column.name: [fills[column.kind]] for column in schema.columns}))
     elif hasattr(model, "feature_names_in_"):
         return

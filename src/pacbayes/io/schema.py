@@ -39,7 +39,7 @@ class Column:
     name : str
         The name.
     kind : {"number", "text", "date"}
-        Whether it holds numbers, categories named by text, or dates, which become days since 1970.
+        Whether it holds numbers, categories named by text, or dates.
     """
 
     name: str
@@ -188,7 +188,7 @@ class Schema:
         Returns
         -------
         DataFrame
-            Columns of float64, NaN where missing, and of categories.
+            Columns of float64, NaN where missing, of dates in universal time, and of categories.
 
         Raises
         ------

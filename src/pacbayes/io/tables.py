@@ -99,8 +99,7 @@ class Table:
         ----------
         frame : DataFrame
             Columns of numbers, dates, text, categories, or true and false. Text that can be read as numbers throughout
-            is taken for numbers, and text that can be read as dates such as 2024-01-31 throughout for dates, which
-            become days since 1970.
+            is taken for numbers, and text that can be read as dates such as 2024-01-31 throughout for dates.
         target : str, optional
             Column of the classes.
         text : collection of str, optional

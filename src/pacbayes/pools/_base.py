@@ -53,7 +53,7 @@ class Sample:
     def __len__(self) -> int:
         return self.codes.size
 
-    def take(self, rows: NDArray[np.intp]) -> Sample:
+    def take(self, rows: NDArray[Any]) -> Sample:
         """Return some of the rows, by their numbers."""
         taken = Sample(take_rows(self.X, rows), self.codes[rows], self.classes, self.code_book)
         if self.__dict__.get("on_device") is not None:

@@ -99,7 +99,8 @@ class RBFSVMPool(Pool):
     -----
     Data frames (pandas, polars) may hold text, booleans, categories, dates and gaps. Categories are compared for
     equality: two that differ add 2 to a squared distance, as their one-hot columns would, and so does a category that
-    is new in prediction. A gap in a column of categories is a category of its own. Dates become days since 1970.
+    is new in prediction. A gap in a column of categories is a category of its own. Dates become seven numbers: the days
+    since 1970, and two for the place in the year, the week and the day, which go round a square once in each of them.
     Missing numbers become the mean of the known ones in a hypothesis's subsample, before scaling, and add 1 to the
     squared distance from points where the number is known, as an indicator column would. A column of numbers that is
     missing in the whole subsample is ignored by the hypothesis. Only numbers are scaled.

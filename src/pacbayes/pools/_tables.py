@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pacbayes._dates import N_DATE_FEATURES, expand_days, to_days
 from pacbayes._validation import Array
 
 __all__ = ["CodeBook", "is_table", "needs_code_book"]
@@ -28,7 +29,7 @@ _GAP, _UNKNOWN, _FIRST = 0, -1, 1
 
 _EXPECTED = "numbers, text, booleans, categories or dates would be right"
 
-Kind = Literal["number", "category"]
+Kind = Literal["number", "date", "category"]
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,16 @@ class CodeBook:
     The rows consist of the numbers, NaN where they are missing; of an indicator, 0 or 1, for every column of numbers
     with gaps; and of the numbers of categories. A gap in a column of numbers that had none in the sample is indicated
     as well, in a column for all of these: it holds the root of their number, so that each adds 1 to a squared distance.
+    A date becomes seven numbers: the days since 1970, and two for its place in the year, the week and the day.
 
     Attributes
     ----------
     names : tuple of str
         Names of the columns of the table.
     categories : tuple of (tuple of str or None)
-        Categories of each column; None for a column of numbers.
+        Categories of each column; None for a column of numbers or dates.
+    dates : tuple of bool
+        Whether each column holds dates.
     gaps : tuple of bool
         Whether each column had gaps in the sample.
 
@@ -60,6 +64,7 @@ class CodeBook:
 
     names: tuple[str, ...]
     categories: tuple[tuple[str, ...] | None, ...]
+    dates: tuple[bool, ...]
     gaps: tuple[bool, ...]
 
     @classmethod
@@ -78,15 +83,16 @@ class CodeBook:
         """
         names = tuple(str(name) for name in table.columns)
         categories: list[tuple[str, ...] | None] = []
-        gaps = []
+        dates, gaps = [], []
         for name, column in zip(names, _columns(table), strict=True):
             read = _Column(name, column)
             missing = read.missing
             if missing.all():
                 raise ValueError(f"column {name!r} of X is missing in every row: leave it out")
-            categories.append(None if read.kind == "number" else read.labels)
+            categories.append(read.labels if read.kind == "category" else None)
+            dates.append(read.kind == "date")
             gaps.append(bool(missing.any()))
-        return cls(names, tuple(categories), tuple(gaps))
+        return cls(names, tuple(categories), tuple(dates), tuple(gaps))
 
     @cached_property
     def _numbers(self) -> list[int]:
@@ -100,19 +106,19 @@ class CodeBook:
 
     @property
     def n_numbers(self) -> int:
-        """Number of columns of numbers: the first ones of a row."""
-        return len(self._numbers)
+        """Number of features that are numbers, those of dates included: the first ones of a row."""
+        return sum(N_DATE_FEATURES if self.dates[k] else 1 for k in self._numbers)
 
     @property
     def n_categories(self) -> int:
         """Number of columns of categories: the last ones of a row."""
-        return len(self.names) - self.n_numbers
+        return len(self.names) - len(self._numbers)
 
     @property
     def n_features(self) -> int:
         """Length of a row."""
         indicators = sum(self.gaps[k] for k in self._numbers)
-        return len(self.names) + indicators + (indicators < self.n_numbers)
+        return self.n_numbers + indicators + (indicators < len(self._numbers)) + self.n_categories
 
     def encode(self, table: Any) -> Array:
         """Return rows as the engine reads them.
@@ -135,9 +141,13 @@ class CodeBook:
         rows = np.zeros((table.shape[0], self.n_features))
         indicator, category = self.n_numbers, self.n_features - self.n_categories
         unexpected = np.zeros(table.shape[0])
-        for position, k in enumerate(self._numbers):
-            rows[:, position] = _Column(self.names[k], columns[k], "number").numbers
-            missing = np.isnan(rows[:, position])
+        position = 0
+        for k in self._numbers:
+            numbers = _Column(self.names[k], columns[k], "date" if self.dates[k] else "number").numbers
+            features = expand_days(numbers) if self.dates[k] else numbers[:, np.newaxis]
+            rows[:, position : position + features.shape[1]] = features
+            position += features.shape[1]
+            missing = np.isnan(numbers)
             if self.gaps[k]:
                 rows[:, indicator] = missing
                 indicator += 1
@@ -148,12 +158,12 @@ class CodeBook:
         others = [k for k, labels in enumerate(self.categories) if labels is not None]
         for position, (k, codes) in enumerate(zip(others, self._codes, strict=True), category):
             column = _Column(self.names[k], columns[k], "category")
-            numbers = np.array([*(codes.get(label, _UNKNOWN) for label in column.labels), _GAP])
-            rows[:, position] = numbers[column.positions]
+            code_of = np.array([*(codes.get(label, _UNKNOWN) for label in column.labels), _GAP])
+            rows[:, position] = code_of[column.positions]
         return rows
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("names", "categories", "gaps")}
+        return {name: self.__dict__[name] for name in ("names", "categories", "dates", "gaps")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -194,19 +204,19 @@ def _to_numpy(column: Any) -> NDArray[Any]:
 
 
 class _Column:
-    """A column of a table, read as numbers or as categories: as asked for, or as what it holds."""
+    """A column of a table, read as numbers, dates or categories: as asked for, or as what it holds."""
 
     def __init__(self, name: str, column: Any, kind: Kind | None = None) -> None:
         self.name = name
         categories = _pandas_categories(column)
-        if categories is not None and kind != "number":
+        if categories is not None and kind in ("category", None):
             self.kind: Kind = "category"
             self._set_labels(categories, np.asarray(column.cat.codes.to_numpy(), dtype=np.intp))
             return
-        values = self._plain(_to_numpy(column))
-        self.kind = kind or ("category" if values.dtype.kind in "bO" else "number")
-        if self.kind == "number":
-            self.numbers = self._to_numbers(values)
+        held, values = self._plain(_to_numpy(column))
+        self.kind = kind or held
+        if self.kind != "category":
+            self.numbers = self._to_numbers(held, values)
         else:
             # Each category is converted once, however many rows have it.
             distinct: dict[Any, int] = {}
@@ -216,7 +226,7 @@ class _Column:
     @property
     def missing(self) -> NDArray[np.bool_]:
         """Where the column is missing."""
-        return np.isnan(self.numbers) if self.kind == "number" else self.positions < 0
+        return self.positions < 0 if self.kind == "category" else np.isnan(self.numbers)
 
     def _set_labels(self, labels: Sequence[str], positions: NDArray[np.intp]) -> None:
         """Take the labels, each of them once, and where in them the label of each row is; -1 where it is missing."""
@@ -227,14 +237,14 @@ class _Column:
         self.labels = tuple(names)
         self.positions = np.array([*(index.get(label, -1) for label in labels), -1], dtype=np.intp)[positions]
 
-    def _plain(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return values as numbers, days, booleans, or objects that are text, booleans or missing."""
+    def _plain(self, values: NDArray[Any]) -> tuple[Kind, NDArray[Any]]:
+        """Return what values are, as numbers, days, booleans, or objects that are text, booleans or missing."""
         if values.dtype.kind in "Mm":
-            return _to_days(values)
+            return "date" if values.dtype.kind == "M" else "number", to_days(values)
         if values.dtype.kind in "US":
-            return values.astype(str).astype(object)
+            return "category", values.astype(str).astype(object)
         if values.dtype.kind in "biuf":
-            return values
+            return "category" if values.dtype.kind == "b" else "number", values
         if values.dtype.kind != "O" or values.ndim != 1:
             raise ValueError(f"column {self.name!r} of X is of type {values.dtype}: {_EXPECTED}")
         present = [value for value in values if not _is_missing(value)]
@@ -245,15 +255,20 @@ class _Column:
             raise ValueError(f"column {self.name!r} of X mixes {' and '.join(sorted(map(str, kinds)))}: make it one")
         if "dates" in kinds:
             utc = [None if _is_missing(value) else _to_utc(value) for value in values]
-            return _to_days(np.array(utc, dtype="datetime64[us]"))
+            return "date", to_days(np.array(utc, dtype="datetime64[us]"))
         if "numbers" in kinds or not kinds:
-            return np.array([np.nan if _is_missing(value) else float(value) for value in values], dtype=np.float64)
-        return values
+            known = [np.nan if _is_missing(value) else float(value) for value in values]
+            return "number", np.array(known, dtype=np.float64)
+        return "category", values
 
-    def _to_numbers(self, values: NDArray[Any]) -> Array:
-        if values.dtype.kind == "O":
-            example = next(value for value in values if not _is_missing(value))
-            raise ValueError(f"column {self.name!r} of X must hold numbers, as in the sample, got {example!r:.80}")
+    def _to_numbers(self, held: Kind, values: NDArray[Any]) -> Array:
+        # True and false are numbers where numbers are expected.
+        is_number = self.kind == "number" and held == "category" and values.dtype.kind == "b"
+        if held != self.kind and not is_number:
+            example = next((value for value in values if not _is_missing(value)), None)
+            if example is not None:
+                got = "dates" if held == "date" else f"{example!r:.80}"
+                raise ValueError(f"column {self.name!r} of X must hold {self.kind}s, as in the sample, got {got}")
         numbers = values.astype(np.float64)
         if np.isinf(numbers).any():
             raise ValueError(f"column {self.name!r} of X holds infinite values: they have no distances")
@@ -303,10 +318,3 @@ def _to_utc(value: Any) -> Any:
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
         return value.astimezone(datetime.UTC).replace(tzinfo=None)
     return value
-
-
-def _to_days(values: NDArray[Any]) -> Array:
-    """Return times as days since 1970, and durations as days, whatever their unit and range."""
-    unit, step = np.datetime_data(values.dtype)
-    per_day: Any = np.timedelta64(1, "D") / np.ones(1, f"timedelta64[{step}{unit}]")
-    return np.where(np.isnat(values), np.nan, values.view(np.int64) / per_day)

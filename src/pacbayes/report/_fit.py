@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pacbayes._versions import collect_versions
+from pacbayes.bounds import clopper_pearson
 from pacbayes.certificate import Certificate, Row
-from pacbayes.display.checks import check_fitted
-from pacbayes.formatting import format_nearest
+from pacbayes.display.checks import check_fitted, check_test_labels, count_errors
+from pacbayes.formatting import format_count, format_nearest, format_percent, format_percent_upper
 from pacbayes.pools import as_pool
 from pacbayes.report._html import Table, render_page
+from pacbayes.report._importance import tabulate_importances
 from pacbayes.report._plots import certificate_plot, posterior_plots
 from pacbayes.report._settings import split_settings
 
@@ -36,13 +38,16 @@ def fit_page(
     data: Mapping[str, Any] | None = None,
     class_counts: Mapping[Any, int] | None = None,
     settings: Mapping[str, Any] | None = None,
+    X: Any = None,
+    y: Any = None,
     X_test: Any = None,
     y_test: Any = None,
+    test: tuple[int, int] | None = None,
     heaviest: int = 10,
     model_path: str = "model.skops",
     certificate_path: str = "model.certificate.json",
 ) -> str:
-    """Render the page of a fit: certificate, assumptions, plots, voters, data, settings, and how to verify it.
+    """Render the page of a fit: what is proved, errors by class, which features matter, plots, and how to verify it.
 
     Parameters
     ----------
@@ -53,11 +58,16 @@ def fit_page(
     data : mapping, optional
         Further facts about the data, by name: a file, its checksum, the target.
     class_counts : mapping, optional
-        Number of training points of each class, by its label. A model does not know them.
+        Number of training points of each class, by its label; by default those that the certificate knows.
     settings : mapping, optional
         Further settings of the fit, by name. The settings of the model are always shown.
+    X, y : array-like, optional
+        The training sample, in the same order: adds which features matter, measured on the rows that were held out.
     X_test, y_test : array-like, optional
-        Independent points and labels that were not used in training: adds the test error and its bound.
+        Independent points and labels that were not used in training: adds the test error and its bound, and which
+        features matter where no rows were held out.
+    test : tuple of int, optional
+        Number of errors and of points of a test that was made before, instead of `X_test` and `y_test`.
     heaviest : int, default=10
         Number of hypotheses to show, by falling weight.
     model_path, certificate_path : str
@@ -82,15 +92,21 @@ def fit_page(
     model = check_fitted(model)
     if heaviest < 1:
         raise ValueError(f"heaviest must be at least 1, got {heaviest!r}")
+    if (X is None) != (y is None):
+        raise ValueError(f"X and y must be given together, got no {'X' if X is None else 'y'}")
     certificate = model.certificate_
     plot, rows = certificate_plot(model, X_test, y_test)
     changed, defaults = _split_settings(model)
+    labels = check_test_labels(X_test, y_test)
+    if labels is not None:
+        test = count_errors(labels, model.predict(X_test)), labels.size
     return render_page(
         "fit.html.jinja",
         title=title or "A classifier with a certificate",
         certificate=certificate,
-        guessing=_error_of_guessing(model),
-        tiles=_list_tiles(certificate),
+        tiles=_list_tiles(certificate, test),
+        by_class=_tabulate_classes(certificate),
+        columns=tabulate_importances(model, X, y, X_test, y_test),
         bounds=_tabulate_rows(rows),
         certificate_plot=plot,
         plots=posterior_plots(model),
@@ -112,16 +128,24 @@ def _as_words(value: Any) -> str | list[str]:
     return str(value)
 
 
-def _list_tiles(certificate: Certificate) -> list[tuple[str, str, str]]:
-    """Return predictor, value and remark of what is shown first: the certified bounds and the measured loss."""
-    tiles = []
-    for row in sorted(certificate.rows(), key=lambda row: row.kind):
-        value, _, vacuous = row.shown.partition(", ")
-        if row.kind == "certified":
-            tiles.append((_capitalize(row.predictor), value, f"{vacuous or 'at most'}; {row.label}"))
-        elif row.kind == "measured":
-            tiles.append((_capitalize(row.predictor), value, f"{row.label}, measured"))
+def _list_tiles(certificate: Certificate, test: tuple[int, int] | None) -> list[tuple[str, str, str]]:
+    """Return who, value and remark of what is shown first: what `predict` does, and what that compares with."""
+    tiles = [(_capitalize(answer.title), answer.value, _capitalize(answer.remark)) for answer in certificate.answers()]
+    if test is not None:
+        errors, n = test
+        bound = format_percent_upper(float(clopper_pearson(errors, n, certificate.delta)))
+        remark = f"Measured: {format_count(errors, 'error')} on {n} points, which alone prove at most {bound}"
+        tiles.append(("On test points it erred on", format_percent(errors / n), remark))
     return tiles
+
+
+def _tabulate_classes(certificate: Certificate) -> tuple[Table, list[str]] | None:
+    """Return misses and false alarms of each class with the confusion matrix, and notes about them."""
+    table = certificate.class_table()
+    if table is None:
+        return None
+    header = [_capitalize(name) for name in table.header]
+    return Table("by-class", table.title, header, table.rows, ""), table.notes
 
 
 def _capitalize(text: str) -> str:
@@ -137,13 +161,6 @@ def _tabulate_rows(rows: Sequence[Row]) -> Table:
         "proved."
     )
     return Table("bounds", "Bounds", ["Bound", "At most", "On the loss of"], cells, note)
-
-
-def _error_of_guessing(model: PACBayesClassifier) -> str | None:
-    """Return the error of guessing a class at random if the bound on `predict` is no better; None if it is."""
-    certificate, chance = model.certificate_, 1 - 1 / model.classes_.size
-    comparable = certificate.is_zero_one and chance <= certificate.bound < 1
-    return f"{chance:.1%}" if comparable else None
 
 
 def _tabulate_voters(model: PACBayesClassifier, heaviest: int) -> Table:
@@ -188,7 +205,8 @@ def _split_settings(model: PACBayesClassifier) -> tuple[dict[str, str], dict[str
 
 def _list_data_facts(model: PACBayesClassifier, class_counts: Mapping[Any, int] | None) -> Facts:
     """Return the shape of the data, as far as the model knows it."""
-    counts = {str(label): count for label, count in (class_counts or {}).items()}
+    known = dict(zip(model.certificate_.labels, model.certificate_.label_counts, strict=True))
+    counts = {str(label): count for label, count in (class_counts or known).items()}
     classes = [
         f"{label} ({counts[str(label)]})" if str(label) in counts else f"{label}" for label in model.classes_.tolist()
     ]

@@ -13,14 +13,14 @@ from sklearn.utils.multiclass import type_of_target
 
 from pacbayes import __version__
 from pacbayes._validation import Array
-from pacbayes.certificate import Certificate, with_test
+from pacbayes.certificate import MOST_CLASSES, Certificate, with_confusion, with_test
 from pacbayes.cluster import find_client
-from pacbayes.ensemble import Split, VotePlan
+from pacbayes.ensemble import Ensemble, VotePlan, add_labels, out_of_bag_rows
 from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.losses import Loss
 from pacbayes.pools import Hypotheses, Pool, Sample
 from pacbayes.recognition import RowSummary, TrainingRows, shift_for
-from pacbayes.sampling import TEST, Subsamples, stream
+from pacbayes.sampling import TEST, ChosenSubsamples, Subsamples, stream
 from pacbayes.sources import ArraySource, Source, find_source, is_dask
 from pacbayes.streaming._blocks import Block, GatheredRows, SourceSample
 from pacbayes.streaming._checkpoint import Arrays, Checkpoint
@@ -30,6 +30,7 @@ from pacbayes.streaming._tasks import (
     scan_block,
     sum_test_losses,
     summary_of,
+    tabulate_out_of_bag,
     validate_rows,
 )
 from pacbayes.streaming._training import StreamTrainer
@@ -145,10 +146,10 @@ class Stream:
         return Block.of(self.source, block, None, None, 0, nothing, self.block_size, self.source.dtype)
 
     def known_codes(self, classes: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the labels of all rows as positions in `classes`; -1 for labels that are none of them."""
+        """Return the labels of all rows as positions in `classes`, and their number for labels that are not there."""
         labels = self.source.labels()
         position = np.minimum(np.searchsorted(classes, labels.classes), classes.size - 1)
-        known = np.where(classes[position] == labels.classes, position, -1)
+        known = np.where(classes[position] == labels.classes, position, classes.size)
         return np.asarray(known[labels.codes])
 
     def read(self) -> Iterator[NDArray[Any]]:
@@ -184,32 +185,47 @@ class Stream:
         results = self._run(count_losses, common, tasks, "validation")
         return sum((result["totals"] for result in results), np.zeros(len(hypotheses)))
 
-    def add_test(
-        self,
-        certificate: Certificate,
-        hypotheses: Hypotheses,
-        posterior: Array,
-        sample: Sample,
-        split: Split,
-        loss: Loss,
-        vote: int | None = None,
-    ) -> Certificate:
-        """Do what `ensemble.add_test` does, for rows that are read in blocks."""
-        if split.held_out is None:
-            return certificate
+    def with_points(self, vote: Ensemble, sample: Sample, rest: Sample, loss: Loss, k: int | None = None) -> Ensemble:
+        """Do what `Ensemble.with_points` does, for rows that are read in blocks; `k` is the number of the vote."""
         assert isinstance(sample, SourceSample)
+        assert isinstance(rest, SourceSample)
+        split = vote.split
+        certificate = add_labels(vote.certificate, sample.codes, sample.classes)
+        if split.held_out is None:
+            return replace(vote, certificate=self._with_validation(vote, certificate, rest, k))
         tested = replace(sample.take(split.held_out), rank=np.zeros(split.held_out.size, dtype=np.int32))
         blocks = tested.validation_blocks(0, 1, self.block_size, self.source.dtype)
-        voters = np.flatnonzero(posterior > 0)
+        voters = np.flatnonzero(vote.posterior > 0)
         rng = stream(split.entropy, 0, TEST)
         tasks: list[tuple[Any, ...]] = [(block,) for block in blocks]
         if certificate.voting == "gibbs":
-            drawn = (draw_voters(posterior, block.codes.size, rng) for block in blocks)
+            drawn = (draw_voters(vote.posterior, block.codes.size, rng) for block in blocks)
             tasks = [(block, np.searchsorted(voters, one)) for block, one in zip(blocks, drawn, strict=True)]
-        common = (hypotheses.take(voters), posterior[voters], certificate.voting, loss)
-        names = [f"vote{vote}-test-{block.place.start}-{block.place.stop}" for block in blocks]
-        results = self._run(sum_test_losses, common, tasks, "testing", None if vote is None else names)
-        return with_test(certificate, sum(float(result["total"]) for result in results), len(tested))
+        common = (vote.hypotheses.take(voters), vote.posterior[voters], certificate.voting, loss)
+        names = [f"vote{k}-test-{block.place.start}-{block.place.stop}" for block in blocks]
+        results = self._run(sum_test_losses, common, tasks, "testing", None if k is None else names)
+        total = sum(float(result["total"]) for result in results)
+        counts = np.sum([result["counts"] for result in results], axis=0) if "counts" in results[0] else None
+        return replace(vote, certificate=with_test(certificate, total, len(tested), counts))
+
+    def _with_validation(
+        self, vote: Ensemble, certificate: Certificate, rest: SourceSample, k: int | None
+    ) -> Certificate:
+        """Add the confusion matrix of validation points, as an `Ensemble` does."""
+        if certificate.voting == "gibbs" or rest.classes.size > MOST_CLASSES:
+            return certificate
+        if rest.rank is None:
+            rest, _ = rest.plan(vote.subsamples, vote.split.entropy)
+        most = out_of_bag_rows(certificate, len(rest))
+        blocks = rest.validation_blocks(0, most, self.block_size, self.source.dtype)
+        voters = np.flatnonzero(vote.posterior > 0)
+        chosen = ChosenSubsamples(vote.subsamples, voters)
+        common = (vote.hypotheses.take(voters), vote.posterior[voters], chosen)
+        names = [f"vote{k}-confusion-{block.place.start}-{block.place.stop}" for block in blocks]
+        tasks = [(block,) for block in blocks]
+        results = self._run(tabulate_out_of_bag, common, tasks, "testing", None if k is None else names)
+        counts = np.sum([result["counts"] for result in results], axis=0)
+        return with_confusion(certificate, counts) if counts.any() else certificate
 
     def _run(
         self, function: Any, common: tuple[Any, ...], tasks: list[tuple[Any, ...]], what: str, names: Any = None

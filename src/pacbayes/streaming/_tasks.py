@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
+from pacbayes.certificate import tabulate_predictions
+from pacbayes.ensemble import tabulate_classes
 from pacbayes.exceptions import SourceError
 from pacbayes.pools import Pool
 from pacbayes.recognition import RowSummary, hash_rows
 from pacbayes.streaming._blocks import Block, partial_sample
 from pacbayes.streaming._checkpoint import Arrays
-from pacbayes.voting import predict_codes, predict_drawn, tally_votes
+from pacbayes.voting import predict_codes, predict_drawn, tally_votes, vote_out_of_bag
 
 __all__ = [
     "count_losses",
@@ -21,6 +23,7 @@ __all__ = [
     "scan_block",
     "sum_test_losses",
     "summary_of",
+    "tabulate_out_of_bag",
     "train_part",
     "validate_rows",
 ]
@@ -102,13 +105,26 @@ def sum_test_losses(
 ) -> Arrays:
     """Return the total loss of what the weighted hypotheses predict on a block."""
     hypotheses, weights, voting, loss = common
-    total, done = 0.0, 0
+    total, done, tables = 0.0, 0, []
     for _, X, codes in block.batches(chunk):
         here = None if drawn is None else drawn[done : done + len(X)]
         predicted, doubtful = _predict(hypotheses, weights, voting, X, here)
         total += loss.total_with_doubts(codes, predicted, doubtful)
+        tables.append(tabulate_classes(codes.astype(np.intp), predicted, doubtful, hypotheses.classes.size))
         done += len(X)
-    return {"total": np.array(total)}
+    counts = [table for table in tables if table is not None]
+    return {"total": np.array(total)} | ({"counts": np.sum(counts, axis=0)} if counts else {})
+
+
+def tabulate_out_of_bag(common: tuple[Any, ...], block: Block, chunk: Any = None) -> Arrays:
+    """Count points of a block by true class and by what those hypotheses vote for that were not trained on them."""
+    hypotheses, weights, subsamples = common
+    counts = []
+    for numbers, X, codes in block.batches(chunk):
+        votes, doubtful, voted = vote_out_of_bag(hypotheses, weights, subsamples, X, numbers)
+        classes = codes.astype(np.intp)[voted]
+        counts.append(tabulate_predictions(classes, votes[voted], doubtful[voted], hypotheses.classes.size))
+    return {"counts": np.sum(counts, axis=0)}
 
 
 def predict_block(

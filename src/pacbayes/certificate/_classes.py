@@ -1,0 +1,245 @@
+"""Errors by class: a confusion matrix, and bounds on misses and false alarms that hold all at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes.certificate._statements import bound_count
+from pacbayes.exceptions import CertificateError
+
+__all__ = [
+    "MOST_CLASSES",
+    "MOST_LABELS",
+    "ClassRates",
+    "Confusion",
+    "Points",
+    "Rate",
+    "label_names",
+    "tabulate_predictions",
+]
+
+Points = Literal["held-out", "validation", "out-of-bag"]
+
+# With more classes than this, no confusion matrix is kept: nobody would read it.
+MOST_CLASSES = 50
+
+# With more classes than this, the numbers of their labels are not kept.
+MOST_LABELS = 1000
+
+# Characters of a label that a certificate keeps.
+_LONGEST_LABEL = 200
+
+# More than adding up bounds can lose.
+_ROUND_UP = 1 + 1e-12
+
+
+def label_names(classes: NDArray[np.generic]) -> tuple[str, ...]:
+    """Return class labels as a certificate names them."""
+    return tuple(str(label)[:_LONGEST_LABEL] for label in classes.tolist())
+
+
+def tabulate_predictions(
+    codes: NDArray[np.intp], predicted: NDArray[np.intp], doubtful: NDArray[np.bool_], n_classes: int
+) -> NDArray[np.intp]:
+    """Count points by true and predicted class.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        True classes; `n_classes` for a label that the classifier does not know.
+    predicted : ndarray of shape (n,)
+        Predicted classes.
+    doubtful : ndarray of shape (n,)
+        Where the prediction could differ on another engine.
+    n_classes : int
+        Number of classes K.
+
+    Returns
+    -------
+    ndarray of shape (K + 1, K + 1)
+        Points of class i that are predicted as j. Row K: labels that are not known. Column K: doubtful predictions.
+
+    Examples
+    --------
+    >>> counts = tabulate_predictions(np.array([0, 1, 1]), np.array([0, 1, 0]), np.zeros(3, dtype=bool), 2)
+    >>> counts.tolist()
+    [[1, 0, 0], [1, 1, 0], [0, 0, 0]]
+    """
+    width = n_classes + 1
+    cells = codes * width + np.where(doubtful, n_classes, predicted)
+    return np.bincount(cells, minlength=width * width).reshape(width, width)
+
+
+class Rate(NamedTuple):
+    """An error rate of a class: measured, and bounded.
+
+    Attributes
+    ----------
+    errors, n : int
+        Number of errors among the points that the rate is about, and the number of these points.
+    bound : float or None
+        Upper bound on the true rate, rounded up; 1 means that nothing is proved. None if none is stated.
+    """
+
+    errors: int
+    n: int
+    bound: float | None
+
+    @property
+    def measured(self) -> float | None:
+        """Share of the points that are errors; None if there are no points."""
+        return self.errors / self.n if self.n else None
+
+
+class ClassRates(NamedTuple):
+    """Error rates of one class.
+
+    Attributes
+    ----------
+    label : str
+        The class.
+    misses : Rate
+        P(another class is predicted | this is the class): 1 - recall.
+    false_alarms : Rate
+        P(another is the class | this class is predicted): 1 - precision.
+    """
+
+    label: str
+    misses: Rate
+    false_alarms: Rate
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """What the predictor said about labelled points, by class, and bounds on the error rates of each class.
+
+    Given how many of n independent points are of a class, the misses among them are binomial, and given how many are
+    predicted as a class, so are the false alarms among these. Clopper-Pearson's bound at delta / (2 K), for each of the
+    2 K rates of K classes, therefore makes all of them hold at once with probability 1 - delta.
+
+    Attributes
+    ----------
+    points : {"held-out", "validation", "out-of-bag"}
+        Which points: those that had no part in making the predictor; those outside the subsample of the best
+        hypothesis; or training points, with the vote of those hypotheses at each point that were not trained on it.
+    counts : tuple of tuple of int
+        Row i, column j: number of points of class i that are predicted as j, in the order of the labels. The last row
+        is of labels that the classifier does not know, the last column of predictions that could differ on another
+        engine, for rounding: these count as errors.
+    kl_div : float or None
+        Price of having chosen the predictor: the logarithm of the number of votes that competed, or the divergence of
+        the best hypothesis from the prior. None for out-of-bag points: they are a measurement, without bounds.
+    bounds : tuple of pairs of float
+        Bounds on the misses and the false alarms of each class, rounded up.
+    """
+
+    points: Points
+    counts: tuple[tuple[int, ...], ...]
+    kl_div: float | None
+    bounds: tuple[tuple[float, float], ...]
+
+    @classmethod
+    def of(cls, points: Points, counts: NDArray[np.intp], kl_div: float | None, delta: float) -> Confusion:
+        """Compute the bounds that a confusion matrix proves."""
+        table = tuple(tuple(row) for row in counts.tolist())
+        return cls(points, table, kl_div, _bound_rates(table, kl_div, delta))
+
+    @property
+    def is_certified(self) -> bool:
+        """Whether there are bounds, rather than measured rates alone."""
+        return self.kl_div is not None
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return sum(map(sum, self.counts))
+
+    @property
+    def errors(self) -> int:
+        """Number of errors, doubtful predictions included."""
+        return self.n - sum(self.counts[i][i] for i in range(len(self.counts) - 1))
+
+    @property
+    def n_unknown(self) -> int:
+        """Number of points with labels that the classifier does not know."""
+        return sum(self.counts[-1])
+
+    @property
+    def n_doubtful(self) -> int:
+        """Number of predictions that could differ on another engine."""
+        return sum(row[-1] for row in self.counts)
+
+    def rates(self, labels: Sequence[str]) -> list[ClassRates]:
+        """Return misses and false alarms of each class."""
+        bounds = self.bounds or ((None, None),) * len(labels)
+        return [
+            ClassRates(label, Rate(*misses, bound[0]), Rate(*alarms, bound[1]))
+            for label, (misses, alarms), bound in zip(labels, _count_errors(self.counts), bounds, strict=True)
+        ]
+
+    @property
+    def balanced_error(self) -> float:
+        """Bound on the mean of the misses over classes, which holds together with all others; 1 if there is none."""
+        if not self.bounds:
+            return 1.0
+        return min(1.0, math.fsum(misses for misses, _ in self.bounds) / len(self.bounds) * _ROUND_UP)
+
+    def check(self, delta: float, n_classes: int) -> None:
+        """Raise CertificateError if the bounds do not follow from the counts."""
+        if len(self.counts) != n_classes + 1 or any(len(row) != n_classes + 1 for row in self.counts):
+            raise CertificateError(f"confusion.counts must have {n_classes + 1} rows and columns, one for each label")
+        if self.n == 0:
+            raise CertificateError("confusion.counts must count at least one point")
+        if self.is_certified == (self.points == "out-of-bag"):
+            raise CertificateError("confusion.kl_div must be null if and only if the points are out-of-bag")
+        recomputed = _bound_rates(self.counts, self.kl_div, delta)
+        if len(self.bounds) != len(recomputed):
+            raise CertificateError(f"confusion.bounds must hold {len(recomputed)} pairs, got {len(self.bounds)}")
+        for c, (stated, proved) in enumerate(zip(self.bounds, recomputed, strict=True)):
+            for k, kind in enumerate(("misses", "false alarms")):
+                if not stated[k] >= proved[k]:
+                    raise CertificateError(
+                        f"confusion.bounds[{c}] states {kind} of {stated[k]!r}, and they come out as {proved[k]!r}"
+                    )
+
+
+def _count_errors(counts: Sequence[Sequence[int]]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Return errors and points of the misses and of the false alarms of each class.
+
+    A doubtful prediction is a miss of its class. It could be any other class: so it is a false alarm of all of these,
+    and never a right prediction, which makes the rate as large as any engine can.
+    """
+    result = []
+    for c in range(len(counts) - 1):
+        of_class = sum(counts[c])
+        others = [row for i, row in enumerate(counts) if i != c]
+        alarms = sum(row[c] + row[-1] for row in others)
+        result.append(((of_class - counts[c][c], of_class), (alarms, alarms + counts[c][c])))
+    return result
+
+
+def _bound_rates(
+    counts: Sequence[Sequence[int]], kl_div: float | None, delta: float
+) -> tuple[tuple[float, float], ...]:
+    if kl_div is None:
+        return ()
+    # Each of the 2 K statements has its share of delta.
+    price = (kl_div + math.log(2 * (len(counts) - 1))) * (1 + 1e-15)
+
+    return tuple(
+        (_bound_rate(delta, *misses, price), _bound_rate(delta, *alarms, price))
+        for misses, alarms in _count_errors(counts)
+    )
+
+
+# What is stated is checked soon after, in files and in verification.
+@lru_cache(maxsize=4096)
+def _bound_rate(delta: float, errors: int, n: int, price: float) -> float:
+    return bound_count(delta, errors, n, price) if n else 1.0

@@ -1,0 +1,93 @@
+"""Which features matter: how much more often the predictor errs once a feature is shuffled."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.inspection import permutation_importance
+
+from pacbayes._compat import take_rows
+from pacbayes.formatting import format_percent
+from pacbayes.report._html import Table
+
+if TYPE_CHECKING:
+    from pacbayes.classifier import PACBayesClassifier
+
+# Features that are shown.
+_MOST_SHOWN = 10
+
+# Rows that are predicted for each feature, and how often it is shuffled at most.
+_MOST_ROWS, _MOST_REPEATS = 1000, 5
+
+# Rows below which nothing is worth measuring.
+_LEAST_ROWS = 50
+
+# Seconds that all features may take together, about.
+_SECONDS = 10.0
+
+
+def tabulate_importances(model: PACBayesClassifier, X: Any, y: Any, X_test: Any, y_test: Any) -> Table | None:
+    """Measure how much the error of a classifier grows when a feature is shuffled.
+
+    Parameters
+    ----------
+    model : PACBayesClassifier
+        Fitted classifier.
+    X, y : array-like or None
+        Its training sample: the rows that it held out for the certificate are taken.
+    X_test, y_test : array-like or None
+        Other rows that had no part in making it, which are taken if none were held out.
+
+    Returns
+    -------
+    Table or None
+        The features that matter most. None without such rows, for sparse rows, or if it would take too long.
+    """
+    chosen = _choose_rows(model, X, y, X_test, y_test)
+    if chosen is None:
+        return None
+    rows, labels, where = chosen
+    start = perf_counter()
+    model.predict(rows)
+    seconds = (perf_counter() - start) * model.n_features_in_
+    if seconds > _SECONDS:  # fewer rows, in proportion
+        size = int(labels.size * _SECONDS / seconds)
+        if size < _LEAST_ROWS:
+            return None
+        rows, labels, seconds = take_rows(rows, np.arange(size)), labels[:size], _SECONDS
+    repeats = int(np.clip(_SECONDS / max(seconds, 1e-9), 1, _MOST_REPEATS))
+    found = permutation_importance(model, rows, labels, scoring="accuracy", n_repeats=repeats, random_state=0)
+    names = getattr(model, "feature_names_in_", [f"feature {k}" for k in range(model.n_features_in_)])
+    order = np.argsort(-found.importances_mean, kind="stable")
+    cells = [[str(names[k]), format_percent(float(found.importances_mean[k]))] for k in order[:_MOST_SHOWN]]
+    note = (
+        f"Measured on {labels.size} {where}: how many more of them are predicted wrongly once a column is shuffled"
+        f"{f' (mean of {repeats} times)' if repeats > 1 else ''}. Columns that say the same stand in for each other: "
+        "each of them then seems to matter less than both do. Not part of the certificate."
+    )
+    if len(names) > _MOST_SHOWN:
+        note = f"The first {_MOST_SHOWN} of {len(names)} columns. {note}"
+    return Table("columns", "Which columns matter", ["Column", "Error grows by"], cells, note)
+
+
+def _choose_rows(model: PACBayesClassifier, X: Any, y: Any, X_test: Any, y_test: Any) -> tuple[Any, Any, str] | None:
+    """Return some rows that had no part in making the predictor, their labels, and what they are."""
+    held_out = model.votes_[model._winner].split.held_out
+    if X is not None and held_out is not None:
+        rows, labels, where = take_rows(_as_rows(X), held_out), np.asarray(y)[held_out], "held-out rows"
+    elif X_test is not None:
+        rows, labels, where = _as_rows(X_test), np.asarray(y_test), "test rows"
+    else:
+        return None
+    if issparse(rows) or labels.size < _LEAST_ROWS:
+        return None
+    # Rows come in no order that matters to the predictor, but files may be sorted.
+    drawn = np.random.default_rng(0).permutation(labels.size)[:_MOST_ROWS]
+    return take_rows(rows, drawn), labels[drawn], where
+
+
+def _as_rows(X: Any) -> Any:
+    return X if hasattr(X, "iloc") or issparse(X) else np.asarray(X)
