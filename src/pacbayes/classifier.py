@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -29,9 +30,10 @@ from pacbayes.certificate import (
     with_test,
     with_unlabelled,
 )
-from pacbayes.ensemble import Ensemble, Split, add_labels, split_holdouts, tabulate_classes
+from pacbayes.ensemble import Ensemble, Split, VotePlan, add_labels, split_holdouts, tabulate_classes
 from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fingerprint import IncomparableError, digest
+from pacbayes.formatting import format_names
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.losses import Loss, resolve_loss
 from pacbayes.pools import CodeBook, Hypotheses, Pool, PrefitPool, Sample, as_pool, release, to_host
@@ -40,6 +42,8 @@ from pacbayes.recognition import TrainingRows
 from pacbayes.sampling import PREDICTION, ChosenSubsamples, SamplingPlan, Subsamples, stream
 from pacbayes.settings import Choice, Constraint, Whole
 from pacbayes.settings import validate_settings as validate_constraints
+from pacbayes.sources import ArraySource
+from pacbayes.streaming import Stream, open_stream
 from pacbayes.training import Trained, Trainer, validation_totals
 from pacbayes.voting import predict_codes, tally_votes
 
@@ -50,6 +54,9 @@ _FEATURES = ("n_features_in_", "feature_names_in_")
 
 # Settings that hypotheses and their validation losses come from: a warm start cannot change them.
 _FINGERPRINTED = ("estimator", "subsample_size", "subsamples", "loss", "holdout")
+
+# A checkpoint keeps results that depend on these as well.
+_CHECKPOINTED = (*_FINGERPRINTED, "n_hypotheses", "delta", "objective", "voting", "n_candidates", "prior", "racing")
 
 
 class PACBayesClassifier(ClassifierMixin, BaseEstimator):
@@ -121,6 +128,14 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     n_jobs : int, optional
         Workers for training and validation, by joblib: threads for SVMs, which release the interpreter's lock, and
         its current backend for other base learners.
+    client : dask.distributed.Client, str or None, default=None
+        A Dask cluster that does the work, or the address of its scheduler. None takes the active client where X is read
+        from files or is a dask collection, and this machine for arrays. Results are the same. It is no part of a model:
+        saving and loading leave it out.
+    checkpoint : path-like or None, default=None
+        Folder in which finished parts of a fit are kept: a fit that was stopped goes on where it was. A folder belongs
+        to one fit, of the same data with the same settings, and can be deleted when it is done. Base learners other
+        than SVMs are trained again; what is kept of them are their validation losses.
     random_state : int, RandomState instance or None, default=None
         Seed of subsamples, hypotheses and randomised prediction.
     verbose : int, default=0
@@ -202,6 +217,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         warm_start: bool = False,
         block_size: int = 65536,
         n_jobs: int | None = None,
+        client: Any = None,
+        checkpoint: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -220,6 +237,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         self.warm_start = warm_start
         self.block_size = block_size
         self.n_jobs = n_jobs
+        self.client = client
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
 
@@ -248,15 +267,16 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     # Training
     # -----------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: ArrayLike, **fit_params: Any) -> PACBayesClassifier:
+    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> PACBayesClassifier:
         """Train the hypotheses, validate them, and weight them by minimising the bound.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-            Training points.
-        y : array-like of shape (n,)
-            Labels.
+        X : array-like of shape (n, d), str, path-like, dask collection or Source
+            Training points: in memory; or in Parquet files, mapped or Zarr arrays and dask collections, which are read
+            in blocks and may be larger than the memory. See `pacbayes.sources.open_source`.
+        y : array-like of shape (n,) or str
+            Labels; the name of their column where X is a path or a dask data frame.
         **fit_params
             None are accepted. `sample_weight` in particular is refused: the theorem is about the average loss of
             identically distributed points, and weights would change whose error is bounded.
@@ -281,20 +301,31 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         finally:
             release()
 
-    def _fit(self, X: Any, y: ArrayLike) -> PACBayesClassifier:
+    def _fit(self, X: Any, y: Any) -> PACBayesClassifier:
         pool = as_pool(self.estimator)
         self._check_settings(pool)
-        sample = self._validate_sample(pool, X, y)
+        streamed = self._stream_fit(pool, X, y)
+        sample = self._validate_sample(pool, X, y) if streamed is None else streamed.read_labels()
         loss = resolve_loss(self.loss, sample.classes)
         pool.check_classes(sample.classes)
         pool.check_loss(loss)
         holdout = self._resolved_holdout(loss)
         fingerprints = self._fingerprints(pool, sample, holdout)
         entropy, kept = self._continue(fingerprints)
+        if streamed is not None:
+            settings = {name: getattr(self, name) for name in _CHECKPOINTED} | {"estimator": pool, "holdout": holdout}
+            seeded = self.random_state is not None
+            streamed = streamed.with_checkpoint(self.checkpoint, sample, settings, entropy if seeded else None)
+            entropy = streamed.begin(entropy, seeded=seeded)
         splits = split_holdouts(holdout, len(sample), entropy)
+        plans: Iterable[VotePlan] = (self._plan_vote(pool, sample, split) for split in splits)
+        training_rows = None
+        if streamed is not None:
+            plans, training_rows = streamed.load(plans)
+        n_votes = len(splits) * self.n_candidates
         votes = [
-            self._make_vote(pool, sample, loss, split, len(splits) * self.n_candidates, kept[k] if kept else None)
-            for k, split in enumerate(splits)
+            self._make_vote(pool, sample, loss, plan, n_votes, kept[k] if kept else None, k, streamed)
+            for k, plan in enumerate(plans)
         ]
         # Their bounds hold all at once: the smallest is a bound as well.
         winner = min(range(len(votes)), key=lambda k: votes[k].bound)
@@ -304,7 +335,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         self._entropy = entropy
         self._fingerprints_ = fingerprints
         self._code_book = sample.code_book
-        self._training_rows = TrainingRows(sample.X)
+        self._training_rows = TrainingRows(sample.X) if training_rows is None else training_rows
         self._prediction_stream = stream(entropy, 0, PREDICTION)
         return self
 
@@ -336,22 +367,68 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"holdout must be None where subsamples are row numbers of all rows, got {holdout!r}")
         return holdout
 
-    def _make_vote(
-        self, pool: Pool, sample: Sample, loss: Loss, split: Split, n_votes: int, kept: Ensemble | None
-    ) -> Ensemble:
-        """Train, validate and weight the hypotheses of one vote, and test it on its held-out rows."""
+    def _stream_fit(self, pool: Pool, X: Any, y: Any) -> Stream | None:
+        """Return rows that are read in blocks, and note their features; None for rows in memory."""
+        streamed = self._open_stream(pool, X, y)
+        if streamed is None and (self.client is not None or self.checkpoint is not None):
+            table = pool.make_code_book(to_host(X)) is not None
+            if not table:
+                X, y = validate_data(self, to_host(X), to_host(y), **pool.validation_kwargs(X))
+            if table or not isinstance(X, np.ndarray):
+                raise ValueError("client and checkpoint must be None unless X is a dense array or read in blocks")
+            return self._open_stream(pool, ArraySource(X, y), None)
+        if streamed is not None:
+            if self.warm_start:
+                raise ValueError("warm_start must be False where X is read in blocks")
+            self.__dict__.pop("feature_names_in_", None)
+            self.n_features_in_ = streamed.source.n_columns
+            if streamed.source.columns is not None:
+                self.feature_names_in_ = np.array(streamed.source.columns, dtype=object)
+        return streamed
+
+    def _open_stream(self, pool: Pool, X: Any, y: Any = None, columns: Any = None) -> Stream | None:
+        return open_stream(
+            X,
+            y,
+            pool,
+            columns=columns,
+            client=self.client,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+            block_size=self.block_size,
+        )
+
+    def _plan_vote(self, pool: Pool, sample: Sample, split: Split) -> VotePlan:
+        """Choose the rows of one vote, and the training sets of its hypotheses."""
         rest, shared = pool.prepare(split.take_rows(sample), split.entropy)
         subsamples = self._draw_subsamples(pool, rest, len(sample), split)
         if subsamples.n != len(rest):
             raise ValueError(f"subsamples must be of the {len(rest)} rows of the sample, got {subsamples.n}")
+        return VotePlan(split, rest, shared, subsamples)
+
+    def _make_vote(
+        self,
+        pool: Pool,
+        sample: Sample,
+        loss: Loss,
+        plan: VotePlan,
+        n_votes: int,
+        kept: Ensemble | None,
+        k: int,
+        streamed: Stream | None,
+    ) -> Ensemble:
+        """Train, validate and weight the hypotheses of one vote, and test it on its held-out rows."""
+        split, rest, shared, subsamples = plan
         n_kept = 0 if kept is None else len(kept.hypotheses)
         if len(subsamples) < n_kept:
             raise ValueError(f"n_hypotheses must be at least the {n_kept} that warm_start keeps, got {len(subsamples)}")
         prior = self._prior_over(subsamples, split)
         if prior is not None:
             GibbsCurve(np.zeros(len(subsamples)), 1.0, prior)  # says what is wrong with a prior
-        trainer = Trainer(
-            pool, rest, shared, subsamples, loss, split.entropy, self.block_size, self.n_jobs, self.verbose
+        trainer = (
+            Trainer(pool, rest, shared, subsamples, loss, split.entropy, self.block_size, self.n_jobs, self.verbose)
+            if streamed is None
+            else streamed.trainer(plan, loss, k)
         )
         if self.racing and self.voting != "uniform" and not self.warm_start:
             log_prior = GibbsCurve(np.zeros(len(subsamples)), 1.0, prior).log_prior
@@ -367,7 +444,11 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         trained = trained._replace(hypotheses=hypotheses)
         certificate, rho = self._certify(pool, loss, sample.classes, trained, subsamples, prior, n_votes)
         vote = Ensemble(hypotheses, subsamples, trained.totals, trained.seen, rho, prior, certificate, split)
-        return vote.with_points(sample, rest, loss)
+        return (
+            vote.with_points(sample, rest, loss)
+            if streamed is None
+            else streamed.with_points(vote, sample, rest, loss, k)
+        )
 
     def _draw_subsamples(self, pool: Pool, rest: Sample, n: int, split: Split) -> Subsamples:
         try:
@@ -614,12 +695,12 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     def _verify_losses(self, pool: Pool, loss: Loss, certificate: Certificate, vote: Ensemble, X: Any, y: Any) -> None:
         """Raise CertificateError if losses and errors on the training sample are not those of the fit."""
-        sample = self._known_sample(pool, X, y)
+        sample, streamed = self._known_sample(pool, X, y)
         rest, _ = pool.prepare(vote.split.take_rows(sample), vote.split.entropy)
         if len(rest) != self.subsamples_.n:
             raise CertificateError(f"the sample leaves {len(rest)} rows, and the fit was on {self.subsamples_.n}")
         validated = np.flatnonzero(~np.isnan(self.losses_))
-        recomputed = self._totals(rest, loss, validated) / self.subsamples_.n_validation[validated]
+        recomputed = self._totals(rest, loss, validated, streamed) / self.subsamples_.n_validation[validated]
         wrong = np.flatnonzero(recomputed != self.losses_[validated])
         if wrong.size:
             h, again = int(validated[wrong[0]]), recomputed[wrong[0]]
@@ -629,7 +710,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         dropped = np.flatnonzero(np.isnan(self.losses_) & (self.n_validation_ > 0))
         # Only a minimum over all hypotheses rests on what the dropped ones did.
         if certificate.minimum_over == certificate.n_hypotheses and dropped.size:
-            too_large = self._totals(rest, loss, dropped) < vote.totals[dropped]
+            too_large = self._totals(rest, loss, dropped, streamed) < vote.totals[dropped]
             if too_large.any():
                 h = int(dropped[too_large][0])
                 raise CertificateError(f"hypothesis {h} has a smaller loss on these data than when it was dropped")
@@ -640,18 +721,29 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             posterior=self.posterior_,
             certificate=replace(certificate, labels=(), label_counts=(), confusion=None),
         )
-        tested = vote.with_points(sample, rest, loss).certificate
+        again = (
+            vote.with_points(sample, rest, loss) if streamed is None else streamed.with_points(vote, sample, rest, loss)
+        )
+        tested = again.certificate
         stated, actual = (dict(c.statements[0].figures) for c in (certificate, tested))
         _expect("the test on held-out rows", stated, actual)
         _expect_classes(certificate, tested)
 
-    def _totals(self, sample: Sample, loss: Loss, chosen: NDArray[np.intp]) -> Array:
+    def _totals(self, sample: Any, loss: Loss, chosen: NDArray[np.intp], streamed: Stream | None) -> Array:
         """Return the total losses of some hypotheses on all their validation points."""
         hypotheses, subsamples = self.hypotheses_.take(chosen), ChosenSubsamples(self.subsamples_, chosen)
+        if streamed is not None:
+            return streamed.total_losses(hypotheses, subsamples, sample, loss)
         return validation_totals(hypotheses, sample, subsamples, loss, np.arange(len(sample)), self.block_size)
 
-    def _known_sample(self, pool: Pool, X: Any, y: Any) -> Sample:
-        """Return rows with labels that the classifier knows."""
+    def _known_sample(self, pool: Pool, X: Any, y: Any) -> tuple[Sample, Stream | None]:
+        """Return rows with labels that the classifier knows, and where they are read from if not from memory."""
+        streamed = self._open_stream(pool, X, y, getattr(self, "feature_names_in_", None))
+        if streamed is not None and self._code_book is None:
+            sample = streamed.read_labels()
+            if not np.array_equal(sample.classes, self.classes_):
+                raise CertificateError("y holds other labels than those of the classifier: it is another sample")
+            return sample, streamed
         X = self._features_of(pool, X)
         labels = _check_labels(X, y)
         codes = self._encode(labels)
@@ -661,7 +753,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
                 f"y holds the label {labels[unknown].tolist()[0]!r}, which the classifier does not know: it is another "
                 "sample"
             )
-        return Sample(X, codes, self.classes_, self._code_book)
+        return Sample(X, codes, self.classes_, self._code_book), None
 
     def _encode(self, labels: NDArray[Any]) -> NDArray[np.intp]:
         """Return the positions of labels in `classes_`, and the number of classes for a label that is not there."""
@@ -689,7 +781,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             disagrees with a single hypothesis, whose own error is bounded by its validation points
             (`pacbayes.votes.disagreement_bound`).
         """
-        X = self.check_unseen(X)
+        X = self._check_unseen(self._validate_points(X, y))
         loss = resolve_loss(self.loss, self.classes_)
         if loss.on_probabilities or (y is None and not loss.is_zero_one):
             needed = "the zero-one loss" if y is None else "a loss of labels"
@@ -701,7 +793,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError("delta must be None without labels: the bounds on hypotheses are those of the fit")
             return self._certify_unlabelled(replace(certificate, confusion=None), X)
         level = certificate.delta if delta is None else validate_settings(delta, certificate.objective, self.voting)
-        codes, (predicted, doubtful) = self._encode(_check_labels(X, to_host(y))), self._predict_codes(X)
+        predicted, doubtful = self._predict_codes(X)
+        codes = X.known_codes(self.classes_) if isinstance(X, Stream) else self._encode(_check_labels(X, to_host(y)))
         unknown = codes == self.classes_.size
         # An unknown label has the largest loss, as a doubtful prediction has.
         total = loss.total_with_doubts(codes, predicted, doubtful | unknown)
@@ -724,11 +817,13 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         int
             Number of errors. A prediction that could differ on another engine, for rounding, counts as one.
         """
-        return self._count_errors(self._validate_points(X), y)
+        return self._count_errors(self._validate_points(X, y), y)
 
-    def _count_errors(self, X: Any, y: ArrayLike) -> int:
-        labels = _check_labels(X, to_host(y))
+    def _count_errors(self, X: Any, y: Any) -> int:
         codes, doubtful = self._predict_codes(X)
+        if isinstance(X, Stream):
+            return int(np.count_nonzero((codes != X.known_codes(self.classes_)) | doubtful))
+        labels = _check_labels(X, to_host(y))
         return int(np.count_nonzero((self.classes_[codes] != labels) | doubtful))
 
     def count_seen(self, X: Any) -> int:
@@ -744,7 +839,10 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         int
             Their number; 0 if they are no more than new rows would have in common with the sample by chance.
         """
-        return self._training_rows.count_seen(self._validate_points(X))
+        X = self._validate_points(X)
+        if isinstance(X, Stream):
+            return self._training_rows.count_in_summary(X.summarize(self._training_rows.shift))
+        return self._training_rows.count_seen(X)
 
     def check_unseen(self, X: Any) -> Any:
         """Raise ValueError if there are rows of the training sample among others, in part and in any order.
@@ -759,16 +857,20 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         array
             The rows as the hypotheses take them.
         """
-        X = self._validate_points(X)
+        return self._check_unseen(self._validate_points(X))
+
+    def _check_unseen(self, X: Any) -> Any:
         if X.shape[0] == 0:
             raise ValueError("X must hold at least one point, got none")
-        self._training_rows.check_unseen(X)
+        if isinstance(X, Stream):
+            self._training_rows.check_summary(X.summarize(self._training_rows.shift))
+        else:
+            self._training_rows.check_unseen(X)
         return X
 
     def _certify_unlabelled(self, certificate: Certificate, X: Any) -> Certificate:
         if certificate.voting == "gibbs":
             raise ValueError("y must be given for voting='gibbs': without labels only a vote can be certified")
-        vote, doubtful = self._predict_codes(X)
         kl_divs = GibbsCurve(np.zeros(self.losses_.size), 1.0, self.prior_).point_mass_kls()
         validated = np.flatnonzero(~np.isnan(self.losses_))
         chosen = choose_voters(
@@ -780,24 +882,40 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         )
         voters = validated[chosen]
         asked = self.hypotheses_.take(voters)
-        parts = [asked.votes_and_doubts(block) for block in self._blocks(X)]
-        votes, doubts = (np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True))
+        disagreements = np.zeros(voters.size, dtype=np.intp)
+        for block in self._blocks(X):
+            vote, doubtful = predict_codes(
+                self.hypotheses_, self.posterior_, certificate.voting, block, self._prediction_stream
+            )
+            votes, doubts = asked.votes_and_doubts(block)
+            disagreements += np.count_nonzero((votes != vote) | doubts | doubtful, axis=1)
         return with_unlabelled(
             certificate,
             self.losses_[voters],
             self.n_validation_[voters],
             kl_divs[voters],
-            np.count_nonzero((votes != vote) | doubts | doubtful, axis=1),
-            vote.size,
+            disagreements,
+            X.shape[0],
         )
 
     # -----------------------------------------------------------------------------------------------
     # Prediction
     # -----------------------------------------------------------------------------------------------
 
-    def _validate_points(self, X: Any) -> Any:
+    def _validate_points(self, X: Any, y: Any = None) -> Any:
+        """Return rows as the hypotheses take them: an array, or a stream that validates what it reads."""
         check_is_fitted(self)
         pool = as_pool(self.estimator)
+        streamed = self._open_stream(pool, X, y, getattr(self, "feature_names_in_", None))
+        if streamed is not None:
+            if streamed.shape[1] != self.n_features_in_:
+                raise ValueError(f"X must have {self.n_features_in_} features, as in training, got {streamed.shape[1]}")
+            if self._code_book is not None:
+                raise ValueError("X must be a data frame: the sample had text or gaps, which are not read in blocks")
+            known, names = getattr(self, "feature_names_in_", None), streamed.source.columns
+            if known is not None and names is not None and tuple(known) != names:
+                raise ValueError(f"X must have the columns of training, in their order: {format_names(known)}")
+            return streamed
         X = self._features_of(pool, X)
         pool.check_points(X)
         return X
@@ -808,6 +926,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         return X if self._code_book is None else self._code_book.encode(X)
 
     def _blocks(self, X: Any) -> Iterable[Any]:
+        if isinstance(X, Stream):
+            yield from X.read()
+            return
         for start in range(0, X.shape[0], self.block_size):
             yield take_rows(X, np.arange(start, min(start + self.block_size, X.shape[0])))
 
@@ -815,6 +936,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         """Return class codes, and which of them could differ on another engine."""
         # As certified: a change of `voting` takes effect with the next fit.
         voting, rng = self.certificate_.voting, self._prediction_stream
+        if isinstance(X, Stream):
+            found = list(X.predict(self.hypotheses_, self.posterior_, voting, rng))
+            return np.concatenate([one["codes"] for one in found]), np.concatenate([one["doubtful"] for one in found])
         parts = [predict_codes(self.hypotheses_, self.posterior_, voting, block, rng) for block in self._blocks(X)]
         codes, doubtful = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         return codes, doubtful
@@ -860,10 +984,51 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             Shares, summing to one.
         """
         X = self._validate_points(X)
-        tallies = np.concatenate(
-            [tally_votes(self.hypotheses_, self.posterior_, block, stop_early=False) for block in self._blocks(X)]
-        )
+        if isinstance(X, Stream):
+            parts = [result["tallies"] for result in X.predict(self.hypotheses_, self.posterior_, None)]
+        else:
+            parts = [
+                tally_votes(self.hypotheses_, self.posterior_, block, stop_early=False) for block in self._blocks(X)
+            ]
+        tallies = np.concatenate(parts)
         return np.asarray(tallies / tallies.sum(axis=1, keepdims=True))
+
+    def predict_batches(self, X: Any, method: str = "predict") -> Iterator[NDArray[Any]]:
+        """Predict rows that may be more than the memory holds, and yield the results block by block, in order.
+
+        Parameters
+        ----------
+        X : str, path-like, dask collection, Source or array-like
+            Points, as in `fit`. Columns of a table are found by their names, and others ignored.
+        method : {"predict", "predict_proba"}, default="predict"
+            What to yield: labels, or shares of the vote.
+
+        Yields
+        ------
+        ndarray
+            What `method` would return for the rows of a block.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from pacbayes import PACBayesClassifier
+        >>> X, y = make_moons(500, noise=0.1, random_state=0)
+        >>> model = PACBayesClassifier(n_hypotheses=20, random_state=0).fit(X, y)
+        >>> sum(labels.size for labels in model.predict_batches(X))
+        500
+        """
+        if method not in ("predict", "predict_proba"):
+            raise ValueError(f"method must be 'predict' or 'predict_proba', got {method!r}")
+        points = self._validate_points(X)
+        if not isinstance(points, Stream):
+            points = self._open_stream(as_pool(self.estimator), ArraySource(np.asarray(points)))
+            assert points is not None
+        voting = self.certificate_.voting if method == "predict" else None
+        for found in points.predict(self.hypotheses_, self.posterior_, voting, self._prediction_stream):
+            if method == "predict":
+                yield np.asarray(self.classes_[found["codes"]])
+            else:
+                yield np.asarray(found["tallies"] / found["tallies"].sum(axis=1, keepdims=True))
 
     def decision_function(self, X: Any) -> Array:
         """Return the margin of the vote: share of the second class minus that of the first; for more classes, shares.
@@ -901,7 +1066,12 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
         state.pop("_prediction_stream", None)
-        return state
+        return {**state, "client": None, "checkpoint": None if self.checkpoint is None else os.fspath(self.checkpoint)}
+
+    def __sklearn_clone__(self) -> PACBayesClassifier:
+        # A client cannot be copied.
+        settings = {name: value for name, value in self.get_params(deep=False).items() if name != "client"}
+        return type(self)(**{name: clone(value, safe=False) for name, value in settings.items()}, client=self.client)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

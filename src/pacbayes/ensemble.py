@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from pacbayes.sampling import HOLDOUT, TEST, Subsamples, derive_entropy, resolve
 from pacbayes.training import Trained
 from pacbayes.voting import predict_codes, tally_votes, vote_out_of_bag
 
-__all__ = ["Ensemble", "Split", "add_labels", "split_holdouts", "tabulate_classes"]
+__all__ = ["Ensemble", "Split", "VotePlan", "add_labels", "out_of_bag_rows", "split_holdouts", "tabulate_classes"]
 
 # Shares of the sample to hold out, one for each competing vote. Measured in benchmarks/RESULTS.md.
 _SHARES = (0.5, 0.35)
@@ -49,13 +49,34 @@ class Split:
         Seed of all that is random in making the vote.
     """
 
-    rows: NDArray[np.intp] | None
-    held_out: NDArray[np.intp] | None
+    rows: NDArray[Any] | None
+    held_out: NDArray[Any] | None
     entropy: int
 
     def take_rows(self, sample: Sample) -> Sample:
         """Return the rows of a sample that make the vote."""
         return sample if self.rows is None else sample.take(self.rows)
+
+
+class VotePlan(NamedTuple):
+    """What a vote is going to be made from.
+
+    Attributes
+    ----------
+    split : Split
+        Rows that make it, and rows that test it.
+    rest : Sample
+        The rows that make it, without those that the pool reserved.
+    shared : object
+        What all its hypotheses share, as `Pool.prepare` computed it.
+    subsamples : Subsamples
+        Their training sets.
+    """
+
+    split: Split
+    rest: Any
+    shared: Any
+    subsamples: Subsamples
 
 
 def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
@@ -102,7 +123,8 @@ def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
         size = resolve_size("holdout", share, n)
         if n - size < 2:
             raise ValueError(f"holdout must leave at least 2 of the {n} rows to train and validate on, got {share!r}")
-        order = stream(entropy, k, HOLDOUT).permutation(n)
+        # In four bytes each: they are kept with the vote, and there may be many.
+        order = stream(entropy, k, HOLDOUT).permutation(np.arange(n, dtype=np.int32 if n < 2**31 else np.int64))
         splits.append(Split(np.sort(order[size:]), np.sort(order[:size]), derive_entropy(entropy, k)))
     return splits
 
@@ -213,12 +235,17 @@ class Ensemble:
         """
         if certificate.voting == "gibbs" or rest.classes.size > MOST_CLASSES:
             return certificate
-        most = len(rest) if certificate.voting == "best" else _MOST_OUT_OF_BAG
+        most = out_of_bag_rows(certificate, len(rest))
         rows = np.sort(validation_order(len(rest), self.split.entropy)[:most])
         points = rest.take(rows)
         codes, doubtful, voted = vote_out_of_bag(self.hypotheses, self.posterior, self.subsamples, points.X, rows)
         counts = tabulate_predictions(points.codes[voted], codes[voted], doubtful[voted], rest.classes.size)
         return with_confusion(certificate, counts) if voted.any() else certificate
+
+
+def out_of_bag_rows(certificate: Certificate, n: int) -> int:
+    """Return how many of n validation points the confusion matrix is of, where none are held out."""
+    return n if certificate.voting == "best" else min(n, _MOST_OUT_OF_BAG)
 
 
 def add_labels(certificate: Certificate, codes: NDArray[np.intp], classes: NDArray[Any]) -> Certificate:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 __all__ = [
     "CertificateError",
+    "ClusterError",
     "DatasetError",
     "DeviceError",
     "HypothesisError",
     "ModelFileError",
     "PACBayesError",
     "PaperError",
+    "SourceError",
     "TableError",
 ]
 
@@ -33,12 +35,20 @@ class DeviceError(PACBayesError, RuntimeError):
     """A device that was asked for and is missing, or whose memory is too small even for the smallest parts."""
 
 
+class ClusterError(PACBayesError, RuntimeError):
+    """A cluster that is missing, lacks this package, or loses the workers of a task again and again."""
+
+
 class TableError(PACBayesError, ValueError):
     """A file that is not the table it should be: which file, what is wrong, and where."""
 
 
 class ModelFileError(PACBayesError, ValueError):
     """A file that is not a model, or holds types that are not trusted."""
+
+
+class SourceError(PACBayesError, ValueError):
+    """Rows that cannot be read from where they are, or changed while they were read: where, and what is wrong."""
 
 
 class DatasetError(PACBayesError, ValueError):

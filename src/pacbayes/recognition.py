@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,15 +15,18 @@ from scipy.stats import binom
 
 from pacbayes._validation import Array
 
-__all__ = ["TrainingRows", "hash_rows"]
+__all__ = ["RowSummary", "TrainingRows", "hash_rows", "shift_for"]
 
 Hashes = NDArray[np.uint64]
 
 # Values hashed at a time.
-_BLOCK = 1 << 20
+_BLOCK = 1 << 16
 
 # Probability with which new rows that coincide with rows of the sample may be taken for these.
 _FALSE_ALARM = 0.005
+
+# Hashes that are kept with a model: 32 MiB.
+_MOST_KEPT = 1 << 22
 
 
 def hash_rows(X: Any) -> Hashes:
@@ -100,18 +106,75 @@ def _hash_values(values: Array, positions: NDArray[Any]) -> Hashes:
     # To 24 significant bits, ties to even, like single precision, but without its range.
     z = values.view(np.uint64)
     z = (z + np.uint64((1 << 28) - 1) + ((z >> np.uint64(29)) & np.uint64(1))) & ~np.uint64((1 << 29) - 1)
-    z = z + np.uint64(0x9E3779B97F4A7C15) * (positions.astype(np.uint64) + np.uint64(1))
+    z = _mix(z + np.uint64(0x9E3779B97F4A7C15) * (positions.astype(np.uint64) + np.uint64(1)))
+    return np.asarray(np.where(values == 0, np.uint64(0), z))
+
+
+def _mix(z: Hashes) -> Hashes:
+    """Return the mixing function of SplitMix64 of each word."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(np.where(values == 0, np.uint64(0), z ^ (z >> np.uint64(31))))
+    return z ^ (z >> np.uint64(31))
 
 
-def _digest(hashes: Hashes) -> str:
-    return hashlib.blake2b(hashes.tobytes(), digest_size=16).hexdigest()
+@dataclass(frozen=True)
+class RowSummary:
+    """What is kept of the hashes of some rows. Summaries of parts add up to that of the whole.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows.
+    shift : int
+        Leading bits that are zero in the hashes that are kept: of many rows, one in 2^shift is enough to recognise
+        them by.
+    kept : ndarray
+        These hashes, in any order.
+    sums : tuple of int
+        Two sums of words that are made from the hash and the number of each row: they tell these rows in this order
+        from all others.
+    """
+
+    n_rows: int
+    shift: int
+    kept: Hashes
+    sums: tuple[int, int]
+
+    @classmethod
+    def of(cls, hashes: Hashes, first: int, shift: int) -> RowSummary:
+        """Summarise rows by their hashes, the first of which is that of row number `first`."""
+        numbers = np.arange(first, first + hashes.size, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        words = _mix(hashes ^ _mix(numbers))
+        kept = hashes if shift == 0 else hashes[hashes >> np.uint64(64 - shift) == 0]
+        sums = (int(words.sum(dtype=np.uint64)), int(_mix(~words).sum(dtype=np.uint64)))
+        return cls(hashes.size, shift, kept, sums)
+
+    @classmethod
+    def join(cls, parts: Sequence[RowSummary]) -> RowSummary:
+        """Add up the summaries of parts."""
+        first, second = (sum(part.sums[i] for part in parts) % 2**64 for i in (0, 1))
+        kept = np.concatenate([part.kept for part in parts])
+        return cls(sum(part.n_rows for part in parts), parts[0].shift, kept, (first, second))
+
+    @property
+    def digest(self) -> str:
+        """The sums as text."""
+        return "".join(f"{value:016x}" for value in self.sums)
+
+
+def shift_for(n_rows: int) -> int:
+    """Return how many leading bits of a hash must be zero, so that not too many of so many rows are kept.
+
+    Examples
+    --------
+    >>> shift_for(1000), shift_for(2**22 + 1), shift_for(10**9)
+    (0, 1, 8)
+    """
+    return max(0, math.ceil(math.log2(max(1, n_rows) / _MOST_KEPT)))
 
 
 class TrainingRows:
-    """The rows of a training sample, as hashes.
+    """The rows of a training sample, as hashes: all of them, or a sample if there are more than four million.
 
     Parameters
     ----------
@@ -121,7 +184,9 @@ class TrainingRows:
     Attributes
     ----------
     hashes : ndarray
-        Distinct hashes, sorted.
+        Distinct hashes that are kept, sorted.
+    shift : int
+        Leading bits that are zero in them.
     repeated : float
         Share of the rows of the sample that it holds more than once, and half a row more: that there are none does not
         prove that there never are. New rows from the same distribution coincide with rows of the sample about as often.
@@ -132,32 +197,60 @@ class TrainingRows:
 
     def __init__(self, X: Any) -> None:
         hashes = hash_rows(X)
-        self.whole = _digest(hashes)
-        self.hashes, counts = np.unique(hashes, return_counts=True)
-        self.repeated = min(1.0, float((counts[counts > 1].sum() + 0.5) / counts.sum()))
+        self._keep(RowSummary.of(hashes, 0, shift_for(hashes.size)))
+
+    @classmethod
+    def from_summary(cls, summary: RowSummary) -> TrainingRows:
+        """Keep rows that were summarised in parts."""
+        rows = cls.__new__(cls)
+        rows._keep(summary)
+        return rows
+
+    def _keep(self, summary: RowSummary) -> None:
+        self.whole = summary.digest
+        self.shift = summary.shift
+        hashes = np.sort(summary.kept)
+        new = np.ones(hashes.size, dtype=bool)
+        np.not_equal(hashes[1:], hashes[:-1], out=new[1:])
+        # Rows that equal the one before or the one after.
+        once = new & np.append(new[1:], True)
+        repeats = hashes.size - np.count_nonzero(once)
+        self.hashes = hashes[new]
+        self.repeated = min(1.0, float((repeats + 0.5) / max(1, hashes.size)))
 
     def contains(self, X: Any) -> NDArray[np.bool_]:
-        """Return which rows occur in the sample."""
+        """Return which rows occur in the sample; of a sample that is not kept as a whole, some of those that do."""
         return self._contains(hash_rows(X))
 
     def _contains(self, hashes: Hashes) -> NDArray[np.bool_]:
+        if self.hashes.size == 0:
+            return np.zeros(hashes.size, dtype=bool)
         positions = np.minimum(np.searchsorted(self.hashes, hashes), self.hashes.size - 1)
         return np.asarray(self.hashes[positions] == hashes)
 
     def count_seen(self, X: Any) -> int:
         """Return how many of the rows occur in the sample, 0 if they are no more than new rows would by chance."""
-        hashes = hash_rows(X)
-        count, n = int(np.count_nonzero(self._contains(hashes))), hashes.size
-        is_sample = self.hashes.size > 1 and _digest(hashes) == self.whole
+        return self.count_in_summary(RowSummary.of(hash_rows(X), 0, self.shift))
+
+    def count_in_summary(self, summary: RowSummary) -> int:
+        """Do what `count_seen` does for rows that were summarised in parts: of those whose hashes are kept."""
+        count, n = int(np.count_nonzero(self._contains(summary.kept))), summary.kept.size
+        if self.hashes.size > 1 and summary.digest == self.whole:
+            return n
         # Twice as often: rows that repeat come in clusters, and their share varies more than that of independent ones.
         by_chance = not count or binom.sf(count - 1, n, min(1.0, 2 * self.repeated)) >= _FALSE_ALARM
-        return 0 if by_chance and not is_sample else count
+        return 0 if by_chance else count
 
     def check_unseen(self, X: Any) -> None:
         """Raise ValueError if more of the rows occur in the sample than new rows would by chance."""
-        count = self.count_seen(X)
+        self.check_summary(RowSummary.of(hash_rows(X), 0, self.shift))
+
+    def check_summary(self, summary: RowSummary) -> None:
+        """Do what `check_unseen` does for rows that were summarised in parts, with the shift of these."""
+        count = self.count_in_summary(summary)
         if count:
+            looked_at = "" if self.shift == 0 else " that were looked at"
             raise ValueError(
-                f"X must hold rows that were not used in training: {count} of {X.shape[0]} rows are rows of the "
-                "training sample"
+                f"X must hold rows that were not used in training: {count} of {summary.kept.size} rows{looked_at} are "
+                "rows of the training sample"
             )

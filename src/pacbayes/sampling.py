@@ -142,13 +142,17 @@ class Subsamples(ABC):
         """
         inside = self.concatenated(hypotheses)
         sizes = self.sizes[hypotheses.start : hypotheses.stop]
-        position = np.full(self.n, -1, dtype=np.int32)
-        position[rows] = np.arange(rows.size, dtype=np.int32)
-        found = position[inside]
+        if rows.size == 0:
+            return np.empty(0, dtype=np.int32), np.zeros(len(hypotheses), dtype=np.int64)
+        first, last = int(rows[0]), int(rows[-1])
+        # No longer than the block: there may be many of them.
+        position = np.full(last - first + 1, -1, dtype=np.int32)
+        position[rows - first] = np.arange(rows.size, dtype=np.int32)
+        near = np.flatnonzero((inside >= first) & (inside <= last))
+        found = position[inside[near] - first]
         present = found >= 0
-        ends = np.cumsum(sizes)
-        before = np.concatenate(([0], np.cumsum(present)))
-        return found[present], (before[ends] - before[ends - sizes]).astype(np.int64)
+        counts = np.bincount(np.searchsorted(np.cumsum(sizes), near[present], side="right"), minlength=len(hypotheses))
+        return found[present], counts.astype(np.int64)
 
     def turns(self, hypotheses: range) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return which size of several each hypothesis has, and how many of that size come before it."""
@@ -386,9 +390,9 @@ def split_reserved(n: int, size: int, entropy: int) -> tuple[NDArray[np.intp], N
     return np.sort(order[:size]), np.sort(order[size:])
 
 
-def validation_order(n: int, entropy: int) -> NDArray[np.intp]:
+def validation_order(n: int, entropy: int) -> NDArray[np.int32]:
     """Draw the order in which rows validate hypotheses, the same for all of them."""
-    return stream(entropy, 0, ORDER).permutation(n)
+    return stream(entropy, 0, ORDER).permutation(np.arange(n, dtype=np.int32))
 
 
 def resolve_size(name: str, size: Any, n: int) -> int:

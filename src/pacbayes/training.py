@@ -139,7 +139,7 @@ class Trainer:
         """
         m, sizes = len(self.subsamples), self.subsamples.sizes
         totals, seen = np.zeros(m), np.zeros(m, dtype=np.intp)
-        order = validation_order(len(self.sample), self.entropy)
+        order = self._draw_order()
         kinds = self.pool.kinds(self.subsamples, range(m), self.entropy) if leave_out_kinds else None
         # Where kinds do not matter or are not known, all sizes are one rung.
         rung = np.zeros(m, dtype=np.intp) if kinds is None else sizes
@@ -161,7 +161,7 @@ class Trainer:
         self,
         trained: Hypotheses,
         chosen: NDArray[np.intp],
-        order: NDArray[np.intp],
+        order: Any,
         rule: DropRule,
         totals: Array,
         seen: NDArray[np.intp],
@@ -169,9 +169,9 @@ class Trainer:
         """Validate hypotheses in rounds, and add to their totals and to the numbers of points seen."""
         start, subsamples = 0, ChosenSubsamples(self.subsamples, chosen)
         for end in round_ends(order.size, int(subsamples.sizes.sum())):
-            rows = np.sort(order[start:end])
-            totals[chosen] += self._validate(trained, subsamples, rows)
-            seen[chosen] += rows.size - subsamples.locate(range(chosen.size), rows)[1]
+            losses, points = self._validate_round(trained, subsamples, order, start, end)
+            totals[chosen] += losses
+            seen[chosen] += points
             if end < order.size:
                 stays = rule.survivors(chosen, totals, seen)
                 if not stays.any():
@@ -180,6 +180,17 @@ class Trainer:
                     left = np.flatnonzero(stays)
                     trained, subsamples, chosen = trained.take(left), ChosenSubsamples(subsamples, left), chosen[left]
             start = end
+
+    def _draw_order(self) -> Any:
+        return validation_order(len(self.sample), self.entropy)
+
+    def _validate_round(
+        self, trained: Hypotheses, subsamples: Subsamples, order: Any, start: int, end: int
+    ) -> tuple[Array, NDArray[np.int64]]:
+        """Return the total losses of hypotheses on a part of the order, and on how many points these are."""
+        rows = np.sort(order[start:end])
+        inside = subsamples.locate(range(len(subsamples)), rows)[1]
+        return self._validate(trained, subsamples, rows), rows.size - inside
 
     def _train(self, chosen: NDArray[np.intp]) -> Hypotheses:
         """Let workers train some hypotheses each."""
@@ -192,8 +203,8 @@ class Trainer:
         m = len(subsamples)
         if self.pool.shares_rows:
             blocks = [rows[part.start : part.stop] for part in self._row_blocks(subsamples, rows.size)]
-            work = [(self.sample, subsamples, range(m), block, self.loss) for block in blocks]
-            return sum(self._run(trained.loss_totals, work, "validation", threads=True), np.zeros(m))
+            work = [(trained, self.sample, subsamples, block, self.loss) for block in blocks]
+            return sum(self._run(_loss_totals, work, "validation", threads=True), np.zeros(m))
         tasks = [
             (trained.take(part), self.sample, ChosenSubsamples(subsamples, part), self.loss, rows, self.block_size)
             for part in self._parts(np.arange(m))
@@ -228,6 +239,13 @@ class Trainer:
         return run_tasks(
             function, tasks, n_jobs=self.n_jobs, threads=threads, verbose=self.verbose, description=description
         )
+
+
+def _loss_totals(
+    trained: Hypotheses, sample: Sample, subsamples: Subsamples, rows: NDArray[np.intp], loss: Loss
+) -> Array:
+    # The hypotheses are an argument, which joblib's Dask backend sends once: a method would be sent with every task.
+    return trained.loss_totals(sample, subsamples, range(len(trained)), rows, loss)
 
 
 def _train_and_validate(

@@ -13,7 +13,7 @@ from pacbayes.aggregation import tally
 from pacbayes.pools import Hypotheses
 from pacbayes.sampling import ChosenSubsamples, Subsamples
 
-__all__ = ["predict_codes", "tally_votes", "vote_out_of_bag"]
+__all__ = ["draw_voters", "predict_codes", "predict_drawn", "tally_votes", "vote_out_of_bag"]
 
 # Weight of voters that are not asked for shares of the vote: it moves a share by less than this.
 _IGNORED_WEIGHT = 1e-12
@@ -98,7 +98,9 @@ def predict_codes(
     doubtful : ndarray of shape (n,)
         Where rounding could change the code.
     """
-    return _draw(hypotheses, weights, X, rng) if voting == "gibbs" else _vote(hypotheses, weights, X)
+    if voting == "gibbs":
+        return predict_drawn(hypotheses, draw_voters(weights, X.shape[0], rng), X)
+    return _vote(hypotheses, weights, X)
 
 
 def _vote(hypotheses: Hypotheses, weights: Array, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
@@ -111,7 +113,7 @@ def _vote(hypotheses: Hypotheses, weights: Array, X: Any) -> tuple[NDArray[np.in
 
 
 def vote_out_of_bag(
-    hypotheses: Hypotheses, weights: Array, subsamples: Subsamples, X: Any, rows: NDArray[np.intp]
+    hypotheses: Hypotheses, weights: Array, subsamples: Subsamples, X: Any, rows: NDArray[Any]
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_], NDArray[np.bool_]]:
     """Let those hypotheses vote on each point that were not trained on it.
 
@@ -166,11 +168,28 @@ def _lead(tallies: Array) -> Array:
     return np.asarray(ranked[:, -1] - ranked[:, -2])
 
 
-def _draw(
-    hypotheses: Hypotheses, weights: Array, X: Any, rng: np.random.Generator
-) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Predict every point with a hypothesis of its own, drawn by the weights: the randomised classifier."""
-    drawn = rng.choice(weights.size, size=X.shape[0], p=weights / weights.sum())
+def draw_voters(weights: Array, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw a hypothesis by the weights for each of n points. Drawn for blocks of points in turn, they are the same."""
+    return rng.choice(weights.size, size=n, p=weights / weights.sum())
+
+
+def predict_drawn(hypotheses: Hypotheses, drawn: NDArray[Any], X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Predict every point with the hypothesis that was drawn for it: the randomised classifier.
+
+    Parameters
+    ----------
+    hypotheses : Hypotheses
+        The hypotheses.
+    drawn : ndarray of shape (n,)
+        The number of a hypothesis for each point.
+    X : array, sparse matrix or data frame with n rows
+        Points.
+
+    Returns
+    -------
+    codes, doubtful : ndarray of shape (n,)
+        As of `predict_codes`.
+    """
     codes = np.empty(X.shape[0], dtype=np.intp)
     doubtful = np.empty(X.shape[0], dtype=bool)
     for h in np.unique(drawn):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,19 +11,17 @@ from pacbayes.cli._console import print_error, print_json, print_lines, print_te
 from pacbayes.cli._errors import usage_error, user_errors
 from pacbayes.cli._models import TableOptions, load_with_schema, take_held_out
 from pacbayes.cli._options import JSON, Decimal, Encoding, Format, HeldOut, MaxBytes, Missing, ModelPath, Separator
+from pacbayes.cli._predict_parts import PartWriter, find_tables, is_parquet
+from pacbayes.cli._predictions import (
+    find_formulas,
+    format_csv,
+    join_predictions,
+    json_columns,
+    print_ignored,
+    select_columns,
+)
 from pacbayes.formatting import format_count, format_names
 from pacbayes.progress import show_progress
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from pacbayes.io import Schema
-
-# Decimals of the shares of the vote in a CSV file.
-_DIGITS = 4
-
-# What spreadsheets take for the beginning of a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def predict(
@@ -32,11 +29,14 @@ def predict(
     data: Annotated[
         Path,
         typer.Argument(
-            help="Table with the columns that the model was trained on; - for standard input.", show_default=False
+            help="Table with the columns that the model was trained on: a file, a folder or pattern of several; - for "
+            "standard input.",
+            show_default=False,
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="CSV file to write.", show_default="standard output")
+        Path | None,
+        typer.Option("--output", "-o", help="CSV or Parquet file to write.", show_default="standard output"),
     ] = None,
     id: Annotated[
         list[str] | None, typer.Option(help="A column of the table to write before the predictions. May be repeated.")
@@ -49,6 +49,14 @@ def predict(
         bool,
         typer.Option(
             "--escape-formulas", help="Write an apostrophe before text that a spreadsheet would take for formulas."
+        ),
+    ] = False,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream",
+            help="Read, predict and write in parts: for tables larger than the memory. Stopped, it goes on when it is "
+            "called again. Always so for folders, patterns and Parquet output.",
         ),
     ] = False,
     missing: Missing = None,
@@ -73,23 +81,34 @@ def predict(
             check_writable(output)
         classifier, schema = load_with_schema(model, max_bytes)
         options = TableOptions(format, separator, decimal, encoding, missing, max_bytes)
+        several = data.is_dir() or not (data.exists() or str(data) == "-")
+        if stream or several or (output is not None and is_parquet(output)):
+            if output is None or held_out or str(data) == "-":
+                raise usage_error("predictions in parts need a file to read and --output, and take no --held-out")
+            writer = PartWriter(model, output, find_tables(data), id or (), all_columns, escape_formulas)
+            n_rows, formulas = writer.write(classifier, schema, options)
+            _print_written(n_rows, classifier.classes_.tolist(), output, json)
+            _warn_of_formulas([] if escape_formulas or is_parquet(output) else formulas)
+            return
         if held_out and schema.source is not None:
             options = TableOptions.of_training(schema.source, max_bytes)
         table = options.read(data, schema=schema, allow_extra=True, carry=True)
         if held_out:
             table = take_held_out(table, schema, data)
         classes = classifier.classes_.tolist()
-        carried = _select(table.carried, id or (), all_columns, ["prediction", *(f"share_{name}" for name in classes)])
+        carried = select_columns(
+            table.carried, id or (), all_columns, ["prediction", *(f"share_{name}" for name in classes)]
+        )
         with show_progress(f"predicting {len(table.X)} rows"):
             labels = classifier.predict(table.X)
             shares = classifier.predict_proba(table.X)
             seen = classifier.count_seen(table.X)
-        written = _join(carried, labels, shares, classes)
-        formulas = _find_formulas(written, classes)
-        content = _format_csv(written, formulas if escape_formulas else ())
+        written = join_predictions(carried, labels, shares, classes)
+        formulas = find_formulas(written, classes)
+        content = format_csv(written, formulas if escape_formulas else ())
         if output is not None:
             write_atomic({output: content.encode()})
-    _print_ignored(table.carried, carried, schema)
+    print_ignored(table.carried, carried, schema)
     if seen:
         print_error(
             f"{seen} of {len(labels)} rows are rows that the model was trained on: the certificate is about new rows"
@@ -97,87 +116,28 @@ def predict(
     if json:
         values: dict[str, Any] = {"rows": len(labels), "classes": classes}
         if output is None:
-            ids = {} if carried.empty else {"columns": _json_columns(carried)}
+            ids = {} if carried.empty else {"columns": json_columns(carried)}
             print_json(values | ids | {"predictions": labels.tolist(), "shares": shares.tolist()})
         else:
             print_json(values | {"output": str(output)})
         return
-    if formulas and not escape_formulas:
-        print_error(
-            f"warning: a spreadsheet would take {format_names(formulas)} for a formula: --escape-formulas writes an "
-            "apostrophe before it"
-        )
+    _warn_of_formulas([] if escape_formulas else formulas)
     if output is None:
         print_text(content)
     else:
         print_lines(f"{format_count(len(labels), 'prediction')}  {output}")
 
 
-def _select(columns: Any, names: Sequence[str], all_columns: bool, reserved: Sequence[str]) -> pd.DataFrame:
-    """Return the columns of the table that are written, as they are stored."""
-    if all_columns:
-        names = list(columns.columns)
-    for name in names:
-        if name not in columns.columns:
-            raise usage_error(f"--id: there is no column {name!r}, only {format_names(columns.columns)}")
-        if name in reserved:
-            raise usage_error(f"the table has a column {name!r} as the predictions have: name others by --id")
-    selected: pd.DataFrame = columns[list(dict.fromkeys(names))]
-    return selected
+def _warn_of_formulas(formulas: list[str]) -> None:
+    if formulas:
+        print_error(
+            f"warning: a spreadsheet would take {format_names(formulas)} for a formula: --escape-formulas writes an "
+            "apostrophe before it"
+        )
 
 
-def _print_ignored(columns: Any, carried: pd.DataFrame, schema: Schema) -> None:
-    known = {*schema.names, schema.target, *carried.columns}
-    ignored = [name for name in columns.columns if name not in known]
-    if ignored:
-        print_error(f"columns that the model does not use: {format_names(ignored)}")
-
-
-def _join(carried: pd.DataFrame, labels: Any, shares: Any, classes: Sequence[Any]) -> pd.DataFrame:
-    """Return the columns of the table, one of labels, and one with the share of each class."""
-    import pandas as pd
-
-    columns = {"prediction": labels} | {f"share_{name}": shares[:, k].round(_DIGITS) for k, name in enumerate(classes)}
-    return pd.concat([carried.reset_index(drop=True), pd.DataFrame(columns)], axis=1)
-
-
-def _json_columns(columns: pd.DataFrame) -> dict[str, list[Any]]:
-    """Return columns as JSON holds them: numbers as they are, all else as text, null where missing."""
-    import pandas as pd
-
-    def convert(column: pd.Series[Any]) -> list[Any]:
-        numeric = pd.api.types.is_numeric_dtype(column.dtype)
-        return [None if pd.isna(value) else value if numeric else str(value) for value in column.tolist()]
-
-    return {str(name): convert(columns[name]) for name in columns.columns}
-
-
-def _find_formulas(written: pd.DataFrame, classes: Sequence[Any]) -> list[str]:
-    """Return the text that a spreadsheet would compute, classes first."""
-    texts = [
-        value
-        for name in written.columns
-        if written[name].dtype.kind not in "biufMm"
-        for value in written[name].dropna().unique().tolist()
-    ]
-    return list(dict.fromkeys(text for text in (*classes, *texts) if _is_formula(text)))
-
-
-def _is_formula(text: Any) -> bool:
-    """Return whether a spreadsheet would compute a text. A sign alone, or before a number, is harmless."""
-    if not (isinstance(text, str) and len(text) > 1 and text.startswith(_FORMULA)):
-        return False
-    try:
-        float(text)
-    except ValueError:
-        return True
-    return False
-
-
-def _format_csv(written: pd.DataFrame, escaped: Sequence[str]) -> str:
-    """Return columns as CSV, with an apostrophe before some texts."""
-    replaced = {text: f"'{text}" for text in escaped}
-    if replaced:
-        texts = [name for name in written.columns if written[name].dtype.kind not in "biufMm"]
-        written = written.assign(**{name: written[name].map(lambda text: replaced.get(text, text)) for name in texts})
-    return str(written.to_csv(index=False, lineterminator="\n"))
+def _print_written(n_rows: int, classes: list[Any], output: Path, json: bool) -> None:
+    if json:
+        print_json({"rows": n_rows, "classes": classes, "output": str(output)})
+    else:
+        print_lines(f"{format_count(n_rows, 'prediction')}  {output}")

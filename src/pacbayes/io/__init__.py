@@ -10,31 +10,33 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pacbayes.io.atomic import check_writable, write_atomic
+    from pacbayes.atomic import check_writable, write_atomic
+    from pacbayes.io.batches import read_batches
     from pacbayes.io.encoder import ColumnEncoder
     from pacbayes.io.inspection import Finding, inspect_table
     from pacbayes.io.models import dumps_model, load_model, save_model
     from pacbayes.io.schema import Column, HeldOutTest, Schema, Source, split_rows
     from pacbayes.io.tables import Table, read_losses, read_table
 
-# Names are loaded when they are first used: writing a file does not need pandas.
+# Where names come from. They are loaded when they are first used: writing a file does not need pandas.
 _MODULES = {
-    "Column": "schema",
-    "ColumnEncoder": "encoder",
-    "Finding": "inspection",
-    "HeldOutTest": "schema",
-    "Schema": "schema",
-    "Source": "schema",
-    "Table": "tables",
-    "check_writable": "atomic",
-    "dumps_model": "models",
-    "inspect_table": "inspection",
-    "load_model": "models",
-    "read_losses": "tables",
-    "read_table": "tables",
-    "save_model": "models",
-    "split_rows": "schema",
-    "write_atomic": "atomic",
+    "Column": "pacbayes.io.schema",
+    "ColumnEncoder": "pacbayes.io.encoder",
+    "Finding": "pacbayes.io.inspection",
+    "HeldOutTest": "pacbayes.io.schema",
+    "Schema": "pacbayes.io.schema",
+    "Source": "pacbayes.io.schema",
+    "Table": "pacbayes.io.tables",
+    "check_writable": "pacbayes.atomic",
+    "dumps_model": "pacbayes.io.models",
+    "inspect_table": "pacbayes.io.inspection",
+    "load_model": "pacbayes.io.models",
+    "read_batches": "pacbayes.io.batches",
+    "read_losses": "pacbayes.io.tables",
+    "read_table": "pacbayes.io.tables",
+    "save_model": "pacbayes.io.models",
+    "split_rows": "pacbayes.io.schema",
+    "write_atomic": "pacbayes.atomic",
 }
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "dumps_model",
     "inspect_table",
     "load_model",
+    "read_batches",
     "read_losses",
     "read_table",
     "save_model",
@@ -60,7 +63,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"pacbayes.io.{_MODULES[name]}"), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -37,6 +37,28 @@ def read_cells(file: BinaryIO, separator: str, budget: Budget) -> Any:
         One column of strings for each cell of the first row; the first row is the header, if there is one.
     """
     import pyarrow as pa
+
+    batches = [budget.admit_batch(batch) for batch in _read_batches(file, separator)]
+    table = pa.Table.from_batches(batches)
+    _check_closed(file, table)
+    return trim_cells(table)
+
+
+def iterate_cells(file: BinaryIO, separator: str) -> Iterator[Any]:
+    """Yield what `read_cells` returns in tables of about 64 MiB; the first row of the first one is the header."""
+    import pyarrow as pa
+
+    last = None
+    for batch in _read_batches(file, separator):
+        last = pa.Table.from_batches([batch])
+        yield trim_cells(last)
+    if last is not None:
+        _check_closed(file, last)
+
+
+def _read_batches(file: BinaryIO, separator: str) -> Iterator[Any]:
+    """Yield record batches of text cells, or raise TableError naming the line that is wrong."""
+    import pyarrow as pa
     import pyarrow.csv
 
     if len(separator.encode()) != 1 or separator in '"\r\n':
@@ -53,7 +75,7 @@ def read_cells(file: BinaryIO, separator: str, budget: Budget) -> Any:
 
     try:
         file.seek(0)
-        reader = pyarrow.csv.open_csv(
+        yield from pyarrow.csv.open_csv(
             _native(file),
             # One thread: rows are numbered, and the order of errors is that of the file.
             read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK_SIZE, column_names=names),
@@ -62,7 +84,6 @@ def read_cells(file: BinaryIO, separator: str, budget: Budget) -> Any:
             ),
             convert_options=pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
         )
-        batches = [budget.admit_batch(batch) for batch in reader]
     except pa.ArrowInvalid as error:
         if invalid:
             line = find_line(file, separator, invalid[0].number)
@@ -71,9 +92,6 @@ def read_cells(file: BinaryIO, separator: str, budget: Budget) -> Any:
         if "straddl" in str(error):
             raise TableError("a row or quoted cell is longer than 64 MiB: is a quote not closed?") from error
         raise TableError(f"not a CSV file: {error}") from error
-    table = pa.Table.from_batches(batches, reader.schema)
-    _check_closed(file, table)
-    return pa.table([_trim(column) for column in table.columns], names)
 
 
 def _native(file: Any) -> Any:
@@ -113,10 +131,12 @@ def guess_separator(file: BinaryIO, default: str) -> str:
     return default
 
 
-def _trim(column: Any) -> Any:
+def trim_cells(table: Any) -> Any:
+    """Return cells without the spaces around them."""
+    import pyarrow as pa
     import pyarrow.compute
 
-    return pyarrow.compute.utf8_trim_whitespace(column)
+    return pa.table([pyarrow.compute.utf8_trim_whitespace(column) for column in table.columns], table.column_names)
 
 
 def _check_closed(file: BinaryIO, table: Any) -> None:

@@ -234,7 +234,10 @@ def _check_split(split: Any) -> None:
 
 def _check_training_rows(rows: Any) -> None:
     hashes = _array(rows, "hashes", "u", -1)
-    require(hashes.dtype == np.uint64 and hashes.size and (hashes[:-1] < hashes[1:]).all(), "hashes are not sorted")
+    require(hashes.dtype == np.uint64 and (hashes[:-1] < hashes[1:]).all(), "hashes are not sorted")
+    shift = _whole(rows, "shift", 0, 63)
+    require(hashes.size or shift, "there are no hashes")
+    require(not hashes.size or int(hashes[-1]) < 2 ** (64 - shift), "hashes do not begin with zeros")
     require(0 <= _number(rows, "repeated") <= 1, "a share is out of range")
     require(isinstance(rows.whole, str), "the digest of the sample is no text")
 

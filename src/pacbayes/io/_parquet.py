@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pacbayes.exceptions import TableError
@@ -48,12 +49,34 @@ def read_parquet(file: BinaryIO, budget: Budget) -> pd.DataFrame:
         batches = [budget.admit_batch(batch) for batch in reader.iter_batches(_BATCH_ROWS, columns=names)]
         if not batches:
             raise TableError("no rows")
-        # What the file says about data frames is not needed, and may be damaged.
-        table = pa.Table.from_batches(batches).unify_dictionaries().replace_schema_metadata(None)
-        table = pa.table([_simplify(column) for column in table.columns], table.column_names)
-        frame: pd.DataFrame = table.to_pandas(date_as_object=False)
+        frame = _to_frame(batches)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise TableError(f"not a Parquet file: {error}") from error
+    return frame
+
+
+def iterate_parquet(path: str) -> Iterator[pd.DataFrame]:
+    """Yield what `read_parquet` returns for the rows of a file, some thousand at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as reader:
+            names = [name for name in reader.schema_arrow.names if name not in _index_names(reader.schema_arrow)]
+            _check_columns(reader.schema_arrow, names)
+            for batch in reader.iter_batches(_BATCH_ROWS, columns=names):
+                yield _to_frame([batch])
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise TableError(f"not a Parquet file: {error}") from error
+
+
+def _to_frame(batches: list[Any]) -> pd.DataFrame:
+    import pyarrow as pa
+
+    # What the file says about data frames is not needed, and may be damaged.
+    table = pa.Table.from_batches(batches).unify_dictionaries().replace_schema_metadata(None)
+    table = pa.table([_simplify(column) for column in table.columns], table.column_names)
+    frame: pd.DataFrame = table.to_pandas(date_as_object=False)
     return frame
 
 

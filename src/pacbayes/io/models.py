@@ -21,6 +21,7 @@ from zipfile import ZIP_DEFLATED
 
 import numpy as np
 
+from pacbayes.atomic import write_atomic
 from pacbayes.certificate import Certificate
 from pacbayes.classifier import PACBayesClassifier
 from pacbayes.ensemble import Ensemble
@@ -28,7 +29,6 @@ from pacbayes.exceptions import ModelFileError
 from pacbayes.io._archive import examine
 from pacbayes.io._fitted import TRUSTED_TYPES, check_objects, require
 from pacbayes.io._limits import Budget, explain_unreadable
-from pacbayes.io.atomic import write_atomic
 from pacbayes.io.schema import Schema
 
 __all__ = ["MAX_MODEL_BYTES", "dumps_model", "load_model", "save_model"]

@@ -261,8 +261,8 @@ def read_table(
     (['length', 'width'], ('lily', 'rose'))
     """
     path = Path(path)
-    with _errors_of(path), open_content(path, budget := Budget(max_bytes, TableError)) as content:
-        options = _ReadOptions(format, separator, decimal, encoding, tuple(missing), tuple(text))
+    with errors_of(path), open_content(path, budget := Budget(max_bytes, TableError)) as content:
+        options = ReadOptions(format, separator, decimal, encoding, tuple(missing), tuple(text))
         if schema is not None:
             options = options.for_schema(schema)
         frame, source = _read_frame(content, options, budget)
@@ -279,7 +279,7 @@ def read_table(
 
 
 @dataclass(frozen=True)
-class _ReadOptions:
+class ReadOptions:
     """Arguments of `read_table` that say how a file is written; None where that is to be found out."""
 
     format: str | None
@@ -290,21 +290,22 @@ class _ReadOptions:
     text: tuple[str, ...]
     n_features: int | None = None
 
-    def for_schema(self, schema: Schema) -> _ReadOptions:
+    def for_schema(self, schema: Schema) -> ReadOptions:
         """Return the options for a table with the columns of a schema, whose words for missing values are kept."""
         missing = self.missing if schema.source is None else (*self.missing, *schema.source.missing)
         return replace(self, missing=missing, text=tuple(schema.names_of("text")), n_features=len(schema.columns))
 
 
-def _read_frame(content: Content, options: _ReadOptions, budget: Budget) -> tuple[pd.DataFrame, Source]:
+def _read_frame(content: Content, options: ReadOptions, budget: Budget) -> tuple[pd.DataFrame, Source]:
     """Return the columns of a file as they are stored, and what is known about the file."""
-    kind = _format_of(content, options.format)
+    kind = format_of(content, options.format)
     source = Source(content.name, content.digest, 0, kind, missing=options.missing)
     if kind == "csv":
         with decoded(content.file, options.encoding, budget) as (file, encoding):
             default = "\t" if content.name.lower().endswith(".tsv") else ","
             separator = guess_separator(file, default) if options.separator is None else options.separator
-            frame = _named(read_cells(file, separator, budget), options.missing)
+            cells = read_cells(file, separator, budget)
+            frame = name_columns(cells.slice(1), header_of(cells), options.missing)
         # In a file that is separated by commas, a quoted 1,234 may be a thousand.
         decimal = options.decimal or (None if separator == "," else ",")
         frame, decimal = use_decimal_points(frame, decimal, options.text)
@@ -319,7 +320,7 @@ def _read_frame(content: Content, options: _ReadOptions, budget: Budget) -> tupl
 
 
 @contextmanager
-def _errors_of(path: Path) -> Iterator[None]:
+def errors_of(path: Path) -> Iterator[None]:
     """Put the name of the file before what is wrong with it."""
     try:
         yield
@@ -328,7 +329,7 @@ def _errors_of(path: Path) -> Iterator[None]:
         raise TableError(f"{shown}: {error}") from error
 
 
-def _format_of(content: Content, given: str | None) -> Format:
+def format_of(content: Content, given: str | None) -> Format:
     """Return the format of a file, by its extension or, where it has none, its first bytes, unless it is given."""
     if given in get_args(Format):
         return cast(Format, given)
@@ -344,17 +345,19 @@ def _format_of(content: Content, given: str | None) -> Format:
     return "parquet" if start == b"PAR1" else "csv"
 
 
-def _named(cells: Any, missing: Sequence[str]) -> pd.DataFrame:
-    """Name the columns of a CSV file by its first row, and mark what is missing."""
+def header_of(cells: Any) -> list[str]:
+    """Return the names of the columns of a CSV file, from its first row, as pandas names them."""
+    names = [str(column[0].as_py()) for column in cells.columns]
+    return [name or f"Unnamed: {j}" for j, name in enumerate(names)]
+
+
+def name_columns(cells: Any, names: list[str], missing: Sequence[str]) -> pd.DataFrame:
+    """Return the cells of a CSV file as named columns, and mark what is missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    names = [str(column[0].as_py()) for column in cells.columns]
-    # As pandas names them.
-    names = [name or f"Unnamed: {j}" for j, name in enumerate(names)]
     words, nothing = pa.array([*_MISSING, *(word.strip() for word in missing)]), pa.scalar(None, pa.string())
-    columns = [column.slice(1) for column in cells.columns]
-    columns = [pc.if_else(pc.is_in(column, value_set=words), nothing, column) for column in columns]
+    columns = [pc.if_else(pc.is_in(column, value_set=words), nothing, column) for column in cells.columns]
     text = pd.StringDtype("pyarrow")
     numbered = pa.table(columns, cells.column_names).to_pandas(types_mapper=lambda _: text)
     return with_text_names(numbered.set_axis(names, axis=1))
@@ -421,7 +424,7 @@ def read_losses(path: str | os.PathLike[str], column: str | None = None, *, max_
     path = Path(path)
     budget = Budget(max_bytes, TableError)
     with (
-        _errors_of(path),
+        errors_of(path),
         open_content(path, budget) as content,
         decoded(content.file, None, budget) as (file, _),
     ):

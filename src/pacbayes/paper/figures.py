@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pacbayes.atomic import write_atomic
 from pacbayes.display.svg import page_style, svg_element
-from pacbayes.io.atomic import write_atomic
 from pacbayes.paper import _panels as panels
 from pacbayes.paper._panels import LegendEntry
 from pacbayes.paper.records import Record, Results, dataset_title

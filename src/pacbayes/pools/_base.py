@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
@@ -51,12 +53,16 @@ class Sample:
     def __len__(self) -> int:
         return self.codes.size
 
-    def take(self, rows: NDArray[np.intp]) -> Sample:
+    def take(self, rows: NDArray[Any]) -> Sample:
         """Return some of the rows, by their numbers."""
         taken = Sample(take_rows(self.X, rows), self.codes[rows], self.classes, self.code_book)
         if self.__dict__.get("on_device") is not None:
             taken.__dict__["on_device"] = self.on_device.take(rows)
         return taken
+
+    def gather(self, rows: NDArray[np.intp]) -> Sample:
+        """Return some of the rows in memory, wherever they are."""
+        return self.take(rows)
 
     def keep_on_device(self, X: Any) -> Sample:
         """Return this sample, with an array on a device that it is a copy of: it need not be copied back."""
@@ -75,6 +81,11 @@ class Sample:
     def on_device(self) -> Any:
         """The rows in the memory of a CUDA device, None if they are too many; kept as long as the sample is."""
         return DeviceRows.of(self.X) if fits(self.X) else None
+
+    def __sizeof__(self) -> int:
+        """Return the bytes of the rows: Dask, behind joblib, sends what is large to a worker once."""
+        X = self.X.data if issparse(self.X) else self.X
+        return sum(part.nbytes if isinstance(part, np.ndarray) else sys.getsizeof(part) for part in (X, self.codes))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "on_device"}
@@ -119,6 +130,10 @@ class Hypotheses(Sequence[Any], ABC):
     """
 
     classes: NDArray[Any]
+
+    def __sizeof__(self) -> int:
+        """Return the bytes of all arrays: Dask, behind joblib, sends what is large to a worker once."""
+        return object.__sizeof__(self) + sum(getattr(value, "nbytes", 0) for value in self.__dict__.values())
 
     @abstractmethod
     def votes(self, X: Any) -> NDArray[Any]:
@@ -206,6 +221,11 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
             "the base learner was configured without looking at the sample, nothing in it was trained before, and it "
             "predicts every point by itself"
         ]
+
+    @property
+    def needs_all_rows(self) -> bool:
+        """Whether all rows must be in memory at once, since something is computed from all of them."""
+        return False
 
     def check_loss(self, loss: Loss) -> None:
         """Raise HypothesisError if these hypotheses cannot be validated by a loss, before any is trained."""

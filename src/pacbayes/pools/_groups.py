@@ -39,6 +39,9 @@ class HypothesisGroups(Hypotheses):
         """Return each group with the positions of its hypotheses."""
         return [(group, np.flatnonzero(self.kind == k)) for k, group in enumerate(self.groups.values())]
 
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + sum(group.__sizeof__() for group in self.groups.values())
+
     def __len__(self) -> int:
         return self.kind.size
 

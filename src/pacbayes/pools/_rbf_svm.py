@@ -178,6 +178,10 @@ class RBFSVMPool(Pool):
     def is_strict(self) -> bool:
         return self.gamma_source != "sample"
 
+    @property
+    def needs_all_rows(self) -> bool:
+        return self.gamma_source == "sample"
+
     def assumptions(self) -> list[str]:
         what = "kernel widths" if self._scalers() == [None] else "kernel widths and scaling"
         return [
@@ -229,7 +233,7 @@ class RBFSVMPool(Pool):
         if self.gamma_source == "reserved":
             share = _RESERVED_SHARE if self.reserved_size is None else self.reserved_size
             reserved, rest = split_reserved(len(sample), resolve_size("reserved_size", share, len(sample)), entropy)
-            return sample.take(rest), self._shared_by(sample.take(reserved))
+            return sample.take(rest), self._shared_by(sample.gather(reserved))
         return sample, dict.fromkeys(self._scalers(), _Shared())
 
     def _shared_by(self, reference: Sample) -> dict[Scaling | None, _Shared]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pacbayes.io.atomic import write_atomic
+from pacbayes.atomic import write_atomic
 
 
 @dataclass(frozen=True)

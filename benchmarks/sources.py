@@ -1,0 +1,184 @@
+"""Rows larger than the memory: 20,000,000 x 30 in Parquet files, one machine, and how time and memory grow.
+
+    python benchmarks/sources.py FOLDER [--millions 1.25 2.5 5 10 20] [--hypotheses 500] [--jobs 2] [--cluster]
+
+Files are made under FOLDER (2.4 GB for 20 million rows) unless they are there. Each fit and each prediction runs in a
+process of its own, whose peak memory is what the system says. "Reading" is the time that workers spend in reading and
+decoding rows, as a share of the time of all workers. With --cluster, a local Dask cluster of as many processes does the
+work, the processor time and the peak are those of the process that asks, and what it sends is counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FEATURES = 30
+_FILE_ROWS, _GROUP_ROWS = 1_250_000, 125_000
+
+
+def problem(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Normal features; the label is the sign of a quadratic function with noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, FEATURES), dtype=np.float32)
+    weights = np.linspace(1, 0, FEATURES, dtype=np.float32)
+    score = X @ weights + X[:, 0] * X[:, 1] + 0.7 * (X[:, 2] ** 2 - 1) + 0.5 * rng.standard_normal(n, dtype=np.float32)
+    return X, (score > 0).astype(np.int8)
+
+
+def make_files(folder: Path, n: int) -> None:
+    """Write files of rows, unless they are there."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for k in range(-(-n // _FILE_ROWS)):
+        path = folder / f"part-{k:03d}.parquet"
+        if not path.exists():
+            X, y = problem(min(_FILE_ROWS, n - k * _FILE_ROWS), seed=k)
+            columns = {f"x{j:02d}": X[:, j] for j in range(FEATURES)} | {"label": y}
+            partial = path.with_suffix(".partial")
+            pq.write_table(pa.table(columns), partial, row_group_size=_GROUP_ROWS, compression="none")
+            partial.rename(path)
+
+
+def time_reading() -> list[float]:
+    """Make reading count its seconds, of all threads together."""
+    from pacbayes.sources import ParquetSource
+
+    spent = [0.0]
+    read = ParquetSource.batches
+
+    def timed(self: Any, start: int, stop: int, size: int) -> Iterator[Any]:
+        batches = read(self, start, stop, size)
+        while True:
+            begin = time.perf_counter()
+            batch = next(batches, None)
+            spent[0] += time.perf_counter() - begin
+            if batch is None:
+                return
+            yield batch
+
+    ParquetSource.batches = timed  # type: ignore[method-assign]
+    return spent
+
+
+def count_bytes() -> dict[str, int]:
+    """Make the cluster count what it is sent: what tasks share, and the tasks."""
+    import pickle
+
+    from pacbayes.streaming import _workers
+
+    sent = {"tasks": 0, "shared": 0, "number": 0}
+    run = _workers.run_on_cluster
+
+    def counted(client: Any, function: Any, common: Any, tasks: Any, name: str) -> Iterator[Any]:
+        sent["shared"] += len(pickle.dumps(common))
+        sent["tasks"] += sum(len(pickle.dumps(task)) for task in tasks)
+        sent["number"] += len(tasks)
+        return run(client, function, common, tasks, name)
+
+    _workers.run_on_cluster = counted
+    return sent
+
+
+def run_on_cluster(folder: Path, n: int, m: int, jobs: int) -> None:
+    """Fit and predict on a local cluster."""
+    from distributed import Client, LocalCluster
+
+    with LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster):
+        sent = count_bytes()
+        run_once(folder, n, m, jobs)
+        print(json.dumps({"sent": sent}))
+
+
+def run_once(folder: Path, n: int, m: int, jobs: int) -> None:
+    """Fit and predict in this process, and print figures as JSON."""
+    import resource
+
+    from pacbayes import PACBayesClassifier
+
+    def peak() -> float:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+    files = n // _FILE_ROWS
+    chosen = folder / f"first-{files}"
+    chosen.mkdir(exist_ok=True)
+    for k in range(files):
+        link = chosen / f"part-{k:03d}.parquet"
+        if not link.exists():
+            link.symlink_to(Path("..") / link.name)
+    pattern = str(chosen / "*.parquet")
+    spent = time_reading()
+    model = PACBayesClassifier(n_hypotheses=m, n_jobs=jobs, random_state=0, verbose=1)
+    start, used = time.perf_counter(), time.process_time()
+    model.fit(pattern, "label")
+    fitted, cpu, reading = time.perf_counter() - start, time.process_time() - used, spent[0]
+    fit_peak = peak()
+    spent[0], start = 0.0, time.perf_counter()
+    n_predicted = sum(labels.size for labels in model.predict_batches(pattern))
+    predicted = time.perf_counter() - start
+    figures = {
+        "rows": n,
+        "fit": fitted,
+        "processor": cpu,
+        "reading": reading / (fitted * jobs),
+        "peak": fit_peak,
+        "predict": predicted,
+        "predict reading": spent[0] / (predicted * jobs),
+        "peak after predict": peak(),
+        "predicted": n_predicted,
+        "bound": model.certificate_.bound,
+        "full": [int(np.count_nonzero(~np.isnan(vote.losses))) for vote in model.votes_],
+        "kernel values": [float((vote.seen * vote.subsamples.sizes).sum()) for vote in model.votes_],
+    }
+    print(json.dumps(figures), flush=True)
+
+
+def exponent(rows: list[float], values: list[float]) -> float:
+    """Slope of a straight line through the logarithms."""
+    return float(np.polyfit(np.log(rows), np.log(values), 1)[0])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--millions", type=float, nargs="+", default=[1.25, 2.5, 5, 10, 20])
+    parser.add_argument("--hypotheses", type=int, default=500)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--cluster", action="store_true")
+    parser.add_argument("--once", action="store_true")
+    arguments = parser.parse_args()
+    sizes = [int(million * 1e6) for million in arguments.millions]
+    make_files(arguments.folder, max(sizes))
+    if arguments.once:
+        run = run_on_cluster if arguments.cluster else run_once
+        run(arguments.folder, sizes[0], arguments.hypotheses, arguments.jobs)
+        return
+    print("| rows | fit, s | processor, s | reading | peak, GiB | predict, s | reading | peak, GiB | bound |")
+    print("|---|" + "---:|" * 8)
+    results = []
+    for million in arguments.millions:
+        command = [sys.executable, __file__, str(arguments.folder), "--once", "--millions", str(million)]
+        command += ["--hypotheses", str(arguments.hypotheses), "--jobs", str(arguments.jobs)]
+        one = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+        results.append(one)
+        seconds = f"{one['fit']:.1f} | {one['processor']:.1f} | {one['reading']:.0%} | {one['peak']:.2f}"
+        prediction = f"{one['predict']:.1f} | {one['predict reading']:.0%} | {one['peak after predict']:.2f}"
+        print(f"| {one['rows']:,} | {seconds} | {prediction} | {one['bound']:.5f} |", flush=True)
+    if len(results) > 1:
+        rows = [one["rows"] for one in results]
+        for name in ("fit", "processor", "peak", "predict"):
+            print(f"exponent of {name}: {exponent(rows, [one[name] for one in results]):.2f}")
+
+
+if __name__ == "__main__":
+    main()

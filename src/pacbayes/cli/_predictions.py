@@ -1,0 +1,92 @@
+"""Predictions as columns of a table: what is written, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pacbayes.cli._console import print_error
+from pacbayes.cli._errors import usage_error
+from pacbayes.formatting import format_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pacbayes.io import Schema
+
+# Decimals of the shares of the vote in a CSV file.
+_DIGITS = 4
+
+# What spreadsheets take for the beginning of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def select_columns(columns: Any, names: Sequence[str], all_columns: bool, reserved: Sequence[str]) -> pd.DataFrame:
+    """Return the columns of the table that are written, as they are stored."""
+    if all_columns:
+        names = list(columns.columns)
+    for name in names:
+        if name not in columns.columns:
+            raise usage_error(f"--id: there is no column {name!r}, only {format_names(columns.columns)}")
+        if name in reserved:
+            raise usage_error(f"the table has a column {name!r} as the predictions have: name others by --id")
+    selected: pd.DataFrame = columns[list(dict.fromkeys(names))]
+    return selected
+
+
+def print_ignored(columns: Any, carried: pd.DataFrame, schema: Schema) -> None:
+    """Say which columns of the table the model does not use."""
+    known = {*schema.names, schema.target, *carried.columns}
+    ignored = [name for name in columns.columns if name not in known]
+    if ignored:
+        print_error(f"columns that the model does not use: {format_names(ignored)}")
+
+
+def join_predictions(carried: pd.DataFrame, labels: Any, shares: Any, classes: Sequence[Any]) -> pd.DataFrame:
+    """Return the columns of the table, one of labels, and one with the share of each class."""
+    import pandas as pd
+
+    columns = {"prediction": labels} | {f"share_{name}": shares[:, k].round(_DIGITS) for k, name in enumerate(classes)}
+    return pd.concat([carried.reset_index(drop=True), pd.DataFrame(columns)], axis=1)
+
+
+def json_columns(columns: pd.DataFrame) -> dict[str, list[Any]]:
+    """Return columns as JSON holds them: numbers as they are, all else as text, null where missing."""
+    import pandas as pd
+
+    def convert(column: pd.Series[Any]) -> list[Any]:
+        numeric = pd.api.types.is_numeric_dtype(column.dtype)
+        return [None if pd.isna(value) else value if numeric else str(value) for value in column.tolist()]
+
+    return {str(name): convert(columns[name]) for name in columns.columns}
+
+
+def find_formulas(written: pd.DataFrame, classes: Sequence[Any]) -> list[str]:
+    """Return the text that a spreadsheet would compute, classes first."""
+    texts = [
+        value
+        for name in written.columns
+        if written[name].dtype.kind not in "biufMm"
+        for value in written[name].dropna().unique().tolist()
+    ]
+    return list(dict.fromkeys(text for text in (*classes, *texts) if _is_formula(text)))
+
+
+def _is_formula(text: Any) -> bool:
+    """Return whether a spreadsheet would compute a text. A sign alone, or before a number, is harmless."""
+    if not (isinstance(text, str) and len(text) > 1 and text.startswith(_FORMULA)):
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False
+
+
+def format_csv(written: pd.DataFrame, escaped: Sequence[str]) -> str:
+    """Return columns as CSV, with an apostrophe before some texts."""
+    replaced = {text: f"'{text}" for text in escaped}
+    if replaced:
+        texts = [name for name in written.columns if written[name].dtype.kind not in "biufMm"]
+        written = written.assign(**{name: written[name].map(lambda text: replaced.get(text, text)) for name in texts})
+    return str(written.to_csv(index=False, lineterminator="\n"))

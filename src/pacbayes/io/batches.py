@@ -1,0 +1,96 @@
+"""Read tables that may be larger than the memory, some rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+
+from pacbayes.exceptions import TableError
+from pacbayes.io._csv import guess_separator, iterate_cells
+from pacbayes.io._decimals import use_decimal_points
+from pacbayes.io._encoding import decoded
+from pacbayes.io._limits import Budget
+from pacbayes.io._parquet import iterate_parquet
+from pacbayes.io._source import Content, open_content
+from pacbayes.io.schema import Schema
+from pacbayes.io.tables import ReadOptions, Table, errors_of, format_of, header_of, name_columns
+
+__all__ = ["read_batches"]
+
+# Text of any size may be unpacked to a temporary file.
+_NO_LIMIT = 2**62
+
+
+def read_batches(
+    paths: Sequence[Path],
+    schema: Schema,
+    *,
+    format: str | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    missing: Sequence[str] = (),
+) -> Iterator[Table]:
+    """Yield the rows of CSV or Parquet files, some thousand at a time, with the columns that a model was trained on.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        The files, in order.
+    schema : Schema
+        What the columns hold. Columns that it does not know are left out.
+    format, separator, decimal, encoding, missing
+        As in `read_table`. A decimal comma is told from a point for each batch by itself.
+
+    Yields
+    ------
+    Table
+        Features, without labels; `carried` are all columns as they are stored.
+    """
+    options = ReadOptions(format, separator, decimal, encoding, tuple(missing), ()).for_schema(schema)
+    for path in paths:
+        first = 1
+        for frame in _frames(path, options):
+            with errors_of(path), _rows_from(first):
+                X = schema.apply(frame, allow_extra=True)
+            yield Table(X, None, schema, frame)
+            first += len(frame)
+
+
+@contextmanager
+def _rows_from(first: int) -> Iterator[None]:
+    """Say where a batch begins in whose rows something is wrong."""
+    try:
+        yield
+    except TableError as error:
+        raise (TableError(f"counting rows from {first}: {error}") if first > 1 else error) from error
+
+
+def _frames(path: Path, options: ReadOptions) -> Iterator[pd.DataFrame]:
+    budget = Budget(_NO_LIMIT, TableError)
+    with errors_of(path), open_content(path, budget) as content:
+        kind = format_of(content, options.format)
+        if kind == "parquet":
+            yield from iterate_parquet(str(content.file.name))
+        elif kind == "csv":
+            yield from _csv_frames(content, options, budget)
+        else:
+            raise TableError("LIBSVM text cannot be read in parts: convert it to Parquet or CSV")
+
+
+def _csv_frames(content: Content, options: ReadOptions, budget: Budget) -> Iterator[pd.DataFrame]:
+    with decoded(content.file, options.encoding, budget) as (file, _):
+        default = "\t" if content.name.lower().endswith(".tsv") else ","
+        separator = guess_separator(file, default) if options.separator is None else options.separator
+        decimal = options.decimal or (None if separator == "," else ",")
+        names: list[str] | None = None
+        for cells in iterate_cells(file, separator):
+            rows = cells
+            if names is None:
+                names, rows = header_of(cells), cells.slice(1)
+            if rows.num_rows:
+                frame = name_columns(rows, names, options.missing)
+                yield use_decimal_points(frame, decimal, options.text)[0]

@@ -1,0 +1,153 @@
+"""The protocol of a source: rows that are read in blocks, and read again wherever they are needed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes.exceptions import SourceError
+
+__all__ = ["Labels", "Source", "encode_labels", "split_at"]
+
+# Rows of a block: what one task reads. Fewer of a small source, so that there is work for all.
+_MOST_ROWS, _LEAST_ROWS, _BLOCKS = 1 << 18, 1 << 12, 64
+
+
+class Source(ABC):
+    """Rows that may be more than the memory holds.
+
+    A source is light: it holds names and sizes, no rows and no open files. It can be sent to any process, which reads
+    the rows that it needs, and reads them again if it has to.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+        Shape of the features.
+    columns : tuple of str or None
+        Names of the features, if they have some.
+    dtype : dtype
+        Type of the features, of all columns together.
+    fingerprint : str
+        What tells this source from another, and from itself after a change.
+    """
+
+    n_rows: int
+    n_columns: int
+    columns: tuple[str, ...] | None = None
+    dtype: np.dtype[Any]
+    fingerprint: str
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of features."""
+        return self.n_rows, self.n_columns
+
+    @abstractmethod
+    def batches(self, start: int, stop: int, size: int) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield the rows of a range, in order, as arrays of at most `size` rows, each with the number of its first.
+
+        Raises SourceError if the rows are no longer those that the source was opened with.
+        """
+
+    def labels(self) -> Labels:
+        """Return the labels of all rows."""
+        raise SourceError("y must be given: there is no column of labels in these rows")
+
+    def boundaries(self) -> NDArray[np.int64]:
+        """Return row numbers at which reading may begin without reading what comes before, rising from 0 to n."""
+        return np.unique(np.append(np.arange(0, self.n_rows, self._block_rows()), self.n_rows))
+
+    def _block_rows(self) -> int:
+        """Return the number of rows of a block: it depends on nothing but the number of rows."""
+        return int(np.clip(self.n_rows // _BLOCKS, _LEAST_ROWS, _MOST_ROWS))
+
+    def blocks(self) -> list[range]:
+        """Return ranges of rows, each to be read by one task, which cover all rows."""
+        return split_at(self.boundaries(), self._block_rows())
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Return the rows of a range."""
+        parts = [rows for _, rows in self.batches(start, stop, max(1, stop - start))]
+        return np.concatenate([np.empty((0, self.n_columns), dtype=self.dtype), *parts])
+
+    def take(self, rows: NDArray[Any], size: int = 1 << 16) -> NDArray[Any]:
+        """Return some rows, by their numbers, rising. Only blocks that hold some of them are read."""
+        taken = np.empty((rows.size, self.n_columns), dtype=self.dtype)
+        for block in self.blocks():
+            if np.searchsorted(rows, block.start) == np.searchsorted(rows, block.stop):
+                continue
+            for first, batch in self.batches(block.start, block.stop, size):
+                begin, end = np.searchsorted(rows, [first, first + len(batch)])
+                taken[begin:end] = batch[rows[begin:end] - first]
+        return taken
+
+
+def split_at(boundaries: NDArray[np.int64], size: int) -> list[range]:
+    """Join the parts between boundaries to ranges of about `size` rows.
+
+    Examples
+    --------
+    >>> split_at(np.array([0, 4, 8, 12, 40, 41]), size=8)
+    [range(0, 8), range(8, 40), range(40, 41)]
+    """
+    ranges, start = [], 0
+    for end in boundaries[1:].tolist():
+        if end - start >= size or end == boundaries[-1]:
+            ranges.append(range(start, end))
+            start = end
+    return ranges
+
+
+class Labels:
+    """Labels of many rows, as codes in few bytes.
+
+    Attributes
+    ----------
+    classes : ndarray
+        The class labels, sorted.
+    codes : ndarray of shape (n,)
+        Position of each label in `classes`, of the smallest unsigned type that holds them.
+    """
+
+    def __init__(self, classes: NDArray[Any], codes: NDArray[Any]) -> None:
+        self.classes = classes
+        self.codes = codes
+
+
+def encode_labels(parts: Iterator[tuple[NDArray[Any], NDArray[Any]]], n_rows: int) -> Labels:
+    """Encode labels that come in parts.
+
+    Parameters
+    ----------
+    parts : iterator of (values, positions)
+        For each part, its distinct labels, and the position of each row's label among them.
+    n_rows : int
+        Number of rows.
+
+    Examples
+    --------
+    >>> labels = encode_labels(iter([(np.array([7, 3]), np.array([0, 1])), (np.array([5]), np.array([0, 0]))]), 4)
+    >>> labels.classes.tolist(), labels.codes.tolist()
+    ([3, 5, 7], [2, 0, 1, 1])
+    """
+    known: dict[Any, int] = {}
+    dtypes: list[np.dtype[Any]] = []
+    codes: NDArray[Any] = np.empty(n_rows, dtype=np.uint8)
+    done = 0
+    for values, positions in parts:
+        numbers = np.array([known.setdefault(value, len(known)) for value in values.tolist()], dtype=np.uint32)
+        if codes.dtype.itemsize < 4 and len(known) > np.iinfo(codes.dtype).max:
+            codes = codes.astype(np.uint16 if len(known) <= 2**16 else np.uint32)
+        codes[done : done + positions.size] = numbers[positions]
+        done += positions.size
+        if values.dtype not in dtypes:
+            dtypes.append(values.dtype)
+    if done != n_rows:
+        raise SourceError(f"y must hold one label for each of the {n_rows} rows of X, got {done}")
+    found = np.array(list(known), dtype=np.result_type(*dtypes))
+    classes, position = np.unique(found, return_inverse=True)
+    return Labels(classes, position.astype(codes.dtype)[codes])

@@ -1,0 +1,302 @@
+"""A fit to rows that are read in blocks: what the classifier asks for instead of looking at an array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import type_of_target
+
+from pacbayes import __version__
+from pacbayes._validation import Array
+from pacbayes.certificate import MOST_CLASSES, Certificate, with_confusion, with_test
+from pacbayes.cluster import find_client
+from pacbayes.ensemble import Ensemble, VotePlan, add_labels, out_of_bag_rows
+from pacbayes.fingerprint import IncomparableError, digest
+from pacbayes.losses import Loss
+from pacbayes.pools import Hypotheses, Pool, Sample
+from pacbayes.recognition import RowSummary, TrainingRows, shift_for
+from pacbayes.sampling import TEST, ChosenSubsamples, Subsamples, stream
+from pacbayes.sources import ArraySource, Source, find_source, is_dask
+from pacbayes.streaming._blocks import Block, GatheredRows, SourceSample
+from pacbayes.streaming._checkpoint import Arrays, Checkpoint
+from pacbayes.streaming._tasks import (
+    count_losses,
+    predict_block,
+    scan_block,
+    sum_test_losses,
+    summary_of,
+    tabulate_out_of_bag,
+    validate_rows,
+)
+from pacbayes.streaming._training import StreamTrainer
+from pacbayes.streaming._workers import Workers
+from pacbayes.voting import draw_voters
+
+__all__ = ["Stream", "open_stream"]
+
+# Blocks that are predicted before their results are handed over.
+_WINDOW = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Rows that are read in blocks, and who reads them.
+
+    Attributes
+    ----------
+    source : Source
+        The rows.
+    pool : Pool
+        The hypothesis space.
+    workers : Workers
+        Who does the work.
+    block_size : int
+        Rows to read at a time.
+    """
+
+    source: Source
+    pool: Pool
+    workers: Workers
+    block_size: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of features."""
+        return self.source.shape
+
+    # -- the sample ----------------------------------------------------------------------------------
+
+    def read_labels(self) -> SourceSample:
+        """Read the labels, and return a sample of which no row is in memory."""
+        if self.pool.needs_all_rows:
+            raise ValueError(
+                f"{type(self.pool).__name__} must not look at all rows at once where they are read in blocks: "
+                "gamma_source must be 'subsample' or 'reserved'"
+            )
+        labels = self.source.labels()
+        kind = type_of_target(labels.classes) if labels.classes.size > 1 else "binary"
+        if kind not in ("binary", "multiclass"):
+            raise ValueError(f"Unknown label type: {kind}. y must hold classes, not a quantity")
+        if labels.classes.size < 2:
+            raise ValueError(f"y must hold at least two classes, got one class only: {labels.classes.tolist()[0]!r}")
+        return SourceSample.of(self.source, labels.codes, labels.classes)
+
+    def with_checkpoint(self, folder: Any, sample: Sample, settings: Mapping[str, Any], seed: int | None) -> Stream:
+        """Return this stream with a checkpoint, if there is to be one."""
+        if folder is None:
+            return self
+        fingerprints = {"X": self.source.fingerprint, "y": digest([sample.codes, sample.classes])}
+        fingerprints["the version of pacbayes"] = __version__
+        for name, value in settings.items():
+            try:
+                fingerprints[name] = digest(value)
+            except IncomparableError as error:
+                raise ValueError(f"checkpoint must be None with this {name}: {error}") from error
+        return replace(self, workers=replace(self.workers, checkpoint=Checkpoint(Path(folder), fingerprints, seed)))
+
+    def begin(self, entropy: int, *, seeded: bool) -> int:
+        """Return the seed of the fit: that of the fit that goes on, if there is no other."""
+        checkpoint = self.workers.checkpoint
+        if checkpoint is None:
+            return entropy
+        if not seeded and checkpoint.seed is not None:
+            entropy = checkpoint.seed
+        checkpoint.begin(entropy)
+        return entropy
+
+    def load(self, plans: Iterable[VotePlan]) -> tuple[Iterator[VotePlan], TrainingRows]:
+        """Read all rows once: validate and hash them, and gather those that the votes need at hand.
+
+        Rows of a vote are released when the next one is asked for.
+        """
+        drawn = list(plans)
+        prepared = [plan.rest.plan(plan.subsamples, plan.split.entropy) for plan in drawn]
+        shift = shift_for(self.source.n_rows)
+        results = self._scan([sample for sample, _ in prepared], [numbers for _, numbers in prepared], shift)
+        loaded = []
+        for k, (plan, (sample, numbers)) in enumerate(zip(drawn, prepared, strict=True)):
+            values = np.concatenate([result.pop(f"rows{k}") for result in results])
+            loaded.append(plan._replace(rest=replace(sample, X=GatheredRows(numbers, values, len(sample)))))
+        released = (loaded.pop(0) for _ in range(len(loaded)))
+        return released, TrainingRows.from_summary(summary_of(results, self.source.n_rows, shift))
+
+    def summarize(self, shift: int) -> RowSummary:
+        """Validate and hash all rows."""
+        return summary_of(self._scan([], [], shift), self.source.n_rows, shift)
+
+    def _scan(self, samples: list[SourceSample], numbers: list[NDArray[Any]], shift: int) -> list[Arrays]:
+        blocks = self.source.blocks()
+        tasks = []
+        for i, block in enumerate(blocks):
+            wanted = [
+                sample.positions(*sample.block_starts[i], rows) for sample, rows in zip(samples, numbers, strict=True)
+            ]
+            tasks.append((self._whole(block), wanted))
+        names = [f"scan-{block.start}-{block.stop}" for block in blocks]
+        common = (self.pool, self.source.columns, shift)
+        return self.workers.run(scan_block, common, tasks, names, "reading", threads=True)
+
+    def _whole(self, block: range) -> Block:
+        nothing = np.empty(0, dtype=np.uint8)
+        return Block.of(self.source, block, None, None, 0, nothing, self.block_size, self.source.dtype)
+
+    def known_codes(self, classes: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the labels of all rows as positions in `classes`, and their number for labels that are not there."""
+        labels = self.source.labels()
+        position = np.minimum(np.searchsorted(classes, labels.classes), classes.size - 1)
+        known = np.where(classes[position] == labels.classes, position, classes.size)
+        return np.asarray(known[labels.codes])
+
+    def read(self) -> Iterator[NDArray[Any]]:
+        """Yield all rows in order, validated, in batches."""
+        for first, rows in self.source.batches(0, self.source.n_rows, self.block_size):
+            yield validate_rows(self.pool, rows, first, self.source.columns)
+
+    # -- votes ---------------------------------------------------------------------------------------
+
+    def trainer(self, plan: VotePlan, loss: Loss, vote: int) -> StreamTrainer:
+        """Return who trains and validates the hypotheses of a vote."""
+        workers = self.workers
+        return StreamTrainer(
+            self.pool,
+            plan.rest,
+            plan.shared,
+            plan.subsamples,
+            loss,
+            plan.split.entropy,
+            self.block_size,
+            workers.n_jobs,
+            workers.verbose,
+            workers,
+            vote,
+        )
+
+    def total_losses(self, hypotheses: Hypotheses, subsamples: Subsamples, rest: SourceSample, loss: Loss) -> Array:
+        """Return the total losses of hypotheses that hold all they need, on all their validation points."""
+        sample = replace(rest, rank=np.zeros(len(rest), dtype=np.int32))
+        blocks = sample.validation_blocks(0, 1, self.block_size, self.source.dtype)
+        common = (hypotheses, subsamples, loss, sample.classes)
+        tasks = [(block,) for block in blocks]
+        results = self._run(count_losses, common, tasks, "validation")
+        return sum((result["totals"] for result in results), np.zeros(len(hypotheses)))
+
+    def with_points(self, vote: Ensemble, sample: Sample, rest: Sample, loss: Loss, k: int | None = None) -> Ensemble:
+        """Do what `Ensemble.with_points` does, for rows that are read in blocks; `k` is the number of the vote."""
+        assert isinstance(sample, SourceSample)
+        assert isinstance(rest, SourceSample)
+        split = vote.split
+        certificate = add_labels(vote.certificate, sample.codes, sample.classes)
+        if split.held_out is None:
+            return replace(vote, certificate=self._with_validation(vote, certificate, rest, k))
+        tested = replace(sample.take(split.held_out), rank=np.zeros(split.held_out.size, dtype=np.int32))
+        blocks = tested.validation_blocks(0, 1, self.block_size, self.source.dtype)
+        voters = np.flatnonzero(vote.posterior > 0)
+        rng = stream(split.entropy, 0, TEST)
+        tasks: list[tuple[Any, ...]] = [(block,) for block in blocks]
+        if certificate.voting == "gibbs":
+            drawn = (draw_voters(vote.posterior, block.codes.size, rng) for block in blocks)
+            tasks = [(block, np.searchsorted(voters, one)) for block, one in zip(blocks, drawn, strict=True)]
+        common = (vote.hypotheses.take(voters), vote.posterior[voters], certificate.voting, loss)
+        names = [f"vote{k}-test-{block.place.start}-{block.place.stop}" for block in blocks]
+        results = self._run(sum_test_losses, common, tasks, "testing", None if k is None else names)
+        total = sum(float(result["total"]) for result in results)
+        counts = np.sum([result["counts"] for result in results], axis=0) if "counts" in results[0] else None
+        return replace(vote, certificate=with_test(certificate, total, len(tested), counts))
+
+    def _with_validation(
+        self, vote: Ensemble, certificate: Certificate, rest: SourceSample, k: int | None
+    ) -> Certificate:
+        """Add the confusion matrix of validation points, as an `Ensemble` does."""
+        if certificate.voting == "gibbs" or rest.classes.size > MOST_CLASSES:
+            return certificate
+        if rest.rank is None:
+            rest, _ = rest.plan(vote.subsamples, vote.split.entropy)
+        most = out_of_bag_rows(certificate, len(rest))
+        blocks = rest.validation_blocks(0, most, self.block_size, self.source.dtype)
+        voters = np.flatnonzero(vote.posterior > 0)
+        chosen = ChosenSubsamples(vote.subsamples, voters)
+        common = (vote.hypotheses.take(voters), vote.posterior[voters], chosen)
+        names = [f"vote{k}-confusion-{block.place.start}-{block.place.stop}" for block in blocks]
+        tasks = [(block,) for block in blocks]
+        results = self._run(tabulate_out_of_bag, common, tasks, "testing", None if k is None else names)
+        counts = np.sum([result["counts"] for result in results], axis=0)
+        return with_confusion(certificate, counts) if counts.any() else certificate
+
+    def _run(
+        self, function: Any, common: tuple[Any, ...], tasks: list[tuple[Any, ...]], what: str, names: Any = None
+    ) -> list[Arrays]:
+        workers = self.workers if names is not None else replace(self.workers, checkpoint=None)
+        return workers.run(function, common, tasks, names or [""] * len(tasks), what, threads=self.pool.shares_rows)
+
+    # -- prediction ----------------------------------------------------------------------------------
+
+    def predict(
+        self, hypotheses: Hypotheses, posterior: Array, voting: str | None, rng: np.random.Generator | None = None
+    ) -> Iterator[Arrays]:
+        """Yield what the weighted hypotheses predict, block by block, in order.
+
+        Parameters
+        ----------
+        hypotheses : Hypotheses
+            The hypotheses.
+        posterior : ndarray of shape (m,)
+            Their weights.
+        voting : {"majority", "gibbs", "best", "uniform"} or None
+            What the predictor does; None for the weight behind each class.
+        rng : Generator, optional
+            Where the draws of "gibbs" come from.
+        """
+        voters = np.flatnonzero(posterior > 0)
+        common = (hypotheses.take(voters), posterior[voters], voting, self.pool, self.source.columns)
+        blocks = self.source.blocks()
+        for i in range(0, len(blocks), _WINDOW):
+            tasks: list[tuple[Any, ...]] = [(self._whole(block),) for block in blocks[i : i + _WINDOW]]
+            if voting == "gibbs":
+                assert rng is not None
+                draws = (draw_voters(posterior, len(block), rng) for block in blocks[i : i + _WINDOW])
+                tasks = [(*task, np.searchsorted(voters, one)) for task, one in zip(tasks, draws, strict=True)]
+            yield from self._run(predict_block, common, tasks, "predicting")
+
+
+def open_stream(
+    X: Any,
+    y: Any,
+    pool: Pool,
+    *,
+    columns: Any = None,
+    client: Any = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    block_size: int = 65536,
+) -> Stream | None:
+    """Return rows that are read in blocks, None for arrays and data frames in memory.
+
+    Parameters
+    ----------
+    X, y : object
+        Rows and labels, as in `pacbayes.sources.open_source`.
+    pool : Pool
+        The hypothesis space.
+    columns : sequence of str, optional
+        Features of a table.
+    client : Client, str or None
+        A Dask cluster; None takes the active client, if there is one, for rows that are not in memory.
+    n_jobs, verbose, block_size : int
+        As in `PACBayesClassifier`.
+    """
+    needed_for = "a dask collection" if is_dask(X) else None
+    if needed_for is not None:
+        client = find_client(client, needed_for=needed_for)
+    if isinstance(X, Source) and y is not None:
+        raise ValueError("y must be left out where X is a source, which has its labels")
+    source = find_source(X, y, columns=columns)
+    if source is None:
+        return None
+    if client is not None or not isinstance(source, ArraySource):
+        client = find_client(client)
+    return Stream(source, pool, Workers(n_jobs, client, None, verbose), block_size)

@@ -1,0 +1,106 @@
+"""Run tasks in threads, processes or on a cluster, without those whose results are in a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pacbayes.cluster import run_on_cluster
+from pacbayes.parallel import run_tasks
+from pacbayes.progress import show_progress
+from pacbayes.streaming._checkpoint import Arrays, Checkpoint
+
+__all__ = ["Workers"]
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who does the tasks.
+
+    Attributes
+    ----------
+    n_jobs : int or None
+        Workers on this machine, as in joblib.
+    client : Client or None
+        A Dask cluster, instead of this machine.
+    checkpoint : Checkpoint or None
+        Where results are kept.
+    verbose : int
+        Whether to show progress.
+    """
+
+    n_jobs: int | None = None
+    client: Any = None
+    checkpoint: Checkpoint | None = None
+    verbose: int = 0
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        common: tuple[Any, ...],
+        tasks: list[tuple[Any, ...]],
+        names: list[str],
+        description: str,
+        *,
+        threads: bool,
+        encode: Callable[[Any], Arrays | None] | None = None,
+        decode: Callable[[Arrays], Any] | None = None,
+    ) -> list[Any]:
+        """Call ``function(common, *task)`` for each task, and return the results in the order of the tasks.
+
+        Parameters
+        ----------
+        function : callable
+            Returns arrays by name, or what `encode` turns into those.
+        common : tuple
+            What all tasks share.
+        tasks : list of tuple
+            Their arguments.
+        names : list of str
+            What to call the results in a checkpoint.
+        description : str
+            What the tasks do.
+        threads : bool
+            Whether the function releases the interpreter's lock.
+        encode, decode : callable, optional
+            Turn a result into arrays, or None if it cannot be kept, and back.
+        """
+        results: list[Any] = [None] * len(tasks)
+        if self.checkpoint is not None:
+            kept = [self.checkpoint.load(name) for name in names]
+            results = [arrays if arrays is None or decode is None else decode(arrays) for arrays in kept]
+        missing = [i for i, result in enumerate(results) if result is None]
+        if not missing:
+            return results
+        if self.client is None:
+            work = [(function, self.checkpoint, encode, names[i], common, *tasks[i]) for i in missing]
+            settings: dict[str, Any] = {"verbose": self.verbose, "description": description}
+            computed = run_tasks(_run_and_save, work, n_jobs=self.n_jobs, threads=threads, **settings)
+            for i, result in zip(missing, computed, strict=True):
+                results[i] = result
+            return results
+        with show_progress(description, len(missing), enabled=self.verbose > 0, announce=self.verbose > 1) as bar:
+            left = [tasks[i] for i in missing]
+            for k, result in run_on_cluster(self.client, function, common, left, description.split()[0]):
+                i = missing[k]
+                _save(self.checkpoint, encode, names[i], result)
+                results[i] = result
+                bar.advance()
+        return results
+
+
+def _run_and_save(
+    function: Any, checkpoint: Checkpoint | None, encode: Any, name: str, common: tuple[Any, ...], *task: Any
+) -> Any:
+    """Do a task and keep its result at once, whichever tasks are done before."""
+    result = function(common, *task)
+    _save(checkpoint, encode, name, result)
+    return result
+
+
+def _save(checkpoint: Checkpoint | None, encode: Any, name: str, result: Any) -> None:
+    if checkpoint is not None:
+        arrays = result if encode is None else encode(result)
+        if arrays is not None:
+            checkpoint.save(name, arrays)

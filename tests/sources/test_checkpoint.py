@@ -1,0 +1,212 @@
+"""Fits that were stopped go on where they were, and with nothing else."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rows import X, Y, assert_same, make, write
+from sklearn.tree import DecisionTreeClassifier
+
+from pacbayes.exceptions import SourceError
+from pacbayes.pools import RBFSVMPool
+from pacbayes.streaming import _tasks
+from pacbayes.streaming._checkpoint import Checkpoint
+
+
+class StopError(Exception):
+    pass
+
+
+def stop_after(monkeypatch, count, name="count_losses", module="_training"):
+    """Let a kind of task fail once it was done some times."""
+    done = []
+    original = getattr(_tasks, name)
+
+    def task(*arguments, **keywords):
+        if len(done) == count:
+            raise StopError
+        done.append(None)
+        return original(*arguments, **keywords)
+
+    monkeypatch.setattr(f"pacbayes.streaming.{module}.{name}", task)
+    return done
+
+
+TASKS = {
+    "scan_block": ("_fit", "scan-"),
+    "train_part": ("_training", "-train-"),
+    "count_losses": ("_training", "-validate-"),
+    "sum_test_losses": ("_fit", "-test-"),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("rows", ["file", "array"])
+def test_a_fit_goes_on_where_it_stopped(name, rows, tmp_path, parquet, in_memory, monkeypatch):
+    data = (parquet, "label") if rows == "file" else (X, Y)
+    module, kind = TASKS[name]
+    with monkeypatch.context() as patch:
+        stop_after(patch, 3, name, module)
+        with pytest.raises(StopError):
+            make(checkpoint=tmp_path / "parts").fit(*data)
+    before = set(os.listdir(tmp_path / "parts"))
+    with monkeypatch.context() as patch:
+        done = stop_after(patch, -1, name, module)
+        model = make(checkpoint=tmp_path / "parts").fit(*data)
+    assert_same(model, in_memory)
+    after = set(os.listdir(tmp_path / "parts"))
+    # What was kept is not done again.
+    assert before < after
+    assert len(done) == sum(kind in one for one in after) - sum(kind in one for one in before)
+    assert sum(kind in one for one in before) == 3
+    with monkeypatch.context() as patch:
+        stop_after(patch, 0, name, module)
+        assert_same(make(checkpoint=tmp_path / "parts").fit(*data), in_memory)
+
+
+def test_learners_that_are_python_objects_are_trained_again(tmp_path, parquet, monkeypatch):
+    settings = {"estimator": DecisionTreeClassifier(max_depth=4), "checkpoint": tmp_path / "parts"}
+    reference = make(estimator=DecisionTreeClassifier(max_depth=4)).fit(X, Y)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 3)
+        with pytest.raises(StopError):
+            make(**settings).fit(parquet, "label")
+    assert_same(make(**settings).fit(parquet, "label"), reference)
+    assert not any("-train-" in name for name in os.listdir(tmp_path / "parts"))
+
+
+def test_a_fit_without_seed_goes_on_with_its_own(tmp_path, parquet):
+    first = make(random_state=None, checkpoint=tmp_path / "a").fit(parquet, "label")
+    assert_same(make(random_state=None, checkpoint=tmp_path / "a").fit(parquet, "label"), first)
+    other = make(random_state=None, checkpoint=tmp_path / "b").fit(parquet, "label")
+    assert other._entropy != first._entropy
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({"random_state": 4}, "random_state"),
+        ({"n_hypotheses": 31}, "n_hypotheses"),
+        ({"estimator": RBFSVMPool(C=1.0), "delta": 0.1}, "estimator, delta"),
+        ({"holdout": None}, "holdout"),
+    ],
+)
+def test_a_checkpoint_belongs_to_its_settings(settings, names, tmp_path, parquet):
+    make(checkpoint=tmp_path / "parts").fit(parquet, "label")
+    with pytest.raises(SourceError, match=f"belongs to another fit, {names} differ: give another folder"):
+        make(checkpoint=tmp_path / "parts", **settings).fit(parquet, "label")
+
+
+def test_a_checkpoint_belongs_to_its_data(tmp_path):
+    make(checkpoint=tmp_path / "parts").fit(X, Y)
+    for data, names in (((X + 1, Y), "X"), ((X, 1 - Y), "y"), ((X + 1, 1 - Y), "X, y")):
+        with pytest.raises(SourceError, match=f"belongs to another fit, {names} differ"):
+            make(checkpoint=tmp_path / "parts").fit(*data)
+
+
+def test_workers_and_blocks_may_change(tmp_path, parquet, in_memory, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 9)
+        with pytest.raises(StopError):
+            make(checkpoint=tmp_path / "parts").fit(parquet, "label")
+    model = make(checkpoint=tmp_path / "parts", n_jobs=2, block_size=77).fit(parquet, "label")
+    assert_same(model, in_memory)
+
+
+def test_damaged_parts_are_computed_again(tmp_path, parquet, in_memory):
+    make(checkpoint=tmp_path / "parts").fit(parquet, "label")
+    for k, path in enumerate(sorted((tmp_path / "parts").glob("*.npz"))):
+        content = path.read_bytes()
+        path.write_bytes([b"", content[: len(content) // 2], content][k % 3])
+    assert_same(make(checkpoint=tmp_path / "parts").fit(parquet, "label"), in_memory)
+
+
+def test_folders_that_are_no_checkpoints(tmp_path, parquet):
+    (tmp_path / "file").touch()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").touch()
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "checkpoint.json").write_text("{")
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "checkpoint.json").write_text(json.dumps({"format": 0, "fingerprints": {}, "seed": 3}))
+    for name, message in (
+        ("file", "checkpoint must be a folder"),
+        ("mine", "checkpoint must be a new folder or one of a fit"),
+        ("damaged", "is damaged: give another folder"),
+        ("old", "the version of the library differ"),
+        ("file/below", "cannot make the checkpoint folder"),
+    ):
+        with pytest.raises(SourceError, match=message):
+            make(checkpoint=tmp_path / name).fit(parquet, "label")
+    assert os.listdir(tmp_path / "mine") == ["thesis.tex"]
+
+
+def test_functions_cannot_be_compared(tmp_path, parquet):
+    with pytest.raises(ValueError, match="checkpoint must be None with this loss: cannot compare the function"):
+        make(checkpoint=tmp_path / "parts", loss=lambda true, predicted: true != predicted).fit(parquet, "label")
+
+
+def test_a_full_disk_ends_the_fit_with_one_line_and_no_half_file(tmp_path, parquet, in_memory):
+    """No file may grow beyond a limit of the system: what a disk without space does to a file."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, hard))
+    try:
+        with pytest.raises(SourceError, match=r"cannot write the checkpoint '.*npz': File too large"):
+            make(checkpoint=tmp_path / "parts").fit(parquet, "label")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    for path in (tmp_path / "parts").glob("*.npz"):
+        np.load(path).close()
+    assert not list((tmp_path / "parts").glob(".*"))
+    assert_same(make(checkpoint=tmp_path / "parts").fit(parquet, "label"), in_memory)
+
+
+def test_sparse_rows_have_no_checkpoint(tmp_path):
+    from scipy.sparse import csr_array
+
+    with pytest.raises(ValueError, match="client and checkpoint must be None unless X is a dense array"):
+        make(checkpoint=tmp_path / "parts").fit(csr_array(X), Y)
+
+
+def test_results_are_kept_whole(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "a", {"X": "1"}, 5)
+    checkpoint.begin(5)
+    checkpoint.save("one", {"totals": np.arange(3)})
+    np.testing.assert_array_equal(Checkpoint(tmp_path / "a", {"X": "1"}, None).load("one")["totals"], np.arange(3))
+    assert checkpoint.load("two") is None
+    assert Checkpoint(tmp_path / "a", {"X": "1"}, None).seed == 5
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {folder!r})
+from rows import make
+model = make(n_hypotheses=60, n_jobs=2, checkpoint={parts!r}).fit({path!r}, "label")
+print(model.certificate_.to_json())
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL")
+def test_a_fit_that_is_killed_again_and_again_ends_as_if_it_was_not(tmp_path):
+    path = write(tmp_path / "t.parquet", row_group_size=100)
+    folder, parts = str(Path(__file__).parent), str(tmp_path / "parts")
+    script = SCRIPT.format(folder=folder, parts=parts, path=path)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.DEVNULL)
+        # Not before it has begun, which takes as long as the imports.
+        while process.poll() is None and not os.path.exists(f"{parts}/checkpoint.json"):
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0, 0.3))
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+    result = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert result.stdout.strip() == make(n_hypotheses=60).fit(X, Y).certificate_.to_json().strip()

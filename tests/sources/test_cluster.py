@@ -1,0 +1,293 @@
+"""A Dask cluster instead of this machine: the same bits, whatever happens to the workers."""
+
+import os
+import pickle
+import signal
+import threading
+import time
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pytest
+from joblib import parallel_config
+from rows import NAMES, X, Y, assert_same, make, table, write
+from sklearn.base import clone
+from sklearn.tree import DecisionTreeClassifier
+
+from pacbayes import cluster as cluster_module
+from pacbayes.exceptions import ClusterError, HypothesisError, SourceError
+from pacbayes.pools import EstimatorPool, Pool, RBFSVMPool, Sample
+
+distributed = pytest.importorskip("distributed")
+
+
+# Sockets and loops of a cluster are closed by threads of its own, after the test.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.skipif(os.name != "posix", reason="workers are killed by signals"),
+]
+
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with distributed.LocalCluster(**settings) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(2, timeout=60)
+        yield client
+
+
+@pytest.mark.parametrize("kind", ["files", "array", "dask array", "data frame", "address"])
+def test_every_source_gives_the_bits_of_an_array(kind, client, parquet, in_memory):
+    if kind == "files":
+        model = make().fit(parquet, "label")
+    elif kind == "array":
+        model = make(client=client).fit(X, Y)
+    elif kind == "address":
+        model = make(client=client.scheduler.address).fit(X, Y)
+    elif kind == "dask array":
+        model = make().fit(da.from_array(X, chunks=(700, 3)), da.from_array(Y, chunks=900))
+    else:
+        frame = dd.from_pandas(table().to_pandas(), npartitions=5)
+        model = make().fit(frame, "label")
+        np.testing.assert_array_equal(model.predict(frame), in_memory.predict(X))
+        assert model.feature_names_in_.tolist() == NAMES
+    assert_same(model, in_memory)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"voting": "gibbs", "holdout": 0.4},
+        {"racing": "training", "holdout": None},
+        {"estimator": EstimatorPool(DecisionTreeClassifier(max_depth=4)), "holdout": 0.5},
+    ],
+    ids=str,
+)
+def test_settings_on_a_cluster(settings, client, parquet):
+    model, reference = make(**settings).fit(parquet, "label"), make(**settings).fit(X, Y)
+    assert_same(model, reference)
+    np.testing.assert_array_equal(model.predict(parquet), reference.predict(X))
+
+
+def test_sizes_of_chunks_need_not_be_known(client, in_memory):
+    rows = da.from_array(np.column_stack([X, Y]).astype(np.float32), chunks=(1000, 5))
+    unknown = rows[rows[:, 4] >= 0]
+    assert np.isnan(unknown.shape[0])
+    assert_same(make().fit(unknown[:, :4], Y), in_memory)
+
+
+def test_arrays_stay_here_unless_a_client_is_given(client, monkeypatch, in_memory):
+    monkeypatch.setattr(cluster_module, "run_on_cluster", None)
+    monkeypatch.setattr("pacbayes.streaming._workers.run_on_cluster", None)
+    assert_same(make().fit(X, Y), in_memory)
+
+
+def test_tasks_have_names(client, parquet):
+    make().fit(parquet, "label")
+    names = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.task_prefixes))
+    for what in ("reading", "training", "validation", "testing"):
+        assert any(name.startswith(f"pacbayes-{what}") for name in names), names
+
+
+def test_what_is_sent_is_small(client, parquet, monkeypatch):
+    """Blocks are read where the tasks run: what a task is sent does not grow with the width of the rows."""
+    sent = []
+    run = cluster_module.run_on_cluster
+
+    def measure(client, function, common, tasks, name):
+        sent.extend((name, len(pickle.dumps(task)), task[0]) for task in tasks)
+        return run(client, function, common, tasks, name)
+
+    monkeypatch.setattr("pacbayes.streaming._workers.run_on_cluster", measure)
+    make(holdout=None).fit(parquet, "label")
+    read = [(size, block) for name, size, block in sent if name == "validation" and block.source is not None]
+    assert read
+    for size, block in read:
+        assert size < 6000 + 2 * block.codes.size + len(block.place) / 4
+
+
+def test_clients_are_no_part_of_a_model(client, parquet, tmp_path):
+    model = make(client=client, checkpoint=tmp_path / "parts").fit(parquet, "label")
+    assert clone(model).client is client
+    again = pickle.loads(pickle.dumps(model))
+    assert again.client is None
+    np.testing.assert_array_equal(again.predict(parquet), model.predict(parquet))
+
+
+def test_joblib_sends_rows_and_hypotheses_once(client, monkeypatch, in_memory):
+    count = []
+    state = Sample.__getstate__
+    monkeypatch.setattr(Sample, "__getstate__", lambda self: (count.append(None), state(self))[1])
+    with parallel_config("dask", n_jobs=2):
+        model = make(racing=False, holdout=None, block_size=100).fit(X, Y)
+    assert_same(model, make(racing=False, holdout=None).fit(X, Y))
+    # Training and validation send the sample once each; there are at least 30 blocks.
+    assert 1 <= len(count) <= 6
+
+
+def test_a_fit_that_was_stopped_goes_on_on_a_cluster(client, parquet, tmp_path, in_memory, monkeypatch):
+    run = cluster_module.run_on_cluster
+
+    def stop(client, function, common, tasks, name):
+        for k, result in enumerate(run(client, function, common, tasks, name)):
+            if name == "validation" and k == 1:
+                raise KeyboardInterrupt
+            yield result
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pacbayes.streaming._workers.run_on_cluster", stop)
+        with pytest.raises(KeyboardInterrupt):
+            make(checkpoint=tmp_path / "parts").fit(parquet, "label")
+    assert any("-train-" in name for name in os.listdir(tmp_path / "parts"))
+    assert_same(make(checkpoint=tmp_path / "parts").fit(parquet, "label"), in_memory)
+
+
+# ---------------------------------------------------------------------------------------------------
+# Workers that go and come
+# ---------------------------------------------------------------------------------------------------
+
+
+class Killer(threading.Thread):
+    """Kill a worker of a cluster now and then, by SIGKILL; its nanny starts another."""
+
+    def __init__(self, client, pauses, signals=(KILL,)):
+        super().__init__(daemon=True)
+        self.client, self.pauses, self.signals = client, pauses, signals
+        self.rng = np.random.default_rng(0)
+        self.kills = 0
+
+    def run(self):
+        for pause in self.pauses:
+            time.sleep(pause)
+            try:
+                pids = sorted(self.client.run(os.getpid, on_error="ignore").values())
+                os.kill(int(self.rng.choice(pids)), self.signals[self.kills % len(self.signals)])
+                self.kills += 1
+            except (OSError, ValueError, TimeoutError):
+                continue
+
+
+def test_killed_workers_change_nothing(cluster, client, parquet):
+    settings = {"n_hypotheses": 60, "subsample_size": [60, 300]}
+    reference = make(**settings).fit(X, Y)
+    with distributed.Client(cluster, set_as_default=False) as other:
+        killer = Killer(other, [0.2, 1.0], (KILL, signal.SIGSEGV))
+        killer.start()
+        models = []
+        while killer.is_alive() or not models:
+            models.append(make(**settings).fit(parquet, "label"))
+        killer.join()
+    assert killer.kills >= 1
+    for model in models:
+        assert_same(model, reference)
+    client.wait_for_workers(2, timeout=60)
+
+
+def test_workers_may_join_and_leave(cluster, client, parquet, in_memory):
+    cluster.scale(3)
+    change = threading.Timer(0.3, lambda: cluster.scale(2))
+    change.start()
+    try:
+        assert_same(make().fit(parquet, "label"), in_memory)
+    finally:
+        change.join()
+
+
+# ---------------------------------------------------------------------------------------------------
+# One clear line
+# ---------------------------------------------------------------------------------------------------
+
+
+class Failing(Pool):
+    def train_one(self, X, y, rng):
+        raise ZeroDivisionError("no")
+
+
+class Murderous(RBFSVMPool):
+    def train(self, *arguments):
+        os.kill(os.getpid(), KILL)
+
+
+def test_a_task_that_raises_ends_the_fit(client, parquet):
+    model = make(estimator=Failing())
+    with pytest.raises(HypothesisError, match=r"could not be trained on its 20 points .*ZeroDivisionError: no"):
+        model.fit(parquet, "label")
+    assert not hasattr(model, "certificate_")
+
+
+def test_a_task_that_kills_its_workers_ends_the_fit(client, parquet, monkeypatch):
+    import dask
+
+    monkeypatch.setattr(cluster_module, "_MOST_LOSSES", 0)
+    client.run_on_scheduler(_allow_no_failure)
+    try:
+        with pytest.raises(ClusterError, match=r"a task \(training\) lost its worker 1 times: is the memory"):
+            make(estimator=Murderous(), n_hypotheses=2).fit(parquet, "label")
+    finally:
+        client.run_on_scheduler(_allow_no_failure, failures=dask.config.get("distributed.scheduler.allowed-failures"))
+        client.wait_for_workers(2, timeout=60)
+
+
+def _allow_no_failure(failures=0, dask_scheduler=None):
+    dask_scheduler.allowed_failures = failures
+
+
+def test_a_file_that_only_this_machine_had(client, tmp_path, monkeypatch):
+    path = tmp_path / "t.parquet"
+    write(path, row_group_size=300)
+    labels = RBFSVMPool.kinds
+
+    def remove(self, *arguments):
+        path.unlink(missing_ok=True)
+        return labels(self, *arguments)
+
+    monkeypatch.setattr(RBFSVMPool, "kinds", remove)
+    with pytest.raises(SourceError, match=r"t\.parquet' disappeared while it was being read"):
+        make(racing="training").fit(path, "label")
+
+
+def test_a_dask_array_needs_a_client(in_memory):
+    rows = da.from_array(X, chunks=1000)
+    with pytest.raises(ClusterError, match="a dask collection needs a Dask client, and there is none: make one first"):
+        make().fit(rows, Y)
+    with pytest.raises(ClusterError, match="a dask collection needs a Dask client"):
+        in_memory.predict(rows)
+
+
+@pytest.mark.parametrize(
+    ("preload", "message"),
+    [
+        ("import sys; sys.modules['pacbayes'] = None", "the workers of the cluster have no pacbayes: install"),
+        ("import pacbayes; pacbayes.__version__ = '0.0.1'", "of the cluster has pacbayes 0.0.1, and .* is needed"),
+    ],
+)
+def test_a_cluster_without_the_package(preload, message, parquet):
+    settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with (
+        distributed.LocalCluster(**settings, preload=preload) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        pytest.raises(ClusterError, match=message),
+    ):
+        make(client=client).fit(parquet, "label")
+
+
+def test_text_and_gaps_in_a_data_frame(client):
+    frame = table().to_pandas()
+    with pytest.raises(SourceError, match=r"column 'city' holds .* values: a source takes numbers and booleans only"):
+        make().fit(dd.from_pandas(frame.assign(city="Rome"), npartitions=2), "label")
+    with pytest.raises(SourceError, match="X has no column 'y'"):
+        make().fit(dd.from_pandas(frame, npartitions=2), "y")
+    with pytest.raises(SourceError, match="'label' must hold a label in every row, got null"):
+        make().fit(dd.from_pandas(frame.assign(label=frame.label.where(frame.index != 5)), npartitions=2), "label")
