@@ -7,6 +7,7 @@ vectors, or shares the exponentials with others of the same width.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -369,7 +370,14 @@ class RBFSVMs(Hypotheses):
 
     def _own_points(self, sample: Sample, rows: NDArray[np.int32]) -> Any:
         """Return support vectors by their rows of the training sample: those that were kept, or from the sample."""
-        return self._support_vectors(sample.X, rows) if self.points is None else self._kept(rows)
+        if self.points is not None:
+            return self._kept(rows)
+        with _GATHERING:  # once for all blocks of rows, which threads share
+            gathered_from, points = self.__dict__.get("_gathered", (None, None))
+            if gathered_from is not sample.X:
+                points = self._support_vectors(sample.X, rows)
+                self.__dict__["_gathered"] = (sample.X, points)
+        return points
 
     def _kept(self, rows: NDArray[np.int32]) -> Any:
         """Return the support vectors that were these rows of the training sample."""
@@ -399,8 +407,11 @@ class RBFSVMs(Hypotheses):
         return (rows[i : i + size] for i in range(0, len(rows), size))
 
 
+# Held while support vectors are gathered: NumPy would not do it in parallel.
+_GATHERING = threading.Lock()
+
 # What is computed from the other attributes, and not stored.
-_CACHED = ("_ensemble", "_offsets", "_device")
+_CACHED = ("_ensemble", "_gathered", "_offsets", "_device")
 
 
 def scaled(X: Any, factors: Array | None) -> Any:

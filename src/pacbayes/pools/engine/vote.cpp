@@ -282,8 +282,8 @@ class OwnDistances {
 
 // Tiles that stay in the cache while one machine after another is evaluated, which spares gathering and scaling its
 // support vectors anew for each of them.
-constexpr std::size_t kTileBytes = std::size_t{1} << 18;
-constexpr std::size_t kMaxTiles = 16;
+constexpr std::size_t kTileBytes = std::size_t{1} << 19;
+constexpr std::size_t kMaxTiles = 32;
 
 // Finds the votes of one machine after another at a run of rows by the filter, and asks the exact engine where that does
 // not know. Sparse rows have no filter.
