@@ -208,7 +208,7 @@ def test_dates(program, tmp_path):
     assert program("predict", "model.skops", "-", stdin=data.assign(day=None).to_csv(index=False).encode())[0]
     said, _ = program("fit", "data.csv", "--estimator", "tree", *FIT)
     assert "  dates     'day', 'zoned', 'date', as days since 1970\n" in said
-    assert program("predict", "model.skops", "data.parquet") == program("predict", "model.skops", "data.csv")
+    assert program("predict", "model.skops", "data.parquet")[0] == program("predict", "model.skops", "data.csv")[0]
     data["day"] = data["day"].dt.strftime("%d.%m.%Y")
     data.to_csv(tmp_path / "german.csv", index=False)
     _, warned = program("predict", "model.skops", "german.csv", code=2)
