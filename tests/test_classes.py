@@ -189,6 +189,22 @@ def test_too_many_classes_are_not_tabulated():
 # ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("n_classes", [3, 60])
+def test_always_predicting_the_commonest_class_errs_on_unknown_labels(n_classes):
+    rng = np.random.default_rng(0)
+    labels = np.arange(720) % n_classes
+    tree = DecisionTreeClassifier(max_depth=2)
+    model = small(estimator=tree, n_hypotheses=3, subsample_size=200).fit(rng.normal(size=(720, 2)), labels)
+    points = rng.normal(size=(40, 2))
+    certificate = model.certify(points, np.repeat([0, 1, n_classes], [20, 10, 10]))
+    assert certificate.commonest_class == ("0", 0.5)
+    certificate = model.certify(points, np.full(40, n_classes))
+    assert certificate.commonest_class[1] == 1
+    assert certificate.bound == 1
+    forged = replace(model.certificate_, statements=(), label_counts=(0,) * n_classes)
+    assert forged.commonest_class is None
+
+
 def test_new_points_by_class(moons):
     labels = np.where(NEW_Y == 1, "yes", "no").astype(object)
     labels[:9] = "perhaps"
@@ -306,6 +322,15 @@ def test_the_second_format_is_read(moons):
 
     again = Certificate.from_json(edited(moons.certificate_, turn_back))
     assert again == replace(moons.certificate_, labels=(), label_counts=(), confusion=None)
+
+
+def test_numbers_that_the_second_format_does_not_have_are_not_passed_over(moons):
+    def hide(values):
+        values["pacbayes_certificate"] = 2
+        values["confusion"]["bounds"] = [[0.0, 0.0]] * 2
+
+    with pytest.raises(CertificateError, match="the second format has no confusion, label_counts, labels"):
+        Certificate.from_json(edited(moons.certificate_, hide))
 
 
 # ---------------------------------------------------------------------------------------------------

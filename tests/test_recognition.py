@@ -67,3 +67,9 @@ def test_rows_of_the_sample_are_counted():
     assert rows.count_seen(sample[::-2]) == 50
     assert rows.count_seen(np.concatenate([new, sample[:20]])) == 20
     assert rows.count_seen(new) == 0
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "ns"])
+def test_dates_are_recognised_in_every_unit(unit):
+    days = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=9, freq="36h").as_unit("us")})
+    assert TrainingRows(days).count_seen(days.astype(f"datetime64[{unit}]")) == 9

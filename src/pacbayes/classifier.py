@@ -492,9 +492,15 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, to_host(y), **_validation_kwargs(pool, X, code_book))
         X = X if code_book is None else code_book.encode(X)
         labels = _check_labels(X, y)
-        check_classification_targets(labels)
         pool.check_points(X)
-        classes, codes = np.unique(labels, return_inverse=True)
+        try:
+            check_classification_targets(labels)
+            classes, codes = np.unique(labels, return_inverse=True)
+        except TypeError as error:  # they cannot be sorted
+            kinds = sorted({type(label).__name__ for label in labels.tolist()})
+            raise ValueError(
+                f"y must hold labels of one type, none of them missing, got {' and '.join(kinds)}"
+            ) from error
         if classes.size < 2:
             raise ValueError(f"y must hold at least two classes, got one class only: {classes.tolist()[0]!r}")
         return Sample(X, codes, classes, code_book).keep_on_device(given)

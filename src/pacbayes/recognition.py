@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.stats import binom
 
+from pacbayes._dates import to_days
 from pacbayes._validation import Array
 
 __all__ = ["RowSummary", "TrainingRows", "hash_rows", "shift_for"]
@@ -87,6 +88,8 @@ def _hash_sparse(X: Any) -> Hashes:
 
 
 def _hash_column(column: NDArray[Any], k: int) -> Hashes:
+    if column.dtype.kind in "Mm":  # the same in every unit
+        column = to_days(column)
     if column.dtype.kind in "biuf":
         return _hash_values(column.astype(np.float64), np.array([k]))
     words, positions = np.unique(column.astype(str), return_inverse=True)

@@ -329,6 +329,46 @@ def test_columns_that_cannot_be_used_are_named(column, message):
         PACBayesClassifier().fit(table, [0, 1, 0, 1])
 
 
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ({"vip": [0, 1]}, "column 'vip' of X must hold categories such as 'False' or 'True'.*got the number 0"),
+        ({"vip": [0.0, np.nan]}, "column 'vip' .* got the number 0"),
+        ({"city": [1.5, 2.5]}, "column 'city' of X must hold categories such as 'Oslo' or 'Rome'.*got the number 1.5"),
+        ({"city": pd.to_datetime(["2020-01-01", None])}, "column 'city' .* got dates"),
+    ],
+)
+def test_values_that_no_category_can_be_equal_to_are_named(column, message):
+    book = CodeBook.learn(pd.DataFrame({"vip": [True, False], "city": ["Oslo", "Rome"]}))
+    table = pd.DataFrame({"vip": [True, None], "city": ["Oslo", "Paris"]}, dtype=object)
+    assert book.encode(table).tolist() == [[2, 1], [0, -1]]
+    assert (book.encode(table.assign(vip=np.nan, city=pd.NaT)) == 0).all()
+    with pytest.raises(ValueError, match=message):
+        book.encode(table.assign(**column))
+
+
+def test_categories_that_are_numbers_are_the_same_as_text():
+    book = CodeBook.learn(pd.DataFrame({"grade": ["1", "2", "x"]}))
+    assert book.encode(pd.DataFrame({"grade": [2.0, 1.0, 3.5]})).ravel().tolist() == [2, 1, -1]
+
+
+@pytest.mark.parametrize("names", [["a", "b"], [0, 1]])
+def test_columns_in_another_order_are_refused(names):
+    table = pd.DataFrame([["x", "u"], ["y", "v"]] * 30, columns=names)
+    labels = (table[names[0]] == "x").to_numpy().astype(int)
+    model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=4, random_state=0).fit(table, labels)
+    swapped = table[names[::-1]]
+    for predict in (model.predict, model.hypotheses_[0].predict):
+        with pytest.raises(ValueError, match=r"column 0 of X must be|should match those that were passed"):
+            predict(swapped)
+
+
+def test_missing_labels_are_named():
+    table, labels = make_table(60)
+    with pytest.raises(ValueError, match="y must hold labels of one type, none of them missing, got NoneType and str"):
+        PACBayesClassifier(n_hypotheses=4).fit(table, ["yes", None, *np.where(labels == 1, "yes", "no")[2:].tolist()])
+
+
 def test_text_in_a_column_of_numbers_is_named():
     table, labels = make_table()
     model = fit(table, labels, n_hypotheses=9)

@@ -163,9 +163,11 @@ class Certificate:
     @property
     def commonest_class(self) -> tuple[str, float] | None:
         """The most frequent label, and the share of points that always predicting it errs on; None if not known."""
-        if not self.label_counts:
+        # Of new points, those with labels that the classifier does not know are counted nowhere else.
+        tested = (int(s.figures["n"]) for s in self.statements if s.event == Event.TEST_SET)
+        n = max(sum(self.label_counts), *tested, 0)
+        if not self.label_counts or n == 0:
             return None
-        n = sum(self.label_counts) + (0 if self.confusion is None else self.confusion.n_unknown)
         most = max(self.label_counts)
         return self.labels[self.label_counts.index(most)], 1 - most / n
 

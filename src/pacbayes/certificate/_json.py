@@ -72,6 +72,9 @@ def load(text: str) -> dict[str, Any]:
         if checksum != expected:
             raise CertificateError("checksum does not match: the certificate was changed after it was written")
         if version == 2:
+            later = ", ".join(sorted(set(values) & set(_WITHOUT_CLASSES)))
+            if later:
+                raise CertificateError(f"not a certificate: the second format has no {later}")
             values = values | _WITHOUT_CLASSES
     else:
         raise CertificateError(f'not a certificate: no "pacbayes_certificate": {_FORMAT}')

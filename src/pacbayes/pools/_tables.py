@@ -8,7 +8,7 @@ two categories are equal, and not on their numbers.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -138,6 +138,9 @@ class CodeBook:
         columns = _columns(table)
         if len(columns) != len(self.names):
             raise ValueError(f"X must have the {len(self.names)} columns that the sample has, got {len(columns)}")
+        for k, (expected, name) in enumerate(zip(self.names, map(str, table.columns), strict=True)):
+            if name != expected:
+                raise ValueError(f"column {k} of X must be {expected!r}, as in the sample, got {name!r}")
         rows = np.zeros((table.shape[0], self.n_features))
         indicator, category = self.n_numbers, self.n_features - self.n_categories
         unexpected = np.zeros(table.shape[0])
@@ -158,6 +161,7 @@ class CodeBook:
         others = [k for k, labels in enumerate(self.categories) if labels is not None]
         for position, (k, codes) in enumerate(zip(others, self._codes, strict=True), category):
             column = _Column(self.names[k], columns[k], "category")
+            column.check_comparable(codes)
             code_of = np.array([*(codes.get(label, _UNKNOWN) for label in column.labels), _GAP])
             rows[:, position] = code_of[column.positions]
         return rows
@@ -206,15 +210,18 @@ def _to_numpy(column: Any) -> NDArray[Any]:
 class _Column:
     """A column of a table, read as numbers, dates or categories: as asked for, or as what it holds."""
 
+    kind: Kind
+    _held: Kind  # before it was converted
+
     def __init__(self, name: str, column: Any, kind: Kind | None = None) -> None:
         self.name = name
         categories = _pandas_categories(column)
         if categories is not None and kind in ("category", None):
-            self.kind: Kind = "category"
+            self.kind = self._held = "category"
             self._set_labels(categories, np.asarray(column.cat.codes.to_numpy(), dtype=np.intp))
             return
         held, values = self._plain(_to_numpy(column))
-        self.kind = kind or held
+        self.kind, self._held = kind or held, held
         if self.kind != "category":
             self.numbers = self._to_numbers(held, values)
         else:
@@ -227,6 +234,18 @@ class _Column:
     def missing(self) -> NDArray[np.bool_]:
         """Where the column is missing."""
         return self.positions < 0 if self.kind == "category" else np.isnan(self.numbers)
+
+    def check_comparable(self, known: Iterable[str]) -> None:
+        """Raise ValueError if the values are of a kind that no known category can be equal to.
+
+        Without this, 0 and 1 in the place of booleans, or dates in the place of text, would all be unknown categories.
+        """
+        if self.labels and (self._held == "date" or (self._held == "number" and not any(map(_spells_number, known)))):
+            got = "dates" if self._held == "date" else f"the number {self.labels[0]}"
+            expected = " or ".join(repr(label)[:80] for label in list(known)[:2])
+            raise ValueError(
+                f"column {self.name!r} of X must hold categories such as {expected}, as in the sample, got {got}"
+            )
 
     def _set_labels(self, labels: Sequence[str], positions: NDArray[np.intp]) -> None:
         """Take the labels, each of them once, and where in them the label of each row is; -1 where it is missing."""
@@ -312,6 +331,14 @@ def _label(value: Any) -> str:
     if isinstance(value, (float, np.floating)) and value.is_integer():
         return str(int(value))
     return str(value)
+
+
+def _spells_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True
 
 
 def _to_utc(value: Any) -> Any:

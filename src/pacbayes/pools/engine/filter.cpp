@@ -143,7 +143,7 @@ void filter_values(const FilterMachine& machine, const float* centred, const flo
     }
     for (int j = 0; j < kPacks; ++j) {
       store(values + row + j * kSingles, sums[j]);
-      const Singles size = broadcast_single(2.0f) * (offsets[j] + broadcast_single(machine.largest_offset));
+      const Singles size = broadcast_single(2.75f) * (offsets[j] + broadcast_single(machine.largest_offset));
       const Singles exponent_error =
           broadcast_single(machine.exponent_error) * size + broadcast_single(machine.exponent_constant);
       store_errors(machine, absolute_sums[j], exponent_error, errors + row + j * kSingles);

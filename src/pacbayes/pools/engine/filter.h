@@ -9,16 +9,16 @@
 // Let u = 2^-24, X = |w x|, S = max |w s| over the support vectors, and r = d roundings of a sum of d products if they
 // are fused with the additions, else 2 d. Errors of t are at most
 //
-//     (r + 8) u g (X + S)^2          features and vectors rounded to single precision, norms, product and sum
+//     (r + 8) u g ((X + S)^2 + X^2)  features and vectors rounded to single precision, product and sum; norm of x
 //     g (2 (X + S) v + v^2)          features that the exact engine rounds when it scales and subtracts them;
 //                                    v = 8 * 2^-53 |w L| with the largest absolute features L
 //
-// where (X + S)^2 <= 2 (X^2 + S^2), and 2 (X + S) v <= (X + S)^2 u + v^2 / u: in sum
+// where (X + S)^2 + X^2 <= 2.62 (X^2 + S^2), and 2 (X + S) v <= (X + S)^2 u + v^2 / u: in sum
 //
-//     e = (r + 16) u 2 g (X^2 + S^2) + 2 g v^2 / u + 1e-10,
+//     e = (r + 16) u 2.75 g (X^2 + S^2) + 2 g v^2 / u + 1e-10,
 //
 // the last for what underflows, as features are at most 1e15. Each of q categories adds 2 g to t where it differs: r
-// grows by q, and 2 (X^2 + S^2) by 4 q. If distances are shared, exact ones are rounded to single
+// grows by q, and X^2 + S^2 by 2 q. If distances are shared, exact ones are rounded to single
 // precision instead, and t has a relative error of 4 u: as t 2^-t < 0.54, that changes a kernel value by at most 3 u.
 //
 // For e <= 1/2 a kernel value is off by a factor of at most 2^e <= 1 + e, and by 2^-21 for the power; below 2^-126 it
