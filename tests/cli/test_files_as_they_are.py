@@ -220,6 +220,18 @@ def test_dates(program, tmp_path):
 # ---------------------------------------------------------------------------------------------------
 
 
+def test_predicted_values_that_are_written_in_another_way(program, tmp_path):
+    data = rows()
+    data["big"] = data["size"] > 0
+    data.to_csv(tmp_path / "data.csv", index=False)
+    program("fit", "data.csv", *FIT)
+    data.assign(size=0.5, big=data["big"].astype(int)).to_csv(tmp_path / "new.csv", index=False)
+    _, warned = program("predict", "model.skops", "new.csv")
+    assert "the model knows no value of 'big': are they written as in the table it was trained on?" in warned
+    data.assign(size=0.5).to_csv(tmp_path / "new.csv", index=False)
+    assert program("predict", "model.skops", "new.csv")[1] == ""
+
+
 def test_labels_with_blanks_and_in_other_case(program, tmp_path):
     data = rows()
     data["kind"] = data["kind"].map({"wet": "Yes", "dry": "No"})

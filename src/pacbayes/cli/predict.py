@@ -103,12 +103,18 @@ def predict(
             labels = classifier.predict(table.X)
             shares = classifier.predict_proba(table.X)
             seen = classifier.count_seen(table.X)
+            strange = [] if classifier._code_book is None else classifier._code_book.find_strange_columns(table.X)
         written = join_predictions(carried, labels, shares, classes)
         formulas = find_formulas(written, classes)
         content = format_csv(written, formulas if escape_formulas else ())
         if output is not None:
             write_atomic({output: content.encode()})
     print_ignored(table.carried, carried, schema)
+    if strange:
+        print_error(
+            f"warning: the model knows no value of {format_names(strange)}: are they written as in the table it was "
+            "trained on?"
+        )
     if seen:
         print_error(
             f"{seen} of {len(labels)} rows are rows that the model was trained on: the certificate is about new rows"

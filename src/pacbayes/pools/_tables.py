@@ -120,6 +120,22 @@ class CodeBook:
         indicators = sum(self.gaps[k] for k in self._numbers)
         return self.n_numbers + indicators + (indicators < len(self._numbers)) + self.n_categories
 
+    def find_strange_columns(self, table: Any) -> list[str]:
+        """Return the columns of categories of which the sample had none, though there are some: 0 and 1 for no and yes.
+
+        Parameters
+        ----------
+        table : DataFrame
+            Rows with the columns of the sample.
+        """
+        others = [k for k, labels in enumerate(self.categories) if labels is not None]
+        read = [_Column(self.names[k], _columns(table)[k], "category") for k in others]
+        return [
+            column.name
+            for column, codes in zip(read, self._codes, strict=True)
+            if column.labels and not any(label in codes for label in column.labels)
+        ]
+
     def encode(self, table: Any) -> Array:
         """Return rows as the engine reads them.
 
