@@ -22,7 +22,7 @@ def in_memory():
 
 @pytest.fixture(scope="session")
 def parquet(tmp_path_factory):
-    return write(tmp_path_factory.mktemp("parquet") / "rows.parquet", row_group_size=100)
+    return write(tmp_path_factory.mktemp("parquet") / "rows.parquet", row_group_size=60)
 
 
 @pytest.fixture(scope="session")
