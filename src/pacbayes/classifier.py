@@ -800,7 +800,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             return self._certify_unlabelled(replace(certificate, confusion=None), X)
         level = certificate.delta if delta is None else validate_settings(delta, certificate.objective, self.voting)
         predicted, doubtful = self._predict_codes(X)
-        codes = X.known_codes(self.classes_) if isinstance(X, Stream) else self._encode(_check_labels(X, to_host(y)))
+        codes = self._codes_of(X, y)
         unknown = codes == self.classes_.size
         # An unknown label has the largest loss, as a doubtful prediction has.
         total = loss.total_with_doubts(codes, predicted, doubtful | unknown)
@@ -823,14 +823,14 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         int
             Number of errors. A prediction that could differ on another engine, for rounding, counts as one.
         """
-        return self._count_errors(self._validate_points(X, y), y)
+        X = self._validate_points(X, y)
+        codes = self._codes_of(X, y)
+        predicted, doubtful = self._predict_codes(X)
+        return int(np.count_nonzero((predicted != codes) | doubtful))
 
-    def _count_errors(self, X: Any, y: Any) -> int:
-        codes, doubtful = self._predict_codes(X)
-        if isinstance(X, Stream):
-            return int(np.count_nonzero((codes != X.known_codes(self.classes_)) | doubtful))
-        labels = _check_labels(X, to_host(y))
-        return int(np.count_nonzero((self.classes_[codes] != labels) | doubtful))
+    def _codes_of(self, X: Any, y: Any) -> NDArray[np.intp]:
+        """Return labels as `_encode` does: those of a stream, or y."""
+        return X.known_codes(self.classes_) if isinstance(X, Stream) else self._encode(_check_labels(X, to_host(y)))
 
     def count_seen(self, X: Any) -> int:
         """Count rows of the training sample among others, in part and in any order.

@@ -48,17 +48,14 @@ def tally_votes(
         The weight of the voters that were asked. The largest entry of a row is that of the winner, in any case.
     """
     tallies = np.zeros((X.shape[0], hypotheses.classes.size))
-    order = np.argsort(-weights, kind="stable")
-    order = order[weights[order] > 0]
-    ordered = weights[order]
-    # Weight that is still to come after the first k voters.
-    remaining = np.append(np.cumsum(ordered[::-1])[::-1], 0.0)
+    order, remaining = _order_by_weight(weights)
     if not stop_early:
         order = order[: max(1, int(np.count_nonzero(remaining[:-1] > _IGNORED_WEIGHT)))]
     open_rows = np.arange(X.shape[0])
     done, width = 0, _FIRST_VOTERS
     while done < order.size and open_rows.size:
-        voters, weight = order[done : done + width], ordered[done : min(done + width, order.size)]
+        voters = order[done : done + width]
+        weight = weights[voters]
         rows = X if open_rows.size == X.shape[0] else take_rows(X, open_rows)
         votes, doubts = hypotheses.take(voters).votes_and_doubts(rows)
         tallies[open_rows] = tally(votes, weight, hypotheses.classes.size, tallies[open_rows])
@@ -66,10 +63,8 @@ def tally_votes(
             doubted[open_rows] += weight @ doubts
         done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
         if stop_early and done < order.size:
-            # Strictly more than what is to come, and than rounding of the sums.
             to_come = remaining[done] + (0.0 if doubted is None else 2 * doubted[open_rows])
-            decided = _lead(tallies[open_rows]) > to_come * (1 + 1e-9) + 1e-12
-            open_rows = open_rows[~decided]
+            open_rows = open_rows[~_are_decided(tallies[open_rows], to_come)]
     return tallies
 
 
@@ -107,9 +102,7 @@ def _vote(hypotheses: Hypotheses, weights: Array, X: Any) -> tuple[NDArray[np.in
     """Let the weighted vote decide. It is doubtful where voters in doubt have enough weight to change the winner."""
     doubted = np.zeros(X.shape[0])
     tallies = tally_votes(hypotheses, weights, X, stop_early=True, doubted=doubted)
-    # Each of them may move its weight from the winner to another class.
-    doubtful = (doubted > 0) & (_lead(tallies) <= 2 * doubted * (1 + 1e-9) + 1e-12)
-    return np.argmax(tallies, axis=1), doubtful
+    return np.argmax(tallies, axis=1), _are_doubtful(tallies, doubted)
 
 
 def vote_out_of_bag(
@@ -141,9 +134,7 @@ def vote_out_of_bag(
     """
     n_classes = hypotheses.classes.size
     tallies, doubted = np.zeros((rows.size, n_classes)), np.zeros(rows.size)
-    order = np.argsort(-weights, kind="stable")
-    order = order[weights[order] > 0]
-    remaining = np.append(np.cumsum(weights[order][::-1])[::-1], 0.0)
+    order, remaining = _order_by_weight(weights)
     open_rows, done, width = np.arange(rows.size), 0, _FIRST_VOTERS
     while done < order.size and open_rows.size:
         voters = np.sort(order[done : done + width])
@@ -156,16 +147,26 @@ def vote_out_of_bag(
         tallies[open_rows] += added.reshape(-1, n_classes)
         doubted[open_rows] += (weight * doubts).sum(axis=0)
         done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
-        lead, to_come = _lead(tallies[open_rows]), remaining[done] + 2 * doubted[open_rows]
-        open_rows = open_rows[~(lead > to_come * (1 + 1e-9) + 1e-12)]
-    doubtful = (doubted > 0) & (_lead(tallies) <= 2 * doubted * (1 + 1e-9) + 1e-12)
-    return np.argmax(tallies, axis=1), doubtful, np.asarray(tallies.any(axis=1))
+        open_rows = open_rows[~_are_decided(tallies[open_rows], remaining[done] + 2 * doubted[open_rows])]
+    return np.argmax(tallies, axis=1), _are_doubtful(tallies, doubted), np.asarray(tallies.any(axis=1))
 
 
-def _lead(tallies: Array) -> Array:
-    """Return how far the class with the largest weight is ahead of the second."""
+def _order_by_weight(weights: Array) -> tuple[NDArray[np.intp], Array]:
+    """Return the voters with weight, the heaviest first, and the weight that is still to come after the first k."""
+    order = np.argsort(-weights, kind="stable")
+    order = order[weights[order] > 0]
+    return order, np.append(np.cumsum(weights[order][::-1])[::-1], 0.0)
+
+
+def _are_decided(tallies: Array, to_come: Any) -> NDArray[np.bool_]:
+    """Return where the winner is ahead by strictly more than the weight to come, and than rounding of the sums."""
     ranked = np.partition(tallies, -2, axis=1)
-    return np.asarray(ranked[:, -1] - ranked[:, -2])
+    return np.asarray(ranked[:, -1] - ranked[:, -2] > to_come * (1 + 1e-9) + 1e-12)
+
+
+def _are_doubtful(tallies: Array, doubted: Array) -> NDArray[np.bool_]:
+    """Return where voters in doubt have enough weight, which each may move from the winner to another class."""
+    return (doubted > 0) & ~_are_decided(tallies, 2 * doubted)
 
 
 def draw_voters(weights: Array, n: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -34,17 +34,17 @@ class TableOptions:
         """Read a table with these options."""
         from pacbayes.io import read_table
 
-        return read_table(
-            path,
-            target,
-            format=self.format,
-            separator=self.separator,
-            decimal=self.decimal,
-            encoding=self.encoding,
-            missing=self.missing or (),
-            **limit(self.max_bytes),
-            **settings,
-        )
+        return read_table(path, target, **self.as_arguments(), **limit(self.max_bytes), **settings)
+
+    def as_arguments(self) -> dict[str, Any]:
+        """Return how files are written, as arguments of the functions of `pacbayes.io` that read them."""
+        return {
+            "format": self.format,
+            "separator": self.separator,
+            "decimal": self.decimal,
+            "encoding": self.encoding,
+            "missing": self.missing or (),
+        }
 
 
 def limit(max_bytes: int | None) -> dict[str, Any]:

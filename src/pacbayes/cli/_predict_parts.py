@@ -98,15 +98,7 @@ class PartWriter:
     def _read(self, schema: Schema, options: TableOptions) -> Iterator[Any]:
         from pacbayes.io import read_batches
 
-        return read_batches(
-            self.tables,
-            schema,
-            format=options.format,
-            separator=options.separator,
-            decimal=options.decimal,
-            encoding=options.encoding,
-            missing=options.missing or (),
-        )
+        return read_batches(self.tables, schema, **options.as_arguments())
 
     def _begin(self, options: TableOptions) -> None:
         """Make the folder of parts, or go on with one that belongs to the same model, table and options."""

@@ -199,8 +199,7 @@ class Stream:
         rng = stream(split.entropy, 0, TEST)
         tasks: list[tuple[Any, ...]] = [(block,) for block in blocks]
         if certificate.voting == "gibbs":
-            drawn = (draw_voters(vote.posterior, block.codes.size, rng) for block in blocks)
-            tasks = [(block, np.searchsorted(voters, one)) for block, one in zip(blocks, drawn, strict=True)]
+            tasks = _with_draws(tasks, [block.codes.size for block in blocks], vote.posterior, rng)
         common = (vote.hypotheses.take(voters), vote.posterior[voters], certificate.voting, loss)
         names = [f"vote{k}-test-{block.place.start}-{block.place.stop}" for block in blocks]
         results = self._run(sum_test_losses, common, tasks, "testing", None if k is None else names)
@@ -258,9 +257,17 @@ class Stream:
             tasks: list[tuple[Any, ...]] = [(self._whole(block),) for block in blocks[i : i + _WINDOW]]
             if voting == "gibbs":
                 assert rng is not None
-                draws = (draw_voters(posterior, len(block), rng) for block in blocks[i : i + _WINDOW])
-                tasks = [(*task, np.searchsorted(voters, one)) for task, one in zip(tasks, draws, strict=True)]
+                tasks = _with_draws(tasks, [len(block) for block in blocks[i : i + _WINDOW]], posterior, rng)
             yield from self._run(predict_block, common, tasks, "predicting")
+
+
+def _with_draws(
+    tasks: list[tuple[Any, ...]], sizes: list[int], posterior: Array, rng: np.random.Generator
+) -> list[tuple[Any, ...]]:
+    """Add a voter for each of its points to every task, as a position among those that have weight."""
+    voters = np.flatnonzero(posterior > 0)
+    draws = (draw_voters(posterior, size, rng) for size in sizes)
+    return [(*task, np.searchsorted(voters, drawn)) for task, drawn in zip(tasks, draws, strict=True)]
 
 
 def open_stream(
