@@ -7,7 +7,8 @@ precision and in the same order of operations; a filter in TF32 with a proved er
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from pacbayes.pools._device import (
     THREADS,
     DeviceRows,
     find_cupy,
+    fork,
     free_bytes,
     has_tensor_cores,
     kernel,
@@ -36,6 +38,9 @@ _BLOCKS = 1 << 15
 
 # Of masks, THREADS words each, that a block reads: enough for its threads to have marked rows.
 _CHUNKS = 8
+
+# Blocks that keep a device busy: with fewer, those of few machines read less each.
+_ENOUGH = 1 << 11
 
 _SCALERS = {None: 0, "minmax": 1, "standard": 2}
 
@@ -89,13 +94,13 @@ class DeviceMachines:
         The arrays of `Machines` in `exact.cu`, and "converged" if they were trained there.
     points : DeviceRows
         What their support vectors are rows of.
-    n_support : ndarray of shape (m,)
-        Number of support vectors of each.
+    trained : cupy.cuda.Event or None
+        What to wait for before the arrays are read, if they are being trained.
     """
 
     arrays: dict[str, Any]
     points: DeviceRows
-    n_support: NDArray[np.int64]
+    trained: Any = None
 
     @classmethod
     def of(
@@ -113,12 +118,11 @@ class DeviceMachines:
         """Copy machines in the arrays of `_engine.Ensemble` to the device."""
         cupy = find_cupy()
         k = n_classes.astype(np.int64)
-        class_at = _starts(k)
-        n_support = np.add.reduceat(counts, class_at[:-1], dtype=np.int64) if k.size else k
-        # Constants have no support vectors, and reduceat sums nothing but their one count.
+        class_at = _starts(k)[:-1]
+        n_support = _count_support(counts, class_at)
         host = {
             "n_classes": n_classes,
-            "class_at": class_at[:-1],
+            "class_at": class_at,
             "classes": classes,
             "counts": counts,
             "support_at": _starts(n_support)[:-1],
@@ -131,10 +135,21 @@ class DeviceMachines:
         }
         arrays = {name: cupy.asarray(array) for name, array in host.items()}
         arrays["scale"] = None if scale is None else cupy.asarray(np.ascontiguousarray(scale, dtype=np.float64))
-        return cls(arrays, points if isinstance(points, DeviceRows) else DeviceRows.of(points), n_support)
+        return cls(arrays, points if isinstance(points, DeviceRows) else DeviceRows.of(points))
 
     def __len__(self) -> int:
-        return self.n_support.size
+        return int(self.arrays["gamma"].size)
+
+    @cached_property
+    def n_support(self) -> NDArray[np.int64]:
+        """Number of support vectors of each."""
+        self.wait()
+        return _count_support(self.arrays["counts"].get(), self.arrays["class_at"].get())
+
+    def wait(self) -> None:
+        """Wait until the machines are trained."""
+        if self.trained is not None:
+            self.trained.synchronize()
 
     def struct(self) -> NDArray[Any]:
         """Return what kernels read."""
@@ -142,6 +157,7 @@ class DeviceMachines:
 
     def to_host(self) -> dict[str, NDArray[Any]]:
         """Return machines that `train` made as `_engine.train` returns them."""
+        self.wait()
         host: dict[str, Any] = {name: None if array is None else array.get() for name, array in self.arrays.items()}
         k, s = host["n_classes"].astype(np.int64), self.n_support
         most = host["classes"].shape[0] // k.size
@@ -264,7 +280,8 @@ class DeviceMachines:
             self._decide(X, codes, begin, end, packed, sink)
             sink["sign"] = -1
             own = (training_at[:-1][part], training_at[1:][part], training)
-            packed.decide_rows(X, codes, begin, end - begin, _TRAINING, sink, training=own)
+            typical = -(-training.size // chosen.size)
+            packed.decide_rows(X, codes, begin, end - begin, _TRAINING, sink, training=own, n_training=typical)
             totals[part] += errors
         return totals
 
@@ -408,10 +425,17 @@ class _Packed:
         *,
         masks: Any = None,
         training: tuple[Any, Any, Any] = (None, None, None),
+        n_training: int = 0,
     ) -> None:
-        """Evaluate the machines in double precision."""
+        """Evaluate the machines in double precision; `n_training` is about how many points trained one."""
         words = 0 if masks is None else masks.shape[1]
-        blocks = {_MASKED: -(-words // (THREADS * _CHUNKS)), _ALL: -(-count // THREADS), _TRAINING: 1}[mode]
+        if mode == _MASKED:
+            fewest, most = -(-words // (THREADS * _CHUNKS)), -(-words // THREADS)
+        elif mode == _ALL:
+            fewest = most = -(-count // THREADS)
+        else:
+            fewest, most = 1, -(-n_training // THREADS)
+        blocks = max(fewest, min(most, -(-_ENOUGH // self.count)))
         kernel("decide_rows", "exact")(
             (max(1, min(blocks, 1024)), self.count),
             (THREADS,),
@@ -453,7 +477,7 @@ def train(
     *,
     shrink: int = 1,
 ) -> DeviceMachines:
-    """Train machines on the device, as `_engine.train` does.
+    """Begin to train machines on the device, as `_engine.train` does, beside what it does already.
 
     Parameters
     ----------
@@ -473,8 +497,30 @@ def train(
     Returns
     -------
     DeviceMachines
-        The machines.
+        The machines. They are trained when `wait` returns.
     """
+    with fork() as stream:
+        machines = _start_training(
+            X, codes, subsamples, sizes, seed, multipliers, C, scaler, tolerance, max_iterations, n_classes, shrink
+        )
+        return replace(machines, trained=stream.record())
+
+
+def _start_training(
+    X: DeviceRows,
+    codes: Any,
+    subsamples: Any,
+    sizes: NDArray[np.int64],
+    seed: float,
+    multipliers: Array,
+    C: Array,
+    scaler: str | None,
+    tolerance: float,
+    max_iterations: int,
+    n_classes: int,
+    shrink: int,
+) -> DeviceMachines:
+    """Launch what trains machines on the current stream."""
     cupy = find_cupy()
     m, most = sizes.size, max(n_classes, 2)
     pairs = most * (most - 1) // 2
@@ -513,7 +559,8 @@ def train(
     codes = cupy.asarray(codes, dtype=np.int32)
     # Machines of similar size share their scratch space.
     rung = np.ceil(np.log2(np.maximum(sizes, 32))).astype(np.int64)
-    for k in np.unique(rung):
+    ends = []
+    for k in np.unique(rung)[::-1]:  # the largest, which take longest, first
         order = np.flatnonzero(rung == k).astype(np.int32)
         largest = int(sizes[order].max())
         threads = 32 if largest <= 192 else 128 if largest <= 1024 else 512
@@ -525,26 +572,29 @@ def train(
                 f"a subsample of {largest} points needs {per_block / 2**20:.0f} MiB of the device's memory, which has "
                 f"{free_bytes() / 2**20:.0f} MiB left: a smaller subsample_size would help, or engine='cpu'"
             )
-        launch(
-            (blocks,),
-            (threads,),
-            (
-                X.struct(),
-                codes,
-                struct_of(_SUBSAMPLES_STRUCT, at=at, rows=rows),
-                settings,
-                out,
-                cupy.asarray(order),
-                np.int32(order.size),
-                np.int32(largest),
-                cupy.empty(blocks * square),
-                cupy.empty(blocks * square, dtype=np.float32),
-                cupy.empty(blocks * (most + 2) * largest),
-                cupy.empty(blocks * 2 * largest, dtype=np.int32),
-            ),
-        )
-    n_support = arrays["counts"].reshape(m, most).sum(axis=1).get().astype(np.int64)
-    return DeviceMachines(arrays, X, n_support)
+        with fork() as side:
+            launch(
+                (blocks,),
+                (threads,),
+                (
+                    X.struct(),
+                    codes,
+                    struct_of(_SUBSAMPLES_STRUCT, at=at, rows=rows),
+                    settings,
+                    out,
+                    cupy.asarray(order),
+                    np.int32(order.size),
+                    np.int32(largest),
+                    cupy.empty(blocks * square),
+                    cupy.empty(blocks * square, dtype=np.float32),
+                    cupy.empty(blocks * (most + 2) * largest),
+                    cupy.empty(blocks * 2 * largest, dtype=np.int32),
+                ),
+            )
+            ends.append(side.record())
+    for end in ends:
+        cupy.cuda.get_current_stream().wait_event(end)
+    return DeviceMachines(arrays, X)
 
 
 def train_at(X: Any, *arguments: Any) -> DeviceMachines:
@@ -563,6 +613,11 @@ def train_at(X: Any, *arguments: Any) -> DeviceMachines:
 
     machines: DeviceMachines = with_less_memory(compute)
     return machines
+
+
+def _count_support(counts: NDArray[np.int32], class_at: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the number of support vectors of machines whose classes begin at `class_at`."""
+    return np.add.reduceat(counts, class_at, dtype=np.int64) if class_at.size else class_at
 
 
 def _pointer(array: Any) -> Any:
