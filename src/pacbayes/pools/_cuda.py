@@ -36,11 +36,11 @@ _GROUP, _ROWS = 8, 64  # of support vectors, and of rows of a warp
 # Blocks that are launched at most: enough for many waves on the largest devices.
 _BLOCKS = 1 << 15
 
-# Of masks, THREADS words each, that a block reads: enough for its threads to have marked rows.
-_CHUNKS = 8
+# Words of masks that a block reads at a time at most (exact.cu), and how often: few rows are marked.
+_WORDS, _TURNS = 32, 32
 
-# Blocks that keep a device busy: with fewer, those of few machines read less each.
-_ENOUGH = 1 << 11
+# Blocks that keep a device busy.
+_ENOUGH = 1 << 12
 
 _SCALERS = {None: 0, "minmax": 1, "standard": 2}
 
@@ -346,9 +346,12 @@ class _Packed:
         d, total = X.d, int(groups.sum())
         self.group_at = cupy.asarray(_starts(groups)[:-1])
         self.support = cupy.empty(max(total, 1) * d * _GROUP)
+        self.margins = cupy.empty(max(machines.arrays["intercepts"].size, 1))
         points = machines.points
         self._structs = (machines.struct(), points.struct())
-        kernel("pack_support", "exact")((self.count,), (128,), (*self._structs, chosen, self.group_at, self.support))
+        kernel("pack_support", "exact")(
+            (self.count,), (128,), (*self._structs, chosen, self.group_at, self.support, self.margins)
+        )
         self.filtered = None
         if use_filter:
             steps = -(-d // 8)
@@ -429,15 +432,17 @@ class _Packed:
     ) -> None:
         """Evaluate the machines in double precision; `n_training` is about how many points trained one."""
         words = 0 if masks is None else masks.shape[1]
-        if mode == _MASKED:
-            fewest, most = -(-words // (THREADS * _CHUNKS)), -(-words // THREADS)
-        elif mode == _ALL:
-            fewest = most = -(-count // THREADS)
-        else:
-            fewest, most = 1, -(-n_training // THREADS)
-        blocks = max(fewest, min(most, -(-_ENOUGH // self.count)))
+        things, fewest, most, turns = {
+            _MASKED: (words, 4, _WORDS, _TURNS),
+            _ALL: (count, 32, THREADS, 1),
+            _TRAINING: (n_training, 32, THREADS, 1),
+        }[mode]
+        # As many blocks as keep the device busy, each with as much as it can take at a time, and some more if it must.
+        enough = -(-_ENOUGH // self.count)
+        per_turn = min(most, max(fewest, -(-things // enough)))
+        blocks = max(1, -(-things // (per_turn * turns)), min(-(-things // per_turn), enough))
         kernel("decide_rows", "exact")(
-            (max(1, min(blocks, 1024)), self.count),
+            (blocks, self.count),
             (THREADS,),
             (
                 self._structs[0],
@@ -446,9 +451,11 @@ class _Packed:
                 self.chosen,
                 self.group_at,
                 self.support,
+                self.margins,
                 np.int64(begin),
                 np.int64(count),
                 np.int32(mode),
+                np.int32(per_turn),
                 _pointer(masks),
                 np.int64(words),
                 *(_pointer(array) for array in training),
