@@ -156,6 +156,14 @@ __device__ void compute_scale(Rows X, const int* rows, int r, int scaler, double
   }
 }
 
+#define ITEMS 4  // points that a thread reads at a time
+
+// Of two points with this kernel value, as in LIBSVM.
+__device__ __forceinline__ double curvature_of(float kernel) {
+  const double curvature = 2.0 - 2.0 * (double)kernel;
+  return curvature > 0.0 ? curvature : 1e-12;
+}
+
 // Solve the problem of two classes: rows [a, a + n_a) of the kernel matrix against [b, b + n_b); smo.cpp. Coefficients
 // and gradients of a thread's points are written by that thread alone.
 __device__ bool minimize(const float* kernel, int stride, int a, int n_a, int b, int n_b, double C, double tolerance,
@@ -180,18 +188,32 @@ __device__ bool minimize(const float* kernel, int stride, int a, int n_a, int b,
   for (int64 iteration = 0; iteration < max_iterations; ++iteration) {
     const float* row = kernel + (int64)AT(first.index) * stride;
     Best second = {0.0, 0x7fffffff};
-    double lowest = INFINITE;
-    for (int t = threadIdx.x; t < size; t += blockDim.x) {
-      if (!(beta[t] > LOWER(t))) continue;
-      const double g = gradient[t];
-      lowest = g < lowest ? g : lowest;
-      const double difference = first.value - g;
-      if (!(difference > 0.0)) continue;
-      double curvature = 2.0 - 2.0 * (double)row[AT(t)];
-      curvature = curvature > 0.0 ? curvature : 1e-12;
-      const double gain = difference * difference / curvature;
-      if (gain > second.value) second = {gain, t};
+    double lowest = INFINITE, square = 0.0, curvature = 1.0;  // of the second so far
+    for (int start = threadIdx.x; start < size; start += ITEMS * blockDim.x) {
+      float k[ITEMS];
+      double g[ITEMS], own[ITEMS];
+      // All loads before what depends on them.
+#pragma unroll
+      for (int q = 0; q < ITEMS; ++q) {
+        const int t = start + q * blockDim.x;
+        if (t < size) k[q] = row[AT(t)], g[q] = gradient[t], own[q] = beta[t];
+      }
+#pragma unroll
+      for (int q = 0; q < ITEMS; ++q) {
+        const int t = start + q * blockDim.x;
+        if (t >= size || !(own[q] > LOWER(t))) continue;
+        lowest = g[q] < lowest ? g[q] : lowest;
+        const double difference = first.value - g[q];
+        if (!(difference > 0.0)) continue;
+        const double bend = curvature_of(k[q]);
+        if (difference * difference * curvature > square * bend) {
+          square = difference * difference;
+          curvature = bend;
+          second.index = t;
+        }
+      }
     }
+    second.value = square / curvature;
     second = reducer.best_and_min<true>(second, lowest);
     if (first.value - lowest < tolerance) {
       converged = true;
@@ -199,11 +221,9 @@ __device__ bool minimize(const float* kernel, int stride, int a, int n_a, int b,
     }
     const int i = first.index, j = second.index;
     if (j == 0x7fffffff) break;  // Only if a kernel value is NaN.
-    double curvature = 2.0 - 2.0 * (double)row[AT(j)];
-    if (curvature <= 0) curvature = 1e-12;
     double beta_i = beta[i], beta_j = beta[j];
     const double room_i = UPPER(i) - beta_i, room_j = beta_j - LOWER(j);
-    double step = (first.value - gradient[j]) / curvature;
+    double step = (first.value - gradient[j]) / curvature_of(row[AT(j)]);
     if (step > room_i) step = room_i;
     if (step > room_j) step = room_j;
     beta_i = room_i - step <= 1e-12 * C ? UPPER(i) : beta_i + step;
@@ -212,11 +232,23 @@ __device__ bool minimize(const float* kernel, int stride, int a, int n_a, int b,
     // Others may still read the coefficients and the gradient that were: the gradient changes in another array, the two
     // coefficients after the barrier.
     first = {-INFINITE, 0};
-    for (int t = threadIdx.x; t < size; t += blockDim.x) {
-      const double g = fma(-step, (double)row[AT(t)] - (double)row_j[AT(t)], gradient[t]);
-      next[t] = g;
-      const double own = t == i ? beta_i : t == j ? beta_j : beta[t];
-      if (own < UPPER(t) && g > first.value) first = {g, t};
+    for (int start = threadIdx.x; start < size; start += ITEMS * blockDim.x) {
+      float k_i[ITEMS], k_j[ITEMS];
+      double g[ITEMS], own[ITEMS];
+#pragma unroll
+      for (int q = 0; q < ITEMS; ++q) {
+        const int t = start + q * blockDim.x;
+        if (t < size) k_i[q] = row[AT(t)], k_j[q] = row_j[AT(t)], g[q] = gradient[t], own[q] = beta[t];
+      }
+#pragma unroll
+      for (int q = 0; q < ITEMS; ++q) {
+        const int t = start + q * blockDim.x;
+        if (t >= size) continue;
+        const double after = fma(-step, (double)k_i[q] - (double)k_j[q], g[q]);
+        next[t] = after;
+        const double mine = t == i ? beta_i : t == j ? beta_j : own[q];
+        if (mine < UPPER(t) && after > first.value) first = {after, t};
+      }
     }
     first = reducer.best(first);
     if (i % blockDim.x == threadIdx.x) beta[i] = beta_i;
