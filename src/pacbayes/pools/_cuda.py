@@ -349,8 +349,9 @@ class _Packed:
         self.margins = cupy.empty(max(machines.arrays["intercepts"].size, 1))
         points = machines.points
         self._structs = (machines.struct(), points.struct())
+        slices = min(-(-_ENOUGH // self.count), -(-int(groups.max(initial=1)) * d * _GROUP // THREADS))
         kernel("pack_support", "exact")(
-            (self.count,), (128,), (*self._structs, chosen, self.group_at, self.support, self.margins)
+            (self.count, slices), (THREADS,), (*self._structs, chosen, self.group_at, self.support, self.margins)
         )
         self.filtered = None
         if use_filter:
@@ -363,11 +364,12 @@ class _Packed:
             largest = cupy.maximum(X.largest, points.largest)
             kernel("pack_machines", *FILTER, features=d)(
                 (self.count,),
-                (32,),
+                (THREADS,),
                 (
                     *self._structs,
                     chosen,
                     self.group_at,
+                    self.margins,
                     X.centre,
                     largest,
                     self.filtered,

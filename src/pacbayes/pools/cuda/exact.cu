@@ -130,7 +130,7 @@ extern "C" __global__ void pack_support(Machines machines, Rows points, const in
   const double* scale = machines.scale ? machines.scale + (int64)h * d : 0;
   double* to = packed + group_at[j] * d * GROUP;
   const int groups = (n + GROUP - 1) / GROUP;
-  for (int i = threadIdx.x; i < groups * GROUP * d; i += blockDim.x) {
+  for (int i = blockIdx.y * blockDim.x + threadIdx.x; i < groups * GROUP * d; i += gridDim.y * blockDim.x) {
     const int k = i % d, p = i / d;  // neighbouring threads read neighbouring features
     double value = 0.0;
     if (p < n) {
@@ -139,6 +139,7 @@ extern "C" __global__ void pack_support(Machines machines, Rows points, const in
     }
     to[((int64)(p / GROUP) * d + k) * GROUP + p % GROUP] = value;
   }
+  if (blockIdx.y) return;
   int pair = 0;
   for (int a = 0; a < machines.n_classes[h]; ++a)
     for (int b = a + 1; b < machines.n_classes[h]; ++b, ++pair)
