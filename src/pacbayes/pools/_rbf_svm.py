@@ -263,9 +263,9 @@ class RBFSVMPool(Pool):
         count = int(np.prod(sizes))
         size, turn = subsamples.turns(hypotheses)
         # A pack of all combinations for each size, shuffled anew when it is used up.
-        packs, position = np.unique(np.column_stack([size, turn // count]), axis=0, return_inverse=True)
-        dealt = np.stack([_shuffled(count, entropy, *pack) for pack in packs])
-        return np.asarray(dealt[position.ravel(), turn % count])
+        packs, position = np.unique(size.astype(np.int64) << 32 | turn // count, return_inverse=True)
+        dealt = np.stack([stream(entropy, pack, DEAL).permutation(count) for pack in packs.tolist()])
+        return np.asarray(dealt[position, turn % count])
 
     def train(
         self,
@@ -415,8 +415,3 @@ def _positive(name: str, values: Any) -> list[float]:
     if not (numbers.ndim == 1 and numbers.size and np.all((numbers > 0) & (numbers < np.inf))):
         raise ValueError(f"{name} must be one or several positive, finite numbers, got {values!r}")
     return [float(number) for number in numbers]
-
-
-def _shuffled(count: int, entropy: int, size: int, pack: int) -> NDArray[np.intp]:
-    """Return a pack of combinations in random order."""
-    return stream(entropy, int(size) << 32 | int(pack), DEAL).permutation(count)
