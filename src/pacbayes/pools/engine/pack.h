@@ -45,7 +45,11 @@ inline Pack broadcast(double value) { return value - Pack{}; }
 inline Pack select(Mask mask, Pack a, Pack b) { return mask ? a : b; }
 inline Singles broadcast_single(float value) { return value - Singles{}; }
 inline Singles select(SinglesMask mask, Singles a, Singles b) { return mask ? a : b; }
+#if defined(__AVX512F__)
+inline Pack to_double(Floats floats) { return _mm512_cvtps_pd(floats); }
+#else
 inline Pack to_double(Floats floats) { return __builtin_convertvector(floats, Pack); }
+#endif
 
 #else  // The same operations, lane by lane: MSVC has no vector types.
 

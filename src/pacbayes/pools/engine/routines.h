@@ -22,7 +22,7 @@ constexpr int kGroup = 16;
 static_assert(kTile % kGroup == 0);
 
 // Array sizes in SMO are rounded up to a multiple of this.
-constexpr int kPadding = 8;
+constexpr int kPadding = 16;
 
 // Marks the end of a list of columns. No column has this number.
 constexpr std::int32_t kNoColumn = std::numeric_limits<std::int32_t>::max();
