@@ -99,8 +99,8 @@ struct DistanceRoutines {
   void (*accumulate_sparse)(SparseBlock<Number> block, SparseSlice<Number> slice, std::int64_t& position,
                             Number* squared);
 
-  // Turn sums over all slices, for the first `rows` rows of a tile, into what `dense` returns: limit them, fill the tile
-  // with copies of the last row, and find the smallest one of each point.
+  // Turn sums over all slices, for the first `rows` rows of a tile, into what `dense` returns: limit them, fill the
+  // tile with copies of the last row, and find the smallest one of each point.
   void (*finish_sparse)(std::ptrdiff_t count, std::ptrdiff_t rows, Number* squared, Number* nearest);
 
   // exp(-gamma * squared) in single precision for the first `width` rows of the tile: kernel[point * stride + row].

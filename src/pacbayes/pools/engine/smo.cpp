@@ -56,7 +56,7 @@ Pack positions() {
   return pack;
 }
 
-// The position of the largest value, and of several the smallest, so that ties are broken alike for any number of lanes.
+// The smallest position of the largest value, so that ties are broken alike for any number of lanes.
 int position_of(double largest, const Pack* values, const Pack* at) {
   Pack found = broadcast(kInfinity);
   for (int c = 0; c < kChains; ++c)

@@ -110,11 +110,10 @@ Heuristic jaakkola_gamma(const GroupedRows& points, const SquaredDistances<Numbe
   return {std::clamp(1 / (2 * typical * typical), kMinSeed, kMaxSeed), distinct};
 }
 
-// The kernel matrix in single precision, its rows padded with zeros to `stride`.
+// The kernel matrix in single precision, its rows padded with zeros to a multiple of kPadding.
 template <class Number>
-const float* kernel_matrix(const SquaredDistances<Number>& squared, double gamma, std::ptrdiff_t stride,
-                           TrainingSpace& space) {
-  const std::ptrdiff_t size = squared.size;
+const float* kernel_matrix(const SquaredDistances<Number>& squared, double gamma, TrainingSpace& space) {
+  const std::ptrdiff_t size = squared.size, stride = round_up(size, kPadding);
   space.grow(space.kernel, size * stride);
   float* const kernel = space.kernel.data();
   for (std::ptrdiff_t p = 0; p < size; ++p) std::fill(kernel + p * stride + size, kernel + (p + 1) * stride, 0.0f);
@@ -122,9 +121,9 @@ const float* kernel_matrix(const SquaredDistances<Number>& squared, double gamma
     const std::ptrdiff_t first = t * kTile, width = squared.width(t);
     const Number* nearest = squared.nearest.data() + t * size;
     for (std::ptrdiff_t block = 0; block < squared.used(t); block += kTile) {
+      const std::ptrdiff_t count = std::min<std::ptrdiff_t>(kTile, size - block);
       float* const values = kernel + block * stride + first;
-      routines().distances<Number>().kernel(squared.row(t, block), nearest + block,
-                                            std::min<std::ptrdiff_t>(kTile, size - block), gamma, width, stride, values);
+      routines().distances<Number>().kernel(squared.row(t, block), nearest + block, count, gamma, width, stride, values);
       // The rows of this tile are the columns above it.
       if (block < first) routines().transpose_tile(values, width, stride, kernel + first * stride + block);
     }
@@ -141,10 +140,10 @@ struct Workspace {
 };
 
 // Solve the problems of all pairs of classes and append the machine. Points that are not finite have no solution.
-void solve(const GroupedRows& points, const float* kernel, std::ptrdiff_t stride, double gamma, bool finite,
-           const Settings& settings, Trained& trained) {
+void solve(const GroupedRows& points, const float* kernel, double gamma, bool finite, const Settings& settings,
+           Trained& trained) {
   const int n_classes = static_cast<int>(points.classes.size());
-  const auto size = static_cast<std::ptrdiff_t>(points.rows.size());
+  const auto size = static_cast<std::ptrdiff_t>(points.rows.size()), stride = round_up(size, kPadding);
   std::vector<std::ptrdiff_t> starts(n_classes, 0);
   for (int c = 1; c < n_classes; ++c) starts[c] = starts[c - 1] + points.counts[c - 1];
 
@@ -199,8 +198,8 @@ void solve(const GroupedRows& points, const float* kernel, std::ptrdiff_t stride
 // Precision of the kernel matrix
 // ------------------------------------------------------------------------------------------------------
 
-// The largest norm of a row, or infinity if it has categories that are no numbers in single precision. Sums run over the
-// features in order, so that zeros may be left out.
+// The largest norm of a row, or infinity if it has categories that are no numbers in single precision. Sums run over
+// the features in order, so that zeros may be left out.
 double largest_norm(DenseRows<double> rows) {
   constexpr double kLargestCategory = 0x1p24;
   double largest = 0.0;
@@ -227,17 +226,17 @@ double largest_norm(SparseRows rows) {
 
 // Whether the kernel matrix of points whose norms are at most N can be computed in single precision.
 //
-// Let u = 2^-24 and D the squared distance of x and y, of d features. Rounding them moves x - y by at most 2 u N, and the
-// difference, its square and the sum are rounded at most d + 3 times, gamma and its product with D twice: gamma D is off
-// by u ((d + 5) gamma D + 4 N gamma sqrt(D)), if (u N)^2 gamma is small. As t exp(-t) <= 0.37 and sqrt(t) exp(-t) <= 0.43,
-// and the exponential is off by 2 u at most, a kernel value is off by
+// Let u = 2^-24 and D the squared distance of x and y, of d features. Rounding them moves x - y by at most 2 u N, and
+// the difference, its square and the sum are rounded at most d + 3 times, gamma and its product with D twice: gamma D is
+// off by u ((d + 5) gamma D + 4 N gamma sqrt(D)), as (u N)^2 gamma is small. Since t exp(-t) <= 0.37, sqrt(t) exp(-t)
+// <= 0.43 and the exponential is off by 2 u at most, a kernel value is off by
 //
 //     u (0.37 (d + 12) + 1.72 N sqrt(gamma)).
 //
-// That is a bound: typical errors are smaller by an order of magnitude or two. It is small against the tolerance of SMO,
-// and the votes of a machine are those of its coefficients in double precision, whatever they were computed from. Where
-// gamma is Jaakkola's, the relative error of its squared distance 1 / (2 gamma) is as small by the same condition on it.
-// Limits on N and gamma keep all numbers within the range of single precision.
+// Typical errors are smaller by an order of magnitude, since roundings cancel. Where gamma is Jaakkola's, 1 / (2 D),
+// the condition bounds the relative error of its D as well, by 2^-13. No certificate depends on either: votes are
+// computed in double precision from the coefficients and gamma that training arrived at. Limits on N and gamma keep all
+// numbers within the range of single precision.
 constexpr double kMaxKernelError = 0x1p-15, kMaxNorm = 1e18, kMinSingleGamma = 1e-30, kMaxSingleGamma = 1e30;
 
 bool is_single_enough(double norm, std::ptrdiff_t d, double gamma) {
@@ -268,20 +267,19 @@ void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std
   points.gather(X, grouped.rows.data(), size, scale);
   const bool finite =
       std::all_of(points.values().begin(), points.values().end(), [](double x) { return std::isfinite(x); });
-  const std::ptrdiff_t stride = round_up(size, kPadding);
   const bool heuristic = std::isnan(settings.seed);
   const double norm = finite ? largest_norm(points.rows()) : std::numeric_limits<double>::infinity();
+  // In single precision if that is enough, else in double.
   if (is_single_enough(norm, X.d, heuristic ? kMinSingleGamma : settings.seed * settings.multiplier)) {
     const SquaredDistances<float> squared = pairwise_distances<float>(points.round(), space);
-    const Heuristic found = heuristic ? jaakkola_gamma(grouped, squared) : Heuristic{settings.seed, true};
-    const double gamma = found.gamma * settings.multiplier;
-    if (found.distinct && is_single_enough(norm, X.d, gamma) &&
-        (!heuristic || is_single_enough(norm, X.d, found.gamma)))
-      return solve(grouped, kernel_matrix(squared, gamma, stride, space), stride, gamma, finite, settings, trained);
+    const Heuristic seed = heuristic ? jaakkola_gamma(grouped, squared) : Heuristic{settings.seed, true};
+    const double gamma = seed.gamma * settings.multiplier;
+    if (!heuristic || (seed.distinct && is_single_enough(norm, X.d, seed.gamma) && is_single_enough(norm, X.d, gamma)))
+      return solve(grouped, kernel_matrix(squared, gamma, space), gamma, finite, settings, trained);
   }
   const SquaredDistances<double> squared = pairwise_distances<double>(points.rows(), space);
   const double gamma = (heuristic ? jaakkola_gamma(grouped, squared).gamma : settings.seed) * settings.multiplier;
-  solve(grouped, kernel_matrix(squared, gamma, stride, space), stride, gamma, finite, settings, trained);
+  solve(grouped, kernel_matrix(squared, gamma, space), gamma, finite, settings, trained);
 }
 
 template void train(DenseRows<float>, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&,
