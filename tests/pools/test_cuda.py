@@ -87,6 +87,7 @@ CASES = {
     "plain": (0, 200, 10, 6, 20, 2, np.float64, 0.0, None),
     "scaled": (1, 150, 9, 5, 20, 2, np.float32, 0.0, "standard"),
     "far from zero": (2, 130, 3, 5, 15, 2, np.float64, 1e7, "minmax"),
+    "single precision for some": (5, 130, 6, 8, 20, 2, np.float64, 30.0, None),
     "many features": (3, 70, 60, 3, 12, 2, np.float32, 0.0, None),
     "more features than are kept": (5, 70, 70, 2, 30, 2, np.float64, 0.0, "minmax"),
     "three classes": (4, 100, 5, 4, 20, 3, np.float64, 0.0, "standard"),

@@ -1,5 +1,10 @@
 """The compiled engine, called directly: sparse rows beside dense ones, arguments that are refused, extremes."""
 
+import io
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +15,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
 
 from pacbayes import PACBayesClassifier
-from pacbayes.pools import _engine
+from pacbayes.pools import _engine, jaakkola_gamma
 
 TRAINED = ["n_classes", "classes", "counts", "support", "coefficients", "intercepts", "gamma", "converged"]
 SCALERS = {"minmax": MinMaxScaler((-1, 1)), "standard": StandardScaler()}
@@ -308,6 +313,140 @@ def test_sparse_machines_are_those_of_svc(r, d, density, log_C, log_gamma, seed)
         dual_objective(expected.dual_coef_[0], expected.support_vectors_, gamma),
         rtol=1e-6,
     )
+
+
+# ---------------------------------------------------------------------------------------------------
+# Kernel matrices in single precision
+# ---------------------------------------------------------------------------------------------------
+
+UNIT = 2.0**-24
+
+
+def kernel_error(points, gamma):
+    """Bound on the error of a kernel value in single precision: train.cpp."""
+    norm = np.linalg.norm(points, axis=1).max()
+    return UNIT * (0.37 * (points.shape[1] + 12) + 1.72 * norm * np.sqrt(gamma))
+
+
+def optimality_gap(result, points, codes, C):
+    """How far the machine is from optimal for the exact kernel: the largest ascent direction of its dual."""
+    beta, y = np.zeros(len(points)), np.where(np.asarray(codes) == 0, 1.0, -1.0)
+    beta[result["support"]] = result["coefficients"]
+    squared = cdist(points, points, "sqeuclidean")
+    gradient = y - np.exp(-result["gamma"][0] * squared) @ beta
+    grows, shrinks = beta < np.where(y > 0, C, 0.0), beta > np.where(y > 0, 0.0, -C)
+    return gradient[grows].max() - gradient[shrinks].min()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    r=st.integers(2, 150),
+    d=st.integers(1, 60),
+    log_C=st.floats(-2, 3),
+    log_gamma=st.floats(-6, 3),
+    log_offset=st.floats(-1, 8),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_machines_are_optimal_for_the_exact_kernel(r, d, log_C, log_gamma, log_offset, seed):
+    """To the tolerance and the error of the kernel matrix: as bounded in single precision, or rounded at the end."""
+    rng = np.random.default_rng(seed)
+    points, codes, C = rng.normal(size=(r, d)) + 10.0**log_offset * rng.normal(size=d), np.arange(r) % 2, 10.0**log_C
+    result = train(points, codes, [np.arange(r)], seed=10.0**log_gamma, C=C, tolerance=1e-6)
+    error = kernel_error(points, 10.0**log_gamma)
+    if error > 2.0**-15:
+        error = UNIT
+    slack = 2 * (error + UNIT / 2) * np.abs(result["coefficients"]).sum()
+    assert optimality_gap(result, points, codes, C) < 1e-6 + slack
+
+
+@pytest.mark.parametrize("container", [np.asarray, csr])
+@pytest.mark.parametrize(
+    ("scale", "offset", "gamma"),
+    [
+        (1.0, 1e6, None),
+        (1.0, 1e6, 0.1),
+        (1.0, 1e8, None),
+        (1e19, 0.0, 1e-39),  # squares overflow
+        (1e19, 0.0, None),
+        (1e-23, 0.0, 1e45),  # squares underflow
+        (1e-23, 0.0, None),
+        (1.0, 0.0, 1e-40),
+        (1.0, 0.0, 0.0),
+        (1.0, 0.0, 1e6),
+    ],
+)
+def test_double_precision_where_single_is_not_enough(scale, offset, gamma, container):
+    rng = np.random.default_rng(0)
+    points, codes = (rng.normal(size=(90, 4)) + offset) * scale, np.arange(90) % 2
+    seed = np.nan if gamma is None else gamma
+    result = train(container(points), codes, [np.arange(90)], seed=seed, C=10.0, tolerance=1e-6)
+    assert result["converged"].tolist() == [1]
+    expected = jaakkola_gamma(points, codes) if gamma is None else gamma
+    np.testing.assert_allclose(result["gamma"], expected, rtol=1e-7)
+    # Kernel values that are off by half a unit in the last place; in single precision they would be off by more.
+    rounding = UNIT * np.abs(result["coefficients"]).sum()
+    assert optimality_gap(result, points, codes, 10.0) < 1.1e-6 + rounding
+
+
+@pytest.mark.parametrize(
+    ("offset", "d", "single"), [(0.0, 4, True), (30.0, 4, True), (0.0, 1300, True), (0.0, 1500, False), (1e6, 4, False)]
+)
+def test_which_precision_is_used(offset, d, single):
+    """The heuristic kernel width has the rounding of the distances that it is computed from."""
+    rng = np.random.default_rng(0)
+    points, codes = rng.normal(size=(60, d)) + offset, np.arange(60) % 2
+    (gamma,) = train(points, codes, [np.arange(60)])["gamma"]
+    difference = abs(gamma / jaakkola_gamma(points, codes) - 1)
+    assert 1e-12 < difference < 1e-4 if single else difference < 1e-12
+
+
+def test_points_that_only_single_precision_cannot_tell_apart():
+    """Most of the nearest points of another class are 1e-9 away: the kernel width is theirs."""
+    rng = np.random.default_rng(0)
+    points = np.repeat(rng.normal(size=(20, 3)), 2, axis=0)
+    points[1::2] += 1e-9
+    codes = np.arange(40) % 2
+    result = train(points, codes, [np.arange(40)])
+    np.testing.assert_allclose(result["gamma"], jaakkola_gamma(points, codes), rtol=1e-6)
+    assert result["gamma"][0] > 1e15
+
+
+@pytest.mark.parametrize("offset", [0.0, 30.0, 1e6])
+def test_rows_of_a_table_have_the_bits_of_dense_ones(offset):
+    rng = np.random.default_rng(0)
+    points, codes = rng.normal(size=(150, 7)) + offset, (np.arange(150) % 2).astype(np.int32)
+    rows, sizes, ones = np.arange(150, dtype=np.int32), np.array([150]), np.ones(1)
+    arguments = (codes, rows, sizes, np.nan, ones, ones, None, 1e-3, 10**6)
+    plain, table = _engine.train(points, *arguments), _engine.train(points, *arguments, 7, 0)
+    for name in TRAINED:
+        np.testing.assert_array_equal(table[name], plain[name], err_msg=name)
+
+
+@pytest.mark.parametrize("instructions", ["baseline", "avx2"])
+def test_every_instruction_set_trains_the_same_machines(instructions):
+    """To the bit where multiplications are fused with additions, else to the error of the kernel matrix."""
+    program = """
+import sys
+import numpy as np
+from pacbayes.pools import _engine
+rng = np.random.default_rng(0)
+X, codes = rng.normal(size=(300, 21)), (np.arange(300) % 3).astype(np.int32)
+parts = [np.sort(rng.choice(300, size, replace=False)) for size in (10, 40, 63, 64, 65, 130, 300)]
+sizes = np.array([part.size for part in parts])
+rows, ones = np.concatenate(parts).astype(np.int32), np.ones(7)
+result = _engine.train(X, codes, rows, sizes, np.nan, ones, 3 * ones, "standard", 1e-6, 10**6)
+unfused = _engine.instructions == "baseline"
+np.save(sys.stdout.buffer, np.concatenate([[unfused], result["gamma"], result["intercepts"]]))
+"""
+
+    def machines(limit):
+        environment = {**os.environ, "PACBAYES_INSTRUCTIONS": limit}
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
+        return np.load(io.BytesIO(done.stdout))
+
+    best, limited = machines("best"), machines(instructions)
+    tolerance = 0 if best[0] == limited[0] else 1e-5
+    np.testing.assert_allclose(limited[1:], best[1:], rtol=tolerance, atol=tolerance)
 
 
 @settings(max_examples=60, deadline=None)

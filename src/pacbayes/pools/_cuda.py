@@ -571,7 +571,7 @@ def _start_training(
     ends = []
     for k in np.unique(rung)[::-1]:  # the largest, which take longest, first
         order = np.flatnonzero(rung == k).astype(np.int32)
-        largest = int(sizes[order].max())
+        largest = int(sizes[order].max() + 1) // 2 * 2  # even, so that what begins after it is aligned
         threads = 32 if largest <= 192 else 128 if largest <= 1024 else 512
         square = largest * largest
         per_block = 12 * square + 8 * (most + 2) * largest + 8 * largest

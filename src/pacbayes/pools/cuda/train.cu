@@ -156,6 +156,103 @@ __device__ void compute_scale(Rows X, const int* rows, int r, int scaler, double
   }
 }
 
+// Whether the kernel matrix can be computed in single precision; train.cpp.
+__device__ bool is_single_enough(double norm, int d, double gamma) {
+  if (!(norm <= 1e18 && gamma >= 1e-30 && gamma <= 1e30)) return false;
+  return 0x1p-24 * (0.37 * (double)(d + 12) + 1.72 * norm * sqrt(gamma)) <= 0x1p-15;
+}
+
+// No squared distance overflows where single precision is enough.
+__device__ __forceinline__ float limit(float squared) { return squared; }
+
+#define POINTS 4  // that another is compared with at a time
+
+// Squared distances of all pairs; zero on the diagonal. `columns` has room for the features of all points, or is null.
+template <class Number>
+__device__ void compute_distances(Rows X, const int* sorted, int r, const double* scale, Number* columns,
+                                  Number* squared) {
+  const int d = X.d;
+#define FEATURE(p, k) ((Number)(scale ? feature(X, sorted[p], k) * scale[k] : feature(X, sorted[p], k)))
+  // Neighbouring threads read features of one point, and write those of neighbouring points together.
+  if (columns)
+    for (int e = threadIdx.x; e < r * d; e += blockDim.x) columns[e % d * r + e / d] = FEATURE(e / d, e % d);
+  __syncthreads();
+  for (int first = 0; first < r; first += POINTS)
+    for (int q = threadIdx.x; q < min(r, first + POINTS); q += blockDim.x) {
+      Number sums[POINTS];
+#pragma unroll
+      for (int i = 0; i < POINTS; ++i) sums[i] = 0;
+      for (int k = 0; k < d; ++k) {
+        const Number y = columns ? columns[k * r + q] : FEATURE(q, k);
+#pragma unroll
+        for (int i = 0; i < POINTS; ++i) {
+          const int p = min(first + i, r - 1);
+          const Number difference = (columns ? columns[k * r + p] : FEATURE(p, k)) - y;
+          sums[i] = fma(difference, difference, sums[i]);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < POINTS; ++i) {
+        const int p = first + i;
+        if (p < r && q <= p) squared[(int64)p * r + q] = squared[(int64)q * r + p] = limit(sums[i]);
+      }
+    }
+#undef FEATURE
+  __syncthreads();
+}
+
+struct Heuristic {
+  double gamma;
+  bool distinct;
+};
+
+template <class Number>
+__device__ Heuristic jaakkola_gamma(const Number* squared, int r, const int* starts, double* nearest) {
+  __shared__ int zeros;
+  if (threadIdx.x == 0) zeros = 0;
+  __syncthreads();
+  for (int p = threadIdx.x; p < r; p += blockDim.x) {
+    int c = 0;
+    while (starts[c + 1] <= p) ++c;
+    Number closest = (Number)INFINITE;
+    for (int q = 0; q < r; ++q)
+      if (q < starts[c] || q >= starts[c + 1]) closest = fmin(closest, squared[(int64)q * r + p]);
+    nearest[p] = sqrt((double)closest);
+    if (nearest[p] == 0) atomicAdd(&zeros, 1);
+  }
+  __syncthreads();
+  double typical = median(nearest, r, 0);
+  const bool distinct = typical > 0;
+  if (!distinct) typical = zeros == r ? 1.0 : median(nearest, r, zeros);
+  const double gamma = 1 / (2 * typical * typical);
+  return {gamma < 1e-100 ? 1e-100 : gamma > 1e100 ? 1e100 : gamma, distinct};
+}
+
+// exp(x) for x <= 0 in single precision; pack.h.
+__device__ __forceinline__ float exponential(float x) {
+  const float rounder = 12582912.0f;
+  const bool underflows = -87.0f > x;
+  x = underflows ? -87.0f : x;
+  const float shifted = fma(x, 0x1.715476p+0f, rounder);
+  const float k = shifted - rounder;
+  float f = fma(k, -0x1.62e4p-1f, x);
+  f = fma(k, -0x1.7f7d1cp-20f, f);
+  float p = 0x1.6a2434p-10f;
+  p = fma(p, f, 0x1.1239e2p-7f);
+  p = fma(p, f, 0x1.5558f2p-5f);
+  p = fma(p, f, 0x1.555492p-3f);
+  p = fma(p, f, 0x1.fffffcp-2f);
+  p = fma(p, f, 1.0f);
+  p = fma(p, f, 1.0f);
+  return underflows ? 0.0f : __uint_as_float(__float_as_uint(p) + (__float_as_uint(shifted) << 23));
+}
+
+template <class Number>
+__device__ void compute_kernel(const Number* squared, int r, double gamma, float* kernel) {
+  const Number rate = -(Number)gamma;
+  for (int64 e = threadIdx.x; e < (int64)r * r; e += blockDim.x) kernel[e] = (float)exponential(rate * squared[e]);
+}
+
 #define ITEMS 4  // points that a thread reads at a time
 
 // Of two points with this kernel value, as in LIBSVM.
@@ -291,7 +388,8 @@ extern "C" __global__ void train(Rows X, const int* codes, Subsamples subsamples
   double *beta = own, *gradient = own + largest, *nearest = own + 2 * largest, *coefficients = own + 3 * largest;
   int* sorted = integers + (int64)blockIdx.x * 2 * largest;
   int* sorted_codes = sorted + largest;
-  __shared__ int starts[MAX_CLASSES + 1], class_codes[MAX_CLASSES], n_classes, zeros;
+  __shared__ int starts[MAX_CLASSES + 1], class_codes[MAX_CLASSES], n_classes, indices[64];
+  __shared__ double values[64];
   const int k_max = settings.max_classes, d = X.d;
   for (int at = blockIdx.x; at < count; at += gridDim.x) {
     __syncthreads();
@@ -311,7 +409,6 @@ extern "C" __global__ void train(Rows X, const int* codes, Subsamples subsamples
       sorted[position] = rows[i];
       sorted_codes[position] = code;
     }
-    if (threadIdx.x == 0) zeros = 0;
     __syncthreads();
     if (threadIdx.x == 0) {
       n_classes = 0;
@@ -335,43 +432,41 @@ extern "C" __global__ void train(Rows X, const int* codes, Subsamples subsamples
       }
       continue;
     }
-    // Squared distances; zero on the diagonal.
     int infinite = 0;
-    for (int64 e = threadIdx.x; e < (int64)r * r; e += blockDim.x) {
-      const int p = (int)(e / r), q = (int)(e % r);
-      if (q > p) continue;
-      double sum = 0.0;
+    double largest_square = 0.0;
+    for (int p = threadIdx.x; p < r; p += blockDim.x) {
+      double square = 0.0;
       for (int k = 0; k < d; ++k) {
-        double x = feature(X, sorted[p], k), y = feature(X, sorted[q], k);
-        if (scale) x = x * scale[k], y = y * scale[k];
-        if (p == q) infinite |= !isfinite(x);
-        const double difference = x - y;
-        sum = fma(difference, difference, sum);
+        double x = feature(X, sorted[p], k);
+        if (scale) x = x * scale[k];
+        infinite |= !isfinite(x);
+        square += x * x;
       }
-      sum = limit(sum);
-      squared[(int64)p * r + q] = sum;
-      squared[(int64)q * r + p] = sum;
+      largest_square = fmax(largest_square, square);
     }
     infinite = __syncthreads_or(infinite);
-    double seed = settings.seed;
-    if (isnan(seed)) {
-      for (int p = threadIdx.x; p < r; p += blockDim.x) {
-        int c = 0;
-        while (starts[c + 1] <= p) ++c;
-        double closest = INFINITE;
-        for (int q = 0; q < r; ++q)
-          if (q < starts[c] || q >= starts[c + 1]) closest = fmin(closest, squared[(int64)q * r + p]);
-        nearest[p] = sqrt(closest);
-        if (nearest[p] == 0) atomicAdd(&zeros, 1);
+    Reducer reducer = {values, values, indices, 0};
+    const double norm = infinite ? INFINITE : sqrt(reducer.best({largest_square, 0}).value);
+    // In single precision if that is enough, else in double.
+    const bool heuristic = isnan(settings.seed);
+    double seed = settings.seed, gamma = seed * settings.multipliers[h];
+    bool single = is_single_enough(norm, d, heuristic ? 1e-30 : gamma);
+    if (single) {
+      float* const singles = (float*)squared;
+      compute_distances(X, sorted, r, scale, d <= r ? kernel : 0, singles);
+      if (heuristic) {
+        const Heuristic found = jaakkola_gamma(singles, r, starts, nearest);
+        gamma = found.gamma * settings.multipliers[h];
+        single = found.distinct && is_single_enough(norm, d, gamma) && is_single_enough(norm, d, found.gamma);
       }
-      __syncthreads();
-      double typical = median(nearest, r, 0);
-      if (typical == 0) typical = zeros == r ? 1.0 : median(nearest, r, zeros);
-      seed = 1 / (2 * typical * typical);
-      seed = seed < 1e-100 ? 1e-100 : seed > 1e100 ? 1e100 : seed;
+      if (single) compute_kernel(singles, r, gamma, kernel);
     }
-    const double gamma = seed * settings.multipliers[h], rate = -gamma;
-    for (int64 e = threadIdx.x; e < (int64)r * r; e += blockDim.x) kernel[e] = (float)exponential(rate * squared[e]);
+    if (!single) {
+      compute_distances(X, sorted, r, scale, 2 * d <= r ? (double*)kernel : 0, squared);
+      if (heuristic) seed = jaakkola_gamma(squared, r, starts, nearest).gamma;
+      gamma = seed * settings.multipliers[h];
+      compute_kernel(squared, r, gamma, kernel);
+    }
     for (int i = threadIdx.x; i < (n_classes - 1) * r; i += blockDim.x) coefficients[i] = 0.0;
     __syncthreads();
     bool converged = !infinite;

@@ -455,16 +455,21 @@ void margins(const Ensemble& ensemble, std::int64_t d, OutVector<double> out) {
     for (const double margin : pacbayes::decision_margins(machine, d)) *to++ = margin;
 }
 
-// exp(-gamma * squared), for tests of the exponential.
-void kernel(Doubles squared, double gamma, OutVector<double> out) {
+// exp(-gamma * squared), for tests of the exponentials.
+template <class Number>
+void kernel(Vector<Number> squared, double gamma, OutVector<Number> out) {
   require(squared.shape(0) % pacbayes::kTile == 0 && out.shape(0) == squared.shape(0),
           "squared and out must have the same length, a multiple of tile_rows");
   require(is_finite_nonnegative(gamma), "gamma must be finite and not negative", gamma);
   for (std::size_t i = 0; i < squared.shape(0); ++i)
     require(is_finite_nonnegative(squared.data()[i]), "squared must be finite and not negative", squared.data()[i]);
   const std::size_t count = squared.shape(0) / pacbayes::kTile;
-  const std::vector<double> nearest(count, 0.0);
-  pacbayes::routines().exponentials(squared.data(), nearest.data(), count, gamma, out.data());
+  const std::vector<Number> nearest(count, Number{0});
+  if constexpr (std::is_same_v<Number, double>)
+    pacbayes::routines().exponentials(squared.data(), nearest.data(), count, gamma, out.data());
+  else
+    pacbayes::routines().single_distances.kernel(squared.data(), nearest.data(), count, gamma, pacbayes::kTile,
+                                                 pacbayes::kTile, out.data());
 }
 
 // Decision values of the filter and bounds on their errors, for tests: infinite where it cannot take a machine.
@@ -535,7 +540,8 @@ NB_MODULE(_engine, module) {
   bind_for<Matrix<float>>(module);
   bind_for<CSR>(module);
   module.def("margins", margins, "ensemble"_a, "d"_a, "out"_a.noconvert());
-  module.def("kernel", kernel, "squared"_a, "gamma"_a, "out"_a.noconvert());
+  module.def("kernel", kernel<double>, "squared"_a, "gamma"_a, "out"_a.noconvert());
+  module.def("kernel", kernel<float>, "squared"_a.noconvert(), "gamma"_a, "out"_a.noconvert());
   module.def("filter", filter, "X"_a.noconvert(), "points"_a.noconvert(), "ensemble"_a, "values"_a.noconvert(),
              "errors"_a.noconvert());
 }

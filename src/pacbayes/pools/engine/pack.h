@@ -1,4 +1,4 @@
-// SIMD vectors of doubles ("packs") and their exponential.
+// SIMD vectors of doubles ("packs") or floats ("singles"), and their exponentials.
 //
 // Include this only in files that are compiled once per instruction set (see CMakeLists.txt). Everything here has
 // internal linkage, and no template of the standard library is instantiated: the linker keeps one copy of an inline
@@ -45,7 +45,11 @@ inline Pack broadcast(double value) { return value - Pack{}; }
 inline Pack select(Mask mask, Pack a, Pack b) { return mask ? a : b; }
 inline Singles broadcast_single(float value) { return value - Singles{}; }
 inline Singles select(SinglesMask mask, Singles a, Singles b) { return mask ? a : b; }
+#if defined(__AVX512F__)
+inline Pack to_double(Floats floats) { return _mm512_cvtps_pd(floats); }
+#else
 inline Pack to_double(Floats floats) { return __builtin_convertvector(floats, Pack); }
+#endif
 
 #else  // The same operations, lane by lane: MSVC has no vector types.
 
@@ -138,16 +142,59 @@ inline Singles load_singles(const float* from) {
 inline void store(double* to, Pack pack) { std::memcpy(to, &pack, sizeof pack); }
 inline void store(float* to, Singles singles) { std::memcpy(to, &singles, sizeof singles); }
 
+// The same operations for code that is written once for both precisions.
+inline Pack broadcast_number(double value) { return broadcast(value); }
+inline Singles broadcast_number(float value) { return broadcast_single(value); }
+inline Pack load_numbers(const double* from) { return load(from); }
+inline Singles load_numbers(const float* from) { return load_singles(from); }
+
+// a > b ? a : b and b < a ? b : a: like the instructions, also where one is NaN.
+#if defined(__AVX512F__)
+inline Pack maximum(Pack a, Pack b) { return _mm512_max_pd(a, b); }
+inline Pack minimum(Pack a, Pack b) { return _mm512_min_pd(b, a); }
+inline Singles minimum(Singles a, Singles b) { return _mm512_min_ps(b, a); }
+#elif defined(__AVX2__)
+inline Pack maximum(Pack a, Pack b) { return _mm256_max_pd(a, b); }
+inline Pack minimum(Pack a, Pack b) { return _mm256_min_pd(b, a); }
+inline Singles minimum(Singles a, Singles b) { return _mm256_min_ps(b, a); }
+#else
+inline Pack maximum(Pack a, Pack b) { return select(a > b, a, b); }
 inline Pack minimum(Pack a, Pack b) { return select(a > b, b, a); }
+inline Singles minimum(Singles a, Singles b) { return select(a > b, b, a); }
+#endif
 
 // The smallest lane, by halving the number of candidates: few steps and no branches.
+#if defined(__AVX2__)
+inline double reduce_min(__m256d pack) {
+  const __m128d two = _mm_min_pd(_mm256_castpd256_pd128(pack), _mm256_extractf128_pd(pack, 1));
+  return _mm_cvtsd_f64(_mm_min_pd(two, _mm_unpackhi_pd(two, two)));
+}
+inline float reduce_min(__m256 singles) {
+  const __m128 four = _mm_min_ps(_mm256_castps256_ps128(singles), _mm256_extractf128_ps(singles, 1));
+  const __m128 two = _mm_min_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_min_ps(two, _mm_movehdup_ps(two)));
+}
+#if defined(__AVX512F__)
 inline double reduce_min(Pack pack) {
-  double lanes[kLanes];
+  return reduce_min(_mm256_min_pd(_mm512_castpd512_pd256(pack), _mm512_extractf64x4_pd(pack, 1)));
+}
+inline float reduce_min(Singles singles) {
+  return reduce_min(_mm256_min_ps(_mm512_castps512_ps256(singles), _mm512_extractf32x8_ps(singles, 1)));
+}
+#endif
+#else
+template <class Number, class Lanes>
+inline Number reduce_lanes(Lanes pack) {
+  constexpr int kCount = sizeof(Lanes) / sizeof(Number);
+  Number lanes[kCount];
   store(lanes, pack);
-  for (int half = kLanes / 2; half > 0; half /= 2)
+  for (int half = kCount / 2; half > 0; half /= 2)
     for (int i = 0; i < half; ++i) lanes[i] = lanes[i] < lanes[i + half] ? lanes[i] : lanes[i + half];
   return lanes[0];
 }
+inline double reduce_min(Pack pack) { return reduce_lanes<double>(pack); }
+inline float reduce_min(Singles singles) { return reduce_lanes<float>(singles); }
+#endif
 
 inline double reduce_max(Pack pack) { return -reduce_min(broadcast(0.0) - pack); }
 
@@ -220,6 +267,29 @@ inline Pack exponential(Pack x) {
   p = multiply_add(p, f, broadcast(1.0));
   const Bits bits = bit_cast<Bits>(p) + (bit_cast<Bits>(shifted) << 52);
   return select(underflows, broadcast(0.0), bit_cast<Pack>(bits));
+}
+
+// The same in single precision, to within 1 ulp; 0 below kMinSingleExponent. The polynomial of degree 6 has a relative
+// error of 4e-9, and the leading part of ln 2 has 15 bits: its product with k is exact.
+constexpr float kMinSingleExponent = -87.0f;
+
+inline Singles exponential(Singles x) {
+  const Singles rounder = broadcast_single(12582912.0f), least = broadcast_single(kMinSingleExponent);
+  const SinglesMask underflows = least > x;
+  x = select(underflows, least, x);
+  const Singles shifted = multiply_add(x, broadcast_single(0x1.715476p+0f), rounder);
+  const Singles k = shifted - rounder;
+  Singles f = multiply_add(k, broadcast_single(-0x1.62e4p-1f), x);
+  f = multiply_add(k, broadcast_single(-0x1.7f7d1cp-20f), f);
+  Singles p = broadcast_single(0x1.6a2434p-10f);
+  p = multiply_add(p, f, broadcast_single(0x1.1239e2p-7f));
+  p = multiply_add(p, f, broadcast_single(0x1.5558f2p-5f));
+  p = multiply_add(p, f, broadcast_single(0x1.555492p-3f));
+  p = multiply_add(p, f, broadcast_single(0x1.fffffcp-2f));
+  p = multiply_add(p, f, broadcast_single(1.0f));
+  p = multiply_add(p, f, broadcast_single(1.0f));
+  const SinglesBits bits = bit_cast<SinglesBits>(p) + (bit_cast<SinglesBits>(shifted) << 23);
+  return select(underflows, broadcast_single(0.0f), bit_cast<Singles>(bits));
 }
 
 // 2^x for x <= 1, with a relative error of at most 2^-21; 2^-126 for anything below -126.

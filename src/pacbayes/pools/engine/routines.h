@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 namespace pacbayes {
 
@@ -21,7 +22,7 @@ constexpr int kGroup = 16;
 static_assert(kTile % kGroup == 0);
 
 // Array sizes in SMO are rounded up to a multiple of this.
-constexpr int kPadding = 8;
+constexpr int kPadding = 16;
 
 // Marks the end of a list of columns. No column has this number.
 constexpr std::int32_t kNoColumn = std::numeric_limits<std::int32_t>::max();
@@ -49,17 +50,19 @@ struct Solution {
 };
 
 // Up to kBlock sparse points: the sorted union of their columns, ended by kNoColumn, and kBlock values per column.
+template <class Number>
 struct SparseBlock {
   const std::int32_t* columns;
-  const double* values;
+  const Number* values;
   int count;  // points; the others are zero
 };
 
 // Consecutive columns of a group of sparse rows: some of the sorted union of the rows' columns, ended by kNoColumn, and
 // kGroup values per column. The values after the last column are zero.
+template <class Number>
 struct SparseSlice {
   const std::int32_t* columns;
-  const double* values;
+  const Number* values;
   std::ptrdiff_t size;
   std::int32_t end;  // first column of the next slice, kNoColumn for the last
 };
@@ -82,40 +85,59 @@ struct FilterMachine {
   float constant;             // the rest of the error of a decision value
 };
 
+// Squared distances in double precision or, for training, in single precision where that is enough.
+template <class Number>
+struct DistanceRoutines {
+  // Squared distances of `count` points, stored row by row, to the rows of a dense tile: squared[point * kTile + row];
+  // and the smallest one of each point. The last n_categories of the d features are categories: two that differ add 2,
+  // as their one-hot columns would.
+  void (*dense)(const Number* points, std::ptrdiff_t count, std::ptrdiff_t d, std::ptrdiff_t n_categories,
+                const Number* tile, Number* squared, Number* nearest);
+
+  // Add what a slice contributes to the squared distances between the points of a block and the rows of a group, at
+  // squared[point * kTile + row]. `position` is the next column of the block, 0 at the first slice.
+  void (*accumulate_sparse)(SparseBlock<Number> block, SparseSlice<Number> slice, std::int64_t& position,
+                            Number* squared);
+
+  // Turn sums over all slices, for the first `rows` rows of a tile, into what `dense` returns: limit them, fill the
+  // tile with copies of the last row, and find the smallest one of each point.
+  void (*finish_sparse)(std::ptrdiff_t count, std::ptrdiff_t rows, Number* squared, Number* nearest);
+
+  // exp(-gamma * squared) in single precision for the first `width` rows of the tile: kernel[point * stride + row].
+  void (*kernel)(const Number* squared, const Number* nearest, std::ptrdiff_t count, double gamma, std::ptrdiff_t width,
+                 std::ptrdiff_t stride, float* kernel);
+
+  // Update the smallest squared distances to points of another class: of a point, which is returned, and of the rows of
+  // a tile, given the classes of both.
+  Number (*nearest_others)(const Number* squared, std::int32_t point_class, const std::int32_t* classes,
+                           std::ptrdiff_t width, Number nearest, Number* nearest_of_rows);
+};
+
 struct Routines {
   const char* name;
   int product_roundings;  // of a product that is added to a sum: 1 if it is fused with the addition, else 2
 
-  // Squared distances of `count` points, stored row by row, to the rows of a dense tile: squared[point * kTile + row];
-  // and the smallest one of each point. The last n_categories of the d features are categories: two that differ add 2,
-  // as their one-hot columns would.
-  void (*dense_distances)(const double* points, std::ptrdiff_t count, std::ptrdiff_t d, std::ptrdiff_t n_categories,
-                          const double* tile, double* squared, double* nearest);
+  DistanceRoutines<double> double_distances;
+  DistanceRoutines<float> single_distances;
+
+  template <class Number>
+  const DistanceRoutines<Number>& distances() const {
+    if constexpr (std::is_same_v<Number, double>)
+      return double_distances;
+    else
+      return single_distances;
+  }
 
   // Multiply the d features of a dense tile by factors, after NaN in the first n_fill of them is replaced.
   void (*scale_tile)(const double* tile, const double* factors, std::ptrdiff_t d, const double* fill,
                      std::ptrdiff_t n_fill, double* scaled);
 
-  // Add what a slice contributes to the squared distances between the points of a block and the rows of a group, at
-  // squared[point * kTile + row]. `position` is the next column of the block, 0 at the first slice.
-  void (*accumulate_sparse_distances)(SparseBlock block, SparseSlice slice, std::int64_t& position, double* squared);
-
-  // Turn sums over all slices, for the first `rows` rows of a tile, into what dense_distances returns: limit them, fill
-  // the tile with copies of the last row, and find the smallest one of each point.
-  void (*finish_sparse_distances)(std::ptrdiff_t count, std::ptrdiff_t rows, double* squared, double* nearest);
-
   // exp(-gamma * squared) for `count` points.
   void (*exponentials)(const double* squared, const double* nearest, std::ptrdiff_t count, double gamma,
                        double* kernel);
 
-  // The same in single precision, for the first `width` rows of the tile: kernel[point * stride + row].
-  void (*single_exponentials)(const double* squared, const double* nearest, std::ptrdiff_t count, double gamma,
-                              std::ptrdiff_t width, std::ptrdiff_t stride, float* kernel);
-
-  // Update the smallest squared distances to points of another class: of a point, which is returned, and of the rows of
-  // a tile, given the classes of both.
-  double (*nearest_others)(const double* squared, std::int32_t point_class, const std::int32_t* classes,
-                           std::ptrdiff_t width, double nearest, double* nearest_of_rows);
+  // to[i * stride + p] = from[p * stride + i] for p < kTile and i < width.
+  void (*transpose_tile)(const float* from, std::ptrdiff_t width, std::ptrdiff_t stride, float* to);
 
   // values += sum over p of weights[p] * kernel[rows[p]].
   void (*accumulate)(const double* kernel, const std::int32_t* rows, const double* weights, std::ptrdiff_t count,

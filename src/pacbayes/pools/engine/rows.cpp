@@ -247,7 +247,8 @@ void SparseMatrix::gather(SparseRows X, const std::int32_t* rows, std::ptrdiff_t
   }
 }
 
-void SparsePoints::assign(SparseRows rows) {
+template <class Number>
+void BasicSparsePoints<Number>::assign(SparseRows rows) {
   count_ = rows.count;
   columns_.clear();
   values_.clear();
@@ -259,26 +260,29 @@ void SparsePoints::assign(SparseRows rows) {
                [&](std::int32_t column, int lane, double value) {
                  if (columns_.size() == start || columns_.back() != column) {
                    columns_.push_back(column);
-                   values_.resize(values_.size() + kBlock, 0.0);
+                   values_.resize(values_.size() + kBlock, Number{0});
                  }
-                 values_[values_.size() - kBlock + lane] = value;
+                 values_[values_.size() - kBlock + lane] = static_cast<Number>(value);
                });
     columns_.push_back(kNoColumn);
-    values_.resize(values_.size() + kBlock, 0.0);
+    values_.resize(values_.size() + kBlock, Number{0});
   }
 }
 
-SparseBlock SparsePoints::block(std::ptrdiff_t b) const {
+template <class Number>
+SparseBlock<Number> BasicSparsePoints<Number>::block(std::ptrdiff_t b) const {
   return {columns_.data() + starts_[b], values_.data() + starts_[b] * kBlock,
           static_cast<int>(std::min<std::ptrdiff_t>(kBlock, count_ - b * kBlock))};
 }
 
-std::size_t SparseTile::bytes(SparseRows X) {
+template <class Number>
+std::size_t BasicSparseTile<Number>::bytes(SparseRows X) {
   const std::int64_t per_row = X.count > 0 ? (X.starts[X.count] - X.starts[0]) / X.count : 0;
-  return static_cast<std::size_t>(per_row) * kTile * 2 * sizeof(double);
+  return static_cast<std::size_t>(per_row) * kTile * 2 * sizeof(Number);
 }
 
-void SparseTile::load(SparseRows X, std::ptrdiff_t first, std::ptrdiff_t count) {
+template <class Number>
+void BasicSparseTile<Number>::load(SparseRows X, std::ptrdiff_t first, std::ptrdiff_t count) {
   count_ = count;
   groups_.resize((count + kGroup - 1) / kGroup);
   for (Group& group : groups_) {
@@ -293,7 +297,7 @@ void SparseTile::load(SparseRows X, std::ptrdiff_t first, std::ptrdiff_t count) 
         group.starts.push_back(static_cast<std::int64_t>(group.lanes.size()));
       }
       group.lanes.push_back(static_cast<std::uint8_t>(lane));
-      group.values.push_back(value);
+      group.values.push_back(static_cast<Number>(value));
     });
     group.columns.push_back(kNoColumn);
     group.starts.push_back(static_cast<std::int64_t>(group.lanes.size()));
@@ -302,13 +306,14 @@ void SparseTile::load(SparseRows X, std::ptrdiff_t first, std::ptrdiff_t count) 
   }
 }
 
-void SparseTile::load_scaled(const SparseTile& other, Scale scale) {
+template <class Number>
+void BasicSparseTile<Number>::load_scaled(const BasicSparseTile& other, Scale scale) {
   groups_ = other.groups_;
   count_ = other.count_;
   for (Group& group : groups_) {
     FactorReader factor(scale);
     for (std::size_t c = 0; c + 1 < group.columns.size(); ++c) {
-      const double by = factor(group.columns[c]);
+      const auto by = static_cast<Number>(factor(group.columns[c]));
       for (std::int64_t at = group.starts[c]; at < group.starts[c + 1]; ++at) group.values[at] *= by;
     }
   }
@@ -318,33 +323,39 @@ void SparseTile::load_scaled(const SparseTile& other, Scale scale) {
 // whatever the number of features.
 constexpr std::ptrdiff_t kSliceColumns = 1024;
 
-SparseSlice SparseTile::expand(const Group& group, std::ptrdiff_t first) {
+template <class Number>
+SparseSlice<Number> BasicSparseTile<Number>::expand(const Group& group, std::ptrdiff_t first) {
   const std::ptrdiff_t size = std::min<std::ptrdiff_t>(kSliceColumns, group.columns.size() - 1 - first);
   slice_columns_.assign(group.columns.begin() + first, group.columns.begin() + first + size);
   slice_columns_.push_back(kNoColumn);
-  slice_values_.assign((size + 1) * kGroup, 0.0);
+  slice_values_.assign((size + 1) * kGroup, Number{0});
   for (std::ptrdiff_t c = 0; c < size; ++c)
     for (std::int64_t at = group.starts[first + c]; at < group.starts[first + c + 1]; ++at)
       slice_values_[c * kGroup + group.lanes[at]] = group.values[at];
   return {slice_columns_.data(), slice_values_.data(), size, group.columns[first + size]};
 }
 
-void SparseTile::distances(const SparsePoints& points, double* squared, double* nearest) {
-  const Routines& run = routines();
-  std::fill_n(squared, points.count() * kTile, 0.0);
+template <class Number>
+void BasicSparseTile<Number>::distances(const BasicSparsePoints<Number>& points, Number* squared, Number* nearest) {
+  const DistanceRoutines<Number>& run = routines().distances<Number>();
+  std::fill_n(squared, points.count() * kTile, Number{0});
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const auto n_columns = static_cast<std::ptrdiff_t>(groups_[g].columns.size()) - 1;
     positions_.assign(points.n_blocks(), 0);
     std::ptrdiff_t first = 0;
     do {
-      const SparseSlice slice = expand(groups_[g], first);
+      const SparseSlice<Number> slice = expand(groups_[g], first);
       for (std::ptrdiff_t b = 0; b < points.n_blocks(); ++b)
-        run.accumulate_sparse_distances(points.block(b), slice, positions_[b],
-                                        squared + b * kBlock * kTile + g * kGroup);
+        run.accumulate_sparse(points.block(b), slice, positions_[b], squared + b * kBlock * kTile + g * kGroup);
       first += slice.size;
     } while (first < n_columns);
   }
-  run.finish_sparse_distances(points.count(), count_, squared, nearest);
+  run.finish_sparse(points.count(), count_, squared, nearest);
 }
+
+template class BasicSparsePoints<double>;
+template class BasicSparsePoints<float>;
+template class BasicSparseTile<double>;
+template class BasicSparseTile<float>;
 
 }  // namespace pacbayes

@@ -4,6 +4,7 @@
 //   Matrix  rows copied from others, in double precision
 //   Points  what distances are measured from
 //   Tile    up to kTile rows that distances are measured to
+// `PointsIn` and `TileIn` give the last two in either precision.
 
 #pragma once
 
@@ -101,66 +102,74 @@ class DenseMatrix {
   }
 
   DenseRows<double> rows() const { return {values_.data(), count_, d_, n_categories_}; }
+  // The same in single precision, in which all values must be finite.
+  DenseRows<float> round() {
+    singles_.assign(values_.begin(), values_.end());
+    return {singles_.data(), count_, d_, n_categories_};
+  }
   const std::vector<double>& values() const { return values_; }
 
  private:
   std::vector<double> values_;
+  std::vector<float> singles_;
   std::ptrdiff_t count_ = 0, d_ = 0, n_categories_ = 0;
 };
 
 // The rows as they are: the caller keeps them.
-class DensePoints {
+template <class Number>
+class BasicDensePoints {
  public:
-  void assign(DenseRows<double> rows) { rows_ = rows; }
+  void assign(DenseRows<Number> rows) { rows_ = rows; }
   // Measure distances from the first `count` points at least.
   void limit(std::ptrdiff_t count) { rows_.count = count; }
   std::ptrdiff_t count() const { return rows_.count; }
   std::size_t bytes() const { return 0; }
+  const Number* values() const { return rows_.values; }
 
  private:
-  friend class DenseTile;
-  DenseRows<double> rows_{};
+  DenseRows<Number> rows_{};
 };
 
-class DenseTile {
+template <class Number>
+class BasicDenseTile {
  public:
-  template <class Number>
-  static std::size_t bytes(DenseRows<Number> X) {
-    return X.d * kTile * sizeof(double);
+  template <class From>
+  static std::size_t bytes(DenseRows<From> X) {
+    return X.d * kTile * sizeof(Number);
   }
 
   // Rows beyond the last are copies of it, so that they do not change the smallest distance.
-  template <class Number>
-  void load(DenseRows<Number> X, std::ptrdiff_t first, std::ptrdiff_t count) {
+  template <class From>
+  void load(DenseRows<From> X, std::ptrdiff_t first, std::ptrdiff_t count) {
     load_rows(X, count, [first](std::ptrdiff_t i) { return first + i; });
   }
 
-  template <class Number>
-  void gather(DenseRows<Number> X, const std::ptrdiff_t* rows, std::ptrdiff_t count) {
+  template <class From>
+  void gather(DenseRows<From> X, const std::ptrdiff_t* rows, std::ptrdiff_t count) {
     load_rows(X, count, [rows](std::ptrdiff_t i) { return rows[i]; });
   }
 
-  void load_scaled(const DenseTile& other, Scale scale) {
+  void load_scaled(const BasicDenseTile& other, Scale scale) {
     resize(other.d_, other.n_categories_);
     routines().scale_tile(other.features_.data(), scale.factors, d_, scale.fill, scale.n_fill, features_.data());
   }
 
   // squared[point * kTile + row], and the smallest one of each point.
-  void distances(const DensePoints& points, double* squared, double* nearest) {
-    routines().dense_distances(points.rows_.values, points.count(), d_, n_categories_, features_.data(), squared,
-                               nearest);
+  void distances(const BasicDensePoints<Number>& points, Number* squared, Number* nearest) {
+    routines().distances<Number>().dense(points.values(), points.count(), d_, n_categories_, features_.data(), squared,
+                                         nearest);
   }
 
-  const std::vector<double>& features() const { return features_; }
+  const std::vector<Number>& features() const { return features_; }
   std::ptrdiff_t n_categories() const { return n_categories_; }
 
  private:
-  template <class Number, class Which>
-  void load_rows(DenseRows<Number> X, std::ptrdiff_t count, Which which) {
+  template <class From, class Which>
+  void load_rows(DenseRows<From> X, std::ptrdiff_t count, Which which) {
     resize(X.d, X.n_categories);
     for (int i = 0; i < kTile; ++i) {
-      const Number* row = X.values + which(std::min<std::ptrdiff_t>(i, count - 1)) * d_;
-      for (std::ptrdiff_t k = 0; k < d_; ++k) features_[k * kTile + i] = static_cast<double>(row[k]);
+      const From* row = X.values + which(std::min<std::ptrdiff_t>(i, count - 1)) * d_;
+      for (std::ptrdiff_t k = 0; k < d_; ++k) features_[k * kTile + i] = static_cast<Number>(row[k]);
     }
   }
 
@@ -170,9 +179,11 @@ class DenseTile {
     features_.resize(d * kTile);
   }
 
-  std::vector<double> features_;
+  std::vector<Number> features_;
   std::ptrdiff_t d_ = 0, n_categories_ = 0;
 };
+
+using DenseTile = BasicDenseTile<double>;
 
 // ------------------------------------------------------------------------------------------------------
 // Sparse rows
@@ -181,60 +192,67 @@ class DenseTile {
 class SparseMatrix {
  public:
   void gather(SparseRows X, const std::int32_t* rows, std::ptrdiff_t count, Scale scale);
-  SparseRows rows() const {
-    const auto count = static_cast<std::ptrdiff_t>(starts_.size()) - 1;
-    return {values_.data(), nullptr, columns_.data(), starts_.data(), count, d_};
+  SparseRows rows() const { return {values_.data(), nullptr, columns_.data(), starts_.data(), count(), d_}; }
+  // The same in single precision, in which all values must be finite.
+  SparseRows round() {
+    singles_.assign(values_.begin(), values_.end());
+    return {nullptr, singles_.data(), columns_.data(), starts_.data(), count(), d_};
   }
   const std::vector<double>& values() const { return values_; }
 
  private:
+  std::ptrdiff_t count() const { return static_cast<std::ptrdiff_t>(starts_.size()) - 1; }
+
   std::vector<double> values_;
+  std::vector<float> singles_;
   std::vector<std::int32_t> columns_;
   std::vector<std::int64_t> starts_{0};
   std::ptrdiff_t d_ = 0;
 };
 
 // Points in blocks of kBlock.
-class SparsePoints {
+template <class Number>
+class BasicSparsePoints {
  public:
   void assign(SparseRows rows);
   void limit(std::ptrdiff_t) {}
   std::ptrdiff_t count() const { return count_; }
-  std::size_t bytes() const { return columns_.size() * (sizeof(std::int32_t) + kBlock * sizeof(double)); }
+  std::size_t bytes() const { return columns_.size() * (sizeof(std::int32_t) + kBlock * sizeof(Number)); }
   std::ptrdiff_t n_blocks() const { return static_cast<std::ptrdiff_t>(starts_.size()); }
-  SparseBlock block(std::ptrdiff_t b) const;
+  SparseBlock<Number> block(std::ptrdiff_t b) const;
 
  private:
   std::vector<std::int32_t> columns_;  // of each block, ended by kNoColumn
-  std::vector<double> values_;
+  std::vector<Number> values_;
   std::vector<std::int64_t> starts_;
   std::ptrdiff_t count_ = 0;
 };
 
 // Rows in groups of kGroup. The columns of a group are expanded to dense slices of limited size, one after
 // another, when distances are computed.
-class SparseTile {
+template <class Number>
+class BasicSparseTile {
  public:
   // Of a typical tile.
   static std::size_t bytes(SparseRows X);
 
   void load(SparseRows X, std::ptrdiff_t first, std::ptrdiff_t count);
-  void load_scaled(const SparseTile& other, Scale scale);
-  void distances(const SparsePoints& points, double* squared, double* nearest);
+  void load_scaled(const BasicSparseTile& other, Scale scale);
+  void distances(const BasicSparsePoints<Number>& points, Number* squared, Number* nearest);
 
  private:
   struct Group {
     std::vector<std::int32_t> columns;  // the union of the rows' columns, ended by kNoColumn
     std::vector<std::int64_t> starts;   // of each column in lanes and values, and the end of the last
     std::vector<std::uint8_t> lanes;    // rows within the group
-    std::vector<double> values;
+    std::vector<Number> values;
   };
-  SparseSlice expand(const Group& group, std::ptrdiff_t first);
+  SparseSlice<Number> expand(const Group& group, std::ptrdiff_t first);
 
   std::vector<Group> groups_;
   std::ptrdiff_t count_ = 0;
   std::vector<std::int32_t> slice_columns_;
-  std::vector<double> slice_values_;
+  std::vector<Number> slice_values_;
   std::vector<std::int64_t> positions_;
 };
 
@@ -244,15 +262,23 @@ struct Layout;
 template <class Number>
 struct Layout<DenseRows<Number>> {
   using Matrix = DenseMatrix;
-  using Points = DensePoints;
-  using Tile = DenseTile;
+  template <class Precision>
+  using PointsIn = BasicDensePoints<Precision>;
+  template <class Precision>
+  using TileIn = BasicDenseTile<Precision>;
+  using Points = PointsIn<double>;
+  using Tile = TileIn<double>;
 };
 
 template <>
 struct Layout<SparseRows> {
   using Matrix = SparseMatrix;
-  using Points = SparsePoints;
-  using Tile = SparseTile;
+  template <class Precision>
+  using PointsIn = BasicSparsePoints<Precision>;
+  template <class Precision>
+  using TileIn = BasicSparseTile<Precision>;
+  using Points = PointsIn<double>;
+  using Tile = TileIn<double>;
 };
 
 }  // namespace pacbayes

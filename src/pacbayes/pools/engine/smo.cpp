@@ -34,7 +34,9 @@ constexpr double kMinCurvature = 1e-12;
 // A coefficient this close to its bound, in units of C, is set to the bound.
 constexpr double kAtBound = 1e-12;
 
-static_assert(kPadding % kLanes == 0, "arrays are padded to whole packs");
+// Packs whose candidates for a working set are compared independently of each other, which hides the latency.
+constexpr int kChains = 2;
+static_assert(kPadding % (kChains * kLanes) == 0, "arrays are padded to whole packs");
 
 // The first index of a working set, and its gradient.
 struct First {
@@ -54,26 +56,40 @@ Pack positions() {
   return pack;
 }
 
-// The smallest position among the lanes of the mask, so that ties are broken alike for any number of lanes.
-int first_position(Mask mask, Pack at) { return static_cast<int>(reduce_min(select(mask, at, broadcast(kInfinity)))); }
+// The smallest position of the largest value, so that ties are broken alike for any number of lanes.
+int position_of(double largest, const Pack* values, const Pack* at) {
+  Pack found = broadcast(kInfinity);
+  for (int c = 0; c < kChains; ++c)
+    found = minimum(found, select(values[c] == broadcast(largest), at[c], broadcast(kInfinity)));
+  return static_cast<int>(reduce_min(found));
+}
+
+double largest_of(const Pack* values) {
+  Pack largest = values[0];
+  for (int c = 1; c < kChains; ++c) largest = maximum(values[c], largest);
+  return reduce_max(largest);
+}
 
 // Add `step` to beta_i, subtract it from beta_j, update the gradient, and find its largest entry among the coefficients
 // that can grow (solution.growable is 0 for those and -infinity for the others), in one pass over memory.
 First update_and_select_first(const Problem& problem, const Solution& solution, int i, int j, double step) {
   const float* row_i = problem.kernel + i * problem.stride;
   const float* row_j = problem.kernel + j * problem.stride;
-  Pack best = broadcast(-kInfinity), best_at = broadcast(0.0), at = positions();
-  for (std::ptrdiff_t t = 0; t < problem.stride; t += kLanes, at += broadcast(kLanes)) {
-    const Pack gradient =
-        multiply_add(broadcast(-step), load(row_i + t) - load(row_j + t), load(solution.gradient + t));
-    store(solution.gradient + t, gradient);
-    const Pack candidate = gradient + load(solution.growable + t);
-    const Mask better = candidate > best;
-    best = select(better, candidate, best);
-    best_at = select(better, at, best_at);
-  }
-  const double gradient = reduce_max(best);
-  return {first_position(best == broadcast(gradient), best_at), gradient};
+  double* const gradients = solution.gradient;
+  const double* const growable = solution.growable;
+  const std::ptrdiff_t stride = problem.stride;
+  Pack best[kChains], best_at[kChains], at = positions();
+  for (int c = 0; c < kChains; ++c) best[c] = broadcast(-kInfinity), best_at[c] = broadcast(0.0);
+  for (std::ptrdiff_t t = 0; t < stride;)
+    for (int c = 0; c < kChains; ++c, t += kLanes, at += broadcast(kLanes)) {
+      const Pack gradient = multiply_add(broadcast(-step), load(row_i + t) - load(row_j + t), load(gradients + t));
+      store(gradients + t, gradient);
+      const Pack candidate = gradient + load(growable + t);
+      best_at[c] = select(candidate > best[c], at, best_at[c]);
+      best[c] = maximum(candidate, best[c]);
+    }
+  const double gradient = largest_of(best);
+  return {position_of(gradient, best, best_at), gradient};
 }
 
 // Select the partner j of i by the largest gain (g_i - g_j)^2 / curvature among the coefficients that can shrink
@@ -81,23 +97,29 @@ First update_and_select_first(const Problem& problem, const Solution& solution, 
 // saves the divisions.
 Second select_second(const Problem& problem, const Solution& solution, First first) {
   const float* row = problem.kernel + first.index * problem.stride;
-  Pack lowest = broadcast(kInfinity), best_square = broadcast(0.0), best_curvature = broadcast(1.0);
-  Pack best_at = broadcast(-1.0), at = positions();
-  for (std::ptrdiff_t t = 0; t < problem.stride; t += kLanes, at += broadcast(kLanes)) {
-    const Pack gradient = load(solution.gradient + t) + load(solution.shrinkable + t);
-    lowest = minimum(lowest, gradient);
-    Pack difference = broadcast(first.gradient) - gradient;
-    difference = select(difference > broadcast(0.0), difference, broadcast(0.0));
-    Pack curvature = broadcast(2.0) - broadcast(2.0) * load(row + t);
-    curvature = select(curvature > broadcast(0.0), curvature, broadcast(kMinCurvature));
-    const Pack square = difference * difference;
-    const Mask better = square * best_curvature > best_square * curvature;
-    best_square = select(better, square, best_square);
-    best_curvature = select(better, curvature, best_curvature);
-    best_at = select(better, at, best_at);
-  }
-  const Pack gain = best_square / best_curvature;
-  return {first_position(gain == broadcast(reduce_max(gain)), best_at), reduce_min(lowest)};
+  const double* const gradients = solution.gradient;
+  const double* const shrinkable = solution.shrinkable;
+  const std::ptrdiff_t stride = problem.stride;
+  Pack best_square[kChains], best_curvature[kChains], best_at[kChains], gain[kChains];
+  for (int c = 0; c < kChains; ++c)
+    best_square[c] = broadcast(0.0), best_curvature[c] = broadcast(1.0), best_at[c] = broadcast(-1.0);
+  Pack lowest = broadcast(kInfinity), at = positions();
+  for (std::ptrdiff_t t = 0; t < stride;)
+    for (int c = 0; c < kChains; ++c, t += kLanes, at += broadcast(kLanes)) {
+      const Pack gradient = load(gradients + t) + load(shrinkable + t);
+      lowest = minimum(lowest, gradient);
+      const Pack difference = maximum(broadcast(first.gradient) - gradient, broadcast(0.0));
+      // A multiple of 2^-24, since kernel values are in single precision, or not positive.
+      const Pack curvature =
+          maximum(multiply_add(broadcast(-2.0), load(row + t), broadcast(2.0)), broadcast(kMinCurvature));
+      const Pack square = difference * difference;
+      const Mask better = square * best_curvature[c] > best_square[c] * curvature;
+      best_square[c] = select(better, square, best_square[c]);
+      best_curvature[c] = select(better, curvature, best_curvature[c]);
+      best_at[c] = select(better, at, best_at[c]);
+    }
+  for (int c = 0; c < kChains; ++c) gain[c] = best_square[c] / best_curvature[c];
+  return {position_of(largest_of(gain), gain, best_at), reduce_min(lowest)};
 }
 
 double upper(const Problem& problem, int i) { return problem.labels[i] > 0 ? problem.C : 0.0; }

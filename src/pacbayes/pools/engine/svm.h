@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <type_traits>
 #include <vector>
 
 #include "rows.h"
@@ -51,8 +52,21 @@ constexpr double kMinSeed = 1e-100, kMaxSeed = 1e100;
 
 // Memory that training uses again for one machine after another.
 struct TrainingSpace {
-  std::vector<double> squared, nearest;
+  template <class Number>
+  struct Distances {
+    std::vector<Number> squared, nearest;
+  };
+  Distances<double> doubles;
+  Distances<float> singles;
   std::vector<float> kernel;
+
+  template <class Number>
+  Distances<Number>& distances() {
+    if constexpr (std::is_same_v<Number, double>)
+      return doubles;
+    else
+      return singles;
+  }
 
   // Make room for `size` numbers, whatever they are.
   template <class Number>
@@ -63,7 +77,7 @@ struct TrainingSpace {
   // Do not keep the memory of large subsamples, which take long enough to allocate it anew.
   void release_if_large() {
     constexpr std::size_t kLarge = std::size_t{1} << 24;
-    if (squared.size() * sizeof(double) > kLarge) *this = {};
+    if (doubles.squared.size() * sizeof(double) + singles.squared.size() * sizeof(float) > kLarge) *this = {};
   }
 };
 

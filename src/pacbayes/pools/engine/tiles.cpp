@@ -12,49 +12,68 @@ namespace pacbayes::PACBAYES_INSTRUCTIONS {
 
 namespace {
 
+template <class Number>
+using Numbers = decltype(broadcast_number(Number{}));
+
+// Numbers in a pack.
+template <class Number>
+constexpr int kCount = sizeof(Numbers<Number>) / sizeof(Number);
+
 // Packs of rows that are processed together. With kBlock points this makes enough independent sums to hide the latency
 // of the additions, in half of the registers.
 constexpr int kDensePacks = kLanes == 8 ? 4 : 2;
 
-constexpr int kSparsePacks = kGroup / kLanes;
+template <class Number>
+constexpr int kSparsePacks = kGroup / kCount<Number>;
 
-inline void add_square(Pack& sum, Pack difference) { sum = multiply_add(difference, difference, sum); }
+template <class Lanes>
+inline void add_square(Lanes& sum, Lanes difference) {
+  sum = multiply_add(difference, difference, sum);
+}
 
 // Categories that differ have one-hot columns that differ in two places.
-inline void add_unless_equal(Pack& sum, Pack a, Pack b) { sum += select(a == b, broadcast(0.0), broadcast(2.0)); }
+template <class Number>
+inline void add_unless_equal(Numbers<Number>& sum, Numbers<Number> a, Numbers<Number> b) {
+  sum = sum + select(a == b, broadcast_number(Number{0}), broadcast_number(Number{2}));
+}
 
 // A squared distance that overflows, or is infinity minus infinity, counts as the largest number: gamma * squared is
 // never NaN, and no row has an effect on the others of its tile.
-constexpr double kMaxSquared = std::numeric_limits<double>::max();
-inline Pack limit(Pack squared) { return select(broadcast(kMaxSquared) > squared, squared, broadcast(kMaxSquared)); }
+template <class Number>
+inline Numbers<Number> limit(Numbers<Number> squared) {
+  const Numbers<Number> largest = broadcast_number(std::numeric_limits<Number>::max());
+  return select(largest > squared, squared, largest);
+}
 
 // Each load from the tile serves kPoints points, and the sums stay in registers.
-template <int kPoints>
-inline void distances_to_tile(const double* points, std::ptrdiff_t d, std::ptrdiff_t n_categories, const double* tile,
-                              double* squared, double* nearest) {
-  Pack closest[kPoints];
-  for (int row = 0; row < kTile; row += kDensePacks * kLanes) {
-    Pack sums[kPoints][kDensePacks];
+template <int kPoints, class Number>
+inline void distances_to_tile(const Number* points, std::ptrdiff_t d, std::ptrdiff_t n_categories, const Number* tile,
+                              Number* squared, Number* nearest) {
+  constexpr int kWidth = kCount<Number>;
+  static_assert(kTile % (kDensePacks * kWidth) == 0);
+  Numbers<Number> closest[kPoints];
+  for (int row = 0; row < kTile; row += kDensePacks * kWidth) {
+    Numbers<Number> sums[kPoints][kDensePacks];
     for (auto& of_point : sums)
-      for (Pack& sum : of_point) sum = broadcast(0.0);
+      for (auto& sum : of_point) sum = broadcast_number(Number{0});
     for (std::ptrdiff_t k = 0; k < d - n_categories; ++k) {
       for (int p = 0; p < kPoints; ++p) {
-        const Pack feature = broadcast(points[p * d + k]);
+        const Numbers<Number> feature = broadcast_number(points[p * d + k]);
         for (int j = 0; j < kDensePacks; ++j)
-          add_square(sums[p][j], feature - load(tile + k * kTile + row + j * kLanes));
+          add_square(sums[p][j], feature - load_numbers(tile + k * kTile + row + j * kWidth));
       }
     }
     for (std::ptrdiff_t k = d - n_categories; k < d; ++k) {
       for (int p = 0; p < kPoints; ++p) {
-        const Pack category = broadcast(points[p * d + k]);
+        const Numbers<Number> category = broadcast_number(points[p * d + k]);
         for (int j = 0; j < kDensePacks; ++j)
-          add_unless_equal(sums[p][j], category, load(tile + k * kTile + row + j * kLanes));
+          add_unless_equal<Number>(sums[p][j], category, load_numbers(tile + k * kTile + row + j * kWidth));
       }
     }
     for (int p = 0; p < kPoints; ++p) {
       for (int j = 0; j < kDensePacks; ++j) {
-        const Pack sum = limit(sums[p][j]);
-        store(squared + p * kTile + row + j * kLanes, sum);
+        const Numbers<Number> sum = limit<Number>(sums[p][j]);
+        store(squared + p * kTile + row + j * kWidth, sum);
         closest[p] = row + j == 0 ? sum : minimum(closest[p], sum);
       }
     }
@@ -62,8 +81,9 @@ inline void distances_to_tile(const double* points, std::ptrdiff_t d, std::ptrdi
   for (int p = 0; p < kPoints; ++p) nearest[p] = reduce_min(closest[p]);
 }
 
-void dense_distances(const double* points, std::ptrdiff_t count, std::ptrdiff_t d, std::ptrdiff_t n_categories,
-                     const double* tile, double* squared, double* nearest) {
+template <class Number>
+void dense_distances(const Number* points, std::ptrdiff_t count, std::ptrdiff_t d, std::ptrdiff_t n_categories,
+                     const Number* tile, Number* squared, Number* nearest) {
   std::ptrdiff_t p = 0;
   for (; p + kBlock <= count; p += kBlock)
     distances_to_tile<kBlock>(points + p * d, d, n_categories, tile, squared + p * kTile, nearest + p);
@@ -92,47 +112,51 @@ void scale_tile(const double* tile, const double* factors, std::ptrdiff_t d, con
 }
 
 // Merges the sorted columns of the block and of the slice.
-void accumulate_sparse_distances(SparseBlock block, SparseSlice slice, std::int64_t& position, double* squared) {
+template <class Number>
+void accumulate_sparse_distances(SparseBlock<Number> block, SparseSlice<Number> slice, std::int64_t& position,
+                                 Number* squared) {
+  constexpr int kPacks = kSparsePacks<Number>, kWidth = kCount<Number>;
   // Loops over the points have a constant length, so that they are unrolled and the sums stay in registers.
-  Pack sums[kBlock][kSparsePacks];
+  Numbers<Number> sums[kBlock][kPacks];
   for (int p = 0; p < kBlock; ++p)
-    for (int j = 0; j < kSparsePacks; ++j)
-      sums[p][j] = p < block.count ? load(squared + p * kTile + j * kLanes) : broadcast(0.0);
+    for (int j = 0; j < kPacks; ++j)
+      sums[p][j] = p < block.count ? load_numbers(squared + p * kTile + j * kWidth) : broadcast_number(Number{0});
   const std::int32_t* columns = slice.columns;
-  const double* rows = slice.values;
+  const Number* rows = slice.values;
   std::int64_t b = position;
   for (;; ++b) {
     const std::int32_t column = block.columns[b];
     // Columns that are zero in all points of the block.
     const std::int32_t stop = column < slice.end ? column : slice.end;
     for (; *columns < stop; ++columns, rows += kGroup)
-      for (int j = 0; j < kSparsePacks; ++j) {
-        const Pack feature = load(rows + j * kLanes);
+      for (int j = 0; j < kPacks; ++j) {
+        const Numbers<Number> feature = load_numbers(rows + j * kWidth);
         for (int p = 0; p < kBlock; ++p) add_square(sums[p][j], feature);
       }
     if (column >= slice.end) break;
     // A column of the block: that of the slice or, if the slice does not have it, the zeros after its end.
     const bool common = *columns == column;
-    const double* features = common ? rows : slice.values + slice.size * kGroup;
+    const Number* features = common ? rows : slice.values + slice.size * kGroup;
     for (int p = 0; p < kBlock; ++p) {
-      const Pack feature = broadcast(block.values[b * kBlock + p]);
-      for (int j = 0; j < kSparsePacks; ++j) add_square(sums[p][j], feature - load(features + j * kLanes));
+      const Numbers<Number> feature = broadcast_number(block.values[b * kBlock + p]);
+      for (int j = 0; j < kPacks; ++j) add_square(sums[p][j], feature - load_numbers(features + j * kWidth));
     }
     columns += common;
     rows += common ? kGroup : 0;
   }
   position = b;
   for (int p = 0; p < kBlock; ++p)
-    for (int j = 0; j < kSparsePacks; ++j)
-      if (p < block.count) store(squared + p * kTile + j * kLanes, sums[p][j]);
+    for (int j = 0; j < kPacks; ++j)
+      if (p < block.count) store(squared + p * kTile + j * kWidth, sums[p][j]);
 }
 
-void finish_sparse_distances(std::ptrdiff_t count, std::ptrdiff_t rows, double* squared, double* nearest) {
+template <class Number>
+void finish_sparse_distances(std::ptrdiff_t count, std::ptrdiff_t rows, Number* squared, Number* nearest) {
   for (std::ptrdiff_t p = 0; p < count; ++p, squared += kTile) {
     for (std::ptrdiff_t row = rows; row < kTile; ++row) squared[row] = squared[rows - 1];
-    Pack closest = broadcast(kMaxSquared);
-    for (int row = 0; row < kTile; row += kLanes) {
-      const Pack sum = limit(load(squared + row));
+    Numbers<Number> closest = broadcast_number(std::numeric_limits<Number>::max());
+    for (int row = 0; row < kTile; row += kCount<Number>) {
+      const Numbers<Number> sum = limit<Number>(load_numbers(squared + row));
       store(squared + row, sum);
       closest = row == 0 ? sum : minimum(closest, sum);
     }
@@ -142,6 +166,7 @@ void finish_sparse_distances(std::ptrdiff_t count, std::ptrdiff_t rows, double* 
 
 // Whether all kernel values of a point on the tile underflow to zero. For large gamma most do.
 inline bool all_underflow(double gamma, double nearest) { return gamma * nearest > -kMinExponent; }
+inline bool all_underflow(float gamma, float nearest) { return gamma * nearest > -kMinSingleExponent; }
 
 void exponentials(const double* squared, const double* nearest, std::ptrdiff_t count, double gamma, double* kernel) {
   const Pack rate = broadcast(-gamma);
@@ -156,25 +181,70 @@ void exponentials(const double* squared, const double* nearest, std::ptrdiff_t c
   }
 }
 
-void single_exponentials(const double* squared, const double* nearest, std::ptrdiff_t count, double gamma,
-                         std::ptrdiff_t width, std::ptrdiff_t stride, float* kernel) {
-  double values[kTile];
-  for (std::ptrdiff_t p = 0; p < count; ++p, kernel += stride) {
-    exponentials(squared + p * kTile, nearest + p, 1, gamma, values);
-    for (std::ptrdiff_t i = 0; i < width; ++i) kernel[i] = static_cast<float>(values[i]);
+template <class Number>
+void kernel_values(const Number* squared, const Number* nearest, std::ptrdiff_t count, double gamma,
+                   std::ptrdiff_t width, std::ptrdiff_t stride, float* kernel) {
+  const auto rate = static_cast<Number>(gamma);
+  Number values[kTile];
+  for (std::ptrdiff_t p = 0; p < count; ++p, squared += kTile, kernel += stride) {
+    if (all_underflow(rate, nearest[p])) {
+      for (std::ptrdiff_t i = 0; i < width; ++i) kernel[i] = 0.0f;
+      continue;
+    }
+    for (int i = 0; i < kTile; i += kCount<Number>)
+      store(values + i, exponential(broadcast_number(-rate) * load_numbers(squared + i)));
+    if (width == kTile)
+      for (int i = 0; i < kTile; ++i) kernel[i] = static_cast<float>(values[i]);
+    else
+      for (std::ptrdiff_t i = 0; i < width; ++i) kernel[i] = static_cast<float>(values[i]);
   }
 }
 
-double nearest_others(const double* squared, std::int32_t point_class, const std::int32_t* classes,
-                      std::ptrdiff_t width, double nearest, double* nearest_of_rows) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  double distances[kTile];
+#if defined(__AVX2__)
+// to[i * stride + p] = from[p * stride + i] for p, i < 8: pairs, then quadruples, then halves are exchanged.
+inline void transpose_block(const float* from, std::ptrdiff_t stride, float* to) {
+  __m256 rows[8], pairs[8];
+  for (int i = 0; i < 8; ++i) rows[i] = _mm256_loadu_ps(from + i * stride);
+  for (int i = 0; i < 8; i += 2) {
+    pairs[i] = _mm256_unpacklo_ps(rows[i], rows[i + 1]);
+    pairs[i + 1] = _mm256_unpackhi_ps(rows[i], rows[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4)
+    for (int j = 0; j < 2; ++j) {
+      rows[i + 2 * j] = _mm256_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0x44);
+      rows[i + 2 * j + 1] = _mm256_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0xee);
+    }
+  for (int i = 0; i < 4; ++i) {
+    _mm256_storeu_ps(to + i * stride, _mm256_permute2f128_ps(rows[i], rows[i + 4], 0x20));
+    _mm256_storeu_ps(to + (i + 4) * stride, _mm256_permute2f128_ps(rows[i], rows[i + 4], 0x31));
+  }
+}
+#else
+inline void transpose_block(const float* from, std::ptrdiff_t stride, float* to) {
+  for (int i = 0; i < 8; ++i)
+    for (int p = 0; p < 8; ++p) to[i * stride + p] = from[p * stride + i];
+}
+#endif
+
+void transpose_tile(const float* from, std::ptrdiff_t width, std::ptrdiff_t stride, float* to) {
+  std::ptrdiff_t i = 0;
+  for (; i + 8 <= width; i += 8)
+    for (int p = 0; p < kTile; p += 8) transpose_block(from + p * stride + i, stride, to + i * stride + p);
+  for (; i < width; ++i)
+    for (int p = 0; p < kTile; ++p) to[i * stride + p] = from[p * stride + i];
+}
+
+template <class Number>
+Number nearest_others(const Number* squared, std::int32_t point_class, const std::int32_t* classes,
+                      std::ptrdiff_t width, Number nearest, Number* nearest_of_rows) {
+  constexpr Number kInfinity = std::numeric_limits<Number>::infinity();
+  Number distances[kTile];
   for (std::ptrdiff_t i = 0; i < width; ++i) distances[i] = classes[i] != point_class ? squared[i] : kInfinity;
   for (std::ptrdiff_t i = width; i < kTile; ++i) distances[i] = kInfinity;
   for (std::ptrdiff_t i = 0; i < width; ++i)
     nearest_of_rows[i] = distances[i] < nearest_of_rows[i] ? distances[i] : nearest_of_rows[i];
-  Pack closest = broadcast(nearest);
-  for (int i = 0; i < kTile; i += kLanes) closest = minimum(closest, load(distances + i));
+  Numbers<Number> closest = broadcast_number(nearest);
+  for (int i = 0; i < kTile; i += kCount<Number>) closest = minimum(closest, load_numbers(distances + i));
   return reduce_min(closest);
 }
 
@@ -254,17 +324,20 @@ void filter_exponentials(const float* squared, const double* nearest, const std:
 #define PACBAYES_TEXT_OF(word) #word
 #define PACBAYES_TEXT(word) PACBAYES_TEXT_OF(word)
 
+template <class Number>
+constexpr DistanceRoutines<Number> kDistances = {dense_distances<Number>, accumulate_sparse_distances<Number>,
+                                                 finish_sparse_distances<Number>, kernel_values<Number>,
+                                                 nearest_others<Number>};
+
 extern const Routines kRoutines;
 const Routines kRoutines = {
     PACBAYES_TEXT(PACBAYES_INSTRUCTIONS),
     kFused ? 1 : 2,
-    dense_distances,
+    kDistances<double>,
+    kDistances<float>,
     scale_tile,
-    accumulate_sparse_distances,
-    finish_sparse_distances,
     exponentials,
-    single_exponentials,
-    nearest_others,
+    transpose_tile,
     accumulate,
     accumulate_exponentials,
     accumulate_exponentials_at,

@@ -35,9 +35,10 @@ GroupedRows group_by_class(const std::int32_t* subsample, std::ptrdiff_t size, c
 
 // Squared distances between all points of a subsample, in tiles: those of point p to the points of tile t begin at
 // (t * size + p) * kTile. They are symmetric, to the bit: only those of points up to the end of the tile are used.
+template <class Number>
 struct SquaredDistances {
-  const std::vector<double>& tiles;
-  const std::vector<double>& nearest;
+  const std::vector<Number>& tiles;
+  const std::vector<Number>& nearest;
   std::ptrdiff_t size;
 
   std::ptrdiff_t n_tiles() const { return round_up(size, kTile) / kTile; }
@@ -45,22 +46,23 @@ struct SquaredDistances {
   std::ptrdiff_t used(std::ptrdiff_t t) const { return std::min<std::ptrdiff_t>(size, (t + 1) * kTile); }
   // Points in tile t.
   std::ptrdiff_t width(std::ptrdiff_t t) const { return std::min<std::ptrdiff_t>(kTile, size - t * kTile); }
-  const double* row(std::ptrdiff_t t, std::ptrdiff_t p) const { return tiles.data() + (t * size + p) * kTile; }
+  const Number* row(std::ptrdiff_t t, std::ptrdiff_t p) const { return tiles.data() + (t * size + p) * kTile; }
 };
 
-template <class Rows>
-SquaredDistances pairwise_distances(Rows rows, TrainingSpace& space) {
+template <class Number, class Rows>
+SquaredDistances<Number> pairwise_distances(Rows rows, TrainingSpace& space) {
   const std::ptrdiff_t size = rows.count, n_tiles = round_up(size, kTile) / kTile;
-  space.grow(space.squared, n_tiles * size * kTile);
-  space.grow(space.nearest, n_tiles * size);
-  const SquaredDistances squared{space.squared, space.nearest, size};
-  typename Layout<Rows>::Points points;
-  typename Layout<Rows>::Tile tile;
+  TrainingSpace::Distances<Number>& to = space.distances<Number>();
+  space.grow(to.squared, n_tiles * size * kTile);
+  space.grow(to.nearest, n_tiles * size);
+  const SquaredDistances<Number> squared{to.squared, to.nearest, size};
+  typename Layout<Rows>::template PointsIn<Number> points;
+  typename Layout<Rows>::template TileIn<Number> tile;
   points.assign(rows);
   for (std::ptrdiff_t t = 0; t < n_tiles; ++t) {
     tile.load(rows, t * kTile, squared.width(t));
     points.limit(squared.used(t));
-    tile.distances(points, space.squared.data() + t * size * kTile, space.nearest.data() + t * size);
+    tile.distances(points, to.squared.data() + t * size * kTile, to.nearest.data() + t * size);
   }
   return squared;
 }
@@ -73,47 +75,58 @@ double median(std::vector<double>& numbers) {
 }
 
 // Jaakkola's heuristic on the distances to the nearest points of another class: jaakkola_gamma of _rbf_svm.py.
-double jaakkola_gamma(const GroupedRows& points, const SquaredDistances& squared) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// `distinct` says whether most of them are positive.
+struct Heuristic {
+  double gamma;
+  bool distinct;
+};
+
+template <class Number>
+Heuristic jaakkola_gamma(const GroupedRows& points, const SquaredDistances<Number>& squared) {
   std::vector<std::int32_t> classes;
   for (std::size_t c = 0; c < points.counts.size(); ++c)
     classes.insert(classes.end(), points.counts[c], static_cast<std::int32_t>(c));
-  std::vector<double> distances(squared.size, kInfinity);
+  std::vector<Number> nearest(squared.size, std::numeric_limits<Number>::infinity());
   for (std::ptrdiff_t t = 0; t < squared.n_tiles(); ++t) {
     const std::ptrdiff_t width = squared.width(t);
     const std::int32_t* others = classes.data() + t * kTile;
-    double* of_tile = distances.data() + t * kTile;
+    Number* of_tile = nearest.data() + t * kTile;
+    const bool one_class = others[0] == others[width - 1];  // points are sorted by class
     for (std::ptrdiff_t p = 0; p < squared.used(t); ++p) {
-      const double nearest =
-          routines().nearest_others(squared.row(t, p), classes[p], others, width, distances[p], of_tile);
-      distances[p] = std::min(nearest, distances[p]);
+      if (one_class && classes[p] == others[0]) continue;
+      const Number closest = routines().distances<Number>().nearest_others(squared.row(t, p), classes[p], others, width,
+                                                                           nearest[p], of_tile);
+      nearest[p] = std::min(closest, nearest[p]);
     }
   }
+  std::vector<double> distances(nearest.begin(), nearest.end());
   for (double& distance : distances) distance = std::sqrt(distance);
   double typical = median(distances);
-  if (typical == 0) {
+  const bool distinct = typical > 0;
+  if (!distinct) {
     distances.erase(std::remove(distances.begin(), distances.end(), 0.0), distances.end());
     typical = distances.empty() ? 1.0 : median(distances);
   }
-  return std::clamp(1 / (2 * typical * typical), kMinSeed, kMaxSeed);
+  return {std::clamp(1 / (2 * typical * typical), kMinSeed, kMaxSeed), distinct};
 }
 
-// The kernel matrix in single precision, its rows padded with zeros to `stride`.
-const float* kernel_matrix(const SquaredDistances& squared, double gamma, std::ptrdiff_t stride,
-                           TrainingSpace& space) {
-  const std::ptrdiff_t size = squared.size;
+// The kernel matrix in single precision, its rows padded with zeros to a multiple of kPadding.
+template <class Number>
+const float* kernel_matrix(const SquaredDistances<Number>& squared, double gamma, TrainingSpace& space) {
+  const std::ptrdiff_t size = squared.size, stride = round_up(size, kPadding);
   space.grow(space.kernel, size * stride);
   float* const kernel = space.kernel.data();
   for (std::ptrdiff_t p = 0; p < size; ++p) std::fill(kernel + p * stride + size, kernel + (p + 1) * stride, 0.0f);
   for (std::ptrdiff_t t = 0; t < squared.n_tiles(); ++t) {
     const std::ptrdiff_t first = t * kTile, width = squared.width(t);
-    routines().single_exponentials(squared.row(t, 0), squared.nearest.data() + t * size, squared.used(t), gamma, width,
-                                   stride, kernel + first);
-    // The rows of this tile are the columns above it, in blocks that stay in the cache.
-    for (std::ptrdiff_t block = 0; block < first; block += kTile)
-      for (std::ptrdiff_t i = 0; i < width; ++i)
-        for (std::ptrdiff_t p = block; p < block + kTile; ++p)
-          kernel[(first + i) * stride + p] = kernel[p * stride + first + i];
+    const Number* nearest = squared.nearest.data() + t * size;
+    for (std::ptrdiff_t block = 0; block < squared.used(t); block += kTile) {
+      const std::ptrdiff_t count = std::min<std::ptrdiff_t>(kTile, size - block);
+      float* const values = kernel + block * stride + first;
+      routines().distances<Number>().kernel(squared.row(t, block), nearest + block, count, gamma, width, stride, values);
+      // The rows of this tile are the columns above it.
+      if (block < first) routines().transpose_tile(values, width, stride, kernel + first * stride + block);
+    }
   }
   return kernel;
 }
@@ -127,13 +140,10 @@ struct Workspace {
 };
 
 // Solve the problems of all pairs of classes and append the machine. Points that are not finite have no solution.
-void solve(const GroupedRows& points, const SquaredDistances& squared, bool finite, const Settings& settings,
-           TrainingSpace& space, Trained& trained) {
+void solve(const GroupedRows& points, const float* kernel, double gamma, bool finite, const Settings& settings,
+           Trained& trained) {
   const int n_classes = static_cast<int>(points.classes.size());
-  const double seed = std::isnan(settings.seed) ? jaakkola_gamma(points, squared) : settings.seed;
-  const double gamma = seed * settings.multiplier;
-  const std::ptrdiff_t size = squared.size, stride = round_up(size, kPadding);
-  const float* const kernel = kernel_matrix(squared, gamma, stride, space);
+  const auto size = static_cast<std::ptrdiff_t>(points.rows.size()), stride = round_up(size, kPadding);
   std::vector<std::ptrdiff_t> starts(n_classes, 0);
   for (int c = 1; c < n_classes; ++c) starts[c] = starts[c - 1] + points.counts[c - 1];
 
@@ -184,6 +194,56 @@ void solve(const GroupedRows& points, const SquaredDistances& squared, bool fini
   trained.converged.push_back(converged);
 }
 
+// ------------------------------------------------------------------------------------------------------
+// Precision of the kernel matrix
+// ------------------------------------------------------------------------------------------------------
+
+// The largest norm of a row, or infinity if it has categories that are no numbers in single precision. Sums run over
+// the features in order, so that zeros may be left out.
+double largest_norm(DenseRows<double> rows) {
+  constexpr double kLargestCategory = 0x1p24;
+  double largest = 0.0;
+  for (std::ptrdiff_t p = 0; p < rows.count; ++p) {
+    const double* row = rows.values + p * rows.d;
+    double square = 0.0;
+    for (std::ptrdiff_t k = 0; k < rows.d - rows.n_categories; ++k) square += row[k] * row[k];
+    largest = std::max(largest, square);
+    for (std::ptrdiff_t k = rows.d - rows.n_categories; k < rows.d; ++k)
+      if (std::fabs(row[k]) > kLargestCategory) return std::numeric_limits<double>::infinity();
+  }
+  return std::sqrt(largest);
+}
+
+double largest_norm(SparseRows rows) {
+  double largest = 0.0;
+  for (std::ptrdiff_t p = 0; p < rows.count; ++p) {
+    double square = 0.0;
+    for (std::int64_t at = rows.begin(p); at < rows.end(p); ++at) square += rows.value(at) * rows.value(at);
+    largest = std::max(largest, square);
+  }
+  return std::sqrt(largest);
+}
+
+// Whether the kernel matrix of points whose norms are at most N can be computed in single precision.
+//
+// Let u = 2^-24 and D the squared distance of x and y, of d features. Rounding them moves x - y by at most 2 u N, and
+// the difference, its square and the sum are rounded at most d + 3 times, gamma and its product with D twice: gamma D is
+// off by u ((d + 5) gamma D + 4 N gamma sqrt(D)), as (u N)^2 gamma is small. Since t exp(-t) <= 0.37, sqrt(t) exp(-t)
+// <= 0.43 and the exponential is off by 2 u at most, a kernel value is off by
+//
+//     u (0.37 (d + 12) + 1.72 N sqrt(gamma)).
+//
+// Typical errors are smaller by an order of magnitude, since roundings cancel. Where gamma is Jaakkola's, 1 / (2 D),
+// the condition bounds the relative error of its D as well, by 2^-13. No certificate depends on either: votes are
+// computed in double precision from the coefficients and gamma that training arrived at. Limits on N and gamma keep all
+// numbers within the range of single precision.
+constexpr double kMaxKernelError = 0x1p-15, kMaxNorm = 1e18, kMinSingleGamma = 1e-30, kMaxSingleGamma = 1e30;
+
+bool is_single_enough(double norm, std::ptrdiff_t d, double gamma) {
+  if (!(norm <= kMaxNorm && gamma >= kMinSingleGamma && gamma <= kMaxSingleGamma)) return false;
+  return 0x1p-24 * (0.37 * static_cast<double>(d + 12) + 1.72 * norm * std::sqrt(gamma)) <= kMaxKernelError;
+}
+
 }  // namespace
 
 template <class Rows>
@@ -207,7 +267,19 @@ void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std
   points.gather(X, grouped.rows.data(), size, scale);
   const bool finite =
       std::all_of(points.values().begin(), points.values().end(), [](double x) { return std::isfinite(x); });
-  solve(grouped, pairwise_distances(points.rows(), space), finite, settings, space, trained);
+  const bool heuristic = std::isnan(settings.seed);
+  const double norm = finite ? largest_norm(points.rows()) : std::numeric_limits<double>::infinity();
+  // In single precision if that is enough, else in double.
+  if (is_single_enough(norm, X.d, heuristic ? kMinSingleGamma : settings.seed * settings.multiplier)) {
+    const SquaredDistances<float> squared = pairwise_distances<float>(points.round(), space);
+    const Heuristic seed = heuristic ? jaakkola_gamma(grouped, squared) : Heuristic{settings.seed, true};
+    const double gamma = seed.gamma * settings.multiplier;
+    if (!heuristic || (seed.distinct && is_single_enough(norm, X.d, seed.gamma) && is_single_enough(norm, X.d, gamma)))
+      return solve(grouped, kernel_matrix(squared, gamma, space), gamma, finite, settings, trained);
+  }
+  const SquaredDistances<double> squared = pairwise_distances<double>(points.rows(), space);
+  const double gamma = (heuristic ? jaakkola_gamma(grouped, squared).gamma : settings.seed) * settings.multiplier;
+  solve(grouped, kernel_matrix(squared, gamma, space), gamma, finite, settings, trained);
 }
 
 template void train(DenseRows<float>, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&,
