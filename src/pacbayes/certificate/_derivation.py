@@ -271,21 +271,32 @@ def _best_hypothesis(data: _Validated, settings: Settings) -> tuple[int, Stateme
     """
     curve = GibbsCurve(data.losses, float(data.n_min), settings.prior)
     divergences = np.minimum(curve.point_mass_kls(), _LARGEST_KL)
-    keys, position = np.unique(np.column_stack([data.losses, data.n, divergences]), axis=0, return_inverse=True)
-    bounds = np.asarray(kl_inverse_upper(keys[:, 0], (keys[:, 2] - math.log(settings.delta)) / keys[:, 1]))
+    candidates = _smallest_losses(data.losses, data.n, divergences)
+    losses, n, kl_div = data.losses[candidates], data.n[candidates], divergences[candidates]
+    bounds = np.asarray(kl_inverse_upper(losses, (kl_div - math.log(settings.delta)) / n))
     if settings.loss == "zero_one":
         # Where errors are whole numbers the binomial tail is known exactly. Chernoff's bounds tell who comes near.
         near = np.argsort(np.argsort(bounds, kind="stable"), kind="stable") < _NEAR
         near &= bounds <= bounds.min() * (1 + _FAR)
-        mass = np.exp(-keys[:, 2])
-        errors = np.rint(keys[:, 0] * keys[:, 1])
-        exact = near & _are_whole(keys[:, 0], keys[:, 1]) & (mass * settings.delta > 1e-300)
-        tails = clopper_pearson(errors[exact], keys[exact, 1], settings.delta, prior_mass=mass[exact])
+        mass = np.exp(-kl_div)
+        exact = near & _are_whole(losses, n) & (mass * settings.delta > 1e-300)
+        errors = np.rint(losses * n)
+        tails = clopper_pearson(errors[exact], n[exact], settings.delta, prior_mass=mass[exact])
         bounds[exact] = np.minimum(bounds[exact], tails)
-    bounds = bounds[position.ravel()]
     close = np.flatnonzero(bounds <= bounds.min() * (1 + _CLOSE))
-    best = int(close[np.lexsort((bounds[close], data.losses[close]))[0]])
+    best = int(candidates[close[np.lexsort((bounds[close], losses[close]))[0]]])
     return best, _single_statement(float(data.losses[best]), int(data.n[best]), float(divergences[best]), settings)
+
+
+def _smallest_losses(losses: Array, n: NDArray[np.int64], kl_div: Array) -> NDArray[np.intp]:
+    """Return the hypotheses with the smallest loss of all with as many points and the same prior, rising.
+
+    No other hypothesis has a smaller bound than these. Of equal losses, the first is taken.
+    """
+    order = np.lexsort((losses, kl_div, n))
+    is_first = np.ones(order.size, dtype=bool)
+    is_first[1:] = (np.diff(n[order]) != 0) | (np.diff(kl_div[order]) != 0)
+    return np.sort(order[is_first])
 
 
 def _are_whole(losses: Array, n: Array) -> NDArray[np.bool_]:
