@@ -305,10 +305,14 @@ def _complexity(kl_div: ArrayLike, n: ArrayLike, delta: ArrayLike, n_max: ArrayL
     With validation sets of n to n_max points, E_rho[n_h kl(L_hat_h || L_h)] <= KL + ln(2 sqrt(n_max) / delta), and
     by convexity of kl, kl(E_rho[L_hat] || E_rho[L]) <= (KL + ln(2 sqrt(n_max) / delta)) / n.
     """
-    divergence = nonnegative("kl_div", kl_div)
+    confidence = confidence_term(n, delta, n_max=n_max)
+    return complexity_of(nonnegative("kl_div", kl_div), np.asarray(n, dtype=np.float64), confidence)
+
+
+def complexity_of(kl_div: Array, n: float | Array, confidence: float | Array) -> Array:
+    """Compute the right hand side of eq. PBkl from valid arguments and their confidence term, rounded up."""
     with np.errstate(over="ignore"):  # to inf, which proves nothing
-        numerator = divergence + confidence_term(n, delta, n_max=n_max)
-        return np.asarray(numerator / np.asarray(n, dtype=np.float64) * _ROUND_UP)
+        return np.asarray((kl_div + confidence) / n * _ROUND_UP)
 
 
 def pac_bayes_kl(
@@ -444,10 +448,14 @@ def pac_bayes_sqrt(
     >>> round(pac_bayes_sqrt(loss=0.1, kl_div=2.0, n=1000), 6)
     0.152871
     """
-    loss_array = unit_interval("loss", loss)
-    c = _complexity(kl_div, n, delta, n_max)
+    return float_or_array(sqrt_bound_of(unit_interval("loss", loss), _complexity(kl_div, n, delta, n_max)))
+
+
+def sqrt_bound_of(loss: Array, complexity: Array) -> Array:
+    """Compute `pac_bayes_sqrt` from valid losses and complexities, rounded up."""
+    c = complexity
     with np.errstate(over="ignore"):
-        return float_or_array((loss_array + c + np.sqrt(c) * np.sqrt(c + 2 * loss_array)) * _ROUND_UP)
+        return np.asarray((loss + c + np.sqrt(c) * np.sqrt(c + 2 * loss)) * _ROUND_UP)
 
 
 def majority_vote(gibbs_bound: ArrayLike) -> Any:
