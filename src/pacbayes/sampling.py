@@ -251,11 +251,16 @@ class ChosenSubsamples(Subsamples):
         return self.subsamples[int(self.chosen[hypothesis])]
 
     def concatenated(self, hypotheses: range) -> NDArray[np.int32]:
-        if self.sizes.sum() > _MOST_DRAWN:
+        if not self._is_kept:
             return self._draw(self.chosen[hypotheses.start : hypotheses.stop])
         ends = np.cumsum(self.sizes)
         first = ends[hypotheses.start] - self.sizes[hypotheses.start] if hypotheses else 0
         return self._drawn[first : ends[hypotheses.stop - 1] if hypotheses else 0]
+
+    @property
+    def _is_kept(self) -> bool:
+        """Whether all of them are drawn at once and kept."""
+        return bool(self.sizes.sum() <= _MOST_DRAWN)
 
     @cached_property
     def _drawn(self) -> NDArray[np.int32]:
@@ -267,8 +272,9 @@ class ChosenSubsamples(Subsamples):
             return np.empty(0, dtype=np.int32)
         first, last = int(chosen[0]), int(chosen[-1]) + 1
         others = self.subsamples.sizes[first:last].sum() - self.subsamples.sizes[chosen].sum()
-        if others > _SPARSE_CHOICE * chosen.size:
-            return np.concatenate([self.subsamples.concatenated(range(int(h), int(h) + 1)) for h in chosen])
+        are_kept = isinstance(self.subsamples, ChosenSubsamples) and self.subsamples._is_kept
+        if others > _SPARSE_CHOICE * chosen.size and not are_kept:
+            return np.concatenate([self.subsamples.concatenated(range(h, h + 1)) for h in chosen.tolist()])
         # Drawing a whole range is faster than drawing one by one.
         wanted = np.zeros(last - first, dtype=bool)
         wanted[chosen - first] = True
@@ -277,7 +283,7 @@ class ChosenSubsamples(Subsamples):
 
 
 # Points of others in a range for each chosen one, from which on drawing one by one is faster.
-_SPARSE_CHOICE = 1000
+_SPARSE_CHOICE = 150
 
 # Row numbers that are kept once they are drawn: 64 MiB.
 _MOST_DRAWN = 1 << 24
