@@ -304,7 +304,7 @@ def _choose_by_bound(losses: Array, n: NDArray[np.int64], kl_div: Array, setting
     return int(close[np.lexsort((bounds[close], losses[close]))[0]])
 
 
-def _are_whole(losses: Array, n: Array) -> NDArray[np.bool_]:
+def _are_whole(losses: Array, n: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return whether losses on n points are whole numbers of errors."""
     return np.asarray(np.rint(losses * n) / n == losses)
 
