@@ -172,6 +172,7 @@ inline float round_to_zero(double x) {
 #define __shared__ static
 
 inline void __syncthreads() { emulation::wait_block(0); }
+inline void __syncwarp() { emulation::wait_warp(); }
 inline int __syncthreads_or(int predicate) { return emulation::wait_block(predicate); }
 
 template <class T>

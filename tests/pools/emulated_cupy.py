@@ -93,8 +93,32 @@ class _Device:
         pass
 
 
+class _Stream:
+    """A stream, or an event of one: all work is done at once."""
+
+    def __init__(self, non_blocking=False):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return None
+
+    def record(self):
+        return self
+
+    def wait_event(self, event):
+        pass
+
+    def synchronize(self):
+        pass
+
+
 cuda = SimpleNamespace(
     Device=_Device,
+    Stream=_Stream,
+    get_current_stream=_Stream,
     runtime=SimpleNamespace(getDeviceCount=lambda: memory.devices),
     memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
 )

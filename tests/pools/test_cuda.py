@@ -88,6 +88,7 @@ CASES = {
     "scaled": (1, 150, 9, 5, 20, 2, np.float32, 0.0, "standard"),
     "far from zero": (2, 130, 3, 5, 15, 2, np.float64, 1e7, "minmax"),
     "many features": (3, 70, 60, 3, 12, 2, np.float32, 0.0, None),
+    "more features than are kept": (5, 70, 70, 2, 30, 2, np.float64, 0.0, "minmax"),
     "three classes": (4, 100, 5, 4, 20, 3, np.float64, 0.0, "standard"),
     "larger than a warp's": (10, 210, 4, 1, 200, 2, np.float64, 0.0, None),
 }
@@ -124,6 +125,22 @@ def test_both_engines_give_the_same_bits(cupy, case):
     parts = np.split(rows, np.cumsum(sizes)[:-1])
     counted = machines.count_mistakes_at(X, codes, np.concatenate([parts[h] for h in some]), sizes[some], some)
     np.testing.assert_array_equal(counted, mistakes[some])
+
+
+@pytest.mark.parametrize(("enough", "turns"), [(1, 1), (1, 32), (20, 2), (1 << 20, 1)])
+def test_any_division_of_the_work_gives_the_same_counts(cupy, monkeypatch, enough, turns):
+    X, codes, rows, sizes, multipliers, C = problem(11, 2500, 6, 3, 90)
+    host, machines = trained_by_both(X, codes, rows, sizes, multipliers, C, None, 2)
+    mistakes = np.empty(3, dtype=np.int64)
+    ensemble = _engine.Ensemble(*(host[name] for name in ARRAYS), None)
+    _engine.count_mistakes(X, codes, 0, X, ensemble, rows, sizes, 2**28, mistakes)
+    monkeypatch.setattr(_cuda, "_ENOUGH", enough)
+    monkeypatch.setattr(_cuda, "_TURNS", turns)
+    device, truth, inside = _device.DeviceRows.of(X), cupy.asarray(codes), cupy.asarray(rows)
+    at = cupy.asarray(np.concatenate(([0], np.cumsum(sizes))))
+    for use_filter in (True, False):
+        counted = machines.count_mistakes(device, truth, at, inside, use_filter=use_filter)
+        np.testing.assert_array_equal(counted.get(), mistakes)
 
 
 def test_the_filter_decides_most_rows_and_never_wrongly(cupy):

@@ -7,7 +7,8 @@ precision and in the same order of operations; a filter in TF32 with a proved er
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from pacbayes.pools._device import (
     THREADS,
     DeviceRows,
     find_cupy,
+    fork,
     free_bytes,
     has_tensor_cores,
     kernel,
@@ -34,8 +36,11 @@ _GROUP, _ROWS = 8, 64  # of support vectors, and of rows of a warp
 # Blocks that are launched at most: enough for many waves on the largest devices.
 _BLOCKS = 1 << 15
 
-# Of masks, THREADS words each, that a block reads: enough for its threads to have marked rows.
-_CHUNKS = 8
+# Words of masks that a block reads at a time at most (exact.cu), and how often: few rows are marked.
+_WORDS, _TURNS = 32, 32
+
+# Blocks that keep a device busy.
+_ENOUGH = 1 << 12
 
 _SCALERS = {None: 0, "minmax": 1, "standard": 2}
 
@@ -89,13 +94,13 @@ class DeviceMachines:
         The arrays of `Machines` in `exact.cu`, and "converged" if they were trained there.
     points : DeviceRows
         What their support vectors are rows of.
-    n_support : ndarray of shape (m,)
-        Number of support vectors of each.
+    trained : cupy.cuda.Event or None
+        What to wait for before the arrays are read, if they are being trained.
     """
 
     arrays: dict[str, Any]
     points: DeviceRows
-    n_support: NDArray[np.int64]
+    trained: Any = None
 
     @classmethod
     def of(
@@ -113,12 +118,11 @@ class DeviceMachines:
         """Copy machines in the arrays of `_engine.Ensemble` to the device."""
         cupy = find_cupy()
         k = n_classes.astype(np.int64)
-        class_at = _starts(k)
-        n_support = np.add.reduceat(counts, class_at[:-1], dtype=np.int64) if k.size else k
-        # Constants have no support vectors, and reduceat sums nothing but their one count.
+        class_at = _starts(k)[:-1]
+        n_support = _count_support(counts, class_at)
         host = {
             "n_classes": n_classes,
-            "class_at": class_at[:-1],
+            "class_at": class_at,
             "classes": classes,
             "counts": counts,
             "support_at": _starts(n_support)[:-1],
@@ -131,10 +135,21 @@ class DeviceMachines:
         }
         arrays = {name: cupy.asarray(array) for name, array in host.items()}
         arrays["scale"] = None if scale is None else cupy.asarray(np.ascontiguousarray(scale, dtype=np.float64))
-        return cls(arrays, points if isinstance(points, DeviceRows) else DeviceRows.of(points), n_support)
+        return cls(arrays, points if isinstance(points, DeviceRows) else DeviceRows.of(points))
 
     def __len__(self) -> int:
-        return self.n_support.size
+        return int(self.arrays["gamma"].size)
+
+    @cached_property
+    def n_support(self) -> NDArray[np.int64]:
+        """Number of support vectors of each."""
+        self.wait()
+        return _count_support(self.arrays["counts"].get(), self.arrays["class_at"].get())
+
+    def wait(self) -> None:
+        """Wait until the machines are trained."""
+        if self.trained is not None:
+            self.trained.synchronize()
 
     def struct(self) -> NDArray[Any]:
         """Return what kernels read."""
@@ -142,6 +157,7 @@ class DeviceMachines:
 
     def to_host(self) -> dict[str, NDArray[Any]]:
         """Return machines that `train` made as `_engine.train` returns them."""
+        self.wait()
         host: dict[str, Any] = {name: None if array is None else array.get() for name, array in self.arrays.items()}
         k, s = host["n_classes"].astype(np.int64), self.n_support
         most = host["classes"].shape[0] // k.size
@@ -264,7 +280,8 @@ class DeviceMachines:
             self._decide(X, codes, begin, end, packed, sink)
             sink["sign"] = -1
             own = (training_at[:-1][part], training_at[1:][part], training)
-            packed.decide_rows(X, codes, begin, end - begin, _TRAINING, sink, training=own)
+            typical = -(-training.size // chosen.size)
+            packed.decide_rows(X, codes, begin, end - begin, _TRAINING, sink, training=own, n_training=typical)
             totals[part] += errors
         return totals
 
@@ -329,9 +346,13 @@ class _Packed:
         d, total = X.d, int(groups.sum())
         self.group_at = cupy.asarray(_starts(groups)[:-1])
         self.support = cupy.empty(max(total, 1) * d * _GROUP)
+        self.margins = cupy.empty(max(machines.arrays["intercepts"].size, 1))
         points = machines.points
         self._structs = (machines.struct(), points.struct())
-        kernel("pack_support", "exact")((self.count,), (128,), (*self._structs, chosen, self.group_at, self.support))
+        slices = min(-(-_ENOUGH // self.count), -(-int(groups.max(initial=1)) * d * _GROUP // THREADS))
+        kernel("pack_support", "exact")(
+            (self.count, slices), (THREADS,), (*self._structs, chosen, self.group_at, self.support, self.margins)
+        )
         self.filtered = None
         if use_filter:
             steps = -(-d // 8)
@@ -343,11 +364,12 @@ class _Packed:
             largest = cupy.maximum(X.largest, points.largest)
             kernel("pack_machines", *FILTER, features=d)(
                 (self.count,),
-                (32,),
+                (THREADS,),
                 (
                     *self._structs,
                     chosen,
                     self.group_at,
+                    self.margins,
                     X.centre,
                     largest,
                     self.filtered,
@@ -408,12 +430,21 @@ class _Packed:
         *,
         masks: Any = None,
         training: tuple[Any, Any, Any] = (None, None, None),
+        n_training: int = 0,
     ) -> None:
-        """Evaluate the machines in double precision."""
+        """Evaluate the machines in double precision; `n_training` is about how many points trained one."""
         words = 0 if masks is None else masks.shape[1]
-        blocks = {_MASKED: -(-words // (THREADS * _CHUNKS)), _ALL: -(-count // THREADS), _TRAINING: 1}[mode]
+        things, fewest, most, turns = {
+            _MASKED: (words, 4, _WORDS, _TURNS),
+            _ALL: (count, 32, THREADS, 1),
+            _TRAINING: (n_training, 32, THREADS, 1),
+        }[mode]
+        # As many blocks as keep the device busy, each with as much as it can take at a time, and some more if it must.
+        enough = -(-_ENOUGH // self.count)
+        per_turn = min(most, max(fewest, -(-things // enough)))
+        blocks = max(1, -(-things // (per_turn * turns)), min(-(-things // per_turn), enough))
         kernel("decide_rows", "exact")(
-            (max(1, min(blocks, 1024)), self.count),
+            (blocks, self.count),
             (THREADS,),
             (
                 self._structs[0],
@@ -422,9 +453,11 @@ class _Packed:
                 self.chosen,
                 self.group_at,
                 self.support,
+                self.margins,
                 np.int64(begin),
                 np.int64(count),
                 np.int32(mode),
+                np.int32(per_turn),
                 _pointer(masks),
                 np.int64(words),
                 *(_pointer(array) for array in training),
@@ -453,7 +486,7 @@ def train(
     *,
     shrink: int = 1,
 ) -> DeviceMachines:
-    """Train machines on the device, as `_engine.train` does.
+    """Begin to train machines on the device, as `_engine.train` does, beside what it does already.
 
     Parameters
     ----------
@@ -473,8 +506,30 @@ def train(
     Returns
     -------
     DeviceMachines
-        The machines.
+        The machines. They are trained when `wait` returns.
     """
+    with fork() as stream:
+        machines = _start_training(
+            X, codes, subsamples, sizes, seed, multipliers, C, scaler, tolerance, max_iterations, n_classes, shrink
+        )
+        return replace(machines, trained=stream.record())
+
+
+def _start_training(
+    X: DeviceRows,
+    codes: Any,
+    subsamples: Any,
+    sizes: NDArray[np.int64],
+    seed: float,
+    multipliers: Array,
+    C: Array,
+    scaler: str | None,
+    tolerance: float,
+    max_iterations: int,
+    n_classes: int,
+    shrink: int,
+) -> DeviceMachines:
+    """Launch what trains machines on the current stream."""
     cupy = find_cupy()
     m, most = sizes.size, max(n_classes, 2)
     pairs = most * (most - 1) // 2
@@ -513,7 +568,8 @@ def train(
     codes = cupy.asarray(codes, dtype=np.int32)
     # Machines of similar size share their scratch space.
     rung = np.ceil(np.log2(np.maximum(sizes, 32))).astype(np.int64)
-    for k in np.unique(rung):
+    ends = []
+    for k in np.unique(rung)[::-1]:  # the largest, which take longest, first
         order = np.flatnonzero(rung == k).astype(np.int32)
         largest = int(sizes[order].max())
         threads = 32 if largest <= 192 else 128 if largest <= 1024 else 512
@@ -525,26 +581,29 @@ def train(
                 f"a subsample of {largest} points needs {per_block / 2**20:.0f} MiB of the device's memory, which has "
                 f"{free_bytes() / 2**20:.0f} MiB left: a smaller subsample_size would help, or engine='cpu'"
             )
-        launch(
-            (blocks,),
-            (threads,),
-            (
-                X.struct(),
-                codes,
-                struct_of(_SUBSAMPLES_STRUCT, at=at, rows=rows),
-                settings,
-                out,
-                cupy.asarray(order),
-                np.int32(order.size),
-                np.int32(largest),
-                cupy.empty(blocks * square),
-                cupy.empty(blocks * square, dtype=np.float32),
-                cupy.empty(blocks * (most + 2) * largest),
-                cupy.empty(blocks * 2 * largest, dtype=np.int32),
-            ),
-        )
-    n_support = arrays["counts"].reshape(m, most).sum(axis=1).get().astype(np.int64)
-    return DeviceMachines(arrays, X, n_support)
+        with fork() as side:
+            launch(
+                (blocks,),
+                (threads,),
+                (
+                    X.struct(),
+                    codes,
+                    struct_of(_SUBSAMPLES_STRUCT, at=at, rows=rows),
+                    settings,
+                    out,
+                    cupy.asarray(order),
+                    np.int32(order.size),
+                    np.int32(largest),
+                    cupy.empty(blocks * square),
+                    cupy.empty(blocks * square, dtype=np.float32),
+                    cupy.empty(blocks * (most + 2) * largest),
+                    cupy.empty(blocks * 2 * largest, dtype=np.int32),
+                ),
+            )
+            ends.append(side.record())
+    for end in ends:
+        cupy.cuda.get_current_stream().wait_event(end)
+    return DeviceMachines(arrays, X)
 
 
 def train_at(X: Any, *arguments: Any) -> DeviceMachines:
@@ -563,6 +622,11 @@ def train_at(X: Any, *arguments: Any) -> DeviceMachines:
 
     machines: DeviceMachines = with_less_memory(compute)
     return machines
+
+
+def _count_support(counts: NDArray[np.int32], class_at: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the number of support vectors of machines whose classes begin at `class_at`."""
+    return np.add.reduceat(counts, class_at, dtype=np.int64) if class_at.size else class_at
 
 
 def _pointer(array: Any) -> Any:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ __all__ = [
     "explain_absence",
     "find_cupy",
     "fits",
+    "fork",
     "free_bytes",
     "has_tensor_cores",
     "is_on_device",
@@ -47,6 +50,9 @@ THREADS = 128
 # Limits of exact.cu.
 MAX_CLASSES = 16
 MAX_FEATURES = 4096
+
+# Streams that work is given to in turn.
+_STREAMS = 16
 
 # Kernel values from which on a device is worth its start: about ten seconds of one core.
 _WORTHWHILE = 1e10
@@ -105,6 +111,25 @@ def _module(device: int, names: tuple[str, ...], features: int) -> Any:
 def kernel(name: str, *names: str, features: int = 0) -> Callable[..., None]:
     function: Callable[..., None] = _module(find_cupy().cuda.Device().id, names, features).get_function(name)
     return function
+
+
+@cache
+def _streams(device: int) -> Iterator[Any]:
+    stream = find_cupy().cuda.Stream
+    return cycle([stream(non_blocking=True) for _ in range(_STREAMS)])
+
+
+@contextmanager
+def fork() -> Iterator[Any]:
+    """Give what follows to another stream, which the device works on beside others, after what was asked for so far.
+
+    Memory that is allocated meanwhile must not be freed before what reads it has ended.
+    """
+    cuda = find_cupy().cuda
+    stream = next(_streams(cuda.Device().id))
+    stream.wait_event(cuda.get_current_stream().record())
+    with stream:
+        yield stream
 
 
 def has_tensor_cores() -> bool:

@@ -6,7 +6,7 @@ it releases the interpreter's lock.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -263,9 +263,9 @@ class RBFSVMPool(Pool):
         count = int(np.prod(sizes))
         size, turn = subsamples.turns(hypotheses)
         # A pack of all combinations for each size, shuffled anew when it is used up.
-        packs, position = np.unique(np.column_stack([size, turn // count]), axis=0, return_inverse=True)
-        dealt = np.stack([_shuffled(count, entropy, *pack) for pack in packs])
-        return np.asarray(dealt[position.ravel(), turn % count])
+        packs, position = np.unique(size.astype(np.int64) << 32 | turn // count, return_inverse=True)
+        dealt = np.stack([stream(entropy, pack, DEAL).permutation(count) for pack in packs.tolist()])
+        return np.asarray(dealt[position, turn % count])
 
     def train(
         self,
@@ -282,42 +282,48 @@ class RBFSVMPool(Pool):
         numbers = np.asarray(hypotheses, dtype=np.intp)
         scalers = self._scalers()
         kind = assigned % len(scalers)
-        groups: dict[str, Hypotheses] = {}
+        started = {}
         for k in np.unique(kind):
             own = np.flatnonzero(kind == k)
             chosen = [combinations[i] for i in assigned[own]]
-            groups[str(scalers[k])] = self._train_group(
+            started[str(scalers[k])] = self._start_group(
                 sample, ChosenSubsamples(subsamples, numbers[own]), chosen, entropy, shared[scalers[k]]
             )
+        groups: dict[str, Hypotheses] = {name: finish() for name, finish in started.items()}
         if len(scalers) == 1:
             return next(iter(groups.values()))
         names = sorted(groups)
         return HypothesisGroups(groups, np.array([names.index(str(scalers[k])) for k in kind], dtype=np.intp))
 
-    def _train_group(
+    def _start_group(
         self,
         sample: Sample,
         subsamples: ChosenSubsamples,
         combinations: list[tuple[float, float, Scaling | None]],
         entropy: int,
         shared: _Shared,
-    ) -> RBFSVMs:
-        """Train hypotheses that have the same scaler."""
+    ) -> Callable[[], RBFSVMs]:
+        """Begin to train hypotheses that have the same scaler, if a device does it; return what finishes them."""
         everyone, scaler = range(len(subsamples)), combinations[0][2]
         multipliers = np.array([width for width, _, _ in combinations])
         C = np.array([margin for _, margin, _ in combinations])
         rows, sizes = subsamples.concatenated(everyone), subsamples.sizes
-        trained = self._train_rows(sample, rows, sizes, multipliers, C, scaler, shared)
-        if self.on_error == "raise" and trained.failed.any():
-            h = int(np.argmax(trained.failed))
-            raise HypothesisError(
-                f"hypothesis {subsamples.chosen[h]} (seed {entropy}) did not reach the tolerance in {_MAX_ITERATIONS} "
-                f"steps on its {sizes[h]} points, with C = {trained.C[h]:g} and gamma = {trained.gamma[h]:g}: a "
-                "smaller C would help, or on_error='drop', which counts its loss as 1"
-            )
-        return trained
+        train = self._start_rows(sample, rows, sizes, multipliers, C, scaler, shared)
 
-    def _train_rows(
+        def finish() -> RBFSVMs:
+            trained = train()
+            if self.on_error == "raise" and trained.failed.any():
+                h = int(np.argmax(trained.failed))
+                raise HypothesisError(
+                    f"hypothesis {subsamples.chosen[h]} (seed {entropy}) did not reach the tolerance in "
+                    f"{_MAX_ITERATIONS} steps on its {sizes[h]} points, with C = {trained.C[h]:g} and gamma = "
+                    f"{trained.gamma[h]:g}: a smaller C would help, or on_error='drop', which counts its loss as 1"
+                )
+            return trained
+
+        return finish
+
+    def _start_rows(
         self,
         sample: Sample,
         rows: NDArray[np.int32],
@@ -326,7 +332,7 @@ class RBFSVMPool(Pool):
         C: Array,
         scaler: Scaling | None,
         shared: _Shared,
-    ) -> RBFSVMs:
+    ) -> Callable[[], RBFSVMs]:
         X, codes, wide = sample.X, sample.codes, is_wide(sample.X)
         on_device, machines = self._trains_on_device(sample, sizes), None
         book = sample.code_book
@@ -344,19 +350,24 @@ class RBFSVMPool(Pool):
         if on_device:
             points = sample.on_device if used is None else contiguous(X)
             machines = _cuda.train_at(points, labels, rows, sizes, *settings, sample.classes.size)
-            result = machines.to_host()
-        else:
-            kinds = () if book is None else (book.n_numbers, book.n_categories)
-            result = _engine.train(to_engine(X, sparse=wide), labels, rows, sizes, *settings, *kinds)
-        if used is not None:
-            result["support"] = used[result["support"]]
-        scale: Any = None
-        if own_scaler is not None or book is not None:
-            shape = (sizes.size, X.shape[1])
-            scale = result["scale"].reshape(shape) if not wide else None
-            if wide:
-                scale = csr_array((result["scale"], result["scale_indices"], result["scale_indptr"]), shape=shape)
-        return self._trained(result, sample, C, scale, shared).keep_on_device(machines)
+
+        def finish() -> RBFSVMs:
+            if machines is not None:
+                result = machines.to_host()
+            else:
+                kinds = () if book is None else (book.n_numbers, book.n_categories)
+                result = _engine.train(to_engine(X, sparse=wide), labels, rows, sizes, *settings, *kinds)
+            if used is not None:
+                result["support"] = used[result["support"]]
+            scale: Any = None
+            if own_scaler is not None or book is not None:
+                shape = (sizes.size, X.shape[1])
+                scale = result["scale"].reshape(shape) if not wide else None
+                if wide:
+                    scale = csr_array((result["scale"], result["scale_indices"], result["scale_indptr"]), shape=shape)
+            return self._trained(result, sample, C, scale, shared).keep_on_device(machines)
+
+        return finish
 
     def _trained(
         self, result: dict[str, NDArray[Any]], sample: Sample, C: Array, scale: Any, shared: _Shared
@@ -404,8 +415,3 @@ def _positive(name: str, values: Any) -> list[float]:
     if not (numbers.ndim == 1 and numbers.size and np.all((numbers > 0) & (numbers < np.inf))):
         raise ValueError(f"{name} must be one or several positive, finite numbers, got {values!r}")
     return [float(number) for number in numbers]
-
-
-def _shuffled(count: int, entropy: int, size: int, pack: int) -> NDArray[np.intp]:
-    """Return a pack of combinations in random order."""
-    return stream(entropy, int(size) << 32 | int(pack), DEAL).permutation(count)

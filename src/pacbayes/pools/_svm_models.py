@@ -215,14 +215,27 @@ class RBFSVMs(Hypotheses):
         self.__dict__.update(state)
 
     @cached_property
+    def _used(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Rows of the training sample that are support vectors, rising; and the position of each vector in them."""
+        last = int(self.support.max(initial=-1))
+        if last > _SPARSE_SUPPORT * self.support.size:
+            rows, positions = np.unique(self.support, return_inverse=True)
+            return rows, positions.astype(np.int32)
+        position = np.zeros(last + 1, dtype=np.int32)
+        position[self.support] = 1
+        rows = np.flatnonzero(position).astype(np.int32)
+        position[rows] = np.arange(rows.size, dtype=np.int32)
+        return rows, position[self.support]
+
+    @cached_property
     def _ensemble(self) -> tuple[_engine.Ensemble, NDArray[np.int32]]:
         """The engine's view of the arrays, and the rows of the training sample that it needs, rising."""
-        rows, support = np.unique(self.support, return_inverse=True)
+        rows, support = self._used
         arrays = (
             self.n_classes,
             self.class_codes,
             self.n_support,
-            support.astype(np.int32),
+            support,
             self.dual_coef,
             self.intercept,
             self.gamma,
@@ -241,8 +254,7 @@ class RBFSVMs(Hypotheses):
     def _on_device(self, points: Callable[[], Any]) -> tuple[_cuda.DeviceMachines, NDArray[np.int32]]:
         """Return machines in the memory of the device, and which of them these hypotheses are."""
         if "_device" not in self.__dict__:
-            support = np.unique(self.support, return_inverse=True)[1].astype(np.int32)
-            arrays = (self.n_classes, self.class_codes, self.n_support, support, self.dual_coef, self.intercept)
+            arrays = (self.n_classes, self.class_codes, self.n_support, self._used[1], self.dual_coef, self.intercept)
             self.keep_on_device(_cuda.DeviceMachines.of(*arrays, self.gamma, self.scale, points()))
         kept: tuple[_cuda.DeviceMachines, NDArray[np.int32]] = self.__dict__["_device"]
         return kept
@@ -255,7 +267,7 @@ class RBFSVMs(Hypotheses):
         return is_worthwhile(self.engine, X.shape[1], int(self.n_classes.max(initial=1)), work)
 
     def keep_training_points(self, sample: Sample) -> RBFSVMs:
-        rows = np.unique(self.support)
+        rows = self._used[0]
         return replace(self, rows=rows, points=self._support_vectors(sample.X, rows))
 
     def assumptions(self) -> list[str]:
@@ -288,7 +300,7 @@ class RBFSVMs(Hypotheses):
     def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         X = self._encoded(X)
         if self._computes_on_device(X, X.shape[0]):
-            machines, chosen = self._on_device(lambda: self._kept(np.unique(self.support)))
+            machines, chosen = self._on_device(lambda: self._kept(self._used[0]))
             return machines.vote_at(to_engine(scaled(X, self.shared_scale), sparse=False), chosen)
         ensemble, used = self._ensemble
         points = self._kept(used)
@@ -361,7 +373,7 @@ class RBFSVMs(Hypotheses):
             X = to_engine(scaled(sample.X[rows], self.shared_scale), sparse=False)
         elif rows.size < len(sample):
             X = X.take(rows)
-        machines, chosen = self._on_device(lambda: self._own_points(sample, np.unique(self.support)))
+        machines, chosen = self._on_device(lambda: self._own_points(sample, self._used[0]))
         return machines.count_mistakes_at(X, sample.codes[rows].astype(np.int32), inside, sizes, chosen)
 
     def _encoded(self, X: Any) -> Any:
@@ -411,7 +423,10 @@ class RBFSVMs(Hypotheses):
 _GATHERING = threading.Lock()
 
 # What is computed from the other attributes, and not stored.
-_CACHED = ("_ensemble", "_gathered", "_offsets", "_device")
+_CACHED = ("_used", "_ensemble", "_gathered", "_offsets", "_device")
+
+# Rows of the sample for each support vector, up to which a table of all rows is faster than sorting.
+_SPARSE_SUPPORT = 32
 
 
 def scaled(X: Any, factors: Array | None) -> Any:

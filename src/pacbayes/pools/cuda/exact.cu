@@ -122,14 +122,15 @@ __device__ double pair_margin(const Machines& machines, int h, int d, int a, int
 // Support vectors of chosen machines, scaled, in groups: packed[(group * d + k) * GROUP + point of the group]
 // ------------------------------------------------------------------------------------------------------
 
+// And the margins of their pairs of classes, where the intercepts of these are.
 extern "C" __global__ void pack_support(Machines machines, Rows points, const int* chosen, const int64* group_at,
-                                        double* packed) {
+                                        double* packed, double* margins) {
   const int j = blockIdx.x, h = chosen[j], d = points.d, n = count_support(machines, h);
   const int* support = machines.support + machines.support_at[h];
   const double* scale = machines.scale ? machines.scale + (int64)h * d : 0;
   double* to = packed + group_at[j] * d * GROUP;
   const int groups = (n + GROUP - 1) / GROUP;
-  for (int i = threadIdx.x; i < groups * GROUP * d; i += blockDim.x) {
+  for (int i = blockIdx.y * blockDim.x + threadIdx.x; i < groups * GROUP * d; i += gridDim.y * blockDim.x) {
     const int k = i % d, p = i / d;  // neighbouring threads read neighbouring features
     double value = 0.0;
     if (p < n) {
@@ -138,6 +139,12 @@ extern "C" __global__ void pack_support(Machines machines, Rows points, const in
     }
     to[((int64)(p / GROUP) * d + k) * GROUP + p % GROUP] = value;
   }
+  if (blockIdx.y) return;
+  int pair = 0;
+  for (int a = 0; a < machines.n_classes[h]; ++a)
+    for (int b = a + 1; b < machines.n_classes[h]; ++b, ++pair)
+      if (pair % blockDim.x == threadIdx.x)
+        margins[machines.intercept_at[h] + pair] = pair_margin(machines, h, d, a, b, pair);
 }
 
 struct Vote {
@@ -145,63 +152,12 @@ struct Vote {
   bool certain;
 };
 
-// The vote of a machine at one row, in the order of operations of vote.cpp. `margins` are those of the pairs.
-__device__ Vote decide(const Machines& machines, int h, const double* packed, Rows X, int64 row, const double* margins) {
-  const int k_classes = machines.n_classes[h], d = X.d, n = count_support(machines, h);
+// The vote that decision values give, in the order of operations of vote.cpp.
+__device__ Vote elect(const Machines& machines, int h, const double* values, const double* margins) {
+  const int k_classes = machines.n_classes[h];
   const int* classes = machines.classes + machines.class_at[h];
   if (k_classes == 1) return {classes[0], true};
-  const int* counts = machines.counts + machines.class_at[h];
-  const double* coefficients = machines.coefficients + machines.coefficient_at[h];
-  const double* intercepts = machines.intercepts + machines.intercept_at[h];
-  const double* scale = machines.scale ? machines.scale + (int64)h * d : 0;
-  const double rate = -machines.gamma[h];
-  double value = intercepts[0];  // of the only pair
-  double values[MAX_PAIRS];
-  const int n_pairs = k_classes * (k_classes - 1) / 2;
-  if (k_classes > 2)
-    for (int pair = 0; pair < n_pairs; ++pair) values[pair] = intercepts[pair];
-  int own = 0, left = counts[0];  // class of the support vector, and how many of the class are left
-  for (int first = 0; first < n; first += GROUP) {
-    double squared[GROUP];
-#pragma unroll
-    for (int j = 0; j < GROUP; ++j) squared[j] = 0.0;
-    const double* at = packed + (int64)first * d;
-    for (int k = 0; k < d; k += RUN) {
-      double x[RUN];
-      features(X, row, k, x);
-#pragma unroll
-      for (int i = 0; i < RUN; ++i, at += GROUP) {
-        if (k + i >= d) break;
-        if (scale) x[i] = x[i] * scale[k + i];
-#pragma unroll
-        for (int j = 0; j < GROUP; j += 2) {
-          const double2 s = *(const double2*)(at + j);
-          const double e0 = s.x - x[i], e1 = s.y - x[i];
-          squared[j] = fma(e0, e0, squared[j]);
-          squared[j + 1] = fma(e1, e1, squared[j + 1]);
-        }
-      }
-    }
-#pragma unroll
-    for (int j = 0; j < GROUP; ++j) {
-      const int p = first + j;
-      if (p >= n) break;
-      const double kernel = exponential(rate * limit(squared[j]));
-      if (k_classes == 2) {
-        value = fma(coefficients[p], kernel, value);
-      } else {
-        while (left == 0) left = counts[++own];
-        --left;
-        int pair = 0;
-        for (int a = 0; a < k_classes; ++a)
-          for (int b = a + 1; b < k_classes; ++b, ++pair) {
-            if (own == a) values[pair] = fma(coefficients[(int64)(b - 1) * n + p], kernel, values[pair]);
-            if (own == b) values[pair] = fma(coefficients[(int64)a * n + p], kernel, values[pair]);
-          }
-      }
-    }
-  }
-  if (k_classes == 2) return {classes[value > 0 ? 0 : 1], fabs(value) > margins[0]};
+  if (k_classes == 2) return {classes[values[0] > 0 ? 0 : 1], fabs(values[0]) > margins[0]};
   int wins[MAX_CLASSES], sure[MAX_CLASSES], open[MAX_CLASSES], pair = 0;
   for (int c = 0; c < k_classes; ++c) wins[c] = sure[c] = open[c] = 0;
   for (int a = 0; a < k_classes; ++a)
@@ -225,10 +181,101 @@ __device__ Vote decide(const Machines& machines, int h, const double* packed, Ro
   return {classes[winner], certain};
 }
 
+#define WARPS (THREADS / 32)
+#define STAGED 64             // features of rows that are kept in shared memory; wider rows are read again
+#define CHUNK (WARPS * GROUP)  // support vectors that a block compares with 32 rows at a time
+
+// Squared distances of one row to a group of support vectors. `staged` are its features, scaled, 32 apart, or null.
+__device__ __forceinline__ void compare(Rows X, int64 row, const double* scale, const double* staged,
+                                        const double* group, double (&squared)[GROUP]) {
+#pragma unroll
+  for (int j = 0; j < GROUP; ++j) squared[j] = 0.0;
+  for (int k = 0; k < X.d; k += RUN) {
+    double x[RUN];
+    if (!staged) features(X, row, k, x);
+#pragma unroll
+    for (int i = 0; i < RUN; ++i, group += GROUP) {
+      if (k + i >= X.d) break;
+      if (staged)
+        x[i] = staged[(k + i) * 32];
+      else if (scale)
+        x[i] = x[i] * scale[k + i];
+#pragma unroll
+      for (int j = 0; j < GROUP; j += 2) {
+        const double2 s = *(const double2*)(group + j);
+        const double e0 = s.x - x[i], e1 = s.y - x[i];
+        squared[j] = fma(e0, e0, squared[j]);
+        squared[j + 1] = fma(e1, e1, squared[j + 1]);
+      }
+    }
+  }
+}
+
+// Add the kernel values of support vectors [first, last) to the decision values, one after another as vote.cpp does.
+__device__ void accumulate(const Machines& machines, int h, int n, int first, int last, const double* kernel,
+                           double* values) {
+  const int k_classes = machines.n_classes[h];
+  const double* coefficients = machines.coefficients + machines.coefficient_at[h];
+  if (k_classes == 2) {
+    double value = values[0];
+    for (int p = first; p < last; ++p) value = fma(coefficients[p], kernel[(p - first) * 32], value);
+    values[0] = value;
+    return;
+  }
+  const int* counts = machines.counts + machines.class_at[h];
+  int own = 0, end = counts[0];  // class of the support vector, and where those of the class end
+  for (int p = first; p < last; ++p) {
+    while (p >= end) end += counts[++own];
+    const double k = kernel[(p - first) * 32];
+    int pair = 0;
+    for (int a = 0; a < k_classes; ++a)
+      for (int b = a + 1; b < k_classes; ++b, ++pair) {
+        if (own == a) values[pair] = fma(coefficients[(int64)(b - 1) * n + p], k, values[pair]);
+        if (own == b) values[pair] = fma(coefficients[(int64)a * n + p], k, values[pair]);
+      }
+  }
+}
+
+// Decision values of a machine at 32 rows, one for each lane: every warp compares the rows with a group of support
+// vectors, and the first one adds up, so that few rows do not wait for one thread each. Lanes of the first warp get them.
+__device__ void decide(const Machines& machines, int h, const double* packed, Rows X, int64 row, double* values) {
+  __shared__ double staged[STAGED * 32];
+  __shared__ double kernels[2][CHUNK * 32];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, d = X.d;
+  const int k_classes = machines.n_classes[h], n = k_classes > 1 ? count_support(machines, h) : 0;
+  const double* scale = machines.scale ? machines.scale + (int64)h * d : 0;
+  const bool stages = d <= STAGED;
+  if (stages)
+    for (int k = warp; k < d; k += WARPS) {
+      const double x = feature(X, row, k);
+      staged[k * 32 + lane] = scale ? x * scale[k] : x;
+    }
+  if (warp == 0)
+    for (int pair = 0; pair < k_classes * (k_classes - 1) / 2; ++pair)
+      values[pair] = machines.intercepts[machines.intercept_at[h] + pair];
+  __syncthreads();
+  const double rate = -machines.gamma[h];
+  int turn = 0;
+  for (int first = 0; first < n; first += CHUNK, turn ^= 1) {
+    const int own = first + warp * GROUP;
+    if (own < n) {
+      double squared[GROUP];
+      compare(X, row, scale, stages ? staged + lane : 0, packed + (int64)own * d, squared);
+#pragma unroll
+      for (int j = 0; j < GROUP; ++j)
+        kernels[turn][(warp * GROUP + j) * 32 + lane] = exponential(rate * limit(squared[j]));
+    }
+    __syncthreads();
+    // The others go on to the other half meanwhile, and wait before they come back to this one.
+    if (warp == 0) accumulate(machines, h, n, first, min(n, first + CHUNK), kernels[turn] + lane, values);
+  }
+  __syncthreads();
+}
+
 // Rows that a block evaluates one machine at: those whose bits are set in the masks of the filter (64 rows are two
 // words; filter.cu), all rows, or the training rows of the machine.
 enum { MASKED = 0, ALL = 1, TRAINING = 2 };
-#define WORDS 128
+#define WORDS 32  // of masks that a block reads at a time, at most
 
 // What to do with a vote.
 struct Sink {
@@ -248,69 +295,52 @@ __device__ int record(const Sink& sink, const int* codes, Vote vote, int64 j, in
 }
 
 // Evaluate chosen machines at rows from `first` on, `count` of them. Chosen machine j was trained on the rows from begins[j]
-// to ends[j] of the list `training`.
-extern "C" __global__ void decide_rows(Machines machines, Rows X, const int* codes, const int* chosen,
-                                       const int64* group_at, const double* packed, int64 first, int64 count, int mode,
-                                       const uint32* masks, int64 words, const int64* begins, const int64* ends,
-                                       const int* training, Sink sink) {
-  const int j = blockIdx.y, h = chosen[j], d = X.d;
-  __shared__ double margins[MAX_PAIRS];
-  __shared__ int queue[WORDS * 32 + THREADS];
-  __shared__ int queued, total;
-  const int k_classes = machines.n_classes[h];
-  bool any = true;
-  if (mode == MASKED) {
-    int found = 0;
-    for (int64 w = (int64)blockIdx.x * WORDS + threadIdx.x; w < words; w += (int64)gridDim.x * WORDS)
-      found |= masks[(int64)j * words + w] != 0;
-    any = __syncthreads_or(found);
-  }
-  if (!any) return;
-  if (threadIdx.x == 0) {
-    total = 0;
-    int pair = 0;
-    for (int a = 0; a < k_classes; ++a)
-      for (int b = a + 1; b < k_classes; ++b, ++pair) margins[pair] = pair_margin(machines, h, d, a, b, pair);
-  }
-  __syncthreads();
-  const double* own = packed + group_at[j] * d * GROUP;
+// to ends[j] of the list `training`. A block takes `per_turn` words of masks, rows or training rows at a time: at most WORDS
+// or THREADS.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    decide_rows(Machines machines, Rows X, const int* codes, const int* chosen, const int64* group_at,
+                const double* packed, const double* margins, int64 first, int64 count, int mode, int per_turn,
+                const uint32* masks, int64 words, const int64* begins, const int64* ends, const int* training, Sink sink) {
+  const int j = blockIdx.y, h = chosen[j];
+  __shared__ int queue[WORDS * 32 + 32];  // rows that wait, relative to the first
+  __shared__ int queued;
+  const double* own = packed + group_at[j] * X.d * GROUP;
+  const int64 begin = mode == TRAINING ? begins[j] : 0;
+  const int64 end = mode == MASKED ? words : mode == ALL ? count : ends[j], step = (int64)gridDim.x * per_turn;
+  if (threadIdx.x == 0) queued = 0;
   int mistakes = 0;
-  if (mode == MASKED) {
-    const int64 step = (int64)gridDim.x * WORDS;
-    if (threadIdx.x == 0) queued = 0;
-    for (int64 begin = (int64)blockIdx.x * WORDS; begin < words; begin += step) {
-      __syncthreads();
-      const int64 w = begin + threadIdx.x;
-      uint32 bits = threadIdx.x < WORDS && w < words ? masks[(int64)j * words + w] : 0;
+  for (int64 turn = begin + (int64)blockIdx.x * per_turn; turn < end; turn += step) {
+    __syncthreads();
+    const int64 i = turn + threadIdx.x;
+    const bool reads = threadIdx.x < per_turn && i < end;
+    if (mode == MASKED) {
+      uint32 bits = reads ? masks[(int64)j * words + i] : 0;
       int at = bits ? atomicAdd(&queued, __popc(bits)) : 0;
       for (; bits; bits &= bits - 1) {
         const int bit = __ffs(bits) - 1;
-        queue[at++] = (int)(64 * (w >> 1) + 16 * (bit & 3) + (bit >> 2) + 8 * (w & 1));
+        queue[at++] = (int)(64 * (i >> 1) + 16 * (bit & 3) + (bit >> 2) + 8 * (i & 1));
       }
-      __syncthreads();
-      // Few rows are marked: they wait until there is one for every thread, or none to come.
-      const int waiting = queued, kept = begin + step < words ? waiting % blockDim.x : 0;
-      for (int i = kept + threadIdx.x; i < waiting; i += blockDim.x) {
-        const int64 row = first + queue[i];
-        mistakes += record(sink, codes, decide(machines, h, own, X, row, margins), j, queue[i], row, count);
-      }
-      __syncthreads();
-      if (threadIdx.x == 0) queued = kept;
+    } else if (reads) {
+      const int64 row = mode == ALL ? i : training[i] - first;
+      if (row >= 0 && row < count) queue[atomicAdd(&queued, 1)] = (int)row;
     }
-  } else if (mode == ALL) {
-    for (int64 at = (int64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += (int64)gridDim.x * blockDim.x)
-      mistakes += record(sink, codes, decide(machines, h, own, X, first + at, margins), j, at, first + at, count);
-  } else {
-    for (int64 i = begins[j] + (int64)blockIdx.x * blockDim.x + threadIdx.x; i < ends[j];
-         i += (int64)gridDim.x * blockDim.x) {
-      const int64 row = training[i];
-      if (row >= first && row < first + count)
-        mistakes += record(sink, codes, decide(machines, h, own, X, row, margins), j, row - first, row, count);
-    }
-  }
-  if (sink.errors) {
-    if (mistakes) atomicAdd(&total, mistakes);
     __syncthreads();
-    if (threadIdx.x == 0 && total) atomicAdd(sink.errors + j, sink.sign * total);
+    // A few rows wait until there is one for every lane, or none to come.
+    int waiting = queued;
+    for (const int least = turn + step < end ? 32 : 1; waiting >= least; waiting = waiting > 32 ? waiting - 32 : 0) {
+      const int at = waiting - 1 - (int)(threadIdx.x % 32);
+      const int64 row = queue[at < 0 ? 0 : at];
+      double values[MAX_PAIRS];
+      decide(machines, h, own, X, first + row, values);
+      if (threadIdx.x < 32 && at >= 0) {
+        const Vote vote = elect(machines, h, values, margins + machines.intercept_at[h]);
+        mistakes += record(sink, codes, vote, j, row, first + row, count);
+      }
+    }
+    if (threadIdx.x == 0) queued = waiting;
+  }
+  if (sink.errors && threadIdx.x < 32) {
+    for (int offset = 16; offset; offset >>= 1) mistakes += __shfl_xor_sync(0xffffffffu, mistakes, offset);
+    if (threadIdx.x == 0 && mistakes) atomicAdd(sink.errors + j, sink.sign * mistakes);
   }
 }

@@ -72,20 +72,22 @@ extern "C" __global__ void pack_rows(Rows X, int64 first, int64 count, const dou
   }
 }
 
-// The support vectors of chosen machines. `largest` bounds the absolute features of rows and points.
+// The support vectors of chosen machines, whose margins are known. `largest` bounds the absolute features of rows and
+// points.
 extern "C" __global__ void pack_machines(Machines machines, Rows points, const int* chosen, const int64* tiles_at,
-                                         const double* centre, const double* largest, Filtered* filtered,
-                                         float2* vectors, float2* columns, float* weights) {
-  const int j = blockIdx.x, h = chosen[j], lane = threadIdx.x, d = FEATURES;  // one warp
+                                         const double* margins, const double* centre, const double* largest,
+                                         Filtered* filtered, float2* vectors, float2* columns, float* weights) {
+  const int j = blockIdx.x, h = chosen[j], lane = threadIdx.x % 32, warp = threadIdx.x / 32, d = FEATURES;
+  __shared__ double radii[THREADS / 32], sums[THREADS / 32];
   const int n_classes = machines.n_classes[h], n = n_classes > 1 ? count_support(machines, h) : 0;
   const int* support = machines.support + machines.support_at[h];
   const double* coefficients = machines.coefficients + machines.coefficient_at[h];
   const double* scale = machines.scale ? machines.scale + (int64)h * d : 0;
   const double g = machines.gamma[h] * 1.4426950408889634;
   const int tiles = (n + 7) / 8;
-  double radius = 0.0;
+  double radius = 0.0, sum = 0.0;
   int usable = n_classes <= 2;
-  for (int tile = 0; tile < tiles; ++tile) {
+  for (int tile = warp; tile < tiles; tile += THREADS / 32) {
     const int p = tile * 8 + lane / 4;
     double squares = 0.0;
     for (int step = 0; step < STEPS; ++step) {
@@ -108,11 +110,28 @@ extern "C" __global__ void pack_machines(Machines machines, Rows points, const i
     squares += __shfl_xor_sync(0xffffffffu, squares, 2);
     radius = fmax(radius, squares);
     if (!(g * squares < 1e30)) usable = 0;
-    if (lane % 4 == 0)
+    if (lane % 4 == 0) {
+      const double coefficient = p < n ? coefficients[p] : 0.0;
+      sum += fabs(coefficient);
       columns[(tiles_at[j] + tile) * 8 + lane / 4] =
-          p < n ? make_float2((float)coefficients[p], (float)(-g * squares)) : make_float2(0.0f, -1000.0f);
+          p < n ? make_float2((float)coefficient, (float)(-g * squares)) : make_float2(0.0f, -1000.0f);
+    }
   }
-  for (int offset = 16; offset; offset >>= 1) radius = fmax(radius, __shfl_xor_sync(0xffffffffu, radius, offset));
+  for (int offset = 16; offset; offset >>= 1) {
+    radius = fmax(radius, __shfl_xor_sync(0xffffffffu, radius, offset));
+    sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+  }
+  if (lane == 0) {
+    radii[warp] = radius;
+    sums[warp] = sum;
+  }
+  usable = !__syncthreads_or(!usable);
+  if (warp) return;
+  sum = 0.0;
+  for (int w = 0; w < THREADS / 32; ++w) {
+    radius = fmax(radius, radii[w]);
+    sum += sums[w];
+  }
   double rounding = 0.0;
   for (int k = lane; k < 8 * STEPS; k += 32) {
     const double w = k < d ? (scale ? scale[k] : 1.0) : 0.0;
@@ -133,11 +152,9 @@ extern "C" __global__ void pack_machines(Machines machines, Rows points, const i
   const int* classes = machines.classes + machines.class_at[h];
   if (n_classes == 2) {
     const double b = machines.intercepts[machines.intercept_at[h]];
-    double sum = 0.0;
-    for (int p = 0; p < n; ++p) sum += fabs(coefficients[p]);
     to.intercept = (float)b;
     // Twice the margin: it is at least twice the error in double precision.
-    to.constant = round_up(2 * pair_margin(machines, h, d, 0, 1, 0) + fabs(b) * 0x1p-22 + sum * 0x1p-120 + 1e-35);
+    to.constant = round_up(2 * margins[machines.intercept_at[h]] + fabs(b) * 0x1p-22 + sum * 0x1p-120 + 1e-35);
   } else {  // A constant; usable is 0 for more classes.
     to.intercept = 1.0f;
     to.constant = 0.0f;

@@ -34,30 +34,77 @@ struct Best {
   int index;
 };
 
-// The largest value, and of several the one with the lowest index; the same for all threads of the block.
-__device__ Best reduce_best(Best best) {
-  __shared__ double values[32];
-  __shared__ int indices[32];
-  for (int offset = 16; offset; offset >>= 1) {
-    const double value = __shfl_xor_sync(0xffffffffu, best.value, offset);
-    const int index = __shfl_xor_sync(0xffffffffu, best.index, offset);
-    if (value > best.value || (value == best.value && index < best.index)) best = {value, index};
-  }
-  const int warps = blockDim.x / 32;
-  if (warps == 1) return best;
-  if (threadIdx.x % 32 == 0) {
-    values[threadIdx.x / 32] = best.value;
-    indices[threadIdx.x / 32] = best.index;
-  }
-  __syncthreads();
-  best = {values[0], indices[0]};
-  for (int w = 1; w < warps; ++w)
-    if (values[w] > best.value || (values[w] == best.value && indices[w] < best.index)) best = {values[w], indices[w]};
-  __syncthreads();
-  return best;
+// A number that is larger for a larger double. 0 and -0 have the same, and there are no NaNs.
+typedef unsigned long long Key;
+
+__device__ __forceinline__ Key to_key(double value) {
+  const Key bits = (Key)__double_as_longlong(value + 0.0);
+  return bits >> 63 ? ~bits : bits | 0x8000000000000000ull;
 }
 
-__device__ double reduce_min(double value) { return -reduce_best({-value, 0}).value; }
+__device__ __forceinline__ double from_key(Key key) {
+  return __longlong_as_double((int64)(key >> 63 ? key & 0x7fffffffffffffffull : ~key));
+}
+
+__device__ __forceinline__ uint32 max_of_warp(uint32 number) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(0xffffffffu, number);
+#else
+  for (int offset = 16; offset; offset >>= 1) {
+    const uint32 other = __shfl_xor_sync(0xffffffffu, number, offset);
+    number = other > number ? other : number;
+  }
+  return number;
+#endif
+}
+
+__device__ __forceinline__ Key max_key_of_warp(Key key) {
+  const uint32 high = max_of_warp((uint32)(key >> 32));
+  const uint32 low = max_of_warp((uint32)(key >> 32) == high ? (uint32)key : 0u);
+  return (Key)high << 32 | low;
+}
+
+__device__ __forceinline__ Best best_of_warp(Best best) {
+  const Key key = to_key(best.value), largest = max_key_of_warp(key);
+  return {from_key(largest), (int)~max_of_warp(key == largest ? ~(uint32)best.index : 0u)};
+}
+
+// Reductions over the threads of a block, the results of which all of them get. Those of one call are read while the
+// next is written to the other half, so that one barrier each suffices.
+struct Reducer {
+  double* values;  // 2 x 32
+  double* others;
+  int* indices;
+  int turn;
+
+  // The largest value, and of several the one with the lowest index.
+  __device__ Best best(Best own) {
+    double none = 0.0;
+    return best_and_min<false>(own, none);
+  }
+
+  // And the smallest of other values.
+  template <bool WITH_MIN>
+  __device__ Best best_and_min(Best own, double& other) {
+    own = best_of_warp(own);
+    if (WITH_MIN) other = -from_key(max_key_of_warp(to_key(-other)));
+    const int warps = blockDim.x / 32, lane = threadIdx.x % 32;
+    if (warps == 1) {
+      __syncwarp();
+      return own;
+    }
+    turn ^= 32;
+    if (lane == 0) {
+      values[turn + threadIdx.x / 32] = own.value;
+      indices[turn + threadIdx.x / 32] = own.index;
+      if (WITH_MIN) others[turn + threadIdx.x / 32] = other;
+    }
+    __syncthreads();
+    const int from = turn + (lane < warps ? lane : 0);
+    if (WITH_MIN) other = -from_key(max_key_of_warp(to_key(-others[from])));
+    return best_of_warp({values[from], indices[from]});
+  }
+};
 
 // The number of the given rank among `size` numbers, found by counting.
 __device__ double select_rank(const double* numbers, int size, int rank) {
@@ -109,9 +156,18 @@ __device__ void compute_scale(Rows X, const int* rows, int r, int scaler, double
   }
 }
 
-// Solve the problem of two classes: rows [a, a + n_a) of the kernel matrix against [b, b + n_b); smo.cpp.
+#define ITEMS 4  // points that a thread reads at a time
+
+// Of two points with this kernel value, as in LIBSVM.
+__device__ __forceinline__ double curvature_of(float kernel) {
+  const double curvature = 2.0 - 2.0 * (double)kernel;
+  return curvature > 0.0 ? curvature : 1e-12;
+}
+
+// Solve the problem of two classes: rows [a, a + n_a) of the kernel matrix against [b, b + n_b); smo.cpp. Coefficients
+// and gradients of a thread's points are written by that thread alone.
 __device__ bool minimize(const float* kernel, int stride, int a, int n_a, int b, int n_b, double C, double tolerance,
-                         int64 max_iterations, double* beta, double* gradient, double* intercept) {
+                         int64 max_iterations, double* beta, double* gradient, double* next, double* intercept) {
   const int size = n_a + n_b;
   for (int i = threadIdx.x; i < size; i += blockDim.x) {
     beta[i] = 0.0;
@@ -121,57 +177,87 @@ __device__ bool minimize(const float* kernel, int stride, int a, int n_a, int b,
 #define AT(i) ((i) < n_a ? a + (i) : b + (i) - n_a)
 #define UPPER(i) ((i) < n_a ? C : 0.0)
 #define LOWER(i) ((i) < n_a ? 0.0 : -C)
+  __shared__ double values[64], others[64];
+  __shared__ int indices[64];
+  Reducer reducer = {values, others, indices, 0};
   bool converged = false;
   Best first = {-INFINITE, 0};
   for (int i = threadIdx.x; i < size; i += blockDim.x)
     if (beta[i] < UPPER(i) && gradient[i] > first.value) first = {gradient[i], i};
-  first = reduce_best(first);
+  first = reducer.best(first);
   for (int64 iteration = 0; iteration < max_iterations; ++iteration) {
     const float* row = kernel + (int64)AT(first.index) * stride;
     Best second = {0.0, 0x7fffffff};
-    double lowest = INFINITE;
-    for (int t = threadIdx.x; t < size; t += blockDim.x) {
-      if (!(beta[t] > LOWER(t))) continue;
-      const double g = gradient[t];
-      lowest = g < lowest ? g : lowest;
-      const double difference = first.value - g;
-      if (!(difference > 0.0)) continue;
-      double curvature = 2.0 - 2.0 * (double)row[AT(t)];
-      curvature = curvature > 0.0 ? curvature : 1e-12;
-      const double gain = difference * difference / curvature;
-      if (gain > second.value) second = {gain, t};
+    double lowest = INFINITE, square = 0.0, curvature = 1.0;  // of the second so far
+    for (int start = threadIdx.x; start < size; start += ITEMS * blockDim.x) {
+      float k[ITEMS];
+      double g[ITEMS], own[ITEMS];
+      // All loads before what depends on them.
+#pragma unroll
+      for (int q = 0; q < ITEMS; ++q) {
+        const int t = start + q * blockDim.x;
+        if (t < size) k[q] = row[AT(t)], g[q] = gradient[t], own[q] = beta[t];
+      }
+#pragma unroll
+      for (int q = 0; q < ITEMS; ++q) {
+        const int t = start + q * blockDim.x;
+        if (t >= size || !(own[q] > LOWER(t))) continue;
+        lowest = g[q] < lowest ? g[q] : lowest;
+        const double difference = first.value - g[q];
+        if (!(difference > 0.0)) continue;
+        const double bend = curvature_of(k[q]);
+        if (difference * difference * curvature > square * bend) {
+          square = difference * difference;
+          curvature = bend;
+          second.index = t;
+        }
+      }
     }
-    lowest = reduce_min(lowest);
+    second.value = square / curvature;
+    second = reducer.best_and_min<true>(second, lowest);
     if (first.value - lowest < tolerance) {
       converged = true;
       break;
     }
-    second = reduce_best(second);
     const int i = first.index, j = second.index;
     if (j == 0x7fffffff) break;  // Only if a kernel value is NaN.
-    double curvature = 2.0 - 2.0 * (double)row[AT(j)];
-    if (curvature <= 0) curvature = 1e-12;
-    const double beta_i = beta[i], beta_j = beta[j];
+    double beta_i = beta[i], beta_j = beta[j];
     const double room_i = UPPER(i) - beta_i, room_j = beta_j - LOWER(j);
-    double step = (first.value - gradient[j]) / curvature;
+    double step = (first.value - gradient[j]) / curvature_of(row[AT(j)]);
     if (step > room_i) step = room_i;
     if (step > room_j) step = room_j;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      beta[i] = room_i - step <= 1e-12 * C ? UPPER(i) : beta_i + step;
-      beta[j] = room_j - step <= 1e-12 * C ? LOWER(j) : beta_j - step;
-    }
-    __syncthreads();
+    beta_i = room_i - step <= 1e-12 * C ? UPPER(i) : beta_i + step;
+    beta_j = room_j - step <= 1e-12 * C ? LOWER(j) : beta_j - step;
     const float* row_j = kernel + (int64)AT(j) * stride;
+    // Others may still read the coefficients and the gradient that were: the gradient changes in another array, the two
+    // coefficients after the barrier.
     first = {-INFINITE, 0};
-    for (int t = threadIdx.x; t < size; t += blockDim.x) {
-      const double g = fma(-step, (double)row[AT(t)] - (double)row_j[AT(t)], gradient[t]);
-      gradient[t] = g;
-      if (beta[t] < UPPER(t) && g > first.value) first = {g, t};
+    for (int start = threadIdx.x; start < size; start += ITEMS * blockDim.x) {
+      float k_i[ITEMS], k_j[ITEMS];
+      double g[ITEMS], own[ITEMS];
+#pragma unroll
+      for (int q = 0; q < ITEMS; ++q) {
+        const int t = start + q * blockDim.x;
+        if (t < size) k_i[q] = row[AT(t)], k_j[q] = row_j[AT(t)], g[q] = gradient[t], own[q] = beta[t];
+      }
+#pragma unroll
+      for (int q = 0; q < ITEMS; ++q) {
+        const int t = start + q * blockDim.x;
+        if (t >= size) continue;
+        const double after = fma(-step, (double)k_i[q] - (double)k_j[q], g[q]);
+        next[t] = after;
+        const double mine = t == i ? beta_i : t == j ? beta_j : own[q];
+        if (mine < UPPER(t) && after > first.value) first = {after, t};
+      }
     }
-    first = reduce_best(first);
-    __syncthreads();
+    first = reducer.best(first);
+    if (i % blockDim.x == threadIdx.x) beta[i] = beta_i;
+    if (j % blockDim.x == threadIdx.x) beta[j] = beta_j;
+    double* const last = gradient;
+    gradient = next;
+    next = last;
   }
+  __syncthreads();
   double sum = 0.0, below = -INFINITE, above = INFINITE;
   int free = 0;
   for (int i = 0; i < size; ++i) {
@@ -295,7 +381,7 @@ extern "C" __global__ void train(Rows X, const int* codes, Subsamples subsamples
         const int n_a = starts[a + 1] - starts[a], n_b = starts[b + 1] - starts[b];
         double intercept;
         const bool solved = minimize(kernel, r, starts[a], n_a, starts[b], n_b, settings.C[h], settings.tolerance,
-                                     settings.max_iterations, beta, gradient, &intercept);
+                                     settings.max_iterations, beta, gradient, nearest, &intercept);
         converged = converged && solved;
         __syncthreads();
         for (int i = threadIdx.x; i < n_a; i += blockDim.x) coefficients[(int64)(b - 1) * r + starts[a] + i] = beta[i];

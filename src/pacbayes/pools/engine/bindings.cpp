@@ -417,16 +417,19 @@ void count_mistakes(const X_& X, Integers codes, std::int64_t first,
     mistakes.data()[h] = 0;
   }
   require(at == last, "sizes must sum to the length of subsamples");
+  // As wide as votes, so that many are compared at a time.
+  const std::vector<std::uint16_t> truth(codes.data(), codes.data() + codes.shape(0));
   nb::gil_scoped_release unlocked;
   const std::size_t k = ensemble.n_categories();
   pacbayes::vote(machines, rows_of(points, k), rows_of(X, k), memory,
                  [&](std::size_t h, const pacbayes::Votes& votes) {
-                   const std::int32_t* actual = codes.data() + votes.row;
-                   const auto is_mistake = [&](std::ptrdiff_t i) {
-                     return !votes.certain[i] || votes.codes[i] != actual[i];
+                   const std::uint16_t* actual = truth.data() + votes.row;
+                   const auto is_mistake = [&](std::ptrdiff_t i) -> std::uint16_t {
+                     return (votes.codes[i] != actual[i]) | (votes.certain[i] == 0);
                    };
-                   std::int64_t wrong = 0;
-                   for (std::ptrdiff_t i = 0; i < votes.count; ++i) wrong += is_mistake(i);
+                   std::uint16_t in_tile = 0;
+                   for (std::ptrdiff_t i = 0; i < votes.count; ++i) in_tile += is_mistake(i);
+                   std::int64_t wrong = in_tile;
                    for (; next[h] != end[h] && *next[h] < first + votes.row + votes.count; ++next[h])
                      wrong -= is_mistake(*next[h] - first - votes.row);
                    mistakes.data()[h] += wrong;

@@ -125,6 +125,11 @@ struct Routines {
   void (*accumulate_exponentials)(const double* squared, const double* nearest, const std::int32_t* rows,
                                   const double* weights, std::ptrdiff_t count, double gamma, double* values);
 
+  // The same at some columns of the tile: values[i] is that of columns[i].
+  void (*accumulate_exponentials_at)(const double* squared, const std::int32_t* rows, const double* weights,
+                                     std::ptrdiff_t count, double gamma, const std::int32_t* columns, int n_columns,
+                                     double* values);
+
   // For the filter: a machine's `count` support vectors, whose rows in `points` are given, relative to a centre. Writes
   // vectors and offsets, and the largest absolute value of each feature; `scratch` holds d numbers. `factors` may be
   // null; NaN in the first n_fill features is replaced.

@@ -212,6 +212,29 @@ void accumulate_exponentials(const double* squared, const double* nearest, const
   }
 }
 
+void accumulate_exponentials_at(const double* squared, const std::int32_t* rows, const double* weights,
+                                std::ptrdiff_t count, double gamma, const std::int32_t* columns, int n_columns,
+                                double* values) {
+  const Pack rate = broadcast(-gamma);
+  for (int first = 0; first < n_columns; first += kLanes) {
+    double numbers[kLanes];
+    std::int32_t own[kLanes];
+    for (int i = 0; i < kLanes; ++i) {
+      const int column = first + i < n_columns ? first + i : n_columns - 1;
+      own[i] = columns[column];
+      numbers[i] = values[column];
+    }
+    Pack sums = load(numbers);
+    for (std::ptrdiff_t p = 0; p < count; ++p) {
+      const double* from = squared + static_cast<std::ptrdiff_t>(rows[p]) * kTile;
+      for (int i = 0; i < kLanes; ++i) numbers[i] = from[own[i]];
+      sums = multiply_add(broadcast(weights[p]), exponential(rate * load(numbers)), sums);
+    }
+    store(numbers, sums);
+    for (int i = 0; i < kLanes && first + i < n_columns; ++i) values[first + i] = numbers[i];
+  }
+}
+
 }  // namespace
 
 void minimize(const Problem& problem, Solution& solution);  // smo.cpp
@@ -244,6 +267,7 @@ const Routines kRoutines = {
     nearest_others,
     accumulate,
     accumulate_exponentials,
+    accumulate_exponentials_at,
     filter_support,
     filter_tile,
     filter_values,

@@ -170,7 +170,8 @@ void write_known(const Machine& machine, const FilterValues& found, std::ptrdiff
 // Whether to leave a machine to the exact engine from now on: the filter decided too little.
 bool is_hopeless(std::size_t unknown, std::ptrdiff_t seen) { return 2 * static_cast<std::ptrdiff_t>(unknown) > seen; }
 
-// The filters of machines, with distances that are shared, and how many tiles they left to the exact engine.
+// Finds the votes of machines at a tile from distances that they share: by the filter where it knows them, and by the
+// exact engine at the few rows where it does not.
 class SharedFilters {
  public:
   SharedFilters(const std::vector<Machine>& machines, const std::vector<GammaGroup>& groups, std::ptrdiff_t d)
@@ -180,28 +181,48 @@ class SharedFilters {
         usable_[h] = !group.shares_kernel && filters_[h].select(machines[h], d);
   }
 
-  void load(const std::vector<double>& squared) {
+  // Distances of all points to the rows of the next tile; they must outlive their use.
+  void load(const std::vector<double>& squared, const std::vector<double>& nearest) {
+    squared_ = squared.data();
+    nearest_ = nearest.data();
     rounded_.resize(squared.size());
     std::transform(squared.begin(), squared.end(), rounded_.begin(), [](double x) { return static_cast<float>(x); });
     ++tiles_;
   }
 
-  // Return whether all votes of machine h at a tile are known, and if so write them.
-  bool decide(const Machine& machine, std::size_t h, const std::vector<double>& nearest, std::ptrdiff_t count,
-              std::uint16_t* codes, std::uint8_t* certain) {
+  // Return whether the votes of machine h at the first `count` rows were written; if not, too few are known.
+  bool vote(const Machine& machine, std::size_t h, std::ptrdiff_t count, Majority& majority, std::uint16_t* codes,
+            std::uint8_t* certain) {
     if (!usable_[h]) return false;
-    filters_[h].decide(machine, rounded_.data(), nearest.data(), found_);
+    filters_[h].decide(machine, rounded_.data(), nearest_, found_);
     unknown_.clear();
     write_known(machine, found_, 0, count, codes, certain, unknown_);
     if (unknown_.empty()) return true;
-    if (is_hopeless(++failures_[h], tiles_)) usable_[h] = 0;
-    return false;
+    constexpr std::size_t kFew = kTile / 4;
+    if (unknown_.size() > kFew) {
+      if (is_hopeless(++failures_[h], tiles_)) usable_[h] = 0;
+      return false;
+    }
+    std::int32_t columns[kFew];
+    double values[kFew];
+    std::copy(unknown_.begin(), unknown_.end(), columns);
+    std::fill_n(values, unknown_.size(), machine.intercepts[0]);
+    routines().accumulate_exponentials_at(squared_, machine.support, machine.coefficients, machine.n_support,
+                                          machine.gamma, columns, static_cast<int>(unknown_.size()), values);
+    const Votes votes = majority(machine, h, values, 0, static_cast<std::ptrdiff_t>(unknown_.size()));
+    for (std::size_t i = 0; i < unknown_.size(); ++i) {
+      codes[columns[i]] = votes.codes[i];
+      certain[columns[i]] = votes.certain[i];
+    }
+    return true;
   }
 
  private:
   std::vector<Filter> filters_;
   std::vector<std::uint8_t> usable_;
-  std::vector<std::size_t> failures_;
+  std::vector<std::size_t> failures_;  // tiles at which too few votes were known
+  const double* squared_ = nullptr;
+  const double* nearest_ = nullptr;
   std::vector<float> rounded_;
   std::vector<std::ptrdiff_t> unknown_;
   std::ptrdiff_t tiles_ = 1;  // in favour of the filter
@@ -225,12 +246,12 @@ void vote_shared(const std::vector<Machine>& machines, const Points& points, Row
     const std::ptrdiff_t count = std::min<std::ptrdiff_t>(kTile, X.count - row);
     tile.load(X, row, count);
     tile.distances(points, squared.data(), nearest.data());
-    filters.load(squared);
+    filters.load(squared, nearest);
     for (const GammaGroup& group : groups) {
       if (group.shares_kernel)
         routines().exponentials(squared.data(), nearest.data(), points.count(), group.gamma, kernel.data());
       for (const std::size_t h : group.machines) {
-        if (filters.decide(machines[h], h, nearest, count, codes, certain)) {
+        if (filters.vote(machines[h], h, count, majority, codes, certain)) {
           sink(h, {row, count, codes, certain});
           continue;
         }
