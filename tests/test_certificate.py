@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pacbayes import Certificate, CertificateError, bounds, certify
 from pacbayes.certificate import FIT_ASSUMPTIONS, Event, _json, choose_voters, with_test, with_unlabelled
+from pacbayes.certificate._statements import bound_count
 from pacbayes.posterior import minimize_kl_bound, minimize_lambda_bound
 
 LOSSES = np.array([30, 33, 40, 41, 60, 100, 180]) / 400
@@ -84,6 +85,34 @@ def test_of_hypotheses_with_unequal_validation_sets_the_smallest_bound_is_best()
     certificate.verify(losses, n=n)
     with pytest.raises(CertificateError):
         certificate.verify(losses, n=[10, 101])
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["uniform", "two", "own"]))
+def test_no_hypothesis_has_a_clearly_smaller_bound_than_the_best(seed, kind):
+    """Against the bounds of all hypotheses: the smallest loss of those within 3% of the smallest bound."""
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(1, 40))
+    n = rng.choice([60, 100, 200], size=m)
+    errors = rng.integers(0, 30, size=m)
+    weights = {"uniform": np.ones(m), "two": rng.choice([1.0, 3.0], size=m), "own": rng.random(m) + 0.1}[kind]
+    prior = weights / weights.sum()
+    _, rho = certify(errors / n, n, voting="best", prior=None if kind == "uniform" else prior)
+    best = int(np.argmax(rho))
+    exact = np.array(
+        [binomial_upper(int(k), int(size), 0.05 * mass) for k, size, mass in zip(errors, n, prior, strict=True)]
+    )
+    assert exact[best] <= exact.min() * 1.03 * (1 + 1e-6)
+    clearly_close = exact <= exact.min() * 1.03 * (1 - 1e-6)
+    assert errors[best] / n[best] <= (errors / n)[clearly_close].min()
+
+
+@given(st.integers(10, 3000), st.floats(0, 0.8), st.sampled_from([0.4, 0.05, 1e-6]), st.floats(0, 20))
+def test_counts_are_bounded_by_the_smaller_of_both_bounds(n, share, delta, kl_div):
+    errors = int(share * n)
+    bound = bound_count(delta, errors, n, kl_div)
+    chernoff = bounds.kl_inverse_upper(errors / n, (kl_div - math.log(delta)) / n)
+    exact = binomial_upper(errors, n, delta * math.exp(-kl_div))
+    assert exact * (1 - 1e-12) <= bound <= min(chernoff, exact) * (1 + 1e-7)
 
 
 def test_a_loss_that_is_no_share_of_errors_is_bounded_by_chernoff():

@@ -11,7 +11,13 @@ from test_posterior import two_minima
 
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.posterior import lambda_bound, lambda_bound_derivatives, minimize_lambda_bound
-from pacbayes.quasiconvexity import CONDITIONS, THEOREM_VAR_CONDITIONS, _Intervals, check_quasiconvexity
+from pacbayes.quasiconvexity import (
+    CONDITIONS,
+    THEOREM_VAR_CONDITIONS,
+    _Intervals,
+    check_quasiconvexity,
+    first_condition,
+)
 
 FEW, VAR, VAR_TUNED, VAR_REFINED, VAR_TUNED_REFINED, ALL_LAMBDA, STATIONARY = CONDITIONS
 
@@ -96,6 +102,7 @@ def test_every_guarantee_is_confirmed_by_the_global_search(count):
         losses, n, delta = random_losses(rng)
         prior = random_log_prior(rng, losses.size) if i % 3 == 0 else None
         report = check_quasiconvexity(losses, n, delta=delta, prior=prior)
+        assert first_condition(losses, n, delta, prior) == report.condition
         for name, condition in report.details.items():
             held[name] += condition.holds
         best = minimize_lambda_bound(losses, n, delta=delta, prior=prior, method="global")

@@ -7,6 +7,7 @@ from pacbayes import _streams
 from pacbayes.sampling import (
     LEARNER,
     SUBSAMPLE,
+    ChosenSubsamples,
     FoldSubsamples,
     GivenSubsamples,
     NoSubsamples,
@@ -104,9 +105,9 @@ def test_streams_are_numpys_philox():
         np.testing.assert_array_equal(stream(7, 2**40 + h, 5).bit_generator.random_raw(9), expected)
 
 
-def test_subsamples_follow_floyds_method():
+@pytest.mark.parametrize(("n", "r"), [(50, 20), (9, 8), (64, 1), (65, 1), (1000, 800), (5000, 2)])
+def test_subsamples_follow_floyds_method(n, r):
     """The published algorithm, word by word, on the same stream."""
-    n, r = 50, 20
     for h, subsample in enumerate(RandomSubsamples(n, [r], 5, entropy=3)):
         raw = stream(3, h, SUBSAMPLE).bit_generator
         chosen = set()
@@ -117,6 +118,22 @@ def test_subsamples_follow_floyds_method():
             candidate = word % (last + 1)
             chosen.add(last if candidate in chosen else candidate)
         assert subsample.tolist() == sorted(chosen)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 1.0])
+@pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [1, 3, 39], list(range(0, 40, 2)), []])
+def test_training_points_are_located_among_rows(chosen, share):
+    rng = np.random.default_rng(0)
+    everyone = RandomSubsamples(700, [1, 300, 20], 40, entropy=5)
+    rows = np.sort(rng.permutation(700)[: round(share * 700)])
+    subsamples = ChosenSubsamples(everyone, np.array(chosen, dtype=np.intp))
+    # Of others that are chosen already, those that were drawn are taken.
+    again = ChosenSubsamples(ChosenSubsamples(everyone, np.arange(40)), np.array(chosen, dtype=np.intp))
+    expected = [np.flatnonzero(np.isin(rows, everyone[h])) for h in chosen]
+    for part in (subsamples, again):
+        positions, counts = part.locate(range(len(chosen)), rows)
+        assert counts.tolist() == [inside.size for inside in expected]
+        assert positions.tolist() == [position for inside in expected for position in inside]
 
 
 def test_all_sets_are_equally_likely():

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 #include <vector>
@@ -48,10 +49,11 @@ class Stream {
 
   // A uniform number below `bound`. Words below 2^64 mod bound are rejected, which makes all remainders equally likely.
   std::uint64_t below(std::uint64_t bound) {
-    const std::uint64_t excess = (0 - bound) % bound;  // 2^64 mod bound
-    std::uint64_t word;
-    do word = (*this)();
-    while (word < excess);
+    std::uint64_t word = (*this)();
+    if (word < bound) {  // otherwise it is not below the remainder either, and a division is saved
+      const std::uint64_t excess = (0 - bound) % bound;  // 2^64 mod bound
+      while (word < excess) word = (*this)();
+    }
     return word % bound;
   }
 
@@ -89,8 +91,28 @@ void draw(Stream stream, std::int64_t n, std::int64_t size, std::vector<std::uin
     taken[chosen] = 1;
     subsample[drawn++] = static_cast<std::int32_t>(chosen);
   }
-  for (std::int64_t i = 0; i < size; ++i) taken[subsample[i]] = 0;
-  std::sort(subsample, subsample + size);
+  if (n > 64 * size) {  // few among many: sorting is faster than looking for them
+    for (std::int64_t i = 0; i < size; ++i) taken[subsample[i]] = 0;
+    std::sort(subsample, subsample + size);
+    return;
+  }
+  std::int64_t row = 0;
+  const auto write_up_to = [&](std::int64_t end) {
+    for (; row < end; ++row)
+      if (taken[row]) {
+        *subsample++ = static_cast<std::int32_t>(row);
+        taken[row] = 0;
+      }
+  };
+  while (row + 8 <= n) {
+    std::uint64_t eight;
+    std::memcpy(&eight, taken.data() + row, 8);
+    if (eight)
+      write_up_to(row + 8);
+    else
+      row += 8;
+  }
+  write_up_to(n);
 }
 
 // Draw the subsamples of the hypotheses first, first + 1, ... and concatenate them in `out`.

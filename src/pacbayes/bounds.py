@@ -85,26 +85,32 @@ def _scaled_f(mass: Array, gain: Array, total: Array) -> Array:
 
     `total` is passed because near gain = -mass the sum would cancel.
     """
-    x = np.where(mass > 0, gain / np.where(mass > 0, mass, 1.0), np.inf)
+    positive = mass > 0
+    divisor = np.where(positive, mass, 1.0)
+    x = np.where(positive, gain / divisor, np.inf)
     small = np.abs(x) <= 0.5
-    s = np.where(small, x, 0.0) / (2.0 + np.where(small, x, 0.0))
+    x_small = np.where(small, x, 0.0)
+    s = x_small / (2.0 + x_small)
     s2 = s * s
     series = np.zeros_like(s)
     for coefficient in _SERIES[::-1]:
-        series = series * s2 + coefficient
+        series *= s2
+        series += coefficient
     near = mass * (x * s - 2 * s * s2 * series)
     # Away from zero the plain form is stable. Ratios outside the range of floats are computed from two logarithms.
-    ratio = total / np.where(mass > 0, mass, 1.0)
+    ratio = total / divisor
     in_range = (ratio > 1e-290) & (ratio < 1e290)
     log_ratio = np.where(in_range, np.log(ratio), np.log(total) - np.log(mass))
-    far = gain - np.where(mass > 0, mass * log_ratio, 0.0)
+    far = gain - np.where(positive, mass * log_ratio, 0.0)
     return np.where(small, near, far)
 
 
 def _kl(p: Array, q: Array) -> Array:
     """Compute the binary kl as a sum of two non-negative terms, so that nothing cancels near p = q."""
     with np.errstate(all="ignore"):
-        return _scaled_f(p, q - p, q) + _scaled_f(1 - p, p - q, 1 - q)
+        # Both terms at once: for small arrays the number of NumPy calls is what takes time.
+        terms = _scaled_f(np.stack((p, 1 - p)), np.stack((q - p, p - q)), np.stack((q, 1 - q)))
+    return np.asarray(terms[0] + terms[1])
 
 
 def kl(p: ArrayLike, q: ArrayLike) -> Any:
@@ -129,7 +135,7 @@ def kl(p: ArrayLike, q: ArrayLike) -> Any:
     >>> kl(0.5, 1.0)
     inf
     """
-    return float_or_array(_kl(unit_interval("p", p), unit_interval("q", q)))
+    return float_or_array(_kl(*np.broadcast_arrays(unit_interval("p", p), unit_interval("q", q))))
 
 
 def _solve_displacement(grows: Array, shrinks: Array, c: Array) -> Array:
@@ -145,12 +151,13 @@ def _solve_displacement(grows: Array, shrinks: Array, c: Array) -> Array:
     w_from_d = np.where(d < shrinks, -np.log1p(-np.minimum(d / shrinks, 1.0)), np.inf)
     # An upper bound on w: kl >= shrinks * w + grows * ln(grows).
     w: Array = np.minimum(w_from_d, (c - special.xlogy(grows, grows)) / shrinks)
+    masses = np.stack((grows, shrinks))
     for _ in range(64):
         d = -shrinks * np.expm1(-w)
         # For large w the remaining mass underflows, but minus its relative logarithm is w.
         left = shrinks * np.exp(-w)
-        lost = np.where(w > 1, shrinks * w - d, _scaled_f(shrinks, -d, left))
-        excess = _scaled_f(grows, d, grows + d) + lost - c
+        gained, lost = _scaled_f(masses, np.stack((d, -d)), np.stack((grows + d, left)))
+        excess = gained + np.where(w > 1, shrinks * w - d, lost) - c
         step = np.where(d > 0, excess / d * (grows + d), 0.0)
         # Entries that have converged are left unchanged, so that a result does not depend on the rest of the array.
         # NaN, from p = 0 or 1, counts as converged; the caller replaces it.
@@ -298,10 +305,14 @@ def _complexity(kl_div: ArrayLike, n: ArrayLike, delta: ArrayLike, n_max: ArrayL
     With validation sets of n to n_max points, E_rho[n_h kl(L_hat_h || L_h)] <= KL + ln(2 sqrt(n_max) / delta), and
     by convexity of kl, kl(E_rho[L_hat] || E_rho[L]) <= (KL + ln(2 sqrt(n_max) / delta)) / n.
     """
-    divergence = nonnegative("kl_div", kl_div)
+    confidence = confidence_term(n, delta, n_max=n_max)
+    return complexity_of(nonnegative("kl_div", kl_div), np.asarray(n, dtype=np.float64), confidence)
+
+
+def complexity_of(kl_div: Array, n: float | Array, confidence: float | Array) -> Array:
+    """Compute the right hand side of eq. PBkl from valid arguments and their confidence term, rounded up."""
     with np.errstate(over="ignore"):  # to inf, which proves nothing
-        numerator = divergence + confidence_term(n, delta, n_max=n_max)
-        return np.asarray(numerator / np.asarray(n, dtype=np.float64) * _ROUND_UP)
+        return np.asarray((kl_div + confidence) / n * _ROUND_UP)
 
 
 def pac_bayes_kl(
@@ -437,10 +448,14 @@ def pac_bayes_sqrt(
     >>> round(pac_bayes_sqrt(loss=0.1, kl_div=2.0, n=1000), 6)
     0.152871
     """
-    loss_array = unit_interval("loss", loss)
-    c = _complexity(kl_div, n, delta, n_max)
+    return float_or_array(sqrt_bound_of(unit_interval("loss", loss), _complexity(kl_div, n, delta, n_max)))
+
+
+def sqrt_bound_of(loss: Array, complexity: Array) -> Array:
+    """Compute `pac_bayes_sqrt` from valid losses and complexities, rounded up."""
+    c = complexity
     with np.errstate(over="ignore"):
-        return float_or_array((loss_array + c + np.sqrt(c) * np.sqrt(c + 2 * loss_array)) * _ROUND_UP)
+        return np.asarray((loss + c + np.sqrt(c) * np.sqrt(c + 2 * loss)) * _ROUND_UP)
 
 
 def majority_vote(gibbs_bound: ArrayLike) -> Any:
@@ -687,10 +702,12 @@ def clopper_pearson(errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *,
     short = np.zeros_like(proved)
     below_n = np.minimum(k, n_array - 1)
     usable = (k < n_array) & (level > 1e-306)
+    granted = level * (1 - _BETA_ERROR)
     for _ in range(96):
         middle = short + (proved - short) / 2
-        holds = special.betaincc(below_n + 1, n_array - below_n, middle) <= level * (1 - _BETA_ERROR)
-        holds &= usable
+        if ((middle <= short) | (middle >= proved)).all():  # no float lies between
+            break
+        holds = usable & (special.betaincc(below_n + 1, n_array - below_n, middle) <= granted)
         short, proved = np.where(holds, short, middle), np.where(holds, middle, proved)
     return float_or_array(proved)
 

@@ -58,6 +58,11 @@ def digest(value: Any, *, code: bool = False) -> str:
     return walk.hash.hexdigest()
 
 
+@functools.lru_cache(maxsize=1024)  # estimators of a kind have the same attributes
+def _digest_name(name: str) -> str:
+    return digest(name)
+
+
 class _Walk:
     """A walk over a value and all that it holds, which feeds a hash."""
 
@@ -148,7 +153,7 @@ class _Walk:
     def _add_object(self, value: Any) -> None:
         if type(value) is dict:
             # By the digest of the key: the order of insertion does not matter.
-            entries = {digest(key, code=self.code): key for key in value if key not in _IGNORED}
+            entries = {self._digest_key(key): key for key in value if key not in _IGNORED}
             self._add_items("dict", [item for key in sorted(entries) for item in (entries[key], value[entries[key]])])
         elif type(value) in (list, tuple, range):
             self._add_items(type(value).__name__, value)
@@ -161,6 +166,9 @@ class _Walk:
             self._add_items("tree", [type(value), *(np.asarray(array) for array in value.get_arrays())])
         else:
             self._add_state(value)
+
+    def _digest_key(self, key: Any) -> str:
+        return _digest_name(key) if type(key) is str else digest(key, code=self.code)
 
     def _add_state(self, value: Any) -> None:
         """Add an object by what pickle would keep of it: its type, how it is made, and its state."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ from pacbayes._validation import (
     unit_interval,
     whole_number,
 )
-from pacbayes.bounds import confidence_term, pac_bayes_kl, pac_bayes_sqrt
+from pacbayes.bounds import complexity_of, confidence_term, kl_inverse_upper, sqrt_bound_of
 from pacbayes.dual import minimize_dual_bound
 from pacbayes.gibbs import SLACK, GibbsCurve, GibbsMoments, split_interval
 
@@ -124,9 +125,14 @@ def optimal_lambda(
     0.345853
     """
     loss_array, divergence = unit_interval("loss", loss), finite_nonnegative("kl_div", kl_div)
-    complexity = divergence + confidence_term(n, delta, n_max=n_max)
-    ratio = loss_array / complexity * np.asarray(n, dtype=np.float64)
-    return float_or_array(2 / (np.sqrt(2 * ratio + 1) + 1))
+    confidence = confidence_term(n, delta, n_max=n_max)
+    return float_or_array(_optimal_lambda(loss_array, divergence, np.asarray(n, dtype=np.float64), confidence))
+
+
+def _optimal_lambda(loss: Array, kl_div: Array, n: float | Array, confidence: float | Array) -> Array:
+    """Compute `optimal_lambda` from valid arguments and their confidence term."""
+    ratio = loss / (kl_div + confidence) * n
+    return np.asarray(2 / (np.sqrt(2 * ratio + 1) + 1))
 
 
 @dataclass(frozen=True)
@@ -345,6 +351,11 @@ class _Objective(ABC):
     delta: float
     n_max: float
 
+    @cached_property
+    def confidence(self) -> float:
+        """The confidence term."""
+        return float(confidence_term(self.n, self.delta, n_max=self.n_max))
+
     @abstractmethod
     def bound(self, loss: Array, kl_div: Array) -> Array:
         """Compute B, rounded up."""
@@ -362,22 +373,20 @@ class _LambdaObjective(_Objective):
     """F(lambda), t = n lambda. At its optimal lambda the bound of a posterior is eq. PBsqrt."""
 
     def bound(self, loss: Array, kl_div: Array) -> Array:
-        return np.asarray(pac_bayes_sqrt(loss, kl_div, self.n, self.delta, n_max=self.n_max))
+        return sqrt_bound_of(loss, complexity_of(kl_div, self.n, self.confidence))
 
     def at(self, moments: GibbsMoments) -> Array:
-        confidence = float(confidence_term(self.n, self.delta, n_max=self.n_max))
-        return _Factors(moments, moments.t / self.n, self.n, confidence).product()
+        return _Factors(moments, moments.t / self.n, self.n, self.confidence).product()
 
     def next_temperature(self, moments: GibbsMoments, value: Array) -> Array:
-        lam = optimal_lambda(moments.loss, moments.kl_div, self.n, self.delta, n_max=self.n_max)
-        return self.n * np.asarray(lam)
+        return self.n * _optimal_lambda(moments.loss, moments.kl_div, self.n, self.confidence)
 
 
 class _KlObjective(_Objective):
     """Theorem PBkl, inverted."""
 
     def bound(self, loss: Array, kl_div: Array) -> Array:
-        return np.asarray(pac_bayes_kl(loss, kl_div, self.n, self.delta, n_max=self.n_max))
+        return np.asarray(kl_inverse_upper(loss, complexity_of(kl_div, self.n, self.confidence)))
 
     def at(self, moments: GibbsMoments) -> Array:
         return self.bound(moments.loss_up, moments.kl_div_up)
@@ -446,9 +455,10 @@ def _corner_bounds(objective: _Objective, left: GibbsMoments, right: GibbsMoment
     corner_x = np.where(np.isinf(right.t), 0.0, corner_x)
     corner_kl = np.where(np.isinf(right.t), left.minus_log_z - left.log_error, corner_kl)
     corner_kl = np.clip(corner_kl, left.kl_div_down, right.kl_div_up)
-    at_corner = objective.bound(np.minimum(left.min_loss + corner_x, 1.0), corner_kl)
-    at_ends = [objective.bound(end.loss_down, end.kl_div_down) for end in (left, right)]
-    return np.minimum(at_corner, np.minimum(*at_ends)) * _ROUND_DOWN
+    corner_loss = np.minimum(left.min_loss + corner_x, 1.0)
+    loss = np.stack((corner_loss, left.loss_down, right.loss_down))
+    kl_div = np.stack((corner_kl, left.kl_div_down, right.kl_div_down))
+    return np.asarray(objective.bound(loss, kl_div).min(axis=0) * _ROUND_DOWN)
 
 
 class _Search(NamedTuple):

@@ -22,6 +22,7 @@ the margin is 1e-10.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,10 +161,27 @@ def check_quasiconvexity(
     >>> report.guaranteed, report.condition
     (True, 'few hypotheses')
     """
+    details = dict(_check_in_order(losses, n, delta, prior, n_max))
+    first = next((name for name, condition in details.items() if condition.holds), None)
+    return QuasiconvexityReport(first is not None, first, details)
+
+
+def first_condition(
+    losses: ArrayLike, n: int, delta: float, prior: ArrayLike | None = None, n_max: int | None = None
+) -> str | None:
+    """Return the name of the first condition that holds, as `check_quasiconvexity` would, without checking others."""
+    conditions = _check_in_order(losses, n, delta, prior, n_max)
+    return next((name for name, condition in conditions if condition.holds), None)
+
+
+def _check_in_order(
+    losses: ArrayLike, n: int, delta: float, prior: ArrayLike | None, n_max: int | None
+) -> Iterator[tuple[str, Condition]]:
+    """Yield all conditions by name, from the simplest to the most general, each checked when it is asked for."""
     n_points, delta_value, n_largest = n_delta_and_largest(n, delta, n_max)
     curve = GibbsCurve(losses, n_points, prior)
     confidence = float(confidence_term(n_points, delta_value, n_max=n_largest))
-    details = _check_theorem_var(curve, n_points, confidence)
+    yield from _check_theorem_var(curve, n_points, confidence).items()
     # Where F' = 0, lambda is optimal for its own posterior (eq. lambda), whose loss is at most 1, and at most the
     # prior's: the loss of Gibbs posteriors decreases with lambda.
     lam_any, lam_prior = (
@@ -171,10 +189,8 @@ def check_quasiconvexity(
         for loss in (1.0, curve.at(0.0).loss_up[0])
     )
     start = min(lam_any, float(np.sqrt(confidence / n_points)) * (1 - SLACK))
-    details[_ALL_LAMBDA] = _check_all_lambda(curve, n_points, confidence, start, only_stationary=False)
-    details[_STATIONARY] = _check_all_lambda(curve, n_points, confidence, lam_prior, only_stationary=True)
-    first = next((name for name, condition in details.items() if condition.holds), None)
-    return QuasiconvexityReport(first is not None, first, details)
+    yield _ALL_LAMBDA, _check_all_lambda(curve, n_points, confidence, start, only_stationary=False)
+    yield _STATIONARY, _check_all_lambda(curve, n_points, confidence, lam_prior, only_stationary=True)
 
 
 # ---------------------------------------------------------------------------------------------------

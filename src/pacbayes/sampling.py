@@ -16,7 +16,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -53,9 +53,12 @@ _MOST_ROWS = 2500
 SUBSAMPLE, LEARNER, RESERVE, PREDICTION, HOLDOUT, TEST, DEAL, ORDER = 0, 1, 2, 3, 4, 5, 6, 7
 
 
+@lru_cache(maxsize=16)  # a vote draws one by one from the subsamples of hundreds of hypotheses
 def _key(entropy: int) -> NDArray[np.uint64]:
     """The key of all streams of a seed."""
-    return np.asarray(np.random.SeedSequence(entropy).generate_state(2, np.uint64), dtype=np.uint64)
+    key = np.asarray(np.random.SeedSequence(entropy).generate_state(2, np.uint64), dtype=np.uint64)
+    key.flags.writeable = False
+    return key
 
 
 def stream(entropy: int, hypothesis: int, purpose: int) -> np.random.Generator:
@@ -142,6 +145,8 @@ class Subsamples(ABC):
         """
         inside = self.concatenated(hypotheses)
         sizes = self.sizes[hypotheses.start : hypotheses.stop]
+        if rows.size == self.n:  # all rows, at their own numbers
+            return inside, sizes.astype(np.int64)
         if rows.size == 0:
             return np.empty(0, dtype=np.int32), np.zeros(len(hypotheses), dtype=np.int64)
         first, last = int(rows[0]), int(rows[-1])
@@ -151,8 +156,8 @@ class Subsamples(ABC):
         near = np.flatnonzero((inside >= first) & (inside <= last))
         found = position[inside[near] - first]
         present = found >= 0
-        counts = np.bincount(np.searchsorted(np.cumsum(sizes), near[present], side="right"), minlength=len(hypotheses))
-        return found[present], counts.astype(np.int64)
+        ends = np.searchsorted(near[present], np.cumsum(sizes))
+        return found[present], np.diff(ends, prepend=0).astype(np.int64)
 
     def turns(self, hypotheses: range) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return which size of several each hypothesis has, and how many of that size come before it."""
@@ -246,11 +251,16 @@ class ChosenSubsamples(Subsamples):
         return self.subsamples[int(self.chosen[hypothesis])]
 
     def concatenated(self, hypotheses: range) -> NDArray[np.int32]:
-        if self.sizes.sum() > _MOST_DRAWN:
+        if not self._is_kept:
             return self._draw(self.chosen[hypotheses.start : hypotheses.stop])
         ends = np.cumsum(self.sizes)
         first = ends[hypotheses.start] - self.sizes[hypotheses.start] if hypotheses else 0
         return self._drawn[first : ends[hypotheses.stop - 1] if hypotheses else 0]
+
+    @property
+    def _is_kept(self) -> bool:
+        """Whether all of them are drawn at once and kept."""
+        return bool(self.sizes.sum() <= _MOST_DRAWN)
 
     @cached_property
     def _drawn(self) -> NDArray[np.int32]:
@@ -262,8 +272,9 @@ class ChosenSubsamples(Subsamples):
             return np.empty(0, dtype=np.int32)
         first, last = int(chosen[0]), int(chosen[-1]) + 1
         others = self.subsamples.sizes[first:last].sum() - self.subsamples.sizes[chosen].sum()
-        if others > _SPARSE_CHOICE * chosen.size:
-            return np.concatenate([self.subsamples.concatenated(range(int(h), int(h) + 1)) for h in chosen])
+        are_kept = isinstance(self.subsamples, ChosenSubsamples) and self.subsamples._is_kept
+        if others > _SPARSE_CHOICE * chosen.size and not are_kept:
+            return np.concatenate([self.subsamples.concatenated(range(h, h + 1)) for h in chosen.tolist()])
         # Drawing a whole range is faster than drawing one by one.
         wanted = np.zeros(last - first, dtype=bool)
         wanted[chosen - first] = True
@@ -272,7 +283,7 @@ class ChosenSubsamples(Subsamples):
 
 
 # Points of others in a range for each chosen one, from which on drawing one by one is faster.
-_SPARSE_CHOICE = 1000
+_SPARSE_CHOICE = 150
 
 # Row numbers that are kept once they are drawn: 64 MiB.
 _MOST_DRAWN = 1 << 24

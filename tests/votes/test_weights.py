@@ -47,8 +47,10 @@ def test_constant_is_the_smallest_subset_sum(weights):
 def test_weights_that_are_not_enumerated_only_lower_the_constant(weights, limit):
     rho = np.array(weights) / np.sum(weights)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_weights, "_LARGEST_HALF", limit)
+        patch.setattr(_weights, "_HALVES", (limit,))
         constant = votes.subset_sum_constant(rho)
+        patch.setattr(_weights, "_HALVES", (2, limit))
+        assert votes.subset_sum_constant(rho) == constant  # fewer sums first change nothing
     assert 0.5 <= constant <= smallest_half(rho)
 
 

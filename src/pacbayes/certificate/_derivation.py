@@ -17,7 +17,7 @@ from pacbayes.dual import dual_bound_of, minimize_dual_bound
 from pacbayes.fingerprint import digest
 from pacbayes.gibbs import GibbsCurve, restrict_prior
 from pacbayes.posterior import PosteriorResult, minimize_kl_bound, minimize_lambda_bound
-from pacbayes.quasiconvexity import check_quasiconvexity
+from pacbayes.quasiconvexity import first_condition
 from pacbayes.votes import heavy_voter, split_delta, subset_sum_constant
 
 __all__ = ["Derivation", "Objective", "Voting", "derive", "validate_settings"]
@@ -271,24 +271,40 @@ def _best_hypothesis(data: _Validated, settings: Settings) -> tuple[int, Stateme
     """
     curve = GibbsCurve(data.losses, float(data.n_min), settings.prior)
     divergences = np.minimum(curve.point_mass_kls(), _LARGEST_KL)
-    keys, position = np.unique(np.column_stack([data.losses, data.n, divergences]), axis=0, return_inverse=True)
-    bounds = np.asarray(kl_inverse_upper(keys[:, 0], (keys[:, 2] - math.log(settings.delta)) / keys[:, 1]))
+    candidates = _smallest_losses(data.losses, data.n, divergences)
+    figures = (data.losses[candidates], data.n[candidates], divergences[candidates])
+    best = int(candidates[0 if candidates.size == 1 else _choose_by_bound(*figures, settings)])
+    return best, _single_statement(float(data.losses[best]), int(data.n[best]), float(divergences[best]), settings)
+
+
+def _smallest_losses(losses: Array, n: NDArray[np.int64], kl_div: Array) -> NDArray[np.intp]:
+    """Return the hypotheses with the smallest loss of all with as many points and the same prior, rising.
+
+    No other hypothesis has a smaller bound than these. Of equal losses, the first is taken.
+    """
+    order = np.lexsort((losses, kl_div, n))
+    is_first = np.ones(order.size, dtype=bool)
+    is_first[1:] = (np.diff(n[order]) != 0) | (np.diff(kl_div[order]) != 0)
+    return np.sort(order[is_first])
+
+
+def _choose_by_bound(losses: Array, n: NDArray[np.int64], kl_div: Array, settings: Settings) -> int:
+    """Return which hypothesis has the smallest bound, or the smallest loss of those with almost the same bound."""
+    bounds = np.asarray(kl_inverse_upper(losses, (kl_div - math.log(settings.delta)) / n))
     if settings.loss == "zero_one":
         # Where errors are whole numbers the binomial tail is known exactly. Chernoff's bounds tell who comes near.
         near = np.argsort(np.argsort(bounds, kind="stable"), kind="stable") < _NEAR
         near &= bounds <= bounds.min() * (1 + _FAR)
-        mass = np.exp(-keys[:, 2])
-        errors = np.rint(keys[:, 0] * keys[:, 1])
-        exact = near & _are_whole(keys[:, 0], keys[:, 1]) & (mass * settings.delta > 1e-300)
-        tails = clopper_pearson(errors[exact], keys[exact, 1], settings.delta, prior_mass=mass[exact])
+        mass = np.exp(-kl_div)
+        exact = near & _are_whole(losses, n) & (mass * settings.delta > 1e-300)
+        errors = np.rint(losses * n)
+        tails = clopper_pearson(errors[exact], n[exact], settings.delta, prior_mass=mass[exact])
         bounds[exact] = np.minimum(bounds[exact], tails)
-    bounds = bounds[position.ravel()]
     close = np.flatnonzero(bounds <= bounds.min() * (1 + _CLOSE))
-    best = int(close[np.lexsort((bounds[close], data.losses[close]))[0]])
-    return best, _single_statement(float(data.losses[best]), int(data.n[best]), float(divergences[best]), settings)
+    return int(close[np.lexsort((bounds[close], losses[close]))[0]])
 
 
-def _are_whole(losses: Array, n: Array) -> NDArray[np.bool_]:
+def _are_whole(losses: Array, n: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return whether losses on n points are whole numbers of errors."""
     return np.asarray(np.rint(losses * n) / n == losses)
 
@@ -336,8 +352,8 @@ def _derive_minimum(data: _Validated, settings: Settings) -> Derivation:
         lower=result.lower,
         proved=result.converged,
     )
-    report = check_quasiconvexity(data.losses, data.n_min, n_max=data.n_max, delta=delta, prior=prior)
-    return derivation._replace(lam=result.lam, quasiconvex=report.condition)
+    condition = first_condition(data.losses, data.n_min, delta, prior, data.n_max)
+    return derivation._replace(lam=result.lam, quasiconvex=condition)
 
 
 def _minimize(data: _Validated, settings: Settings) -> PosteriorResult:

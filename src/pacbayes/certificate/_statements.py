@@ -191,11 +191,11 @@ def _chernoff(delta: float, loss: float, n: int, kl_div: float) -> float:
 
 def bound_count(delta: float, errors: int, n: int, kl_div: float) -> float:
     """Bound the rate of errors by their number among n points, at the level delta exp(-kl_div)."""
-    chernoff = _chernoff(delta, min(1.0, errors / n * _ROUND_UP), n, kl_div)
     mass = math.exp(-kl_div) / _ROUND_UP
-    if mass * delta < 1e-300:
-        return chernoff
-    return min(chernoff, float(clopper_pearson(errors, n, delta, prior_mass=mass)))
+    exact = float(clopper_pearson(errors, n, delta, prior_mass=mass)) if mass * delta >= 1e-300 else 1.0
+    # Chernoff's bound is larger but where there is no error: there, the two are equal up to rounding.
+    is_larger = exact < 1 and errors > 0
+    return exact if is_larger else min(exact, _chernoff(delta, min(1.0, errors / n * _ROUND_UP), n, kl_div))
 
 
 def _disagreement(

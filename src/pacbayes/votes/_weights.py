@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import Array, finite_nonnegative, float_or_array, nonnegative
 from pacbayes.bounds import majority_vote
@@ -15,8 +15,9 @@ _EPS = float(np.finfo(np.float64).eps)
 # Weights may miss a sum of one by this much before it is an error rather than rounding.
 _SUM_TOLERANCE = 1e-6
 
-# Sums that are enumerated for each half of the weights: a few milliseconds to sort.
-_LARGEST_HALF = 1 << 16
+# Sums that are enumerated for each half of the weights. The larger ones take a few milliseconds to sort, and are
+# enumerated where the smaller ones do not show that the result is one half.
+_HALVES = (1 << 8, 1 << 16)
 
 
 def first_order(gibbs_bound: ArrayLike) -> Any:
@@ -111,25 +112,42 @@ def subset_sum_constant(rho: ArrayLike) -> float:
     weights = normalized_weights(rho)
     error = sum_error(weights)
     values, counts = np.unique(weights[weights > 0], return_counts=True)
-    halves = [np.zeros(1), np.zeros(1)]
     # From the heaviest down: the fewer voters matter, the larger c is.
-    remaining = 1.0
-    for value, count in zip(values[::-1], counts[::-1], strict=True):
-        smaller = int(halves[1].size < halves[0].size)
-        used = min(int(count), _LARGEST_HALF // halves[smaller].size - 1)
-        halves[smaller] = np.add.outer(halves[smaller], value * np.arange(used + 1)).ravel()
-        remaining -= value * used
-        if used < count:
-            break
-    else:
-        remaining = 0.0
-    left, right = np.sort(halves[0]), np.sort(halves[1])
+    values, counts = values[::-1], counts[::-1]
+    used = _count_enumerable(counts, _HALVES[-1])
+    remaining = 0.0 if sum(used) == counts.sum() else 1.0 - float(np.dot(values[: len(used)], used))
     # A sum A of the enumerated weights becomes at least one half with what remains if A >= 1/2 - remaining, and is
     # then at least max(A, 1/2).
-    position = np.searchsorted(right, 0.5 - error - max(remaining, 0.0) - left)
+    target = 0.5 - error - max(remaining, 0.0)
+    for largest_half in _HALVES:
+        smallest = _smallest_sum(values, _count_enumerable(counts, largest_half), target)
+        if smallest - error <= 0.5:
+            return 0.5
+    return min(smallest - error, 1.0)
+
+
+def _count_enumerable(counts: NDArray[np.intp], largest_half: int) -> list[int]:
+    """Return how many of the weights of each value can be enumerated by halves, those of the first values first."""
+    sizes, used = [1, 1], []
+    for count in counts.tolist():
+        smaller = int(sizes[1] < sizes[0])
+        used.append(min(count, largest_half // sizes[smaller] - 1))
+        sizes[smaller] *= used[-1] + 1
+        if used[-1] < count:
+            break
+    return used
+
+
+def _smallest_sum(values: Array, used: list[int], target: float) -> float:
+    """Return the smallest sum of at most so many of each value that is at least the target; inf if there is none."""
+    halves = [np.zeros(1), np.zeros(1)]
+    for value, count in zip(values, used, strict=False):
+        smaller = int(halves[1].size < halves[0].size)
+        halves[smaller] = np.add.outer(halves[smaller], value * np.arange(count + 1)).ravel()
+    left, right = np.sort(halves[0]), np.sort(halves[1])
+    position = np.searchsorted(right, target - left)
     reached = position < right.size
-    smallest = np.min(left[reached] + right[position[reached]])
-    return float(min(max(smallest - error, 0.5), 1.0))
+    return float(np.min(left[reached] + right[position[reached]], initial=np.inf))
 
 
 def subset_sum_bound(gibbs_bound: ArrayLike, rho: ArrayLike) -> Any:
