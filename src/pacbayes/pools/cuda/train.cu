@@ -1,6 +1,8 @@
 // Train machines, one block each: train.cpp and smo.cpp, operation by operation, so that coefficients have the same
 // bits as those of the compiled engine wherever two gains in a working set are not within rounding of each other.
 
+#define MAX_THREADS 512  // of a block that trains
+
 struct Subsamples {
   const int64* at;  // where the rows of each machine begin, and the end of the last
   const int* rows;  // ascending
@@ -376,11 +378,11 @@ __device__ bool minimize(const float* kernel, int stride, int a, int n_a, int b,
   return converged && *intercept - *intercept == 0.0;
 }
 
-// Train the machines of the list `order`. Scratch of a block, for subsamples of up to r points: r^2 doubles, r^2 floats, 3 r doubles, (classes - 1) r doubles
-// and 2 r integers.
-extern "C" __global__ void train(Rows X, const int* codes, Subsamples subsamples, Settings settings, Trained trained,
-                                 const int* order, int count, int largest, double* distances, float* kernels,
-                                 double* numbers, int* integers) {
+// Train the machines of the list `order`. Scratch of a block, for subsamples of up to r points: r^2 doubles, r^2
+// floats, 3 r doubles, (classes - 1) r doubles and 2 r integers.
+extern "C" __global__ void __launch_bounds__(MAX_THREADS)
+    train(Rows X, const int* codes, Subsamples subsamples, Settings settings, Trained trained, const int* order,
+          int count, int largest, double* distances, float* kernels, double* numbers, int* integers) {
   const int64 square = (int64)largest * largest;
   double* squared = distances + blockIdx.x * square;
   float* kernel = kernels + blockIdx.x * square;
