@@ -28,9 +28,9 @@ _LEAST_ROWS = 2500
 # Rows of the first round. Fewer say little about a hypothesis, whatever it is.
 _FIRST_ROUND = 128
 
-# From so many rows, or kernel values in all, rounds double.
+# From so many rows, or kernel values in a round, rounds double.
 _LARGE_ROUND = 2048
-_MUCH_WORK = 2_000_000_000
+_MUCH_WORK = 300_000_000
 
 # Share of the candidates that must be dropped for a round to drop any.
 _LEAST_SHARE_DROPPED = 0.1
@@ -66,7 +66,7 @@ def round_ends(n: int, n_points: int) -> list[int]:
     end = _FIRST_ROUND
     while n >= _LEAST_ROWS:
         # A round has costs of its own: where there is little work, there are fewer.
-        little = end < _LARGE_ROUND and n * n_points < _MUCH_WORK
+        little = end < _LARGE_ROUND and end * n_points < _MUCH_WORK
         if end > (n / 4 if little else 3 * n / 4):
             break
         ends.append(end)

@@ -150,14 +150,18 @@ class Subsamples(ABC):
         if rows.size == 0:
             return np.empty(0, dtype=np.int32), np.zeros(len(hypotheses), dtype=np.int64)
         first, last = int(rows[0]), int(rows[-1])
-        # No longer than the block: there may be many of them.
+        ends = np.concatenate(([0], np.cumsum(sizes)))
+        if 2 * (last - first) < self.n:  # a block, of which there may be many
+            near = np.flatnonzero((inside >= first) & (inside <= last))
+            inside, ends = inside[near], np.searchsorted(near, ends)
+        else:
+            first, last = 0, self.n - 1
         position = np.full(last - first + 1, -1, dtype=np.int32)
         position[rows - first] = np.arange(rows.size, dtype=np.int32)
-        near = np.flatnonzero((inside >= first) & (inside <= last))
-        found = position[inside[near] - first]
+        found = position[inside - first]
         present = found >= 0
-        ends = np.searchsorted(near[present], np.cumsum(sizes))
-        return found[present], np.diff(ends, prepend=0).astype(np.int64)
+        until = np.concatenate(([0], np.cumsum(present)))
+        return found[present], np.diff(until[ends]).astype(np.int64)
 
     def turns(self, hypotheses: range) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return which size of several each hypothesis has, and how many of that size come before it."""

@@ -242,7 +242,9 @@ class DeviceRows:
 
     def take(self, rows: Any) -> DeviceRows:
         """Return some of the rows, by their numbers, or by a slice without a copy."""
-        return DeviceRows(self.values[rows if isinstance(rows, slice) else find_cupy().asarray(rows)])
+        taken = DeviceRows(self.values[rows if isinstance(rows, slice) else find_cupy().asarray(rows)])
+        taken.__dict__.update(centre=self.centre, largest=self.largest)  # good enough for some of them
+        return taken
 
     def struct(self) -> NDArray[Any]:
         """Return what kernels read."""
@@ -255,7 +257,7 @@ class DeviceRows:
 
     @cached_property
     def largest(self) -> Any:
-        """The largest absolute value of each feature, a row of zeros if there are no rows."""
+        """The largest absolute value of each feature, or a larger number; zeros if there are no rows."""
         cupy = find_cupy()
         if len(self) == 0:
             return cupy.zeros(self.d)
