@@ -13,10 +13,7 @@ constexpr int kSingles = 2 * kLanes;
 constexpr int kPacks = kLanes == 8 ? 4 : 2;
 static_assert(kTile % (kPacks * kSingles) == 0);
 
-inline Singles absolute(Singles x) {
-  const Singles negative = broadcast_single(0.0f) - x;
-  return select(x > negative, x, negative);
-}
+inline Singles absolute(Singles x) { return maximum(x, broadcast_single(0.0f) - x); }
 
 // Bound the error of decision values from the sums of absolute values and the errors of the exponents. Bounds are
 // computed in single precision as well, hence the factor.
@@ -175,6 +172,22 @@ void filter_exponentials(const float* squared, const double* nearest, const std:
       store_errors(machine, absolute_sums[j], broadcast_single(0.0f), errors + row + j * kSingles);
     }
   }
+}
+
+void round_to_single(const double* numbers, std::ptrdiff_t count, float* rounded) {
+  for (std::ptrdiff_t i = 0; i < count; ++i) rounded[i] = static_cast<float>(numbers[i]);
+}
+
+bool filter_votes(const float* values, const float* errors, std::uint16_t positive, std::uint16_t negative,
+                  std::uint16_t* codes, std::uint8_t* certain) {
+  int known = 0;
+  for (int i = 0; i < kTile; ++i) {
+    codes[i] = values[i] > 0.0f ? positive : negative;
+    const float size = values[i] > 0.0f ? values[i] : -values[i];
+    certain[i] = size > errors[i];  // not if one is NaN
+    known += certain[i];
+  }
+  return known == kTile;
 }
 
 }  // namespace pacbayes::PACBAYES_INSTRUCTIONS

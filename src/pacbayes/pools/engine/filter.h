@@ -79,8 +79,6 @@ class FilterTile {
 // Decision values and their bounds at the rows of a tile.
 struct FilterValues {
   float values[kTile], errors[kTile];
-
-  bool is_known(std::ptrdiff_t row) const { return std::fabs(values[row]) > errors[row]; }
 };
 
 // A machine of two classes in single precision.

@@ -151,14 +151,17 @@ inline Singles load_numbers(const float* from) { return load_singles(from); }
 // a > b ? a : b and b < a ? b : a: like the instructions, also where one is NaN.
 #if defined(__AVX512F__)
 inline Pack maximum(Pack a, Pack b) { return _mm512_max_pd(a, b); }
+inline Singles maximum(Singles a, Singles b) { return _mm512_max_ps(a, b); }
 inline Pack minimum(Pack a, Pack b) { return _mm512_min_pd(b, a); }
 inline Singles minimum(Singles a, Singles b) { return _mm512_min_ps(b, a); }
 #elif defined(__AVX2__)
 inline Pack maximum(Pack a, Pack b) { return _mm256_max_pd(a, b); }
+inline Singles maximum(Singles a, Singles b) { return _mm256_max_ps(a, b); }
 inline Pack minimum(Pack a, Pack b) { return _mm256_min_pd(b, a); }
 inline Singles minimum(Singles a, Singles b) { return _mm256_min_ps(b, a); }
 #else
 inline Pack maximum(Pack a, Pack b) { return select(a > b, a, b); }
+inline Singles maximum(Singles a, Singles b) { return select(a > b, a, b); }
 inline Pack minimum(Pack a, Pack b) { return select(a > b, b, a); }
 inline Singles minimum(Singles a, Singles b) { return select(a > b, b, a); }
 #endif
@@ -298,17 +301,23 @@ inline Singles exponential(Singles x) {
 constexpr float kMinPower = -126.0f;
 
 inline Singles power_of_two(Singles x) {
-  const Singles rounder = broadcast_single(12582912.0f), least = broadcast_single(kMinPower);
-  x = select(least > x, least, x);  // NaN stays
-  const Singles shifted = x + rounder;
-  const Singles f = x - (shifted - rounder);
+  x = maximum(broadcast_single(kMinPower), x);  // NaN stays
+#if defined(__AVX512F__)
+  const Singles k = _mm512_roundscale_ps(x, 0), f = x - k;
+#else
+  const Singles rounder = broadcast_single(12582912.0f), shifted = x + rounder, f = x - (shifted - rounder);
+#endif
   Singles p = broadcast_single(0x1.5c08e60000000p-10f);
   p = multiply_add(p, f, broadcast_single(0x1.3d0c520000000p-7f));
   p = multiply_add(p, f, broadcast_single(0x1.c6b6e40000000p-5f));
   p = multiply_add(p, f, broadcast_single(0x1.ebf9180000000p-3f));
   p = multiply_add(p, f, broadcast_single(0x1.62e4280000000p-1f));
   p = multiply_add(p, f, broadcast_single(0x1.0000020000000p+0f));
+#if defined(__AVX512F__)
+  return _mm512_scalef_ps(p, k);
+#else
   return bit_cast<Singles>(bit_cast<SinglesBits>(p) + (bit_cast<SinglesBits>(shifted) << 23));
+#endif
 }
 
 }  // namespace

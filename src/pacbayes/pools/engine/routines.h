@@ -174,6 +174,13 @@ struct Routines {
                               const float* weights, std::ptrdiff_t count, const FilterMachine& machine, float* values,
                               float* errors);
 
+  void (*round_to_single)(const double* numbers, std::ptrdiff_t count, float* rounded);
+
+  // Votes for one of two classes at the rows of a tile, and which are known: those whose values exceed their errors.
+  // Return whether all are.
+  bool (*filter_votes)(const float* values, const float* errors, std::uint16_t positive, std::uint16_t negative,
+                       std::uint16_t* codes, std::uint8_t* certain);
+
   void (*minimize)(const Problem& problem, Solution& solution);
 };
 

@@ -320,6 +320,9 @@ void filter_values(const FilterMachine& machine, const float* centred, const flo
                    float* errors);
 void filter_exponentials(const float* squared, const double* nearest, const std::int32_t* rows, const float* weights,
                          std::ptrdiff_t count, const FilterMachine& machine, float* values, float* errors);
+void round_to_single(const double* numbers, std::ptrdiff_t count, float* rounded);
+bool filter_votes(const float* values, const float* errors, std::uint16_t positive, std::uint16_t negative,
+                  std::uint16_t* codes, std::uint8_t* certain);
 
 #define PACBAYES_TEXT_OF(word) #word
 #define PACBAYES_TEXT(word) PACBAYES_TEXT_OF(word)
@@ -345,6 +348,8 @@ const Routines kRoutines = {
     filter_tile,
     filter_values,
     filter_exponentials,
+    round_to_single,
+    filter_votes,
     minimize,
 };
 

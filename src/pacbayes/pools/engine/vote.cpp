@@ -154,15 +154,13 @@ std::vector<double> allocate_values(const std::vector<Machine>& machines) {
   return std::vector<double>(most * kTile);
 }
 
-// Write the votes that the filter knows, all of them certain, and append the rows that it does not know to `unknown`.
+// Write the votes that the filter knows at a tile, all of them certain, and append those of its first `count` rows that
+// it does not know to `unknown`.
 void write_known(const Machine& machine, const FilterValues& found, std::ptrdiff_t row, std::ptrdiff_t count,
                  std::uint16_t* codes, std::uint8_t* certain, std::vector<std::ptrdiff_t>& unknown) {
   const auto positive = static_cast<std::uint16_t>(machine.classes[0]);
   const auto negative = static_cast<std::uint16_t>(machine.classes[1]);
-  for (std::ptrdiff_t i = 0; i < count; ++i) {
-    codes[i] = found.values[i] > 0 ? positive : negative;
-    certain[i] = found.is_known(i);
-  }
+  if (routines().filter_votes(found.values, found.errors, positive, negative, codes, certain)) return;
   for (std::ptrdiff_t i = 0; i < count; ++i)
     if (!certain[i]) unknown.push_back(row + i);
 }
@@ -186,7 +184,7 @@ class SharedFilters {
     squared_ = squared.data();
     nearest_ = nearest.data();
     rounded_.resize(squared.size());
-    std::transform(squared.begin(), squared.end(), rounded_.begin(), [](double x) { return static_cast<float>(x); });
+    routines().round_to_single(squared.data(), static_cast<std::ptrdiff_t>(squared.size()), rounded_.data());
     ++tiles_;
   }
 
@@ -338,8 +336,9 @@ class OwnFilter<DenseRows<Number>> {
             std::ptrdiff_t first, std::ptrdiff_t end, OwnDistances<DenseRows<Number>>& own, Majority& majority, std::vector<double>& values,
             const VoteSink& sink) {
     if (!filter_.select(machine, points_, centre_, largest_)) return false;
-    codes_.resize(end - first);
-    certain_.resize(end - first);
+    const std::ptrdiff_t whole_tiles = (end - first + kTile - 1) / kTile * kTile;
+    codes_.resize(whole_tiles);
+    certain_.resize(whole_tiles);
     unknown_.clear();
     std::ptrdiff_t row = first;
     for (; row < end && !is_hopeless(unknown_.size(), row - first + kTile); row += kTile) {
