@@ -88,11 +88,11 @@ struct FilterMachine {
 // Squared distances in double precision or, for training, in single precision where that is enough.
 template <class Number>
 struct DistanceRoutines {
-  // Squared distances of `count` points, stored row by row, to the rows of a dense tile: squared[point * kTile + row];
-  // and the smallest one of each point. The last n_categories of the d features are categories: two that differ add 2,
+  // Squared distances of `count` points, stored row by row, to the first `rows` rows of a dense tile, the others of which
+  // are copies of the last: squared[point * kTile + row]; and the smallest one of each point. The last n_categories of the d features are categories: two that differ add 2,
   // as their one-hot columns would.
   void (*dense)(const Number* points, std::ptrdiff_t count, std::ptrdiff_t d, std::ptrdiff_t n_categories,
-                const Number* tile, Number* squared, Number* nearest);
+                const Number* tile, std::ptrdiff_t rows, Number* squared, Number* nearest);
 
   // Add what a slice contributes to the squared distances between the points of a block and the rows of a group, at
   // squared[point * kTile + row]. `position` is the next column of the block, 0 at the first slice.

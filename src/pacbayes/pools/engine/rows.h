@@ -150,14 +150,14 @@ class BasicDenseTile {
   }
 
   void load_scaled(const BasicDenseTile& other, Scale scale) {
-    resize(other.d_, other.n_categories_);
+    resize(other.d_, other.n_categories_, other.count_);
     routines().scale_tile(other.features_.data(), scale.factors, d_, scale.fill, scale.n_fill, features_.data());
   }
 
   // squared[point * kTile + row], and the smallest one of each point.
   void distances(const BasicDensePoints<Number>& points, Number* squared, Number* nearest) {
-    routines().distances<Number>().dense(points.values(), points.count(), d_, n_categories_, features_.data(), squared,
-                                         nearest);
+    routines().distances<Number>().dense(points.values(), points.count(), d_, n_categories_, features_.data(), count_,
+                                         squared, nearest);
   }
 
   const std::vector<Number>& features() const { return features_; }
@@ -166,21 +166,22 @@ class BasicDenseTile {
  private:
   template <class From, class Which>
   void load_rows(DenseRows<From> X, std::ptrdiff_t count, Which which) {
-    resize(X.d, X.n_categories);
+    resize(X.d, X.n_categories, count);
     for (int i = 0; i < kTile; ++i) {
       const From* row = X.values + which(std::min<std::ptrdiff_t>(i, count - 1)) * d_;
       for (std::ptrdiff_t k = 0; k < d_; ++k) features_[k * kTile + i] = static_cast<Number>(row[k]);
     }
   }
 
-  void resize(std::ptrdiff_t d, std::ptrdiff_t n_categories) {
+  void resize(std::ptrdiff_t d, std::ptrdiff_t n_categories, std::ptrdiff_t count) {
     d_ = d;
     n_categories_ = n_categories;
+    count_ = count;
     features_.resize(d * kTile);
   }
 
   std::vector<Number> features_;
-  std::ptrdiff_t d_ = 0, n_categories_ = 0;
+  std::ptrdiff_t d_ = 0, n_categories_ = 0, count_ = 0;
 };
 
 using DenseTile = BasicDenseTile<double>;

@@ -46,53 +46,70 @@ inline Numbers<Number> limit(Numbers<Number> squared) {
 }
 
 // Each load from the tile serves kPoints points, and the sums stay in registers.
-template <int kPoints, class Number>
-inline void distances_to_tile(const Number* points, std::ptrdiff_t d, std::ptrdiff_t n_categories, const Number* tile,
-                              Number* squared, Number* nearest) {
+template <int kPoints, int kPacks, class Number>
+inline void distances_to_strip(const Number* points, std::ptrdiff_t d, std::ptrdiff_t n_categories, const Number* strip,
+                               Number* squared, Numbers<Number> (&closest)[kPoints]) {
   constexpr int kWidth = kCount<Number>;
-  static_assert(kTile % (kDensePacks * kWidth) == 0);
-  Numbers<Number> closest[kPoints];
-  for (int row = 0; row < kTile; row += kDensePacks * kWidth) {
-    Numbers<Number> sums[kPoints][kDensePacks];
-    for (auto& of_point : sums)
-      for (auto& sum : of_point) sum = broadcast_number(Number{0});
-    for (std::ptrdiff_t k = 0; k < d - n_categories; ++k) {
-      for (int p = 0; p < kPoints; ++p) {
-        const Numbers<Number> feature = broadcast_number(points[p * d + k]);
-        for (int j = 0; j < kDensePacks; ++j)
-          add_square(sums[p][j], feature - load_numbers(tile + k * kTile + row + j * kWidth));
-      }
-    }
-    for (std::ptrdiff_t k = d - n_categories; k < d; ++k) {
-      for (int p = 0; p < kPoints; ++p) {
-        const Numbers<Number> category = broadcast_number(points[p * d + k]);
-        for (int j = 0; j < kDensePacks; ++j)
-          add_unless_equal<Number>(sums[p][j], category, load_numbers(tile + k * kTile + row + j * kWidth));
-      }
-    }
+  Numbers<Number> sums[kPoints][kPacks];
+  for (auto& of_point : sums)
+    for (auto& sum : of_point) sum = broadcast_number(Number{0});
+  for (std::ptrdiff_t k = 0; k < d - n_categories; ++k) {
     for (int p = 0; p < kPoints; ++p) {
-      for (int j = 0; j < kDensePacks; ++j) {
-        const Numbers<Number> sum = limit<Number>(sums[p][j]);
-        store(squared + p * kTile + row + j * kWidth, sum);
-        closest[p] = row + j == 0 ? sum : minimum(closest[p], sum);
-      }
+      const Numbers<Number> feature = broadcast_number(points[p * d + k]);
+      for (int j = 0; j < kPacks; ++j)
+        add_square(sums[p][j], feature - load_numbers(strip + k * kTile + j * kWidth));
     }
   }
+  for (std::ptrdiff_t k = d - n_categories; k < d; ++k) {
+    for (int p = 0; p < kPoints; ++p) {
+      const Numbers<Number> category = broadcast_number(points[p * d + k]);
+      for (int j = 0; j < kPacks; ++j)
+        add_unless_equal<Number>(sums[p][j], category, load_numbers(strip + k * kTile + j * kWidth));
+    }
+  }
+  for (int p = 0; p < kPoints; ++p) {
+    for (int j = 0; j < kPacks; ++j) {
+      const Numbers<Number> sum = limit<Number>(sums[p][j]);
+      store(squared + p * kTile + j * kWidth, sum);
+      closest[p] = minimum(closest[p], sum);
+    }
+  }
+}
+
+// Columns after the packs that hold rows repeat the last of these.
+template <int kPoints, class Number>
+inline void distances_to_tile(const Number* points, std::ptrdiff_t d, std::ptrdiff_t n_categories, const Number* tile,
+                              std::ptrdiff_t rows, Number* squared, Number* nearest) {
+  constexpr int kWidth = kCount<Number>, kStrip = kDensePacks * kWidth;
+  static_assert(kTile % kStrip == 0 && kDensePacks <= 4);
+  Numbers<Number> closest[kPoints];
+  for (auto& of_point : closest) of_point = broadcast_number(std::numeric_limits<Number>::max());
+  int row = 0;
+  for (; row + kStrip - kWidth < rows; row += kStrip)
+    distances_to_strip<kPoints, kDensePacks>(points, d, n_categories, tile + row, squared + row, closest);
+  const auto left = (rows - row + kWidth - 1) / kWidth;  // packs, fewer than a strip has
+  if (left == 1) distances_to_strip<kPoints, 1>(points, d, n_categories, tile + row, squared + row, closest);
+  if (left == 2) distances_to_strip<kPoints, 2>(points, d, n_categories, tile + row, squared + row, closest);
+  if (left == 3) distances_to_strip<kPoints, 3>(points, d, n_categories, tile + row, squared + row, closest);
+  row += static_cast<int>(left > 0 ? left : 0) * kWidth;
+  for (; row < kTile; row += kWidth)
+    for (int p = 0; p < kPoints; ++p)
+      store(squared + p * kTile + row, load_numbers(squared + p * kTile + row - kWidth));
   for (int p = 0; p < kPoints; ++p) nearest[p] = reduce_min(closest[p]);
 }
 
 template <class Number>
 void dense_distances(const Number* points, std::ptrdiff_t count, std::ptrdiff_t d, std::ptrdiff_t n_categories,
-                     const Number* tile, Number* squared, Number* nearest) {
+                     const Number* tile, std::ptrdiff_t rows, Number* squared, Number* nearest) {
   std::ptrdiff_t p = 0;
   for (; p + kBlock <= count; p += kBlock)
-    distances_to_tile<kBlock>(points + p * d, d, n_categories, tile, squared + p * kTile, nearest + p);
+    distances_to_tile<kBlock>(points + p * d, d, n_categories, tile, rows, squared + p * kTile, nearest + p);
   points += p * d, squared += p * kTile, nearest += p;
   static_assert(kBlock == 4, "the rest is 1, 2 or 3 points");
   switch (count - p) {
-    case 1: return distances_to_tile<1>(points, d, n_categories, tile, squared, nearest);
-    case 2: return distances_to_tile<2>(points, d, n_categories, tile, squared, nearest);
-    case 3: return distances_to_tile<3>(points, d, n_categories, tile, squared, nearest);
+    case 1: return distances_to_tile<1>(points, d, n_categories, tile, rows, squared, nearest);
+    case 2: return distances_to_tile<2>(points, d, n_categories, tile, rows, squared, nearest);
+    case 3: return distances_to_tile<3>(points, d, n_categories, tile, rows, squared, nearest);
   }
 }
 
