@@ -3,6 +3,7 @@
 import pickle
 import shutil
 import sys
+import weakref
 
 import emulated_cupy
 import mpmath
@@ -430,6 +431,21 @@ def test_with_a_device_too_small_for_the_rows(emulated):
     emulated.memory.free = 1 << 8
     with pytest.raises(DeviceError, match=r"the device has too little memory left.*engine='cpu'"):
         machines.count_mistakes_at(X, codes, rows, sizes)
+
+
+def test_what_did_not_fit_is_given_up_before_less_is_asked_for(emulated):
+    held, left = [], []
+
+    def compute(shrink):
+        left.append(sum(array() is not None for array in held))
+        array = emulated.empty(8)
+        held.append(weakref.ref(array))
+        if shrink < 16:
+            raise emulated.cuda.memory.OutOfMemoryError
+        return shrink
+
+    assert _device.with_less_memory(compute) == 16
+    assert left == [0, 0, 0]
 
 
 def test_with_a_device_too_small_for_a_subsample(emulated):

@@ -2,6 +2,7 @@ import os
 import pickle
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from pacbayes.pools import (
     Sample,
     _engine,
     _rbf_svm,
+    _svm_models,
     feature_scale,
     jaakkola_gamma,
 )
@@ -322,6 +324,27 @@ def fit(pool, points, codes, subsamples=SUBSAMPLES, hypotheses=range(40), refere
     sample = Sample(points, codes, classes)
     shared = pool.prepare(sample, 0)[1] if reference is None else pool._shared_by(Sample(*reference, classes))
     return pool.train(sample, subsamples, hypotheses, 0, shared).keep_training_points(sample)
+
+
+def test_groups_of_one_scaler_copy_their_points_one_after_another(monkeypatch):
+    copies, alive = [], []
+
+    def scaled(*arguments):
+        copy = _svm_models.scaled(*arguments)
+        copies.append(weakref.ref(copy))
+        return copy
+
+    def train(*arguments):
+        alive.append(sum(copy() is not None for copy in copies))
+        return engine_train(*arguments)
+
+    pool, engine_train = one_kind(C=1.0, gamma_source="sample", scaler=("minmax", "standard")), _engine.train
+    sample = Sample(X, Y, CLASSES)
+    shared = pool.prepare(sample, 0)[1]
+    monkeypatch.setattr(_rbf_svm, "scaled", scaled)
+    monkeypatch.setattr(_engine, "train", train)
+    pool.train(sample, SUBSAMPLES, range(40), 0, shared)
+    assert alive == [1, 1]
 
 
 def totals_of(trained, points, codes, subsamples=SUBSAMPLES, hypotheses=range(40), rows=range(200), loss=ZERO_ONE):

@@ -193,7 +193,7 @@ def with_less_memory(compute: Callable[[int], Any]) -> Any:
             try:
                 return compute(shrink)
             except cupy.cuda.memory.OutOfMemoryError as error:
-                reason = error
+                reason = error.with_traceback(None)  # whose frames would keep what was allocated
                 release()
     raise DeviceError(
         f"the device has too little memory left, {free_bytes() / 2**20:.0f} MiB, even for small parts ({reason}): free "

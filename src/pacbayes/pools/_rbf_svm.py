@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -308,7 +309,10 @@ class RBFSVMPool(Pool):
         multipliers = np.array([width for width, _, _ in combinations])
         C = np.array([margin for _, margin, _ in combinations])
         rows, sizes = subsamples.concatenated(everyone), subsamples.sizes
-        train = self._start_rows(sample, rows, sizes, multipliers, C, scaler, shared)
+        on_device = self._trains_on_device(sample, sizes)
+        start = partial(self._start_rows, sample, rows, sizes, multipliers, C, scaler, shared, on_device)
+        # Only a device works meanwhile. Elsewhere groups would only hold the copies of their points side by side.
+        train = start() if on_device else lambda: start()()
 
         def finish() -> RBFSVMs:
             trained = train()
@@ -332,10 +336,10 @@ class RBFSVMPool(Pool):
         C: Array,
         scaler: Scaling | None,
         shared: _Shared,
+        on_device: bool,
     ) -> Callable[[], RBFSVMs]:
         X, codes, wide = sample.X, sample.codes, is_wide(sample.X)
-        on_device, machines = self._trains_on_device(sample, sizes), None
-        book = sample.code_book
+        machines, book = None, sample.code_book
         as_it_is = shared.scale is None and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype.kind == "f"
         if as_it_is and not (on_device and sample.on_device is None):
             used = None
