@@ -435,7 +435,7 @@ class _Packed:
         """Evaluate the machines in double precision; `n_training` is about how many points trained one."""
         words = 0 if masks is None else masks.shape[1]
         things, fewest, most, turns = {
-            _MASKED: (words, 4, _WORDS, _TURNS),
+            _MASKED: (words, 1, _WORDS, _TURNS),
             _ALL: (count, 32, THREADS, 1),
             _TRAINING: (n_training, 32, THREADS, 1),
         }[mode]
