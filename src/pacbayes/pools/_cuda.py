@@ -196,7 +196,8 @@ class DeviceMachines:
         codes : ndarray of shape (n,)
             Their classes.
         inside, sizes : ndarray
-            Rows of X that each chosen machine was trained on, one machine after another; and how many.
+            Rows of X that each chosen machine was trained on, one machine after another; and how many. If X is on the
+            device, numbers below zero are left out.
         chosen : ndarray of shape (c,), optional
             Machines to count for; all by default.
         """

@@ -25,7 +25,7 @@ __device__ __forceinline__ double feature(Rows rows, int64 row, int k) {
 
 #define RUN 4  // features that are read together
 
-// Up to RUN features of a row from k on; zeros after the last. Rows that are a multiple of RUN wide are aligned.
+// RUN features of a row from k on. Rows that are a multiple of RUN wide are aligned.
 __device__ __forceinline__ void features(Rows rows, int64 row, int k, double (&x)[RUN]) {
   const int64 at = row * rows.d + k;
   if (rows.d % RUN == 0) {
@@ -38,7 +38,7 @@ __device__ __forceinline__ void features(Rows rows, int64 row, int k, double (&x
     }
   } else {
 #pragma unroll
-    for (int i = 0; i < RUN; ++i) x[i] = k + i < rows.d ? feature(rows, row, k + i) : 0.0;
+    for (int i = 0; i < RUN; ++i) x[i] = feature(rows, row, k + i);
   }
 }
 
