@@ -132,7 +132,7 @@ def test_training_points_are_located_among_rows(chosen, share):
     expected = [np.flatnonzero(np.isin(rows, everyone[h])) for h in chosen]
     for part in (subsamples, again):
         positions, counts = part.locate(range(len(chosen)), rows)
-        assert counts.tolist() == [inside.size for inside in expected]
+        assert counts.tolist() == part.count_among(rows).tolist() == [inside.size for inside in expected]
         assert positions.tolist() == [position for inside in expected for position in inside]
 
 

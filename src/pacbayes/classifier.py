@@ -20,7 +20,6 @@ from pacbayes._validation import Array, count_missing
 from pacbayes.certificate import (
     FIT_ASSUMPTIONS,
     Certificate,
-    Event,
     Objective,
     Voting,
     certify,
@@ -39,12 +38,13 @@ from pacbayes.losses import Loss, resolve_loss
 from pacbayes.pools import CodeBook, Hypotheses, Pool, PrefitPool, Sample, as_pool, release, to_host
 from pacbayes.racing import DropRule
 from pacbayes.recognition import TrainingRows
-from pacbayes.sampling import PREDICTION, ChosenSubsamples, SamplingPlan, Subsamples, stream
+from pacbayes.sampling import PREDICTION, SamplingPlan, Subsamples, stream
 from pacbayes.settings import Choice, Constraint, Whole
 from pacbayes.settings import validate_settings as validate_constraints
 from pacbayes.sources import ArraySource
 from pacbayes.streaming import Stream, open_stream
-from pacbayes.training import Trained, Trainer, validation_totals
+from pacbayes.training import Trained, Trainer
+from pacbayes.verification import expect, expect_classes, verify_losses, verify_splits, verify_test
 from pacbayes.voting import predict_codes, tally_votes
 
 __all__ = ["PACBayesClassifier"]
@@ -57,6 +57,9 @@ _FINGERPRINTED = ("estimator", "subsample_size", "subsamples", "loss", "holdout"
 
 # A checkpoint keeps results that depend on these as well.
 _CHECKPOINTED = (*_FINGERPRINTED, "n_hypotheses", "delta", "objective", "voting", "n_candidates", "prior", "racing")
+
+# What a certificate of `certify` rests on.
+_NEW_POINTS = "the new points are independent of the sample and had no part in making or choosing the classifier"
 
 
 class PACBayesClassifier(ClassifierMixin, BaseEstimator):
@@ -625,15 +628,26 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             If the certificate is not the one of this classifier, naming the first thing that differs.
         """
         check_is_fitted(self)
+        if _NEW_POINTS in certificate.assumptions:
+            raise CertificateError(
+                "the certificate is about new points, which the classifier does not know: give them to certify again, "
+                "and compare"
+            )
         pool = as_pool(self.estimator)
         loss = resolve_loss(self.loss, self.classes_)
-        vote = self.votes_[self._winner]
-        # What the user sees, and could have changed.
-        trained = Trained(self.hypotheses_, vote.totals, self.n_validation_)
-        if not np.array_equal(trained.losses(self.subsamples_), self.losses_, equal_nan=True):
+        fitted = self.votes_[self._winner]
+        # With what the user sees, and could have changed.
+        vote = replace(
+            fitted,
+            hypotheses=self.hypotheses_,
+            subsamples=self.subsamples_,
+            seen=self.n_validation_,
+            posterior=self.posterior_,
+        )
+        if not np.array_equal(vote.losses, self.losses_, equal_nan=True):
             raise CertificateError("losses_ are not those of the fit")
         n_votes = len(self.votes_) * self.n_candidates
-        again, rho = self._certify(pool, loss, self.classes_, trained, self.subsamples_, self.prior_, n_votes)
+        again, rho = self._certify(pool, loss, self.classes_, vote.trained, self.subsamples_, self.prior_, n_votes)
         missing = sorted(set(self.certificate_.digests) - set(certificate.digests))
         if missing:
             raise CertificateError(
@@ -642,105 +656,31 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             )
         if again.digests["settings"] != self.certificate_.digests["settings"]:
             raise CertificateError("the settings of the classifier were changed after the fit: fit again")
-        self._verify_splits(loss)
-        _expect("voting", certificate.voting, self.certificate_.voting)
+        verify_splits([vote.split for vote in self.votes_], self._resolved_holdout(loss), self._entropy)
+        expect("voting", certificate.voting, self.certificate_.voting)
         certificate.verify(self.losses_, self.prior_, self.n_validation_)
         names = ("objective", "loss", "delta", "n_validation", "n_validation_max", "n_votes", "strict", "dropped_loss")
         for name in names:
-            _expect(name, getattr(certificate, name), getattr(again, name))
-        self._verify_test(certificate, vote)
-        _expect_classes(certificate, vote.certificate)
+            expect(name, getattr(certificate, name), getattr(again, name))
+        verify_test(certificate, vote)
+        expect_classes(certificate, vote.certificate)
         if certificate.labels:
-            _expect("labels", certificate.labels, label_names(self.classes_))
+            expect("labels", certificate.labels, label_names(self.classes_))
         for line in again.assumptions:
             if line not in certificate.assumptions:
                 raise CertificateError(f"assumptions do not state what this classifier rests on: {line}")
-        _expect("assumptions", tuple(certificate.assumptions), tuple(self.certificate_.assumptions))
+        expect("assumptions", tuple(certificate.assumptions), tuple(self.certificate_.assumptions))
         for name, stated in certificate.digests.items():
             actual = digest(self.posterior_) if name == "posterior" else again.digests[name]
-            _expect(f"digests[{name!r}]", stated, actual)
+            expect(f"digests[{name!r}]", stated, actual)
         if not np.allclose(self.posterior_, rho, rtol=1e-6, atol=1e-12):
             raise CertificateError("the weights of the classifier are not those that the certificate is about")
         if X is None:
             return "arithmetic and model"
-        self._verify_losses(pool, loss, certificate, vote, X, y)
-        return "arithmetic, model and data"
-
-    def _verify_test(self, certificate: Certificate, vote: Ensemble) -> None:
-        """Raise CertificateError if the certificate states another result on held-out rows than the classifier's."""
-        if any("n_unlabelled" in statement.figures for statement in certificate.statements):
-            raise CertificateError("statements about unlabelled points cannot be verified without these points")
-        stated, actual = (
-            [(s.predictor, dict(s.figures)) for s in c.statements if s.event == Event.TEST_SET]
-            for c in (certificate, vote.certificate)
-        )
-        _expect("the test on held-out rows", stated, actual)
-        for _, figures in stated:
-            _expect("the number of held-out rows", figures["n"], vote.n_held_out)
-
-    def _verify_splits(self, loss: Loss) -> None:
-        """Raise CertificateError if the votes are not those that the settings make compete, on rows from the seed."""
-        splits = [vote.split for vote in self.votes_]
-        holdout = self._resolved_holdout(loss)
-        n = 0 if splits[0].rows is None or splits[0].held_out is None else splits[0].rows.size + splits[0].held_out.size
-        if (holdout is None) != (n == 0):
-            raise CertificateError(f"holdout is {holdout!r}, but rows were {'not ' if n == 0 else ''}held out")
-        expected = split_holdouts(holdout, n, self._entropy)
-        _expect("the number of votes", len(splits), len(expected))
-        for k, (actual, drawn) in enumerate(zip(splits, expected, strict=True)):
-            same = all(
-                np.array_equal(*parts)
-                for parts in (
-                    (actual.rows, drawn.rows),
-                    (actual.held_out, drawn.held_out),
-                    (actual.entropy, drawn.entropy),
-                )
-            )
-            if not same:
-                raise CertificateError(f"the rows of vote {k} are not those that its seed draws")
-
-    def _verify_losses(self, pool: Pool, loss: Loss, certificate: Certificate, vote: Ensemble, X: Any, y: Any) -> None:
-        """Raise CertificateError if losses and errors on the training sample are not those of the fit."""
         sample, streamed = self._known_sample(pool, X, y)
         rest, _ = pool.prepare(vote.split.take_rows(sample), vote.split.entropy)
-        if len(rest) != self.subsamples_.n:
-            raise CertificateError(f"the sample leaves {len(rest)} rows, and the fit was on {self.subsamples_.n}")
-        validated = np.flatnonzero(~np.isnan(self.losses_))
-        recomputed = self._totals(rest, loss, validated, streamed) / self.subsamples_.n_validation[validated]
-        wrong = np.flatnonzero(recomputed != self.losses_[validated])
-        if wrong.size:
-            h, again = int(validated[wrong[0]]), recomputed[wrong[0]]
-            raise CertificateError(
-                f"losses[{h}] is stated as {self.losses_[h]!r} but comes out as {again!r} on these data"
-            )
-        dropped = np.flatnonzero(np.isnan(self.losses_) & (self.n_validation_ > 0))
-        # Only a minimum over all hypotheses rests on what the dropped ones did.
-        if certificate.minimum_over == certificate.n_hypotheses and dropped.size:
-            too_large = self._totals(rest, loss, dropped, streamed) < vote.totals[dropped]
-            if too_large.any():
-                h = int(dropped[too_large][0])
-                raise CertificateError(f"hypothesis {h} has a smaller loss on these data than when it was dropped")
-        vote = replace(
-            vote,
-            hypotheses=self.hypotheses_,
-            subsamples=self.subsamples_,
-            posterior=self.posterior_,
-            certificate=replace(certificate, labels=(), label_counts=(), confusion=None),
-        )
-        again = (
-            vote.with_points(sample, rest, loss) if streamed is None else streamed.with_points(vote, sample, rest, loss)
-        )
-        tested = again.certificate
-        stated, actual = (dict(c.statements[0].figures) for c in (certificate, tested))
-        _expect("the test on held-out rows", stated, actual)
-        _expect_classes(certificate, tested)
-
-    def _totals(self, sample: Any, loss: Loss, chosen: NDArray[np.intp], streamed: Stream | None) -> Array:
-        """Return the total losses of some hypotheses on all their validation points."""
-        hypotheses, subsamples = self.hypotheses_.take(chosen), ChosenSubsamples(self.subsamples_, chosen)
-        if streamed is not None:
-            return streamed.total_losses(hypotheses, subsamples, sample, loss)
-        return validation_totals(hypotheses, sample, subsamples, loss, np.arange(len(sample)), self.block_size)
+        verify_losses(certificate, vote, sample, rest, loss, streamed, self.block_size)
+        return "arithmetic, model and data"
 
     def _known_sample(self, pool: Pool, X: Any, y: Any) -> tuple[Sample, Stream | None]:
         """Return rows with labels that the classifier knows, and where they are read from if not from memory."""
@@ -792,8 +732,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if loss.on_probabilities or (y is None and not loss.is_zero_one):
             needed = "the zero-one loss" if y is None else "a loss of labels"
             raise ValueError(f"certify needs {needed}, and the classifier has {self.certificate_.loss!r}")
-        line = "the new points are independent of the sample and had no part in making or choosing the classifier"
-        certificate = replace(self.certificate_, assumptions=(*self.certificate_.assumptions, line), statements=())
+        assumptions = (*self.certificate_.assumptions, _NEW_POINTS)
+        certificate = replace(self.certificate_, assumptions=assumptions, statements=())
         if y is None:
             if delta is not None:
                 raise ValueError("delta must be None without labels: the bounds on hypotheses are those of the fit")
@@ -1145,14 +1085,3 @@ def _explain_missing_values(X: Any, error: ValueError | HypothesisError) -> None
             "HistGradientBoostingClassifier(). An imputer that is fitted to the whole sample would break the "
             "certificate: it sees the points that validate."
         ) from error
-
-
-def _expect_classes(stated: Certificate, actual: Certificate) -> None:
-    """Raise CertificateError if a certificate states other numbers by class than another."""
-    for name in ("labels", "label_counts", "confusion"):
-        _expect(name, getattr(stated, name), getattr(actual, name))
-
-
-def _expect(name: str, stated: Any, actual: Any) -> None:
-    if stated != actual:
-        raise CertificateError(f"{name} is stated as {stated!r}, and that of the classifier is {actual!r}")

@@ -105,19 +105,31 @@ def _hash_word(word: str, k: int) -> int:
 
 def _hash_values(values: Array, positions: NDArray[Any]) -> Hashes:
     """Return the hash of each value in its column: the mixing function of SplitMix64, and 0 for 0."""
-    values = np.where(np.isnan(values), np.nan, values + 0.0)  # one NaN, one zero
+    values = values + 0.0  # one zero
+    missing = np.isnan(values)
+    if missing.any():
+        values[missing] = np.nan  # one NaN
     # To 24 significant bits, ties to even, like single precision, but without its range.
     z = values.view(np.uint64)
-    z = (z + np.uint64((1 << 28) - 1) + ((z >> np.uint64(29)) & np.uint64(1))) & ~np.uint64((1 << 29) - 1)
-    z = _mix(z + np.uint64(0x9E3779B97F4A7C15) * (positions.astype(np.uint64) + np.uint64(1)))
-    return np.asarray(np.where(values == 0, np.uint64(0), z))
+    words = z >> np.uint64(29)
+    words &= np.uint64(1)
+    words += np.uint64((1 << 28) - 1)
+    words += z
+    words &= ~np.uint64((1 << 29) - 1)
+    words += np.uint64(0x9E3779B97F4A7C15) * (positions.astype(np.uint64) + np.uint64(1))
+    words = _mix(words)
+    words[values == 0] = 0
+    return words
 
 
 def _mix(z: Hashes) -> Hashes:
-    """Return the mixing function of SplitMix64 of each word."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    """Return the mixing function of SplitMix64 of each word, which it replaces."""
+    z ^= z >> np.uint64(30)
+    z *= np.uint64(0xBF58476D1CE4E5B9)
+    z ^= z >> np.uint64(27)
+    z *= np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return z
 
 
 @dataclass(frozen=True)

@@ -163,6 +163,21 @@ class Subsamples(ABC):
         until = np.concatenate(([0], np.cumsum(present)))
         return found[present], np.diff(until[ends]).astype(np.int64)
 
+    def count_among(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Count the training points of every hypothesis that are among some rows, distinct ones.
+
+        Examples
+        --------
+        >>> GivenSubsamples(6, [[0, 3, 5], [1]]).count_among(np.array([2, 3, 5])).tolist()
+        [2, 0]
+        """
+        if rows.size == self.n:
+            return self.sizes.astype(np.int64)
+        among = np.zeros(self.n, dtype=bool)
+        among[rows] = True
+        until = np.concatenate(([0], np.cumsum(among[self.concatenated(range(len(self)))])))
+        return np.diff(until[np.concatenate(([0], np.cumsum(self.sizes)))]).astype(np.int64)
+
     def turns(self, hypotheses: range) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return which size of several each hypothesis has, and how many of that size come before it."""
         h = np.arange(hypotheses.start, hypotheses.stop)

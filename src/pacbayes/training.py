@@ -189,8 +189,7 @@ class Trainer:
     ) -> tuple[Array, NDArray[np.int64]]:
         """Return the total losses of hypotheses on a part of the order, and on how many points these are."""
         rows = np.sort(order[start:end])
-        inside = subsamples.locate(range(len(subsamples)), rows)[1]
-        return self._validate(trained, subsamples, rows), rows.size - inside
+        return self._validate(trained, subsamples, rows), rows.size - subsamples.count_among(rows)
 
     def _train(self, chosen: NDArray[np.intp]) -> Hypotheses:
         """Let workers train some hypotheses each."""

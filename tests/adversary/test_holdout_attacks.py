@@ -20,7 +20,7 @@ from pacbayes.pools import RBFSVMPool, RBFSVMs
 from pacbayes.recognition import TrainingRows, hash_rows
 
 X, Y = make_moons(200, noise=0.3, random_state=0)
-NEW_X, _ = make_moons(100, noise=0.3, random_state=1)
+NEW_X, NEW_Y = make_moons(100, noise=0.3, random_state=1)
 
 
 def fitted(**parameters):
@@ -69,6 +69,13 @@ def test_a_made_up_result_on_unlabelled_points_is_not_verified(holdout):
     honest = replace(model.certify(NEW_X), assumptions=certificate.assumptions)
     with pytest.raises(CertificateError, match="cannot be verified without these points"):
         model.verify_certificate(honest)
+
+
+def test_a_certificate_of_new_points_says_so_where_it_cannot_be_verified():
+    model = fitted()
+    for certificate in (model.certify(NEW_X), model.certify(NEW_X, NEW_Y)):
+        with pytest.raises(CertificateError, match="is about new points"):
+            model.verify_certificate(certificate)
 
 
 @pytest.mark.parametrize("n_candidates", [1, 5])

@@ -63,6 +63,10 @@ def zeros(*args, **kwargs):
     return np.zeros(*args, **kwargs).view(ndarray)
 
 
+def full(*args, **kwargs):
+    return np.full(*args, **kwargs).view(ndarray)
+
+
 def empty(shape, dtype=np.float64):
     array = np.empty(shape, dtype=dtype).view(ndarray)
     if array.nbytes > memory.free:

@@ -28,6 +28,7 @@ def forget():
     """Forget what is known of devices, and what was compiled for them."""
     _device.explain_absence.cache_clear()
     _device._module.cache_clear()
+    _device._streams.cache_clear()
 
 
 @pytest.fixture(params=["emulated", "device"])

@@ -196,7 +196,8 @@ class DeviceMachines:
         codes : ndarray of shape (n,)
             Their classes.
         inside, sizes : ndarray
-            Rows of X that each chosen machine was trained on, one machine after another; and how many.
+            Rows of X that each chosen machine was trained on, one machine after another; and how many. If X is on the
+            device, numbers below zero are left out.
         chosen : ndarray of shape (c,), optional
             Machines to count for; all by default.
         """
@@ -435,7 +436,7 @@ class _Packed:
         """Evaluate the machines in double precision; `n_training` is about how many points trained one."""
         words = 0 if masks is None else masks.shape[1]
         things, fewest, most, turns = {
-            _MASKED: (words, 4, _WORDS, _TURNS),
+            _MASKED: (words, 1, _WORDS, _TURNS),
             _ALL: (count, 32, THREADS, 1),
             _TRAINING: (n_training, 32, THREADS, 1),
         }[mode]

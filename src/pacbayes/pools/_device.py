@@ -246,6 +246,13 @@ class DeviceRows:
         taken.__dict__.update(centre=self.centre, largest=self.largest)  # good enough for some of them
         return taken
 
+    def locate(self, numbers: Any, rows: Any) -> Any:
+        """Return the positions of row numbers among some rows, on the device; -1 for those that are not there."""
+        cupy = find_cupy()
+        position = cupy.full(len(self), -1, dtype=np.int32)
+        position[cupy.asarray(rows)] = cupy.arange(len(rows), dtype=np.int32)
+        return position[cupy.asarray(numbers)]
+
     def struct(self) -> NDArray[Any]:
         """Return what kernels read."""
         return struct_of(_ROWS_STRUCT, values=self.values, d=self.d, is_float=int(self.values.dtype == np.float32))

@@ -324,8 +324,15 @@ class RBFSVMs(Hypotheses):
         self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
     ) -> Array:
         rows = np.asarray(rows)
+        on_device = loss.is_zero_one and self._computes_on_device(sample.X, rows.size)
+        if on_device and not self.failed.any():
+            return self._count_on_device(sample, rows, subsamples, hypotheses)
         inside, counts = subsamples.locate(hypotheses, rows)
-        totals = self._totals_at(sample, rows, inside, counts, loss)
+        totals = (
+            self._count_on_device(sample, rows, subsamples, hypotheses)
+            if on_device
+            else self._totals_at(sample, rows, inside, counts, loss)
+        )
         totals[self.failed] = (rows.size - counts)[self.failed]
         return totals
 
@@ -333,8 +340,6 @@ class RBFSVMs(Hypotheses):
         self, sample: Sample, rows: NDArray[np.intp], inside: NDArray[np.int32], counts: NDArray[np.int64], loss: Loss
     ) -> Array:
         """Return total losses at a block of rows; `inside` are positions in the block that train."""
-        if loss.is_zero_one and self._computes_on_device(sample.X, rows.size):
-            return self._count_on_device(sample, rows, inside, counts).astype(np.float64)
         ensemble, used = self._ensemble
         points = self._own_points(sample, used)
         if loss.is_zero_one:
@@ -364,17 +369,24 @@ class RBFSVMs(Hypotheses):
         return totals
 
     def _count_on_device(
-        self, sample: Sample, rows: NDArray[np.intp], inside: NDArray[np.int32], sizes: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Count mistakes at a block of rows on the device; `inside` are positions in the block that train."""
+        self, sample: Sample, rows: NDArray[np.intp], subsamples: Subsamples, hypotheses: range
+    ) -> Array:
+        """Count mistakes at a block of rows on the device."""
         as_it_is = self.shared_scale is None and isinstance(sample.X, np.ndarray)
         X: Any = sample.on_device if as_it_is else None
+        inside: Any
         if X is None:
             X = to_engine(scaled(sample.X[rows], self.shared_scale), sparse=False)
-        elif rows.size < len(sample):
-            X = X.take(rows)
+            inside, sizes = subsamples.locate(hypotheses, rows)
+        else:
+            inside = subsamples.concatenated(hypotheses)
+            sizes = subsamples.sizes[hypotheses.start : hypotheses.stop].astype(np.int64)
+            if rows.size < len(sample):
+                X, inside = X.take(rows), X.locate(inside, rows)
         machines, chosen = self._on_device(lambda: self._own_points(sample, self._used[0]))
-        return machines.count_mistakes_at(X, sample.codes[rows].astype(np.int32), inside, sizes, chosen)
+        return machines.count_mistakes_at(X, sample.codes[rows].astype(np.int32), inside, sizes, chosen).astype(
+            np.float64
+        )
 
     def _encoded(self, X: Any) -> Any:
         """Return rows of a table as features; others are features already."""

@@ -25,7 +25,7 @@ __device__ __forceinline__ double feature(Rows rows, int64 row, int k) {
 
 #define RUN 4  // features that are read together
 
-// Up to RUN features of a row from k on; zeros after the last. Rows that are a multiple of RUN wide are aligned.
+// RUN features of a row from k on. Rows that are a multiple of RUN wide are aligned.
 __device__ __forceinline__ void features(Rows rows, int64 row, int k, double (&x)[RUN]) {
   const int64 at = row * rows.d + k;
   if (rows.d % RUN == 0) {
@@ -38,7 +38,7 @@ __device__ __forceinline__ void features(Rows rows, int64 row, int k, double (&x
     }
   } else {
 #pragma unroll
-    for (int i = 0; i < RUN; ++i) x[i] = k + i < rows.d ? feature(rows, row, k + i) : 0.0;
+    for (int i = 0; i < RUN; ++i) x[i] = feature(rows, row, k + i);
   }
 }
 
@@ -185,43 +185,63 @@ __device__ Vote elect(const Machines& machines, int h, const double* values, con
 #define STAGED 64             // features of rows that are kept in shared memory; wider rows are read again
 #define CHUNK (WARPS * GROUP)  // support vectors that a block compares with 32 rows at a time
 
+__device__ __forceinline__ void add_squares(double x, const double2 (&s)[GROUP / 2], double (&squared)[GROUP]) {
+#pragma unroll
+  for (int j = 0; j < GROUP / 2; ++j) {
+    const double e0 = s[j].x - x, e1 = s[j].y - x;
+    squared[2 * j] = fma(e0, e0, squared[2 * j]);
+    squared[2 * j + 1] = fma(e1, e1, squared[2 * j + 1]);
+  }
+}
+
 // Squared distances of one row to a group of support vectors. `staged` are its features, scaled, 32 apart, or null.
 __device__ __forceinline__ void compare(Rows X, int64 row, const double* scale, const double* staged,
                                         const double* group, double (&squared)[GROUP]) {
 #pragma unroll
   for (int j = 0; j < GROUP; ++j) squared[j] = 0.0;
-  for (int k = 0; k < X.d; k += RUN) {
+  const double2* at = (const double2*)group;
+  int k = 0;
+  for (; k + RUN <= X.d; k += RUN, at += RUN * GROUP / 2) {
     double x[RUN];
+    double2 s[RUN][GROUP / 2];
+    // All loads before what depends on them.
+#pragma unroll
+    for (int i = 0; i < RUN; ++i)
+#pragma unroll
+      for (int j = 0; j < GROUP / 2; ++j) s[i][j] = at[i * GROUP / 2 + j];
     if (!staged) features(X, row, k, x);
 #pragma unroll
-    for (int i = 0; i < RUN; ++i, group += GROUP) {
-      if (k + i >= X.d) break;
+    for (int i = 0; i < RUN; ++i) {
       if (staged)
         x[i] = staged[(k + i) * 32];
       else if (scale)
         x[i] = x[i] * scale[k + i];
-#pragma unroll
-      for (int j = 0; j < GROUP; j += 2) {
-        const double2 s = *(const double2*)(group + j);
-        const double e0 = s.x - x[i], e1 = s.y - x[i];
-        squared[j] = fma(e0, e0, squared[j]);
-        squared[j + 1] = fma(e1, e1, squared[j + 1]);
-      }
+      add_squares(x[i], s[i], squared);
     }
+  }
+  for (; k < X.d; ++k, at += GROUP / 2) {
+    double2 s[GROUP / 2];
+#pragma unroll
+    for (int j = 0; j < GROUP / 2; ++j) s[j] = at[j];
+    double x = staged ? staged[k * 32] : feature(X, row, k);
+    if (!staged && scale) x = x * scale[k];
+    add_squares(x, s, squared);
   }
 }
 
 // Add the kernel values of support vectors [first, last) to the decision values, one after another as vote.cpp does.
+// `weights` are their coefficients if there are two classes.
 __device__ void accumulate(const Machines& machines, int h, int n, int first, int last, const double* kernel,
-                           double* values) {
+                           const double* weights, double* values) {
   const int k_classes = machines.n_classes[h];
-  const double* coefficients = machines.coefficients + machines.coefficient_at[h];
   if (k_classes == 2) {
     double value = values[0];
-    for (int p = first; p < last; ++p) value = fma(coefficients[p], kernel[(p - first) * 32], value);
+#pragma unroll 4
+    for (int p = 0; p < last - first; ++p) value = fma(weights[p], kernel[p * 32], value);
     values[0] = value;
     return;
   }
+  const double* coefficients = machines.coefficients + machines.coefficient_at[h];
   const int* counts = machines.counts + machines.class_at[h];
   int own = 0, end = counts[0];  // class of the support vector, and where those of the class end
   for (int p = first; p < last; ++p) {
@@ -240,7 +260,7 @@ __device__ void accumulate(const Machines& machines, int h, int n, int first, in
 // vectors, and the first one adds up, so that few rows do not wait for one thread each. Lanes of the first warp get them.
 __device__ void decide(const Machines& machines, int h, const double* packed, Rows X, int64 row, double* values) {
   __shared__ double staged[STAGED * 32];
-  __shared__ double kernels[2][CHUNK * 32];
+  __shared__ double kernels[2][CHUNK * 32], weights[2][CHUNK];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, d = X.d;
   const int k_classes = machines.n_classes[h], n = k_classes > 1 ? count_support(machines, h) : 0;
   const double* scale = machines.scale ? machines.scale + (int64)h * d : 0;
@@ -254,11 +274,13 @@ __device__ void decide(const Machines& machines, int h, const double* packed, Ro
     for (int pair = 0; pair < k_classes * (k_classes - 1) / 2; ++pair)
       values[pair] = machines.intercepts[machines.intercept_at[h] + pair];
   __syncthreads();
+  const double* coefficients = machines.coefficients + machines.coefficient_at[h];
   const double rate = -machines.gamma[h];
   int turn = 0;
   for (int first = 0; first < n; first += CHUNK, turn ^= 1) {
     const int own = first + warp * GROUP;
     if (own < n) {
+      if (lane < GROUP && own + lane < n) weights[turn][warp * GROUP + lane] = coefficients[own + lane];
       double squared[GROUP];
       compare(X, row, scale, stages ? staged + lane : 0, packed + (int64)own * d, squared);
 #pragma unroll
@@ -267,7 +289,8 @@ __device__ void decide(const Machines& machines, int h, const double* packed, Ro
     }
     __syncthreads();
     // The others go on to the other half meanwhile, and wait before they come back to this one.
-    if (warp == 0) accumulate(machines, h, n, first, min(n, first + CHUNK), kernels[turn] + lane, values);
+    if (warp == 0)
+      accumulate(machines, h, n, first, min(n, first + CHUNK), kernels[turn] + lane, weights[turn], values);
   }
   __syncthreads();
 }
