@@ -570,40 +570,42 @@ def _start_training(
     # Machines of similar size share their scratch space.
     rung = np.ceil(np.log2(np.maximum(sizes, 32))).astype(np.int64)
     ends = []
-    for k in np.unique(rung)[::-1]:  # the largest, which take longest, first
-        order = np.flatnonzero(rung == k).astype(np.int32)
-        largest = int(sizes[order].max() + 1) // 2 * 2  # even, so that what begins after it is aligned
-        threads = 32 if largest <= 192 else 128 if largest <= 1024 else 512
-        square = largest * largest
-        per_block = 12 * square + 8 * (most + 2) * largest + 8 * largest
-        blocks = min(order.size, 1 << 12, free_bytes() // 2 // shrink // per_block)
-        if blocks == 0:
-            raise DeviceError(
-                f"a subsample of {largest} points needs {per_block / 2**20:.0f} MiB of the device's memory, which has "
-                f"{free_bytes() / 2**20:.0f} MiB left: a smaller subsample_size would help, or engine='cpu'"
-            )
-        with fork() as side:
-            launch(
-                (blocks,),
-                (threads,),
-                (
-                    X.struct(),
-                    codes,
-                    struct_of(_SUBSAMPLES_STRUCT, at=at, rows=rows),
-                    settings,
-                    out,
-                    cupy.asarray(order),
-                    np.int32(order.size),
-                    np.int32(largest),
-                    cupy.empty(blocks * square),
-                    cupy.empty(blocks * square, dtype=np.float32),
-                    cupy.empty(blocks * (most + 2) * largest),
-                    cupy.empty(blocks * 2 * largest, dtype=np.int32),
-                ),
-            )
-            ends.append(side.record())
-    for end in ends:
-        cupy.cuda.get_current_stream().wait_event(end)
+    try:
+        for k in np.unique(rung)[::-1]:  # the largest, which take longest, first
+            order = np.flatnonzero(rung == k).astype(np.int32)
+            largest = int(sizes[order].max() + 1) // 2 * 2  # even, so that what begins after it is aligned
+            threads = 32 if largest <= 192 else 128 if largest <= 1024 else 512
+            square = largest * largest
+            per_block = 12 * square + 8 * (most + 2) * largest + 8 * largest
+            blocks = min(order.size, 1 << 12, free_bytes() // 2 // shrink // per_block)
+            if blocks == 0:
+                raise DeviceError(
+                    f"a subsample of {largest} points needs {per_block / 2**20:.0f} MiB of the device's memory, which has "
+                    f"{free_bytes() / 2**20:.0f} MiB left: a smaller subsample_size would help, or engine='cpu'"
+                )
+            with fork() as side:
+                launch(
+                    (blocks,),
+                    (threads,),
+                    (
+                        X.struct(),
+                        codes,
+                        struct_of(_SUBSAMPLES_STRUCT, at=at, rows=rows),
+                        settings,
+                        out,
+                        cupy.asarray(order),
+                        np.int32(order.size),
+                        np.int32(largest),
+                        cupy.empty(blocks * square),
+                        cupy.empty(blocks * square, dtype=np.float32),
+                        cupy.empty(blocks * (most + 2) * largest),
+                        cupy.empty(blocks * 2 * largest, dtype=np.int32),
+                    ),
+                )
+                ends.append(side.record())
+    finally:  # what is freed now must not be used again before all of them have ended
+        for end in ends:
+            cupy.cuda.get_current_stream().wait_event(end)
     return DeviceMachines(arrays, X)
 
 
