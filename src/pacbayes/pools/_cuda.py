@@ -580,8 +580,8 @@ def _start_training(
             blocks = min(order.size, 1 << 12, free_bytes() // 2 // shrink // per_block)
             if blocks == 0:
                 raise DeviceError(
-                    f"a subsample of {largest} points needs {per_block / 2**20:.0f} MiB of the device's memory, which has "
-                    f"{free_bytes() / 2**20:.0f} MiB left: a smaller subsample_size would help, or engine='cpu'"
+                    f"a subsample of {largest} points needs {per_block / 2**20:.0f} MiB of the device's memory, which "
+                    f"has {free_bytes() / 2**20:.0f} MiB left: a smaller subsample_size would help, or engine='cpu'"
                 )
             with fork() as side:
                 launch(
