@@ -25,6 +25,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import pacbayes.voting
 from pacbayes import PACBayesClassifier, bounds
 from pacbayes._validation import count_missing
 from pacbayes.exceptions import HypothesisError
@@ -212,6 +213,20 @@ def test_workers_do_not_matter(reference, backend):
     np.testing.assert_array_equal(model.losses_, reference.losses_)
     np.testing.assert_array_equal(model.posterior_, reference.posterior_)
     assert model.certificate_ == reference.certificate_
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky", "multiprocessing"])
+@pytest.mark.parametrize("voting", ["majority", "gibbs"])
+def test_workers_do_not_change_predictions(monkeypatch, voting, backend):
+    monkeypatch.setattr(pacbayes.voting, "_LEAST_POINTS", 10)
+    labels = []
+    for n_jobs, block_size in ((None, 10**6), (3, 10**6), (2, 7)):
+        model = small(voting=voting, n_jobs=n_jobs, block_size=block_size, random_state=0)
+        with joblib.parallel_config(backend):
+            labels.append(model.fit(X, Y).predict(X[:50]))
+        assert model.verify_certificate(model.certificate_, X, Y) == "arithmetic, model and data"
+    np.testing.assert_array_equal(labels[1], labels[0])
+    np.testing.assert_array_equal(labels[2], labels[0])
 
 
 @pytest.mark.parametrize("block_size", [1, 37, 10**6])

@@ -45,7 +45,7 @@ from pacbayes.sources import ArraySource
 from pacbayes.streaming import Stream, open_stream
 from pacbayes.training import Trained, Trainer
 from pacbayes.verification import expect, expect_classes, verify_losses, verify_splits, verify_test
-from pacbayes.voting import predict_codes, tally_votes
+from pacbayes.voting import VotingBlocks, predict_codes, predict_in_blocks, tally_votes
 
 __all__ = ["PACBayesClassifier"]
 
@@ -130,7 +130,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         Rows that are validated or predicted at a time.
     n_jobs : int, optional
         Workers for training and validation, by joblib: threads for SVMs, which release the interpreter's lock, and
-        its current backend for other base learners.
+        its current backend for other base learners. Threads also predict with SVMs, where there are many points.
     client : dask.distributed.Client, str or None, default=None
         A Dask cluster that does the work, or the address of its scheduler. None takes the active client where X is read
         from files or is a dask collection, and this machine for arrays. Results are the same. It is no part of a model:
@@ -448,7 +448,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         certificate, rho = self._certify(pool, loss, sample.classes, trained, subsamples, prior, n_votes)
         vote = Ensemble(hypotheses, subsamples, trained.totals, trained.seen, rho, prior, certificate, split)
         return (
-            vote.with_points(sample, rest, loss)
+            vote.with_points(sample, rest, loss, self._voting_blocks)
             if streamed is None
             else streamed.with_points(vote, sample, rest, loss, k)
         )
@@ -679,7 +679,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             return "arithmetic and model"
         sample, streamed = self._known_sample(pool, X, y)
         rest, _ = pool.prepare(vote.split.take_rows(sample), vote.split.entropy)
-        verify_losses(certificate, vote, sample, rest, loss, streamed, self.block_size)
+        verify_losses(certificate, vote, sample, rest, loss, streamed, self._voting_blocks)
         return "arithmetic, model and data"
 
     def _known_sample(self, pool: Pool, X: Any, y: Any) -> tuple[Sample, Stream | None]:
@@ -878,6 +878,10 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         for start in range(0, X.shape[0], self.block_size):
             yield take_rows(X, np.arange(start, min(start + self.block_size, X.shape[0])))
 
+    @property
+    def _voting_blocks(self) -> VotingBlocks:
+        return VotingBlocks(self.block_size, self.n_jobs, as_pool(self.estimator).shares_rows)
+
     def _predict_codes(self, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Return class codes, and which of them could differ on another engine."""
         # As certified: a change of `voting` takes effect with the next fit.
@@ -885,9 +889,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(X, Stream):
             found = list(X.predict(self.hypotheses_, self.posterior_, voting, rng))
             return np.concatenate([one["codes"] for one in found]), np.concatenate([one["doubtful"] for one in found])
-        parts = [predict_codes(self.hypotheses_, self.posterior_, voting, block, rng) for block in self._blocks(X)]
-        codes, doubtful = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        return codes, doubtful
+        return predict_in_blocks(self.hypotheses_, self.posterior_, voting, X, rng, self._voting_blocks)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels, in the way that `voting` says.

@@ -24,7 +24,7 @@ from pacbayes.losses import Loss
 from pacbayes.pools import Hypotheses, Sample
 from pacbayes.sampling import HOLDOUT, TEST, Subsamples, derive_entropy, resolve_size, stream, validation_order
 from pacbayes.training import Trained
-from pacbayes.voting import predict_codes, tally_votes, vote_out_of_bag
+from pacbayes.voting import VotingBlocks, predict_in_blocks, tally_votes, vote_out_of_bag
 
 __all__ = ["Ensemble", "Split", "VotePlan", "add_labels", "out_of_bag_rows", "split_holdouts", "tabulate_classes"]
 
@@ -198,7 +198,7 @@ class Ensemble:
         tallies = tally_votes(self.hypotheses, self.posterior, X, stop_early=True)
         return np.asarray(self.hypotheses.classes[np.argmax(tallies, axis=1)])
 
-    def with_points(self, sample: Sample, rest: Sample, loss: Loss) -> Ensemble:
+    def with_points(self, sample: Sample, rest: Sample, loss: Loss, blocks: VotingBlocks) -> Ensemble:
         """Add to the certificate what held-out points, or otherwise validation points, say about the predictor.
 
         A prediction that could differ on another engine has the largest loss, 1.
@@ -211,6 +211,8 @@ class Ensemble:
             Those of them that train and validate the hypotheses.
         loss : Loss
             A loss of labels, if rows are held out.
+        blocks : VotingBlocks
+            Held-out rows to predict at a time, and workers.
 
         Returns
         -------
@@ -222,7 +224,7 @@ class Ensemble:
             return replace(self, certificate=self._with_validation(certificate, rest))
         tested = sample.take(self.split.held_out)
         rng = stream(self.split.entropy, 0, TEST)
-        codes, doubtful = predict_codes(self.hypotheses, self.posterior, certificate.voting, tested.X, rng)
+        codes, doubtful = predict_in_blocks(self.hypotheses, self.posterior, certificate.voting, tested.X, rng, blocks)
         total = loss.total_with_doubts(tested.codes, codes, doubtful)
         counts = tabulate_classes(tested.codes, codes, doubtful, sample.classes.size)
         return replace(self, certificate=with_test(certificate, total, len(tested), counts))

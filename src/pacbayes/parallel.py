@@ -12,12 +12,18 @@ from joblib.parallel import get_active_backend
 
 from pacbayes.progress import show_progress
 
-__all__ = ["chunks", "count_workers", "run_tasks"]
+__all__ = ["chunks", "count_threads", "count_workers", "run_tasks"]
 
 
 def count_workers(n_jobs: int | None, *, threads: bool) -> int:
     """Return the number of workers that `run_tasks` takes."""
     return _thread_workers(n_jobs)[0] if threads else int(effective_n_jobs(n_jobs))
+
+
+def count_threads(n_jobs: int | None) -> int:
+    """Return how many threads `run_tasks` takes for code that releases the lock; 1 if its workers are no threads."""
+    workers, shared_memory = _thread_workers(n_jobs)
+    return workers if shared_memory else 1
 
 
 def _thread_workers(n_jobs: int | None) -> tuple[int, bool]:

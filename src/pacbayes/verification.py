@@ -17,6 +17,7 @@ from pacbayes.losses import Loss
 from pacbayes.sampling import ChosenSubsamples
 from pacbayes.streaming import Stream
 from pacbayes.training import validation_totals
+from pacbayes.voting import VotingBlocks
 
 __all__ = ["expect", "expect_classes", "verify_losses", "verify_splits", "verify_test"]
 
@@ -74,7 +75,7 @@ def verify_losses(
     rest: Any,
     loss: Loss,
     streamed: Stream | None,
-    block_size: int,
+    blocks: VotingBlocks,
 ) -> None:
     """Raise CertificateError if losses and errors on the training sample are not those of the fit.
 
@@ -90,8 +91,8 @@ def verify_losses(
         The loss.
     streamed : Stream or None
         Where rows are read from, if not from memory.
-    block_size : int
-        Rows to validate at a time.
+    blocks : VotingBlocks
+        Rows to validate and predict at a time, and workers.
     """
     if len(rest) != vote.subsamples.n:
         raise CertificateError(f"the sample leaves {len(rest)} rows, and the fit was on {vote.subsamples.n}")
@@ -101,7 +102,7 @@ def verify_losses(
         hypotheses, subsamples = vote.hypotheses.take(chosen), ChosenSubsamples(vote.subsamples, chosen)
         if streamed is not None:
             return streamed.total_losses(hypotheses, subsamples, rest, loss)
-        return validation_totals(hypotheses, rest, subsamples, loss, np.arange(len(rest)), block_size)
+        return validation_totals(hypotheses, rest, subsamples, loss, np.arange(len(rest)), blocks.size)
 
     losses = vote.losses
     validated = np.flatnonzero(~np.isnan(losses))
@@ -121,7 +122,9 @@ def verify_losses(
             raise CertificateError(f"hypothesis {h} has a smaller loss on these data than when it was dropped")
     blank = replace(vote, certificate=replace(certificate, labels=(), label_counts=(), confusion=None))
     again = (
-        blank.with_points(sample, rest, loss) if streamed is None else streamed.with_points(blank, sample, rest, loss)
+        blank.with_points(sample, rest, loss, blocks)
+        if streamed is None
+        else streamed.with_points(blank, sample, rest, loss)
     )
     stated, actual = (dict(c.statements[0].figures) for c in (certificate, again.certificate))
     expect("the test on held-out rows", stated, actual)

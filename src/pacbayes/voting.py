@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,13 +13,25 @@ from numpy.typing import NDArray
 from pacbayes._compat import take_rows
 from pacbayes._validation import Array
 from pacbayes.aggregation import tally
+from pacbayes.parallel import chunks, count_threads, run_tasks
 from pacbayes.pools import Hypotheses
 from pacbayes.sampling import ChosenSubsamples, Subsamples
 
-__all__ = ["draw_voters", "predict_codes", "predict_drawn", "tally_votes", "vote_out_of_bag"]
+__all__ = [
+    "VotingBlocks",
+    "draw_voters",
+    "predict_codes",
+    "predict_drawn",
+    "predict_in_blocks",
+    "tally_votes",
+    "vote_out_of_bag",
+]
 
 # Weight of voters that are not asked for shares of the vote: it moves a share by less than this.
 _IGNORED_WEIGHT = 1e-12
+
+# Points that a worker predicts at least: fewer are not worth the overhead.
+_LEAST_POINTS = 4096
 
 # Voters asked together when the vote is not decided yet: few at first, since a handful usually decides.
 _FIRST_VOTERS, _MOST_VOTERS = 4, 256
@@ -96,6 +111,70 @@ def predict_codes(
     if voting == "gibbs":
         return predict_drawn(hypotheses, draw_voters(weights, X.shape[0], rng), X)
     return _vote(hypotheses, weights, X)
+
+
+@dataclass(frozen=True)
+class VotingBlocks:
+    """How to divide points among workers.
+
+    Attributes
+    ----------
+    size : int
+        Points in a block at most.
+    n_jobs : int or None
+        Workers, as in joblib.
+    in_threads : bool
+        Whether votes are computed by code that releases the interpreter's lock: otherwise there is one worker.
+    """
+
+    size: int
+    n_jobs: int | None = None
+    in_threads: bool = False
+
+    @property
+    def _threads(self) -> int:
+        return count_threads(self.n_jobs) if self.in_threads else 1
+
+    def split(self, n: int) -> list[range]:
+        """Return blocks of n points."""
+        count = max(math.ceil(n / self.size), min(self._threads, n // _LEAST_POINTS), 1)
+        return chunks(range(n), count) or [range(0)]
+
+    def run(self, function: Callable[[range], Any], parts: list[range]) -> list[Any]:
+        """Call a function with each block, and return the results in their order."""
+        if self._threads == 1 or len(parts) == 1:
+            return [function(part) for part in parts]
+        tasks = [(part,) for part in parts]
+        return list(run_tasks(function, tasks, n_jobs=self.n_jobs, threads=True, verbose=0, description="prediction"))
+
+
+def predict_in_blocks(
+    hypotheses: Hypotheses, weights: Array, voting: str, X: Any, rng: np.random.Generator, blocks: VotingBlocks
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Predict as `predict_codes`, block by block.
+
+    Parameters
+    ----------
+    hypotheses, weights, voting, X, rng
+        As of `predict_codes`.
+    blocks : VotingBlocks
+        Points to predict at a time, and workers.
+
+    Returns
+    -------
+    codes, doubtful : ndarray of shape (n,)
+        As of `predict_codes`.
+    """
+    drawn = draw_voters(weights, X.shape[0], rng) if voting == "gibbs" else None
+
+    def predict(part: range) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        rows = X if len(part) == X.shape[0] else take_rows(X, np.arange(part.start, part.stop))
+        if drawn is not None:
+            return predict_drawn(hypotheses, drawn[part.start : part.stop], rows)
+        return _vote(hypotheses, weights, rows)
+
+    codes, doubtful = zip(*blocks.run(predict, blocks.split(X.shape[0])), strict=True)
+    return np.concatenate(codes), np.concatenate(doubtful)
 
 
 def _vote(hypotheses: Hypotheses, weights: Array, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:

@@ -202,14 +202,20 @@ void solve(const GroupedRows& points, const float* kernel, double gamma, bool fi
 // the features in order, so that zeros may be left out.
 double largest_norm(DenseRows<double> rows) {
   constexpr double kLargestCategory = 0x1p24;
+  const std::ptrdiff_t n_numbers = rows.d - rows.n_categories;
   double largest = 0.0;
-  for (std::ptrdiff_t p = 0; p < rows.count; ++p) {
-    const double* row = rows.values + p * rows.d;
-    double square = 0.0;
-    for (std::ptrdiff_t k = 0; k < rows.d - rows.n_categories; ++k) square += row[k] * row[k];
-    largest = std::max(largest, square);
-    for (std::ptrdiff_t k = rows.d - rows.n_categories; k < rows.d; ++k)
-      if (std::fabs(row[k]) > kLargestCategory) return std::numeric_limits<double>::infinity();
+  for (std::ptrdiff_t p = 0; p < rows.count; p += kBlock) {
+    // Several sums at a time, which hides the latency of the additions.
+    const double* row[kBlock];
+    double squares[kBlock] = {};
+    for (int q = 0; q < kBlock; ++q) row[q] = rows.values + std::min<std::ptrdiff_t>(p + q, rows.count - 1) * rows.d;
+    for (std::ptrdiff_t k = 0; k < n_numbers; ++k)
+      for (int q = 0; q < kBlock; ++q) squares[q] += row[q][k] * row[q][k];
+    for (int q = 0; q < kBlock; ++q) {
+      largest = std::max(largest, squares[q]);
+      for (std::ptrdiff_t k = n_numbers; k < rows.d; ++k)
+        if (std::fabs(row[q][k]) > kLargestCategory) return std::numeric_limits<double>::infinity();
+    }
   }
   return std::sqrt(largest);
 }
