@@ -7,7 +7,7 @@ precision and in the same order of operations; a filter in TF32 with a proved er
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -509,64 +509,55 @@ def train(
     DeviceMachines
         The machines. They are trained when `wait` returns.
     """
-    with fork() as stream:
-        machines = _start_training(
-            X, codes, subsamples, sizes, seed, multipliers, C, scaler, tolerance, max_iterations, n_classes, shrink
-        )
-        return replace(machines, trained=stream.record())
-
-
-def _start_training(
-    X: DeviceRows,
-    codes: Any,
-    subsamples: Any,
-    sizes: NDArray[np.int64],
-    seed: float,
-    multipliers: Array,
-    C: Array,
-    scaler: str | None,
-    tolerance: float,
-    max_iterations: int,
-    n_classes: int,
-    shrink: int,
-) -> DeviceMachines:
-    """Launch what trains machines on the current stream."""
     cupy = find_cupy()
     m, most = sizes.size, max(n_classes, 2)
     pairs = most * (most - 1) // 2
     starts = _starts(sizes)
     total = int(starts[-1])
-    at = cupy.asarray(starts)
-    arrays = {
-        "n_classes": cupy.empty(m, dtype=np.int32),
-        "class_at": cupy.arange(m, dtype=np.int64) * most,
-        "classes": cupy.zeros(m * most, dtype=np.int32),
-        "counts": cupy.zeros(m * most, dtype=np.int32),
-        "support_at": at[:-1],
-        "support": cupy.empty(total, dtype=np.int32),
-        "coefficient_at": at[:-1] * (most - 1),
-        "coefficients": cupy.empty(total * (most - 1)),
-        "intercept_at": cupy.arange(m, dtype=np.int64) * pairs,
-        "intercepts": cupy.empty(m * pairs),
-        "gamma": cupy.empty(m),
-        "scale": None if scaler is None else cupy.empty((m, X.d)),
-        "converged": cupy.empty(m, dtype=np.uint8),
-    }
-    rows = cupy.asarray(subsamples, dtype=np.int32)
-    grids = [cupy.asarray(np.ascontiguousarray(grid, dtype=np.float64)) for grid in (multipliers, C)]
-    settings = struct_of(
-        _SETTINGS_STRUCT,
-        seed=seed,
-        multipliers=grids[0],
-        C=grids[1],
-        scaler=_SCALERS[scaler],
-        max_classes=most,
-        tolerance=tolerance,
-        max_iterations=max_iterations,
-    )
-    out = struct_of(_TRAINED_STRUCT, **{name: arrays[name] for name in (*_TRAINED_ARRAYS, "converged")})
+    with fork() as stream:
+        at = cupy.asarray(starts)
+        arrays = {
+            "n_classes": cupy.empty(m, dtype=np.int32),
+            "class_at": cupy.arange(m, dtype=np.int64) * most,
+            "classes": cupy.zeros(m * most, dtype=np.int32),
+            "counts": cupy.zeros(m * most, dtype=np.int32),
+            "support_at": at[:-1],
+            "support": cupy.empty(total, dtype=np.int32),
+            "coefficient_at": at[:-1] * (most - 1),
+            "coefficients": cupy.empty(total * (most - 1)),
+            "intercept_at": cupy.arange(m, dtype=np.int64) * pairs,
+            "intercepts": cupy.empty(m * pairs),
+            "gamma": cupy.empty(m),
+            "scale": None if scaler is None else cupy.empty((m, X.d)),
+            "converged": cupy.empty(m, dtype=np.uint8),
+        }
+        rows = cupy.asarray(subsamples, dtype=np.int32)
+        grids = [cupy.asarray(np.ascontiguousarray(grid, dtype=np.float64)) for grid in (multipliers, C)]
+        settings = struct_of(
+            _SETTINGS_STRUCT,
+            seed=seed,
+            multipliers=grids[0],
+            C=grids[1],
+            scaler=_SCALERS[scaler],
+            max_classes=most,
+            tolerance=tolerance,
+            max_iterations=max_iterations,
+        )
+        problem = (
+            X.struct(),
+            cupy.asarray(codes, dtype=np.int32),
+            struct_of(_SUBSAMPLES_STRUCT, at=at, rows=rows),
+            settings,
+            struct_of(_TRAINED_STRUCT, **{name: arrays[name] for name in (*_TRAINED_ARRAYS, "converged")}),
+        )
+        _launch_training(problem, sizes, most, shrink)
+        return DeviceMachines(arrays, X, stream.record())
+
+
+def _launch_training(problem: tuple[Any, ...], sizes: NDArray[np.int64], max_classes: int, shrink: int) -> None:
+    """Launch what trains machines, given all arguments of the kernel but the scratch space, side by side by size."""
+    cupy = find_cupy()
     launch = kernel("train", "exact", "train")
-    codes = cupy.asarray(codes, dtype=np.int32)
     # Machines of similar size share their scratch space.
     rung = np.ceil(np.log2(np.maximum(sizes, 32))).astype(np.int64)
     ends = []
@@ -575,8 +566,7 @@ def _start_training(
             order = np.flatnonzero(rung == k).astype(np.int32)
             largest = int(sizes[order].max() + 1) // 2 * 2  # even, so that what begins after it is aligned
             threads = 32 if largest <= 192 else 128 if largest <= 1024 else 512
-            square = largest * largest
-            per_block = 12 * square + 8 * (most + 2) * largest + 8 * largest
+            per_block = 12 * largest * largest + 8 * (max_classes + 2) * largest + 8 * largest
             blocks = min(order.size, 1 << 12, free_bytes() // 2 // shrink // per_block)
             if blocks == 0:
                 raise DeviceError(
@@ -584,29 +574,23 @@ def _start_training(
                     f"has {free_bytes() / 2**20:.0f} MiB left: a smaller subsample_size would help, or engine='cpu'"
                 )
             with fork() as side:
-                launch(
-                    (blocks,),
-                    (threads,),
-                    (
-                        X.struct(),
-                        codes,
-                        struct_of(_SUBSAMPLES_STRUCT, at=at, rows=rows),
-                        settings,
-                        out,
-                        cupy.asarray(order),
-                        np.int32(order.size),
-                        np.int32(largest),
-                        cupy.empty(blocks * square),
-                        cupy.empty(blocks * square, dtype=np.float32),
-                        cupy.empty(blocks * (most + 2) * largest),
-                        cupy.empty(blocks * 2 * largest, dtype=np.int32),
-                    ),
-                )
+                chosen = (cupy.asarray(order), np.int32(order.size), np.int32(largest))
+                launch((blocks,), (threads,), (*problem, *chosen, *_scratch(blocks, largest, max_classes)))
                 ends.append(side.record())
     finally:  # what is freed now must not be used again before all of them have ended
         for end in ends:
             cupy.cuda.get_current_stream().wait_event(end)
-    return DeviceMachines(arrays, X)
+
+
+def _scratch(blocks: int, largest: int, max_classes: int) -> tuple[Any, ...]:
+    """Return memory for blocks that train on up to `largest` points each."""
+    cupy = find_cupy()
+    return (
+        cupy.empty(blocks * largest * largest),
+        cupy.empty(blocks * largest * largest, dtype=np.float32),
+        cupy.empty(blocks * (max_classes + 2) * largest),
+        cupy.empty(blocks * 2 * largest, dtype=np.int32),
+    )
 
 
 def train_at(X: Any, *arguments: Any) -> DeviceMachines:
