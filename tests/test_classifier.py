@@ -219,14 +219,16 @@ def test_workers_do_not_matter(reference, backend):
 @pytest.mark.parametrize("voting", ["majority", "gibbs"])
 def test_workers_do_not_change_predictions(monkeypatch, voting, backend):
     monkeypatch.setattr(pacbayes.voting, "_LEAST_POINTS", 10)
-    labels = []
+    labels, shares = [], []
     for n_jobs, block_size in ((None, 10**6), (3, 10**6), (2, 7)):
         model = small(voting=voting, n_jobs=n_jobs, block_size=block_size, random_state=0)
         with joblib.parallel_config(backend):
             labels.append(model.fit(X, Y).predict(X[:50]))
+            shares.append(model.predict_proba(X[:50]))
         assert model.verify_certificate(model.certificate_, X, Y) == "arithmetic, model and data"
-    np.testing.assert_array_equal(labels[1], labels[0])
-    np.testing.assert_array_equal(labels[2], labels[0])
+    for k in (1, 2):
+        np.testing.assert_array_equal(labels[k], labels[0])
+        np.testing.assert_array_equal(shares[k], shares[0])
 
 
 @pytest.mark.parametrize("block_size", [1, 37, 10**6])

@@ -45,7 +45,7 @@ from pacbayes.sources import ArraySource
 from pacbayes.streaming import Stream, open_stream
 from pacbayes.training import Trained, Trainer
 from pacbayes.verification import expect, expect_classes, verify_losses, verify_splits, verify_test
-from pacbayes.voting import VotingBlocks, predict_codes, predict_in_blocks, tally_votes
+from pacbayes.voting import VotingBlocks, predict_codes, tally_votes
 
 __all__ = ["PACBayesClassifier"]
 
@@ -635,10 +635,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             )
         pool = as_pool(self.estimator)
         loss = resolve_loss(self.loss, self.classes_)
-        fitted = self.votes_[self._winner]
         # With what the user sees, and could have changed.
         vote = replace(
-            fitted,
+            self.votes_[self._winner],
             hypotheses=self.hypotheses_,
             subsamples=self.subsamples_,
             seen=self.n_validation_,
@@ -656,7 +655,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             )
         if again.digests["settings"] != self.certificate_.digests["settings"]:
             raise CertificateError("the settings of the classifier were changed after the fit: fit again")
-        verify_splits([vote.split for vote in self.votes_], self._resolved_holdout(loss), self._entropy)
+        verify_splits([one.split for one in self.votes_], self._resolved_holdout(loss), self._entropy)
         expect("voting", certificate.voting, self.certificate_.voting)
         certificate.verify(self.losses_, self.prior_, self.n_validation_)
         names = ("objective", "loss", "delta", "n_validation", "n_validation_max", "n_votes", "strict", "dropped_loss")
@@ -889,7 +888,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(X, Stream):
             found = list(X.predict(self.hypotheses_, self.posterior_, voting, rng))
             return np.concatenate([one["codes"] for one in found]), np.concatenate([one["doubtful"] for one in found])
-        return predict_in_blocks(self.hypotheses_, self.posterior_, voting, X, rng, self._voting_blocks)
+        return predict_codes(self.hypotheses_, self.posterior_, voting, X, rng, self._voting_blocks)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels, in the way that `voting` says.
@@ -935,9 +934,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(X, Stream):
             parts = [result["tallies"] for result in X.predict(self.hypotheses_, self.posterior_, None)]
         else:
-            parts = [
-                tally_votes(self.hypotheses_, self.posterior_, block, stop_early=False) for block in self._blocks(X)
-            ]
+            parts = self._voting_blocks.map(
+                lambda rows, _: tally_votes(self.hypotheses_, self.posterior_, rows, stop_early=False), X
+            )
         tallies = np.concatenate(parts)
         return np.asarray(tallies / tallies.sum(axis=1, keepdims=True))
 

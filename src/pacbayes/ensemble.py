@@ -24,7 +24,7 @@ from pacbayes.losses import Loss
 from pacbayes.pools import Hypotheses, Sample
 from pacbayes.sampling import HOLDOUT, TEST, Subsamples, derive_entropy, resolve_size, stream, validation_order
 from pacbayes.training import Trained
-from pacbayes.voting import VotingBlocks, predict_in_blocks, tally_votes, vote_out_of_bag
+from pacbayes.voting import VotingBlocks, predict_codes, tally_votes, vote_out_of_bag
 
 __all__ = ["Ensemble", "Split", "VotePlan", "add_labels", "out_of_bag_rows", "split_holdouts", "tabulate_classes"]
 
@@ -224,7 +224,7 @@ class Ensemble:
             return replace(self, certificate=self._with_validation(certificate, rest))
         tested = sample.take(self.split.held_out)
         rng = stream(self.split.entropy, 0, TEST)
-        codes, doubtful = predict_in_blocks(self.hypotheses, self.posterior, certificate.voting, tested.X, rng, blocks)
+        codes, doubtful = predict_codes(self.hypotheses, self.posterior, certificate.voting, tested.X, rng, blocks)
         total = loss.total_with_doubts(tested.codes, codes, doubtful)
         counts = tabulate_classes(tested.codes, codes, doubtful, sample.classes.size)
         return replace(self, certificate=with_test(certificate, total, len(tested), counts))

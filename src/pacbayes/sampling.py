@@ -88,6 +88,11 @@ def draw_positions(entropy: int, hypotheses: range, purpose: int, lengths: Seque
     return np.asarray((fractions * np.asarray(lengths, dtype=np.uint64)) >> np.uint64(32), dtype=np.intp)
 
 
+def _count_between(flags: NDArray[np.bool_], ends: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Count the flags that are set between each end and the next."""
+    return np.diff(np.concatenate(([0], np.cumsum(flags)))[ends]).astype(np.int64)
+
+
 class Subsamples(ABC):
     """Training sets S_0, S_1, ... of the hypotheses, as sorted arrays of row numbers below n.
 
@@ -160,8 +165,7 @@ class Subsamples(ABC):
         position[rows - first] = np.arange(rows.size, dtype=np.int32)
         found = position[inside - first]
         present = found >= 0
-        until = np.concatenate(([0], np.cumsum(present)))
-        return found[present], np.diff(until[ends]).astype(np.int64)
+        return found[present], _count_between(present, ends)
 
     def count_among(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Count the training points of every hypothesis that are among some rows, distinct ones.
@@ -175,8 +179,8 @@ class Subsamples(ABC):
             return self.sizes.astype(np.int64)
         among = np.zeros(self.n, dtype=bool)
         among[rows] = True
-        until = np.concatenate(([0], np.cumsum(among[self.concatenated(range(len(self)))])))
-        return np.diff(until[np.concatenate(([0], np.cumsum(self.sizes)))]).astype(np.int64)
+        inside = self.concatenated(range(len(self)))
+        return _count_between(among[inside], np.concatenate(([0], np.cumsum(self.sizes))))
 
     def turns(self, hypotheses: range) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return which size of several each hypothesis has, and how many of that size come before it."""

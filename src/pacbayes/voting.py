@@ -22,7 +22,6 @@ __all__ = [
     "draw_voters",
     "predict_codes",
     "predict_drawn",
-    "predict_in_blocks",
     "tally_votes",
     "vote_out_of_bag",
 ]
@@ -83,39 +82,9 @@ def tally_votes(
     return tallies
 
 
-def predict_codes(
-    hypotheses: Hypotheses, weights: Array, voting: str, X: Any, rng: np.random.Generator
-) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Predict class codes as a kind of voting says, and tell which of them could differ on another engine.
-
-    Parameters
-    ----------
-    hypotheses : Hypotheses
-        The hypotheses.
-    weights : ndarray of shape (m,)
-        Their weights.
-    voting : {"majority", "gibbs", "best", "uniform"}
-        What the predictor does: "gibbs" draws a hypothesis for every point, the others are votes.
-    X : array, sparse matrix or data frame with n rows
-        Points.
-    rng : Generator
-        Where the draws of "gibbs" come from.
-
-    Returns
-    -------
-    codes : ndarray of shape (n,)
-        Class codes.
-    doubtful : ndarray of shape (n,)
-        Where rounding could change the code.
-    """
-    if voting == "gibbs":
-        return predict_drawn(hypotheses, draw_voters(weights, X.shape[0], rng), X)
-    return _vote(hypotheses, weights, X)
-
-
 @dataclass(frozen=True)
 class VotingBlocks:
-    """How to divide points among workers.
+    """How many points to predict at a time, and by how many workers.
 
     Attributes
     ----------
@@ -131,49 +100,66 @@ class VotingBlocks:
     n_jobs: int | None = None
     in_threads: bool = False
 
-    @property
-    def _threads(self) -> int:
-        return count_threads(self.n_jobs) if self.in_threads else 1
+    def map(self, function: Callable[[Any, slice], Any], X: Any) -> list[Any]:
+        """Call a function with the rows of each block and with their place in X; return the results in order."""
+        n = X.shape[0]
+        workers = count_threads(self.n_jobs) if self.in_threads else 1
+        count = max(math.ceil(n / self.size), min(workers, n // _LEAST_POINTS), 1)
+        parts = [slice(part.start, part.stop) for part in chunks(range(n), count)]
+        if len(parts) <= 1:
+            return [function(X, slice(0, n))]
 
-    def split(self, n: int) -> list[range]:
-        """Return blocks of n points."""
-        count = max(math.ceil(n / self.size), min(self._threads, n // _LEAST_POINTS), 1)
-        return chunks(range(n), count) or [range(0)]
+        def call(part: slice) -> Any:
+            return function(take_rows(X, np.arange(part.start, part.stop)), part)
 
-    def run(self, function: Callable[[range], Any], parts: list[range]) -> list[Any]:
-        """Call a function with each block, and return the results in their order."""
-        if self._threads == 1 or len(parts) == 1:
-            return [function(part) for part in parts]
+        if workers == 1:
+            return [call(part) for part in parts]
         tasks = [(part,) for part in parts]
-        return list(run_tasks(function, tasks, n_jobs=self.n_jobs, threads=True, verbose=0, description="prediction"))
+        return list(run_tasks(call, tasks, n_jobs=self.n_jobs, threads=True, verbose=0, description="prediction"))
 
 
-def predict_in_blocks(
-    hypotheses: Hypotheses, weights: Array, voting: str, X: Any, rng: np.random.Generator, blocks: VotingBlocks
+def predict_codes(
+    hypotheses: Hypotheses,
+    weights: Array,
+    voting: str,
+    X: Any,
+    rng: np.random.Generator,
+    blocks: VotingBlocks | None = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Predict as `predict_codes`, block by block.
+    """Predict class codes as a kind of voting says, and tell which of them could differ on another engine.
 
     Parameters
     ----------
-    hypotheses, weights, voting, X, rng
-        As of `predict_codes`.
-    blocks : VotingBlocks
-        Points to predict at a time, and workers.
+    hypotheses : Hypotheses
+        The hypotheses.
+    weights : ndarray of shape (m,)
+        Their weights.
+    voting : {"majority", "gibbs", "best", "uniform"}
+        What the predictor does: "gibbs" draws a hypothesis for every point, the others are votes.
+    X : array, sparse matrix or data frame with n rows
+        Points.
+    rng : Generator
+        Where the draws of "gibbs" come from.
+    blocks : VotingBlocks, optional
+        Points to predict at a time, and workers; all at once by default.
 
     Returns
     -------
-    codes, doubtful : ndarray of shape (n,)
-        As of `predict_codes`.
+    codes : ndarray of shape (n,)
+        Class codes.
+    doubtful : ndarray of shape (n,)
+        Where rounding could change the code.
     """
     drawn = draw_voters(weights, X.shape[0], rng) if voting == "gibbs" else None
 
-    def predict(part: range) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        rows = X if len(part) == X.shape[0] else take_rows(X, np.arange(part.start, part.stop))
-        if drawn is not None:
-            return predict_drawn(hypotheses, drawn[part.start : part.stop], rows)
-        return _vote(hypotheses, weights, rows)
+    def predict(rows: Any, part: slice) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        if drawn is None:
+            return _vote(hypotheses, weights, rows)
+        return predict_drawn(hypotheses, drawn[part], rows)
 
-    codes, doubtful = zip(*blocks.run(predict, blocks.split(X.shape[0])), strict=True)
+    if blocks is None:
+        return predict(X, slice(0, X.shape[0]))
+    codes, doubtful = zip(*blocks.map(predict, X), strict=True)
     return np.concatenate(codes), np.concatenate(doubtful)
 
 

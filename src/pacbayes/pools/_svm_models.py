@@ -324,16 +324,12 @@ class RBFSVMs(Hypotheses):
         self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
     ) -> Array:
         rows = np.asarray(rows)
-        on_device = loss.is_zero_one and self._computes_on_device(sample.X, rows.size)
-        if on_device and not self.failed.any():
-            return self._count_on_device(sample, rows, subsamples, hypotheses)
-        inside, counts = subsamples.locate(hypotheses, rows)
-        totals = (
-            self._count_on_device(sample, rows, subsamples, hypotheses)
-            if on_device
-            else self._totals_at(sample, rows, inside, counts, loss)
-        )
-        totals[self.failed] = (rows.size - counts)[self.failed]
+        if loss.is_zero_one and self._computes_on_device(sample.X, rows.size):
+            totals = self._count_on_device(sample, rows, subsamples, hypotheses)
+        else:
+            totals = self._totals_at(sample, rows, *subsamples.locate(hypotheses, rows), loss)
+        if self.failed.any():
+            totals[self.failed] = (rows.size - subsamples.locate(hypotheses, rows)[1])[self.failed]
         return totals
 
     def _totals_at(
