@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from pacbayes.pools import _engine
 
 
-def random_ensemble(rng, d, *, scaled, log_gamma, log_weight, n_machines=6):
+def random_ensemble(rng, d, *, scaled, log_gamma, log_weight, n_machines=6, n_support=17):
     """Machines of two classes that share some of their support vectors."""
-    n_points, n_support = 40, 17
+    n_points, positive = 40 + n_support, n_support // 2
     points = rng.normal(size=(n_points, d))
     support = np.concatenate([rng.choice(n_points, n_support, replace=False) for _ in range(n_machines)])
-    counts = np.tile([8, 9], n_machines)
-    coefficients = rng.uniform(0, 1, n_machines * n_support) * np.tile(np.repeat([1, -1], [8, 9]), n_machines)
+    counts = np.tile([positive, n_support - positive], n_machines)
+    signs = np.repeat([1, -1], [positive, n_support - positive])
+    coefficients = rng.uniform(0, 1, n_machines * n_support) * np.tile(signs, n_machines)
     arrays = (
         np.full(n_machines, 2, dtype=np.int32),
         np.tile([0, 1], n_machines).astype(np.int32),
@@ -46,7 +47,8 @@ def evaluate(X, points, arrays, factors):
 @settings(max_examples=150, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    d=st.integers(1, 70),
+    d=st.sampled_from([1, 2, 15, 16, 17, 40, 70, 130]),
+    n_support=st.sampled_from([2, 15, 16, 17, 32, 33, 300]),
     scaled=st.booleans(),
     log_gamma=st.floats(-12, 6),
     log_weight=st.floats(-20, 20),
@@ -55,10 +57,11 @@ def evaluate(X, points, arrays, factors):
     n=st.integers(1, 200),
 )
 def test_the_filter_never_decides_what_the_exact_engine_does_not(
-    seed, d, scaled, log_gamma, log_weight, log_size, log_offset, n
+    seed, d, n_support, scaled, log_gamma, log_weight, log_size, log_offset, n
 ):
     rng = np.random.default_rng(seed)
-    points, arrays, factors = random_ensemble(rng, d, scaled=scaled, log_gamma=log_gamma, log_weight=log_weight)
+    kind = {"scaled": scaled, "log_gamma": log_gamma, "log_weight": log_weight, "n_support": n_support}
+    points, arrays, factors = random_ensemble(rng, d, **kind)
     offset = rng.normal(size=d) * 10.0**log_offset
     queries = rng.normal(size=(n, d)) * 10.0 ** rng.choice([0, 0, 0, 3], (n, 1))
     queries[rng.random(n) < 0.2] = points[0]  # on a support vector
@@ -101,7 +104,7 @@ def test_tables_are_filtered_as_the_exact_engine_votes(
         indicator = rng.integers(0, 2, (count, 1)).astype(float)
         return np.hstack([numbers, indicator, rng.integers(0, n_codes, (count, n_categories)).astype(float)])
 
-    X, points = rows(n), rows(40)
+    X, points = rows(n), rows(57)
     factors = np.ones((n_machines, d))
     factors[:, :n_numbers] = rng.uniform(0.1, 10, (n_machines, n_numbers)) * 10.0**-log_size
     fill = (rng.normal(size=(n_machines, n_numbers)) + 10.0**log_offset) * 10.0**log_size
@@ -124,6 +127,23 @@ def test_the_filter_decides_nearly_all_of_ordinary_points(scaled):
     points, arrays, factors = random_ensemble(rng, 20, scaled=scaled, log_gamma=-1.0, log_weight=1.0)
     _, _, _, values, errors = evaluate(rng.normal(size=(500, 20)), points, arrays, factors)
     assert np.mean(np.abs(values) > errors) > 0.99
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_bounds_do_not_grow_with_the_number_of_support_vectors(scaled):
+    """Sums are computed in runs, and runs are added up with what rounding takes away."""
+    rng = np.random.default_rng(0)
+    relative = []
+    for n_support in (16, 1600):
+        kind = {"scaled": scaled, "log_gamma": -2.0, "log_weight": 2.0, "n_support": n_support, "n_machines": 1}
+        points, arrays, factors = random_ensemble(rng, 20, **kind)
+        X = rng.normal(size=(100, 20))
+        _, _, _, _, errors = evaluate(X, points, arrays, factors)
+        scale = 1.0 if factors is None else factors[0]
+        squared = np.square(X[:, None] * scale - points[arrays[3]] * scale).sum(axis=2)
+        total = np.exp(-arrays[6] * squared) @ np.abs(arrays[4]) + np.abs(arrays[5])
+        relative.append(np.median(errors / total))
+    assert relative[1] < 2 * relative[0]
 
 
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan, 1e300, 1e20])

@@ -6,27 +6,32 @@
 //
 //     t = g |w (x - s)|^2 = g |w x|^2 + g |w s|^2 - x . (2 g w^2 s).
 //
-// Let u = 2^-24, X = |w x|, S = max |w s| over the support vectors, and r = d roundings of a sum of d products if they
-// are fused with the additions, else 2 d. Errors of t are at most
+// Let u = 2^-24, X = |w x|, S = max |w s| over the support vectors. The d products of a sum are added up in runs of
+// kFeatureRun, and so are the runs: no product is rounded more than r = kFeatureRun + d / kFeatureRun + 2 times. Errors
+// of t are at most
 //
-//     (r + 8) u g ((X + S)^2 + X^2)  features and vectors rounded to single precision, product and sum; norm of x
-//     g (2 (X + S) v + v^2)          features that the exact engine rounds when it scales and subtracts them;
-//                                    v = 8 * 2^-53 |w L| with the largest absolute features L
+//     (r + 2) u 2 g X S          features and vectors rounded to single precision, products and sums
+//     (r + 4) u g X^2            norm of x: features, weights, their products and sums
+//     u g S^2                    norm of s, which is computed in double precision
+//     u g (X^2 + S^2 + (X + S)^2)  sum of both norms, and t
+//     g (2 (X + S) v + v^2)      features that the exact engine rounds when it scales and subtracts them;
+//                                v = 8 * 2^-53 |w L| with the largest absolute features L
 //
-// where (X + S)^2 + X^2 <= 2.62 (X^2 + S^2), and 2 (X + S) v <= (X + S)^2 u + v^2 / u: in sum
+// where 2 X S <= X^2 + S^2, and 2 (X + S) v <= (X + S)^2 u + v^2 / u: in sum, with some room for terms of higher order,
 //
-//     e = (r + 16) u 2.75 g (X^2 + S^2) + 2 g v^2 / u + 1e-10,
+//     e = u ((r + 12) g (X^2 + S^2) + (r + 8) g X^2) + 2 g v^2 / u + 1e-10,
 //
-// the last for what underflows, as features are at most 1e15. Each of q categories adds 2 g to t where it differs: r
-// grows by q, and X^2 + S^2 by 2 q. If distances are shared, exact ones are rounded to single
-// precision instead, and t has a relative error of 4 u: as t 2^-t < 0.54, that changes a kernel value by at most 3 u.
+// the last for what underflows, as features are at most 1e15. Categories that differ are counted, and each adds 2 g to
+// t: with q categories, that is covered by 2 q in addition to S^2. If distances are shared, exact ones are rounded to
+// single precision instead, and t has a relative error of 4 u: as t 2^-t < 0.54, that changes a kernel value by at most
+// 3 u.
 //
-// For e <= 1/2 a kernel value is off by a factor of at most 2^e <= 1 + e, and by 2^-21 for the power; below 2^-126 it
-// may be anything up to that. The sum of n products and the intercept, coefficients rounded, is off by (2 n + 8) u times
-// the sum of absolute values. The exact engine's own error is at most half its margin. So the vote is known where
-// |f| exceeds
+// For e <= 1/2 a kernel value is off by a factor of at most 2^e <= 1 + e, and by 2^-21 = 8 u for the power; below 2^-126
+// it may be anything up to that. Weighted kernel values are added up in runs of kSupportRun, and the runs with what
+// rounding takes away: that, the rounded coefficients and the intercept are off by (kSupportRun + 8) u times the sum of
+// absolute values. The exact engine's own error is at most half its margin. So the vote is known where |f| exceeds
 //
-//     (e + 2^-21 + (2 n + 8) u) (|b| + sum |c| k) + (3 u + 2^-120) sum |c| + 2 margin.
+//     (e + (kSupportRun + 24) u) (|b| + sum |c| k) + (3 u + 2^-120) sum |c| + 2 margin.
 
 #pragma once
 
@@ -104,7 +109,7 @@ class Filter {
     machine_.coefficients = coefficients_.data();
     machine_.rate = static_cast<float>(rate);
     machine_.intercept = static_cast<float>(intercept);
-    machine_.sum_error = static_cast<float>((2 * static_cast<double>(machine.n_support) + 24) * unit);
+    machine_.sum_error = static_cast<float>(static_cast<double>(kSupportRun + 24) * unit);
     machine_.constant = static_cast<float>((2 * margin + 4 * unit * sum + 1e-35) * (1 + 0x1p-20));
     return true;
   }
@@ -147,10 +152,11 @@ class Filter {
     machine_.offsets = offsets_.data();
     machine_.weights = machine.scale ? weights_.data() : nullptr;
     const auto q = static_cast<double>(points.n_categories);
-    const double roundings = routines().product_roundings * (static_cast<double>(d) - q) + q;
+    const auto roundings = static_cast<double>(kFeatureRun + (d + kFeatureRun - 1) / kFeatureRun + 2);
     machine_.n_categories = points.n_categories;
     machine_.largest_offset = static_cast<float>((most + 2 * q * rate) * (1 + 0x1p-20));
-    machine_.exponent_error = static_cast<float>((roundings + 16) * unit);
+    machine_.exponent_error = static_cast<float>((roundings + 12) * unit);
+    machine_.offset_error = static_cast<float>((roundings + 8) * unit);
     machine_.exponent_constant = static_cast<float>(2 * rate * (0x1p-100 * rounding) / unit + 1e-10);
     return true;
   }

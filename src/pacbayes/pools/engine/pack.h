@@ -209,12 +209,6 @@ inline To bit_cast(From from) {
   return to;
 }
 
-#if defined(__AVX2__) || defined(__aarch64__)
-constexpr bool kFused = true;
-#else
-constexpr bool kFused = false;
-#endif
-
 // a * b + c, rounded once if the instruction set has a fused multiply-add; emulating one would be slow.
 inline Pack multiply_add(Pack a, Pack b, Pack c) {
 #if defined(__AVX512F__)

@@ -9,6 +9,9 @@
 
 namespace pacbayes {
 
+// Features and support vectors whose products the filter adds up in one run: sums of runs are rounded less often.
+constexpr std::ptrdiff_t kFeatureRun = 16, kSupportRun = 16;
+
 // Rows are processed in tiles of this many. A dense tile of d features is a d x kTile array, one run of kTile numbers
 // per feature.
 constexpr int kTile = 64;
@@ -79,7 +82,8 @@ struct FilterMachine {
   float rate;                 // g
   float intercept;
   float largest_offset;       // g S^2
-  float exponent_error;       // relative to 2 g (X^2 + S^2)
+  float exponent_error;       // relative to g (X^2 + S^2)
+  float offset_error;         // relative to g X^2
   float exponent_constant;    // the rest of the error of an exponent
   float sum_error;            // relative to the sum of absolute values
   float constant;             // the rest of the error of a decision value
@@ -115,7 +119,6 @@ struct DistanceRoutines {
 
 struct Routines {
   const char* name;
-  int product_roundings;  // of a product that is added to a sum: 1 if it is fused with the addition, else 2
 
   DistanceRoutines<double> double_distances;
   DistanceRoutines<float> single_distances;

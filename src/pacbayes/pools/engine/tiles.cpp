@@ -352,7 +352,6 @@ constexpr DistanceRoutines<Number> kDistances = {dense_distances<Number>, accumu
 extern const Routines kRoutines;
 const Routines kRoutines = {
     PACBAYES_TEXT(PACBAYES_INSTRUCTIONS),
-    kFused ? 1 : 2,
     kDistances<double>,
     kDistances<float>,
     scale_tile,
