@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from numbers import Integral
 from typing import Any, ClassVar, Literal
 
@@ -35,7 +37,8 @@ from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.formatting import format_names
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.losses import Loss, resolve_loss
-from pacbayes.pools import CodeBook, Hypotheses, Pool, PrefitPool, Sample, as_pool, release, to_host
+from pacbayes.parallel import beside, count_threads
+from pacbayes.pools import CodeBook, Hypotheses, Pool, PrefitPool, Sample, as_pool, keep_device, release, to_host
 from pacbayes.racing import DropRule
 from pacbayes.recognition import TrainingRows
 from pacbayes.sampling import PREDICTION, SamplingPlan, Subsamples, stream
@@ -326,10 +329,17 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if streamed is not None:
             plans, training_rows = streamed.load(plans)
         n_votes = len(splits) * self.n_candidates
-        votes = [
-            self._make_vote(pool, sample, loss, plan, n_votes, kept[k] if kept else None, k, streamed)
-            for k, plan in enumerate(plans)
-        ]
+        trainers = self._trainers(pool, loss, plans, streamed)
+        first = next(trainers)
+        with self._beside(pool, first[0], streamed) as call:
+            noted = call(lambda: TrainingRows(sample.X) if training_rows is None else training_rows)
+            futures = []
+            for k, (plan, trainer) in enumerate(chain([first], trainers)):
+                trained, prior = self._train_vote(pool, trainer, plan, n_votes, kept[k] if kept else None)
+                # Certified while the next one is trained.
+                given = (pool, sample, loss, plan, trained, prior, n_votes, k, streamed, self._voting_blocks)
+                futures.append(call(self._certify_vote, *given))
+            votes = [future.result() for future in futures]
         # Their bounds hold all at once: the smallest is a bound as well.
         winner = min(range(len(votes)), key=lambda k: votes[k].bound)
         # Nothing is set before everything has succeeded: no half-fitted state.
@@ -338,7 +348,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         self._entropy = entropy
         self._fingerprints_ = fingerprints
         self._code_book = sample.code_book
-        self._training_rows = TrainingRows(sample.X) if training_rows is None else training_rows
+        self._training_rows: TrainingRows = noted.result()
         self._prediction_stream = stream(entropy, 0, PREDICTION)
         return self
 
@@ -409,30 +419,44 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"subsamples must be of the {len(rest)} rows of the sample, got {subsamples.n}")
         return VotePlan(split, rest, shared, subsamples)
 
-    def _make_vote(
-        self,
-        pool: Pool,
-        sample: Sample,
-        loss: Loss,
-        plan: VotePlan,
-        n_votes: int,
-        kept: Ensemble | None,
-        k: int,
-        streamed: Stream | None,
-    ) -> Ensemble:
-        """Train, validate and weight the hypotheses of one vote, and test it on its held-out rows."""
-        split, rest, shared, subsamples = plan
+    def _beside(self, pool: Pool, plan: VotePlan, streamed: Stream | None) -> Any:
+        """Return a thread to certify a vote in while the next one is trained, given the plan of one of them."""
+        if not pool.shares_rows or streamed is not None or self.verbose:  # bars of progress come one after another
+            return beside(enabled=False)
+        if pool.uses_device(plan.rest, plan.subsamples):
+            return beside(enabled=True, prepare=keep_device())
+        return beside(enabled=count_threads(self.n_jobs) > 1)
+
+    def _trainers(
+        self, pool: Pool, loss: Loss, plans: Iterable[VotePlan], streamed: Stream | None
+    ) -> Iterator[tuple[VotePlan, Trainer]]:
+        """Yield the plan of each vote, and what trains it. A device begins with the next one before this is yielded."""
+        begun: deque[tuple[VotePlan, Trainer]] = deque()
+        for k, plan in enumerate(plans):
+            if streamed is not None:
+                yield plan, streamed.trainer(plan, loss, k)
+                continue
+            split, rest, shared, subsamples = plan
+            settings = (loss, split.entropy, self.block_size, self.n_jobs, self.verbose)
+            trainer = Trainer(pool, rest, shared, subsamples, *settings)
+            trains_all = self.racing != "training" and not self.warm_start
+            on_device = trains_all and pool.uses_device(rest, subsamples)
+            begun.append((plan, trainer.start() if on_device else trainer))
+            if len(begun) > on_device:
+                yield begun.popleft()
+        yield from begun
+
+    def _train_vote(
+        self, pool: Pool, trainer: Trainer, plan: VotePlan, n_votes: int, kept: Ensemble | None
+    ) -> tuple[Trained, ArrayLike | None]:
+        """Train and validate the hypotheses of one vote; return them, and the prior over them."""
+        split, rest, _, subsamples = plan
         n_kept = 0 if kept is None else len(kept.hypotheses)
         if len(subsamples) < n_kept:
             raise ValueError(f"n_hypotheses must be at least the {n_kept} that warm_start keeps, got {len(subsamples)}")
         prior = self._prior_over(subsamples, split)
         if prior is not None:
             GibbsCurve(np.zeros(len(subsamples)), 1.0, prior)  # says what is wrong with a prior
-        trainer = (
-            Trainer(pool, rest, shared, subsamples, loss, split.entropy, self.block_size, self.n_jobs, self.verbose)
-            if streamed is None
-            else streamed.trainer(plan, loss, k)
-        )
         if self.racing and self.voting != "uniform" and not self.warm_start:
             log_prior = GibbsCurve(np.zeros(len(subsamples)), 1.0, prior).log_prior
             rule = DropRule(log_prior, subsamples.n_validation, self.delta / n_votes)
@@ -444,11 +468,27 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if len(hypotheses) != len(subsamples):
             raise HypothesisError(f"{type(pool).__name__} trained {len(hypotheses)} of {len(subsamples)} hypotheses")
         pool.check_hypotheses(hypotheses)
-        trained = trained._replace(hypotheses=hypotheses)
+        return trained._replace(hypotheses=hypotheses), prior
+
+    def _certify_vote(
+        self,
+        pool: Pool,
+        sample: Sample,
+        loss: Loss,
+        plan: VotePlan,
+        trained: Trained,
+        prior: ArrayLike | None,
+        n_votes: int,
+        k: int,
+        streamed: Stream | None,
+        blocks: VotingBlocks,
+    ) -> Ensemble:
+        """Weight the hypotheses of one vote, and test it on its held-out rows."""
+        split, rest, _, subsamples = plan
         certificate, rho = self._certify(pool, loss, sample.classes, trained, subsamples, prior, n_votes)
-        vote = Ensemble(hypotheses, subsamples, trained.totals, trained.seen, rho, prior, certificate, split)
+        vote = Ensemble(trained.hypotheses, subsamples, trained.totals, trained.seen, rho, prior, certificate, split)
         return (
-            vote.with_points(sample, rest, loss, self._voting_blocks)
+            vote.with_points(sample, rest, loss, blocks)
             if streamed is None
             else streamed.with_points(vote, sample, rest, loss, k)
         )
@@ -879,7 +919,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def _voting_blocks(self) -> VotingBlocks:
-        return VotingBlocks(self.block_size, self.n_jobs, as_pool(self.estimator).shares_rows)
+        return VotingBlocks(self.block_size, count_threads(self.n_jobs) if as_pool(self.estimator).shares_rows else 1)
 
     def _predict_codes(self, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Return class codes, and which of them could differ on another engine."""

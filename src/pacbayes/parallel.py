@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 from joblib import Parallel, delayed, effective_n_jobs
@@ -12,7 +13,7 @@ from joblib.parallel import get_active_backend
 
 from pacbayes.progress import show_progress
 
-__all__ = ["chunks", "count_threads", "count_workers", "run_tasks"]
+__all__ = ["beside", "chunks", "count_threads", "count_workers", "run_tasks"]
 
 
 def count_workers(n_jobs: int | None, *, threads: bool) -> int:
@@ -43,6 +44,45 @@ def chunks(numbers: range, count: int) -> list[range]:
     """
     size = max(1, math.ceil(len(numbers) / count))
     return [numbers[i : i + size] for i in range(0, len(numbers), size)]
+
+
+@contextmanager
+def beside(enabled: bool, prepare: Callable[[], None] | None = None) -> Iterator[Callable[..., Future[Any]]]:
+    """Call functions in a thread of their own, one after another, beside what a ``with`` block does.
+
+    Parameters
+    ----------
+    enabled : bool
+        Whether to do so; if not, functions are called where they are given.
+    prepare : callable, optional
+        What the thread calls first.
+
+    Yields
+    ------
+    callable
+        Takes a function and its arguments, and returns a future of its result.
+
+    Examples
+    --------
+    >>> with beside(enabled=True) as call:
+    ...     total = call(sum, [1, 2])
+    ...     total.result()
+    3
+    """
+    if not enabled:
+        yield _call
+        return
+    executor = ThreadPoolExecutor(1, initializer=prepare)
+    try:
+        yield executor.submit
+    finally:  # what has begun is waited for, the rest is given up
+        executor.shutdown(cancel_futures=True)
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(function(*arguments))
+    return future
 
 
 def run_tasks(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -94,6 +94,8 @@ class Trainer:
         Workers.
     verbose : int
         Whether to show progress.
+    started : callable or None
+        What finishes the training of all hypotheses, if it has begun.
     """
 
     pool: Pool
@@ -105,6 +107,13 @@ class Trainer:
     block_size: int
     n_jobs: int | None
     verbose: int
+    started: Callable[[], Hypotheses] | None = None
+
+    def start(self) -> Trainer:
+        """Let a device begin to train all hypotheses, beside what it does for others."""
+        everyone = np.arange(len(self.subsamples))
+        started = self.pool.start_training(self.sample, self.subsamples, everyone, self.entropy, self.shared)
+        return replace(self, started=started)
 
     def run(self, hypotheses: range) -> Trained | None:
         """Train a range of hypotheses and validate each on all its rows; None if the range is empty."""
@@ -193,6 +202,8 @@ class Trainer:
 
     def _train(self, chosen: NDArray[np.intp]) -> Hypotheses:
         """Let workers train some hypotheses each."""
+        if self.started is not None and chosen.size == len(self.subsamples):
+            return self.started()
         tasks = [(self.sample, self.subsamples, part, self.entropy, self.shared) for part in self._parts(chosen)]
         parts: list[Hypotheses] = list(self._run(self.pool.train, tasks, "training", threads=self.pool.shares_rows))
         return parts[0] if len(parts) == 1 else parts[0].concatenate(parts)
@@ -221,7 +232,7 @@ class Trainer:
         workers = count_workers(self.n_jobs, threads=True)
         # Two parts per worker, and more where they would take long: half a second each, so that interrupts are heard.
         seconds = subsamples.sizes.sum() * n * _SECONDS_PER_KERNEL_VALUE
-        count = max(2 * workers, math.ceil(n / self.block_size), math.ceil(seconds / 0.5))
+        count = max(workers, math.ceil(n / self.block_size), math.ceil(seconds / 0.5))
         # As many for each worker: the last should not work alone.
         return chunks(range(n), max(1, min(math.ceil(count / workers) * workers, n // _LEAST_ROWS)))
 

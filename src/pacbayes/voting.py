@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pacbayes._compat import take_rows
 from pacbayes._validation import Array
 from pacbayes.aggregation import tally
-from pacbayes.parallel import chunks, count_threads, run_tasks
+from pacbayes.parallel import chunks, run_tasks
 from pacbayes.pools import Hypotheses
 from pacbayes.sampling import ChosenSubsamples, Subsamples
 
@@ -90,21 +90,17 @@ class VotingBlocks:
     ----------
     size : int
         Points in a block at most.
-    n_jobs : int or None
-        Workers, as in joblib.
-    in_threads : bool
-        Whether votes are computed by code that releases the interpreter's lock: otherwise there is one worker.
+    workers : int
+        Threads.
     """
 
     size: int
-    n_jobs: int | None = None
-    in_threads: bool = False
+    workers: int = 1
 
     def map(self, function: Callable[[Any, slice], Any], X: Any) -> list[Any]:
         """Call a function with the rows of each block and with their place in X; return the results in order."""
         n = X.shape[0]
-        workers = count_threads(self.n_jobs) if self.in_threads else 1
-        count = max(math.ceil(n / self.size), min(workers, n // _LEAST_POINTS), 1)
+        count = max(math.ceil(n / self.size), min(self.workers, n // _LEAST_POINTS), 1)
         parts = [slice(part.start, part.stop) for part in chunks(range(n), count)]
         if len(parts) <= 1:
             return [function(X, slice(0, n))]
@@ -112,10 +108,10 @@ class VotingBlocks:
         def call(part: slice) -> Any:
             return function(take_rows(X, np.arange(part.start, part.stop)), part)
 
-        if workers == 1:
+        if self.workers == 1:
             return [call(part) for part in parts]
         tasks = [(part,) for part in parts]
-        return list(run_tasks(call, tasks, n_jobs=self.n_jobs, threads=True, verbose=0, description="prediction"))
+        return list(run_tasks(call, tasks, n_jobs=self.workers, threads=True, verbose=0, description="prediction"))
 
 
 def predict_codes(

@@ -8,6 +8,7 @@ import hashlib
 import re
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -28,6 +29,8 @@ void call(unsigned* grid, unsigned* block, void (*kernel)(A...), void** argument
 """
 _folder = Path(tempfile.mkdtemp(prefix="emulated-cuda-"))
 memory = SimpleNamespace(free=1 << 34, capability="90", devices=1)
+launches = []  # kernels, devices and threads
+_thread = threading.local()
 
 
 class ndarray(np.ndarray):  # noqa: N801, as in CuPy
@@ -83,7 +86,10 @@ class OutOfMemoryError(MemoryError):
 
 
 class _Device:
-    id = 0
+    """A device, by default that of this thread."""
+
+    def __init__(self, number=None):
+        self.id = getattr(_thread, "device", 0) if number is None else number
 
     @property
     def compute_capability(self):
@@ -95,6 +101,9 @@ class _Device:
 
     def synchronize(self):
         pass
+
+    def use(self):
+        _thread.device = self.id
 
 
 class _Stream:
@@ -169,6 +178,7 @@ class RawModule:
                     argument = np.array([argument.ctypes.data], dtype=np.uint64)
                 kept.append(np.atleast_1d(np.asarray(argument)))
             pointers = (ctypes.c_void_p * len(kept))(*(value.ctypes.data for value in kept))
+            launches.append((name, _Device().id, threading.get_ident()))
             grid = (ctypes.c_uint * 2)(*grid, *([1] * (2 - len(grid))))
             launch(grid, (ctypes.c_uint * 1)(*block), pointers)
 

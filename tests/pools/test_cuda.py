@@ -3,6 +3,7 @@
 import pickle
 import shutil
 import sys
+import threading
 import weakref
 
 import emulated_cupy
@@ -202,6 +203,28 @@ def test_the_classifier_is_the_same_on_both_engines(emulated, monkeypatch, gamma
     np.testing.assert_array_equal(cuda.predict(emulated.asarray(X)), cpu.predict(X))
     assert cuda.verify_certificate(cuda.certificate_, X, y) == "arithmetic, model and data"
     assert cuda.hypotheses_.fingerprint() is not None
+
+
+def test_votes_are_trained_ahead_and_certified_in_a_thread_on_the_device_of_the_caller(emulated):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 2))
+    y = (X[:, 0] + 0.3 * rng.normal(size=90) > 0).astype(int)
+    pool = RBFSVMPool(engine="cuda", scaler=None, C=10.0)
+    model = PACBayesClassifier(pool, n_hypotheses=4, subsample_size=8, holdout=[0.2, 0.3, 0.4], random_state=0)
+    emulated.cuda.Device(1).use()
+    emulated.launches.clear()
+    try:
+        model.fit(X, y)
+    finally:
+        emulated.cuda.Device(0).use()
+    assert {device for _, device, _ in emulated.launches} == {1}
+    assert len({thread for _, _, thread in emulated.launches}) == 2
+    # Those of the second and third vote begin before the first and second one are validated.
+    names = [name for name, _, thread in emulated.launches if thread == threading.get_ident()]
+    steps = [name for name in names if name in ("train", "filter_rows")]
+    assert steps[:2] == ["train", "train"]
+    assert steps.count("train") == 3
+    assert steps.index("filter_rows") < len(steps) - 1 - steps[::-1].index("train") < len(steps) - 1
 
 
 @pytest.mark.parametrize("racing", [True, "training"])

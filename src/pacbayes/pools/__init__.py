@@ -3,7 +3,7 @@
 from typing import Any
 
 from pacbayes.pools._base import Constant, Hypotheses, HypothesisList, Numbers, Pool, Sample
-from pacbayes.pools._device import release, to_host
+from pacbayes.pools._device import keep_device, release, to_host
 from pacbayes.pools._estimator import EstimatorPool, PrefitPool
 from pacbayes.pools._groups import HypothesisGroups, NotTrained, Untrained, with_untrained
 from pacbayes.pools._kernel_width import GAMMA_GRID, feature_scale, jaakkola_gamma
@@ -31,6 +31,7 @@ __all__ = [
     "as_pool",
     "feature_scale",
     "jaakkola_gamma",
+    "keep_device",
     "release",
     "to_host",
     "with_untrained",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -282,6 +282,10 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         """Return whether hypotheses are trained and validated on a device, which wants few and large parts of work."""
         return False
 
+    def uses_device(self, sample: Sample, subsamples: Subsamples) -> bool:
+        """Return whether a device does any of the work."""
+        return self.computes_on_device(sample, subsamples)
+
     def draw_subsamples(self, plan: SamplingPlan, sample: Sample) -> Subsamples:
         """Return the training sets of the hypotheses."""
         return plan.draw(len(sample), sample.n_columns)
@@ -312,6 +316,12 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         trained = HypothesisList([self._train(sample, subsamples[h], h, entropy) for h in hypotheses], sample.classes)
         self.check_hypotheses(trained)
         return trained
+
+    def start_training(
+        self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
+    ) -> Callable[[], Hypotheses]:
+        """Begin to train some hypotheses, if a device does it; return what does the rest of `train`."""
+        return partial(self.train, sample, subsamples, hypotheses, entropy, shared)
 
     def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp] | None:
         """Return the kind of each hypothesis: its settings, as a number that is known before it is trained.

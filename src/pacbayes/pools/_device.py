@@ -32,6 +32,7 @@ __all__ = [
     "has_tensor_cores",
     "is_on_device",
     "is_worthwhile",
+    "keep_device",
     "kernel",
     "options",
     "release",
@@ -141,6 +142,11 @@ def release() -> None:
     """Give memory that this process holds on the device without use back to it, if it has computed there."""
     if _module.cache_info().currsize:
         find_cupy().get_default_memory_pool().free_all_blocks()
+
+
+def keep_device() -> Callable[[], None]:
+    """Return what another thread has to call to compute on the device of this one."""
+    return find_cupy().cuda.Device().use  # type: ignore[no-any-return]
 
 
 def is_on_device(X: Any) -> bool:

@@ -276,6 +276,16 @@ class RBFSVMPool(Pool):
         entropy: int,
         shared: dict[Scaling | None, _Shared],
     ) -> Hypotheses:
+        return self.start_training(sample, subsamples, hypotheses, entropy, shared)()
+
+    def start_training(
+        self,
+        sample: Sample,
+        subsamples: Subsamples,
+        hypotheses: Numbers,
+        entropy: int,
+        shared: dict[Scaling | None, _Shared],
+    ) -> Callable[[], Hypotheses]:
         # Not before: a model that a device trained is loaded, and verified, on machines without one.
         check_engine(self.engine)
         combinations = self._combinations()
@@ -290,11 +300,15 @@ class RBFSVMPool(Pool):
             started[str(scalers[k])] = self._start_group(
                 sample, ChosenSubsamples(subsamples, numbers[own]), chosen, entropy, shared[scalers[k]]
             )
-        groups: dict[str, Hypotheses] = {name: finish() for name, finish in started.items()}
-        if len(scalers) == 1:
-            return next(iter(groups.values()))
-        names = sorted(groups)
-        return HypothesisGroups(groups, np.array([names.index(str(scalers[k])) for k in kind], dtype=np.intp))
+
+        def finish() -> Hypotheses:
+            groups: dict[str, Hypotheses] = {name: finish_group() for name, finish_group in started.items()}
+            if len(scalers) == 1:
+                return next(iter(groups.values()))
+            names = sorted(groups)
+            return HypothesisGroups(groups, np.array([names.index(str(scalers[k])) for k in kind], dtype=np.intp))
+
+        return finish
 
     def _start_group(
         self,
@@ -399,6 +413,9 @@ class RBFSVMPool(Pool):
 
     def computes_on_device(self, sample: Sample, subsamples: Subsamples) -> bool:
         return self._pays(sample, float(subsamples.sizes.sum()) * len(sample))
+
+    def uses_device(self, sample: Sample, subsamples: Subsamples) -> bool:
+        return self.computes_on_device(sample, subsamples) or self._trains_on_device(sample, subsamples.sizes)
 
     def _trains_on_device(self, sample: Sample, sizes: Codes) -> bool:
         # Kernel matrices, each value of which is used in many steps.

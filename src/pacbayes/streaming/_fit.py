@@ -172,8 +172,8 @@ class Stream:
             self.block_size,
             workers.n_jobs,
             workers.verbose,
-            workers,
-            vote,
+            workers=workers,
+            vote=vote,
         )
 
     def total_losses(self, hypotheses: Hypotheses, subsamples: Subsamples, rest: SourceSample, loss: Loss) -> Array:
