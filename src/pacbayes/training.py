@@ -229,6 +229,8 @@ class Trainer:
         if self._on_device:
             return [chosen]
         workers = count_workers(self.n_jobs, threads=self.pool.shares_rows)
+        if workers == 1 and not (self.pool.shares_rows or self.verbose):
+            return [chosen]  # Python hears interrupts by itself, and hypotheses take a block of rows once
         # More parts than workers need where they take long: so that progress is seen and interrupts are heard.
         work = int((self.subsamples.sizes[chosen].astype(np.float64) ** 2).sum() / _KERNEL_VALUES_PER_PART)
         count = max(4 * workers, min(20, chosen.size // 16, work if self.pool.shares_rows else 20))

@@ -21,7 +21,7 @@ from pacbayes.exceptions import HypothesisError
 from pacbayes.losses import Loss
 from pacbayes.pools._device import DeviceRows, fits, is_on_device
 from pacbayes.pools._tables import CodeBook
-from pacbayes.pools._trees import TreePoints, is_tree
+from pacbayes.pools._trees import RowBlock
 from pacbayes.sampling import LEARNER, SamplingPlan, Subsamples, stream
 
 Codes = NDArray[np.intp]
@@ -375,40 +375,6 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
             ) from error
 
 
-class _Block:
-    """Rows that many hypotheses predict, taken and converted once for all of them, when the first needs it.
-
-    Parameters
-    ----------
-    X : array, sparse matrix or data frame
-        All rows.
-    rows : ndarray, optional
-        Which of them, rising; all by default.
-    """
-
-    def __init__(self, X: Any, rows: NDArray[np.intp] | None = None) -> None:
-        self._all = X
-        self._rows = rows
-
-    @cached_property
-    def X(self) -> Any:
-        """The rows, as hypotheses take them."""
-        return self._all if self._rows is None else take_rows(self._all, self._rows)
-
-    @cached_property
-    def _for_trees(self) -> TreePoints | None:
-        rows = self._rows
-        if rows is not None and rows[-1] - rows[0] + 1 == rows.size and isinstance(self._all, np.ndarray):
-            return TreePoints.convert(self._all[rows[0] : rows[-1] + 1])  # without a copy before the conversion
-        return TreePoints.convert(self.X)
-
-    def predict_by_tree(self, hypothesis: Any, classes: NDArray[Any]) -> Codes | None:
-        """Return the class codes that a tree predicts; None if a hypothesis must be asked for labels by `predict`."""
-        if not is_tree(hypothesis) or self._for_trees is None:
-            return None
-        return self._for_trees.predict_codes(hypothesis, classes)
-
-
 # Share of the rows of a block that a hypothesis may have been trained on and predict all the same.
 _FEW_TRAINING_ROWS = 0.1
 
@@ -442,7 +408,7 @@ class HypothesisList(Hypotheses):
         return cls([member for part in parts for member in part], parts[0].classes)
 
     def votes(self, X: Any) -> Codes:
-        block = _Block(X)
+        block = RowBlock(X)
         of_trees = (block.predict_by_tree(hypothesis, self.classes) for hypothesis in self.members)
         return np.stack(
             [
@@ -494,7 +460,7 @@ class HypothesisList(Hypotheses):
         totals = np.zeros(len(hypotheses))
         respond = self._probabilities if loss.on_probabilities else self._codes
         rows = np.asarray(rows)
-        codes, block = sample.codes[rows], _Block(sample.X, rows)
+        codes, block = sample.codes[rows], RowBlock(sample.X, rows)
         positions, counts = subsamples.locate(hypotheses, rows)
         inside = np.split(positions, np.cumsum(counts)[:-1])
         for i, hypothesis in enumerate(self.members):
@@ -503,10 +469,10 @@ class HypothesisList(Hypotheses):
             if isinstance(hypothesis, Constant) and hypothesis.failed:
                 totals[i] = rows.size - inside[i].size
                 continue
-            response = None if loss.on_probabilities else block.predict_by_tree(hypothesis, self.classes)
+            response: Any = None if loss.on_probabilities else block.predict_by_tree(hypothesis, self.classes)
             if response is None and inside[i].size <= _FEW_TRAINING_ROWS * rows.size:
                 # To predict a few rows for nothing takes less time than to copy all others.
-                response = respond(hypothesis, block.X)
+                response = respond(hypothesis, block.points)
             if response is not None:
                 totals[i] = loss.total_outside(codes, response, inside[i])
             else:

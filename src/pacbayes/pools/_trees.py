@@ -7,14 +7,19 @@ of or treat in its own way is left to its own methods, so that trees, prediction
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from sklearn.utils import get_tags
+
+from pacbayes._compat import take_rows
 
 _TREES = (DecisionTreeClassifier, ExtraTreeClassifier)
 
@@ -88,12 +93,60 @@ def _takes_nan(tree: Any) -> bool:
     return bool(get_tags(tree).input_tags.allow_nan) and tree.monotonic_cst is None
 
 
+class RowBlock:
+    """Rows that many hypotheses predict, taken and converted once for all of them, when the first needs it.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame
+        All rows.
+    rows : ndarray, optional
+        Which of them, rising; all by default.
+    """
+
+    def __init__(self, X: Any, rows: NDArray[np.intp] | None = None) -> None:
+        self._X = X
+        self._rows = rows
+
+    @cached_property
+    def points(self) -> Any:
+        """The rows, for any hypothesis."""
+        return self._X if self._rows is None else take_rows(self._X, self._rows)
+
+    @cached_property
+    def _tree_points(self) -> TreePoints | None:
+        rows = self._rows
+        if rows is not None and rows[-1] - rows[0] + 1 == rows.size and isinstance(self._X, np.ndarray):
+            return TreePoints.convert(self._X[rows[0] : rows[-1] + 1])  # without a copy before the conversion
+        return TreePoints.convert(self.points)
+
+    def predict_by_tree(self, hypothesis: Any, classes: NDArray[Any]) -> NDArray[np.intp] | None:
+        """Return the class codes that a tree predicts; None if a hypothesis must be asked for labels by `predict`."""
+        if not is_tree(hypothesis) or self._tree_points is None:
+            return None
+        return self._tree_points.predict_codes(hypothesis, classes)
+
+
 def clone_tree(tree: Any) -> Any:
     """Return what scikit-learn's `clone` does for a tree, faster where all parameters are plain values."""
     parameters = vars(tree)
     if parameters.keys() == vars(type(tree)()).keys() and all(type(value) in _PLAIN for value in parameters.values()):
         return type(tree)(**parameters)
     return clone(tree)
+
+
+def validate_parameters_once(tree: Any) -> AbstractContextManager[None]:
+    """Return a context to train clones of a tree in, which differ in `random_state` only.
+
+    scikit-learn validates the same parameters in every `fit`. Here they are validated by training on two points, and
+    not again within the context if they are valid. If training fails, for whatever reason, the context does nothing:
+    the same or another error is raised where the clones are trained.
+    """
+    try:
+        clone_tree(tree).fit([[0.0], [1.0]], [0, 1])
+    except Exception:
+        return nullcontext()
+    return config_context(skip_parameter_validation=True)  # type: ignore[no-any-return]
 
 
 def fit_tree(tree: Any, X: Any, y: Any) -> Any:
