@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from pacbayes import PACBayesClassifier
@@ -253,6 +254,11 @@ def test_several_outputs_are_refused():
     tree = DecisionTreeClassifier().fit(X, np.column_stack((CODES, CODES)))
     with pytest.raises(HypothesisError, match="must return one label per row"):
         HypothesisList([tree], np.arange(3)).votes(X)
+
+
+def test_a_tree_that_is_not_trained_is_told_by_scikit_learn():
+    with pytest.raises(NotFittedError):
+        HypothesisList([DecisionTreeClassifier()], CLASSES).votes(X)
 
 
 def test_a_class_that_is_never_predicted_may_be_unknown():

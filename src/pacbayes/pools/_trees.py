@@ -76,6 +76,7 @@ class TreePoints:
         trained = vars(tree)
         if (
             trained.get("n_outputs_") != 1
+            or tree.tree_.n_outputs != 1
             or trained.get("n_features_in_") != self.values.shape[1]
             or not _SPECIAL.isdisjoint(trained)
             or (self.has_nan and not _takes_nan(tree))
