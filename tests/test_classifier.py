@@ -600,6 +600,25 @@ def test_progress_is_shown_when_asked(capsys):
     assert "validation: 100%" in shown
 
 
+def test_one_worker_trains_all_at_once_unless_progress_is_shown(monkeypatch):
+    sizes = []
+    train = Pool.train
+
+    def record(self, sample, subsamples, hypotheses, entropy, shared):
+        sizes.append(len(hypotheses))
+        return train(self, sample, subsamples, hypotheses, entropy, shared)
+
+    monkeypatch.setattr(Pool, "train", record)
+    for racing in (True, False):
+        model = small(estimator=DecisionTreeClassifier(), n_hypotheses=40, racing=racing)
+        quiet = clone(model).fit(X, Y)
+        assert sizes == [40]
+        shown = clone(model).set_params(verbose=1).fit(X, Y)
+        assert len(sizes) > 2
+        np.testing.assert_array_equal(quiet.losses_, shown.losses_)
+        sizes.clear()
+
+
 # ---------------------------------------------------------------------------------------------------
 # Pools
 # ---------------------------------------------------------------------------------------------------

@@ -18,6 +18,17 @@ def test_zero_one_counts_errors():
     assert loss.total(CODES, PREDICTED) == 2
 
 
+@pytest.mark.parametrize("loss", ["zero_one", [[0, 1, 2], [3, 0, 1], [1, 1, 0]]])
+def test_totals_leave_out_the_points_at_some_positions(loss):
+    rng = np.random.default_rng(0)
+    resolved = resolve_loss(loss, np.arange(3))
+    codes, predicted = rng.integers(0, 3, (2, 50))
+    for size in (0, 1, 20, 50):
+        inside = rng.choice(50, size, replace=False)
+        expected = resolved.total(np.delete(codes, inside), np.delete(predicted, inside))
+        assert resolved.total_outside(codes, predicted, inside) == expected
+
+
 def test_absolute_is_the_missing_probability():
     loss = resolve_loss("absolute", CLASSES)
     assert loss.on_probabilities

@@ -68,6 +68,15 @@ class Loss:
             raise ValueError(f"loss {self.name!r} must be in [0, 1], got {losses[wrong][0]!s}")
         return float(np.ceil(np.clip(losses, 0.0, 1.0) / _QUANTUM).sum() * _QUANTUM)
 
+    def total_outside(self, codes: NDArray[np.intp], response: Any, inside: NDArray[Any]) -> float:
+        """Return the sum of the losses, as `total`, over all points but those at some positions, distinct ones."""
+        if self.is_zero_one:
+            wrong = codes != response
+            return float(np.count_nonzero(wrong) - np.count_nonzero(wrong[inside]))
+        outside = np.ones(codes.size, dtype=bool)
+        outside[inside] = False
+        return self.total(codes[outside], response[outside])
+
     def total_with_doubts(
         self, codes: NDArray[np.intp], predicted: NDArray[np.intp], doubtful: NDArray[np.bool_]
     ) -> float:

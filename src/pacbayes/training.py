@@ -26,6 +26,10 @@ _SECONDS_PER_KERNEL_VALUE = 1e-9
 # What a worker trains on at a time, in entries of kernel matrices.
 _KERNEL_VALUES_PER_PART = 1e7
 
+# Training points of the hypotheses that one worker takes at a time where its progress is not shown: they are located
+# together.
+_POINTS_PER_PART = 1 << 22
+
 # Rows to validate on at a time on a device.
 _DEVICE_ROWS = 1 << 20
 
@@ -240,9 +244,14 @@ class Trainer:
         if self._on_device:
             return [chosen]
         workers = count_workers(self.n_jobs, threads=self.pool.shares_rows)
-        # More parts than workers need where they take long: so that progress is seen and interrupts are heard.
-        work = int((self.subsamples.sizes[chosen].astype(np.float64) ** 2).sum() / _KERNEL_VALUES_PER_PART)
-        count = max(4 * workers, min(20, chosen.size // 16, work if self.pool.shares_rows else 20))
+        sizes = self.subsamples.sizes[chosen].astype(np.float64)
+        if workers == 1 and not (self.pool.shares_rows or self.verbose):
+            # Python hears interrupts by itself, and a block of rows is taken once per part.
+            count = max(1, math.ceil(sizes.sum() / _POINTS_PER_PART))
+        else:
+            # More parts than workers need where they take long: so that progress is seen and interrupts are heard.
+            work = int((sizes**2).sum() / _KERNEL_VALUES_PER_PART)
+            count = max(4 * workers, min(20, chosen.size // 16, work if self.pool.shares_rows else 20))
         return [chosen[part.start : part.stop] for part in chunks(range(chosen.size), count)]
 
     def _run(self, function: Any, tasks: list[tuple[Any, ...]], description: str, *, threads: bool) -> Any:

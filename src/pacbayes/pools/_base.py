@@ -21,6 +21,7 @@ from pacbayes.exceptions import HypothesisError
 from pacbayes.losses import Loss
 from pacbayes.pools._device import DeviceRows, fits, is_on_device
 from pacbayes.pools._tables import CodeBook
+from pacbayes.pools._trees import RowBlock
 from pacbayes.sampling import LEARNER, SamplingPlan, Subsamples, stream
 
 Codes = NDArray[np.intp]
@@ -417,7 +418,14 @@ class HypothesisList(Hypotheses):
         return cls([member for part in parts for member in part], parts[0].classes)
 
     def votes(self, X: Any) -> Codes:
-        return np.stack([self._codes(hypothesis, X) for hypothesis in self.members])
+        block = RowBlock(X)
+        of_trees = (block.predict_by_tree(hypothesis, self.classes) for hypothesis in self.members)
+        return np.stack(
+            [
+                self._codes(hypothesis, X) if codes is None else codes
+                for hypothesis, codes in zip(self.members, of_trees, strict=True)
+            ]
+        )
 
     def _codes(self, hypothesis: Any, X: Any) -> Codes:
         """Return the class codes that a hypothesis predicts, or raise HypothesisError if a label is unknown."""
@@ -462,24 +470,24 @@ class HypothesisList(Hypotheses):
         totals = np.zeros(len(hypotheses))
         respond = self._probabilities if loss.on_probabilities else self._codes
         rows = np.asarray(rows)
+        codes, block = sample.codes[rows], RowBlock(sample.X, rows)
         positions, counts = subsamples.locate(hypotheses, rows)
         inside = np.split(positions, np.cumsum(counts)[:-1])
-        block: Any = None  # all rows, taken once for all hypotheses
         for i, hypothesis in enumerate(self.members):
-            validates = np.ones(rows.size, dtype=bool)
-            validates[inside[i]] = False
-            if not validates.any():
+            if inside[i].size == rows.size:
                 continue
             if isinstance(hypothesis, Constant) and hypothesis.failed:
-                totals[i] = np.count_nonzero(validates)
+                totals[i] = rows.size - inside[i].size
                 continue
-            if inside[i].size <= _FEW_TRAINING_ROWS * rows.size:
+            response: Any = None if loss.on_probabilities else block.predict_by_tree(hypothesis, self.classes)
+            if response is None and inside[i].size <= _FEW_TRAINING_ROWS * rows.size:
                 # To predict a few rows for nothing takes less time than to copy all others.
-                block = take_rows(sample.X, rows) if block is None else block
-                response = respond(hypothesis, block)[validates]
+                response = respond(hypothesis, block.points)
+            if response is not None:
+                totals[i] = loss.total_outside(codes, response, inside[i])
             else:
-                response = respond(hypothesis, take_rows(sample.X, rows[validates]))
-            totals[i] = loss.total(sample.codes[rows[validates]], response)
+                outside = np.delete(np.arange(rows.size), inside[i])
+                totals[i] = loss.total(codes[outside], respond(hypothesis, take_rows(sample.X, rows[outside])))
         return totals
 
     def describe(self, h: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -16,7 +17,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from pacbayes.pools._base import HypothesisList, Numbers, Pool, Sample
+from pacbayes.pools._base import Hypotheses, HypothesisList, Numbers, Pool, Sample
+from pacbayes.pools._trees import clone_tree, fit_tree, is_tree, validate_parameters_once
 from pacbayes.sampling import NoSubsamples, SamplingPlan, Subsamples
 from pacbayes.settings import Choice, Constraint, validate_settings
 
@@ -77,13 +79,24 @@ class EstimatorPool(Pool):
                         f"param_distributions must name parameters of {type(self.estimator).__name__}, got {name!r}"
                     )
 
+    def train(
+        self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
+    ) -> Hypotheses:
+        # Parameters that are drawn must be validated for each hypothesis, and a subclass may train anything.
+        is_plain = not self.param_distributions and type(self).train_one is EstimatorPool.train_one
+        with validate_parameters_once(self.estimator) if is_tree(self.estimator) and is_plain else nullcontext():
+            return super().train(sample, subsamples, hypotheses, entropy, shared)
+
     def train_one(self, X: Any, y: NDArray[Any], rng: np.random.Generator) -> Any:
-        learner = clone(self.estimator)
+        learner = clone_tree(self.estimator) if is_tree(self.estimator) else clone(self.estimator)
         # Drawn before any parameter is: every hypothesis's draws come from its own stream, in one order.
         seed = int(rng.integers(2**31))
         if self.param_distributions:
             drawn = next(iter(ParameterSampler(self.param_distributions, 1, random_state=seed)))
             learner.set_params(**{name: clone(value, safe=False) for name, value in drawn.items()})
+        if is_tree(learner):
+            learner.random_state = int(rng.integers(2**31))
+            return fit_tree(learner, X, y)
         names = sorted(learner.get_params(deep=True))
         random_states = [name for name in names if name.split("__")[-1] == "random_state"]
         learner.set_params(**{name: int(rng.integers(2**31)) for name in random_states})
