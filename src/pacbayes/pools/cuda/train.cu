@@ -1,5 +1,5 @@
 // Train machines, one block each: train.cpp and smo.cpp, operation by operation, so that coefficients have the same
-// bits as those of the compiled engine wherever two gains in a working set are not within rounding of each other.
+// bits as those of the compiled engine.
 
 #define MAX_THREADS 512  // of a block that trains
 
@@ -287,7 +287,7 @@ __device__ bool minimize(const float* kernel, int stride, int a, int n_a, int b,
   for (int64 iteration = 0; iteration < max_iterations; ++iteration) {
     const float* row = kernel + (int64)AT(first.index) * stride;
     Best second = {0.0, 0x7fffffff};
-    double lowest = INFINITE, square = 0.0, curvature = 1.0;  // of the second so far
+    double lowest = INFINITE;
     for (int start = threadIdx.x; start < size; start += ITEMS * blockDim.x) {
       float k[ITEMS];
       double g[ITEMS], own[ITEMS];
@@ -302,17 +302,11 @@ __device__ bool minimize(const float* kernel, int stride, int a, int n_a, int b,
         const int t = start + q * blockDim.x;
         if (t >= size || !(own[q] > LOWER(t))) continue;
         lowest = g[q] < lowest ? g[q] : lowest;
-        const double difference = first.value - g[q];
-        if (!(difference > 0.0)) continue;
-        const double bend = curvature_of(k[q]);
-        if (difference * difference * curvature > square * bend) {
-          square = difference * difference;
-          curvature = bend;
-          second.index = t;
-        }
+        const float difference = (float)(first.value - g[q]);
+        const float gain = difference > 0.0f ? difference * difference / fmaxf(2.0f - 2.0f * k[q], 1e-12f) : 0.0f;
+        if (gain > second.value) second = {gain, t};
       }
     }
-    second.value = square / curvature;
     second = reducer.best_and_min<true>(second, lowest);
     if (first.value - lowest < tolerance) {
       converged = true;

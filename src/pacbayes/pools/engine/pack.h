@@ -47,8 +47,17 @@ inline Singles broadcast_single(float value) { return value - Singles{}; }
 inline Singles select(SinglesMask mask, Singles a, Singles b) { return mask ? a : b; }
 #if defined(__AVX512F__)
 inline Pack to_double(Floats floats) { return _mm512_cvtps_pd(floats); }
+inline Singles to_singles(Pack low, Pack high) {
+  return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high), 1);
+}
 #else
 inline Pack to_double(Floats floats) { return __builtin_convertvector(floats, Pack); }
+inline Singles to_singles(Pack low, Pack high) {
+  const Floats parts[2] = {__builtin_convertvector(low, Floats), __builtin_convertvector(high, Floats)};
+  Singles singles;
+  std::memcpy(&singles, parts, sizeof singles);
+  return singles;
+}
 #endif
 
 #else  // The same operations, lane by lane: MSVC has no vector types.
@@ -56,7 +65,10 @@ inline Pack to_double(Floats floats) { return __builtin_convertvector(floats, Pa
 struct Bits { std::uint64_t lane[kLanes]; };
 struct Mask { bool lane[kLanes]; };
 struct Floats { float lane[kLanes]; };
-struct Singles { float lane[2 * kLanes]; };
+struct Singles {
+  float lane[2 * kLanes];
+  float& operator[](int i) { return lane[i]; }
+};
 struct SinglesMask { bool lane[2 * kLanes]; };
 struct SinglesBits { std::uint32_t lane[2 * kLanes]; };
 struct Pack {
@@ -83,6 +95,7 @@ PACBAYES_LANEWISE(Bits, operator<<, Bits, int, a.lane[i] << b)
 PACBAYES_LANEWISE(Singles, operator+, Singles, Singles, a.lane[i] + b.lane[i])
 PACBAYES_LANEWISE(Singles, operator-, Singles, Singles, a.lane[i] - b.lane[i])
 PACBAYES_LANEWISE(Singles, operator*, Singles, Singles, a.lane[i] * b.lane[i])
+PACBAYES_LANEWISE(Singles, operator/, Singles, Singles, a.lane[i] / b.lane[i])
 PACBAYES_LANEWISE(SinglesMask, operator==, Singles, Singles, a.lane[i] == b.lane[i])
 PACBAYES_LANEWISE(SinglesMask, operator>, Singles, Singles, a.lane[i] > b.lane[i])
 PACBAYES_LANEWISE(SinglesBits, operator+, SinglesBits, SinglesBits, a.lane[i] + b.lane[i])
@@ -117,6 +130,15 @@ inline Pack to_double(Floats floats) {
   Pack result;
   for (int i = 0; i < kLanes; ++i) result.lane[i] = floats.lane[i];
   return result;
+}
+
+inline Singles to_singles(Pack low, Pack high) {
+  Singles singles;
+  for (int i = 0; i < kLanes; ++i) {
+    singles.lane[i] = static_cast<float>(low.lane[i]);
+    singles.lane[kLanes + i] = static_cast<float>(high.lane[i]);
+  }
+  return singles;
 }
 
 #endif
@@ -200,6 +222,7 @@ inline float reduce_min(Singles singles) { return reduce_lanes<float>(singles); 
 #endif
 
 inline double reduce_max(Pack pack) { return -reduce_min(broadcast(0.0) - pack); }
+inline float reduce_max(Singles singles) { return -reduce_min(broadcast_single(0.0f) - singles); }
 
 template <class To, class From>
 inline To bit_cast(From from) {

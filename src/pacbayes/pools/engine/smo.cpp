@@ -15,7 +15,7 @@
 //
 // (R.-E. Fan, P.-H. Chen, C.-J. Lin, Working set selection using second order information for training support vector
 // machines, JMLR 6, 2005). Like LIBSVM's, the kernel matrix is in single precision, with a diagonal of ones, and all
-// else in double. There is no shrinking of the active set: subsamples are small and their kernel matrix is in memory.
+// else in double, but for the gains that j is chosen by. There is no shrinking of the active set: subsamples are small and their kernel matrix is in memory.
 
 #include <limits>
 
@@ -34,9 +34,9 @@ constexpr double kMinCurvature = 1e-12;
 // A coefficient this close to its bound, in units of C, is set to the bound.
 constexpr double kAtBound = 1e-12;
 
-// Packs whose candidates for a working set are compared independently of each other, which hides the latency.
+// Packs whose candidates for the first index are compared independently of each other, which hides the latency.
 constexpr int kChains = 2;
-static_assert(kPadding % (kChains * kLanes) == 0, "arrays are padded to whole packs");
+static_assert(kPadding % (kChains * kLanes) == 0, "arrays are padded to whole packs, and so are singles");
 
 // The first index of a working set, and its gradient.
 struct First {
@@ -50,24 +50,11 @@ struct Second {
   double min_gradient;  // over all coefficients that can shrink
 };
 
-Pack positions() {
-  Pack pack;
-  for (int i = 0; i < kLanes; ++i) pack[i] = i;
-  return pack;
-}
-
-// The smallest position of the largest value, so that ties are broken alike for any number of lanes.
-int position_of(double largest, const Pack* values, const Pack* at) {
-  Pack found = broadcast(kInfinity);
-  for (int c = 0; c < kChains; ++c)
-    found = minimum(found, select(values[c] == broadcast(largest), at[c], broadcast(kInfinity)));
-  return static_cast<int>(reduce_min(found));
-}
-
-double largest_of(const Pack* values) {
-  Pack largest = values[0];
-  for (int c = 1; c < kChains; ++c) largest = maximum(values[c], largest);
-  return reduce_max(largest);
+template <class Lanes>
+Lanes positions() {
+  Lanes lanes = {};
+  for (int i = 0; i < static_cast<int>(sizeof lanes / sizeof lanes[0]); ++i) lanes[i] = i;
+  return lanes;
 }
 
 // Add `step` to beta_i, subtract it from beta_j, update the gradient, and find its largest entry among the coefficients
@@ -78,7 +65,7 @@ First update_and_select_first(const Problem& problem, const Solution& solution, 
   double* const gradients = solution.gradient;
   const double* const growable = solution.growable;
   const std::ptrdiff_t stride = problem.stride;
-  Pack best[kChains], best_at[kChains], at = positions();
+  Pack best[kChains], best_at[kChains], at = positions<Pack>();
   for (int c = 0; c < kChains; ++c) best[c] = broadcast(-kInfinity), best_at[c] = broadcast(0.0);
   for (std::ptrdiff_t t = 0; t < stride;)
     for (int c = 0; c < kChains; ++c, t += kLanes, at += broadcast(kLanes)) {
@@ -88,38 +75,39 @@ First update_and_select_first(const Problem& problem, const Solution& solution, 
       best_at[c] = select(candidate > best[c], at, best_at[c]);
       best[c] = maximum(candidate, best[c]);
     }
-  const double gradient = largest_of(best);
-  return {position_of(gradient, best, best_at), gradient};
+  // The smallest position of the largest value, so that ties are broken alike for any number of lanes.
+  const double gradient = reduce_max(maximum(best[1], best[0]));
+  Pack found = broadcast(kInfinity);
+  for (int c = 0; c < kChains; ++c)
+    found = minimum(found, select(best[c] == broadcast(gradient), best_at[c], broadcast(kInfinity)));
+  return {static_cast<int>(reduce_min(found)), gradient};
 }
 
 // Select the partner j of i by the largest gain (g_i - g_j)^2 / curvature among the coefficients that can shrink
-// (solution.shrinkable is 0 for those and +infinity for the others). Gains are compared by cross-multiplication, which
-// saves the divisions.
+// (solution.shrinkable is 0 for those and +infinity for the others). Gains are in single precision, and the first of the
+// largest is taken: which one that is does not depend on the number of lanes.
 Second select_second(const Problem& problem, const Solution& solution, First first) {
   const float* row = problem.kernel + first.index * problem.stride;
   const double* const gradients = solution.gradient;
   const double* const shrinkable = solution.shrinkable;
   const std::ptrdiff_t stride = problem.stride;
-  Pack best_square[kChains], best_curvature[kChains], best_at[kChains], gain[kChains];
-  for (int c = 0; c < kChains; ++c)
-    best_square[c] = broadcast(0.0), best_curvature[c] = broadcast(1.0), best_at[c] = broadcast(-1.0);
-  Pack lowest = broadcast(kInfinity), at = positions();
-  for (std::ptrdiff_t t = 0; t < stride;)
-    for (int c = 0; c < kChains; ++c, t += kLanes, at += broadcast(kLanes)) {
-      const Pack gradient = load(gradients + t) + load(shrinkable + t);
-      lowest = minimum(lowest, gradient);
-      const Pack difference = maximum(broadcast(first.gradient) - gradient, broadcast(0.0));
-      // A multiple of 2^-24, since kernel values are in single precision, or not positive.
-      const Pack curvature =
-          maximum(multiply_add(broadcast(-2.0), load(row + t), broadcast(2.0)), broadcast(kMinCurvature));
-      const Pack square = difference * difference;
-      const Mask better = square * best_curvature[c] > best_square[c] * curvature;
-      best_square[c] = select(better, square, best_square[c]);
-      best_curvature[c] = select(better, curvature, best_curvature[c]);
-      best_at[c] = select(better, at, best_at[c]);
-    }
-  for (int c = 0; c < kChains; ++c) gain[c] = best_square[c] / best_curvature[c];
-  return {position_of(largest_of(gain), gain, best_at), reduce_min(lowest)};
+  const Pack gradient_i = broadcast(first.gradient);
+  const Singles zero = broadcast_single(0.0f), none = broadcast_single(std::numeric_limits<float>::infinity());
+  Singles best = zero, best_at = broadcast_single(-1.0f), at = positions<Singles>();
+  Pack lowest = broadcast(kInfinity);
+  for (std::ptrdiff_t t = 0; t < stride; t += 2 * kLanes, at = at + broadcast_single(2 * kLanes)) {
+    const Pack low = load(gradients + t) + load(shrinkable + t);
+    const Pack high = load(gradients + t + kLanes) + load(shrinkable + t + kLanes);
+    lowest = minimum(minimum(lowest, low), high);
+    const Singles difference = maximum(to_singles(gradient_i - low, gradient_i - high), zero);
+    const Singles curvature = maximum(
+        multiply_add(broadcast_single(-2.0f), load_singles(row + t), broadcast_single(2.0f)), broadcast_single(kMinCurvature));
+    const Singles gain = difference * difference / curvature;
+    best_at = select(gain > best, at, best_at);
+    best = maximum(gain, best);
+  }
+  const Singles first_of_best = select(best == broadcast_single(reduce_max(best)), best_at, none);
+  return {static_cast<int>(reduce_min(first_of_best)), reduce_min(lowest)};
 }
 
 double upper(const Problem& problem, int i) { return problem.labels[i] > 0 ? problem.C : 0.0; }
