@@ -438,7 +438,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
                 continue
             split, rest, shared, subsamples = plan
             settings = (loss, split.entropy, self.block_size, self.n_jobs, self.verbose)
-            trainer = Trainer(pool, rest, shared, subsamples, *settings)
+            trainer = Trainer(pool, rest, shared, subsamples.kept(), *settings)
             trains_all = self.racing != "training" and not self.warm_start
             on_device = trains_all and pool.uses_device(rest, subsamples)
             begun.append((plan, trainer.start() if on_device else trainer))

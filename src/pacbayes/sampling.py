@@ -187,6 +187,10 @@ class Subsamples(ABC):
         h = np.arange(hypotheses.start, hypotheses.stop)
         return np.zeros_like(h), h
 
+    def kept(self) -> Subsamples:
+        """Return these training sets for many uses: what would be drawn anew for each is kept, unless it is large."""
+        return self
+
     @property
     def n_validation(self) -> NDArray[np.intp]:
         """Number n - r of validation points of each hypothesis."""
@@ -242,6 +246,9 @@ class RandomSubsamples(Subsamples):
         h = np.arange(hypotheses.start, hypotheses.stop)
         return h % self.n_sizes, h // self.n_sizes
 
+    def kept(self) -> Subsamples:
+        return ChosenSubsamples(self, np.arange(len(self)))
+
     def __getitem__(self, hypothesis: int) -> NDArray[np.intp]:
         h = range(len(self))[hypothesis]
         return self.concatenated(range(h, h + 1)).astype(np.intp)
@@ -272,6 +279,11 @@ class ChosenSubsamples(Subsamples):
 
     def __getitem__(self, hypothesis: int) -> NDArray[np.intp]:
         return self.subsamples[int(self.chosen[hypothesis])]
+
+    def turns(self, hypotheses: range) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        chosen = self.chosen[hypotheses.start : hypotheses.stop]
+        size, turn = self.subsamples.turns(range(len(self.subsamples)))
+        return size[chosen], turn[chosen]
 
     def concatenated(self, hypotheses: range) -> NDArray[np.int32]:
         if not self._is_kept:
