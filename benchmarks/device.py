@@ -95,7 +95,7 @@ def check(n: int, d: int, m: int, r: int, classes: int, dtype: type, scaler: str
 
 def share_marked(machines: Any, X: Any, codes: Any) -> float:
     """Share of decision values that the filter leaves to double precision."""
-    everyone = cupy.arange(len(machines), dtype=np.int32)
+    everyone = np.arange(len(machines), dtype=np.int32)
     for begin, end, part, packed in machines._parts(X, 0, min(len(X), 1 << 16), everyone, True):
         count = part.stop - part.start
         sink = {"errors": cupy.zeros(count, dtype=np.int32), "sign": 1, "votes": None, "certain": None}

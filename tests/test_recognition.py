@@ -1,7 +1,13 @@
+import math
+import struct
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 from scipy import sparse
 from sklearn.datasets import load_iris
 
@@ -26,6 +32,27 @@ X = np.where(RNG.random((200, 7)) < 0.5, RNG.normal(size=(200, 7)), 0.0).astype(
 )
 def test_the_same_rows_in_any_container(container):
     np.testing.assert_array_equal(hash_rows(container(X)), hash_rows(X))
+
+
+def spelled_out(value, column):
+    """The hash of a number in its column, in whole numbers of Python."""
+    if value == 0:
+        return 0
+    bits = 0x7FF8 << 48 if math.isnan(value) else struct.unpack("<Q", struct.pack("<d", value))[0]
+    kept, dropped = divmod(bits, 2**29)  # 24 significant bits
+    kept += dropped > 2**28 or (dropped == 2**28 and kept % 2 == 1)
+    z = (kept * 2**29 + 0x9E3779B97F4A7C15 * (column + 1)) % 2**64
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+    return z ^ z >> 31
+
+
+@given(arrays(np.float64, array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=6)), st.booleans())
+def test_hashes_are_sums_of_splitmix(rows, fortran):
+    expected = [sum(spelled_out(value, k) for k, value in enumerate(row)) % 2**64 for row in rows.tolist()]
+    assert hash_rows(np.asfortranarray(rows) if fortran else rows).tolist() == expected
+    if not np.isnan(rows).any():
+        assert hash_rows(sparse.csr_array(rows)).tolist() == expected
 
 
 def test_rows_that_differ_have_different_hashes():

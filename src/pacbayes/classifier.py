@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from itertools import chain
 from numbers import Integral
@@ -38,7 +39,7 @@ from pacbayes.formatting import format_names
 from pacbayes.gibbs import GibbsCurve
 from pacbayes.losses import Loss, resolve_loss
 from pacbayes.parallel import beside, count_threads
-from pacbayes.pools import CodeBook, Hypotheses, Pool, PrefitPool, Sample, as_pool, keep_device, release, to_host
+from pacbayes.pools import CodeBook, Pool, PrefitPool, Sample, as_pool, keep_device, release, to_host
 from pacbayes.racing import DropRule
 from pacbayes.recognition import TrainingRows
 from pacbayes.sampling import PREDICTION, SamplingPlan, Subsamples, stream
@@ -332,13 +333,15 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         trainers = self._trainers(pool, loss, plans, streamed)
         first = next(trainers)
         with self._beside(pool, first[0], streamed) as call:
-            noted = call(lambda: TrainingRows(sample.X) if training_rows is None else training_rows)
             futures = []
             for k, (plan, trainer) in enumerate(chain([first], trainers)):
                 trained, prior = self._train_vote(pool, trainer, plan, n_votes, kept[k] if kept else None)
                 # Certified while the next one is trained.
-                given = (pool, sample, loss, plan, trained, prior, n_votes, k, streamed, self._voting_blocks)
-                futures.append(call(self._certify_vote, *given))
+                digests = call(self._digests, pool, sample.classes, trained, plan.subsamples)
+                blocks = replace(self._voting_blocks, size=trainer.block_rows)
+                given = (pool, sample, loss, plan, trained, prior, n_votes, k, streamed, blocks)
+                futures.append(call(self._certify_vote, *given, digests))
+            rows = TrainingRows(sample.X) if training_rows is None else training_rows
             votes = [future.result() for future in futures]
         # Their bounds hold all at once: the smallest is a bound as well.
         winner = min(range(len(votes)), key=lambda k: votes[k].bound)
@@ -348,7 +351,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         self._entropy = entropy
         self._fingerprints_ = fingerprints
         self._code_book = sample.code_book
-        self._training_rows: TrainingRows = noted.result()
+        self._training_rows = rows
         self._prediction_stream = stream(entropy, 0, PREDICTION)
         return self
 
@@ -420,12 +423,12 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         return VotePlan(split, rest, shared, subsamples)
 
     def _beside(self, pool: Pool, plan: VotePlan, streamed: Stream | None) -> Any:
-        """Return a thread to certify a vote in while the next one is trained, given the plan of one of them."""
+        """Return threads to certify a vote in while the next one is trained, given the plan of one of them."""
         if not pool.shares_rows or streamed is not None or self.verbose:  # bars of progress come one after another
-            return beside(enabled=False)
-        if pool.uses_device(plan.rest, plan.subsamples):
-            return beside(enabled=True, prepare=keep_device())
-        return beside(enabled=count_threads(self.n_jobs) > 1)
+            return beside(threads=0)
+        if pool.uses_device(plan.rest, plan.subsamples):  # and cores have nothing else to do
+            return beside(threads=2, prepare=keep_device())
+        return beside(threads=1 if count_threads(self.n_jobs) > 1 else 0)
 
     def _trainers(
         self, pool: Pool, loss: Loss, plans: Iterable[VotePlan], streamed: Stream | None
@@ -482,16 +485,20 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         k: int,
         streamed: Stream | None,
         blocks: VotingBlocks,
+        digests: Future[Mapping[str, str]],
     ) -> Ensemble:
         """Weight the hypotheses of one vote, and test it on its held-out rows."""
         split, rest, _, subsamples = plan
-        certificate, rho = self._certify(pool, loss, sample.classes, trained, subsamples, prior, n_votes)
+        certificate, rho = self._certify(pool, loss, trained, subsamples, prior, n_votes)
+        certificate = replace(certificate, digests={**certificate.digests, **digests.result()})
         vote = Ensemble(trained.hypotheses, subsamples, trained.totals, trained.seen, rho, prior, certificate, split)
-        return (
+        vote = (
             vote.with_points(sample, rest, loss, blocks)
             if streamed is None
             else streamed.with_points(vote, sample, rest, loss, k)
         )
+        vote.hypotheses.leave_device()
+        return vote
 
     def _draw_subsamples(self, pool: Pool, rest: Sample, n: int, split: Split) -> Subsamples:
         try:
@@ -599,19 +606,13 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         self,
         pool: Pool,
         loss: Loss,
-        classes: NDArray[Any],
         trained: Trained,
         subsamples: Subsamples,
         prior: ArrayLike | None,
         n_votes: int,
     ) -> tuple[Certificate, Array]:
-        losses = trained.losses(subsamples)
-        dropped, hypotheses = np.isnan(losses), trained.hypotheses
-        if dropped.any():
-            # Those without weight have no part in what is certified.
-            hypotheses = hypotheses.take(np.flatnonzero(~dropped))
         return certify(
-            losses,
+            trained.losses(subsamples),
             subsamples.n_validation,
             n_votes=n_votes,
             dropped_loss=trained.dropped_loss(subsamples),
@@ -621,8 +622,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             voting=self.voting,
             loss=loss.name,
             strict=pool.is_strict,
-            assumptions=self._assumptions(pool, subsamples) + hypotheses.assumptions(),
-            digests=self._digests(pool, classes, hypotheses, subsamples),
+            assumptions=self._assumptions(pool, subsamples) + trained.hypotheses.assumptions(),
         )
 
     def _assumptions(self, pool: Pool, subsamples: Subsamples) -> list[str]:
@@ -639,10 +639,12 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             assumptions.append("the number of hypotheses was not chosen by looking at the bound")
         return assumptions
 
-    def _digests(
-        self, pool: Pool, classes: NDArray[Any], hypotheses: Hypotheses, subsamples: Subsamples
-    ) -> dict[str, str]:
+    def _digests(self, pool: Pool, classes: NDArray[Any], trained: Trained, subsamples: Subsamples) -> dict[str, str]:
         """Return digests of the hypotheses, and of the settings that turn them into a certified predictor."""
+        dropped, hypotheses = np.isnan(trained.losses(subsamples)), trained.hypotheses
+        if dropped.any():
+            # Those without weight have no part in what is certified.
+            hypotheses = hypotheses.take(np.flatnonzero(~dropped))
         own = [self.voting, self.objective, self.delta, self.holdout, self.n_candidates, self.prior, self.loss]
         settings = [*own, self.racing, pool, classes, subsamples]
         return {"hypotheses": digest(hypotheses.fingerprint(), code=True), "settings": digest(settings, code=True)}
@@ -686,14 +688,15 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if not np.array_equal(vote.losses, self.losses_, equal_nan=True):
             raise CertificateError("losses_ are not those of the fit")
         n_votes = len(self.votes_) * self.n_candidates
-        again, rho = self._certify(pool, loss, self.classes_, vote.trained, self.subsamples_, self.prior_, n_votes)
+        again, rho = self._certify(pool, loss, vote.trained, self.subsamples_, self.prior_, n_votes)
+        digests = {**again.digests, **self._digests(pool, self.classes_, vote.trained, self.subsamples_)}
         missing = sorted(set(self.certificate_.digests) - set(certificate.digests))
         if missing:
             raise CertificateError(
                 f"digests must say what the certificate is about, and lack {', '.join(missing)}: a certificate without "
                 "them can be verified by losses only"
             )
-        if again.digests["settings"] != self.certificate_.digests["settings"]:
+        if digests["settings"] != self.certificate_.digests["settings"]:
             raise CertificateError("the settings of the classifier were changed after the fit: fit again")
         verify_splits([one.split for one in self.votes_], self._resolved_holdout(loss), self._entropy)
         expect("voting", certificate.voting, self.certificate_.voting)
@@ -710,7 +713,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
                 raise CertificateError(f"assumptions do not state what this classifier rests on: {line}")
         expect("assumptions", tuple(certificate.assumptions), tuple(self.certificate_.assumptions))
         for name, stated in certificate.digests.items():
-            actual = digest(self.posterior_) if name == "posterior" else again.digests[name]
+            actual = digest(self.posterior_) if name == "posterior" else digests[name]
             expect(f"digests[{name!r}]", stated, actual)
         if not np.allclose(self.posterior_, rho, rtol=1e-6, atol=1e-12):
             raise CertificateError("the weights of the classifier are not those that the certificate is about")

@@ -47,15 +47,15 @@ def chunks(numbers: range, count: int) -> list[range]:
 
 
 @contextmanager
-def beside(enabled: bool, prepare: Callable[[], None] | None = None) -> Iterator[Callable[..., Future[Any]]]:
-    """Call functions in a thread of their own, one after another, beside what a ``with`` block does.
+def beside(threads: int, prepare: Callable[[], None] | None = None) -> Iterator[Callable[..., Future[Any]]]:
+    """Call functions beside what a ``with`` block does, in the order in which they are given.
 
     Parameters
     ----------
-    enabled : bool
-        Whether to do so; if not, functions are called where they are given.
+    threads : int
+        How many at a time. If 0, each is called where it is given.
     prepare : callable, optional
-        What the thread calls first.
+        What a thread calls first.
 
     Yields
     ------
@@ -64,15 +64,15 @@ def beside(enabled: bool, prepare: Callable[[], None] | None = None) -> Iterator
 
     Examples
     --------
-    >>> with beside(enabled=True) as call:
+    >>> with beside(threads=1) as call:
     ...     total = call(sum, [1, 2])
     ...     total.result()
     3
     """
-    if not enabled:
+    if threads == 0:
         yield _call
         return
-    executor = ThreadPoolExecutor(1, initializer=prepare)
+    executor = ThreadPoolExecutor(threads, initializer=prepare)
     try:
         yield executor.submit
     finally:  # what has begun is waited for, the rest is given up

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.stats import binom
 
+from pacbayes import _recognition
 from pacbayes._dates import to_days
 from pacbayes._validation import Array
 
@@ -20,7 +21,7 @@ __all__ = ["RowSummary", "TrainingRows", "hash_rows", "shift_for"]
 
 Hashes = NDArray[np.uint64]
 
-# Values hashed at a time.
+# Values converted at a time.
 _BLOCK = 1 << 16
 
 # Probability with which new rows that coincide with rows of the sample may be taken for these.
@@ -66,13 +67,13 @@ def hash_rows(X: Any) -> Hashes:
         for k in range(array.shape[1]):
             hashes += _hash_column(array[:, k], k)
         return hashes
-    positions = np.arange(array.shape[1])
-    rows = max(1, _BLOCK // max(1, array.shape[1]))
-    blocks = [
-        _hash_values(array[i : i + rows].astype(np.float64), positions).sum(axis=1, dtype=np.uint64)
-        for i in range(0, array.shape[0], rows)
-    ]
-    return np.concatenate([np.zeros(0, dtype=np.uint64), *blocks])
+    hashes = np.empty(array.shape[0], dtype=np.uint64)
+    as_it_is = array.dtype == np.float64 and array.flags.c_contiguous
+    rows = max(1, array.shape[0] if as_it_is else _BLOCK // max(1, array.shape[1]))
+    for i in range(0, array.shape[0], rows):
+        block = np.ascontiguousarray(array[i : i + rows], dtype=np.float64)
+        _recognition.hash_rows(block, hashes[i : i + rows])
+    return hashes
 
 
 def _hash_sparse(X: Any) -> Hashes:
@@ -103,23 +104,11 @@ def _hash_word(word: str, k: int) -> int:
         return int.from_bytes(hashlib.blake2b(f"{k}:{word}".encode(), digest_size=8).digest())
 
 
-def _hash_values(values: Array, positions: NDArray[Any]) -> Hashes:
-    """Return the hash of each value in its column: the mixing function of SplitMix64, and 0 for 0."""
-    values = values + 0.0  # one zero
-    missing = np.isnan(values)
-    if missing.any():
-        values[missing] = np.nan  # one NaN
-    # To 24 significant bits, ties to even, like single precision, but without its range.
-    z = values.view(np.uint64)
-    words = z >> np.uint64(29)
-    words &= np.uint64(1)
-    words += np.uint64((1 << 28) - 1)
-    words += z
-    words &= ~np.uint64((1 << 29) - 1)
-    words += np.uint64(0x9E3779B97F4A7C15) * (positions.astype(np.uint64) + np.uint64(1))
-    words = _mix(words)
-    words[values == 0] = 0
-    return words
+def _hash_values(values: Array, columns: NDArray[Any]) -> Hashes:
+    """Return the hash of each value in its column, 0 for 0."""
+    hashes = np.empty(values.size, dtype=np.uint64)
+    _recognition.hash_values(values, np.broadcast_to(columns, values.shape).astype(np.int64), hashes)
+    return hashes
 
 
 def _mix(z: Hashes) -> Hashes:

@@ -230,6 +230,11 @@ class Trainer:
         """Whether a device does the work: it takes all hypotheses at once, and many rows."""
         return self.pool.computes_on_device(self.sample, self.subsamples)
 
+    @property
+    def block_rows(self) -> int:
+        """Rows to compute on at a time, at most."""
+        return max(self.block_size, _DEVICE_ROWS) if self._on_device else self.block_size
+
     def _row_blocks(self, subsamples: Subsamples, n: int) -> list[range]:
         if self._on_device:
             return chunks(range(n), math.ceil(n / _DEVICE_ROWS))

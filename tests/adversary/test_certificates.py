@@ -221,11 +221,12 @@ def test_other_losses_are_found_by_the_data(model):
     with pytest.raises(CertificateError, match="losses_ are not those of the fit"):
         forged.verify_certificate(model.certificate_)
     certificate, forged.posterior_ = forged._certify(
-        RBFSVMPool(), ZERO_ONE, forged.classes_, lower, forged.subsamples_, forged.prior_, 1
+        RBFSVMPool(), ZERO_ONE, lower, forged.subsamples_, forged.prior_, 1
     )
+    digests = forged._digests(RBFSVMPool(), forged.classes_, lower, forged.subsamples_)
     forged.votes_ = [replace(vote, totals=lower.totals)]
     by_class = {name: getattr(model.certificate_, name) for name in ("labels", "label_counts", "confusion")}
-    certificate = replace(certificate, **by_class)
+    certificate = replace(certificate, **by_class, digests={**certificate.digests, **digests})
     assert forged.verify_certificate(certificate) == "arithmetic and model"
     with pytest.raises(CertificateError, match=r"losses\[\d+\] is stated as"):
         forged.verify_certificate(certificate, X, Y)

@@ -167,6 +167,12 @@ class Hypotheses(Sequence[Any], ABC):
             The loss.
         """
 
+    def start_loss_totals(
+        self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
+    ) -> Callable[[], Array]:
+        """Begin to compute the losses, if a device does it; return what does the rest of `loss_totals`."""
+        return partial(self.loss_totals, sample, subsamples, hypotheses, rows, loss)
+
     @abstractmethod
     def take(self, chosen: Codes) -> Hypotheses:
         """Return some of them, in the order given."""
@@ -179,6 +185,9 @@ class Hypotheses(Sequence[Any], ABC):
     def keep_training_points(self, sample: Sample) -> Hypotheses:
         """Return these hypotheses with all that they need of the training sample to predict without it."""
         return self
+
+    def leave_device(self) -> None:
+        """Let go of what is kept in the memory of a device to predict sooner."""
 
     def assumptions(self) -> list[str]:
         """Return what has to be true of the features for a certificate to hold, besides what the pool says."""

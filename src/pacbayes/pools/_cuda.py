@@ -6,9 +6,9 @@ precision and in the same order of operations; a filter in TF32 with a proved er
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -201,24 +201,59 @@ class DeviceMachines:
         chosen : ndarray of shape (c,), optional
             Machines to count for; all by default.
         """
+        return self.start_counting(X, codes, inside, sizes, chosen)()
+
+    def start_counting(
+        self,
+        X: Any,
+        codes: NDArray[np.int32],
+        inside: Any,
+        sizes: NDArray[np.int64],
+        chosen: NDArray[np.int32] | None = None,
+    ) -> Callable[[], NDArray[np.int64]]:
+        """Begin to count mistakes beside what the device does already, if X is there; return what gives the counts.
+
+        Parameters
+        ----------
+        X, codes, inside, sizes, chosen
+            As in `count_mistakes_at`.
+        """
         cupy = find_cupy()
         numbers = np.arange(len(self), dtype=np.int32) if chosen is None else chosen
+        if not isinstance(X, DeviceRows):
+            return partial(with_less_memory, partial(self._count_in_blocks, X, codes, inside, sizes, numbers))
+        self.wait()
+        X.measure()
+        self.points.measure()
 
-        def count(shrink: int) -> NDArray[np.int64]:
-            at, training = cupy.asarray(_starts(sizes)), cupy.asarray(inside)
-            truth, asked = cupy.asarray(codes), cupy.asarray(numbers)
-            if isinstance(X, DeviceRows):
-                return np.asarray(self.count_mistakes(X, truth, at, training, chosen=asked, shrink=shrink).get())
-            totals = np.zeros(numbers.size, dtype=np.int64)
-            size = max(_ROWS, min(len(X), free_bytes() // 4 // (X.shape[1] * X.itemsize) // shrink))
-            for begin in range(0, len(X), size):
-                rows = DeviceRows.of(X[begin : begin + size])
-                block = (rows, truth[begin : begin + size], at, training - begin)
-                totals += self.count_mistakes(*block, chosen=asked, shrink=shrink).get()
-            return totals
+        def count(shrink: int) -> tuple[Any, Any]:
+            with fork() as stream:
+                training = (cupy.asarray(_starts(sizes)), cupy.asarray(inside))
+                totals = self.count_mistakes(X, cupy.asarray(codes), *training, chosen=numbers, shrink=shrink)
+                return totals, stream.record()
 
-        counted: NDArray[np.int64] = with_less_memory(count)
-        return counted
+        totals, end = with_less_memory(count)
+        return partial(_wait_for, totals, end, (X, inside))
+
+    def _count_in_blocks(
+        self,
+        X: NDArray[Any],
+        codes: NDArray[np.int32],
+        inside: NDArray[np.int32],
+        sizes: NDArray[np.int64],
+        numbers: NDArray[np.int32],
+        shrink: int,
+    ) -> NDArray[np.int64]:
+        """Count mistakes at rows of a NumPy array, with a share of the memory."""
+        cupy = find_cupy()
+        at, training, truth = cupy.asarray(_starts(sizes)), cupy.asarray(inside), cupy.asarray(codes)
+        totals = np.zeros(numbers.size, dtype=np.int64)
+        size = max(_ROWS, min(len(X), free_bytes() // 4 // (X.shape[1] * X.itemsize) // shrink))
+        for begin in range(0, len(X), size):
+            rows = DeviceRows.of(X[begin : begin + size])
+            block = (rows, truth[begin : begin + size], at, training - begin)
+            totals += self.count_mistakes(*block, chosen=numbers, shrink=shrink).get()
+        return totals
 
     def vote_at(self, X: Any, chosen: NDArray[np.int32] | None = None) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
         """Return votes and doubts of chosen machines at rows of a NumPy array, as many at a time as fit the memory."""
@@ -259,8 +294,8 @@ class DeviceMachines:
             Rows of X that each chosen machine was trained on, and where those of each begin.
         first, stop : int
             The block; all rows by default.
-        chosen : cupy.ndarray of int32 of shape (c,), optional
-            Machines to count for; all by default.
+        chosen : ndarray of int32 of shape (c,), optional
+            Machines to count for, of NumPy or CuPy; all by default.
         use_filter : bool, default=True
             Whether to decide by the filter what it can; if not, the result is the same and takes longer.
         shrink : int, default=1
@@ -273,15 +308,15 @@ class DeviceMachines:
         """
         cupy = find_cupy()
         stop = len(X) if stop is None else stop
-        chosen = cupy.arange(len(self), dtype=np.int32) if chosen is None else chosen
-        totals = cupy.zeros(chosen.size, dtype=np.int64)
-        for begin, end, part, packed in self._parts(X, first, stop, chosen, use_filter, shrink):
+        numbers = np.arange(len(self), dtype=np.int32) if chosen is None else cupy.asnumpy(chosen)
+        totals = cupy.zeros(numbers.size, dtype=np.int64)
+        for begin, end, part, packed in self._parts(X, first, stop, numbers, use_filter, shrink):
             errors = cupy.zeros(part.stop - part.start, dtype=np.int32)
             sink = {"errors": errors, "sign": 1, "votes": None, "certain": None}
             self._decide(X, codes, begin, end, packed, sink)
             sink["sign"] = -1
             own = (training_at[:-1][part], training_at[1:][part], training)
-            typical = -(-training.size // chosen.size)
+            typical = -(-training.size // numbers.size)
             packed.decide_rows(X, codes, begin, end - begin, _TRAINING, sink, training=own, n_training=typical)
             totals[part] += errors
         return totals
@@ -291,7 +326,7 @@ class DeviceMachines:
     ) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
         """Return the codes that chosen machines vote for at all rows, and which ones rounding could change."""
         cupy = find_cupy()
-        asked = cupy.arange(len(self), dtype=np.int32) if chosen is None else cupy.asarray(chosen)
+        asked = np.arange(len(self), dtype=np.int32) if chosen is None else chosen
         codes = np.empty((asked.size, len(X)), dtype=np.uint16)
         doubts = np.empty(codes.shape, dtype=bool)
         for begin, end, part, packed in self._parts(X, 0, len(X), asked, True, shrink):
@@ -312,13 +347,12 @@ class DeviceMachines:
             packed.decide_rows(X, codes, begin, end - begin, _MASKED, sink, masks=masks)
 
     def _parts(
-        self, X: DeviceRows, first: int, stop: int, chosen: Any, use_filter: bool, shrink: int = 1
+        self, X: DeviceRows, first: int, stop: int, chosen: NDArray[np.int32], use_filter: bool, shrink: int = 1
     ) -> Iterator[tuple[int, int, slice, _Packed]]:
         """Yield blocks of rows and of machines that fit the memory of the device, and the machines packed."""
         cupy = find_cupy()
         use_filter = use_filter and has_tensor_cores()
-        numbers = chosen.get()
-        groups = -(-self.n_support[numbers] // _GROUP)
+        groups = -(-self.n_support[chosen] // _GROUP)
         steps = -(-X.d // 8)
         per_machine = groups * (_GROUP * 8 * X.d + steps * 256 + 64) + steps * 32 + FILTERED_BYTES
         budget = free_bytes() // 8 // shrink
@@ -327,10 +361,10 @@ class DeviceMachines:
             end = min(begin + tile, stop)
             cost = np.cumsum(per_machine + 3 * (end - begin))
             start = 0
-            while start < numbers.size:
+            while start < chosen.size:
                 spent = cost[start - 1] if start else 0
                 last = max(start + 1, int(np.searchsorted(cost, spent + budget, side="right")))
-                last = min(last, start + 32768, numbers.size)
+                last = min(last, start + 32768, chosen.size)
                 part = slice(start, last)
                 yield begin, end, part, _Packed(self, X, cupy.asarray(chosen[part]), groups[part], use_filter)
                 start = last
@@ -614,6 +648,12 @@ def train_at(X: Any, *arguments: Any) -> DeviceMachines:
 def _count_support(counts: NDArray[np.int32], class_at: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of support vectors of machines whose classes begin at `class_at`."""
     return np.add.reduceat(counts, class_at, dtype=np.int64) if class_at.size else class_at
+
+
+def _wait_for(result: Any, end: Any, _reads: Any) -> NDArray[Any]:
+    """Return an array that a stream computes. What it reads must be kept until then, if it is of another stream."""
+    end.synchronize()
+    return np.asarray(result.get())
 
 
 def _pointer(array: Any) -> Any:

@@ -259,6 +259,10 @@ class DeviceRows:
         position[cupy.asarray(rows)] = cupy.arange(len(rows), dtype=np.int32)
         return position[cupy.asarray(numbers)]
 
+    def measure(self) -> None:
+        """Compute `centre` and `largest` now, for several streams to read."""
+        _ = self.centre, self.largest
+
     def struct(self) -> NDArray[Any]:
         """Return what kernels read."""
         return struct_of(_ROWS_STRUCT, values=self.values, d=self.d, is_float=int(self.values.dtype == np.float32))

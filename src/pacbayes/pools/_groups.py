@@ -79,6 +79,10 @@ class HypothesisGroups(Hypotheses):
             {name: group.keep_training_points(sample) for name, group in self.groups.items()}, self.kind
         )
 
+    def leave_device(self) -> None:
+        for group in self.groups.values():
+            group.leave_device()
+
     def votes(self, X: Any) -> NDArray[Any]:
         return self.votes_and_doubts(X)[0]
 
@@ -93,9 +97,12 @@ class HypothesisGroups(Hypotheses):
         self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
     ) -> Array:
         totals = np.empty(len(self))
+        started = []
         for group, positions in self._members():
             own = ChosenSubsamples(subsamples, positions + hypotheses.start)
-            totals[positions] = group.loss_totals(sample, own, range(positions.size), rows, loss)
+            started.append((positions, group.start_loss_totals(sample, own, range(positions.size), rows, loss)))
+        for positions, finish in started:
+            totals[positions] = finish()
         return totals
 
     def assumptions(self) -> list[str]:

@@ -268,7 +268,13 @@ class RBFSVMs(Hypotheses):
 
     def keep_training_points(self, sample: Sample) -> RBFSVMs:
         rows = self._used[0]
-        return replace(self, rows=rows, points=self._support_vectors(sample.X, rows))
+        kept = replace(self, rows=rows, points=self._support_vectors(sample.X, rows))
+        if "_device" in self.__dict__:
+            kept.__dict__["_device"] = self.__dict__["_device"]
+        return kept
+
+    def leave_device(self) -> None:
+        self.__dict__.pop("_device", None)
 
     def assumptions(self) -> list[str]:
         if self.code_book is None:
@@ -323,14 +329,26 @@ class RBFSVMs(Hypotheses):
     def loss_totals(
         self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
     ) -> Array:
+        return self.start_loss_totals(sample, subsamples, hypotheses, rows, loss)()
+
+    def start_loss_totals(
+        self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
+    ) -> Callable[[], Array]:
         rows = np.asarray(rows)
+        counting = None
         if loss.is_zero_one and self._computes_on_device(sample.X, rows.size):
-            totals = self._count_on_device(sample, rows, subsamples, hypotheses)
-        else:
-            totals = self._totals_at(sample, rows, *subsamples.locate(hypotheses, rows), loss)
-        if self.failed.any():
-            totals[self.failed] = (rows.size - subsamples.locate(hypotheses, rows)[1])[self.failed]
-        return totals
+            counting = self._count_on_device(sample, rows, subsamples, hypotheses)
+
+        def finish() -> Array:
+            if counting is not None:
+                totals = counting().astype(np.float64)
+            else:
+                totals = self._totals_at(sample, rows, *subsamples.locate(hypotheses, rows), loss)
+            if self.failed.any():
+                totals[self.failed] = (rows.size - subsamples.locate(hypotheses, rows)[1])[self.failed]
+            return totals
+
+        return finish
 
     def _totals_at(
         self, sample: Sample, rows: NDArray[np.intp], inside: NDArray[np.int32], counts: NDArray[np.int64], loss: Loss
@@ -366,8 +384,8 @@ class RBFSVMs(Hypotheses):
 
     def _count_on_device(
         self, sample: Sample, rows: NDArray[np.intp], subsamples: Subsamples, hypotheses: range
-    ) -> Array:
-        """Count mistakes at a block of rows on the device."""
+    ) -> Callable[[], NDArray[np.int64]]:
+        """Begin to count mistakes at a block of rows on the device; return what gives the counts."""
         as_it_is = self.shared_scale is None and isinstance(sample.X, np.ndarray)
         X: Any = sample.on_device if as_it_is else None
         inside: Any
@@ -380,9 +398,7 @@ class RBFSVMs(Hypotheses):
             if rows.size < len(sample):
                 X, inside = X.take(rows), X.locate(inside, rows)
         machines, chosen = self._on_device(lambda: self._own_points(sample, self._used[0]))
-        return machines.count_mistakes_at(X, sample.codes[rows].astype(np.int32), inside, sizes, chosen).astype(
-            np.float64
-        )
+        return machines.start_counting(X, sample.codes[rows].astype(np.int32), inside, sizes, chosen)
 
     def _encoded(self, X: Any) -> Any:
         """Return rows of a table as features; others are features already."""
