@@ -545,7 +545,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         pool.check_points(X)
         try:
             check_classification_targets(labels)
-            classes, codes = np.unique(labels, return_inverse=True)
+            classes = np.unique(labels)
+            codes = np.searchsorted(classes, labels)  # faster than to ask `unique` for them, which sorts all labels
         except TypeError as error:  # they cannot be sorted
             kinds = sorted({type(label).__name__ for label in labels.tolist()})
             raise ValueError(

@@ -124,8 +124,10 @@ def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
         if n - size < 2:
             raise ValueError(f"holdout must leave at least 2 of the {n} rows to train and validate on, got {share!r}")
         # In four bytes each: they are kept with the vote, and there may be many.
-        order = stream(entropy, k, HOLDOUT).permutation(np.arange(n, dtype=np.int32 if n < 2**31 else np.int64))
-        splits.append(Split(np.sort(order[size:]), np.sort(order[:size]), derive_entropy(entropy, k)))
+        numbers = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
+        is_held_out = np.zeros(n, dtype=bool)
+        is_held_out[stream(entropy, k, HOLDOUT).permutation(numbers)[:size]] = True
+        splits.append(Split(numbers[~is_held_out], numbers[is_held_out], derive_entropy(entropy, k)))
     return splits
 
 
