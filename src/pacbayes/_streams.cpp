@@ -37,13 +37,15 @@ Product multiply(std::uint64_t a, std::uint64_t b) {
 #endif
 }
 
+// A stream that computes the words of kBlocks counters at a time, which hides the latency of the multiplications.
+template <int kBlocks>
 class Stream {
  public:
   Stream(std::uint64_t key_0, std::uint64_t key_1, std::uint64_t hypothesis, std::uint64_t purpose)
       : key_{key_0, key_1}, hypothesis_(hypothesis), purpose_(purpose) {}
 
   std::uint64_t operator()() {
-    if (used_ == 4) refill();
+    if (used_ == 4 * kBlocks) refill();
     return words_[used_++];
   }
 
@@ -59,60 +61,64 @@ class Stream {
 
  private:
   void refill() {
-    std::uint64_t counter[4] = {position_++, hypothesis_, purpose_, 0};
-    std::uint64_t key[2] = {key_[0], key_[1]};
+    std::uint64_t counters[kBlocks][4], key[2] = {key_[0], key_[1]};
+    for (auto& counter : counters) counter[0] = position_++, counter[1] = hypothesis_, counter[2] = purpose_, counter[3] = 0;
     for (int round = 0; round < 10; ++round) {
-      const Product first = multiply(0xD2E7470EE14C6C93u, counter[0]);
-      const Product second = multiply(0xCA5A826395121157u, counter[2]);
-      counter[0] = second.high ^ counter[1] ^ key[0];
-      counter[1] = second.low;
-      counter[2] = first.high ^ counter[3] ^ key[1];
-      counter[3] = first.low;
+      for (auto& counter : counters) {
+        const Product first = multiply(0xD2E7470EE14C6C93u, counter[0]);
+        const Product second = multiply(0xCA5A826395121157u, counter[2]);
+        counter[0] = second.high ^ counter[1] ^ key[0];
+        counter[1] = second.low;
+        counter[2] = first.high ^ counter[3] ^ key[1];
+        counter[3] = first.low;
+      }
       key[0] += 0x9E3779B97F4A7C15u;
       key[1] += 0xBB67AE8584CAA73Bu;
     }
-    std::copy(counter, counter + 4, words_);
+    std::memcpy(words_, counters, sizeof words_);
     used_ = 0;
   }
 
-  std::uint64_t key_[2], hypothesis_, purpose_, position_ = 1, words_[4] = {};
-  int used_ = 4;
+  std::uint64_t key_[2], hypothesis_, purpose_, position_ = 1, words_[4 * kBlocks] = {};
+  int used_ = 4 * kBlocks;
 };
 
 using Key = nb::ndarray<const std::uint64_t, nb::shape<2>, nb::c_contig, nb::device::cpu>;
 
+constexpr std::int64_t kBits = 64;
+
+int lowest_bit(std::uint64_t bits) {
+#ifdef _MSC_VER
+  unsigned long position;
+  _BitScanForward64(&position, bits);
+  return static_cast<int>(position);
+#else
+  return __builtin_ctzll(bits);
+#endif
+}
+
 // Draw `size` of the numbers below n without replacement, uniformly, and sort them: Floyd's algorithm (J. Bentley, B.
-// Floyd, A sample of brilliance, CACM 30, 1987). `taken` has n entries that are zero before and after.
-void draw(Stream stream, std::int64_t n, std::int64_t size, std::vector<std::uint8_t>& taken, std::int32_t* subsample) {
+// Floyd, A sample of brilliance, CACM 30, 1987). `taken` has a bit for each of n numbers, all zero before and after.
+void draw(Stream<4> stream, std::int64_t n, std::int64_t size, std::vector<std::uint64_t>& taken,
+          std::int32_t* subsample) {
+  const auto bit = [](std::int64_t number) { return std::uint64_t{1} << (number % kBits); };
   std::int64_t drawn = 0;
   for (std::int64_t last = n - size; last < n; ++last) {
-    const std::int64_t candidate = static_cast<std::int64_t>(stream.below(last + 1));
-    const std::int64_t chosen = taken[candidate] ? last : candidate;
-    taken[chosen] = 1;
+    const auto candidate = static_cast<std::int64_t>(stream.below(last + 1));
+    const std::int64_t chosen = taken[candidate / kBits] & bit(candidate) ? last : candidate;
+    taken[chosen / kBits] |= bit(chosen);
     subsample[drawn++] = static_cast<std::int32_t>(chosen);
   }
-  if (n > 64 * size) {  // few among many: sorting is faster than looking for them
-    for (std::int64_t i = 0; i < size; ++i) taken[subsample[i]] = 0;
+  if (n > 16 * kBits * size) {  // few among many: sorting is faster than looking for them
+    for (std::int64_t i = 0; i < size; ++i) taken[subsample[i] / kBits] = 0;
     std::sort(subsample, subsample + size);
     return;
   }
-  std::int64_t row = 0;
-  const auto write_up_to = [&](std::int64_t end) {
-    for (; row < end; ++row)
-      if (taken[row]) {
-        *subsample++ = static_cast<std::int32_t>(row);
-        taken[row] = 0;
-      }
-  };
-  while (row + 8 <= n) {
-    std::uint64_t eight;
-    std::memcpy(&eight, taken.data() + row, 8);
-    if (eight)
-      write_up_to(row + 8);
-    else
-      row += 8;
+  for (std::size_t word = 0; word < taken.size(); ++word) {
+    for (std::uint64_t bits = taken[word]; bits; bits &= bits - 1)
+      *subsample++ = static_cast<std::int32_t>(static_cast<std::int64_t>(word) * kBits + lowest_bit(bits));
+    taken[word] = 0;
   }
-  write_up_to(n);
 }
 
 // Draw the subsamples of the hypotheses first, first + 1, ... and concatenate them in `out`.
@@ -128,10 +134,10 @@ void subsamples(Key key, std::uint64_t purpose, std::uint64_t first, std::int64_
   }
   if (total != static_cast<std::int64_t>(out.shape(0))) throw std::invalid_argument("out must hold all subsamples");
   nb::gil_scoped_release unlocked;
-  std::vector<std::uint8_t> taken(n, 0);
+  std::vector<std::uint64_t> taken((n + kBits - 1) / kBits, 0);
   std::int32_t* to = out.data();
   for (std::size_t h = 0; h < sizes.shape(0); ++h) {
-    draw(Stream(key.data()[0], key.data()[1], first + h, purpose), n, sizes.data()[h], taken, to);
+    draw(Stream<4>(key.data()[0], key.data()[1], first + h, purpose), n, sizes.data()[h], taken, to);
     to += sizes.data()[h];
   }
 }
@@ -141,7 +147,7 @@ void words(Key key, std::uint64_t purpose, std::uint64_t first,
            nb::ndarray<std::uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
   std::uint64_t* to = out.data();
   for (std::size_t h = 0; h < out.shape(0); ++h) {
-    Stream stream(key.data()[0], key.data()[1], first + h, purpose);
+    Stream<1> stream(key.data()[0], key.data()[1], first + h, purpose);
     for (std::size_t i = 0; i < out.shape(1); ++i) *to++ = stream();
   }
 }
