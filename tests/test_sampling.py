@@ -1,10 +1,13 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, StratifiedKFold
 
 from pacbayes import _streams
 from pacbayes.sampling import (
+    DEAL,
     LEARNER,
     SUBSAMPLE,
     ChosenSubsamples,
@@ -13,6 +16,7 @@ from pacbayes.sampling import (
     NoSubsamples,
     RandomSubsamples,
     draw_positions,
+    permutations,
     split_reserved,
     stream,
 )
@@ -168,3 +172,11 @@ def test_subsamples_are_indexed_like_sequences():
 def test_row_numbers_fit_32_bits():
     with pytest.raises(ValueError, match=r"fewer than 2\^31 points"):
         RandomSubsamples(2**31, [2], 1, entropy=0)
+
+
+@given(st.integers(0, 2**64), st.lists(st.integers(0, 2**63 - 1), max_size=6), st.integers(0, 70))
+def test_orders_of_many_streams_are_those_of_numpy(entropy, numbers, count):
+    orders = permutations(entropy, np.array(numbers, dtype=np.int64), DEAL, count)
+    assert orders.shape == (len(numbers), count)
+    for order, number in zip(orders, numbers, strict=True):
+        np.testing.assert_array_equal(order, stream(entropy, number, DEAL).permutation(count))

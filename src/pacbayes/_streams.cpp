@@ -13,6 +13,7 @@
 #include <cstring>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #ifdef _MSC_VER
@@ -152,11 +153,39 @@ void words(Key key, std::uint64_t purpose, std::uint64_t first,
   }
 }
 
+// Write a random order of the numbers below count from each of several streams to a row of `out`: that of NumPy's
+// Generator.permutation, which draws halves of words and rejects those that are too large once masked.
+void permutations(Key key, std::uint64_t purpose,
+                  nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> numbers,
+                  nb::ndarray<std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
+  if (numbers.shape(0) != out.shape(0)) throw std::invalid_argument("out must have a row for each stream");
+  const auto count = static_cast<std::int64_t>(out.shape(1));
+  if (count > std::numeric_limits<std::uint32_t>::max()) throw std::invalid_argument("out must have fewer columns");
+  for (std::size_t row = 0; row < out.shape(0); ++row) {
+    Stream<1> stream(key.data()[0], key.data()[1], static_cast<std::uint64_t>(numbers.data()[row]), purpose);
+    std::int64_t* const order = out.data() + row * count;
+    for (std::int64_t i = 0; i < count; ++i) order[i] = i;
+    std::uint64_t word = 0;
+    bool is_first_half = true;
+    for (std::int64_t last = count - 1; last > 0; --last) {
+      std::uint64_t mask = last, drawn;
+      for (int shift = 1; shift < 64; shift *= 2) mask |= mask >> shift;
+      do {
+        word = is_first_half ? stream() : word >> 32;
+        is_first_half = !is_first_half;
+        drawn = word & 0xffffffffu & mask;
+      } while (drawn > static_cast<std::uint64_t>(last));
+      std::swap(order[last], order[drawn]);
+    }
+  }
+}
+
 }  // namespace
 
 NB_MODULE(_streams, module) {
   module.doc() = "Random streams, one per hypothesis and purpose.";
   module.def("subsamples", subsamples, "key"_a, "purpose"_a, "first"_a, "n"_a, "sizes"_a.noconvert(),
              "out"_a.noconvert());
+  module.def("permutations", permutations, "key"_a, "purpose"_a, "numbers"_a.noconvert(), "out"_a.noconvert());
   module.def("words", words, "key"_a, "purpose"_a, "first"_a, "out"_a.noconvert());
 }

@@ -35,6 +35,7 @@ __all__ = [
     "Subsamples",
     "derive_entropy",
     "draw_positions",
+    "permutations",
     "resolve_size",
     "split_reserved",
     "stream",
@@ -86,6 +87,19 @@ def draw_positions(entropy: int, hypotheses: range, purpose: int, lengths: Seque
     # The upper half of each word as a fraction of 2^32: uniform to 2^-32, far below what lists of this kind could show.
     fractions = words >> np.uint64(32)
     return np.asarray((fractions * np.asarray(lengths, dtype=np.uint64)) >> np.uint64(32), dtype=np.intp)
+
+
+def permutations(entropy: int, numbers: NDArray[np.int64], purpose: int, count: int) -> NDArray[np.int64]:
+    """Random orders of the numbers below `count`, from several streams: what `Generator.permutation` gives for each.
+
+    Examples
+    --------
+    >>> permutations(0, np.array([4]), DEAL, 3).tolist() == [stream(0, 4, DEAL).permutation(3).tolist()]
+    True
+    """
+    orders = np.empty((numbers.size, count), dtype=np.int64)
+    _streams.permutations(_key(entropy), purpose, numbers, orders)
+    return orders
 
 
 def _count_between(flags: NDArray[np.bool_], ends: NDArray[np.intp]) -> NDArray[np.int64]:

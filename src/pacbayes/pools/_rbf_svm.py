@@ -32,9 +32,9 @@ from pacbayes.sampling import (
     ChosenSubsamples,
     Subsamples,
     draw_positions,
+    permutations,
     resolve_size,
     split_reserved,
-    stream,
 )
 from pacbayes.settings import Choice, Constraint, Number, validate_settings
 
@@ -265,7 +265,7 @@ class RBFSVMPool(Pool):
         size, turn = subsamples.turns(hypotheses)
         # A pack of all combinations for each size, shuffled anew when it is used up.
         packs, position = np.unique(size.astype(np.int64) << 32 | turn // count, return_inverse=True)
-        dealt = np.stack([stream(entropy, pack, DEAL).permutation(count) for pack in packs.tolist()])
+        dealt = permutations(entropy, packs, DEAL, count)
         return np.asarray(dealt[position, turn % count])
 
     def train(
