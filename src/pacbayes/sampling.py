@@ -104,7 +104,9 @@ def permutations(entropy: int, numbers: NDArray[np.int64], purpose: int, count: 
 
 def _count_between(flags: NDArray[np.bool_], ends: NDArray[np.intp]) -> NDArray[np.int64]:
     """Count the flags that are set between each end and the next."""
-    return np.diff(np.concatenate(([0], np.cumsum(flags)))[ends]).astype(np.int64)
+    counts = np.zeros(flags.size + 1, dtype=np.int64)
+    np.cumsum(flags, out=counts[1:])
+    return np.diff(counts[ends])
 
 
 class Subsamples(ABC):

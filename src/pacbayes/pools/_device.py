@@ -252,12 +252,19 @@ class DeviceRows:
         taken.__dict__.update(centre=self.centre, largest=self.largest)  # good enough for some of them
         return taken
 
-    def locate(self, numbers: Any, rows: Any) -> Any:
-        """Return the positions of row numbers among some rows, on the device; -1 for those that are not there."""
+    def block(self, rows: NDArray[np.intp], numbers: Any) -> tuple[DeviceRows, Any]:
+        """Return some of the rows, and the positions of row numbers among them, on the device; -1 where there is none.
+
+        The block is kept until another one is asked for: several groups of machines are asked about the same rows.
+        """
         cupy = find_cupy()
-        position = cupy.full(len(self), -1, dtype=np.int32)
-        position[cupy.asarray(rows)] = cupy.arange(len(rows), dtype=np.int32)
-        return position[cupy.asarray(numbers)]
+        of, taken, position = self.__dict__.get("_block", (None, None, None))
+        if of is not rows:
+            taken = self.take(rows)
+            position = cupy.full(len(self), -1, dtype=np.int32)
+            position[cupy.asarray(rows)] = cupy.arange(len(rows), dtype=np.int32)
+            self.__dict__["_block"] = (rows, taken, position)
+        return taken, position[cupy.asarray(numbers)]
 
     def measure(self) -> None:
         """Compute `centre` and `largest` now, for several streams to read."""

@@ -396,7 +396,7 @@ class RBFSVMs(Hypotheses):
             inside = subsamples.concatenated(hypotheses)
             sizes = subsamples.sizes[hypotheses.start : hypotheses.stop].astype(np.int64)
             if rows.size < len(sample):
-                X, inside = X.take(rows), X.locate(inside, rows)
+                X, inside = X.block(rows, inside)
         machines, chosen = self._on_device(lambda: self._own_points(sample, self._used[0]))
         return machines.start_counting(X, sample.codes[rows].astype(np.int32), inside, sizes, chosen)
 
