@@ -119,6 +119,10 @@ def test_tables_are_filtered_as_the_exact_engine_votes(
     _engine.vote(X, points, ensemble, 2**28, votes, certain)
     assert np.array_equal(votes, (exact <= 0).astype(np.uint16))
     assert np.array_equal(certain.astype(bool), np.abs(exact) > margins[:, None])
+    values, errors = np.empty(exact.shape, dtype=np.float32), np.empty(exact.shape, dtype=np.float32)
+    _engine.filter(X, points, ensemble, values, errors)
+    finite = np.isfinite(errors)
+    assert np.all(np.abs(values[finite].astype(np.float64) - exact[finite]) <= errors[finite])
 
 
 @pytest.mark.parametrize("scaled", [False, True])

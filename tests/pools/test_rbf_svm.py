@@ -232,6 +232,16 @@ class TestDegenerate:
         points = np.array([[0.0, 1.0], [0.0, 1.0], [2.0, 2.0], [2.0, 2.0], [0.5, 0.0]])
         assert_agrees_with_svc(points, np.array([0, 1, 0, 1, 1]), points, C=1.0, gamma=0.7)
 
+    @pytest.mark.parametrize("C", [1e8, 1e10, 1e12, 1e15])
+    def test_a_hard_margin(self, C):
+        """Coefficients are far below C, and none is set to its bound for being small in comparison with C."""
+        rng = np.random.default_rng(0)
+        points, queries = np.unique(np.round(rng.normal(size=(30, 3)) * 2) / 2, axis=0), rng.normal(size=(50, 3))
+        codes = rng.permutation(len(points)) % 2
+        assert_agrees_with_svc(points, codes, queries, C=C, gamma=2.0)
+        coefficients = train(points, codes, C=C, gamma=2.0).dual_coef
+        assert abs(coefficients.sum()) <= 1e-9 * np.abs(coefficients).sum()
+
     def test_identical_rows(self):
         trained = train(np.ones((6, 3)), [0, 0, 1, 1, 1, 1], C=10.0, gamma=1.0)
         expected = SVC(C=10.0, gamma=1.0).fit(np.ones((6, 3)), [0, 0, 1, 1, 1, 1])

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
+from sklearn.utils import check_random_state
 
 from pacbayes import PACBayesClassifier
 from pacbayes.exceptions import HypothesisError
@@ -283,6 +284,14 @@ class Checked(EstimatorPool):
     def train_one(self, X, y, rng):
         assert not sklearn.get_config()["skip_parameter_validation"]
         return super().train_one(X, y, rng).set_params(max_depth=77)
+
+
+@pytest.mark.parametrize("kind", [DecisionTreeClassifier, ExtraTreeClassifier])
+def test_the_global_generator_is_left_alone(kind):
+    X, y = load_iris(return_X_y=True)
+    state = check_random_state(None).get_state(legacy=False)  # NumPy's global generator
+    PACBayesClassifier(kind(max_depth=2), n_hypotheses=4, random_state=0, n_jobs=1).fit(X, y)
+    np.testing.assert_equal(check_random_state(None).get_state(legacy=False), state)
 
 
 def test_a_pool_may_train_trees_in_its_own_way():

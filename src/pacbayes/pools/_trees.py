@@ -144,7 +144,9 @@ def validate_parameters_once(tree: Any) -> AbstractContextManager[None]:
     the same or another error is raised where the clones are trained.
     """
     try:
-        clone_tree(tree).fit([[0.0], [1.0]], [0, 1])
+        one = clone_tree(tree)
+        one.random_state = 0  # None would draw from NumPy's global generator, which is not ours
+        one.fit([[0.0], [1.0]], [0, 1])
     except Exception:
         return nullcontext()
     return config_context(skip_parameter_validation=True)  # type: ignore[no-any-return]

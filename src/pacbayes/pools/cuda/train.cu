@@ -284,6 +284,7 @@ __device__ bool minimize(const float* kernel, int stride, int a, int n_a, int b,
   for (int i = threadIdx.x; i < size; i += blockDim.x)
     if (beta[i] < UPPER(i) && gradient[i] > first.value) first = {gradient[i], i};
   first = reducer.best(first);
+  double largest = 0.0;  // absolute coefficient so far
   for (int64 iteration = 0; iteration < max_iterations; ++iteration) {
     const float* row = kernel + (int64)AT(first.index) * stride;
     Best second = {0.0, 0x7fffffff};
@@ -319,8 +320,10 @@ __device__ bool minimize(const float* kernel, int stride, int a, int n_a, int b,
     double step = (first.value - gradient[j]) / curvature_of(row[AT(j)]);
     if (step > room_i) step = room_i;
     if (step > room_j) step = room_j;
-    beta_i = room_i - step <= 1e-12 * C ? UPPER(i) : beta_i + step;
-    beta_j = room_j - step <= 1e-12 * C ? LOWER(j) : beta_j - step;
+    const double moved_i = beta_i + step, moved_j = beta_j - step;
+    largest = fmax(largest, fmax(fabs(moved_i), fabs(moved_j)));
+    beta_i = room_i - step <= 1e-12 * largest ? UPPER(i) : moved_i;
+    beta_j = room_j - step <= 1e-12 * largest ? LOWER(j) : moved_j;
     const float* row_j = kernel + (int64)AT(j) * stride;
     // Others may still read the coefficients and the gradient that were: the gradient changes in another array, the two
     // coefficients after the barrier.

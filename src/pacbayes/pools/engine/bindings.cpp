@@ -480,17 +480,18 @@ void filter(const Matrix<double>& X, const Matrix<double>& points, const Ensembl
   require(values.shape(0) == machines.size() && values.shape(1) == n && errors.shape(0) == machines.size() &&
               errors.shape(1) == n,
           "values and errors must be machines x rows");
-  const std::vector<double> centre = pacbayes::filter_centre(rows_of(points));
+  const auto of_points = rows_of(points, ensemble.n_categories());
+  const std::vector<double> centre = pacbayes::filter_centre(of_points);
   pacbayes::DenseTile rows;
   pacbayes::FilterTile tile;
   pacbayes::Filter machine;
   pacbayes::FilterValues found;
   for (std::size_t row = 0; row < n; row += pacbayes::kTile) {
     const std::size_t count = std::min<std::size_t>(pacbayes::kTile, n - row);
-    rows.load(rows_of(X), row, count);
-    tile.load(rows, centre);
+    rows.load(rows_of(X, ensemble.n_categories()), row, count);
     for (std::size_t h = 0; h < machines.size(); ++h) {
-      if (machine.select(machines[h], rows_of(points), centre, tile.largest()))
+      tile.load(rows, centre, machines[h].scale);
+      if (machine.select(machines[h], of_points, centre, tile.largest()))
         machine.decide(tile, found);
       else
         std::fill_n(found.errors, pacbayes::kTile, std::numeric_limits<float>::infinity());

@@ -31,7 +31,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Replaces a curvature that is not positive, as in LIBSVM.
 constexpr double kMinCurvature = 1e-12;
 
-// A coefficient this close to its bound, in units of C, is set to the bound.
+// A coefficient this close to its bound, in units of the largest one so far, is set to the bound: coefficients are rounded
+// to that precision, which C may be far above.
 constexpr double kAtBound = 1e-12;
 
 // Packs whose candidates for the first index are compared independently of each other, which hides the latency.
@@ -110,6 +111,9 @@ Second select_second(const Problem& problem, const Solution& solution, First fir
   return {static_cast<int>(reduce_min(first_of_best)), reduce_min(lowest)};
 }
 
+double absolute(double x) { return x < 0 ? -x : x; }
+double larger(double x, double y) { return x > y ? x : y; }
+
 double upper(const Problem& problem, int i) { return problem.labels[i] > 0 ? problem.C : 0.0; }
 double lower(const Problem& problem, int i) { return problem.labels[i] > 0 ? 0.0 : -problem.C; }
 
@@ -151,6 +155,7 @@ void minimize(const Problem& problem, Solution& solution) {
     if (!padding) update_bounds(problem, solution, i);
   }
   solution.converged = false;
+  double largest = 0.0;  // absolute coefficient so far
   First first = update_and_select_first(problem, solution, 0, 0, 0.0);
   for (solution.iterations = 0; solution.iterations < problem.max_iterations; ++solution.iterations) {
     const Second second = select_second(problem, solution, first);
@@ -170,8 +175,10 @@ void minimize(const Problem& problem, Solution& solution) {
     if (step > room_j) step = room_j;
     // Set a coefficient that reaches its bound to exactly that: if rounding left it free, it would determine the
     // intercept.
-    beta_i = room_i - step <= kAtBound * problem.C ? upper(problem, i) : beta_i + step;
-    beta_j = room_j - step <= kAtBound * problem.C ? lower(problem, j) : beta_j - step;
+    const double moved_i = beta_i + step, moved_j = beta_j - step;
+    largest = larger(largest, larger(absolute(moved_i), absolute(moved_j)));
+    beta_i = room_i - step <= kAtBound * largest ? upper(problem, i) : moved_i;
+    beta_j = room_j - step <= kAtBound * largest ? lower(problem, j) : moved_j;
     update_bounds(problem, solution, i);
     update_bounds(problem, solution, j);
     first = update_and_select_first(problem, solution, i, j, step);
