@@ -565,3 +565,19 @@ def test_older_machines_get_the_same_answers(instructions):
     assert best in {"baseline", "avx2", "avx512"}
     # Fused multiplication rounds once where the others round twice: a label on the boundary may differ.
     assert np.abs(found - expected).max() <= 2
+
+
+def test_a_subclass_trains_in_its_own_way():
+    class Noting(RBFSVMPool):
+        def train(self, sample, subsamples, hypotheses, entropy, shared):
+            trained.append(len(hypotheses))
+            return super().train(sample, subsamples, hypotheses, entropy, shared)
+
+    trained = []
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    sample, pool = Sample(X, (X[:, 0] > 0).astype(np.intp), np.array([0, 1])), Noting(scaler=None)
+    sample, shared = pool.prepare(sample, 0)
+    finish = pool.start_training(sample, RandomSubsamples(30, [8], 3, 0), range(3), 0, shared)
+    assert trained == []
+    assert len(finish()) == 3
+    assert trained == [3]

@@ -276,9 +276,16 @@ class RBFSVMPool(Pool):
         entropy: int,
         shared: dict[Scaling | None, _Shared],
     ) -> Hypotheses:
-        return self.start_training(sample, subsamples, hypotheses, entropy, shared)()
+        return self._start(sample, subsamples, hypotheses, entropy, shared)()
 
     def start_training(
+        self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
+    ) -> Callable[[], Hypotheses]:
+        if type(self).train is not RBFSVMPool.train:  # a subclass trains in its own way
+            return super().start_training(sample, subsamples, hypotheses, entropy, shared)
+        return self._start(sample, subsamples, hypotheses, entropy, shared)
+
+    def _start(
         self,
         sample: Sample,
         subsamples: Subsamples,
