@@ -42,6 +42,12 @@ void hash_values(nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device
     out.data()[i] = hash(values.data()[i], static_cast<std::uint64_t>(columns.data()[i]));
 }
 
+// Replace each word by what the mixing function makes of it.
+void mix_words(nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> words) {
+  nb::gil_scoped_release unlocked;
+  for (std::size_t i = 0; i < words.shape(0); ++i) words.data()[i] = mix(words.data()[i]);
+}
+
 // The sum of the hashes of a row's numbers.
 void hash_rows(nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu> X,
                nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> out) {
@@ -61,5 +67,6 @@ void hash_rows(nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::
 NB_MODULE(_recognition, module) {
   module.doc() = "Hashes of numbers in their columns.";
   module.def("hash_values", hash_values, "values"_a.noconvert(), "columns"_a.noconvert(), "out"_a.noconvert());
+  module.def("mix_words", mix_words, "words"_a.noconvert());
   module.def("hash_rows", hash_rows, "X"_a.noconvert(), "out"_a.noconvert());
 }

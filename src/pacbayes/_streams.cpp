@@ -63,7 +63,10 @@ class Stream {
  private:
   void refill() {
     std::uint64_t counters[kBlocks][4], key[2] = {key_[0], key_[1]};
-    for (auto& counter : counters) counter[0] = position_++, counter[1] = hypothesis_, counter[2] = purpose_, counter[3] = 0;
+    for (auto& counter : counters) {
+      const std::uint64_t start[4] = {position_++, hypothesis_, purpose_, 0};
+      std::memcpy(counter, start, sizeof start);
+    }
     for (int round = 0; round < 10; ++round) {
       for (auto& counter : counters) {
         const Product first = multiply(0xD2E7470EE14C6C93u, counter[0]);

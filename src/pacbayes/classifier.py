@@ -335,11 +335,11 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         with self._beside(pool, first[0], streamed) as call:
             futures = []
             for k, (plan, trainer) in enumerate(chain([first], trainers)):
-                trained, prior = self._train_vote(pool, trainer, plan, n_votes, kept[k] if kept else None)
+                trained = self._train_vote(pool, trainer, plan, n_votes, kept[k] if kept else None)
                 # Certified while the next one is trained.
                 digests = call(self._digests, pool, sample.classes, trained, plan.subsamples)
                 blocks = replace(self._voting_blocks, size=trainer.block_rows)
-                given = (pool, sample, loss, plan, trained, prior, n_votes, k, streamed, blocks)
+                given = (pool, sample, loss, plan, trained, n_votes, k, streamed, blocks)
                 futures.append(call(self._certify_vote, *given, digests))
             rows = TrainingRows(sample.X) if training_rows is None else training_rows
             votes = [future.result() for future in futures]
@@ -445,14 +445,12 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             trains_all = self.racing != "training" and not self.warm_start
             on_device = trains_all and pool.uses_device(rest, subsamples)
             begun.append((plan, trainer.start() if on_device else trainer))
-            if len(begun) > on_device:
+            if len(begun) > 1 or not on_device:
                 yield begun.popleft()
         yield from begun
 
-    def _train_vote(
-        self, pool: Pool, trainer: Trainer, plan: VotePlan, n_votes: int, kept: Ensemble | None
-    ) -> tuple[Trained, ArrayLike | None]:
-        """Train and validate the hypotheses of one vote; return them, and the prior over them."""
+    def _train_vote(self, pool: Pool, trainer: Trainer, plan: VotePlan, n_votes: int, kept: Ensemble | None) -> Trained:
+        """Train and validate the hypotheses of one vote."""
         split, rest, _, subsamples = plan
         n_kept = 0 if kept is None else len(kept.hypotheses)
         if len(subsamples) < n_kept:
@@ -471,7 +469,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if len(hypotheses) != len(subsamples):
             raise HypothesisError(f"{type(pool).__name__} trained {len(hypotheses)} of {len(subsamples)} hypotheses")
         pool.check_hypotheses(hypotheses)
-        return trained._replace(hypotheses=hypotheses), prior
+        return trained._replace(hypotheses=hypotheses)
 
     def _certify_vote(
         self,
@@ -480,7 +478,6 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         loss: Loss,
         plan: VotePlan,
         trained: Trained,
-        prior: ArrayLike | None,
         n_votes: int,
         k: int,
         streamed: Stream | None,
@@ -489,6 +486,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     ) -> Ensemble:
         """Weight the hypotheses of one vote, and test it on its held-out rows."""
         split, rest, _, subsamples = plan
+        prior = self._prior_over(subsamples, split)
         certificate, rho = self._certify(pool, loss, trained, subsamples, prior, n_votes)
         certificate = replace(certificate, digests={**certificate.digests, **digests.result()})
         vote = Ensemble(trained.hypotheses, subsamples, trained.totals, trained.seen, rho, prior, certificate, split)

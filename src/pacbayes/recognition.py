@@ -111,14 +111,10 @@ def _hash_values(values: Array, columns: NDArray[Any]) -> Hashes:
     return hashes
 
 
-def _mix(z: Hashes) -> Hashes:
+def _mix(words: Hashes) -> Hashes:
     """Return the mixing function of SplitMix64 of each word, which it replaces."""
-    z ^= z >> np.uint64(30)
-    z *= np.uint64(0xBF58476D1CE4E5B9)
-    z ^= z >> np.uint64(27)
-    z *= np.uint64(0x94D049BB133111EB)
-    z ^= z >> np.uint64(31)
-    return z
+    _recognition.mix_words(words)
+    return words
 
 
 @dataclass(frozen=True)

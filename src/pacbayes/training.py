@@ -233,15 +233,16 @@ class Trainer:
     @property
     def block_rows(self) -> int:
         """Rows to compute on at a time, at most."""
-        return max(self.block_size, _DEVICE_ROWS) if self._on_device else self.block_size
+        return _DEVICE_ROWS if self._on_device else self.block_size
 
     def _row_blocks(self, subsamples: Subsamples, n: int) -> list[range]:
+        blocks = math.ceil(n / self.block_rows)
         if self._on_device:
-            return chunks(range(n), math.ceil(n / _DEVICE_ROWS))
+            return chunks(range(n), blocks)
         workers = count_workers(self.n_jobs, threads=True)
-        # Two parts per worker, and more where they would take long: half a second each, so that interrupts are heard.
+        # One block per worker, and more where they would take long: half a second each, so that interrupts are heard.
         seconds = subsamples.sizes.sum() * n * _SECONDS_PER_KERNEL_VALUE
-        count = max(workers, math.ceil(n / self.block_size), math.ceil(seconds / 0.5))
+        count = max(workers, blocks, math.ceil(seconds / 0.5))
         # As many for each worker: the last should not work alone.
         return chunks(range(n), max(1, min(math.ceil(count / workers) * workers, n // _LEAST_ROWS)))
 

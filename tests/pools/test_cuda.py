@@ -118,7 +118,7 @@ def test_both_engines_give_the_same_bits(cupy, case):
     mistakes = np.empty(m, dtype=np.int64)
     ensemble = _engine.Ensemble(*(host[name] for name in ARRAYS), scale)
     _engine.count_mistakes(X, codes, 0, points, ensemble, rows, sizes, 2**28, mistakes)
-    np.testing.assert_array_equal(copied.count_mistakes_at(X, codes, rows, sizes), mistakes)
+    np.testing.assert_array_equal(copied.start_counting(X, codes, rows, sizes)(), mistakes)
     device, truth, inside = _device.DeviceRows.of(X), cupy.asarray(codes), cupy.asarray(rows)
     at = cupy.asarray(np.concatenate(([0], np.cumsum(sizes))))
     blocks = [machines.count_mistakes(device, truth, at, inside, first=a, stop=b) for a, b in ((0, 40), (40, n))]
@@ -127,7 +127,7 @@ def test_both_engines_give_the_same_bits(cupy, case):
     np.testing.assert_array_equal(unfiltered.get(), mistakes)
     some = np.array([m - 1, 0], dtype=np.int32)
     parts = np.split(rows, np.cumsum(sizes)[:-1])
-    counted = machines.count_mistakes_at(X, codes, np.concatenate([parts[h] for h in some]), sizes[some], some)
+    counted = machines.start_counting(X, codes, np.concatenate([parts[h] for h in some]), sizes[some], some)()
     np.testing.assert_array_equal(counted, mistakes[some])
 
 
@@ -449,13 +449,13 @@ def test_with_a_device_too_small_for_the_rows(emulated):
     arguments = (codes, rows, sizes, np.nan, multipliers, C, None, 1e-3, 10**6)
     host = _engine.train(X, *arguments)
     machines = _cuda.DeviceMachines.of(*(host[name] for name in ARRAYS), None, X)
-    mistakes = machines.count_mistakes_at(X, codes, rows, sizes)
+    mistakes = machines.start_counting(X, codes, rows, sizes)()
     # Small parts, then none at all.
     emulated.memory.free = 1 << 18
-    np.testing.assert_array_equal(machines.count_mistakes_at(X, codes, rows, sizes), mistakes)
+    np.testing.assert_array_equal(machines.start_counting(X, codes, rows, sizes)(), mistakes)
     emulated.memory.free = 1 << 8
     with pytest.raises(DeviceError, match=r"the device has too little memory left.*engine='cpu'"):
-        machines.count_mistakes_at(X, codes, rows, sizes)
+        machines.start_counting(X, codes, rows, sizes)()
 
 
 def test_what_did_not_fit_is_given_up_before_less_is_asked_for(emulated):

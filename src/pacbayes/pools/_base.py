@@ -327,11 +327,15 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         self.check_hypotheses(trained)
         return trained
 
-    def start_training(
-        self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
-    ) -> Callable[[], Hypotheses]:
-        """Begin to train some hypotheses, if a device does it; return what does the rest of `train`."""
-        return partial(self.train, sample, subsamples, hypotheses, entropy, shared)
+    def start_training(self, *arguments: Any) -> Callable[[], Hypotheses]:
+        """Begin to train some hypotheses, if a device does it; return what does the rest of `train`.
+
+        Parameters
+        ----------
+        *arguments
+            Those of `train`.
+        """
+        return partial(self.train, *arguments)
 
     def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp] | None:
         """Return the kind of each hypothesis: its settings, as a number that is known before it is trained.
@@ -428,13 +432,12 @@ class HypothesisList(Hypotheses):
 
     def votes(self, X: Any) -> Codes:
         block = RowBlock(X)
-        of_trees = (block.predict_by_tree(hypothesis, self.classes) for hypothesis in self.members)
-        return np.stack(
-            [
-                self._codes(hypothesis, X) if codes is None else codes
-                for hypothesis, codes in zip(self.members, of_trees, strict=True)
-            ]
-        )
+
+        def vote(hypothesis: Any) -> Codes:
+            codes = block.predict_by_tree(hypothesis, self.classes)
+            return self._codes(hypothesis, X) if codes is None else codes
+
+        return np.stack([vote(hypothesis) for hypothesis in self.members])
 
     def _codes(self, hypothesis: Any, X: Any) -> Codes:
         """Return the class codes that a hypothesis predicts, or raise HypothesisError if a label is unknown."""

@@ -179,15 +179,17 @@ class DeviceMachines:
 
     # -- votes and mistakes --------------------------------------------------------------------------
 
-    def count_mistakes_at(
+    def start_counting(
         self,
         X: Any,
         codes: NDArray[np.int32],
-        inside: NDArray[np.int32],
+        inside: Any,
         sizes: NDArray[np.int64],
         chosen: NDArray[np.int32] | None = None,
-    ) -> NDArray[np.int64]:
-        """Count mistakes at rows of a NumPy array, as many at a time as fit the memory, or at `DeviceRows`.
+    ) -> Callable[[], NDArray[np.int64]]:
+        """Begin to count mistakes beside what the device does already; return what gives the counts.
+
+        At rows of a NumPy array, as many at a time as fit the memory, all is done when the counts are asked for.
 
         Parameters
         ----------
@@ -200,23 +202,6 @@ class DeviceMachines:
             device, numbers below zero are left out.
         chosen : ndarray of shape (c,), optional
             Machines to count for; all by default.
-        """
-        return self.start_counting(X, codes, inside, sizes, chosen)()
-
-    def start_counting(
-        self,
-        X: Any,
-        codes: NDArray[np.int32],
-        inside: Any,
-        sizes: NDArray[np.int64],
-        chosen: NDArray[np.int32] | None = None,
-    ) -> Callable[[], NDArray[np.int64]]:
-        """Begin to count mistakes beside what the device does already, if X is there; return what gives the counts.
-
-        Parameters
-        ----------
-        X, codes, inside, sizes, chosen
-            As in `count_mistakes_at`.
         """
         cupy = find_cupy()
         numbers = np.arange(len(self), dtype=np.int32) if chosen is None else chosen

@@ -269,21 +269,13 @@ class RBFSVMPool(Pool):
         return np.asarray(dealt[position, turn % count])
 
     def train(
-        self,
-        sample: Sample,
-        subsamples: Subsamples,
-        hypotheses: Numbers,
-        entropy: int,
-        shared: dict[Scaling | None, _Shared],
+        self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
     ) -> Hypotheses:
         return self._start(sample, subsamples, hypotheses, entropy, shared)()
 
-    def start_training(
-        self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
-    ) -> Callable[[], Hypotheses]:
-        if type(self).train is not RBFSVMPool.train:  # a subclass trains in its own way
-            return super().start_training(sample, subsamples, hypotheses, entropy, shared)
-        return self._start(sample, subsamples, hypotheses, entropy, shared)
+    def start_training(self, *arguments: Any) -> Callable[[], Hypotheses]:
+        trains_as_here = type(self).train is RBFSVMPool.train  # a subclass may do it in its own way
+        return self._start(*arguments) if trains_as_here else super().start_training(*arguments)
 
     def _start(
         self,

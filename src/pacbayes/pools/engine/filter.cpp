@@ -1,7 +1,5 @@
 // Decision values in single precision, with bounds on their errors: see filter.h. Compiled once per instruction set.
 
-#include <algorithm>
-
 #include "pack.h"
 #include "routines.h"
 
@@ -14,6 +12,9 @@ constexpr int kSingles = 2 * kLanes;
 // Packs of rows that are processed together, with kBlock points.
 constexpr int kPacks = kLanes == 8 ? 4 : 2;
 static_assert(kTile % (kPacks * kSingles) == 0);
+
+// Not std::min: see pack.h.
+inline std::ptrdiff_t smaller(std::ptrdiff_t a, std::ptrdiff_t b) { return a < b ? a : b; }
 
 inline Singles absolute(Singles x) { return maximum(x, broadcast_single(0.0f) - x); }
 
@@ -44,12 +45,13 @@ class DecisionSums {
     }
   }
 
-  // Write the values and bounds on their errors, given those of the exponents. Bounds are computed in single precision as
-  // well, hence the factor.
+  // Write the values and bounds on their errors, given those of the exponents. Bounds are computed in single precision
+  // as well, hence the factor.
   void write(int j, Singles exponent_error, float* values, float* errors) const {
     constexpr float kRounding = 1.01f, kLargestExponentError = 0.5f;
     const Singles relative = exponent_error + broadcast_single(machine_.sum_error);
-    const Singles error = relative * absolute_total_[j] * broadcast_single(kRounding) + broadcast_single(machine_.constant);
+    const Singles error =
+        relative * absolute_total_[j] * broadcast_single(kRounding) + broadcast_single(machine_.constant);
     const Singles useless = broadcast_single(std::numeric_limits<float>::infinity());
     store(values + j * kSingles, total_[j] + lost_[j]);
     store(errors + j * kSingles, select(broadcast_single(kLargestExponentError) > exponent_error, error, useless));
@@ -129,7 +131,7 @@ void filter_values(const FilterMachine& machine, const float* centred, const flo
       for (std::ptrdiff_t begin = 0; begin < n_numbers; begin += kFeatureRun) {
         Singles run[kPacks];
         for (auto& sum : run) sum = zero;
-        for (std::ptrdiff_t k = begin; k < std::min(begin + kFeatureRun, n_numbers); ++k) {
+        for (std::ptrdiff_t k = begin; k < smaller(begin + kFeatureRun, n_numbers); ++k) {
           const Singles weight = broadcast_single(machine.weights[k]);
           for (int j = 0; j < kPacks; ++j) {
             const Singles feature = load_singles(rows + k * kTile + j * kSingles);
@@ -140,7 +142,7 @@ void filter_values(const FilterMachine& machine, const float* centred, const flo
       }
     DecisionSums sums(machine);
     for (std::ptrdiff_t first = 0; first < machine.n_support; first += kSupportRun) {
-      const std::ptrdiff_t end = std::min(first + kSupportRun, machine.n_support);
+      const std::ptrdiff_t end = smaller(first + kSupportRun, machine.n_support);
       for (std::ptrdiff_t p = first; p < end; p += kBlock) {
         const float* vectors = machine.vectors + p * d;
         Singles exponents[kBlock][kPacks];
@@ -150,7 +152,7 @@ void filter_values(const FilterMachine& machine, const float* centred, const flo
           Singles run[kBlock][kPacks];
           for (auto& of_vector : run)
             for (auto& sum : of_vector) sum = zero;
-          for (std::ptrdiff_t k = begin; k < std::min(begin + kFeatureRun, n_numbers); ++k) {
+          for (std::ptrdiff_t k = begin; k < smaller(begin + kFeatureRun, n_numbers); ++k) {
             Singles features[kPacks];
             for (int j = 0; j < kPacks; ++j) features[j] = load_singles(rows + k * kTile + j * kSingles);
             for (int q = 0; q < kBlock; ++q) {
@@ -188,8 +190,8 @@ void filter_values(const FilterMachine& machine, const float* centred, const flo
     }
     const Singles own = broadcast_single(machine.offset_error), common = broadcast_single(machine.exponent_error);
     for (int j = 0; j < kPacks; ++j) {
-      const Singles exponent_error = own * offsets[j] + common * (offsets[j] + broadcast_single(machine.largest_offset)) +
-                                     broadcast_single(machine.exponent_constant);
+      const Singles both = offsets[j] + broadcast_single(machine.largest_offset);  // g (X^2 + S^2)
+      const Singles exponent_error = own * offsets[j] + common * both + broadcast_single(machine.exponent_constant);
       sums.write(j, exponent_error, values + row, errors + row);
     }
   }
@@ -201,7 +203,7 @@ void filter_exponentials(const float* squared, const double* nearest, const std:
   for (int row = 0; row < kTile; row += kPacks * kSingles) {
     DecisionSums sums(machine);
     for (std::ptrdiff_t first = 0; first < count; first += kSupportRun) {
-      for (std::ptrdiff_t p = first; p < std::min(first + kSupportRun, count); ++p) {
+      for (std::ptrdiff_t p = first; p < smaller(first + kSupportRun, count); ++p) {
         if (machine.rate * nearest[rows[p]] > -kMinPower) continue;  // for large gamma most
         const Singles weight = broadcast_single(weights[p]);
         const float* from = squared + static_cast<std::ptrdiff_t>(rows[p]) * kTile + row;

@@ -15,7 +15,8 @@
 //
 // (R.-E. Fan, P.-H. Chen, C.-J. Lin, Working set selection using second order information for training support vector
 // machines, JMLR 6, 2005). Like LIBSVM's, the kernel matrix is in single precision, with a diagonal of ones, and all
-// else in double, but for the gains that j is chosen by. There is no shrinking of the active set: subsamples are small and their kernel matrix is in memory.
+// else in double, but for the gains that j is chosen by. There is no shrinking of the active set: subsamples are small
+// and their kernel matrix is in memory.
 
 #include <limits>
 
@@ -31,8 +32,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Replaces a curvature that is not positive, as in LIBSVM.
 constexpr double kMinCurvature = 1e-12;
 
-// A coefficient this close to its bound, in units of the largest one so far, is set to the bound: coefficients are rounded
-// to that precision, which C may be far above.
+// A coefficient this close to its bound, in units of the largest one so far, is set to the bound: coefficients are
+// rounded to that precision, which C may be far above.
 constexpr double kAtBound = 1e-12;
 
 // Packs whose candidates for the first index are compared independently of each other, which hides the latency.
@@ -77,16 +78,17 @@ First update_and_select_first(const Problem& problem, const Solution& solution, 
       best[c] = maximum(candidate, best[c]);
     }
   // The smallest position of the largest value, so that ties are broken alike for any number of lanes.
-  const double gradient = reduce_max(maximum(best[1], best[0]));
-  Pack found = broadcast(kInfinity);
+  Pack largest = best[0], found = broadcast(kInfinity);
+  for (int c = 1; c < kChains; ++c) largest = maximum(best[c], largest);
+  const double gradient = reduce_max(largest);
   for (int c = 0; c < kChains; ++c)
     found = minimum(found, select(best[c] == broadcast(gradient), best_at[c], broadcast(kInfinity)));
   return {static_cast<int>(reduce_min(found)), gradient};
 }
 
 // Select the partner j of i by the largest gain (g_i - g_j)^2 / curvature among the coefficients that can shrink
-// (solution.shrinkable is 0 for those and +infinity for the others). Gains are in single precision, and the first of the
-// largest is taken: which one that is does not depend on the number of lanes.
+// (solution.shrinkable is 0 for those and +infinity for the others). Gains are in single precision, and the first of
+// the largest is taken: which one that is does not depend on the number of lanes.
 Second select_second(const Problem& problem, const Solution& solution, First first) {
   const float* row = problem.kernel + first.index * problem.stride;
   const double* const gradients = solution.gradient;
@@ -101,8 +103,9 @@ Second select_second(const Problem& problem, const Solution& solution, First fir
     const Pack high = load(gradients + t + kLanes) + load(shrinkable + t + kLanes);
     lowest = minimum(minimum(lowest, low), high);
     const Singles difference = maximum(to_singles(gradient_i - low, gradient_i - high), zero);
-    const Singles curvature = maximum(
-        multiply_add(broadcast_single(-2.0f), load_singles(row + t), broadcast_single(2.0f)), broadcast_single(kMinCurvature));
+    const Singles two = broadcast_single(2.0f);  // K_ii + K_jj
+    const Singles curvature =
+        maximum(multiply_add(zero - two, load_singles(row + t), two), broadcast_single(kMinCurvature));
     const Singles gain = difference * difference / curvature;
     best_at = select(gain > best, at, best_at);
     best = maximum(gain, best);
