@@ -185,9 +185,7 @@ def main():
             continue
         found[name] = made if isinstance(made, dict) else describe(*made)
         if arguments.action == "compare":
-            changed = sorted(
-                key for key in found[name] | before[name] if found[name].get(key) != before[name].get(key)
-            )
+            changed = sorted(key for key in found[name] | before[name] if found[name].get(key) != before[name].get(key))
             different += bool(changed)
             if changed:
                 print(f"{name}: {', '.join(changed)}", flush=True)

@@ -20,12 +20,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import PACBayesClassifier, bounds, certify
-from pacbayes.aggregation import count_half_mass
 from pacbayes.certificate import Row
 from pacbayes.display import BoundDisplay, CertificateDisplay, PoolSizeDisplay, PosteriorDisplay
 from pacbayes.pools import RBFSVMPool
 from pacbayes.posterior import gibbs_posterior, lambda_bound, minimize_kl_bound, minimize_lambda_bound
 from pacbayes.quasiconvexity import check_quasiconvexity
+from pacbayes.votes import count_half_mass
 
 LOSSES = np.array([30, 33, 40, 40, 60, 100, 180]) / 400
 DISPLAYS = [BoundDisplay, PosteriorDisplay, PoolSizeDisplay, CertificateDisplay]

@@ -9,8 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from test_posterior import two_minima
 
-from pacbayes.gibbs import GibbsCurve
 from pacbayes.posterior import lambda_bound, lambda_bound_derivatives, minimize_lambda_bound
+from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.quasiconvexity import (
     CONDITIONS,
     THEOREM_VAR_CONDITIONS,
@@ -358,7 +358,7 @@ def test_degenerate_losses(losses, n):
 
 @pytest.mark.parametrize(("log_prior", "name"), [(-8.0, ALL_LAMBDA), (-13.0, STATIONARY)])
 def test_undecided_is_not_guaranteed(monkeypatch, log_prior, name):
-    monkeypatch.setattr("pacbayes.gibbs.GibbsCurve.max_evaluations", 17)
+    monkeypatch.setattr("pacbayes.posterior.gibbs.GibbsCurve.max_evaluations", 17)
     prior = [log_prior, np.log1p(-np.exp(log_prior))]
     condition = check_quasiconvexity([0.0, 0.1], 200, delta=0.25, prior=prior).details[name]
     assert not condition.holds

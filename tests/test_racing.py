@@ -14,11 +14,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import Certificate, PACBayesClassifier
 from pacbayes.bounds import kl, pac_bayes_kl
+from pacbayes.bounds.prior import restrict_prior
 from pacbayes.certificate import certify
 from pacbayes.datasets import waveform
 from pacbayes.exceptions import CertificateError, HypothesisError
-from pacbayes.gibbs import GibbsCurve, restrict_prior
 from pacbayes.pools import EstimatorPool, RBFSVMPool
+from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.racing import DropRule, round_ends
 from pacbayes.sampling import GivenSubsamples, RandomSubsamples, validation_order
 

@@ -36,10 +36,10 @@ from pacbayes.ensemble import Ensemble, Split, VotePlan, add_labels, split_holdo
 from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.formatting import format_names
-from pacbayes.gibbs import GibbsCurve
 from pacbayes.losses import Loss, resolve_loss
 from pacbayes.parallel import beside, count_threads
 from pacbayes.pools import CodeBook, Pool, PrefitPool, Sample, as_pool, keep_device, release, to_host
+from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.racing import DropRule
 from pacbayes.recognition import TrainingRows
 from pacbayes.sampling import PREDICTION, SamplingPlan, Subsamples, stream

@@ -14,10 +14,10 @@ Two places are stricter than the paper:
 - Comparisons allow for rounding: a condition that holds with equality is not claimed.
 
 Rounding is accounted for in two parts. The moments of Gibbs posteriors come with bounds on their own errors
-(`pacbayes.gibbs`), which grow with the exponents t x - ln(pi) and hence with extreme log-priors and large n; every
-comparison uses the moments at the unfavourable end of these bounds. What is left are the operations of the comparisons
-themselves: fewer than a hundred, on positive terms, each with a relative error of an ulp at most, in total 1e-14 where
-the margin is 1e-10.
+(`pacbayes.posterior.gibbs`), which grow with the exponents t x - ln(pi) and hence with extreme log-priors and large n;
+every comparison uses the moments at the unfavourable end of these bounds. What is left are the operations of the
+comparisons themselves: fewer than a hundred, on positive terms, each with a relative error of an ulp at most, in total
+1e-14 where the margin is 1e-10.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from scipy import special
 
 from pacbayes._validation import Array, n_delta_and_largest
 from pacbayes.bounds import confidence_term
-from pacbayes.gibbs import SLACK, GibbsCurve, GibbsMoments, split_interval
+from pacbayes.bounds.prior import SLACK
 from pacbayes.posterior import optimal_lambda
+from pacbayes.posterior.gibbs import GibbsCurve, GibbsMoments, split_interval
 
 __all__ = ["Condition", "QuasiconvexityReport", "check_quasiconvexity"]
 

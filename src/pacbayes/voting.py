@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from pacbayes._compat import take_rows
 from pacbayes._validation import Array
-from pacbayes.aggregation import tally
 from pacbayes.parallel import chunks, run_tasks
 from pacbayes.pools import Hypotheses
 from pacbayes.sampling import ChosenSubsamples, Subsamples
+from pacbayes.votes import tally
 
 __all__ = [
     "VotingBlocks",

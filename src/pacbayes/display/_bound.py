@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import Array, open_interval, scalar, whole_number
 from pacbayes.bounds import confidence_term
+from pacbayes.bounds.prior import restrict_prior
 from pacbayes.display._drawing import (
     BLACK,
     BLUE,
@@ -23,8 +24,8 @@ from pacbayes.display._drawing import (
 )
 from pacbayes.display.checks import check_fitted
 from pacbayes.formatting import format_lower, format_upper
-from pacbayes.gibbs import GibbsCurve, restrict_prior
 from pacbayes.posterior import lambda_bound, minimize_lambda_bound
+from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.quasiconvexity import QuasiconvexityReport, check_quasiconvexity
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from pacbayes._validation import Array, whole_number
-from pacbayes.aggregation import weighted_vote
 from pacbayes.certificate import certify
 from pacbayes.display._drawing import (
     BLACK,
@@ -23,7 +22,8 @@ from pacbayes.display._drawing import (
 )
 from pacbayes.display.checks import check_fitted, check_test_labels, count_errors
 from pacbayes.formatting import format_confidence
-from pacbayes.gibbs import GibbsCurve
+from pacbayes.posterior.gibbs import GibbsCurve
+from pacbayes.votes import weighted_vote
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

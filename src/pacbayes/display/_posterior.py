@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pacbayes._validation import Array, finite_nonnegative, loss_vector
-from pacbayes.aggregation import count_half_mass
 from pacbayes.display._drawing import (
     BLACK,
     BLUE,
@@ -21,6 +20,7 @@ from pacbayes.display._drawing import (
 )
 from pacbayes.display.checks import check_fitted
 from pacbayes.formatting import format_nearest
+from pacbayes.votes import count_half_mass
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from pacbayes import PACBayesClassifier
 from pacbayes._validation import Array
-from pacbayes.aggregation import weighted_vote
 from pacbayes.bounds import pac_bayes_kl
 from pacbayes.paper.splits import Split
 from pacbayes.paper.tables import DELTA, C
 from pacbayes.pools import GAMMA_GRID, RBFSVMPool
 from pacbayes.posterior import PosteriorResult, minimize_lambda_bound
+from pacbayes.votes import weighted_vote
 
 
 def paper_classifier(m: int, r: int, seed: int, n_jobs: int | None) -> PACBayesClassifier:

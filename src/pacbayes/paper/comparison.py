@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pacbayes.aggregation import count_half_mass
 from pacbayes.bounds import majority_vote
 from pacbayes.paper.aggregation import Aggregation
 from pacbayes.paper.splits import Split
+from pacbayes.votes import count_half_mass
 
 
 def run(split: Split, n_jobs: int | None) -> dict[str, Any]:

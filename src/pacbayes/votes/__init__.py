@@ -9,6 +9,7 @@ unlabelled points (`disagreement_bound`, `margin_bound`, `voters_bound`), or the
 Every bound is rounded up. 1 means that nothing is proved.
 """
 
+from pacbayes.votes._aggregation import count_half_mass, tally, weighted_vote
 from pacbayes.votes._means import mean_upper_bound
 from pacbayes.votes._second_order import (
     PairLosses,
@@ -37,6 +38,7 @@ __all__ = [
     "chebyshev_cantelli",
     "choose_margin",
     "choose_voter",
+    "count_half_mass",
     "disagreement_bound",
     "first_order",
     "heavy_voter",
@@ -48,6 +50,8 @@ __all__ = [
     "split_kl",
     "subset_sum_bound",
     "subset_sum_constant",
+    "tally",
     "tandem",
     "voters_bound",
+    "weighted_vote",
 ]

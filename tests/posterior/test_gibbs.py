@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pacbayes.gibbs import GibbsCurve
+from pacbayes.posterior.gibbs import GibbsCurve
 
 
 @st.composite
@@ -112,7 +112,7 @@ def test_blocks_of_temperatures_do_not_matter(monkeypatch):
     curve = GibbsCurve(np.linspace(0, 1, 101), 100)
     t = np.geomspace(0.1, 1e4, 57)
     whole = curve.at(t)
-    monkeypatch.setattr("pacbayes.gibbs._BLOCK", 250)
+    monkeypatch.setattr("pacbayes.posterior.gibbs._BLOCK", 250)
     blocked = curve.at(t)
     for name in ("minus_log_z", "mean_x", "var", "kl_div"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(blocked, name))

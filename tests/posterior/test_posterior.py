@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from pacbayes import bounds
-from pacbayes.gibbs import GibbsCurve
 from pacbayes.posterior import (
     gibbs_posterior,
     lambda_bound,
@@ -18,6 +17,7 @@ from pacbayes.posterior import (
     minimize_lambda_bound,
     optimal_lambda,
 )
+from pacbayes.posterior.gibbs import GibbsCurve
 
 SIZES = [1, 2, 7, 50, 165, 2000, 10**6, 10**9, 10**12]
 FEW_SIZES = [n if n in (1, 165, 10**12) else pytest.param(n, marks=pytest.mark.slow) for n in SIZES]
@@ -208,7 +208,7 @@ class TestMinimizeLambdaBound:
     def test_lower_bound_is_proved_also_when_stopped_early(self, monkeypatch):
         losses = np.linspace(0.1, 0.9, 200)
         best = minimize_lambda_bound(losses, 1000, method="global")
-        monkeypatch.setattr("pacbayes.gibbs.GibbsCurve.max_evaluations", 19)
+        monkeypatch.setattr("pacbayes.posterior.gibbs.GibbsCurve.max_evaluations", 19)
         early = minimize_lambda_bound(losses, 1000, method="global")
         assert (early.success, early.status) == (False, 2)
         assert early.message == f"The largest number of evaluations, {early.nfev}, was reached."
@@ -223,7 +223,7 @@ class TestMinimizeLambdaBound:
 
     def test_work_is_bounded(self, monkeypatch):
         """A prior that makes alternating minimisation crawl does not make it run for minutes."""
-        monkeypatch.setattr("pacbayes.gibbs.GibbsCurve.max_evaluations", 300)
+        monkeypatch.setattr("pacbayes.posterior.gibbs.GibbsCurve.max_evaluations", 300)
         local = minimize_lambda_bound(**bottleneck())
         assert (local.nit, local.nfev, local.status) == (299, 300, 1)
         assert local.fun == local.history[-1] < local.history[0]

@@ -1,14 +1,4 @@
-r"""Compute Gibbs posteriors and F(lambda), and minimise the bounds over posteriors.
-
-Labels such as ``eq. rho`` are those of Thiemann, Igel, Wintenberger, Seldin, "A Strongly Quasiconvex
-PAC-Bayesian Bound" (ALT 2017). The functions take losses, not data: for the hypothesis space of Theorem PBaggregation,
-pass validation losses and the number of validation points n - r as `n`.
-
-Common arguments: `losses`, empirical losses in [0, 1], one per hypothesis; `n`, the number of points each was measured
-on, the smallest if they differ; `n_max`, the largest such number; `delta`, the probability with which the bound may
-fail; `prior`, probabilities or log-probabilities (an array with no entry above zero is read as such), summing to one.
-Zeros are allowed. Uniform by default.
-"""
+"""The Gibbs posterior, F(lambda), and the minimisers of PAC-Bayes-lambda and PAC-Bayes-kl."""
 
 from __future__ import annotations
 
@@ -30,20 +20,10 @@ from pacbayes._validation import (
     unit_interval,
     whole_number,
 )
-from pacbayes.bounds import complexity_of, confidence_term, kl_inverse_upper, sqrt_bound_of
-from pacbayes.dual import minimize_dual_bound
-from pacbayes.gibbs import SLACK, GibbsCurve, GibbsMoments, split_interval
-
-__all__ = [
-    "PosteriorResult",
-    "gibbs_posterior",
-    "lambda_bound",
-    "lambda_bound_derivatives",
-    "minimize_dual_bound",
-    "minimize_kl_bound",
-    "minimize_lambda_bound",
-    "optimal_lambda",
-]
+from pacbayes.bounds import confidence_term, kl_inverse_upper
+from pacbayes.bounds.pac_bayes import complexity_of, sqrt_bound_of
+from pacbayes.bounds.prior import SLACK
+from pacbayes.posterior.gibbs import GibbsCurve, GibbsMoments, split_interval
 
 # Relative change of lambda below which a descent has converged. It has to be this small: where F is almost flat without
 # being stationary, lambda moves slowly while the bound decreases by less than its rounding error.

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pacbayes.aggregation import count_half_mass, tally, weighted_vote
+from pacbayes.votes import count_half_mass, tally, weighted_vote
 
 weights_and_votes = st.integers(1, 12).flatmap(
     lambda m: st.tuples(

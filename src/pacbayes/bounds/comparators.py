@@ -1,8 +1,8 @@
 r"""Comparators: how far a true loss can lie from an empirical one, as functions with a bounded exponential moment.
 
 A comparator D of a hypothesis is a convex function of its true loss L that also depends on its empirical loss and on
-the number n of points it was measured on, such that :math:`E[e^{D(L)}] \le 1` for losses in [0, 1]. `pacbayes.dual`
-turns comparators into bounds. All it needs is the convex conjugate
+the number n of points it was measured on, such that :math:`E[e^{D(L)}] \le 1` for losses in [0, 1].
+`pacbayes.bounds.dual` turns comparators into bounds. All it needs is the convex conjugate
 
 .. math:: \varphi(\beta) = \max_{0 \le L \le 1} \{\beta L - D(L)\}, \qquad \beta > 0,
 
@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from pacbayes._validation import Array
-from pacbayes.bounds import _scaled_f, xi
-from pacbayes.gibbs import SLACK
+from pacbayes.bounds._kl import scaled_f, xi
+from pacbayes.bounds.prior import SLACK
 
 __all__ = ["CatoniMixture", "Comparator", "ComparatorName", "Conjugate", "KlComparator", "make_comparator"]
 
@@ -31,7 +31,7 @@ ComparatorName = Literal["kl", "mixture"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
-# Relative errors granted to the maximiser and to the divergence at it; tests/test_comparators.py measures them.
+# Relative errors granted to the maximiser and to the divergence at it; tests/bounds/test_comparators.py measures them.
 _MAXIMIZER_ERROR = 16 * _EPS
 _DIVERGENCE_ERROR = 64 * _EPS
 
@@ -114,7 +114,7 @@ class KlComparator(Comparator):
         root, maximizer, rest = _maximize(p, s)
         with np.errstate(all="ignore"):
             gain = maximizer * rest / s  # L - p by the equation for L, without cancellation
-            divergence = _scaled_f(p, gain, maximizer) + _scaled_f(1 - p, -gain, rest)
+            divergence = scaled_f(p, gain, maximizer) + scaled_f(1 - p, -gain, rest)
             curvature = np.where(maximizer > 0, maximizer * rest / (column * root), 0.0)
         psi = maximizer * (1 + _MAXIMIZER_ERROR) - s * divergence * (1 - _DIVERGENCE_ERROR)
         deviation = n * divergence * (1 + _DIVERGENCE_ERROR) - self.minimum[part]

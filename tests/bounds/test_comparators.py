@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pacbayes.comparators import CatoniMixture, KlComparator, make_comparator
+from pacbayes.bounds.comparators import CatoniMixture, KlComparator, make_comparator
 
 SIZES = [1, 2, 7, 50, 1000, 10**6, 10**12]
 LOSSES = st.one_of(st.sampled_from([0.0, 1.0, 0.5, 1e-3, 1e-9, 1e-280, 1 - 1e-12]), st.floats(1e-280, 1))

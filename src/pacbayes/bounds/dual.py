@@ -1,8 +1,8 @@
 r"""PAC-Bayesian bounds for unequal validation sets, without Jensen's inequality.
 
 Let hypothesis h have empirical loss :math:`\hat L_h` on :math:`n_h` points that did not shape it, and let
-:math:`D_h` be a comparator (`pacbayes.comparators`): convex in the true loss, with :math:`E[e^{D_h(L_h)}] \le 1`. With
-probability at least 1 - delta, for all posteriors rho simultaneously,
+:math:`D_h` be a comparator (`pacbayes.bounds.comparators`): convex in the true loss, with
+:math:`E[e^{D_h(L_h)}] \le 1`. With probability at least 1 - delta, for all posteriors rho simultaneously,
 
 .. math:: E_\rho[D_h(L_h)] \le KL(\rho \| \pi) + \ln\frac1\delta,
 
@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import Array, as_real_array, loss_vector, open_interval, scalar, whole_number
-from pacbayes.comparators import ComparatorName, make_comparator
-from pacbayes.covering import BETA_RANGE, Nodes, Proof, Step, descend, prove
-from pacbayes.gibbs import SLACK, normalise_log_prior
+from pacbayes.bounds._covering import BETA_RANGE, Nodes, Proof, Step, descend, prove
+from pacbayes.bounds.comparators import ComparatorName, make_comparator
+from pacbayes.bounds.prior import SLACK, normalise_log_prior
 
 __all__ = ["DualResult", "dual_bound", "minimize_dual_bound", "pac_bayes_dual"]
 

@@ -1,0 +1,116 @@
+"""Bounds for single hypotheses: test sets, and Occam's razor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from pacbayes._validation import (
+    float_or_array,
+    half_open_interval,
+    open_interval,
+    unit_interval,
+    whole_number,
+)
+from pacbayes.bounds._kl import ROUND_UP, kl_inverse_upper
+
+# Relative error granted to the incomplete beta function of SciPy (tests/bounds/test_bounds.py measures it).
+_BETA_ERROR = 1e-9
+
+
+def single_hypothesis_kl(loss: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *, prior_mass: ArrayLike = 1.0) -> Any:
+    r"""Compute the Chernoff bound in kl form for single hypotheses (test-set and Occam's razor bound).
+
+    With probability at least 1 - delta, for all hypotheses h of a countable set simultaneously,
+    :math:`kl(\hat L(h) \| L(h)) \le \ln\frac{1}{\pi(h) \delta} / n` where :math:`\hat L(h) < L(h)` [1]_.
+    With `prior_mass` 1 it holds for the one hypothesis that was fixed before its n points were seen:
+    the test-set bound. With the prior mass of the hypothesis selected from a set, say 1/m, it is the
+    Occam's razor bound. Losses in [0, 1].
+
+    Parameters
+    ----------
+    loss : array_like
+        Empirical loss of the hypothesis on n points that it was not trained on, in [0, 1].
+    n : array_like
+        Number of those points.
+    delta : array_like, default=0.05
+        Probability with which the bound may fail, in (0, 1).
+    prior_mass : array_like, default=1.0
+        Prior probability of the hypothesis, in (0, 1].
+
+    Returns
+    -------
+    float or ndarray
+        Upper bound on L(h), at most 1.
+
+    References
+    ----------
+    .. [1] J. Langford. Tutorial on practical prediction theory for classification. JMLR, 2005.
+
+    Examples
+    --------
+    >>> round(single_hypothesis_kl(loss=0.1, n=1000), 6)
+    0.124808
+    """
+    loss_array, n_array = unit_interval("loss", loss), whole_number("n", n)
+    delta_array = open_interval("delta", delta, 0, 1)
+    mass = half_open_interval("prior_mass", prior_mass, 0, 1)
+    complexity = -(np.log(delta_array) + np.log(mass)) / n_array * ROUND_UP
+    return kl_inverse_upper(loss_array, complexity)
+
+
+def clopper_pearson(errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *, prior_mass: ArrayLike = 1.0) -> Any:
+    r"""Compute the exact binomial (Clopper-Pearson) upper bound for single hypotheses and the zero-one loss.
+
+    The largest q at which `errors` or fewer mistakes on n points still have probability
+    :math:`\pi(h) \delta`. With probability at least 1 - delta it bounds L(h) for all hypotheses of a
+    countable set simultaneously; with `prior_mass` 1 it is the test-set bound, the tightest there is
+    for a hypothesis fixed before its n points were seen [1]_. Never above `single_hypothesis_kl`.
+
+    Parameters
+    ----------
+    errors : array_like
+        Number of mistakes on n points the hypothesis was not trained on, 0 to n.
+    n : array_like
+        Number of those points.
+    delta : array_like, default=0.05
+        Probability with which the bound may fail, in (0, 1).
+    prior_mass : array_like, default=1.0
+        Prior probability of the hypothesis, in (0, 1].
+
+    Returns
+    -------
+    float or ndarray
+        Upper bound on L(h), at most 1.
+
+    References
+    ----------
+    .. [1] J. Langford. Tutorial on practical prediction theory for classification. JMLR, 2005.
+
+    Examples
+    --------
+    >>> round(clopper_pearson(errors=100, n=1000), 6)
+    0.116992
+    """
+    k, n_array = np.broadcast_arrays(whole_number("errors", errors, 0), whole_number("n", n))
+    if np.any(k > n_array):
+        raise ValueError(f"errors must be at most n, got {k[k > n_array].flat[0]!s}")
+    level = open_interval("delta", delta, 0, 1) * half_open_interval("prior_mass", prior_mass, 0, 1)
+    proved = np.asarray(single_hypothesis_kl(k / n_array, n_array, delta, prior_mass=prior_mass))
+    # Bisect between 0, which is no bound, and Chernoff's bound, which is one, on the binomial tail probability itself
+    # (SciPy's inverse loses digits at large n). Its error is granted `_BETA_ERROR`, which costs less than 1e-8 of the
+    # result. Where the level is too small for it, Chernoff's bound is returned.
+    short = np.zeros_like(proved)
+    below_n = np.minimum(k, n_array - 1)
+    usable = (k < n_array) & (level > 1e-306)
+    granted = level * (1 - _BETA_ERROR)
+    for _ in range(96):
+        middle = short + (proved - short) / 2
+        if ((middle <= short) | (middle >= proved)).all():  # no float lies between
+            break
+        holds = usable & (special.betaincc(below_n + 1, n_array - below_n, middle) <= granted)
+        short, proved = np.where(holds, short, middle), np.where(holds, middle, proved)
+    return float_or_array(proved)

@@ -1,0 +1,85 @@
+"""Priors as log-probabilities, over any number of orders of magnitude."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from pacbayes._validation import Array, as_real_array
+
+__all__ = ["SLACK", "normalise_log_prior", "restrict_prior"]
+
+# Relative error granted to an exponential, to the last operation on its exponent and to a pairwise sum.
+SLACK = 32 * float(np.finfo(np.float64).eps)
+
+# The sum of a prior may differ from one by this much, by the precision in which it is given.
+_PRIOR_TOLERANCE = {"float32": 1e-5, "float16": 1e-2}
+_PRIOR_TOLERANCE_DOUBLE = 1e-8
+
+# Less than this share of the prior is refused as a prior of its own: products with delta would underflow.
+_SMALLEST_LOG_MASS = -460.0
+
+
+def normalise_log_prior(prior: ArrayLike, m: int) -> Array:
+    """Return normalised log-probabilities, from probabilities or log-probabilities."""
+    given = as_real_array("prior", prior, "an array of numbers")
+    if given.shape != (m,):
+        raise ValueError(f"prior must have one entry per hypothesis: there are {m} losses, got shape {given.shape}")
+    if np.isnan(given).any() or (given == np.inf).any():
+        raise ValueError(f"prior must not contain NaN or inf, got {given[~(given < np.inf)][0]!s}")
+    if (given > 0).any():
+        if (given < 0).any():
+            raise ValueError(f"prior must be non-negative, got {given[given < 0][0]!s}")
+        total = float(given.sum())
+        reading = ""
+        with np.errstate(divide="ignore"):
+            log_prior = np.log(given)
+    else:
+        log_prior = given
+        with np.errstate(over="ignore"):
+            total = float(np.exp(special.logsumexp(given)))
+        reading = ", read as log-probabilities because no entry is above zero"
+    tolerance = _PRIOR_TOLERANCE.get(str(getattr(prior, "dtype", "")), _PRIOR_TOLERANCE_DOUBLE)
+    if not abs(total - 1) <= tolerance:
+        raise ValueError(f"prior must sum to one, got a sum of {total!s}{reading}")
+    normalised: Array = log_prior - special.logsumexp(log_prior)
+    return normalised
+
+
+def restrict_prior(prior: ArrayLike | None, chosen: NDArray[np.bool_]) -> tuple[Array | None, float]:
+    r"""Return the prior given the chosen hypotheses, None if it is uniform, and the logarithm of their prior mass.
+
+    A posterior on chosen hypotheses S has :math:`KL(\rho \| \pi) = KL(\rho \| \pi(\cdot | S)) - \ln \pi(S)`: to leave
+    hypotheses out costs as much as delta that is multiplied by their prior mass.
+
+    Parameters
+    ----------
+    prior : array_like of shape (m,) or None
+        Prior over all hypotheses, None if it is uniform.
+    chosen : ndarray of bool, shape (m,)
+        Which of them are left.
+
+    Returns
+    -------
+    prior : ndarray of shape (k,) or None
+        Log-probabilities given the chosen hypotheses, None if they are uniform.
+    log_mass : float
+        Logarithm of the prior mass of the chosen hypotheses, rounded down; 0 if all are chosen.
+
+    Examples
+    --------
+    >>> restrict_prior([0.5, 0.25, 0.25], np.array([True, True, False]))[0].round(4).tolist()
+    [-0.4055, -1.0986]
+    """
+    if prior is None:
+        log_mass = float(np.log(np.count_nonzero(chosen) / chosen.size))
+        return None, log_mass - (SLACK * (1 - log_mass) if log_mass < 0 else 0.0)
+    log_prior = normalise_log_prior(prior, chosen.size)[chosen]
+    if chosen.all():
+        return log_prior, 0.0
+    total = float(special.logsumexp(log_prior))
+    if total < _SMALLEST_LOG_MASS:
+        raise ValueError(f"the hypotheses with losses must have a prior mass of at least 1e-200, got exp({total:.6g})")
+    log_mass = min(total, 0.0)
+    return log_prior - total, log_mass - SLACK * (1 - log_mass)
