@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from pacbayes import bounds, posterior
-from pacbayes.bounds import dual_bound, pac_bayes_dual
+from pacbayes.bounds import pac_bayes_dual
 from pacbayes.bounds.comparators import CatoniMixture
-from pacbayes.posterior import minimize_dual_bound
+from pacbayes.posterior import dual_bound, minimize_dual_bound
 
 COMPARATORS = ["kl", "mixture"]
 SIZES = [1, 2, 7, 50, 165, 2000, 10**6, 10**9, 10**12]

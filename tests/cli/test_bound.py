@@ -27,8 +27,9 @@ ARGUMENTS = {
 }
 
 
-def test_the_table_has_every_bound():
-    assert set(ENTRIES) == set(bounds.__all__)
+def test_the_table_has_every_bound_of_numbers():
+    of_posteriors = {name for name in bounds.__all__ if "rho" in inspect.signature(getattr(bounds, name)).parameters}
+    assert set(ENTRIES) == set(bounds.__all__) - of_posteriors
     for name, entry in ENTRIES.items():
         parameters = inspect.signature(getattr(bounds, name)).parameters
         assert entry.arguments == tuple(parameters), name

@@ -17,7 +17,7 @@ delta : the probability with which the bound may fail.
 
 from pacbayes.bounds._kl import kl, kl_inverse_lower, kl_inverse_upper, xi
 from pacbayes.bounds._single import clopper_pearson, single_hypothesis_kl
-from pacbayes.bounds.dual import dual_bound, pac_bayes_dual
+from pacbayes.bounds.dual import pac_bayes_dual
 from pacbayes.bounds.pac_bayes import (
     catoni,
     confidence_term,
@@ -32,7 +32,6 @@ __all__ = [
     "catoni",
     "clopper_pearson",
     "confidence_term",
-    "dual_bound",
     "empirical_bernstein",
     "kl",
     "kl_inverse_lower",

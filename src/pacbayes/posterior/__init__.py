@@ -10,7 +10,7 @@ fail; `prior`, probabilities or log-probabilities (an array with no entry above 
 Zeros are allowed. Uniform by default.
 """
 
-from pacbayes.bounds.dual import DualResult, minimize_dual_bound
+from pacbayes.bounds.dual import DualResult, dual_bound, minimize_dual_bound
 from pacbayes.posterior._minimizers import (
     PosteriorResult,
     gibbs_posterior,
@@ -24,6 +24,7 @@ from pacbayes.posterior._minimizers import (
 __all__ = [
     "DualResult",
     "PosteriorResult",
+    "dual_bound",
     "gibbs_posterior",
     "lambda_bound",
     "lambda_bound_derivatives",
