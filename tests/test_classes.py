@@ -314,25 +314,6 @@ def test_a_matrix_that_is_not_the_models_is_refused(moons):
         accomplice.verify_certificate(forged, X, labels)
 
 
-def test_the_second_format_is_read(moons):
-    def turn_back(values):
-        for name in ("labels", "label_counts", "confusion"):
-            del values[name]
-        values["pacbayes_certificate"] = 2
-
-    again = Certificate.from_json(edited(moons.certificate_, turn_back))
-    assert again == replace(moons.certificate_, labels=(), label_counts=(), confusion=None)
-
-
-def test_numbers_that_the_second_format_does_not_have_are_not_passed_over(moons):
-    def hide(values):
-        values["pacbayes_certificate"] = 2
-        values["confusion"]["bounds"] = [[0.0, 0.0]] * 2
-
-    with pytest.raises(CertificateError, match="the second format has no confusion, label_counts, labels"):
-        Certificate.from_json(edited(moons.certificate_, hide))
-
-
 # ---------------------------------------------------------------------------------------------------
 # In words
 # ---------------------------------------------------------------------------------------------------

@@ -309,7 +309,7 @@ def test_candidates_share_delta():
     expected = binomial_upper(first["errors"], first["n"], 0.05 / votes)
     assert search.certificate_.bound == pytest.approx(expected, rel=1e-9)
     assert any("of 4 settings" in line for line in search.certificate_.assumptions)
-    assert set(FIT_ASSUMPTIONS) <= set(search.certificate_.assumptions)
+    assert set(FIT_ASSUMPTIONS) <= set(search.certificate_.assumption_codes)
     np.testing.assert_array_equal(search.predict(NEW_X), search.best_estimator_.predict(NEW_X))
     search.best_estimator_.verify_certificate(search.certificate_, X, Y)
     assert clone(search).fit(X, Y).certificate_ == search.certificate_

@@ -54,7 +54,7 @@ def test_functions_get_labels():
         return np.where(true == "a", 0.25, 0.5) * (true != predicted)
 
     loss = resolve_loss(vowels_count, CLASSES)
-    assert loss.name == "function 'vowels_count'"
+    assert loss.name == "function:vowels_count"
     assert loss.total(CODES, PREDICTED) == 1.0
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from itertools import chain
-from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pacbayes._compat import take_rows
 from pacbayes._validation import Array, count_missing
+from pacbayes.assumptions import word
 from pacbayes.certificate import (
     FIT_ASSUMPTIONS,
     Certificate,
@@ -32,18 +33,18 @@ from pacbayes.certificate import (
     with_test,
     with_unlabelled,
 )
-from pacbayes.ensemble import Ensemble, Split, VotePlan, add_labels, split_holdouts, tabulate_classes
+from pacbayes.ensemble import Ensemble, Split, VotePlan, count_labels, split_holdouts, tabulate_classes
 from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.formatting import format_names
 from pacbayes.losses import Loss, resolve_loss
-from pacbayes.parallel import beside, count_threads
+from pacbayes.parallel import beside, count_threads, rows_per_block
 from pacbayes.pools import CodeBook, Pool, PrefitPool, Sample, as_pool, keep_device, release, to_host
 from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.racing import DropRule
 from pacbayes.recognition import TrainingRows
-from pacbayes.sampling import PREDICTION, SamplingPlan, Subsamples, stream
-from pacbayes.settings import Choice, Constraint, Whole
+from pacbayes.sampling import PREDICTION, GivenSubsamples, SamplingPlan, Subsamples, stream
+from pacbayes.settings import Choice, Constraint, Number, Rule, Whole, are_sizes, is_flag, is_whole
 from pacbayes.settings import validate_settings as validate_constraints
 from pacbayes.sources import ArraySource
 from pacbayes.streaming import Stream, open_stream
@@ -56,14 +57,20 @@ __all__ = ["PACBayesClassifier"]
 # What scikit-learn notes of the data.
 _FEATURES = ("n_features_in_", "feature_names_in_")
 
+# Settings that a certificate is about. A fitted classifier keeps their values, and certifies nothing while they differ.
+_CERTIFIED = (
+    *("estimator", "delta", "objective", "voting", "holdout", "n_candidates", "prior", "loss", "racing"),
+    "warm_start",
+)
+
+# Settings of how to compute, which change no result: they take effect at once.
+_COMPUTING = ("block_size", "n_jobs", "verbose")
+
 # Settings that hypotheses and their validation losses come from: a warm start cannot change them.
 _FINGERPRINTED = ("estimator", "subsample_size", "subsamples", "loss", "holdout")
 
 # A checkpoint keeps results that depend on these as well.
 _CHECKPOINTED = (*_FINGERPRINTED, "n_hypotheses", "delta", "objective", "voting", "n_candidates", "prior", "racing")
-
-# What a certificate of `certify` rests on.
-_NEW_POINTS = "the new points are independent of the sample and had no part in making or choosing the classifier"
 
 
 class PACBayesClassifier(ClassifierMixin, BaseEstimator):
@@ -201,9 +208,38 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
         "n_hypotheses": Whole(1, ("auto",)),
+        "subsample_size": Rule(
+            "'auto', 'paper', a number of points, a share, or a sequence of these",
+            lambda value: value in ("auto", "paper") if isinstance(value, str) else are_sizes(value),
+        ),
+        "subsamples": Rule(
+            "a splitter, a sequence of index arrays, or None",
+            lambda value: value is None or hasattr(value, "split") or hasattr(value, "__len__"),
+        ),
+        "delta": Number(0, 1),
+        "objective": Choice("auto", "lambda", "kl", "dual"),
+        "voting": Choice("majority", "gibbs", "best", "uniform"),
+        "holdout": Rule(
+            "'auto', None, a share or number of rows, or a sequence of these",
+            lambda value: value is None or (value == "auto" if isinstance(value, str) else are_sizes(value)),
+        ),
         "n_candidates": Whole(1),
-        "block_size": Whole(1),
         "racing": Choice(True, False, "training"),
+        "warm_start": Choice(True, False),
+        "block_size": Whole(1),
+        "n_jobs": Rule(
+            "a whole number other than 0, or None", lambda value: value is None or (is_whole(value) and value != 0)
+        ),
+        "checkpoint": Rule("a path or None", lambda value: value is None or isinstance(value, (str, os.PathLike))),
+        "random_state": Rule(
+            "a whole number, at least 0, a RandomState, or None",
+            lambda value: (
+                value is None or isinstance(value, np.random.RandomState) or (is_whole(value) and int(value) >= 0)
+            ),
+        ),
+        "verbose": Rule(
+            "a whole number, at least 0", lambda value: is_flag(value) or (is_whole(value) and int(value) >= 0)
+        ),
     }
 
     def __init__(
@@ -256,7 +292,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         estimators : iterable of fitted classifiers
-            The hypotheses, none of which has seen the validation points.
+            The hypotheses, none of which has seen the validation points. Copies of them vote: whoever trains the
+            originals again changes neither predictions nor the certificate.
         X, y : array-like
             Validation points and labels.
         **parameters
@@ -309,17 +346,19 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             release()
 
     def _fit(self, X: Any, y: Any) -> PACBayesClassifier:
-        pool = as_pool(self.estimator)
-        self._check_settings(pool)
+        self._check_settings(as_pool(self.estimator))
+        fitted = self._copy_settings()
+        pool = as_pool(fitted["estimator"])
         streamed = self._stream_fit(pool, X, y)
         sample = self._validate_sample(pool, X, y) if streamed is None else streamed.read_labels()
-        loss = resolve_loss(self.loss, sample.classes)
+        loss = resolve_loss(fitted["loss"], sample.classes)
         pool.check_classes(sample.classes)
         pool.check_loss(loss)
-        holdout = self._resolved_holdout(loss)
+        holdout = self._resolved_holdout(loss, self.subsamples is not None and not hasattr(self.subsamples, "split"))
         fingerprints = self._fingerprints(pool, sample, holdout)
         entropy, kept = self._continue(fingerprints)
         if streamed is not None:
+            streamed = replace(streamed, block_size=rows_per_block(self.block_size, sample.classes.size))
             settings = {name: getattr(self, name) for name in _CHECKPOINTED} | {"estimator": pool, "holdout": holdout}
             seeded = self.random_state is not None
             streamed = streamed.with_checkpoint(self.checkpoint, sample, settings, entropy if seeded else None)
@@ -338,7 +377,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
                 trained = self._train_vote(pool, trainer, plan, n_votes, kept[k] if kept else None)
                 # Certified while the next one is trained.
                 digests = call(self._digests, pool, sample.classes, trained, plan.subsamples)
-                blocks = replace(self._voting_blocks, size=trainer.block_rows)
+                blocks = replace(self._voting_blocks(pool, sample.classes.size), size=trainer.block_rows)
                 given = (pool, sample, loss, plan, trained, n_votes, k, streamed, blocks)
                 futures.append(call(self._certify_vote, *given, digests))
             rows = TrainingRows(sample.X) if training_rows is None else training_rows
@@ -348,6 +387,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         # Nothing is set before everything has succeeded: no half-fitted state.
         self.classes_ = sample.classes
         self._adopt(votes, winner)
+        self._fitted_settings = fitted
         self._entropy = entropy
         self._fingerprints_ = fingerprints
         self._code_book = sample.code_book
@@ -369,10 +409,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         self.certificate_ = vote.certificate
         self.lambda_ = vote.certificate.lam
 
-    def _resolved_holdout(self, loss: Loss) -> Any:
-        """Return the rows to hold out, None for none: what "auto" is depends on other settings."""
+    def _resolved_holdout(self, loss: Loss, given: bool) -> Any:
+        """Return the rows to hold out, None for none; `given` says whether subsamples are given as row numbers."""
         holdout = self.holdout
-        given = self.subsamples is not None and not hasattr(self.subsamples, "split")
         impossible = loss.on_probabilities or given
         if isinstance(holdout, str) and holdout == "auto" and (impossible or self.voting == "best"):
             return None
@@ -402,7 +441,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
                 self.feature_names_in_ = np.array(streamed.source.columns, dtype=object)
         return streamed
 
-    def _open_stream(self, pool: Pool, X: Any, y: Any = None, columns: Any = None) -> Stream | None:
+    def _open_stream(
+        self, pool: Pool, X: Any, y: Any = None, columns: Any = None, n_classes: int | None = None
+    ) -> Stream | None:
         return open_stream(
             X,
             y,
@@ -411,7 +452,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             client=self.client,
             n_jobs=self.n_jobs,
             verbose=self.verbose,
-            block_size=self.block_size,
+            block_size=self.block_size if n_classes is None else rows_per_block(self.block_size, n_classes),
         )
 
     def _plan_vote(self, pool: Pool, sample: Sample, split: Split) -> VotePlan:
@@ -440,7 +481,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
                 yield plan, streamed.trainer(plan, loss, k)
                 continue
             split, rest, shared, subsamples = plan
-            settings = (loss, split.entropy, self.block_size, self.n_jobs, self.verbose)
+            size = rows_per_block(self.block_size, rest.classes.size)
+            settings = (loss, split.entropy, size, self.n_jobs, self.verbose)
             trainer = Trainer(pool, rest, shared, subsamples.kept(), *settings)
             trains_all = self.racing != "training" and not self.warm_start
             on_device = trains_all and pool.uses_device(rest, subsamples)
@@ -513,7 +555,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         larger subsamples therefore get less of the prior.
         """
         if self.prior is not None:
-            return self.prior
+            return copy.deepcopy(self.prior)  # which its owner may change
         equal = subsamples.sizes.min() == subsamples.sizes.max()
         if equal or split.held_out is not None or self.voting == "uniform":
             return None
@@ -521,11 +563,52 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_settings(self, pool: Pool) -> None:
         """Refuse what no data could make right, before anything is trained; the rest is checked where it is used."""
-        validate_settings(self.delta, self._resolved_objective, self.voting)
         validate_constraints(self, self._CONSTRAINTS)
         pool.check_settings()
         if self.warm_start and self.subsamples is not None:
             raise ValueError("warm_start must be False where subsamples are given: there are none to add")
+
+    def _copy_settings(self) -> dict[str, Any]:
+        """Return copies of the settings that a certificate is about, which nobody else can change."""
+        copies = {}
+        for name in _CERTIFIED:
+            try:
+                copies[name] = copy.deepcopy(getattr(self, name))
+            except Exception as error:
+                raise ValueError(
+                    f"{name} must be something that can be copied, since a certificate is about what it is now: "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+        return copies
+
+    def _restore_settings(self) -> None:
+        """Take the settings of a classifier that comes out of a file for those of its fit."""
+        settings = self._copy_settings()
+        self._fitted_settings = {name: getattr(self, name) for name in _CERTIFIED}
+        self.__dict__.update(settings)
+
+    @property
+    def _pool(self) -> Pool:
+        """The pool of the fit."""
+        return as_pool(self._fitted_settings["estimator"])
+
+    @property
+    def _loss(self) -> Loss:
+        """The loss of the fit."""
+        return resolve_loss(self._fitted_settings["loss"], self.classes_)
+
+    def _refuse_changed_settings(self) -> None:
+        """Raise CertificateError if settings that a certificate is about are not those of the fit."""
+        changed = [
+            name
+            for name, fitted in self._fitted_settings.items()
+            if digest(getattr(self, name), code=True) != digest(fitted, code=True)
+        ]
+        if changed:
+            raise CertificateError(
+                f"the settings of the classifier were changed after the fit: {', '.join(changed)}. Set them back, or "
+                "fit again"
+            )
 
     @property
     def _resolved_objective(self) -> Objective:
@@ -591,7 +674,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             return self._entropy, self.votes_
         if self.random_state is None:
             entropy = int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
-        elif isinstance(self.random_state, Integral):
+        elif is_whole(self.random_state):
             entropy = int(self.random_state)
         else:
             entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -625,17 +708,14 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _assumptions(self, pool: Pool, subsamples: Subsamples) -> list[str]:
-        """Return what has to be true for the certificate to hold."""
+        """Return what has to be true for the certificate to hold, as codes or in words."""
         assumptions = [*FIT_ASSUMPTIONS, subsamples.assumption, *pool.assumptions()]
         if self.prior is not None:
-            assumptions.append("the prior was chosen without looking at the sample")
+            assumptions.append("own-prior")
         if self.n_candidates > 1:
-            assumptions.append(
-                f"of {self.n_candidates} settings that were decided on beforehand and share delta, one was chosen by "
-                "its bound"
-            )
+            assumptions.append(f"candidates:{self.n_candidates}")
         if self.warm_start:
-            assumptions.append("the number of hypotheses was not chosen by looking at the bound")
+            assumptions.append("size-decided")
         return assumptions
 
     def _digests(self, pool: Pool, classes: NDArray[Any], trained: Trained, subsamples: Subsamples) -> dict[str, str]:
@@ -669,13 +749,13 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             If the certificate is not the one of this classifier, naming the first thing that differs.
         """
         check_is_fitted(self)
-        if _NEW_POINTS in certificate.assumptions:
+        if "new-points" in certificate.assumption_codes:
             raise CertificateError(
                 "the certificate is about new points, which the classifier does not know: give them to certify again, "
                 "and compare"
             )
-        pool = as_pool(self.estimator)
-        loss = resolve_loss(self.loss, self.classes_)
+        self._refuse_changed_settings()
+        pool, loss = self._pool, self._loss
         # With what the user sees, and could have changed.
         vote = replace(
             self.votes_[self._winner],
@@ -696,8 +776,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
                 "them can be verified by losses only"
             )
         if digests["settings"] != self.certificate_.digests["settings"]:
-            raise CertificateError("the settings of the classifier were changed after the fit: fit again")
-        verify_splits([one.split for one in self.votes_], self._resolved_holdout(loss), self._entropy)
+            raise CertificateError("the settings of the classifier are not those that it was fitted with: fit again")
+        holdout = self._resolved_holdout(loss, type(self.subsamples_) is GivenSubsamples)
+        verify_splits([one.split for one in self.votes_], holdout, self._entropy)
         expect("voting", certificate.voting, self.certificate_.voting)
         certificate.verify(self.losses_, self.prior_, self.n_validation_)
         names = ("objective", "loss", "delta", "n_validation", "n_validation_max", "n_votes", "strict", "dropped_loss")
@@ -707,10 +788,10 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         expect_classes(certificate, vote.certificate)
         if certificate.labels:
             expect("labels", certificate.labels, label_names(self.classes_))
-        for line in again.assumptions:
-            if line not in certificate.assumptions:
-                raise CertificateError(f"assumptions do not state what this classifier rests on: {line}")
-        expect("assumptions", tuple(certificate.assumptions), tuple(self.certificate_.assumptions))
+        for code in again.assumption_codes:
+            if code not in certificate.assumption_codes:
+                raise CertificateError(f"assumptions do not state what this classifier rests on: {word(code)}")
+        expect("assumptions", certificate.assumption_codes, self.certificate_.assumption_codes)
         for name, stated in certificate.digests.items():
             actual = digest(self.posterior_) if name == "posterior" else digests[name]
             expect(f"digests[{name!r}]", stated, actual)
@@ -720,12 +801,12 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             return "arithmetic and model"
         sample, streamed = self._known_sample(pool, X, y)
         rest, _ = pool.prepare(vote.split.take_rows(sample), vote.split.entropy)
-        verify_losses(certificate, vote, sample, rest, loss, streamed, self._voting_blocks)
+        verify_losses(certificate, vote, sample, rest, loss, streamed, self._voting_blocks(pool, self.classes_.size))
         return "arithmetic, model and data"
 
     def _known_sample(self, pool: Pool, X: Any, y: Any) -> tuple[Sample, Stream | None]:
         """Return rows with labels that the classifier knows, and where they are read from if not from memory."""
-        streamed = self._open_stream(pool, X, y, getattr(self, "feature_names_in_", None))
+        streamed = self._open_known(pool, X, y)
         if streamed is not None and self._code_book is None:
             sample = streamed.read_labels()
             if not np.array_equal(sample.classes, self.classes_):
@@ -769,24 +850,26 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             (`pacbayes.votes.disagreement_bound`).
         """
         X = self._check_unseen(self._validate_points(X, y))
-        loss = resolve_loss(self.loss, self.classes_)
+        self._refuse_changed_settings()
+        loss = self._loss
         if loss.on_probabilities or (y is None and not loss.is_zero_one):
             needed = "the zero-one loss" if y is None else "a loss of labels"
             raise ValueError(f"certify needs {needed}, and the classifier has {self.certificate_.loss!r}")
-        assumptions = (*self.certificate_.assumptions, _NEW_POINTS)
-        certificate = replace(self.certificate_, assumptions=assumptions, statements=())
+        assumptions = (*self.certificate_.assumption_codes, "new-points")
+        certificate = replace(self.certificate_, assumption_codes=assumptions, statements=(), confusion=None)
         if y is None:
             if delta is not None:
                 raise ValueError("delta must be None without labels: the bounds on hypotheses are those of the fit")
-            return self._certify_unlabelled(replace(certificate, confusion=None), X)
-        level = certificate.delta if delta is None else validate_settings(delta, certificate.objective, self.voting)
+            return self._certify_unlabelled(certificate, X)
+        voting, objective = certificate.voting, certificate.objective
+        level = certificate.delta if delta is None else validate_settings(delta, objective, voting)
         predicted, doubtful = self._predict_codes(X)
         codes = self._codes_of(X, y)
         unknown = codes == self.classes_.size
         # An unknown label has the largest loss, as a doubtful prediction has.
         total = loss.total_with_doubts(codes, predicted, doubtful | unknown)
         counts = tabulate_classes(codes, predicted, doubtful, self.classes_.size)
-        certificate = add_labels(replace(certificate, n_votes=1, delta=level), codes, self.classes_)
+        certificate = replace(certificate, n_votes=1, delta=level, **count_labels(codes, self.classes_))
         return with_test(certificate, total, codes.size, counts)
 
     def count_errors(self, X: Any, y: ArrayLike) -> int:
@@ -892,8 +975,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     def _validate_points(self, X: Any, y: Any = None) -> Any:
         """Return rows as the hypotheses take them: an array, or a stream that validates what it reads."""
         check_is_fitted(self)
-        pool = as_pool(self.estimator)
-        streamed = self._open_stream(pool, X, y, getattr(self, "feature_names_in_", None))
+        pool = self._pool
+        streamed = self._open_known(pool, X, y)
         if streamed is not None:
             if streamed.shape[1] != self.n_features_in_:
                 raise ValueError(f"X must have {self.n_features_in_} features, as in training, got {streamed.shape[1]}")
@@ -907,6 +990,11 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         pool.check_points(X)
         return X
 
+    def _open_known(self, pool: Pool, X: Any, y: Any = None) -> Stream | None:
+        """Return rows that are read in blocks, with the columns and for the classes that the classifier knows."""
+        validate_constraints(self, {name: self._CONSTRAINTS[name] for name in _COMPUTING})
+        return self._open_stream(pool, X, y, getattr(self, "feature_names_in_", None), self.classes_.size)
+
     def _features_of(self, pool: Pool, X: Any) -> Any:
         """Return points as the hypotheses take them, after they are checked to have the features of the sample."""
         X = validate_data(self, to_host(X), reset=False, **_validation_kwargs(pool, X, self._code_book))
@@ -916,12 +1004,13 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(X, Stream):
             yield from X.read()
             return
-        for start in range(0, X.shape[0], self.block_size):
-            yield take_rows(X, np.arange(start, min(start + self.block_size, X.shape[0])))
+        size = rows_per_block(self.block_size, self.classes_.size)
+        for start in range(0, X.shape[0], size):
+            yield take_rows(X, np.arange(start, min(start + size, X.shape[0])))
 
-    @property
-    def _voting_blocks(self) -> VotingBlocks:
-        return VotingBlocks(self.block_size, count_threads(self.n_jobs) if as_pool(self.estimator).shares_rows else 1)
+    def _voting_blocks(self, pool: Pool, n_classes: int) -> VotingBlocks:
+        workers = count_threads(self.n_jobs) if pool.shares_rows else 1
+        return VotingBlocks(rows_per_block(self.block_size, n_classes), workers)
 
     def _predict_codes(self, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Return class codes, and which of them could differ on another engine."""
@@ -930,7 +1019,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(X, Stream):
             found = list(X.predict(self.hypotheses_, self.posterior_, voting, rng))
             return np.concatenate([one["codes"] for one in found]), np.concatenate([one["doubtful"] for one in found])
-        return predict_codes(self.hypotheses_, self.posterior_, voting, X, rng, self._voting_blocks)
+        blocks = self._voting_blocks(self._pool, self.classes_.size)
+        return predict_codes(self.hypotheses_, self.posterior_, voting, X, rng, blocks)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels, in the way that `voting` says.
@@ -976,11 +1066,12 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(X, Stream):
             parts = [result["tallies"] for result in X.predict(self.hypotheses_, self.posterior_, None)]
         else:
-            parts = self._voting_blocks.map(
+            parts = self._voting_blocks(self._pool, self.classes_.size).map(
                 lambda rows, _: tally_votes(self.hypotheses_, self.posterior_, rows, stop_early=False), X
             )
         tallies = np.concatenate(parts)
-        return np.asarray(tallies / tallies.sum(axis=1, keepdims=True))
+        tallies /= tallies.sum(axis=1, keepdims=True)
+        return tallies
 
     def predict_batches(self, X: Any, method: str = "predict") -> Iterator[NDArray[Any]]:
         """Predict rows that may be more than the memory holds, and yield the results block by block, in order.
@@ -992,10 +1083,11 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         method : {"predict", "predict_proba"}, default="predict"
             What to yield: labels, or shares of the vote.
 
-        Yields
-        ------
-        ndarray
-            What `method` would return for the rows of a block.
+        Returns
+        -------
+        iterator of ndarray
+            What `method` would return for the rows of each block. Arguments are checked at once, and rows read when
+            they are asked for.
 
         Examples
         --------
@@ -1010,8 +1102,11 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"method must be 'predict' or 'predict_proba', got {method!r}")
         points = self._validate_points(X)
         if not isinstance(points, Stream):
-            points = self._open_stream(as_pool(self.estimator), ArraySource(np.asarray(points)))
+            points = self._open_known(self._pool, ArraySource(np.asarray(points)))
             assert points is not None
+        return self._predict_stream(points, method)
+
+    def _predict_stream(self, points: Stream, method: str) -> Iterator[NDArray[Any]]:
         voting = self.certificate_.voting if method == "predict" else None
         for found in points.predict(self.hypotheses_, self.posterior_, voting, self._prediction_stream):
             if method == "predict":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, NamedTuple
@@ -24,9 +24,9 @@ from pacbayes.losses import Loss
 from pacbayes.pools import Hypotheses, Sample
 from pacbayes.sampling import HOLDOUT, TEST, Subsamples, derive_entropy, resolve_size, stream, validation_order
 from pacbayes.training import Trained
-from pacbayes.voting import VotingBlocks, predict_codes, tally_votes, vote_out_of_bag
+from pacbayes.voting import VotingBlocks, predict_codes, vote_out_of_bag
 
-__all__ = ["Ensemble", "Split", "VotePlan", "add_labels", "out_of_bag_rows", "split_holdouts", "tabulate_classes"]
+__all__ = ["Ensemble", "Split", "VotePlan", "count_labels", "out_of_bag_rows", "split_holdouts", "tabulate_classes"]
 
 # Shares of the sample to hold out, one for each competing vote. Measured in benchmarks/RESULTS.md.
 _SHARES = (0.5, 0.35)
@@ -112,7 +112,7 @@ def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
         shares = _SHARES
     elif isinstance(holdout, Real):
         shares = [holdout]
-    elif isinstance(holdout, Iterable) and not isinstance(holdout, str):
+    elif isinstance(holdout, Sequence) and not isinstance(holdout, str):
         shares = list(holdout)
     else:
         raise ValueError(f"holdout must be 'auto', None, a share or several, got {holdout!r}")
@@ -197,8 +197,11 @@ class Ensemble:
         ndarray of shape (n,)
             Labels.
         """
-        tallies = tally_votes(self.hypotheses, self.posterior, X, stop_early=True)
-        return np.asarray(self.hypotheses.classes[np.argmax(tallies, axis=1)])
+        X = X if hasattr(X, "shape") else np.asarray(X)
+        if len(X.shape) != 2:
+            raise ValueError(f"X must have two dimensions, points and features, got shape {X.shape}")
+        codes, _ = predict_codes(self.hypotheses, self.posterior, "majority", X, np.random.default_rng(0))
+        return np.asarray(self.hypotheses.classes[codes])
 
     def with_points(self, sample: Sample, rest: Sample, loss: Loss, blocks: VotingBlocks) -> Ensemble:
         """Add to the certificate what held-out points, or otherwise validation points, say about the predictor.
@@ -221,7 +224,7 @@ class Ensemble:
         Ensemble
             With the numbers of labels, the result of the test and a confusion matrix in its certificate.
         """
-        certificate = add_labels(self.certificate, sample.codes, sample.classes)
+        certificate = self.certificate.revise(**count_labels(sample.codes, sample.classes))
         if self.split.held_out is None:
             return replace(self, certificate=self._with_validation(certificate, rest))
         tested = sample.take(self.split.held_out)
@@ -252,12 +255,12 @@ def out_of_bag_rows(certificate: Certificate, n: int) -> int:
     return n if certificate.voting == "best" else min(n, _MOST_OUT_OF_BAG)
 
 
-def add_labels(certificate: Certificate, codes: NDArray[np.intp], classes: NDArray[Any]) -> Certificate:
-    """Add how many points have each label to a certificate; codes beyond the classes are not counted."""
+def count_labels(codes: NDArray[np.intp], classes: NDArray[Any]) -> dict[str, Any]:
+    """Return how many points have each label, as fields of a certificate; codes beyond the classes are not counted."""
     if classes.size > MOST_LABELS:
-        return certificate
+        return {}
     counts = np.bincount(codes, minlength=classes.size)[: classes.size]
-    return replace(certificate, labels=label_names(classes), label_counts=tuple(counts.tolist()))
+    return {"labels": label_names(classes), "label_counts": tuple(counts.tolist())}
 
 
 def tabulate_classes(

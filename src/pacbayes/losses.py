@@ -16,14 +16,19 @@ from numpy.typing import NDArray
 
 from pacbayes._validation import Array, as_real_array
 
-__all__ = ["Loss", "is_of_probabilities", "largest_cost", "resolve_loss"]
+__all__ = ["Loss", "describe_loss", "is_of_probabilities", "largest_cost", "resolve_loss"]
 
 # Losses are rounded up to multiples of this before they are summed. Sums of up to 2^23 of them are exact, so they
 # do not depend on the order or the blocks in which they are added; and rounding up keeps the bound a bound.
 _QUANTUM = 2.0**-30
 
-# How the name of a cost matrix begins; its largest cost follows.
-_COST_MATRIX = "cost in units of the largest, "
+# Losses without a name of their own, in words, by the code that their names begin with; after a colon follows the
+# largest cost, the name of the function, or that of the loss. Files hold the codes, which programs compare.
+_WORDS = {
+    "cost": "cost in units of the largest, {}",
+    "function": "function {!r}",
+    "probabilities": "{} of probabilities",
+}
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class Loss:
     Attributes
     ----------
     name : str
-        How a certificate names it. Only the zero-one loss of this module is called "zero_one".
+        How a certificate names it, as a code. Only the zero-one loss of this module is called "zero_one".
     function : callable
         ``function(codes, response)`` with the true classes as positions in `classes_`, and the response of
         the hypothesis: codes of the predicted classes, or an array of shape (points, classes) of probabilities.
@@ -112,14 +117,36 @@ def _cost(costs: Array, codes: Any, predicted: Any) -> Any:
     return costs[codes, predicted]
 
 
+def _split(name: str) -> tuple[str, str] | None:
+    """Return the code that a name begins with and what follows it, None for a name without."""
+    code, colon, detail = name.partition(":")
+    return (code, detail) if colon and code in _WORDS else None
+
+
+def describe_loss(name: str) -> str:
+    """Return the name of a loss in words.
+
+    Examples
+    --------
+    >>> describe_loss("brier"), describe_loss("cost:20"), describe_loss("function:asymmetric")
+    ('brier', 'cost in units of the largest, 20', "function 'asymmetric'")
+    """
+    coded = _split(name)
+    return name if coded is None else _WORDS[coded[0]].format(coded[1])
+
+
 def largest_cost(name: str) -> str | None:
     """Return the unit of a loss of this name, if it is a cost matrix: its largest cost, as text; None otherwise."""
-    return name.removeprefix(_COST_MATRIX) if name.startswith(_COST_MATRIX) else None
+    coded = _split(name)
+    return coded[1] if coded is not None and coded[0] == "cost" else None
 
 
 def is_of_probabilities(name: str) -> bool:
     """Return whether a loss of this name is one of predicted probabilities, rather than of labels."""
-    return name.endswith(" of probabilities") or (name in _NAMED and _NAMED[name].on_probabilities)
+    coded = _split(name)
+    if coded is not None:
+        return coded[0] == "probabilities"
+    return name in _NAMED and _NAMED[name].on_probabilities
 
 
 def resolve_loss(loss: Any, classes: NDArray[Any]) -> Loss:
@@ -138,10 +165,10 @@ def resolve_loss(loss: Any, classes: NDArray[Any]) -> Loss:
         if loss.is_zero_one:
             return ZERO_ONE  # `total` counts errors, whatever the function
         named = _NAMED.get(loss.name)
-        if named is not None and named != loss:
+        if (named is not None and named != loss) or _split(loss.name) is not None:
             raise ValueError(f"loss must not be called {loss.name!r}, the name of another loss: give it one of its own")
-        of_probabilities = f"{loss.name} of probabilities"
-        return replace(loss, name=of_probabilities) if loss.on_probabilities and named is None else loss
+        coded = f"probabilities:{loss.name}"
+        return replace(loss, name=coded) if loss.on_probabilities and named is None else loss
     if isinstance(loss, str):
         if loss not in _NAMED:
             raise ValueError(f"loss must be one of {sorted(_NAMED)}, a function or a cost matrix, got {loss!r}")
@@ -149,7 +176,7 @@ def resolve_loss(loss: Any, classes: NDArray[Any]) -> Loss:
     if callable(loss):
         name = getattr(loss, "__name__", type(loss).__name__)
         # The name alone would let a function called zero_one pass for the zero-one loss.
-        return Loss(f"function {name!r}", partial(_of_labels, loss, classes))
+        return Loss(f"function:{name}", partial(_of_labels, loss, classes))
     costs = as_real_array("loss", loss, "a name, a function or a matrix of real costs")
     if costs.shape != (classes.size, classes.size):
         raise ValueError(
@@ -160,4 +187,4 @@ def resolve_loss(loss: Any, classes: NDArray[Any]) -> Loss:
         raise ValueError("loss as a cost matrix must hold finite, non-negative costs, not all zero")
     if np.array_equal(costs / costs.max(), 1.0 - np.eye(classes.size)):
         return ZERO_ONE  # all errors cost the same
-    return Loss(f"{_COST_MATRIX}{costs.max():.15g}", partial(_cost, costs / costs.max()))
+    return Loss(f"cost:{costs.max():.15g}", partial(_cost, costs / costs.max()))

@@ -13,7 +13,10 @@ from joblib.parallel import get_active_backend
 
 from pacbayes.progress import show_progress
 
-__all__ = ["beside", "chunks", "count_threads", "count_workers", "run_tasks"]
+__all__ = ["beside", "chunks", "count_threads", "count_workers", "rows_per_block", "run_tasks"]
+
+# Entries of the largest array of rows x classes that is computed at a time: 32 MiB of doubles.
+_MOST_CELLS = 1 << 22
 
 
 def count_workers(n_jobs: int | None, *, threads: bool) -> int:
@@ -32,6 +35,17 @@ def _thread_workers(n_jobs: int | None) -> tuple[int, bool]:
     backend, default = get_active_backend(prefer="threads")
     workers = backend.effective_n_jobs(default if n_jobs is None else n_jobs)
     return workers, getattr(backend, "supports_sharedmem", False)
+
+
+def rows_per_block(size: int, n_classes: int) -> int:
+    """Return how many rows to compute on at a time: `size`, or fewer where an array of rows x classes would be large.
+
+    Examples
+    --------
+    >>> rows_per_block(65536, 2), rows_per_block(65536, 10_000)
+    (65536, 419)
+    """
+    return max(1, min(size, _MOST_CELLS // n_classes))
 
 
 def chunks(numbers: range, count: int) -> list[range]:

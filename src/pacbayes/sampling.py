@@ -120,7 +120,7 @@ class Subsamples(ABC):
         Number r of training points of each hypothesis; it is validated on the other n - r.
     """
 
-    # What has to be true of the choice of these training sets, as a certificate states it.
+    # What has to be true of the choice of these training sets: a code of `pacbayes.assumptions`.
     assumption: ClassVar[str]
 
     n: int
@@ -249,7 +249,7 @@ class RandomSubsamples(Subsamples):
     [1, 2]
     """
 
-    assumption = "subsamples were chosen without looking at features or labels (by construction)"
+    assumption = "subsamples-random"
 
     def __init__(self, n: int, sizes: Sequence[int], m: int, entropy: int) -> None:
         self.n = n
@@ -351,7 +351,7 @@ class NoSubsamples(Subsamples):
         Number of hypotheses.
     """
 
-    assumption = "the classifiers were trained without the validation points"
+    assumption = "trained-elsewhere"
 
     def __init__(self, n: int, m: int) -> None:
         self.n = n
@@ -377,7 +377,7 @@ class GivenSubsamples(Subsamples):
     [0, 3]
     """
 
-    assumption = "the caller chose the subsamples without looking at features or labels"
+    assumption = "subsamples-given"
 
     def __init__(self, n: int, index_sets: Sequence[ArrayLike]) -> None:
         self.n = n
@@ -426,7 +426,7 @@ class FoldSubsamples(GivenSubsamples):
     [[2, 3], [0, 1]]
     """
 
-    assumption = "the caller made the splitter of the subsamples without looking at features or labels"
+    assumption = "subsamples-splitter"
 
     def __init__(self, n: int, splitter: Any) -> None:
         try:

@@ -5,12 +5,14 @@ Each constraint says what is allowed; `validate_settings` names the setting, its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Protocol
 
-__all__ = ["Choice", "Constraint", "Number", "Whole", "validate_settings"]
+import numpy as np
+
+__all__ = ["Choice", "Constraint", "Number", "Rule", "Whole", "are_sizes", "is_flag", "is_whole", "validate_settings"]
 
 
 class Constraint(Protocol):
@@ -35,6 +37,8 @@ class Choice:
         self.allowed = allowed
 
     def allows(self, value: Any) -> bool:
+        if isinstance(value, np.bool_):
+            value = bool(value)
         return any(value is option or (isinstance(option, str) and value == option) for option in self.allowed)
 
     def __str__(self) -> str:
@@ -52,7 +56,7 @@ class Whole:
     def allows(self, value: Any) -> bool:
         if isinstance(value, str):
             return value in self.or_else
-        return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= self.minimum
+        return is_whole(value) and int(value) >= self.minimum
 
     def __str__(self) -> str:
         return ", or ".join([f"a whole number, at least {self.minimum}", *map(repr, self.or_else)])
@@ -70,6 +74,34 @@ class Number:
 
     def __str__(self) -> str:
         return f"in ({self.low:g}, {self.high:g})"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a function allows, and how to say it."""
+
+    description: str
+    allows: Callable[[Any], bool]
+
+    def __str__(self) -> str:
+        return self.description
+
+
+def is_flag(value: Any) -> bool:
+    """Return whether a value is true or false, of Python or NumPy."""
+    return isinstance(value, (bool, np.bool_))
+
+
+def is_whole(value: Any) -> bool:
+    """Return whether a value is a whole number, and not a flag."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def are_sizes(value: Any) -> bool:
+    """Return whether a value is a number or a sequence of numbers, which can be read again and again."""
+    several = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
+    sizes = list(value) if several and np.ndim(value) == 1 else [value]
+    return all(isinstance(size, Real) and not isinstance(size, bool) for size in sizes)
 
 
 def validate_settings(owner: Any, constraints: Mapping[str, Constraint]) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pacbayes._compat import take_rows
 from pacbayes._validation import Array
-from pacbayes.parallel import chunks, run_tasks
+from pacbayes.parallel import chunks, rows_per_block, run_tasks
 from pacbayes.pools import Hypotheses
 from pacbayes.sampling import ChosenSubsamples, Subsamples
 from pacbayes.votes import tally
@@ -137,7 +137,8 @@ def predict_codes(
     rng : Generator
         Where the draws of "gibbs" come from.
     blocks : VotingBlocks, optional
-        Points to predict at a time, and workers; all at once by default.
+        Points to predict at a time, fewer where there are many classes, and workers; by default as many as their
+        classes allow, by one.
 
     Returns
     -------
@@ -146,6 +147,7 @@ def predict_codes(
     doubtful : ndarray of shape (n,)
         Where rounding could change the code.
     """
+    size, workers = (X.shape[0], 1) if blocks is None else (blocks.size, blocks.workers)
     drawn = draw_voters(weights, X.shape[0], rng) if voting == "gibbs" else None
 
     def predict(rows: Any, part: slice) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
@@ -153,9 +155,8 @@ def predict_codes(
             return _vote(hypotheses, weights, rows)
         return predict_drawn(hypotheses, drawn[part], rows)
 
-    if blocks is None:
-        return predict(X, slice(0, X.shape[0]))
-    codes, doubtful = zip(*blocks.map(predict, X), strict=True)
+    bounded = VotingBlocks(rows_per_block(size, hypotheses.classes.size), workers)
+    codes, doubtful = zip(*bounded.map(predict, X), strict=True)
     return np.concatenate(codes), np.concatenate(doubtful)
 
 
@@ -193,6 +194,15 @@ def vote_out_of_bag(
     voted : ndarray of shape (n,)
         Where there was a voter.
     """
+    voting_blocks = VotingBlocks(rows_per_block(max(1, rows.size), hypotheses.classes.size))
+    parts = voting_blocks.map(lambda X, part: _vote_out_of_bag(hypotheses, weights, subsamples, X, rows[part]), X)
+    codes, doubtful, voted = zip(*parts, strict=True)
+    return np.concatenate(codes), np.concatenate(doubtful), np.concatenate(voted)
+
+
+def _vote_out_of_bag(
+    hypotheses: Hypotheses, weights: Array, subsamples: Subsamples, X: Any, rows: NDArray[Any]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_], NDArray[np.bool_]]:
     n_classes = hypotheses.classes.size
     tallies, doubted = np.zeros((rows.size, n_classes)), np.zeros(rows.size)
     order, remaining = _order_by_weight(weights)

@@ -51,7 +51,7 @@ def test_what_was_done_before_the_fit_is_asked_of_the_reader():
     piped = make_pipeline(SelectKBest(k=30), small()).fit(points, labels)[-1].certificate_
     searched = GridSearchCV(small(), {"random_state": [0, 1], "delta": [0.05, 0.1]}, cv=2).fit(X, Y)
     for certificate in (piped, searched.best_estimator_.certificate_):
-        assert set(FIT_ASSUMPTIONS) <= set(certificate.assumptions)
+        assert set(FIT_ASSUMPTIONS) <= set(certificate.assumption_codes)
         assert "features were not computed from this sample" in str(certificate)
         assert "settings were not chosen by looking at this sample" in str(certificate)
 
@@ -178,7 +178,7 @@ def edited(certificate, **changes):
 def test_a_certificate_of_another_loss():
     brier = small(estimator=DecisionTreeClassifier(max_depth=2), loss="brier").fit(X, Y)
     forged, _ = certify(
-        brier.losses_, brier.n_validation_, prior=brier.prior_, assumptions=brier.certificate_.assumptions
+        brier.losses_, brier.n_validation_, prior=brier.prior_, assumptions=brier.certificate_.assumption_codes
     )
     forged = replace(forged, digests=brier.certificate_.digests)
     with pytest.raises(CertificateError, match=r"loss is stated as 'zero_one'"):
@@ -312,7 +312,8 @@ def test_a_bound_below_the_recomputed_one_is_refused_at_all(n, factor):
         ({"delta": 10**400}, r"delta must be a number in \(0, 1\)"),
         ({"delta": True}, r"delta must be a number in \(0, 1\), got True"),
         ({"assumptions": []}, "assumptions must be a list with at least one line"),
-        ({"assumptions": ["trust me"]}, "assumptions must state"),
+        ({"assumptions": ["stated:trust me"]}, "assumptions must state"),
+        ({"assumptions": ["trust me"]}, r"assumptions\[0\] must be a code"),
         ({"assumptions": "none"}, "assumptions must be a list"),
         ({"loss": ""}, "loss must be text"),
         ({"lam": "Infinite"}, "lam must be a number"),
@@ -329,11 +330,11 @@ def test_fields_of_the_wrong_type_or_range(model, changes, message):
 
 def test_strictness_cannot_be_had_by_leaving_out_a_line():
     certificate = small(estimator=RBFSVMPool(gamma_source="sample")).fit(X, Y).certificate_
-    lines = [line for line in certificate.assumptions if "does not cover" not in line]
+    codes = [code for code in certificate.assumption_codes if not code.endswith("-from-sample")]
     with pytest.raises(CertificateError, match="strict is stated as True"):
         edited(certificate, strict=True)
     with pytest.raises(CertificateError, match="event is stated as"):
-        edited(certificate, strict=True, assumptions=lines)
+        edited(certificate, strict=True, assumptions=codes)
 
 
 def test_random_edits():

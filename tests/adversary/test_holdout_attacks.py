@@ -66,7 +66,7 @@ def test_a_made_up_result_on_unlabelled_points_is_not_verified(holdout):
     for data in ((), (X, Y)):
         with pytest.raises(CertificateError, match="cannot be verified without these points"):
             model.verify_certificate(forged, *data)
-    honest = replace(model.certify(NEW_X), assumptions=certificate.assumptions)
+    honest = replace(model.certify(NEW_X), assumption_codes=certificate.assumption_codes)
     with pytest.raises(CertificateError, match="cannot be verified without these points"):
         model.verify_certificate(honest)
 

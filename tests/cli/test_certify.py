@@ -155,11 +155,13 @@ def test_verify_with_the_model(invoke, refuses, fitted):
     statements = json.loads(certificate.to_json())["statements"]
     statements[0]["bound"] = 0.01
     assert refuses("verify", edited(statements=statements)).startswith("statements[0].bound is stated as 0.01 but")
-    assert refuses("verify", edited(assumptions=list(certificate.assumptions[1:]))).startswith("assumptions must state")
+    assert refuses("verify", edited(assumptions=list(certificate.assumption_codes[1:]))).startswith(
+        "assumptions must state"
+    )
     assert "settings" in refuses("verify", edited(digests={**certificate.digests, "settings": "0" * 64}), *by_model)
     assert refuses("verify", edited(lam=0.1), *by_model).startswith("lam is stated as 0.1")
     # A certificate for more points than there were follows from its own figures, and is found out all the same.
-    more, _ = certify(fitted.losses_, 10**6, assumptions=certificate.assumptions, digests=certificate.digests)
+    more, _ = certify(fitted.losses_, 10**6, assumptions=certificate.assumption_codes, digests=certificate.digests)
     Path("edited.json").write_text(more.to_json())
     assert invoke("verify", "edited.json").exit_code == 0
     assert refuses("verify", "edited.json", *by_model).startswith("statements[0].bound is stated as")

@@ -391,7 +391,7 @@ def test_what_is_refused(svms):
 def test_everything_is_escaped(pipelines):
     model = PACBayesClassifier(**pipelines.get_params(deep=False))
     model.__dict__.update(pipelines.__dict__)
-    model.certificate_ = replace(pipelines.certificate_, loss=EVIL, assumptions=(EVIL,))
+    model.certificate_ = replace(pipelines.certificate_, loss=EVIL, assumption_codes=(f"stated:{EVIL}",))
     page = fit_page(
         model,
         title=EVIL,

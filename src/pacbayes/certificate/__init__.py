@@ -1,7 +1,7 @@
 """Certificates: what was proved about a classifier, with what was assumed, in words, in files, and verified."""
 
+from pacbayes.assumptions import FIT_ASSUMPTIONS
 from pacbayes.certificate._answers import Answer, ClassTable, name_class
-from pacbayes.certificate._assumptions import FIT_ASSUMPTIONS
 from pacbayes.certificate._certificate import Certificate
 from pacbayes.certificate._certify import certify, choose_voters, with_confusion, with_test, with_unlabelled
 from pacbayes.certificate._classes import (

@@ -15,7 +15,7 @@ from pacbayes.formatting import (
     format_percent_upper,
     format_upper,
 )
-from pacbayes.losses import is_of_probabilities, largest_cost
+from pacbayes.losses import describe_loss, is_of_probabilities, largest_cost
 
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate
@@ -67,7 +67,8 @@ def name_loss(loss: str) -> str:
         return "error"
     if largest_cost(loss) is not None:
         return "mean cost"
-    return f"{loss} loss of a hypothesis's own probabilities" if is_of_probabilities(loss) else f"{loss} loss"
+    named = f"{describe_loss(loss)} loss"
+    return f"{named} of a hypothesis's own probabilities" if is_of_probabilities(loss) else named
 
 
 def format_loss(loss: str, value: float, *, upper: bool, percent: bool = True) -> str:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pacbayes.assumptions import find_missing, is_code, is_covered, word
 from pacbayes.bounds import single_hypothesis_kl
 from pacbayes.certificate import _answers, _html, _json, _words
-from pacbayes.certificate._assumptions import says_not_covered
 from pacbayes.certificate._classes import ClassRates, Confusion
 from pacbayes.certificate._derivation import Objective, Settings, Voting, derive, divided_prior, unlabelled_prices
-from pacbayes.certificate._statements import BEST, MAJORITY, METHODS, RANDOMISED, Event, Statement
+from pacbayes.certificate._statements import BEST, MAJORITY, MAX_TEXT, METHODS, RANDOMISED, Event, Statement, shorten
 from pacbayes.exceptions import CertificateError
 from pacbayes.losses import is_of_probabilities
 
@@ -63,7 +63,8 @@ class Certificate:
         What `predict` does, and how the posterior was chosen: by minimising the objective, all weight on the hypothesis
         with the smallest bound, or the prior itself.
     loss : str
-        Name of the loss.
+        Name of the loss: "zero_one", "absolute", "brier" or one of the caller's; "cost:20" for a cost matrix with this
+        largest cost, "function:NAME" for a function of labels, "probabilities:NAME" for another loss of probabilities.
     minimum_lower_bound : float or None
         Proved lower bound on the minimum of the objective over posteriors on `minimum_over` hypotheses; None if nothing
         was minimised.
@@ -78,8 +79,8 @@ class Certificate:
     strict : bool
         Whether everything that shaped a hypothesis came from its own subsample or from reserved points, so that the
         theorem applies to the letter.
-    assumptions : tuple of str
-        What the bounds rest on.
+    assumption_codes : tuple of str
+        What the bounds rest on, as codes of `pacbayes.assumptions`; `assumptions` has it in words.
     digests : mapping of str to str
         SHA-256 digests of what the certificate is about: "losses" and "posterior"; of a fit, also "hypotheses",
         those that were validated in full, and "settings".
@@ -111,7 +112,7 @@ class Certificate:
     global_minimum: bool
     quasiconvex: str | None
     strict: bool
-    assumptions: tuple[str, ...]
+    assumption_codes: tuple[str, ...]
     digests: Mapping[str, str] = field(default_factory=dict, hash=False)
     labels: tuple[str, ...] = ()
     label_counts: tuple[int, ...] = ()
@@ -190,7 +191,18 @@ class Certificate:
         tested = self.empirical_loss if loss is None else loss
         return float(single_hypothesis_kl(tested, self.n_validation, self.delta))
 
+    def revise(self, **changes: Any) -> Certificate:
+        """Return this certificate with other values of some fields, after it has passed its own `check`."""
+        revised = replace(self, **changes)
+        revised.check()
+        return revised
+
     # -- in words ------------------------------------------------------------------------------------
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the bounds rest on, in words."""
+        return tuple(map(word, self.assumption_codes))
 
     def summary(self) -> str:
         """Return what is proved, in one plain sentence."""
@@ -237,11 +249,12 @@ class Certificate:
 
     def check(self) -> None:
         """Recompute the bounds from the certificate's own figures, and raise `CertificateError` on a mismatch."""
-        if self.strict == says_not_covered(self.assumptions):
-            raise CertificateError(
-                f"strict is stated as {self.strict!r}, but the assumptions "
-                f"{'say' if self.strict else 'do not say'} that the theorem does not cover the setting"
-            )
+        if not 0 < len(self.loss) <= MAX_TEXT:
+            raise CertificateError(f"loss must have a name of 1 to {MAX_TEXT} characters, got {shorten(self.loss)}")
+        self._check_assumptions()
+        self._check_hypotheses()
+        if not self.statements:
+            raise CertificateError("statements must hold at least one statement, got none")
         for i, statement in enumerate(self.statements):
             name = f"statements[{i}]"
             statement.check(name, strict=self.strict)
@@ -257,6 +270,47 @@ class Certificate:
             raise CertificateError(f"label_counts must hold one number for each of {len(self.labels)} labels")
         if self.confusion is not None:
             self._check_confusion(self.confusion)
+
+    def _check_assumptions(self) -> None:
+        """Check that assumptions are known, that none is missing, and that they agree with `strict`."""
+        for i, code in enumerate(self.assumption_codes):
+            if not (is_code(code) and len(code) <= MAX_TEXT):
+                raise CertificateError(
+                    f"assumptions[{i}] must be a code of `pacbayes.assumptions`, or 'stated:' and up to {MAX_TEXT} "
+                    f"characters, got {shorten(code)}"
+                )
+        missing = find_missing(self.assumption_codes, of_fit="hypotheses" in self.digests)
+        if missing:
+            raise CertificateError(f"assumptions must state: {'; '.join(missing)}")
+        if self.strict != is_covered(self.assumption_codes):
+            raise CertificateError(
+                f"strict is stated as {self.strict!r}, but the assumptions "
+                f"{'say' if self.strict else 'do not say'} that the theorem does not cover the setting"
+            )
+
+    def _check_hypotheses(self) -> None:
+        """Check numbers of hypotheses and of their validation points, and what was minimised over them."""
+        m, dropped = self.n_hypotheses, self.n_dropped
+        if self.n_validation_max < self.n_validation:
+            raise CertificateError(
+                f"n_validation_max must be at least n_validation, {self.n_validation}, got {self.n_validation_max}"
+            )
+        if dropped >= m or (dropped and self.voting == "uniform"):
+            raise CertificateError(f"n_dropped must leave hypotheses with weight, got {dropped} of {m}")
+        if (self.dropped_loss is None) != (dropped == 0):
+            raise CertificateError("dropped_loss must be null if and only if no hypotheses were dropped")
+        if self.minimum_over not in (m, m - dropped):
+            allowed = f"{m} or {m - dropped}" if dropped else m
+            raise CertificateError(f"minimum_over must be {allowed}, got {self.minimum_over}")
+        minimised = self.voting in ("majority", "gibbs")
+        for name, given in (("lam", minimised and self.objective != "dual"), ("minimum_lower_bound", minimised)):
+            if (getattr(self, name) is None) == given:
+                raise CertificateError(
+                    f"{name} must {'not ' if given else ''}be null for voting {self.voting!r} and objective "
+                    f"{self.objective!r}"
+                )
+        if self.global_minimum and not minimised:
+            raise CertificateError(f"global_minimum must be false for voting {self.voting!r}")
 
     def _check_confusion(self, confusion: Confusion) -> None:
         """Check the confusion matrix against what the certificate states elsewhere, and its bounds."""
@@ -299,11 +353,14 @@ class Certificate:
         for key, value in known.items():
             if key in statement.figures:
                 _expect(f"{name}.figures[{key!r}]", statement.figures[key], value)
-        for part, whole in (("errors", "n"), ("disagreements", "n_unlabelled")):
-            if part in statement.figures and statement.figures[part] > statement.figures[whole]:
-                raise CertificateError(f"{name}.figures[{part!r}] must be at most {whole}")
-        if statement.method == "pac-bayes-dual" and statement.figures["adjusted_loss"] < self.empirical_loss:
-            raise CertificateError(f"{name}.figures['adjusted_loss'] must be at least the empirical loss")
+        if statement.method == "clopper-pearson" and known:
+            _expect(
+                f"{name}.figures['errors'] / n", statement.figures["errors"] / statement.figures["n"], known["loss"]
+            )
+        if statement.method == "pac-bayes-dual" and not statement.is_vacuous:
+            least = _least_conjugate(statement.figures["mu"], self.empirical_loss, self.n_validation_max)
+            if statement.figures["adjusted_loss"] < least * (1 - _FIGURE_TOLERANCE):
+                raise CertificateError(f"{name}.figures['adjusted_loss'] must be at least {least!r} for this mu")
         if "gibbs_bound" in statement.figures:
             same = [other for other in self.statements if other.event == statement.event]
             gibbs = [other.bound for other in same if other.predictor == RANDOMISED]
@@ -377,6 +434,17 @@ class Certificate:
             # A bound by another method that is not smaller is true as well; its figures are its own.
             for name, value in stated.figures.items() if stated.method == right.method else ():
                 _expect(f"statements[{i}].figures[{name!r}]", value, right.figures[name], _FIGURE_TOLERANCE)
+
+
+def _least_conjugate(mu: float, loss: float, n_max: int) -> float:
+    """Return a lower bound on E[psi_h(mu)] for hypotheses of a mean empirical loss, on at most `n_max` points each.
+
+    psi_h(mu) is at least max_L {L - mu n_max kl(loss_h || L)} (docs/dual.md), which is concave in the loss: its mean is
+    smallest if all losses are 0 or 1.
+    """
+    x = mu * n_max
+    at_zero = 0.0 if x >= 1 else 1.0 - x + (x * math.log(x) if x > 0 else 0.0)
+    return loss + (1 - loss) * at_zero
 
 
 def _expect(name: str, stated: Any, recomputed: Any, tolerance: float = 0.0) -> None:

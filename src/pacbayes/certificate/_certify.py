@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import Array, scalar, unit_interval, whole_number
+from pacbayes.assumptions import LOSS_ASSUMPTIONS, encode_assumption, find_missing, is_covered
 from pacbayes.bounds import kl_inverse_upper
-from pacbayes.certificate._assumptions import LOSS_ASSUMPTIONS, NOT_COVERED, says_not_covered
 from pacbayes.certificate._certificate import Certificate
 from pacbayes.certificate._classes import Confusion
 from pacbayes.certificate._derivation import (
@@ -80,7 +79,8 @@ def certify(
         A lower bound on the losses that are NaN, such as the errors made so far divided by `n`. If it is large enough,
         the minimum is proved over all hypotheses instead of those with a loss ("lambda" and "kl" only).
     assumptions : sequence of str, optional
-        What the certificate rests on; by default, what has to be true of the losses.
+        What the certificate rests on besides what has to be true of the losses: codes of `pacbayes.assumptions`, or
+        words of your own.
     digests : mapping of str to str, optional
         Digests of what else the certificate is about.
 
@@ -106,9 +106,11 @@ def certify(
     if dropped_loss is not None:
         dropped_loss = scalar("dropped_loss", unit_interval("dropped_loss", dropped_loss))
     derivation = derive(losses, n, settings, n_max=n_max, dropped_loss=dropped_loss)
-    lines = list(LOSS_ASSUMPTIONS if assumptions is None else assumptions)
-    if not strict and not says_not_covered(lines):
-        lines.append(f"the caller declared the setting not strict: {NOT_COVERED}")
+    codes = [encode_assumption(line) for line in assumptions or ()]
+    if find_missing(codes, of_fit=False):
+        codes = [*LOSS_ASSUMPTIONS, *(code for code in codes if code not in LOSS_ASSUMPTIONS)]
+    if not strict and is_covered(codes):
+        codes.append("declared-not-strict")
     certificate = Certificate(
         statements=derivation.statements,
         empirical_loss=derivation.empirical_loss,
@@ -129,9 +131,10 @@ def certify(
         global_minimum=derivation.global_minimum,
         quasiconvex=derivation.quasiconvex,
         strict=strict,
-        assumptions=tuple(lines),
+        assumption_codes=tuple(codes),
         digests={"losses": derivation.losses_digest, "posterior": digest(derivation.rho), **(digests or {})},
     )
+    certificate.check()
     return certificate, derivation.rho
 
 
@@ -163,16 +166,19 @@ def with_test(certificate: Certificate, total: float, n: int, counts: NDArray[np
         With the statement about held-out points first, in place of another about the same predictor.
     """
     divergence = divided_prior(0.0, certificate.n_votes)
+    if not 0 <= total <= n:
+        raise ValueError(f"total must be a loss of {n} points, in [0, {n}], got {total!r}")
     if certificate.is_zero_one:
-        method, figures = "test-set", {"errors": int(total), "n": n, "kl_div": divergence}
+        errors = int(scalar("total", whole_number("total", total, 0)))
+        method, figures = "test-set", {"errors": errors, "n": n, "kl_div": divergence}
     else:
-        method, figures = "test-set-chernoff", {"loss": min(1.0, total / n), "n": n, "kl_div": divergence}
+        method, figures = "test-set-chernoff", {"loss": total / n, "n": n, "kl_div": divergence}
     tested = Statement.by(method, certificate.predictor, certificate.loss, certificate.delta, figures)
     others = [statement for statement in certificate.statements if statement.predictor != certificate.predictor]
     # A bound on the vote may be computed from that on the randomised classifier, and has no place without it.
     others = [s for s in others if "gibbs_bound" not in s.figures or certificate.predictor != RANDOMISED]
     confusion = None if counts is None else Confusion.of("held-out", counts, divergence, certificate.delta)
-    return replace(certificate, statements=(tested, *others), confusion=confusion)
+    return certificate.revise(statements=(tested, *others), confusion=confusion)
 
 
 def with_confusion(certificate: Certificate, counts: NDArray[np.intp]) -> Certificate:
@@ -193,7 +199,7 @@ def with_confusion(certificate: Certificate, counts: NDArray[np.intp]) -> Certif
         confusion = Confusion.of("validation", counts, certificate.statements[0].figures["kl_div"], certificate.delta)
     else:
         confusion = Confusion.of("out-of-bag", counts, None, certificate.delta)
-    return replace(certificate, confusion=confusion)
+    return certificate.revise(confusion=confusion)
 
 
 # Voters that a vote is compared with on unlabelled points: few, since each has its share of delta.
@@ -271,4 +277,4 @@ def with_unlabelled(
         )
         for k in range(losses.size)
     ]
-    return replace(certificate, statements=(min(statements, key=lambda statement: statement.bound),))
+    return certificate.revise(statements=(min(statements, key=lambda statement: statement.bound),))

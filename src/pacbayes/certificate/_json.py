@@ -14,10 +14,9 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from pacbayes.bounds import majority_vote
-from pacbayes.certificate._assumptions import FIT_ASSUMPTIONS, LOSS_ASSUMPTIONS, missing_assumptions
 from pacbayes.certificate._classes import MOST_CLASSES, MOST_LABELS, Confusion
-from pacbayes.certificate._statements import BEST, MAJORITY, METHODS, RANDOMISED, Statement
+from pacbayes.certificate._statements import MAX_TEXT, METHODS, Figure, Statement
+from pacbayes.certificate._statements import shorten as _short
 from pacbayes.exceptions import CertificateError
 
 if TYPE_CHECKING:
@@ -25,10 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["dump", "load"]
 
-_FORMAT = 3
+_FORMAT = 4
 # Longer than any certificate: what is larger is not read.
 _MAX_CHARACTERS = 1_000_000
-_MAX_TEXT = 2000
 
 
 def dump(certificate: Certificate) -> str:
@@ -38,7 +36,7 @@ def dump(certificate: Certificate) -> str:
         {item.name: getattr(statement, item.name) for item in fields(statement)} | {"figures": dict(statement.figures)}
         for statement in certificate.statements
     ]
-    values["assumptions"] = list(certificate.assumptions)
+    values["assumptions"] = list(values.pop("assumption_codes"))
     values["digests"] = dict(certificate.digests)
     if certificate.confusion is not None:
         values["confusion"] = {item.name: getattr(certificate.confusion, item.name) for item in fields(Confusion)}
@@ -54,31 +52,21 @@ def _checksum(content: dict[str, Any]) -> str:
 
 
 def load(text: str) -> dict[str, Any]:
-    """Return the fields of a certificate, each of the right type and in its range.
-
-    Certificates of the first format, which had no statements, and of the second, which did not know classes, are
-    brought to the present one.
-    """
+    """Return the fields of a certificate, each of the right type and in its range."""
     values = _parse(text)
     version = values.pop("pacbayes_certificate", None)
-    if version == 1 and type(version) is int:
-        values = _from_first_format(values)
-    elif version in (2, _FORMAT) and type(version) is int:
-        checksum = values.pop("checksum", None)
-        try:
-            expected = _checksum({"pacbayes_certificate": version, **values})
-        except ValueError as error:
-            raise CertificateError(f"not a certificate: {error}") from error
-        if checksum != expected:
-            raise CertificateError("checksum does not match: the certificate was changed after it was written")
-        if version == 2:
-            later = ", ".join(sorted(set(values) & set(_WITHOUT_CLASSES)))
-            if later:
-                raise CertificateError(f"not a certificate: the second format has no {later}")
-            values = values | _WITHOUT_CLASSES
-    else:
+    if version != _FORMAT or type(version) is not int:
         raise CertificateError(f'not a certificate: no "pacbayes_certificate": {_FORMAT}')
-    return _validated(values, _FIELDS, "certificate")
+    checksum = values.pop("checksum", None)
+    try:
+        expected = _checksum({"pacbayes_certificate": version, **values})
+    except ValueError as error:
+        raise CertificateError(f"not a certificate: {error}") from error
+    if checksum != expected:
+        raise CertificateError("checksum does not match: the certificate was changed after it was written")
+    checked = _validated(values, _FIELDS, "certificate")
+    codes = checked.pop("assumptions")
+    return {**checked, "assumption_codes": codes}
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -120,64 +108,12 @@ def _validated(values: Any, schema: dict[str, Check], name: str) -> dict[str, An
         odd = ", ".join(sorted(_short(key) for key in set(values) ^ set(schema)))
         raise CertificateError(f"not a certificate: fields of {name} missing or unknown: {odd}")
     prefix = "" if name == "certificate" else f"{name}."
-    result = {key: check(f"{prefix}{key}", values[key]) for key, check in schema.items()}
-    if name == "certificate":
-        _check_together(result)
-    return result
-
-
-def _check_together(values: dict[str, Any]) -> None:
-    """Check fields that constrain each other."""
-    _check_order(values["n_validation"], values["n_validation_max"])
-    _check_dropped(values)
-    minimised = values["voting"] in ("majority", "gibbs")
-    for key, given in (("lam", minimised and values["objective"] != "dual"), ("minimum_lower_bound", minimised)):
-        if (values[key] is None) == given:
-            raise CertificateError(
-                f"{key} must {'not ' if given else ''}be null for voting {values['voting']!r} and objective "
-                f"{values['objective']!r}"
-            )
-    if values["global_minimum"] and not minimised:
-        raise CertificateError(f"global_minimum must be false for voting {values['voting']!r}")
-    missing = missing_assumptions(values["assumptions"], of_fit="hypotheses" in values["digests"])
-    if missing:
-        raise CertificateError(f"assumptions must state: {'; '.join(missing)}")
-
-
-def _check_order(n: int, n_max: int) -> None:
-    if n_max < n:
-        raise CertificateError(f"n_validation_max must be at least n_validation, {n}, got {n_max}")
-
-
-def _check_dropped(values: dict[str, Any]) -> None:
-    m, dropped = values["n_hypotheses"], values["n_dropped"]
-    if dropped >= m or (dropped and values["voting"] == "uniform"):
-        raise CertificateError(f"n_dropped must leave hypotheses with weight, got {dropped} of {m}")
-    if (values["dropped_loss"] is None) != (dropped == 0):
-        raise CertificateError("dropped_loss must be null if and only if no hypotheses were dropped")
-    if values["minimum_over"] not in (m, m - dropped):
-        allowed = f"{m} or {m - dropped}" if dropped else m
-        raise CertificateError(f"minimum_over must be {allowed}, got {values['minimum_over']}")
-
-
-def _short(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 80 else f"{shown[:77]}..."
+    return {key: check(f"{prefix}{key}", values[key]) for key, check in schema.items()}
 
 
 def _number(low: float, high: float, *, open_ends: bool = False, whole: bool = False) -> Check:
-    kind = "a whole number" if whole else "a number"
-    limits = f"({low:g}, {high:g})" if open_ends else f"[{low:g}, {high:g}]"
-
-    def check(name: str, value: Any) -> Any:
-        right = type(value) is int or (type(value) is float and not whole)
-        # Comparisons of integers with floats are exact, whatever their size.
-        inside = right and (low < value < high if open_ends else low <= value <= high)
-        if not (inside and value < 2**1023):
-            raise CertificateError(f"{name} must be {kind} in {limits}, got {_short(value)}")
-        return value if whole else float(value)
-
-    return check
+    allowed = Figure(low, high, whole, open_ends)
+    return lambda name, value: allowed.check(name, value) if whole else float(allowed.check(name, value))
 
 
 def _one_of(*allowed: str) -> Check:
@@ -190,8 +126,8 @@ def _one_of(*allowed: str) -> Check:
 
 
 def _text(name: str, value: Any) -> str:
-    if not (isinstance(value, str) and 0 < len(value) <= _MAX_TEXT):
-        raise CertificateError(f"{name} must be text of 1 to {_MAX_TEXT} characters, got {_short(value)}")
+    if not (isinstance(value, str) and 0 < len(value) <= MAX_TEXT):
+        raise CertificateError(f"{name} must be text of 1 to {MAX_TEXT} characters, got {_short(value)}")
     return value
 
 
@@ -240,8 +176,8 @@ def _statement(name: str, value: Any) -> Statement:
 
 
 def _label(name: str, value: Any) -> str:
-    if not (isinstance(value, str) and len(value) <= _MAX_TEXT):
-        raise CertificateError(f"{name} must be text of at most {_MAX_TEXT} characters, got {_short(value)}")
+    if not (isinstance(value, str) and len(value) <= MAX_TEXT):
+        raise CertificateError(f"{name} must be text of at most {MAX_TEXT} characters, got {_short(value)}")
     return value
 
 
@@ -285,9 +221,6 @@ _CONFUSION: dict[str, Check] = {
     "bounds": _tuple_of(_pair, MOST_CLASSES),
 }
 
-# What a certificate holds that does not know the classes.
-_WITHOUT_CLASSES: dict[str, Any] = {"labels": [], "label_counts": [], "confusion": None}
-
 _FIELDS: dict[str, Check] = {
     "statements": _statements,
     "empirical_loss": _unit,
@@ -314,66 +247,3 @@ _FIELDS: dict[str, Check] = {
     "label_counts": _tuple_of(_whole, MOST_LABELS),
     "confusion": _optional(_confusion),
 }
-
-
-# ---------------------------------------------------------------------------------------------------
-# The first format
-# ---------------------------------------------------------------------------------------------------
-
-
-def _from_first_format(values: dict[str, Any]) -> dict[str, Any]:
-    """Bring a certificate of the first format to the present one.
-
-    It had two bounds in place of statements, no digests, and did not say all that has to be assumed.
-    """
-    later = ("statements", "n_votes", "digests", "n_dropped", "dropped_loss", "minimum_over", *_WITHOUT_CLASSES)
-    schema = {key: check for key, check in _FIELDS.items() if key not in later}
-    extra = {"gibbs_bound": _unit, "vote_bound": _unit}
-    if set(values) != {*schema, *extra}:
-        odd = ", ".join(sorted(_short(key) for key in set(values) ^ {*schema, *extra}))
-        raise CertificateError(f"not a certificate: fields missing or unknown: {odd}")
-    stated = {key: check(key, values[key]) for key, check in extra.items()}
-    checked = {key: check(key, values[key]) for key, check in schema.items()}
-    n, n_max = checked["n_validation"], checked["n_validation_max"]
-    _check_order(n, n_max)
-    statements = _first_format_statements(checked)
-    for statement in statements:
-        key, bound = "gibbs_bound", statement.bound
-        if statement.method == "first-order":  # which did not take the rounding of the vote into account
-            key, bound = "vote_bound", float(majority_vote(statement.figures["gibbs_bound"]))
-        if not stated[key] >= bound:
-            raise CertificateError(f"{key} is stated as {stated[key]!r} but comes out as {bound!r}")
-    of_fit = checked["assumptions"][0] == FIT_ASSUMPTIONS[0]
-    lines = list(values["assumptions"])
-    lines += [line for line in (FIT_ASSUMPTIONS if of_fit else LOSS_ASSUMPTIONS) if line not in lines]
-    lines += [line for line in LOSS_ASSUMPTIONS if line not in lines]
-    return {
-        **{key: values[key] for key in schema},
-        "statements": [
-            {item.name: getattr(statement, item.name) for item in fields(statement)} for statement in statements
-        ],
-        "n_votes": 1,
-        "n_dropped": 0,
-        "dropped_loss": None,
-        "minimum_over": checked["n_hypotheses"],
-        "assumptions": lines,
-        "digests": {},
-        **_WITHOUT_CLASSES,
-    }
-
-
-def _first_format_statements(values: dict[str, Any]) -> list[Statement]:
-    """Return what the first format stated: PAC-Bayes-kl, and twice as much for the vote under the zero-one loss."""
-    loss, delta, strict = values["loss"], values["delta"], values["strict"]
-    figures = {
-        "loss": values["empirical_loss"],
-        "kl_div": values["kl_div"],
-        "n": values["n_validation"],
-        "n_max": values["n_validation_max"],
-    }
-    who = BEST if values["voting"] == "best" else RANDOMISED
-    gibbs = Statement.by("pac-bayes-kl", who, loss, delta, figures, strict=strict)
-    if who == BEST or loss != "zero_one":
-        return [gibbs]
-    vote = Statement.by("first-order", MAJORITY, loss, delta, {"gibbs_bound": gibbs.bound}, strict=strict)
-    return [gibbs, vote] if values["voting"] == "gibbs" else [vote, gibbs]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +16,15 @@ from pacbayes.exceptions import CertificateError
 __all__ = [
     "BEST",
     "MAJORITY",
+    "MAX_TEXT",
     "METHODS",
-    "NOT_PROVED",
     "RANDOMISED",
     "Event",
     "Figure",
     "Method",
     "Statement",
     "bound_count",
+    "shorten",
 ]
 
 # Names of predictors.
@@ -29,20 +32,35 @@ MAJORITY = "majority vote"
 RANDOMISED = "randomised classifier"
 BEST = "best hypothesis"
 
-# What an event of a setting that departs from the theorem ends with.
-NOT_PROVED = ", which is not proved for this setting"
+# What the code of an event ends with that is not proved, since the setting departs from the theorem.
+_NOT_PROVED = ":not-proved"
+
+# Characters of the longest text in a certificate.
+MAX_TEXT = 2000
 
 # More than the last operations of a bound can lose.
 _ROUND_UP = 1 + 8 * float(np.finfo(np.float64).eps)
 
 
 class Event:
-    """Events that statements rest on. Statements of the same event hold jointly."""
+    """Codes of the events that statements rest on. Statements of the same event hold jointly.
 
-    PAC_BAYES = "the PAC-Bayes inequality holds for all posteriors"
-    SINGLE = "no hypothesis errs exceptionally seldom on its validation points"
-    UNLABELLED = "no hypothesis errs exceptionally seldom, nor do voters and vote disagree exceptionally seldom"
-    TEST_SET = "no tested predictor errs exceptionally seldom on its held-out points"
+    Attributes
+    ----------
+    PAC_BAYES : str
+        The PAC-Bayes inequality holds for all posteriors.
+    SINGLE : str
+        No hypothesis errs exceptionally seldom on its validation points.
+    UNLABELLED : str
+        No hypothesis errs exceptionally seldom, nor do voters and vote disagree exceptionally seldom.
+    TEST_SET : str
+        No tested predictor errs exceptionally seldom on its held-out points.
+    """
+
+    PAC_BAYES = "pac-bayes"
+    SINGLE = "single-hypotheses"
+    UNLABELLED = "unlabelled-points"
+    TEST_SET = "held-out-points"
 
 
 @dataclass(frozen=True)
@@ -54,7 +72,7 @@ class Statement:
     predictor : str
         Who is bounded: "majority vote", "randomised classifier" or "best hypothesis".
     loss : str
-        Name of the loss.
+        Name of the loss, as in `Certificate`.
     bound : float
         Upper bound on its expectation, rounded up. 1 means that nothing is proved.
     method : str
@@ -62,7 +80,8 @@ class Statement:
     delta : float
         Probability with which the event may fail.
     event : str
-        What the bound rests on. Statements of the same event hold jointly.
+        What the bound rests on: a code of `Event`, which ends with ":not-proved" if the setting departs from the
+        theorem. Statements of the same event hold jointly.
     figures : mapping of str to number
         What the method computes the bound from.
     """
@@ -80,7 +99,7 @@ class Statement:
         cls, method: str, predictor: str, loss: str, delta: float, figures: Mapping[str, float], *, strict: bool = True
     ) -> Statement:
         """Make a statement with the bound that a method computes from figures."""
-        bound = METHODS[method].compute(delta, **figures)
+        bound = _compute(method, delta, **figures)
         return cls(predictor, loss, bound, method, delta, METHODS[method].event_if(strict), figures)
 
     @property
@@ -100,30 +119,58 @@ class Statement:
             raise CertificateError(f"{name}.predictor must be {' or '.join(method.predictors)}, got {self.predictor!r}")
         if method.zero_one and self.loss != "zero_one":
             raise CertificateError(f"{name}.loss must be 'zero_one' for this method, got {self.loss!r}")
+        for key, allowed in method.figures.items():
+            allowed.check(f"{name}.figures[{key!r}]", self.figures[key])
+        for part, whole in (("errors", "n"), ("disagreements", "n_unlabelled"), ("n", "n_max")):
+            if {part, whole} <= set(self.figures) and self.figures[part] > self.figures[whole]:
+                raise CertificateError(
+                    f"{name}.figures[{part!r}] must be at most {whole}, {self.figures[whole]!r}, got "
+                    f"{self.figures[part]!r}"
+                )
         if self.method == "heavy-voter" and not self.figures["weight"] > 0.5:
             raise CertificateError(f"{name}.figures['weight'] must be above 0.5, got {self.figures['weight']!r}")
         if self.event != method.event_if(strict):
             raise CertificateError(f"{name}.event is stated as {self.event!r}, and is {method.event_if(strict)!r}")
-        recomputed = method.compute(self.delta, **self.figures)
+        recomputed = _compute(self.method, self.delta, **self.figures)
         if not self.bound >= recomputed:
             raise CertificateError(f"{name}.bound is stated as {self.bound!r} but comes out as {recomputed!r}")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What a figure of a method may be.
+    """What a number in a certificate may be.
 
     Attributes
     ----------
     low, high : float
-        Its range, both ends included.
+        Its range.
     whole : bool
         Whether it is a whole number.
+    open_ends : bool
+        Whether the ends of the range are left out.
     """
 
     low: float
     high: float = math.inf
     whole: bool = False
+    open_ends: bool = False
+
+    def check(self, name: str, value: Any) -> Any:
+        """Return a number, or raise CertificateError with its name if it is none that this allows."""
+        right = isinstance(value, int if self.whole else (int, float)) and not isinstance(value, bool)
+        # Comparisons of integers with floats are exact, whatever their size.
+        inside = right and (self.low < value < self.high if self.open_ends else self.low <= value <= self.high)
+        if not (inside and value < 2**1023):
+            kind = "a whole number" if self.whole else "a number"
+            limits = f"({self.low:g}, {self.high:g})" if self.open_ends else f"[{self.low:g}, {self.high:g}]"
+            raise CertificateError(f"{name} must be {kind} in {limits}, got {shorten(value)}")
+        return value
+
+
+def shorten(value: Any) -> str:
+    """Return the repr of a value, cut if it is long."""
+    shown = repr(value)
+    return shown if len(shown) <= 80 else f"{shown[:77]}..."
 
 
 @dataclass(frozen=True)
@@ -156,7 +203,13 @@ class Method:
     def event_if(self, strict: bool) -> str:
         """Return the event, with the remark that it is not proved if the setting departs from the theorem."""
         # Points that were held out from everything owe nothing to the theorem about subsamples.
-        return self.event if strict or self.event == Event.TEST_SET else f"{self.event}{NOT_PROVED}"
+        return self.event if strict or self.event == Event.TEST_SET else f"{self.event}{_NOT_PROVED}"
+
+
+# What is stated is checked soon after, in memory, in files and in verification.
+@lru_cache(maxsize=4096)
+def _compute(method: str, delta: float, **figures: float) -> float:
+    return METHODS[method].compute(delta, **figures)
 
 
 def _pac_bayes_kl(delta: float, loss: float, kl_div: float, n: int, n_max: int) -> float:
@@ -164,8 +217,8 @@ def _pac_bayes_kl(delta: float, loss: float, kl_div: float, n: int, n_max: int) 
 
 
 def _dual(delta: float, adjusted_loss: float, kl_div: float, mu: float) -> float:
-    # E_rho[psi_h(mu)] + mu (KL + ln(1 / delta)), docs/dual.md.
-    return min(1.0, (adjusted_loss + mu * (kl_div - math.log(delta))) * _ROUND_UP)
+    # E_rho[psi_h(mu)] + mu (KL + ln(1 / delta)), docs/dual.md. That psi_h is 1 at mu = 0, whatever is stated.
+    return 1.0 if mu == 0 else min(1.0, (adjusted_loss + mu * (kl_div - math.log(delta))) * _ROUND_UP)
 
 
 # More than adding up the weights of a vote can lose: who has half of them within this may win.

@@ -25,7 +25,7 @@ from pacbayes.formatting import (
     format_percent_upper,
     format_upper,
 )
-from pacbayes.losses import is_of_probabilities, largest_cost
+from pacbayes.losses import describe_loss, is_of_probabilities, largest_cost
 
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate
@@ -261,7 +261,7 @@ def summary(certificate: Certificate) -> str:
         ]
     else:
         whose = "the probabilities of " if is_of_probabilities(certificate.loss) else ""
-        what = "mean cost" if largest_cost(certificate.loss) is not None else f"{certificate.loss} loss"
+        what = "mean cost" if largest_cost(certificate.loss) is not None else f"{describe_loss(certificate.loss)} loss"
         claims = [
             f"the {what} of {whose}the {first.predictor} on new points from the same distribution is at most "
             f"{format_loss(certificate.loss, first.bound, upper=True)}",

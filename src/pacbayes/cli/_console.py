@@ -97,10 +97,12 @@ def print_certificate(certificate: Certificate, test: HeldOutTest | None = None)
     from rich.console import Console
     from rich.table import Table
 
+    from pacbayes.losses import describe_loss
+
     print_answers(certificate, test)
     table = Table(title="How it is proved", show_header=False, title_justify="left")
     for statement in certificate.statements:
-        what = "error" if certificate.is_zero_one else f"{statement.loss} loss"
+        what = "error" if certificate.is_zero_one else f"{describe_loss(statement.loss)} loss"
         table.add_row(_safe(f"{statement.predictor}, {what} at most"), format_upper(statement.bound))
     if all(statement.predictor != certificate.predictor for statement in certificate.statements):
         table.add_row(_safe(certificate.predictor), "nothing is proved for this loss", style="bold")

@@ -34,12 +34,6 @@ if TYPE_CHECKING:
     from pacbayes.io import Finding, Schema, Table
     from pacbayes.pools import Pool
 
-# What a certificate of a table rests on besides what the classifier says itself.
-_KNOWN_COLUMNS = (
-    "which columns hold numbers, text or gaps, which are left out, and which classes there are, was read from the file "
-    "and is taken as known before the sample was drawn"
-)
-
 
 class Estimator(StrEnum):
     """Base learners."""
@@ -215,7 +209,7 @@ def _assume_known_columns(model: PACBayesClassifier) -> None:
     """State in the certificates of all votes of a model that the columns are taken as known."""
 
     def state(certificate: Certificate) -> Certificate:
-        return replace(certificate, assumptions=(*certificate.assumptions, _KNOWN_COLUMNS))
+        return certificate.revise(assumption_codes=(*certificate.assumption_codes, "file-columns-known"))
 
     votes = [replace(vote, certificate=state(vote.certificate)) for vote in model.votes_]
     model._adopt(votes, model._winner)

@@ -13,6 +13,7 @@ from pacbayes.certificate import Certificate, Event, Row, name_class
 from pacbayes.display._drawing import BLACK, BLUE, GREY, LIGHT_GREY, get_axes, require_matplotlib
 from pacbayes.display.checks import check_fitted, check_test_labels, count_errors
 from pacbayes.formatting import format_confidence, format_nearest
+from pacbayes.losses import describe_loss
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -184,7 +185,7 @@ class CertificateDisplay:
             label = f"always {name_class(name, _LONGEST_NAME)}"
         return cls(
             [*rows, *tested],
-            loss=certificate.loss,
+            loss=describe_loss(certificate.loss),
             delta=certificate.delta,
             not_covered=() if certificate.strict else by_theorem,
             chance=chance,

@@ -99,8 +99,9 @@ def dumps_model(model: PACBayesClassifier, schema: Schema | None = None) -> byte
     _check_fitted(model)
     # Certificates are kept as JSON, whose types and ranges are checked when they are read.
     bare = copy.copy(model)
-    for name in _OF_THE_WINNER:
+    for name in (*_OF_THE_WINNER, "_fitted_settings"):
         delattr(bare, name)
+    bare.__dict__.update(model._fitted_settings)  # what was changed after the fit is no part of a model
     bare.votes_ = [replace(vote, certificate=None) for vote in model.votes_]  # type: ignore[arg-type]
     content = {
         "pacbayes_model": _FORMAT,
@@ -167,6 +168,7 @@ def _load(path: Path, trusted: tuple[str, ...], max_bytes: int) -> tuple[PACBaye
         _restore_votes(model, content["certificates"])
         _check_fitted(model)
         check_objects(model, trusted)
+        model._restore_settings()
         schema = None if content["schema"] is None else Schema.from_json(content["schema"])
         _check_prediction(model, schema)
     except ModelFileError:

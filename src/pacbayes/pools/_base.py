@@ -226,11 +226,8 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         return True
 
     def assumptions(self) -> list[str]:
-        """Return what has to be true of the pool for a certificate to hold."""
-        return [
-            "the base learner was configured without looking at the sample, nothing in it was trained before, and it "
-            "predicts every point by itself"
-        ]
+        """Return what has to be true of the pool for a certificate to hold: in words, or codes of the package."""
+        return ["learner-from-elsewhere"]
 
     @property
     def needs_all_rows(self) -> bool:

@@ -184,15 +184,8 @@ class RBFSVMPool(Pool):
         return self.gamma_source == "sample"
 
     def assumptions(self) -> list[str]:
-        what = "kernel widths" if self._scalers() == [None] else "kernel widths and scaling"
-        return [
-            {
-                "subsample": f"{what} came from each subsample alone (by construction)",
-                "reserved": f"{what} came from reserved points, used in no validation set (by construction)",
-                "sample": f"{what} came from the whole sample, validation points included, as in the paper: "
-                "the theorem does not cover this",
-            }[self.gamma_source]
-        ]
+        what = "widths" if self._scalers() == [None] else "widths-and-scaling"
+        return [f"{what}-from-{self.gamma_source}"]
 
     def check_loss(self, loss: Loss) -> None:
         if loss.on_probabilities:

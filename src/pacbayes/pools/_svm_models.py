@@ -277,13 +277,7 @@ class RBFSVMs(Hypotheses):
         self.__dict__.pop("_device", None)
 
     def assumptions(self) -> list[str]:
-        if self.code_book is None:
-            return []
-        return [
-            "which columns of the table hold numbers and which categories is taken as known before the sample was "
-            "drawn; missing numbers were replaced by means of each subsample alone, and categories compared for "
-            "equality only, so that it does not matter which of them the sample holds (by construction)"
-        ]
+        return [] if self.code_book is None else ["columns-known"]
 
     def describe(self, h: int) -> str:
         svm = self[h]

@@ -15,7 +15,7 @@ from pacbayes import __version__
 from pacbayes._validation import Array
 from pacbayes.certificate import MOST_CLASSES, Certificate, with_confusion, with_test
 from pacbayes.cluster import find_client
-from pacbayes.ensemble import Ensemble, VotePlan, add_labels, out_of_bag_rows
+from pacbayes.ensemble import Ensemble, VotePlan, count_labels, out_of_bag_rows
 from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.losses import Loss
 from pacbayes.pools import Hypotheses, Pool, Sample
@@ -35,12 +35,14 @@ from pacbayes.streaming._tasks import (
 )
 from pacbayes.streaming._training import StreamTrainer
 from pacbayes.streaming._workers import Workers
-from pacbayes.voting import draw_voters
+from pacbayes.voting import draw_voters, tally_votes
 
 __all__ = ["Stream", "open_stream"]
 
-# Blocks that are predicted before their results are handed over.
+# Blocks that are predicted before their results are handed over, fewer if their shares of the vote are more numbers
+# than this.
 _WINDOW = 16
+_MOST_SHARES = 1 << 26
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +192,7 @@ class Stream:
         assert isinstance(sample, SourceSample)
         assert isinstance(rest, SourceSample)
         split = vote.split
-        certificate = add_labels(vote.certificate, sample.codes, sample.classes)
+        certificate = vote.certificate.revise(**count_labels(sample.codes, sample.classes))
         if split.held_out is None:
             return replace(vote, certificate=self._with_validation(vote, certificate, rest, k))
         tested = replace(sample.take(split.held_out), rank=np.zeros(split.held_out.size, dtype=np.int32))
@@ -252,12 +254,18 @@ class Stream:
         """
         voters = np.flatnonzero(posterior > 0)
         common = (hypotheses.take(voters), posterior[voters], voting, self.pool, self.source.columns)
-        blocks = self.source.blocks()
-        for i in range(0, len(blocks), _WINDOW):
-            tasks: list[tuple[Any, ...]] = [(self._whole(block),) for block in blocks[i : i + _WINDOW]]
+        blocks, window = self.source.blocks(), _WINDOW
+        if voting is None:
+            window = min(_WINDOW, _MOST_SHARES // (max(map(len, blocks), default=1) * hypotheses.classes.size))
+        if window == 0:  # the shares of one block are too many
+            for rows in self.read():
+                yield {"tallies": tally_votes(*common[:2], rows, stop_early=False)}
+            return
+        for i in range(0, len(blocks), window):
+            tasks: list[tuple[Any, ...]] = [(self._whole(block),) for block in blocks[i : i + window]]
             if voting == "gibbs":
                 assert rng is not None
-                tasks = _with_draws(tasks, [len(block) for block in blocks[i : i + _WINDOW]], posterior, rng)
+                tasks = _with_draws(tasks, [len(block) for block in blocks[i : i + window]], posterior, rng)
             yield from self._run(predict_block, common, tasks, "predicting")
 
 

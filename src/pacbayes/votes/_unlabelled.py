@@ -234,7 +234,7 @@ def margin_bound(
     first, second = _shares(winner_share, runner_up_share)
     gammas = np.atleast_1d(half_open_interval("gamma", gamma, 0, 1))
     if gammas.ndim != 1 or gammas.size == 0:
-        raise ValueError(f"gamma must be a number or a non-empty sequence of as_real_array, got shape {gammas.shape}")
+        raise ValueError(f"gamma must be a number or a non-empty sequence of numbers, got shape {gammas.shape}")
     part = scalar("delta", open_interval("delta", delta, 0, 1)) / gammas.size * (1 - _EPS)
     limits = []
     for margin in gammas:

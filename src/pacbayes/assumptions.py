@@ -1,0 +1,127 @@
+"""What certificates rest on: machine codes, which files hold and programs compare, and the sentences made from them.
+
+A sentence may be improved at any time. A code is part of the file format: it never changes its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+__all__ = ["FIT_ASSUMPTIONS", "LOSS_ASSUMPTIONS", "encode_assumption", "find_missing", "is_code", "is_covered", "word"]
+
+# What has to be true of every fit. The classifier sees the sample only: it cannot know what was done before.
+FIT_ASSUMPTIONS = ("independent-sample", "features-from-elsewhere", "settings-from-elsewhere")
+
+# What has to be true of losses that are given.
+LOSS_ASSUMPTIONS = ("losses-on-other-points", "prior-from-elsewhere")
+
+# How training sets may have been chosen: a certificate of a fit names one of these.
+_SUBSAMPLES = ("subsamples-random", "subsamples-splitter", "subsamples-given", "trained-elsewhere")
+
+# What the theorem does not allow. A certificate with one of these is not strict.
+_NOT_COVERED = frozenset({"widths-from-sample", "widths-and-scaling-from-sample", "declared-not-strict"})
+
+# The code of an assumption in somebody's own words, which follow a colon.
+_STATED = "stated"
+
+# By code. Where a sentence has a gap, what fills it follows the code, after a colon.
+_SENTENCES = {
+    "independent-sample": "the sample is independent and identically distributed, and so are the points to predict",
+    "features-from-elsewhere": (
+        "features were not computed from this sample: no scaler, imputer, selector or other pipeline step saw its rows"
+    ),
+    "settings-from-elsewhere": (
+        "settings were not chosen by looking at this sample: no grid search, no best of several seeds, bounds or scores"
+    ),
+    "losses-on-other-points": (
+        "each loss was measured on independent, identically distributed points that did not shape its hypothesis"
+    ),
+    "prior-from-elsewhere": "the prior and the settings were chosen without looking at those points",
+    "subsamples-random": "subsamples were chosen without looking at features or labels (by construction)",
+    "subsamples-splitter": "the caller made the splitter of the subsamples without looking at features or labels",
+    "subsamples-given": "the caller chose the subsamples without looking at features or labels",
+    "trained-elsewhere": "the classifiers were trained without the validation points",
+    "learner-from-elsewhere": (
+        "the base learner was configured without looking at the sample, nothing in it was trained before, and it "
+        "predicts every point by itself"
+    ),
+    **{
+        f"{code}-from-{source}": f"{what} came from {words}"
+        for code, what in (("widths", "kernel widths"), ("widths-and-scaling", "kernel widths and scaling"))
+        for source, words in (
+            ("subsample", "each subsample alone (by construction)"),
+            ("reserved", "reserved points, used in no validation set (by construction)"),
+            (
+                "sample",
+                "the whole sample, validation points included, as in the paper: the theorem does not cover this",
+            ),
+        )
+    },
+    "columns-known": (
+        "which columns of the table hold numbers and which categories is taken as known before the sample was drawn; "
+        "missing numbers were replaced by means of each subsample alone, and categories compared for equality only, so "
+        "that it does not matter which of them the sample holds (by construction)"
+    ),
+    "file-columns-known": (
+        "which columns hold numbers, text or gaps, which are left out, and which classes there are, was read from the "
+        "file and is taken as known before the sample was drawn"
+    ),
+    "own-prior": "the prior was chosen without looking at the sample",
+    "candidates": "of {} settings that were decided on beforehand and share delta, one was chosen by its bound",
+    "size-decided": "the number of hypotheses was not chosen by looking at the bound",
+    "new-points": "the new points are independent of the sample and had no part in making or choosing the classifier",
+    "declared-not-strict": "the caller declared the setting not strict: the theorem does not cover this",
+    _STATED: "{}",
+}
+
+
+def is_code(text: str) -> bool:
+    """Return whether a text is the code of an assumption, with what fills the gap of its sentence if there is one."""
+    code, _, filling = text.partition(":")
+    return code in _SENTENCES and ("{}" in _SENTENCES[code]) == bool(filling) and text != f"{code}:"
+
+
+def encode_assumption(text: str) -> str:
+    """Return the code of an assumption: a code as it is, anything else as a statement in somebody's own words.
+
+    Examples
+    --------
+    >>> encode_assumption("own-prior"), encode_assumption("the rows were shuffled")
+    ('own-prior', 'stated:the rows were shuffled')
+    """
+    return text if is_code(text) else f"{_STATED}:{text}"
+
+
+def word(code: str) -> str:
+    """Return the sentence of a code.
+
+    Examples
+    --------
+    >>> word("own-prior"), word("stated:the rows were shuffled")
+    ('the prior was chosen without looking at the sample', 'the rows were shuffled')
+    """
+    name, _, filling = code.partition(":")
+    return _SENTENCES[name].format(filling)
+
+
+def is_covered(codes: Iterable[str]) -> bool:
+    """Return whether none of the assumptions departs from the theorem."""
+    return _NOT_COVERED.isdisjoint(codes)
+
+
+def find_missing(codes: Collection[str], *, of_fit: bool) -> list[str]:
+    """Return the assumptions that a certificate has to state and does not, in words.
+
+    Parameters
+    ----------
+    codes : collection of str
+        What it states.
+    of_fit : bool
+        Whether it is the certificate of a fit. One of losses may be that of a fit without its hypotheses.
+    """
+    missing = [word(code) for code in FIT_ASSUMPTIONS if code not in codes]
+    if not set(codes) & set(_SUBSAMPLES):
+        missing.append("how the subsamples were chosen")
+    if missing and not of_fit:
+        missing = [word(code) for code in LOSS_ASSUMPTIONS if code not in codes]
+    return missing
