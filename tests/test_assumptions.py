@@ -8,7 +8,7 @@ from sklearn.datasets import make_moons
 from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import Certificate, CertificateError, PACBayesClassifier, assumptions, certify, losses
-from pacbayes.assumptions import encode_assumption, find_missing, is_code, word
+from pacbayes.assumptions import describe_assumption, encode_assumption, find_missing, is_code
 from pacbayes.certificate import METHODS
 from pacbayes.io import load_model, save_model
 from pacbayes.pools import EstimatorPool, RBFSVMPool
@@ -98,8 +98,8 @@ def test_codes_are_told_from_words():
     assert all(is_code(code + ":4" * ("{}" in line)) for code, line in assumptions._SENTENCES.items())
     for text in ("", "candidates", "candidates:", "own-prior:", "own-prior:4", "stated:", "no-such-code"):
         assert not is_code(text)
-        assert word(encode_assumption(text)) == text
-    assert word("candidates:4").startswith("of 4 settings")
+        assert describe_assumption(encode_assumption(text)) == text
+    assert describe_assumption("candidates:4").startswith("of 4 settings")
 
 
 def test_what_has_to_be_stated():
