@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from pacbayes import Certificate, CertificateError, bounds, certify
 from pacbayes.certificate import Event, _json, choose_voters, with_test, with_unlabelled
+from pacbayes.certificate._certificate import _least_conjugate
 from pacbayes.certificate._statements import bound_count
+from pacbayes.dual import dual_bound
 from pacbayes.posterior import minimize_kl_bound, minimize_lambda_bound
 
 LOSSES = np.array([30, 33, 40, 41, 60, 100, 180]) / 400
@@ -423,3 +425,94 @@ def test_bounds_are_in_order(losses, n, delta):
 def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
         certify(LOSSES, 400, **arguments)
+
+
+# ---------------------------------------------------------------------------------------------------
+# Figures at the edge of their range, and beyond
+# ---------------------------------------------------------------------------------------------------
+
+
+def unlabelled():
+    figures = np.full(1, 0.1), np.full(1, 400), np.full(1, math.log(7)), np.full(1, 3), 1000
+    return with_unlabelled(certified(), *figures)
+
+
+def edit_figures(certificate, method, **figures):
+    """A certificate with other figures of the statement by a method, whose bound is 1 to be on the safe side."""
+    values = json.loads(certificate.to_json())
+    statement = next(one for one in values["statements"] if one["method"] == method)
+    statement["figures"] |= figures
+    statement["bound"] = 1.0
+    return reseal(values)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "method", "figures"),
+    [
+        (certified(voting="best"), "clopper-pearson", {"errors": 401}),
+        (certified(), "pac-bayes-kl", {"n": 401}),
+        (with_test(certified(), 7, 90), "test-set", {"errors": 91}),
+        (unlabelled(), "disagreement", {"errors": 401}),
+        (unlabelled(), "disagreement", {"disagreements": 1001}),
+        (certified(voting="best", loss="brier"), "chernoff", {"loss": 1.5}),
+        (with_test(certified(loss="brier"), 7.5, 90), "test-set-chernoff", {"n": 0}),
+        (certified(), "pac-bayes-kl", {"kl_div": -1e-300}),
+        (certified(), "pac-bayes-kl", {"n": 400.5}),
+        (certified(), "pac-bayes-kl", {"loss": True}),
+    ],
+)
+def test_impossible_figures_are_refused_by_name(certificate, method, figures):
+    with pytest.raises(CertificateError, match=rf"figures.*{next(iter(figures))}.* must be"):
+        Certificate.from_json(edit_figures(certificate, method, **figures))
+    statements = [
+        replace(one, figures={**one.figures, **figures}, bound=1.0) if one.method == method else one
+        for one in certificate.statements
+    ]
+    with pytest.raises(CertificateError, match=rf"figures.*{next(iter(figures))}.* must be"):
+        replace(certificate, statements=tuple(statements)).check()
+
+
+def test_the_errors_of_the_best_hypothesis_are_its_loss():
+    certificate = certified(voting="best")
+    first = certificate.statements[0]
+    lower = type(first).by("clopper-pearson", first.predictor, "zero_one", 0.05, {**first.figures, "errors": 3})
+    with pytest.raises(CertificateError, match=r"figures\['errors'\] / n is stated as"):
+        replace(certificate, statements=(lower,)).check()
+
+
+def dual(mu, adjusted):
+    """A dual statement with a multiplier, and what is claimed of E[psi(mu)]; all else as it is."""
+    certificate = certified(objective="dual")
+    gibbs = certificate.statements[1]
+    figures = {"mu": mu, "adjusted_loss": adjusted, "kl_div": gibbs.figures["kl_div"]}
+    return certificate, type(gibbs).by("pac-bayes-dual", gibbs.predictor, "zero_one", 0.05, figures)
+
+
+@pytest.mark.parametrize("mu", [0.0, 5e-324, 1e-12, 1e-6, 1e-4])
+def test_a_small_multiplier_does_not_make_the_dual_bound_small(mu):
+    """psi(0) = 1: what is saved in mu (KL + ln(1 / delta)) is lost in E[psi(mu)]."""
+    certificate, gibbs = dual(mu, certified(objective="dual").empirical_loss)
+    statements = (replace(certificate.statements[0], bound=1.0, method="first-order"), gibbs)
+    forged = replace(certificate, statements=(replace(statements[0], figures={"gibbs_bound": gibbs.bound}), gibbs))
+    if mu == 0:
+        assert gibbs.bound == 1
+        forged = replace(forged, statements=(forged.statements[0], replace(gibbs, bound=0.08)))
+    with pytest.raises(CertificateError, match=r"statements\[1\]"):
+        forged.check()
+
+
+@pytest.mark.parametrize("n", [3, 40, 400, 10**6])
+@pytest.mark.parametrize("mu", [1e-9, 1e-6, 1e-4, 1e-3, 0.02, 1.0])
+def test_the_least_conjugate_is_below_that_of_every_posterior(n, mu):
+    """Against the dual bound itself: F(mu) - mu ln(1 / delta) is E[psi] + mu KL at the best posterior."""
+    rng = np.random.default_rng(0)
+    for losses in (np.array([0.0]), np.array([1.0]), np.array([0.3]), rng.integers(0, n + 1, 20) / n):
+        for h, loss in enumerate(losses):
+            psi = dual_bound(losses[h : h + 1], mu, n, comparator="mixture") + mu * math.log(0.05)
+            assert _least_conjugate(mu, float(loss), n) <= psi * (1 + 1e-9)
+        weights = rng.dirichlet(np.ones(losses.size))
+        mean = sum(
+            w * (dual_bound([loss], mu, n, comparator="mixture") + mu * math.log(0.05))
+            for w, loss in zip(weights, losses, strict=True)
+        )
+        assert _least_conjugate(mu, float(weights @ losses), n) <= mean * (1 + 1e-9)

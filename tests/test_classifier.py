@@ -743,6 +743,22 @@ def test_a_pool_without_training_is_told():
         ({"subsamples": KFold(3)}, "n_hypotheses must be left at 'auto' where subsamples are given, got 20"),
         ({"estimator": [DecisionTreeClassifier()]}, "left at 'auto' where the classifiers are trained already"),
         ({"block_size": 0}, "block_size must be a whole number, at least 1, got 0"),
+        ({"holdout": (share for share in (0.5, 0.3))}, "holdout must be 'auto', None, .*got <generator"),
+        ({"holdout": "half"}, "holdout must be 'auto', None, a share or number of rows.*got 'half'"),
+        ({"holdout": [0.5, [0.3]]}, "holdout must be .*a sequence of these, got"),
+        ({"subsample_size": (size for size in (5, 9))}, "subsample_size must be 'auto', .*got <generator"),
+        ({"subsamples": (rows for rows in ([0, 1], [2, 3]))}, "subsamples must be a splitter, .*got <generator"),
+        ({"n_jobs": "two"}, "n_jobs must be a whole number other than 0, or None, got 'two'"),
+        ({"n_jobs": 0}, "n_jobs must be a whole number other than 0, or None, got 0"),
+        ({"n_jobs": 1.5}, "n_jobs must be a whole number other than 0, or None, got 1.5"),
+        ({"verbose": "yes"}, "verbose must be a whole number, at least 0, got 'yes'"),
+        ({"warm_start": "maybe"}, "warm_start must be True or False, got 'maybe'"),
+        ({"racing": "maybe"}, "racing must be True, False or 'training', got 'maybe'"),
+        ({"racing": 1}, "racing must be True, False or 'training', got 1"),
+        ({"checkpoint": 5}, "checkpoint must be a path or None, got 5"),
+        ({"random_state": "seed"}, "random_state must be a whole number, .*got 'seed'"),
+        ({"random_state": -1}, "random_state must be a whole number, at least 0, .*got -1"),
+        ({"delta": "small"}, r"delta must be in \(0, 1\), got 'small'"),
         ({"prior": [0.5, 0.5]}, "one entry per hypothesis: there are 20 losses"),
         ({"loss": "hinge"}, "loss must be one of"),
         ({"loss": lambda true, predicted: 2.0 * (true != predicted)}, r"must be in \[0, 1\], got 2.0"),
@@ -757,6 +773,27 @@ def test_bad_parameters(parameters, message):
     with pytest.raises(ValueError, match=message):
         model.fit(X, Y)
     assert not hasattr(model, "certificate_")
+
+
+def test_settings_may_be_numbers_and_flags_of_numpy():
+    by_numpy = {"racing": np.True_, "warm_start": np.False_, "verbose": np.int64(0), "delta": np.float32(0.125)}
+    plain = {"racing": True, "warm_start": False, "verbose": False, "delta": 0.125}
+    one, other = (small(**settings).fit(X, Y).certificate_ for settings in (by_numpy, plain))
+    assert one == other
+
+
+def test_a_wrong_method_is_refused_before_anything_is_predicted():
+    with pytest.raises(ValueError, match="method must be 'predict' or 'predict_proba', got 'typo'"):
+        small().fit(X, Y).predict_batches(X, method="typo")
+
+
+@pytest.mark.parametrize("estimator", [None, DecisionTreeClassifier(max_depth=3)])
+def test_a_vote_predicts_lists(estimator):
+    model = small(estimator=estimator).fit(X, Y)
+    vote = model.votes_[model._winner]
+    assert vote.predict(X.tolist()).tolist() == vote.predict(X).tolist() == model.predict(X).tolist()
+    with pytest.raises(ValueError, match=r"X must have two dimensions, points and features, got shape \(2,\)"):
+        vote.predict([1.0, 2.0])
 
 
 def test_bad_data():

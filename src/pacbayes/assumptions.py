@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-__all__ = ["FIT_ASSUMPTIONS", "LOSS_ASSUMPTIONS", "encode_assumption", "find_missing", "is_code", "is_covered", "word"]
+__all__ = [
+    "FIT_ASSUMPTIONS",
+    "LOSS_ASSUMPTIONS",
+    "describe_assumption",
+    "encode_assumption",
+    "find_missing",
+    "is_code",
+    "is_covered",
+]
 
 # What has to be true of every fit. The classifier sees the sample only: it cannot know what was done before.
 FIT_ASSUMPTIONS = ("independent-sample", "features-from-elsewhere", "settings-from-elsewhere")
@@ -92,12 +100,12 @@ def encode_assumption(text: str) -> str:
     return text if is_code(text) else f"{_STATED}:{text}"
 
 
-def word(code: str) -> str:
+def describe_assumption(code: str) -> str:
     """Return the sentence of a code.
 
     Examples
     --------
-    >>> word("own-prior"), word("stated:the rows were shuffled")
+    >>> describe_assumption("own-prior"), describe_assumption("stated:the rows were shuffled")
     ('the prior was chosen without looking at the sample', 'the rows were shuffled')
     """
     name, _, filling = code.partition(":")
@@ -119,9 +127,9 @@ def find_missing(codes: Collection[str], *, of_fit: bool) -> list[str]:
     of_fit : bool
         Whether it is the certificate of a fit. One of losses may be that of a fit without its hypotheses.
     """
-    missing = [word(code) for code in FIT_ASSUMPTIONS if code not in codes]
+    missing = [describe_assumption(code) for code in FIT_ASSUMPTIONS if code not in codes]
     if not set(codes) & set(_SUBSAMPLES):
         missing.append("how the subsamples were chosen")
     if missing and not of_fit:
-        missing = [word(code) for code in LOSS_ASSUMPTIONS if code not in codes]
+        missing = [describe_assumption(code) for code in LOSS_ASSUMPTIONS if code not in codes]
     return missing

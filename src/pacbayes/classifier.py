@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pacbayes._compat import take_rows
 from pacbayes._validation import Array, count_missing
-from pacbayes.assumptions import word
+from pacbayes.assumptions import describe_assumption
 from pacbayes.certificate import (
     FIT_ASSUMPTIONS,
     Certificate,
@@ -790,7 +790,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             expect("labels", certificate.labels, label_names(self.classes_))
         for code in again.assumption_codes:
             if code not in certificate.assumption_codes:
-                raise CertificateError(f"assumptions do not state what this classifier rests on: {word(code)}")
+                raise CertificateError(
+                    f"assumptions do not state what this classifier rests on: {describe_assumption(code)}"
+                )
         expect("assumptions", certificate.assumption_codes, self.certificate_.assumption_codes)
         for name, stated in certificate.digests.items():
             actual = digest(self.posterior_) if name == "posterior" else digests[name]

@@ -99,8 +99,8 @@ def is_whole(value: Any) -> bool:
 
 def are_sizes(value: Any) -> bool:
     """Return whether a value is a number or a sequence of numbers, which can be read again and again."""
-    several = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
-    sizes = list(value) if several and np.ndim(value) == 1 else [value]
+    several = value.ndim == 1 if isinstance(value, np.ndarray) else isinstance(value, Sequence)
+    sizes = list(value) if several else [value]
     return all(isinstance(size, Real) and not isinstance(size, bool) for size in sizes)
 
 

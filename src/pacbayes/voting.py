@@ -32,6 +32,9 @@ _IGNORED_WEIGHT = 1e-12
 # Points that a worker predicts at least: fewer are not worth the overhead.
 _LEAST_POINTS = 4096
 
+# Classes up to which the two with the most weight are found by partitioning.
+_FEW_CLASSES = 32
+
 # Voters asked together when the vote is not decided yet: few at first, since a handful usually decides.
 _FIRST_VOTERS, _MOST_VOTERS = 4, 256
 
@@ -231,13 +234,22 @@ def _order_by_weight(weights: Array) -> tuple[NDArray[np.intp], Array]:
 
 def _are_decided(tallies: Array, to_come: Any) -> NDArray[np.bool_]:
     """Return where the winner is ahead by strictly more than the weight to come, and than rounding of the sums."""
-    ranked = np.partition(tallies, -2, axis=1)
-    return np.asarray(ranked[:, -1] - ranked[:, -2] > to_come * (1 + 1e-9) + 1e-12)
+    if tallies.shape[1] <= _FEW_CLASSES:
+        ranked = np.partition(tallies, -2, axis=1)
+        lead = ranked[:, -1] - ranked[:, -2]
+    else:  # of many classes most have no votes, and to partition equal numbers takes long
+        points, winner = np.arange(tallies.shape[0]), np.argmax(tallies, axis=1)
+        others = tallies.copy()
+        others[points, winner] = 0.0
+        lead = tallies[points, winner] - others.max(axis=1)
+    return np.asarray(lead > to_come * (1 + 1e-9) + 1e-12)
 
 
 def _are_doubtful(tallies: Array, doubted: Array) -> NDArray[np.bool_]:
     """Return where voters in doubt have enough weight, which each may move from the winner to another class."""
-    return (doubted > 0) & ~_are_decided(tallies, 2 * doubted)
+    doubtful = doubted > 0
+    doubtful[doubtful] = ~_are_decided(tallies[doubtful], 2 * doubted[doubtful])
+    return np.asarray(doubtful)
 
 
 def draw_voters(weights: Array, n: int, rng: np.random.Generator) -> NDArray[np.int64]:

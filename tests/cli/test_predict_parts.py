@@ -97,6 +97,8 @@ def test_parts_of_another_table_are_refused(invoke, refuses, mixed, fitted, monk
 def test_what_cannot_be_done_in_parts(refuses, fitted):
     need = "predictions in parts need a file to read and --output, and take no --held-out"
     assert refuses("predict", "model.skops", "new.csv", "--stream") == need
+    for options in ((), ("--stream",), ("--held-out",), ("--stream", "-o", "out.csv")):
+        assert refuses("predict", "model.skops", "missing.csv", *options) == "there is no file 'missing.csv'"
     assert refuses("predict", "model.skops", "new.csv", "--stream", "-o", "out.csv", "--held-out") == need
     assert "there is no file 'none.csv'" in refuses("predict", "model.skops", "none.csv", "-o", "out.csv")
 

@@ -497,3 +497,27 @@ print(json.dumps([_engine.instructions, [svm.decision_function(table).tolist() f
         np.testing.assert_allclose(np.array(values[h])[:, 0], expected, rtol=0, atol=tolerance_of(svm))
         compared += 1
     assert compared > 5
+
+
+@pytest.mark.parametrize("kind", ["number", "text", "flag", "date", "whole number"])
+@pytest.mark.parametrize("n_columns", [3, 6])
+def test_the_size_of_subsamples_does_not_depend_on_gaps(kind, n_columns):
+    """The paper's rule counts the columns of a table, whatever they become."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(100, n_columns - 1))).rename(columns=str)
+    table["last"] = {
+        "number": rng.normal(size=100),
+        "text": np.where(rng.random(100) < 0.5, "a", "b").astype(object),
+        "flag": pd.array(rng.random(100) < 0.5, dtype="boolean"),
+        "date": pd.date_range("2020-01-01", periods=100),
+        "whole number": pd.array(np.arange(100), dtype="Int64"),
+    }[kind]
+    y = rng.integers(0, 2, 100)
+    sizes = set()
+    for gap in (None, (5, 0), (5, n_columns - 1)):
+        changed = table.copy()
+        if gap is not None:
+            changed.iloc[gap] = None
+        model = PACBayesClassifier(n_hypotheses=4, subsample_size="paper", holdout=None, random_state=0)
+        sizes |= set(model.fit(changed, y).subsamples_.sizes.tolist())
+    assert sizes == {n_columns + 1 if n_columns > 3 else 10}

@@ -135,3 +135,8 @@ def test_split_delta_spends_no_more_than_delta(delta, n, u):
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_margins_are_numbers():
+    with pytest.raises(ValueError, match="gamma must be a number or a non-empty sequence of numbers, got shape"):
+        votes.margin_bound(0.05, [0.9], [0.1], gamma=[])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacbayes.assumptions import find_missing, is_code, is_covered, word
+from pacbayes.assumptions import describe_assumption, find_missing, is_code, is_covered
 from pacbayes.bounds import single_hypothesis_kl
 from pacbayes.certificate import _answers, _html, _json, _words
 from pacbayes.certificate._classes import ClassRates, Confusion
@@ -202,7 +202,7 @@ class Certificate:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the bounds rest on, in words."""
-        return tuple(map(word, self.assumption_codes))
+        return tuple(map(describe_assumption, self.assumption_codes))
 
     def summary(self) -> str:
         """Return what is proved, in one plain sentence."""

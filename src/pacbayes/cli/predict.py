@@ -83,9 +83,10 @@ def predict(
         options = TableOptions(format, separator, decimal, encoding, missing, max_bytes)
         several = data.is_dir() or not (data.exists() or str(data) == "-")
         if stream or several or (output is not None and is_parquet(output)):
-            if output is None or held_out or str(data) == "-":
+            tables = [] if str(data) == "-" else find_tables(data)  # or there is none, whatever else was forgotten
+            if output is None or held_out or not tables:
                 raise usage_error("predictions in parts need a file to read and --output, and take no --held-out")
-            writer = PartWriter(model, output, find_tables(data), id or (), all_columns, escape_formulas)
+            writer = PartWriter(model, output, tables, id or (), all_columns, escape_formulas)
             n_rows, formulas = writer.write(classifier, schema, options)
             _print_written(n_rows, classifier.classes_.tolist(), output, json)
             _warn_of_formulas([] if escape_formulas or is_parquet(output) else formulas)

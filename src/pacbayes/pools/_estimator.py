@@ -135,6 +135,7 @@ class PrefitPool(Pool):
     ----------
     estimators : sequence of fitted classifiers
         The hypotheses, in the order in which they are weighted. Cloning the pool keeps them trained.
+        In a `PACBayesClassifier` copies of them vote: whoever trains the originals again changes nothing.
 
     Examples
     --------
