@@ -213,7 +213,7 @@ def test_types_that_the_caller_trusts(saved):
 
 def test_an_attribute_in_the_place_of_a_method(saved):
     rewrite(saved, lambda schema, members: add_attribute(schema, "predict", text("nothing")))
-    refused(saved, "a PACBayesClassifier has no method 'predict'")
+    refused(saved, "a PACBayesClassifier cannot have an attribute 'predict' of its own")
 
 
 # ---------------------------------------------------------------------------------------------------
