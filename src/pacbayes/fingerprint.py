@@ -222,7 +222,8 @@ class _Walk:
         """Return the state of an estimator without parameters that have their default values, or change no result."""
         if not hasattr(value, "get_params") or type(state) is not dict:
             return state
-        defaults, ignored = default_parameters(type(value)), machine_parameters(type(value))
+        kind: Any = type(value)
+        defaults, ignored = default_parameters(kind), machine_parameters(kind)
         return {
             name: item
             for name, item in state.items()

@@ -1,4 +1,4 @@
-"""Damage model files and tables at random, and use them: none may crash, hang, leave a traceback, or take two gigabytes.
+"""Damage model files and tables at random, and use them: none may crash, hang, or take two gigabytes.
 
 Models are damaged in two ways: anywhere ("models"), which mostly gives files that are refused before an object is made;
 and in one attribute of one object ("attributes"), in archives that are otherwise in order, with a value that is made to
@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import scipy.sparse as sp
-from crafting import a_list, array_node, nodes, npy, pack, text, unpack
+from crafting import a_list, nodes, npy, pack, text, unpack
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_moons
 from sklearn.decomposition import PCA

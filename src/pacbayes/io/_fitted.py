@@ -1,8 +1,8 @@
 """Check that the fitted arrays of a loaded model fit together, for every type that a model file may hold.
 
 Compiled code follows counts and indices without looking: a support vector machine that claims more support vectors than
-it has reads beyond its arrays. So a type is trusted only if there is a rule for it in the table `RULES`: which arrays an
-object has, of which kinds and shapes, which estimators it consists of, and what else compiled code relies on.
+it has reads beyond its arrays. So a type is trusted only if there is a rule for it in the table `RULES`: which arrays
+its objects have, of which kinds and shapes, which estimators they consist of, and what else compiled code relies on.
 """
 
 from __future__ import annotations
@@ -63,15 +63,20 @@ _METRICS = ("minkowski", "euclidean", "manhattan", "chebyshev", "cityblock", "l1
 # Private attributes of estimators that are not fitted.
 _CONFIGURATION = ("_sklearn", "_metadata_request")
 
-# Kinds of arrays: how the kind and size of the elements may begin. Of "float" and "label", nothing is NaN; of "finite"
-# and "rows", all is finite, and "rows" lie one after the other.
+# Kinds of arrays, by how the kind and size of their elements may begin. No number is NaN; all are finite, but in "float"
+# and "label"; and "rows" lie one after the other.
+_FLOATS = ("f2", "f4", "f8")
 _KINDS: dict[str, tuple[str, ...]] = {
     "bool": ("b",),
     "int": ("i",),
     "int32": ("i4",),
     "uint64": ("u8",),
-    "label": ("b", "i", "u", "f2", "f4", "f8", "U", "O"),
-} | {kind: ("f2", "f4", "f8") for kind in ("float", "finite", "rows")} | {"double rows": ("f8",)}
+    "float": _FLOATS,
+    "finite": _FLOATS,
+    "rows": _FLOATS,
+    "double rows": ("f8",),
+    "label": ("b", "i", "u", "U", "O", *_FLOATS),
+}
 
 
 class Rule(NamedTuple):
@@ -82,17 +87,16 @@ class Rule(NamedTuple):
     given : str
         Lengths that a fitted object states: "k" its classes, "d" its features.
     arrays : mapping of str to str
-        The arrays that a fitted object has: kind, and the name of each length. A name stands for one number. A kind
-        that ends in "?" allows None.
+        Its fitted arrays: the kind, or None if that ends in "?", and the names of the lengths. A name is one number.
     then : callable, optional
         Checks what kinds and shapes do not tell.
     members : callable, optional
-        Returns the estimators that an object consists of, whose types must be in the table as well.
+        Returns the estimators that it consists of, whose types must be in the table as well.
     """
 
     given: str = ""
     arrays: Mapping[str, str] = {}
-    then: Callable[[Any, Lengths], None] | None = None
+    then: Callable[[Any, Lengths], Any] | None = None
     members: Callable[[Any], Iterable[Any]] | None = None
 
 
@@ -162,7 +166,8 @@ def _defined(kind: type, name: str) -> Any:
 
 def _clean_attributes(part: Any, trusted: Collection[str]) -> None:
     """Leave those attributes that an object may take from a file, and give it the parameters that it lacks."""
-    kind, attributes = type(part), vars(part)
+    kind: Any = type(part)
+    attributes = vars(part)
     parameters = default_parameters(kind) if hasattr(part, "get_params") else {}
     is_known = kind in RULES and type_name(kind) not in trusted
     known = {field.name for field in fields(part)} if is_dataclass(part) else None
@@ -199,12 +204,19 @@ def _check_object(part: Any, rule: Rule, trusted: Collection[str]) -> None:
 
 def _is_fitted(part: Any) -> bool:
     """Return whether an estimator is more than settings: it has attributes that only `fit` gives."""
-    return any(name.endswith("_") or (name.startswith("_") and not name.startswith(_CONFIGURATION)) for name in vars(part))
+    return any(
+        name.endswith("_") or (name.startswith("_") and not name.startswith(_CONFIGURATION)) for name in vars(part)
+    )
 
 
 # ---------------------------------------------------------------------------------------------------
 # Arrays
 # ---------------------------------------------------------------------------------------------------
+
+
+def _is_of_kind(value: Any, kind: str) -> bool:
+    dtype = value.dtype if type(value) is np.ndarray else np.dtype("V1")
+    return bool(dtype.isnative) and f"{dtype.kind}{dtype.itemsize}".startswith(_KINDS[kind])
 
 
 def _array(owner: Any, name: str, spec: str, lengths: Lengths) -> Any:
@@ -215,13 +227,11 @@ def _array(owner: Any, name: str, spec: str, lengths: Lengths) -> Any:
         return None
     kind = kind.rstrip("?")
     require(not issparse(value), f"{what} is sparse: it was trained on sparse data")
-    dtype = value.dtype if type(value) is np.ndarray else None
-    of_kind = dtype is not None and dtype.isnative and f"{dtype.kind}{dtype.itemsize}".startswith(_KINDS[kind])
-    require(of_kind, f"{what} is no array of its kind")
+    require(_is_of_kind(value, kind), f"{what} is no array of its kind")
     names = axes.split()
     expected = tuple(lengths.setdefault(axis, length) for axis, length in zip(names, value.shape, strict=False))
     require(value.ndim == len(names) and value.shape == expected, f"{what} has shape {value.shape}, not {expected}")
-    if dtype.kind == "f":
+    if value.dtype.kind == "f":
         require(not np.isnan(value).any(), f"{what} holds NaN")
         require(kind in ("float", "label") or np.isfinite(value).all(), f"{what} is not finite")
     require(not kind.endswith("rows") or value.flags.c_contiguous, f"{what} is not laid out in rows")
@@ -418,10 +428,6 @@ def _check_hypothesis_list(hypotheses: Any, lengths: Lengths) -> None:
         require(is_class, "a constant hypothesis predicts none of the classes")
 
 
-def _check_untrained(hypotheses: Any, lengths: Lengths) -> None:
-    _whole(hypotheses, "size", 0)
-
-
 def _check_subsamples(subsamples: Any, lengths: Lengths) -> None:
     n, sizes = _whole(subsamples, "n", 1), subsamples.sizes
     require(((sizes >= 0) & (sizes < n)).all(), "subsamples are larger than the sample")
@@ -515,10 +521,11 @@ def _check_boosting(boosting: Any, lengths: Lengths) -> None:
     require(lengths["weights"] >= len(boosting.estimators_), "there are too few weights")
 
 
-def _ensemble_members(owner: Any) -> Any:
+def _members(owner: Any) -> Any:
+    """Return the members of an ensemble, if there are as many as it says."""
     members, n = owner.estimators_, _whole(owner, "n_estimators", 1)
-    # Boosting may end early.
-    complete = isinstance(members, list) and (len(members) == n or 0 < len(members) < n and hasattr(owner, "estimator_weights_"))
+    least = 1 if isinstance(owner, ensemble.AdaBoostClassifier) else n  # boosting may end early
+    complete = isinstance(members, list) and least <= len(members) <= n
     require(complete, f"a {type(owner).__name__} does not have {n} members")
     return members
 
@@ -545,18 +552,6 @@ def _check_linear(model: Any, lengths: Lengths) -> None:
         _number(model, "intercept_")
 
 
-def _check_binarizer(binarizer: Any, lengths: Lengths) -> None:
-    require(binarizer.y_type_ in ("binary", "multiclass"), "labels are binarized that are no classes")
-
-
-def _check_gaussian(model: Any, lengths: Lengths) -> None:
-    require((model.var_ >= 0).all() and (model.class_prior_ >= 0).all(), "a variance is negative")
-
-
-def _check_imputer(imputer: Any, lengths: Lengths) -> None:
-    require(imputer.indicator_ is None, "an imputer has an indicator")
-
-
 def _check_one_hot(encoder: Any, lengths: Lengths) -> None:
     """Check that no category is encoded in a column that there is not."""
     whole = encoder.drop_idx_ is None and getattr(encoder, "_drop_idx_after_grouping", None) is None
@@ -570,17 +565,12 @@ def _check_one_hot(encoder: Any, lengths: Lengths) -> None:
 
 def _check_categories(names: Any) -> int:
     """Return the number of categories, if every one of them can be found."""
-    is_array = type(names) is np.ndarray and names.ndim == 1 and names.size and names.dtype.isnative
-    require(is_array and f"{names.dtype.kind}{names.dtype.itemsize}".startswith(_KINDS["label"]), "categories miss")
+    require(_is_of_kind(names, "label") and names.ndim == 1 and names.size, "categories miss")
     if names.dtype.kind not in "UO":
         # By bisection; NaN is the last, if it is one. Text is found by a table, in any order.
         numbers = names[:-1] if names[-1] != names[-1] else names
         require((numbers[:-1] < numbers[1:]).all(), "the categories of a one-hot encoder are not sorted")
     return int(names.size)
-
-
-def _check_function(transformer: Any, lengths: Lengths) -> None:
-    require(not isinstance(transformer.func, type), "a function is a type")
 
 
 def _check_pipeline(pipeline: Any, lengths: Lengths) -> None:
@@ -616,7 +606,7 @@ _SVC = Rule(
 _LINEAR = Rule("k d", then=_check_linear)
 _NAIVE_BAYES = Rule("k d", {"feature_log_prob_": "float: k d", "class_log_prior_": "float: k"})
 _TREE = Rule("k>0 d", then=_check_tree)
-_FOREST = Rule("k d", then=_check_forest, members=_ensemble_members)
+_FOREST = Rule("k d", {}, _check_forest, _members)
 _PLAIN = Rule()  # it holds other objects or settings only, and reads no array by its position
 
 RULES: dict[type, Rule] = {
@@ -647,14 +637,19 @@ RULES: dict[type, Rule] = {
     ),
     CodeBook: Rule("", {}, _check_code_book),
     HypothesisList: Rule("labels", {}, _check_hypothesis_list, members=lambda hypotheses: list(hypotheses.members)),
-    Untrained: Rule("labels", {}, _check_untrained),
+    Untrained: Rule("labels", {}, lambda hypotheses, _: _whole(hypotheses, "size", 0)),
     Constant: _PLAIN,
     EstimatorPool: Rule(members=lambda pool: [pool.estimator]),
     PrefitPool: Rule(members=lambda pool: list(pool.estimators)),
     RBFSVMPool: _PLAIN,
     ColumnEncoder: Rule(
         "",
-        {"fill_": "finite: numbers", "center_": "finite: numbers", "scale_": "finite: numbers", "missing_": "bool: texts"},
+        {
+            "fill_": "finite: numbers",
+            "center_": "finite: numbers",
+            "scale_": "finite: numbers",
+            "missing_": "bool: texts",
+        },
         _check_encoder,
     ),
     sampling.FoldSubsamples: Rule("", {"sizes": "int: m"}, _check_given_subsamples),
@@ -672,7 +667,9 @@ RULES: dict[type, Rule] = {
     linear_model.RidgeClassifier: _LINEAR._replace(members=lambda model: [model._label_binarizer]),
     discriminant_analysis.LinearDiscriminantAnalysis: _LINEAR,
     naive_bayes.GaussianNB: Rule(
-        "k d", {"theta_": "finite: k d", "var_": "finite: k d", "class_prior_": "finite: k"}, _check_gaussian
+        "k d",
+        {"theta_": "finite: k d", "var_": "finite: k d", "class_prior_": "finite: k"},
+        lambda model, _: require((model.var_ >= 0).all() and (model.class_prior_ >= 0).all(), "a variance is negative"),
     ),
     naive_bayes.BernoulliNB: _NAIVE_BAYES,
     naive_bayes.ComplementNB: _NAIVE_BAYES,
@@ -682,21 +679,23 @@ RULES: dict[type, Rule] = {
     tree.ExtraTreeClassifier: _TREE,
     ensemble.RandomForestClassifier: _FOREST,
     ensemble.ExtraTreesClassifier: _FOREST,
-    ensemble.BaggingClassifier: Rule("k d", then=_check_bagging, members=_ensemble_members),
-    ensemble.AdaBoostClassifier: Rule(
-        "k d", {"estimator_weights_": "finite: weights"}, _check_boosting, members=_ensemble_members
-    ),
+    ensemble.BaggingClassifier: Rule("k d", {}, _check_bagging, _members),
+    ensemble.AdaBoostClassifier: Rule("k d", {"estimator_weights_": "finite: weights"}, _check_boosting, _members),
     StandardScaler: Rule("d", {"mean_": "finite?: d", "scale_": "finite?: d", "var_": "finite?: d"}),
     MinMaxScaler: Rule("d", {"min_": "finite: d", "scale_": "finite: d"}),
     MaxAbsScaler: Rule("d", {"scale_": "finite: d"}),
     RobustScaler: Rule("d", {"center_": "finite?: d", "scale_": "finite?: d"}),
     Normalizer: _PLAIN,
-    SimpleImputer: Rule("d", {"statistics_": "label: d"}, _check_imputer),
+    SimpleImputer: Rule(
+        "d", {"statistics_": "label: d"}, lambda one, _: require(one.indicator_ is None, "an imputer has an indicator")
+    ),
     PCA: Rule("d", {"components_": "finite: n d", "mean_": "finite: d", "explained_variance_": "finite: n"}),
     OneHotEncoder: Rule("d", {}, _check_one_hot),
     ColumnTransformer: Rule(members=_steps("transformers", "transformers_")),
-    FunctionTransformer: Rule(then=_check_function),
-    LabelBinarizer: Rule("k", {}, _check_binarizer),
+    FunctionTransformer: Rule(then=lambda one, _: require(not isinstance(one.func, type), "a function is a type")),
+    LabelBinarizer: Rule(
+        "k", {}, lambda one, _: require(one.y_type_ in ("binary", "multiclass"), "labels are no classes")
+    ),
     Pipeline: Rule(then=_check_pipeline, members=_steps("steps")),
     FrozenEstimator: Rule(members=lambda frozen: [frozen.estimator]),
 }
