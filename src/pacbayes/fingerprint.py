@@ -1,27 +1,33 @@
 """Digests of settings, data and trained hypotheses, to recognise what a certificate is about.
 
 Two objects have the same digest if they hold the same values, whichever process or file they come from: numbers, text,
-arrays, data frames, containers, and objects by their type and state. What a function does cannot be told from its
-value, so functions, and classes that are not of an installed package, are refused, or, where that is said to be enough,
-taken by their compiled code and by their names.
+arrays, data frames, containers, and objects by their type and state. Parameters of an estimator that have their default
+values are left out, so that a version of its package which adds one changes no digest. What a function does cannot be
+told from its value, so functions, and classes that are not of an installed package, are refused, or, where that is said
+to be enough, taken by their compiled code and by their names.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import struct
 import sys
 import types
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
-__all__ = ["IncomparableError", "digest"]
+__all__ = ["IncomparableError", "default_parameters", "digest", "machine_parameters"]
 
 # What scikit-learn adds to the state of its estimators, and is no part of what they predict.
 _IGNORED = {"_sklearn_version"}
+
+# Parameters that say where to work and on how many processors, by package. They change no result.
+_MACHINE = {"sklearn": ("n_jobs", "memory"), "pacbayes": ("n_jobs", "client", "checkpoint")}
 
 
 class IncomparableError(ValueError):
@@ -61,6 +67,25 @@ def digest(value: Any, *, code: bool = False) -> str:
 @functools.lru_cache(maxsize=1024)  # estimators of a kind have the same attributes
 def _digest_name(name: str) -> str:
     return digest(name)
+
+
+@functools.cache
+def default_parameters(kind: type) -> Mapping[str, Any]:
+    """Return the default values of the parameters of an estimator's class.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import MinMaxScaler
+    >>> default_parameters(MinMaxScaler)
+    {'feature_range': (0, 1), 'copy': True, 'clip': False}
+    """
+    parameters = inspect.signature(kind).parameters.values()
+    return {one.name: one.default for one in parameters if one.default is not inspect.Parameter.empty}
+
+
+def machine_parameters(kind: type) -> tuple[str, ...]:
+    """Return names of parameters of an estimator's class that say where to work, and change no result."""
+    return _MACHINE.get(kind.__module__.split(".")[0], ("n_jobs",))
 
 
 class _Walk:
@@ -188,10 +213,27 @@ class _Walk:
         else:
             self.add(constructor)
         if hasattr(value, "__dict__") and not _is_installed(type(value)):
-            self.add(vars(value))  # what pickle keeps is up to the class
+            self.add(self._without_defaults(value, vars(value)))  # what pickle keeps is up to the class
         # An object without attributes has an empty state, or none.
         state = [None if part is None else _listed(part) for part in (*parts[2:5], None, None, None)[:3]]
-        self._add_items("state", [list(parts[1]), state[0] or None, *state[1:]])
+        self._add_items("state", [list(parts[1]), self._without_defaults(value, state[0]) or None, *state[1:]])
+
+    def _without_defaults(self, value: Any, state: Any) -> Any:
+        """Return the state of an estimator without parameters that have their default values, or change no result."""
+        if not hasattr(value, "get_params") or type(state) is not dict:
+            return state
+        kind: Any = type(value)
+        defaults, ignored = default_parameters(kind), machine_parameters(kind)
+        return {
+            name: item
+            for name, item in state.items()
+            if name not in ignored and not (name in defaults and self._is_same(item, defaults[name]))
+        }
+
+    def _is_same(self, one: Any, other: Any) -> bool:
+        if one is other or type(one) is not type(other):
+            return one is other
+        return digest(one, code=self.code) == digest(other, code=self.code)
 
 
 def _column(column: Any) -> list[Any]:

@@ -1,6 +1,10 @@
-"""Damage model files and tables at random, and use them: none may crash, leave a traceback, or take two gigabytes.
+"""Damage model files and tables at random, and use them: none may crash, hang, or take two gigabytes.
 
-python tests/adversary/fuzz_files.py --models 10000 --tables 10000
+Models are damaged in two ways: anywhere ("models"), which mostly gives files that are refused before an object is made;
+and in one attribute of one object ("attributes"), in archives that are otherwise in order, with a value that is made to
+harm. A model that is loaded must predict.
+
+python tests/adversary/fuzz_files.py --models 10000 --attributes 10000 --tables 10000
 """
 
 import argparse
@@ -10,6 +14,7 @@ import json
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,22 +27,39 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import scipy.sparse as sp
-from crafting import nodes, npy, pack, unpack
+from crafting import a_list, nodes, npy, pack, text, unpack
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_moons
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import KFold
+from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.svm import SVC, LinearSVC, NuSVC
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 import pacbayes
 from pacbayes import PACBayesClassifier
-from pacbayes.exceptions import ModelFileError, PACBayesError, TableError
+from pacbayes.exceptions import CertificateError, ModelFileError, TableError
 from pacbayes.io import ColumnEncoder, Table, inspect_table, load_model, read_losses, read_table, save_model
 from pacbayes.pools import RBFSVMPool
 
 MEMORY = 2 * 10**9
+SECONDS = 60  # of processor time
 NUMBERS = [-1, 0, 1, 2, 255, 2**15, 2**31 - 1, 2**31, 2**32, 2**62, 2**63, -(2**31), 10**20, 0.5, -0.5, 1e308, 5e-324]
 ODD = [*NUMBERS, None, True, "", "x", [], {}, float("nan"), float("inf"), "9" * 5000, "\x1b[2K", "\0", [[]], {"a": 1}]
 TOKENS = [b'"', b",", b";", b"\t", b"\n", b"\r", b"\0", b"\xff", b"\xc3", b"nan", b"inf", b"-", b"1e999", b":"]
@@ -96,6 +118,43 @@ def write_models(folder):
         save_model(model, folder / f"raced {racing}.skops")
     model = PACBayesClassifier(SVC(), subsamples=[list(range(20)), list(range(30, 55))])
     save_model(model.fit(numbers.X, numbers.y), folder / "given.skops", numbers.schema)
+
+
+def write_every_type(folder):
+    """Write models that hold every type that is trusted."""
+    write_models(folder)
+    rng = np.random.default_rng(0)
+    X = np.abs(rng.normal(size=(120, 3))).round(1)
+    y = np.digitize(X[:, 0], [0.4, 0.9])
+    codes = ColumnTransformer([("code", OneHotEncoder(handle_unknown="ignore"), [0])], remainder=StandardScaler())
+    learners = {
+        "poly": SVC(kernel="poly", probability=False),
+        "nu": NuSVC(nu=0.1),
+        "linear": LinearSVC(),
+        "ridge": RidgeClassifier(),
+        "lda": LinearDiscriminantAnalysis(),
+        "gaussian": GaussianNB(),
+        "bernoulli": BernoulliNB(binarize=0.5),
+        "extra": ExtraTreeClassifier(),
+        "extra trees": ExtraTreesClassifier(2),
+        "bagging": BaggingClassifier(n_estimators=2),
+        "bagged pipelines": BaggingClassifier(make_pipeline(StandardScaler(), GaussianNB()), n_estimators=2),
+        "boosting": AdaBoostClassifier(n_estimators=2),
+        "weighted": KNeighborsClassifier(3, algorithm="brute", weights="distance", n_jobs=1),
+        "pca": make_pipeline(SimpleImputer(), PCA(2), MaxAbsScaler(), SVC()),
+        "scalers": make_pipeline(MinMaxScaler(), RobustScaler(), Normalizer(), FunctionTransformer(), SVC()),
+        "one hot": make_pipeline(OneHotEncoder(sparse_output=False, handle_unknown="ignore"), SVC()),
+        "columns": make_pipeline(codes, DecisionTreeClassifier()),
+    }
+    settings = {"n_hypotheses": 3, "subsample_size": 30, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, learner in learners.items():
+            save_model(PACBayesClassifier(learner, **settings).fit(X, y), folder / f"{name}.skops")
+        folds = PACBayesClassifier(SVC(), subsamples=KFold(3), random_state=np.random.RandomState(0)).fit(X, y)
+        save_model(folds, folder / "folds.skops")
+        trained = [GaussianNB().fit(X[:60], y[:60]), FrozenEstimator(DecisionTreeClassifier().fit(X[:60], y[:60]))]
+        save_model(PACBayesClassifier.from_prefit(trained, X[60:], y[60:]), folder / "prefit.skops")
 
 
 def write_tables(folder):
@@ -238,6 +297,100 @@ def damage_model(source, target, rng):
     pack(target, schema, members)
 
 
+def hostile_numbers(array, rng):
+    """Return an array with numbers that compiled code must not follow."""
+    array = array.copy()
+    part = array[rng.choice(array.dtype.names)] if array.dtype.names else array
+    if part.size and part.dtype.kind in "biuf":
+        number = rng.choice([-1, 0, 1, part.size, 2**15, 2**31 - 1, 2**40, -(2**40), 1e300, float("nan"), float("inf")])
+        with np.errstate(all="ignore"):
+            number = np.array(float(number)).astype(part.dtype)
+        part.flat[rng.choice([0, -1, rng.randrange(part.size), slice(None), slice(None, None, 2)])] = number
+    return array
+
+
+def hostile_array(array, rng):
+    """Return an array with other numbers, another shape, order or type."""
+    if array.dtype.names or rng.random() < 0.4:
+        return hostile_numbers(array, rng)
+    changes = [
+        lambda a: a[:-1],
+        lambda a: a[:0],
+        lambda a: np.concatenate([a, a]) if a.ndim else np.repeat(a, 2),
+        lambda a: a[::-1].copy(),
+        lambda a: np.sort(a.ravel())[::-1].reshape(a.shape),
+        lambda a: np.asfortranarray(np.atleast_2d(a)),
+        lambda a: a.reshape(1, -1),
+        lambda a: a.reshape(-1, 1),
+        lambda a: np.roll(a, 1),
+        lambda a: a * 0,
+        lambda a: a.astype(rng.choice(["<f8", "<f4", "<f2", "<i4", "<i8", "|b1", "<u2", "|i1", ">f8", "<f16", "<U3"])),
+        lambda a: np.zeros(rng.choice([0, 1, 7, 1000])).astype(a.dtype),
+    ]
+    return rng.choice(changes)(array)
+
+
+def hostile_value(node, everything, members, rng):
+    """Return a node in the place of another: its array with other numbers, or something else entirely."""
+    how = rng.randrange(8)
+    if node["__loader__"] == "NdArrayNode" and node["type"] == "numpy" and how < 5:
+        array = np.load(io.BytesIO(members[node["file"]]))
+        name = f"hostile {len(members)}.npy"
+        members[name] = npy(hostile_array(array, rng))
+        return {**node, "file": name, "__id__": None}
+    if isinstance(node.get("content"), list) and how < 5:
+        content = list(node["content"])
+        change = rng.randrange(5)
+        if change == 0:
+            content = content * rng.choice([0, 2, 20])
+        elif change == 1:
+            content = content[:-1]
+        elif change == 2:
+            content = content[::-1]
+        elif content:
+            at = rng.randrange(len(content))
+            content[at] = hostile_value(content[at], everything, members, rng)
+        return {**node, "content": content, "__id__": None}
+    if how == 5:
+        return text(copy.deepcopy(rng.choice(ODD)))
+    if how == 6:
+        # A tree that belongs to nobody, a matrix, a generator: what is made by a constructor of its own.
+        rare = [one for one in everything if one["__loader__"] in ("TreeNode", "SparseMatrixNode", "RandomStateNode")]
+        return copy.deepcopy(rng.choice(rare or everything))
+    if how == 7:
+        other = copy.deepcopy(rng.choice([one for one in everything if one["__loader__"] == "ObjectNode"]))
+        return a_list(*[other] * rng.choice([1, 3])) if rng.random() < 0.3 else other
+    return copy.deepcopy(rng.choice(everything))
+
+
+def damage_attribute(source, target, rng):
+    """Write a copy of a model file in which an attribute of an object, or part of a tree, has a hostile value."""
+    schema, members = unpack(source)
+    everything = list(nodes(schema))
+    objects = [one for one in everything if one["__loader__"] in ("ObjectNode", "TreeNode") and "content" in one]
+    kinds = sorted({one["__class__"] for one in objects})
+    kind = rng.choice(kinds)  # most objects are of few types
+    node = rng.choice([one for one in objects if one["__class__"] == kind])
+    attributes = node["content"]["content"]
+    known = sorted(name for name in attributes)
+    name = rng.choice(known)
+    if rng.random() < 0.15:
+        # One that the class defines, or that is computed from others.
+        extra = ["_impl", "_used", "_offsets", "_ensemble", "_gathered", "_device", "_numbers", "_codes", "n_jobs"]
+        extra += ["memory", "client", "checkpoint", "predict", "classes_", "_sparse", "_tree", "n_features_in_"]
+        name = rng.choice([one for one in extra if one not in attributes])
+        attributes[name] = hostile_value(attributes[rng.choice(known)], everything, members, rng)
+        key = {"__class__": "str", "__module__": "builtins", "__loader__": "TypeNode"}
+        node["content"]["key_types"]["content"].append(key)
+    else:
+        attributes[name] = hostile_value(attributes[name], everything, members, rng)
+    # The object has another identity now, and so have those that hold it.
+    for one in nodes(schema):
+        one.pop("__id__", None)
+    pack(target, schema, members)
+    return f"{kind}.{name}"
+
+
 # ---------------------------------------------------------------------------------------------------
 # How it is used
 # ---------------------------------------------------------------------------------------------------
@@ -249,21 +402,29 @@ def use_model(path, rng, row):
         model, schema = load_model(path)
     except ModelFileError:
         return "refused"
-    X = np.zeros((3, model.n_features_in_))
+    d = model.n_features_in_
+    values = np.random.default_rng(row).normal(size=(3, d)).round(1)
+    rows = [np.zeros((3, d)), values, values.astype(np.float32), np.arange(3 * d).reshape(3, d)]
     if schema is not None:
         try:
-            X = schema.apply(frame().fillna(0.0).assign(city="7"), allow_extra=True)
+            rows = [schema.apply(frame().fillna(0.0).assign(city="7"), allow_extra=True)]
         except TableError:
             return "loaded, with another schema"
+    for X in rows:
+        try:
+            model.predict(X)
+            model.predict_proba(X)
+            model.hypotheses_.take(np.flatnonzero(model.n_validation_ > 0)).votes(model._validate_points(X))
+        except ValueError as error:
+            if "infinity" not in str(error) and "NaN" not in str(error):
+                raise
+            # Its numbers are finite, and too large for these rows.
+            return "loaded, and refused the rows"
+    repr(model)
     try:
-        model.predict(X)
-        model.predict_proba(X)
         model.verify_certificate(model.certificate_)
-        repr(model)
-        model.predict_hypotheses(X)
-    except (PACBayesError, ValueError):
-        # One line for the command line's user.
-        return "loaded, and refused the rows"
+    except CertificateError:
+        return "loaded and used, and is not what was certified"
     return "loaded and used"
 
 
@@ -285,20 +446,26 @@ def work(kind, folder, seed, start, stop):
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     warnings.simplefilter("ignore")
     sources = sorted((folder / kind).iterdir())
-    damage, use = (damage_model, use_model) if kind == "models" else (None, use_table)
+    damage, use = {
+        "models": (damage_model, use_model),
+        "attributes": (damage_attribute, use_model),
+        "tables": (None, use_table),
+    }[kind]
     for case in range(start, stop):
         rng = random.Random(f"{kind} {seed} {case}")
         source = rng.choice(sources)
         target = folder / f"{os.getpid()}-{source.name}"
+        what = None
         if damage is None:
             target.write_bytes(damage_bytes(source.read_bytes(), rng))
         else:
-            damage(source, target, rng)
-        print(f"begin {case} {source.name}", flush=True)
+            what = damage(source, target, rng)
+        print(f"begin {case} {source.name} {what}", flush=True)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # ends the process, if nothing else does
         try:
             outcome = use(target, rng, case)
         except Exception as error:
-            outcome = f"FAILED {type(error).__name__}: {error}"[:300].replace("\n", " ")
+            outcome = f"FAILED {source.name} {what} {type(error).__name__}: {error}"[:300].replace("\n", " ")
         # The most memory of this process; `getrusage` would count that of the one that started it.
         status = Path("/proc/self/status").read_text().split()
         memory = int(status[status.index("VmHWM:") + 1]) // 1024
@@ -316,6 +483,7 @@ class Counts:
     """What happened to all of them; failures by kind and number; the most memory that a process took, in MiB."""
 
     models: Counter = field(default_factory=Counter)
+    attributes: Counter = field(default_factory=Counter)
     tables: Counter = field(default_factory=Counter)
     failures: list = field(default_factory=list)
     memory: int = 0
@@ -337,12 +505,12 @@ def start_worker(kind, folder, seed, start, stop):
 def collect(kind, worker, counts):
     """Count what a worker said; return the number of the case that ended it before its time, or None."""
     output, errors = worker.communicate()
-    begun = None
-    outcomes = counts.models if kind == "models" else counts.tables
+    begun, last = None, None
+    outcomes = getattr(counts, kind)
     for line in output.splitlines():
         word, case, rest = line.split(" ", 2)
         if word == "begin":
-            begun = int(case)
+            begun, last = int(case), rest
             continue
         begun = None
         memory, outcome = rest.split(" ", 1)
@@ -353,18 +521,17 @@ def collect(kind, worker, counts):
             counts.failures.append((kind, int(case), outcome))
     if worker.returncode != 0:
         outcomes["FAILED"] += begun is not None
-        counts.failures.append((kind, begun, f"exit code {worker.returncode}: {errors[-500:]}"))
+        counts.failures.append((kind, begun, f"{last}: exit code {worker.returncode}: {errors[-500:]}"))
     return begun
 
 
-def run(models, tables, seed, jobs, folder, only=None):
-    """Damage so many files, and count what happens."""
-    for kind, number, write in (("models", models, write_models), ("tables", tables, write_tables)):
+def run(seed, jobs, folder, only=None, **numbers):
+    """Damage so many files of each kind, and count what happens."""
+    counts = Counts()
+    for kind, number in numbers.items():
         (folder / kind).mkdir()
         if number:
-            write(folder / kind)
-    counts = Counts()
-    for kind, number in (("models", models), ("tables", tables)):
+            WRITERS[kind](folder / kind)
         size = max(1, min(500, -(-number // jobs)))
         waiting = [(start, min(start + size, number)) for start in range(0, number, size)]
         if only is not None:
@@ -379,10 +546,13 @@ def run(models, tables, seed, jobs, folder, only=None):
     return counts
 
 
+WRITERS = {"models": write_models, "attributes": write_every_type, "tables": write_tables}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=int, default=0)
-    parser.add_argument("--tables", type=int, default=0)
+    for kind in WRITERS:
+        parser.add_argument(f"--{kind}", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", type=int, help="the number of one case")
@@ -393,8 +563,9 @@ def main():
         work(kind, Path(folder), *map(int, numbers))
         return
     with tempfile.TemporaryDirectory() as folder:
-        counts = run(options.models, options.tables, options.seed, options.jobs, Path(folder), options.only)
-    for name in ("models", "tables"):
+        numbers = {kind: getattr(options, kind) for kind in WRITERS}
+        counts = run(options.seed, options.jobs, Path(folder), options.only, **numbers)
+    for name in WRITERS:
         print(name, dict(getattr(counts, name)))
     print(f"most memory of a process: {counts.memory} MiB")
     for kind, case, message in counts.failures:

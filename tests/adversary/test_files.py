@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+import skops.io
 from crafting import (
     a_dict,
     a_list,
@@ -34,7 +35,7 @@ from crafting import (
     text,
     unpack,
 )
-from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier, RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -213,7 +214,7 @@ def test_types_that_the_caller_trusts(saved):
 
 def test_an_attribute_in_the_place_of_a_method(saved):
     rewrite(saved, lambda schema, members: add_attribute(schema, "predict", text("nothing")))
-    refused(saved, "a PACBayesClassifier has no method 'predict'")
+    refused(saved, "a PACBayesClassifier cannot have an attribute 'predict' of its own")
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -252,6 +253,10 @@ ATTACKS = [
     (SVC(), "SVC", "_intercept_", lambda a: a[:0]),
     (SVC(), "SVC", "_probA", lambda a: np.zeros(1000)),
     (SVC(), "SVC", "classes_", lambda a: a[::-1]),
+    (SVC(), "SVC", "_n_support", lambda a: a.astype(np.int64)),
+    (SVC(), "SVC", "_intercept_", lambda a: a.astype(np.float32)),
+    (SVC(), "SVC", "support_vectors_", lambda a: a.astype(">f8")),
+    (SVC(), "SVC", "support_vectors_", np.asfortranarray),
     (DecisionTreeClassifier(), "DecisionTreeClassifier", "n_classes_", lambda a: np.int64(10**6)),
     (RandomForestClassifier(2), "RandomForestClassifier", "classes_", lambda a: a[:1]),
     (KNeighborsClassifier(1, algorithm="brute"), "KNeighborsClassifier", "_y", lambda a: a + 10**6),
@@ -391,6 +396,193 @@ def test_features_of_bagged_classifiers_out_of_bounds(tmp_path):
     refused(path, "features are out of range")
 
 
+def skops_node(value, members):
+    """Return the node that skops writes for a value, and add what it refers to to the members of a file."""
+    prefix = f"new {len(members)} "
+    with zipfile.ZipFile(io.BytesIO(skops.io.dumps(value))) as archive:
+        members.update({prefix + name: archive.read(name) for name in archive.namelist() if name != "schema.json"})
+        node = json.loads(archive.read("schema.json"))
+    for part in nodes(node):
+        part.pop("__id__", None)
+        if "file" in part:
+            part["file"] = prefix + part["file"]
+    return node
+
+
+@pytest.mark.parametrize(
+    ("learner", "kind", "attribute", "changes"),
+    [
+        (AdaBoostClassifier(n_estimators=2), "AdaBoostClassifier", "estimators_", {"feature": 2**40}),
+        (AdaBoostClassifier(n_estimators=2), "AdaBoostClassifier", "estimators_", {"left_child": 0, "right_child": 0}),
+        (DecisionTreeClassifier(), "HypothesisList", "members", {"left_child": 2**40}),
+    ],
+)
+def test_trees_that_no_decision_tree_owns(tmp_path, learner, kind, attribute, changes):
+    path, changes = save(tmp_path, learner), dict(changes)
+
+    def change(schema, members):
+        for content in fitted_nodes(schema, kind, attribute):
+            node = skops_node(DecisionTreeClassifier().fit([[0.0], [1.0]], [0, 1]).tree_, members)
+            name = node["content"]["content"]["nodes"]["file"]
+            inner = np.load(io.BytesIO(members[name]))
+            for field, number in changes.items():
+                inner[field][0] = number
+            members[name] = npy(inner)
+            content[attribute]["content"] = [node] * len(content[attribute]["content"])
+
+    rewrite(path, change)
+    said, _ = in_a_process(path)
+    assert "a decision tree has nodes that lead nowhere" in said
+    # One that is in order has no owner who checks the number of features.
+    changes.clear()
+    path = save(tmp_path, learner)
+    rewrite(path, change)
+    refused(path, "cannot consist of a Tree")
+
+
+def set_attribute(path, kind, name, make):
+    """Give all objects of a kind an attribute, made from the members of the file."""
+
+    def change(schema, members):
+        found = [node for node in nodes(schema) if node["__class__"] == kind and node["__loader__"] == "ObjectNode"]
+        assert found
+        for node in found:
+            state = node["content"]
+            if name not in state["content"]:
+                key = {"__class__": "str", "__module__": "builtins", "__loader__": "TypeNode"}
+                state["key_types"]["content"].append(key)
+            state["content"][name] = make(members)
+
+    rewrite(path, change)
+
+
+def number_array(*values, dtype=np.int32):
+    def make(members):
+        members[f"{values}.npy"] = npy(np.array(values, dtype=dtype))
+        return array_node(f"{values}.npy")
+
+    return make
+
+
+def test_what_is_computed_from_other_attributes_is_computed_anew(tmp_path):
+    """Positions of support vectors that the engine follows, in place of those that were checked."""
+    path = save(tmp_path)
+    expected = load_model(path)[0].predict(X)
+    rows, far = number_array(0), number_array(*[10**8] * 400)
+    set_attribute(path, "RBFSVMs", "_used", lambda members: a_tuple(rows(members), far(members)))
+    said, _ = in_a_process(path)
+    assert said == "used"
+    np.testing.assert_array_equal(load_model(path)[0].predict(X), expected)
+
+
+@pytest.mark.parametrize(
+    ("learner", "kind", "name", "value"),
+    [
+        (None, "RBFSVMs", "_gathered", "x"),
+        (None, "RBFSVMs", "_device", "x"),
+        (SVC(), "SVC", "_impl", "one_class"),
+        (SVC(), "RandomSubsamples", "assumption", "none"),
+    ],
+)
+def test_an_attribute_in_the_place_of_a_constant(tmp_path, learner, kind, name, value):
+    path = save(tmp_path, learner)
+    set_attribute(path, kind, name, lambda members: text(value))
+    refused(path, f"a {kind} cannot have an attribute '{name}' of its own")
+
+
+NUMBERS = np.tile(np.array([[1.0], [2.0], [5.0]]), (40, 3))
+
+
+@pytest.mark.parametrize(
+    ("categories", "message"),
+    [
+        (np.array([5.0, 2.0, 1.0]), "not sorted"),
+        (np.array([1.0, 2.0, 2.0]), "not sorted"),
+        (np.array([np.nan, 1.0, 2.0]), "not sorted"),
+        (np.array([1.0, 2.0, 5.0])[:, np.newaxis], "categories miss"),
+        (np.array([1.0, 2.0, 5.0], dtype=">f8"), "categories miss"),
+        (np.array([], dtype=float), "categories miss"),
+    ],
+)
+def test_categories_that_cannot_be_found(tmp_path, categories, message):
+    path = save(tmp_path, make_pipeline(OneHotEncoder(sparse_output=False), SVC()), NUMBERS)
+    load_model(path)
+
+    def make(members):
+        members["categories"] = npy(categories)
+        return a_list(*[array_node("categories")] * 3)
+
+    set_attribute(path, "OneHotEncoder", "categories_", make)
+    refused(path, message)
+
+
+def test_categories_are_loaded_in_the_orders_that_encoders_know(tmp_path):
+    numbers = np.where(NUMBERS == 5.0, np.nan, NUMBERS)
+    texts = pd.DataFrame({"c": np.where(NUMBERS[:, 0] == 2.0, "u", "v").astype(object)})
+    encoders = (OneHotEncoder(), numbers), (OneHotEncoder(categories=[["v", "u"]]), texts)
+    for encoder, data in encoders:
+        path = save(tmp_path, make_pipeline(encoder, DecisionTreeClassifier()), data)
+        assert load_model(path)[0].predict(data).size == 120
+
+
+def test_where_to_work_is_not_taken_from_a_file(tmp_path):
+    """Eight thousand threads, a cluster of a stranger, and a folder to write to."""
+    learner = make_pipeline(StandardScaler(), BaggingClassifier(RandomForestClassifier(2), n_estimators=2))
+    path = save(tmp_path, learner)
+    for kind in ("RandomForestClassifier", "BaggingClassifier", "PACBayesClassifier"):
+        set_attribute(path, kind, "n_jobs", lambda members: text(8000))
+    set_attribute(path, "Pipeline", "memory", lambda members: text("/tmp/cache"))
+    set_attribute(path, "PACBayesClassifier", "client", lambda members: text("tcp://192.0.2.1:8786"))
+    set_attribute(path, "PACBayesClassifier", "checkpoint", lambda members: text("/tmp/checkpoint"))
+    model, _ = load_model(path)
+    hypothesis = next(one for one in model.hypotheses_ if hasattr(one, "steps"))
+    found = {**model.get_params(), **{f"fitted__{name}": value for name, value in hypothesis.get_params().items()}}
+    found["forest__n_jobs"] = hypothesis[-1].estimators_[0].n_jobs
+    names = [name for name in found if name.split("__")[-1] in ("n_jobs", "memory", "client", "checkpoint")]
+    assert len(names) == 10
+    assert {name: found[name] for name in names if found[name] is not None} == {}
+    # They are no part of what was certified.
+    assert model.verify_certificate(model.certificate_) == "arithmetic and model"
+
+
+@pytest.mark.parametrize("learner", [RandomForestClassifier(2), BaggingClassifier(n_estimators=2)])
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_ensembles_with_another_number_of_members(tmp_path, learner, n):
+    path = save(tmp_path, learner)
+
+    def change(schema, members):
+        for content in fitted_nodes(schema, type(learner).__name__, "estimators_"):
+            content["estimators_"]["content"] = (content["estimators_"]["content"] * 2)[:n]
+
+    rewrite(path, change)
+    refused(path, "does not have 2 members")
+
+
+def misfit_pipeline(schema, members):
+    steps = next(fitted_nodes(schema, "Pipeline", "steps"))["steps"]
+    steps["content"] = [a_tuple(text("a"), text("b"), text("c")), *steps["content"]]
+
+
+def misfit_features(schema, members):
+    for content in fitted_nodes(schema, "SVC", "support_vectors_"):
+        vectors = np.load(io.BytesIO(members[content["support_vectors_"]["file"]]))
+        members[content["support_vectors_"]["file"]] = npy(np.hstack([vectors, vectors[:, :1]]))
+        content["n_features_in_"] = text(4)
+
+
+def unfitted(schema, members):
+    for content in fitted_nodes(schema, "SVC", "support_vectors_"):
+        for name in [name for name in content if name.endswith("_") or name.startswith("_")]:
+            content[name] = text(None)
+
+
+@pytest.mark.parametrize("change", [misfit_pipeline, misfit_features, unfitted])
+def test_models_that_would_fail_at_every_row(tmp_path, change):
+    path = save(tmp_path, make_pipeline(StandardScaler(), SVC()))
+    rewrite(path, change)
+    refused(path, "is not a model")
+
+
 def test_a_random_state_out_of_bounds(tmp_path):
     path = tmp_path / "model.skops"
     save_model(PACBayesClassifier(n_hypotheses=4, random_state=np.random.RandomState(0)).fit(X, y), path)
@@ -494,6 +686,24 @@ def test_an_archive_that_lies_about_sizes(saved):
     saved.write_bytes(bytes(data).replace(old, new))
     said, memory = in_a_process(saved)
     assert memory < 450, (said, memory)
+
+
+def test_an_index_of_many_entries(tmp_path):
+    """Empty members take no room but in the index, which is read as a whole, by the largest kind of archive."""
+    n, local, index = 1_000_000, [], []
+    for i in range(n):
+        name = b"%07d" % i
+        index.append(struct.pack("<4s4B4H3L5H2L", b"PK\x01\x02", 20, 3, 20, *[0] * 8, 7, *[0] * 5, 37 * i) + name)
+        local.append(struct.pack("<4s5H3L2H", b"PK\x03\x04", 20, *[0] * 7, 7, 0) + name)
+    path, start, size = tmp_path / "model.skops", 37 * n, 53 * n
+    end = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, n, n, size, start)
+    end += struct.pack("<4sLQL", b"PK\x06\x07", 0, start + size, 1)
+    end += struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 2**16 - 1, 2**16 - 1, 2**32 - 1, 2**32 - 1, 0)
+    path.write_bytes(b"".join([*local, *index, end]))
+    assert len(zipfile.ZipFile(path).infolist()) == n
+    said, memory = in_a_process(path)
+    assert "it takes more than 2 GiB of memory" in said
+    assert memory < 450
 
 
 def test_an_archive_inside_the_archive(tmp_path):
@@ -660,9 +870,12 @@ def test_warnings_cannot_command_the_terminal(spoken, tmp_path):
 
 
 def test_random_damage(tmp_path):
-    counts = fuzz_files.run(models=120, tables=300, seed=0, jobs=1, folder=tmp_path)
+    counts = fuzz_files.run(models=120, attributes=120, tables=300, seed=0, jobs=1, folder=tmp_path)
     assert counts.failures == []
     assert sum(counts.models.values()) == 120
+    assert sum(counts.attributes.values()) == 120
+    assert counts.attributes["refused"] > 40
+    assert counts.attributes["loaded and used"] > 10
     assert sum(counts.tables.values()) == 300
     assert counts.models["refused"] > 40
     assert counts.tables["refused"] > 40

@@ -117,12 +117,12 @@ def test_every_type_is_in_a_round_trip():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         models = [clone(model).fit(data, y) for model, data in MODELS.values()]
-    reached = {type(part) for model in models for part in _fitted._reachable(model)}
-    reached |= {type(part) for learner in LEARNERS for part in _fitted._reachable(learner.fit(X, y))}
-    reached |= {type(part) for part in _fitted._reachable(make_pipeline(COLUMNS, SVC()).fit(TABLE, y))}
+    reached = {type(part) for model in models for part in _fitted.reachable(model)}
+    reached |= {type(part) for learner in LEARNERS for part in _fitted.reachable(learner.fit(X, y))}
+    reached |= {type(part) for part in _fitted.reachable(make_pipeline(COLUMNS, SVC()).fit(TABLE, y))}
     elsewhere = {"Constant", "HypothesisList", "RBFSVMs", "PrefitPool", "FrozenEstimator", "PACBayesClassifier"}
     elsewhere |= {"RandomSubsamples", "FoldSubsamples", "GivenSubsamples", "NoSubsamples", "Untrained"}
-    assert {kind.__name__ for kind in _fitted.CHECKS} <= {kind.__name__ for kind in reached} | elsewhere
+    assert {kind.__name__ for kind in _fitted.RULES} <= {kind.__name__ for kind in reached} | elsewhere
 
 
 RACED = np.abs(np.random.default_rng(1).normal(size=(6000, 3)))
@@ -280,10 +280,10 @@ def test_files_that_are_no_models(tmp_path):
         refused(path, "not a zip file")
     skops.io.dump(SVC().fit(X, y), path)
     refused(path, "there is something else in it")
-    for version in (3, 10**9):
+    for version in (4, 10**9):
         skops.io.dump({"pacbayes_model": version}, path)
-        refused(path, f"it has format {version}, and this version reads format 4: fit again")
-    model = {"pacbayes_model": 4, "certificates": ["{}"], "schema": None}
+        refused(path, f"it has format {version}, and this version reads format 5: fit again")
+    model = {"pacbayes_model": 5, "certificates": ["{}"], "schema": None}
     skops.io.dump({**model, "model": SVC().fit(X, y)}, path)
     refused(path, "holds a SVC, not a PACBayesClassifier")
     skops.io.dump(model, path)

@@ -32,8 +32,13 @@ _OLDEST_PROTOCOL = 2
 
 # Memory that JSON may take once it is parsed, for each of its bytes, and that skops takes for each node of the schema.
 _PER_JSON_BYTE, _PER_NODE = 25, 4096
+# Memory for each entry in the index of an archive, and how an entry begins.
+_PER_MEMBER, _ENTRY = 2048, b"PK\x01\x02"
 # An array is held twice while it is loaded: as the bytes of the file, and as an array.
 _COPIES = 2
+
+# The nodes of scikit-learn's decision trees.
+TREE = "sklearn.tree._tree.Tree"
 
 _SCALARS = frozenset(
     f"numpy.{name}"
@@ -56,7 +61,7 @@ _PLAIN_TYPES: dict[str, frozenset[str]] = {
     "DTypeNode": frozenset({"numpy.dtype"}),
     "SparseMatrixNode": frozenset({"scipy.sparse._csr.csr_matrix", "scipy.sparse._csr.csr_array"}),
     "RandomStateNode": frozenset({"numpy.random.mtrand.RandomState"}),
-    "TreeNode": frozenset({"sklearn.tree._tree.Tree"}),
+    "TreeNode": frozenset({TREE}),
 }
 
 
@@ -106,6 +111,9 @@ def examine(data: bytes, objects: Collection[str], trusted: Collection[str], max
 
 def _unpack(data: bytes, budget: Budget) -> dict[str, bytes]:
     """Return the members of a zip archive. What counts is their size, not what the archive says about it."""
+    # The index is read as a whole: before that, its entries are counted, and their names take what the file takes.
+    budget.admit(_PER_MEMBER * data.count(_ENTRY))
+    budget.check(_COPIES * len(data))
     members: dict[str, bytes] = {}
     with ZipFile(io.BytesIO(data)) as archive:
         for info in archive.infolist():

@@ -1,13 +1,17 @@
 """Check that the fitted arrays of a loaded model fit together, for every type that a model file may hold.
 
 Compiled code follows counts and indices without looking: a support vector machine that claims more support vectors than
-it has reads beyond its arrays. So a type is trusted only if there is a check for it here.
+it has reads beyond its arrays. So a type is trusted only if there is a rule for it in the table `RULES`: which arrays
+its objects have, of which kinds and shapes, which estimators they consist of, and what else compiled code relies on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from typing import Any
+import inspect
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache, cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
@@ -32,6 +36,8 @@ from pacbayes import sampling
 from pacbayes.classifier import PACBayesClassifier
 from pacbayes.ensemble import Ensemble, Split
 from pacbayes.exceptions import ModelFileError
+from pacbayes.fingerprint import default_parameters, machine_parameters
+from pacbayes.io._archive import TREE
 from pacbayes.io.encoder import ColumnEncoder
 from pacbayes.losses import resolve_loss
 from pacbayes.pools import (
@@ -49,7 +55,7 @@ from pacbayes.pools import (
 )
 from pacbayes.recognition import TrainingRows
 
-Check = Callable[[Any], None]
+Lengths = dict[str, int]
 
 # Metrics without parameters that compiled code would have to trust.
 _METRICS = ("minkowski", "euclidean", "manhattan", "chebyshev", "cityblock", "l1", "l2", "sqeuclidean", "cosine")
@@ -57,9 +63,47 @@ _METRICS = ("minkowski", "euclidean", "manhattan", "chebyshev", "cityblock", "l1
 # Private attributes of estimators that are not fitted.
 _CONFIGURATION = ("_sklearn", "_metadata_request")
 
+# Kinds of arrays, by how the kind and size of their elements may begin. No number is NaN; all are finite, but in "float"
+# and "label"; and "rows" lie one after the other.
+_FLOATS = ("f2", "f4", "f8")
+_KINDS: dict[str, tuple[str, ...]] = {
+    "bool": ("b",),
+    "int": ("i",),
+    "int32": ("i4",),
+    "uint64": ("u8",),
+    "float": _FLOATS,
+    "finite": _FLOATS,
+    "rows": _FLOATS,
+    "double rows": ("f8",),
+    "label": ("b", "i", "u", "U", "O", *_FLOATS),
+}
+
+
+class Rule(NamedTuple):
+    """What must be true of an object of a type.
+
+    Attributes
+    ----------
+    given : str
+        Lengths that a fitted object states: "k" its classes, "d" its features.
+    arrays : mapping of str to str
+        Its fitted arrays: the kind, or None if that ends in "?", and the names of the lengths. A name is one number.
+    then : callable, optional
+        Checks what kinds and shapes do not tell.
+    members : callable, optional
+        Returns the estimators that it consists of, whose types must be in the table as well.
+    """
+
+    given: str = ""
+    arrays: Mapping[str, str] = {}
+    then: Callable[[Any, Lengths], Any] | None = None
+    members: Callable[[Any], Iterable[Any]] | None = None
+
 
 def check_objects(root: Any, trusted: Collection[str]) -> None:
     """Raise ModelFileError if an object that can be reached from `root` is not consistent.
+
+    What is computed from other attributes is removed, and settings of the machine that made the file are set to None.
 
     Parameters
     ----------
@@ -68,16 +112,21 @@ def check_objects(root: Any, trusted: Collection[str]) -> None:
     trusted : collection of str
         Names of types that the caller trusts, which are not checked.
     """
-    for part in _reachable(root):
-        kind = type(part)
-        if isinstance(part, np.random.RandomState):
+    parts = list(reachable(root))
+    # First what others rely on.
+    for part in parts:
+        if type_name(type(part)) == TREE:
+            _check_nodes(part)
+        elif isinstance(part, np.random.RandomState):
             _check_random_state(part)
-        elif type_name(kind) not in trusted and kind in CHECKS:
-            _check_methods(part)
-            if hasattr(part, "get_params"):
-                part.get_params(deep=False)  # all of its settings are there
-            if _is_fitted(part):
-                CHECKS[kind](part)
+        elif issparse(part):
+            require(part.format == "csr", "a sparse matrix is not stored by rows")
+            part.check_format(full_check=True)
+        elif hasattr(part, "__dict__") and not isinstance(part, type):
+            _clean_attributes(part, trusted)
+    for part in parts:
+        if type(part) in RULES and type_name(type(part)) not in trusted:
+            _check_object(part, RULES[type(part)], trusted)
 
 
 def type_name(kind: type) -> str:
@@ -91,7 +140,7 @@ def require(condition: Any, message: str) -> None:
         raise ModelFileError(message)
 
 
-def _reachable(root: Any) -> Iterator[Any]:
+def reachable(root: Any) -> Iterator[Any]:
     """Yield all objects that can be reached from one, each once."""
     seen: set[int] = set()
     waiting = [root]
@@ -109,15 +158,53 @@ def _reachable(root: Any) -> Iterator[Any]:
             waiting.extend(vars(part).values())
 
 
-def _check_methods(part: Any) -> None:
-    """Refuse attributes that would take the place of a method."""
-    for name in vars(part):
-        require(not callable(getattr(type(part), name, None)), f"a {type(part).__name__} has no method {name!r}")
+@cache
+def _defined(kind: type, name: str) -> Any:
+    """Return what a class says about an attribute."""
+    return inspect.getattr_static(kind, name, None)
+
+
+def _clean_attributes(part: Any, trusted: Collection[str]) -> None:
+    """Leave those attributes that an object may take from a file, and give it the parameters that it lacks."""
+    kind: Any = type(part)
+    attributes = vars(part)
+    parameters = default_parameters(kind) if hasattr(part, "get_params") else {}
+    is_known = kind in RULES and type_name(kind) not in trusted
+    known = {field.name for field in fields(part)} if is_dataclass(part) else None
+    for name in list(attributes):
+        defined = _defined(kind, name)
+        if isinstance(defined, cached_property):
+            del attributes[name]
+        elif is_known and name not in parameters:
+            # It would take the place of a method, or of a constant.
+            may_have = defined is None if known is None else name in known
+            require(may_have, f"a {kind.__name__} cannot have an attribute {name!r} of its own")
+    if hasattr(part, "get_params"):
+        # A newer version of its package may have added a parameter. And a file must not start threads, connect to a
+        # cluster, or write to a folder.
+        attributes.update({name: value for name, value in parameters.items() if name not in attributes})
+        attributes.update({name: None for name in machine_parameters(kind) if name in attributes})
+        part.get_params(deep=False)  # all of its parameters are there
+
+
+def _check_object(part: Any, rule: Rule, trusted: Collection[str]) -> None:
+    if (rule.given or rule.arrays) and hasattr(part, "get_params") and not _is_fitted(part):
+        return
+    lengths: Lengths = {}
+    for name in rule.given.split():
+        lengths |= _MEASURES[name](part)
+    for name, spec in rule.arrays.items():
+        _array(part, name, spec, lengths)
+    for member in () if rule.members is None else rule.members(part):
+        known = type(member) in RULES or type_name(type(member)) in trusted
+        require(known, f"a {type(part).__name__} cannot consist of a {type(member).__name__}")
+    if rule.then is not None:
+        rule.then(part, lengths)
 
 
 def _is_fitted(part: Any) -> bool:
-    """Return whether an object is more than settings: it has attributes that only `fit` gives."""
-    return not hasattr(part, "get_params") or any(
+    """Return whether an estimator is more than settings: it has attributes that only `fit` gives."""
+    return any(
         name.endswith("_") or (name.startswith("_") and not name.startswith(_CONFIGURATION)) for name in vars(part)
     )
 
@@ -127,20 +214,27 @@ def _is_fitted(part: Any) -> bool:
 # ---------------------------------------------------------------------------------------------------
 
 
-def _array(owner: Any, name: str, kinds: str, *shape: int) -> Any:
-    """Return an attribute, if it is an array of a kind and shape, without NaN. -1 stands for any length."""
-    value = getattr(owner, name)
-    what = f"{name} of a {type(owner).__name__}"
-    require(isinstance(value, np.ndarray) and value.dtype.kind in kinds, f"{what} is no array of its kind")
-    expected = tuple(length if length >= 0 else actual for length, actual in zip(shape, value.shape, strict=False))
-    require(value.shape == expected and value.ndim == len(shape), f"{what} has shape {value.shape}, not {expected}")
-    require(value.dtype.kind != "f" or not np.isnan(value).any(), f"{what} holds NaN")
-    return value
+def _is_of_kind(value: Any, kind: str) -> bool:
+    dtype = value.dtype if type(value) is np.ndarray else np.dtype("V1")
+    return bool(dtype.isnative) and f"{dtype.kind}{dtype.itemsize}".startswith(_KINDS[kind])
 
 
-def _finite(owner: Any, name: str, *shape: int) -> Any:
-    value = _array(owner, name, "f", *shape)
-    require(np.isfinite(value).all(), f"{name} of a {type(owner).__name__} is not finite")
+def _array(owner: Any, name: str, spec: str, lengths: Lengths) -> Any:
+    """Return an attribute, if it is an array of a kind and shape. Lengths that are not known yet are added."""
+    kind, _, axes = spec.partition(":")
+    value, what = getattr(owner, name), f"{name} of a {type(owner).__name__}"
+    if value is None and kind.endswith("?"):
+        return None
+    kind = kind.rstrip("?")
+    require(not issparse(value), f"{what} is sparse: it was trained on sparse data")
+    require(_is_of_kind(value, kind), f"{what} is no array of its kind")
+    names = axes.split()
+    expected = tuple(lengths.setdefault(axis, length) for axis, length in zip(names, value.shape, strict=False))
+    require(value.ndim == len(names) and value.shape == expected, f"{what} has shape {value.shape}, not {expected}")
+    if value.dtype.kind == "f":
+        require(not np.isnan(value).any(), f"{what} holds NaN")
+        require(kind in ("float", "label") or np.isfinite(value).all(), f"{what} is not finite")
+    require(not kind.endswith("rows") or value.flags.c_contiguous, f"{what} is not laid out in rows")
     return value
 
 
@@ -160,18 +254,23 @@ def _number(owner: Any, name: str, low: float = -np.inf) -> float:
     return float(value)
 
 
-def _classes(owner: Any, name: str = "classes_", *, least: int = 2) -> int:
-    """Return the number of classes, if the labels are sorted and different."""
-    labels = _array(owner, name, "biufUO", -1)
+def _classes(owner: Any, name: str = "classes_", *, least: int = 2) -> Lengths:
+    """Return the number k of classes, if the labels are sorted and different, and numbers that follow from it."""
+    labels = _array(owner, name, "label: k", {})
+    k = int(labels.size)
     if labels.dtype == object:
         require(len({type(label) for label in labels}) == 1, f"{name} of a {type(owner).__name__} mixes types")
-    require(labels.size >= least, f"a {type(owner).__name__} has {labels.size} classes")
+    require(k >= least, f"a {type(owner).__name__} has {k} classes")
     require(all(labels[:-1] < labels[1:]), f"{name} of a {type(owner).__name__} is not sorted")
-    return int(labels.size)
+    return {"k": k, "k-1": k - 1, "pairs": k * (k - 1) // 2, "outputs": 1 if k == 2 else k}
 
 
-def _features(owner: Any) -> int:
-    return _whole(owner, "n_features_in_", 1)
+_MEASURES: dict[str, Callable[[Any], Lengths]] = {
+    "k": _classes,
+    "k>0": lambda owner: _classes(owner, least=1),
+    "labels": lambda owner: _classes(owner, "classes"),
+    "d": lambda owner: {"d": _whole(owner, "n_features_in_", 1)},
+}
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -179,9 +278,7 @@ def _features(owner: Any) -> int:
 # ---------------------------------------------------------------------------------------------------
 
 
-def _check_classifier(model: Any) -> None:
-    _classes(model)
-    _features(model)
+def _check_classifier(model: Any, lengths: Lengths) -> None:
     model._check_settings(as_pool(model.estimator))
     resolve_loss(model.loss, model.classes_)
     require(model._entropy >= 0, "the seed is negative")
@@ -203,16 +300,16 @@ def _check_classifier(model: Any) -> None:
                 require(book is None, f"a {type(group).__name__} has no code book")
 
 
-def _check_ensemble(vote: Any) -> None:
+def _check_ensemble(vote: Any, lengths: Lengths) -> None:
     require(isinstance(vote.hypotheses, Hypotheses) and isinstance(vote.subsamples, sampling.Subsamples), "parts miss")
     require(type(vote.split) is Split, "a vote has no rows")
-    m = len(vote.hypotheses)
-    require(m >= 1, "a vote has no hypotheses")
-    totals, rho = _finite(vote, "totals", m), _finite(vote, "posterior", m)
-    seen, n_validation = _array(vote, "seen", "i", m), vote.subsamples.n_validation
+    require(len(vote.hypotheses) == lengths["m"] >= 1, "a vote has no hypotheses")
+    totals, rho, seen, n_validation = vote.totals, vote.posterior, vote.seen, vote.subsamples.n_validation
     require(((seen >= 0) & (seen <= n_validation)).all(), "more points were seen than there are")
     require(((totals >= 0) & (totals <= seen)).all(), "losses are not in [0, 1]")
-    require((rho >= 0).all() and abs(rho.sum() - 1) < 1e-6, "posterior is no distribution")
+    for weights in (rho, vote.prior):
+        is_distribution = weights is None or ((weights >= 0).all() and abs(weights.sum() - 1) < 1e-6)
+        require(is_distribution, "prior or posterior is no distribution")
     require(not rho[seen < n_validation].any(), "a hypothesis that was dropped has weight")
     if isinstance(vote.hypotheses, HypothesisGroups):
         for k, group in enumerate(vote.hypotheses.groups.values()):
@@ -223,91 +320,78 @@ def _check_ensemble(vote: Any) -> None:
         require(vote.split.rows.size >= vote.subsamples.n, "a vote was made of fewer rows than its subsamples")
 
 
-def _check_split(split: Any) -> None:
+def _check_split(split: Any, lengths: Lengths) -> None:
     require(isinstance(split.entropy, int) and split.entropy >= 0, "the seed is negative")
     require((split.rows is None) == (split.held_out is None), "rows are held out from nothing")
     if split.rows is not None:
-        rows, held_out = _array(split, "rows", "i", -1), _array(split, "held_out", "i", -1)
-        together = np.sort(np.concatenate((rows, held_out)))
+        together = np.sort(np.concatenate((split.rows, split.held_out)))
         require(np.array_equal(together, np.arange(together.size)), "rows are held out and not held out")
 
 
-def _check_training_rows(rows: Any) -> None:
-    hashes = _array(rows, "hashes", "u", -1)
-    require(hashes.dtype == np.uint64 and (hashes[:-1] < hashes[1:]).all(), "hashes are not sorted")
-    shift = _whole(rows, "shift", 0, 63)
+def _check_training_rows(rows: Any, lengths: Lengths) -> None:
+    hashes, shift = rows.hashes, _whole(rows, "shift", 0, 63)
+    require((hashes[:-1] < hashes[1:]).all(), "hashes are not sorted")
     require(hashes.size or shift, "there are no hashes")
     require(not hashes.size or int(hashes[-1]) < 2 ** (64 - shift), "hashes do not begin with zeros")
     require(0 <= _number(rows, "repeated") <= 1, "a share is out of range")
     require(isinstance(rows.whole, str), "the digest of the sample is no text")
 
 
-def _check_groups(groups: Any) -> None:
-    n_labels = _classes(groups, "classes")
-    kind = _array(groups, "kind", "i", -1)
+def _check_groups(groups: Any, lengths: Lengths) -> None:
     require(isinstance(groups.groups, dict) and list(groups.groups) == sorted(groups.groups), "groups are not sorted")
     sizes = []
     for group in groups.groups.values():
         require(isinstance(group, Hypotheses) and not isinstance(group, HypothesisGroups), "a group is of no kind")
-        require(group.classes.size == n_labels and np.array_equal(group.classes, groups.classes), "classes differ")
+        require(np.array_equal(group.classes, groups.classes), "classes differ")
         sizes.append(len(group))
+    kind = groups.kind
     require(((kind >= 0) & (kind < len(sizes))).all(), "kind is out of range")
     require(np.bincount(kind, minlength=len(sizes)).tolist() == sizes, "groups have other sizes")
 
 
-def _check_svms(svms: Any) -> None:
+def _check_svms(svms: Any, lengths: Lengths) -> None:
     """Check the arrays of all SVMs in the engine's layout."""
-    n_labels = _classes(svms, "classes")
-    k = _array(svms, "n_classes", "i", -1).astype(np.int64)
-    m = k.size
-    require(((k >= 1) & (k <= n_labels)).all(), "n_classes is out of range")
+    k, codes, n_support, m = svms.n_classes.astype(np.int64), svms.class_codes, svms.n_support, lengths["m"]
+    require(((k >= 1) & (k <= lengths["k"])).all(), "n_classes is out of range")
     starts = np.concatenate(([0], np.cumsum(k)))
-    codes = _array(svms, "class_codes", "i", int(starts[-1]))
-    n_support = _array(svms, "n_support", "i", codes.size)
-    require(((codes >= 0) & (codes < min(n_labels, 2**16))).all(), "class_codes is out of range")
+    require(codes.size == starts[-1], "class_codes has another size")
+    require(((codes >= 0) & (codes < min(lengths["k"], 2**16))).all(), "class_codes is out of range")
     rises = np.ones(codes.size, dtype=bool)
     rises[1:] = codes[1:] > codes[:-1]
     rises[starts[:-1]] = True
     require(rises.all(), "class_codes is not sorted")
     require((n_support >= 0).all(), "n_support is negative")
     s = np.add.reduceat(n_support, starts[:-1], dtype=np.int64)
-    support = _array(svms, "support", "i", int(s.sum()))
-    _finite(svms, "dual_coef", int(((k - 1) * s).sum()))
-    _finite(svms, "intercept", int((k * (k - 1) // 2).sum()))
-    require((_finite(svms, "gamma", m) >= 0).all(), "gamma is negative")
-    require((_finite(svms, "C", m) > 0).all(), "C is not positive")
-    _array(svms, "failed", "b", m)
+    sizes = {"support": s, "dual_coef": (k - 1) * s, "intercept": k * (k - 1) // 2}
+    require(all(getattr(svms, name).size == size.sum() for name, size in sizes.items()), "arrays have other sizes")
+    require((svms.gamma >= 0).all() and (svms.C > 0).all(), "gamma is negative, or C not positive")
     _whole(svms, "working_memory", 0, 2**50)
     require(svms.engine in ("auto", "cpu", "cuda"), "engine is unknown")
-    d = _check_points(svms, support)
+    d = _check_points(svms)
     book = svms.code_book
     if book is not None:
         require(type(book) is CodeBook and book.n_features == d, "the code book has other features")
         require(svms.shared_scale is None, "the numbers of a table have a scale in common")
-        require((_finite(svms, "scale", m, d) >= 0).all(), "scale is negative")
-        _finite(svms, "fill", m, book.n_numbers)
+        require((_array(svms, "scale", "double rows: m d", {"m": m, "d": d}) >= 0).all(), "scale is negative")
+        _array(svms, "fill", "double rows: m numbers", {"m": m, "numbers": book.n_numbers})
     elif issparse(svms.scale):
-        _check_csr(svms.scale, m, d)
-    elif svms.scale is not None:
-        _finite(svms, "scale", m, d)
+        _check_sparse(svms.scale, m, d)
+    else:
+        _array(svms, "scale", "double rows?: m d", {"m": m, "d": d})
     require(book is not None or svms.fill is None, "fill is of no table")
-    if svms.shared_scale is not None:
-        _finite(svms, "shared_scale", d)
-    for name in ("n_classes", "class_codes", "n_support", "support", "rows"):
-        require(getattr(svms, name).dtype == np.int32, f"{name} is not of type int32")
+    _array(svms, "shared_scale", "finite?: d", {"d": d})
 
 
-def _check_points(svms: Any, support: Any) -> int:
+def _check_points(svms: Any) -> int:
     """Check the stored support vectors, and return their number of features."""
-    rows, points = _array(svms, "rows", "i", -1), svms.points
+    rows, stored = svms.rows, svms.points
     require((rows[:-1] < rows[1:]).all() and (rows >= 0).all(), "rows is not sorted")
-    require(np.isin(support, rows).all(), "support names rows that are not stored")
-    if issparse(points):
-        _check_csr(points, rows.size, points.shape[1])
-        return int(points.shape[1])
+    require(np.isin(svms.support, rows).all(), "support names rows that are not stored")
+    if issparse(stored):
+        _check_sparse(stored, rows.size, stored.shape[1])
+        return int(stored.shape[1])
     # Numbers of a table may be missing.
     n_numbers = svms.code_book.n_numbers if type(svms.code_book) is CodeBook else 0
-    stored = svms.points
     require(isinstance(stored, np.ndarray) and stored.ndim == 2 and stored.shape[0] == rows.size, "points miss")
     missing = np.isnan(stored[:, :n_numbers])
     require(np.isfinite(stored[:, n_numbers:]).all(), "points is not finite")
@@ -316,13 +400,12 @@ def _check_points(svms: Any, support: Any) -> int:
     return int(stored.shape[1])
 
 
-def _check_csr(matrix: Any, *shape: int) -> None:
-    require(matrix.format == "csr" and matrix.shape == shape, f"a sparse matrix is not of shape {shape}")
-    matrix.check_format(full_check=True)
+def _check_sparse(matrix: Any, *shape: int) -> None:
+    require(matrix.shape == shape, f"a sparse matrix is not of shape {shape}")
     require(matrix.data.dtype.kind == "f" and np.isfinite(matrix.data).all(), "a sparse matrix is not finite")
 
 
-def _check_code_book(book: Any) -> None:
+def _check_code_book(book: Any, lengths: Lengths) -> None:
     for name, kinds in (
         ("names", (str,)),
         ("dates", (bool,)),
@@ -338,41 +421,33 @@ def _check_code_book(book: Any) -> None:
         require(labels is None or len(set(labels)) == len(labels), "a category is there twice")
 
 
-def _check_hypothesis_list(hypotheses: Any) -> None:
-    _classes(hypotheses, "classes")
-    require(isinstance(hypotheses.members, list), "the hypotheses are no list")
+def _check_hypothesis_list(hypotheses: Any, lengths: Lengths) -> None:
     for member in hypotheses.members:
         require(callable(getattr(member, "predict", None)), f"a {type(member).__name__} is no hypothesis")
+        is_class = type(member) is not Constant or member.label in hypotheses.classes.tolist()
+        require(is_class, "a constant hypothesis predicts none of the classes")
 
 
-def _check_untrained(hypotheses: Any) -> None:
-    _classes(hypotheses, "classes")
-    _whole(hypotheses, "size", 0)
-
-
-def _check_subsamples(subsamples: Any) -> None:
-    n = _whole(subsamples, "n", 1)
-    sizes = _array(subsamples, "sizes", "i", -1)
+def _check_subsamples(subsamples: Any, lengths: Lengths) -> None:
+    n, sizes = _whole(subsamples, "n", 1), subsamples.sizes
     require(((sizes >= 0) & (sizes < n)).all(), "subsamples are larger than the sample")
     if isinstance(subsamples, sampling.RandomSubsamples):
         require((sizes >= 1).all() and subsamples.entropy >= 0, "subsamples are empty")
+        _whole(subsamples, "n_sizes", 1)
 
 
-def _check_given_subsamples(subsamples: Any) -> None:
-    _check_subsamples(subsamples)
+def _check_given_subsamples(subsamples: Any, lengths: Lengths) -> None:
+    _check_subsamples(subsamples, lengths)
     again = sampling.GivenSubsamples(subsamples.n, subsamples._index_sets)
     require(np.array_equal(again.sizes, subsamples.sizes), "subsamples do not have their sizes")
     same = (np.array_equal(a, b) for a, b in zip(again, subsamples, strict=True))
     require(all(same), "subsamples are not sorted")
 
 
-def _check_encoder(encoder: Any) -> None:
-    numeric, text = len(encoder.numeric), len(encoder.text)
-    for name in ("fill_", "center_", "scale_"):
-        _finite(encoder, name, numeric)
+def _check_encoder(encoder: Any, lengths: Lengths) -> None:
+    known = (len(encoder.numeric), len(encoder.text)) == (lengths["numbers"], lengths["texts"])
+    require(known and len(encoder.categories_) == lengths["texts"], "a ColumnEncoder has another number of columns")
     require((encoder.scale_ > 0).all(), "scale_ is not positive")
-    _array(encoder, "missing_", "b", text)
-    require(len(encoder.categories_) == text, "categories_ has another number of columns")
     for names in encoder.categories_:
         require(isinstance(names, list) and all(isinstance(name, str) for name in names), "categories_ is no text")
 
@@ -384,217 +459,245 @@ def _check_random_state(random_state: np.random.RandomState) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------
-# scikit-learn's classifiers
+# scikit-learn's
 # ---------------------------------------------------------------------------------------------------
 
 
-def _check_svc(svc: Any) -> None:
-    k, d = _classes(svc), _features(svc)
-    require(svc._sparse is False, "a support vector machine was trained on sparse data")
+def _check_svc(svc: Any, lengths: Lengths) -> None:
+    require(svc._sparse is False, "a support vector machine expects sparse data")
     require(svc.kernel in ("linear", "poly", "rbf", "sigmoid"), "a support vector machine has an unknown kernel")
-    n_support = _array(svc, "_n_support", "i", k)
-    require((n_support >= 0).all(), "_n_support is negative")
-    total, pairs = int(n_support.sum(dtype=np.int64)), k * (k - 1) // 2
-    require((_array(svc, "support_", "i", total) >= 0).all(), "support_ is negative")
-    require(_finite(svc, "support_vectors_", total, d).flags.c_contiguous, "support_vectors_ is not laid out in rows")
-    for name in ("dual_coef_", "_dual_coef_"):
-        require(_finite(svc, name, k - 1, total).flags.c_contiguous, f"{name} is not laid out in rows")
-    for name in ("intercept_", "_intercept_"):
-        _finite(svc, name, pairs)
-    probabilities = pairs if svc.probability is True or getattr(svc, "_effective_probability", False) else 0
-    for name in ("_probA", "_probB"):
-        _finite(svc, name, probabilities)
+    require((svc._n_support >= 0).all() and svc._n_support.sum(dtype=np.int64) == lengths["s"], "support vectors miss")
+    require((svc.support_ >= 0).all(), "support_ is negative")
+    gives_probabilities = svc.probability is True or getattr(svc, "_effective_probability", False)
+    require(lengths["sigmoids"] == (lengths["pairs"] if gives_probabilities else 0), "_probA has another size")
     _whole(svc, "degree", 0)
     _number(svc, "coef0")
     _number(svc, "_gamma", 0)
     _number(svc, "cache_size", 0)
 
 
-def _check_tree(owner: Any) -> None:
-    """Check that following a decision tree cannot leave its nodes or the features, and ends."""
-    k, d = _classes(owner, least=1), _features(owner)
-    require(owner.n_outputs_ == 1 and owner.n_classes_ == k, "a decision tree has other classes")
-    nodes = owner.tree_
-    require(nodes.n_features == d and nodes.n_outputs == 1 and nodes.max_n_classes == k, "a tree has other features")
+def _check_nodes(nodes: Any) -> None:
+    """Check that following a decision tree cannot leave its nodes or its features, and ends."""
     require(1 <= nodes.node_count <= nodes.capacity, "a decision tree has no nodes")
+    require(nodes.n_outputs == 1 and nodes.max_n_classes >= 1, "a decision tree has no classes")
     left, right, feature = nodes.children_left, nodes.children_right, nodes.feature
     inner = np.flatnonzero(left != -1)
     children = np.stack((left[inner], right[inner]))
     leads_on = ((children > inner) & (children < left.size)).all()
-    known = ((feature[inner] >= 0) & (feature[inner] < d)).all()
+    known = ((feature[inner] >= 0) & (feature[inner] < nodes.n_features)).all()
     require(leads_on and known, "a decision tree has nodes that lead nowhere")
     require(np.isfinite(nodes.value).all() and not np.isnan(nodes.threshold).any(), "a decision tree is not finite")
 
 
-def _check_forest(forest: Any) -> None:
-    k, d = _classes(forest), _features(forest)
+def _check_tree(owner: Any, lengths: Lengths) -> None:
+    nodes, k, d = owner.tree_, lengths["k"], lengths["d"]
+    require(type_name(type(nodes)) == TREE, "a decision tree has no nodes")
+    require(owner.n_outputs_ == 1 and owner.n_classes_ == k, "a decision tree has other classes")
+    require(nodes.n_features == d and nodes.max_n_classes == k, "a decision tree has other features")
+
+
+def _check_forest(forest: Any, lengths: Lengths) -> None:
+    k, d = lengths["k"], lengths["d"]
     require(forest.n_outputs_ == 1 and forest.n_classes_ == k, "a forest has other classes")
-    trees = _members(forest)
-    same = (member.n_features_in_ == d and member.n_classes_ == k for member in trees)
+    same = (
+        RULES[type(member)].then is _check_tree and member.n_features_in_ == d and member.n_classes_ == k
+        for member in forest.estimators_
+    )
     require(all(same), "the trees of a forest do not fit together")
 
 
-def _check_bagging(bagging: Any) -> None:
-    k, d = _classes(bagging), _features(bagging)
+def _check_bagging(bagging: Any, lengths: Lengths) -> None:
+    k, d = lengths["k"], lengths["d"]
     require(bagging.n_classes_ == k, "bagged classifiers have other classes")
-    for member, features in zip(_members(bagging), bagging.estimators_features_, strict=True):
+    for member, features in zip(bagging.estimators_, bagging.estimators_features_, strict=True):
         columns = np.asarray(features)
         require(columns.dtype.kind == "i" and ((columns >= 0) & (columns < d)).all(), "features are out of range")
-        codes = _array(member, "classes_", "i", -1)
+        codes = _array(member, "classes_", "int: k", {})
         require(((codes >= 0) & (codes < k)).all(), "bagged classifiers have other classes")
 
 
-def _check_boosting(boosting: Any) -> None:
-    k = _classes(boosting)
-    require(boosting.n_classes_ == k, "boosted classifiers have other classes")
-    require(_finite(boosting, "estimator_weights_", -1).size >= len(_members(boosting)), "there are too few weights")
+def _check_boosting(boosting: Any, lengths: Lengths) -> None:
+    require(boosting.n_classes_ == lengths["k"], "boosted classifiers have other classes")
+    require(lengths["weights"] >= len(boosting.estimators_), "there are too few weights")
 
 
 def _members(owner: Any) -> Any:
-    members = owner.estimators_
-    require(isinstance(members, list) and members, f"a {type(owner).__name__} has no members")
+    """Return the members of an ensemble, if there are as many as it says."""
+    members, n = owner.estimators_, _whole(owner, "n_estimators", 1)
+    least = 1 if isinstance(owner, ensemble.AdaBoostClassifier) else n  # boosting may end early
+    complete = isinstance(members, list) and least <= len(members) <= n
+    require(complete, f"a {type(owner).__name__} does not have {n} members")
     return members
 
 
-def _check_neighbors(model: Any) -> None:
-    k, d = _classes(model), _features(model)
+def _check_neighbors(model: Any, lengths: Lengths) -> None:
     # The tree of other methods is of a type that the caller trusts, or would not be here.
     require(model._fit_method == "brute" or model._tree is not None, "nearest neighbours have no tree")
-    points = _finite(model, "_fit_X", -1, d)
-    require(points.flags.c_contiguous and model.n_samples_fit_ == len(points), "_fit_X is not laid out in rows")
-    codes = _array(model, "_y", "i", len(points))
-    require(((codes >= 0) & (codes < k)).all() and model.outputs_2d_ is False, "_y is out of range")
-    _whole(model, "n_neighbors", 1, len(points))
+    n, codes = lengths["n"], model._y
+    require(model.n_samples_fit_ == n, "n_samples_fit_ is not the number of points")
+    require(((codes >= 0) & (codes < lengths["k"])).all() and model.outputs_2d_ is False, "_y is out of range")
+    _whole(model, "n_neighbors", 1, n)
     require(model.weights in ("uniform", "distance", None), "weights are unknown")
-    require(model.effective_metric_ in _METRICS, "the metric is unknown")
-    require(set(model.effective_metric_params_) <= {"p"}, "the metric has parameters")
+    require({model.metric, model.effective_metric_} <= set(_METRICS), "the metric is unknown")
+    require(not model.metric_params and set(model.effective_metric_params_) <= {"p"}, "the metric has parameters")
 
 
-def _check_linear(model: Any) -> None:
-    k, d = _classes(model), _features(model)
-    rows = 1 if k == 2 else k
+def _check_linear(model: Any, lengths: Lengths) -> None:
     # The ridge classifier of two classes has a vector.
-    _finite(model, "coef_", *((d,) if k == 2 and np.ndim(model.coef_) == 1 else (rows, d)))
+    is_vector = lengths["k"] == 2 and np.ndim(model.coef_) == 1
+    _array(model, "coef_", "finite: d" if is_vector else "finite: outputs d", lengths)
     if isinstance(model.intercept_, np.ndarray):
-        _finite(model, "intercept_", rows)
+        _array(model, "intercept_", "finite: outputs", lengths)
     else:
         _number(model, "intercept_")
 
 
-def _check_gaussian(model: Any) -> None:
-    k, d = _classes(model), _features(model)
-    for name in ("theta_", "var_"):
-        _finite(model, name, k, d)
-    require((model.var_ >= 0).all() and (_finite(model, "class_prior_", k) >= 0).all(), "a variance is negative")
-
-
-def _check_naive_bayes(model: Any) -> None:
-    k, d = _classes(model), _features(model)
-    _array(model, "feature_log_prob_", "f", k, d)
-    _array(model, "class_log_prior_", "f", k)
-
-
-# ---------------------------------------------------------------------------------------------------
-# scikit-learn's transformers
-# ---------------------------------------------------------------------------------------------------
-
-
-def _per_feature(*names: str) -> Check:
-    """Return a check for attributes with a number for each feature, or None."""
-
-    def check(transformer: Any) -> None:
-        d = _features(transformer)
-        for name in names:
-            if getattr(transformer, name) is not None:
-                _finite(transformer, name, d)
-
-    return check
-
-
-def _check_imputer(imputer: Any) -> None:
-    _array(imputer, "statistics_", "biufUO", _features(imputer))
-    require(imputer.indicator_ is None, "an imputer has an indicator")
-
-
-def _check_pca(pca: Any) -> None:
-    d, n = _features(pca), _whole(pca, "n_components_", 1)
-    _finite(pca, "components_", n, d)
-    _finite(pca, "mean_", d)
-    _finite(pca, "explained_variance_", n)
-
-
-def _check_one_hot(encoder: Any) -> None:
+def _check_one_hot(encoder: Any, lengths: Lengths) -> None:
     """Check that no category is encoded in a column that there is not."""
-    d = _features(encoder)
-    plain = encoder.drop_idx_ is None and not getattr(encoder, "_infrequent_enabled", False)
-    require(plain, "a one-hot encoder leaves out or merges categories")
-    require(len(encoder.categories_) == d, "a one-hot encoder has other features")
-    sizes = [names.size for names in encoder.categories_]
-    require(list(encoder._n_features_outs) == sizes, "a one-hot encoder has other categories")
+    whole = encoder.drop_idx_ is None and getattr(encoder, "_drop_idx_after_grouping", None) is None
+    require(whole and not getattr(encoder, "_infrequent_enabled", False), "a one-hot encoder merges categories")
+    require(len(encoder.categories_) == lengths["d"], "a one-hot encoder has other features")
+    require(np.dtype(encoder.dtype).kind in "biuf", "a one-hot encoder does not encode by numbers")
+    sizes = [_check_categories(names) for names in encoder.categories_]
+    known = all(type(size) is int for size in encoder._n_features_outs)
+    require(known and encoder._n_features_outs == sizes, "a one-hot encoder has other categories")
 
 
-def _check_pipeline(pipeline: Any) -> None:
+def _check_categories(names: Any) -> int:
+    """Return the number of categories, if every one of them can be found."""
+    require(_is_of_kind(names, "label") and names.ndim == 1 and names.size, "categories miss")
+    if names.dtype.kind not in "UO":
+        # By bisection; NaN is the last, if it is one. Text is found by a table, in any order.
+        numbers = names[:-1] if names[-1] != names[-1] else names
+        require((numbers[:-1] < numbers[1:]).all(), "the categories of a one-hot encoder are not sorted")
+    return int(names.size)
+
+
+def _check_pipeline(pipeline: Any, lengths: Lengths) -> None:
     named = all(isinstance(step, tuple) and len(step) == 2 and isinstance(step[0], str) for step in pipeline.steps)
     require(isinstance(pipeline.steps, list) and pipeline.steps and named, "a pipeline has no steps")
 
 
-def _nothing(part: Any) -> None:
-    """For types that hold other objects or settings only, and read no array by its position."""
+def _steps(*attributes: str) -> Callable[[Any], Iterable[Any]]:
+    """Return what gives the estimators in lists of (name, estimator, ...)."""
+
+    def members(owner: Any) -> list[Any]:
+        steps = [step for name in attributes for step in getattr(owner, name, ())]
+        return [step[1] for step in steps if not (step[1] is None or isinstance(step[1], str))]
+
+    return members
 
 
-CHECKS: dict[type, Check] = {
-    PACBayesClassifier: _check_classifier,
-    Ensemble: _check_ensemble,
-    Split: _check_split,
-    TrainingRows: _check_training_rows,
-    HypothesisGroups: _check_groups,
-    RBFSVMs: _check_svms,
-    CodeBook: _check_code_book,
-    HypothesisList: _check_hypothesis_list,
-    Untrained: _check_untrained,
-    Constant: _nothing,
-    EstimatorPool: _nothing,
-    PrefitPool: _nothing,
-    RBFSVMPool: _nothing,
-    ColumnEncoder: _check_encoder,
-    sampling.FoldSubsamples: _check_given_subsamples,
-    sampling.GivenSubsamples: _check_given_subsamples,
-    sampling.NoSubsamples: _check_subsamples,
-    sampling.RandomSubsamples: _check_subsamples,
+_SVC = Rule(
+    "k d",
+    {
+        "_n_support": "int32: k",
+        "support_": "int32: s",
+        "support_vectors_": "double rows: s d",
+        "dual_coef_": "double rows: k-1 s",
+        "_dual_coef_": "double rows: k-1 s",
+        "intercept_": "double rows: pairs",
+        "_intercept_": "double rows: pairs",
+        "_probA": "double rows: sigmoids",
+        "_probB": "double rows: sigmoids",
+    },
+    _check_svc,
+)
+_LINEAR = Rule("k d", then=_check_linear)
+_NAIVE_BAYES = Rule("k d", {"feature_log_prob_": "float: k d", "class_log_prior_": "float: k"})
+_TREE = Rule("k>0 d", then=_check_tree)
+_FOREST = Rule("k d", {}, _check_forest, _members)
+_PLAIN = Rule()  # it holds other objects or settings only, and reads no array by its position
+
+RULES: dict[type, Rule] = {
+    PACBayesClassifier: Rule("k d", then=_check_classifier),
+    Ensemble: Rule(
+        "",
+        {"totals": "finite: m", "posterior": "finite: m", "seen": "int: m", "prior": "finite?: m"},
+        _check_ensemble,
+    ),
+    Split: Rule("", {"rows": "int?: n", "held_out": "int?: tested"}, _check_split),
+    TrainingRows: Rule("", {"hashes": "uint64: n"}, _check_training_rows),
+    HypothesisGroups: Rule("labels", {"kind": "int: m"}, _check_groups),
+    RBFSVMs: Rule(
+        "labels",
+        {
+            "n_classes": "int32: m",
+            "class_codes": "int32: known",
+            "n_support": "int32: known",
+            "support": "int32: s",
+            "dual_coef": "double rows: coefficients",
+            "intercept": "double rows: machines",
+            "gamma": "double rows: m",
+            "C": "finite: m",
+            "failed": "bool: m",
+            "rows": "int32: n",
+        },
+        _check_svms,
+    ),
+    CodeBook: Rule("", {}, _check_code_book),
+    HypothesisList: Rule("labels", {}, _check_hypothesis_list, members=lambda hypotheses: list(hypotheses.members)),
+    Untrained: Rule("labels", {}, lambda hypotheses, _: _whole(hypotheses, "size", 0)),
+    Constant: _PLAIN,
+    EstimatorPool: Rule(members=lambda pool: [pool.estimator]),
+    PrefitPool: Rule(members=lambda pool: list(pool.estimators)),
+    RBFSVMPool: _PLAIN,
+    ColumnEncoder: Rule(
+        "",
+        {
+            "fill_": "finite: numbers",
+            "center_": "finite: numbers",
+            "scale_": "finite: numbers",
+            "missing_": "bool: texts",
+        },
+        _check_encoder,
+    ),
+    sampling.FoldSubsamples: Rule("", {"sizes": "int: m"}, _check_given_subsamples),
+    sampling.GivenSubsamples: Rule("", {"sizes": "int: m"}, _check_given_subsamples),
+    sampling.NoSubsamples: Rule("", {"sizes": "int: m"}, _check_subsamples),
+    sampling.RandomSubsamples: Rule("", {"sizes": "int: m"}, _check_subsamples),
     # Splitters that need no labels, which `subsamples` may be.
-    model_selection.KFold: _nothing,
-    model_selection.RepeatedKFold: _nothing,
-    model_selection.ShuffleSplit: _nothing,
-    svm.SVC: _check_svc,
-    svm.NuSVC: _check_svc,
-    svm.LinearSVC: _check_linear,
-    linear_model.LogisticRegression: _check_linear,
-    linear_model.RidgeClassifier: _check_linear,
-    discriminant_analysis.LinearDiscriminantAnalysis: _check_linear,
-    naive_bayes.GaussianNB: _check_gaussian,
-    naive_bayes.BernoulliNB: _check_naive_bayes,
-    naive_bayes.ComplementNB: _check_naive_bayes,
-    naive_bayes.MultinomialNB: _check_naive_bayes,
-    neighbors.KNeighborsClassifier: _check_neighbors,
-    tree.DecisionTreeClassifier: _check_tree,
-    tree.ExtraTreeClassifier: _check_tree,
-    ensemble.RandomForestClassifier: _check_forest,
-    ensemble.ExtraTreesClassifier: _check_forest,
-    ensemble.BaggingClassifier: _check_bagging,
-    ensemble.AdaBoostClassifier: _check_boosting,
-    StandardScaler: _per_feature("mean_", "scale_", "var_"),
-    MinMaxScaler: _per_feature("min_", "scale_"),
-    MaxAbsScaler: _per_feature("scale_"),
-    RobustScaler: _per_feature("center_", "scale_"),
-    Normalizer: _nothing,
-    SimpleImputer: _check_imputer,
-    PCA: _check_pca,
-    OneHotEncoder: _check_one_hot,
-    ColumnTransformer: _nothing,
-    FunctionTransformer: _nothing,
-    LabelBinarizer: _nothing,
-    Pipeline: _check_pipeline,
-    FrozenEstimator: _nothing,
+    model_selection.KFold: _PLAIN,
+    model_selection.RepeatedKFold: _PLAIN,
+    model_selection.ShuffleSplit: _PLAIN,
+    svm.SVC: _SVC,
+    svm.NuSVC: _SVC,
+    svm.LinearSVC: _LINEAR,
+    linear_model.LogisticRegression: _LINEAR,
+    linear_model.RidgeClassifier: _LINEAR._replace(members=lambda model: [model._label_binarizer]),
+    discriminant_analysis.LinearDiscriminantAnalysis: _LINEAR,
+    naive_bayes.GaussianNB: Rule(
+        "k d",
+        {"theta_": "finite: k d", "var_": "finite: k d", "class_prior_": "finite: k"},
+        lambda model, _: require((model.var_ >= 0).all() and (model.class_prior_ >= 0).all(), "a variance is negative"),
+    ),
+    naive_bayes.BernoulliNB: _NAIVE_BAYES,
+    naive_bayes.ComplementNB: _NAIVE_BAYES,
+    naive_bayes.MultinomialNB: _NAIVE_BAYES,
+    neighbors.KNeighborsClassifier: Rule("k d", {"_fit_X": "rows: n d", "_y": "int: n"}, _check_neighbors),
+    tree.DecisionTreeClassifier: _TREE,
+    tree.ExtraTreeClassifier: _TREE,
+    ensemble.RandomForestClassifier: _FOREST,
+    ensemble.ExtraTreesClassifier: _FOREST,
+    ensemble.BaggingClassifier: Rule("k d", {}, _check_bagging, _members),
+    ensemble.AdaBoostClassifier: Rule("k d", {"estimator_weights_": "finite: weights"}, _check_boosting, _members),
+    StandardScaler: Rule("d", {"mean_": "finite?: d", "scale_": "finite?: d", "var_": "finite?: d"}),
+    MinMaxScaler: Rule("d", {"min_": "finite: d", "scale_": "finite: d"}),
+    MaxAbsScaler: Rule("d", {"scale_": "finite: d"}),
+    RobustScaler: Rule("d", {"center_": "finite?: d", "scale_": "finite?: d"}),
+    Normalizer: _PLAIN,
+    SimpleImputer: Rule(
+        "d", {"statistics_": "label: d"}, lambda one, _: require(one.indicator_ is None, "an imputer has an indicator")
+    ),
+    PCA: Rule("d", {"components_": "finite: n d", "mean_": "finite: d", "explained_variance_": "finite: n"}),
+    OneHotEncoder: Rule("d", {}, _check_one_hot),
+    ColumnTransformer: Rule(members=_steps("transformers", "transformers_")),
+    FunctionTransformer: Rule(then=lambda one, _: require(not isinstance(one.func, type), "a function is a type")),
+    LabelBinarizer: Rule(
+        "k", {}, lambda one, _: require(one.y_type_ in ("binary", "multiclass"), "labels are no classes")
+    ),
+    Pipeline: Rule(then=_check_pipeline, members=_steps("steps")),
+    FrozenEstimator: Rule(members=lambda frozen: [frozen.estimator]),
 }
 
-TRUSTED_TYPES = frozenset(type_name(kind) for kind in CHECKS)
+TRUSTED_TYPES = frozenset(type_name(kind) for kind in RULES)

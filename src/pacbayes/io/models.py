@@ -27,13 +27,13 @@ from pacbayes.classifier import PACBayesClassifier
 from pacbayes.ensemble import Ensemble
 from pacbayes.exceptions import ModelFileError
 from pacbayes.io._archive import examine
-from pacbayes.io._fitted import TRUSTED_TYPES, check_objects, require
+from pacbayes.io._fitted import TRUSTED_TYPES, check_objects, reachable, require
 from pacbayes.io._limits import Budget, explain_unreadable
 from pacbayes.io.schema import Schema
 
 __all__ = ["MAX_MODEL_BYTES", "dumps_model", "load_model", "save_model"]
 
-_FORMAT = 4
+_FORMAT = 5
 
 # Attributes of a classifier that are those of the winning vote.
 _OF_THE_WINNER = (
@@ -147,6 +147,8 @@ def load_model(
     boosting of those, nearest neighbours by brute force, the usual scalers and encoders, and pipelines of all of these.
     Other types, such as nearest neighbours that keep a tree, have to be named in `trusted`.
 
+    Parameters that say where to work, such as `n_jobs` and `client`, are not taken from a file: they are None.
+
     Prediction takes memory of its own, which grows with the number of rows and classes. For files of strangers, limit
     the memory of the process as well, for example by ``ulimit -v 4000000`` in the shell.
     """
@@ -170,7 +172,9 @@ def _load(path: Path, trusted: tuple[str, ...], max_bytes: int) -> tuple[PACBaye
         check_objects(model, trusted)
         model._restore_settings()
         schema = None if content["schema"] is None else Schema.from_json(content["schema"])
-        _check_prediction(model, schema)
+        # What types that the caller trusts make of a row that was made up is up to them.
+        with contextlib.suppress(ValueError) if trusted else contextlib.nullcontext():
+            _check_prediction(model, schema)
     except ModelFileError:
         raise
     except Exception as error:
@@ -222,7 +226,7 @@ def _check_fitted(model: Any) -> None:
 def _check_prediction(model: PACBayesClassifier, schema: Schema | None) -> None:
     """Predict a row with every hypothesis, so that what is left to go wrong goes wrong here.
 
-    A row of a table without a schema cannot be made up; and a pipeline may refuse the values of one that was.
+    A row of a table without a schema cannot be made up.
     """
     row: Any = np.zeros((1, model.n_features_in_))
     if schema is not None:
@@ -235,8 +239,15 @@ def _check_prediction(model: PACBayesClassifier, schema: Schema | None) -> None:
         row = schema.apply(pd.DataFrame({column.name: [fills[column.kind]] for column in schema.columns}))
     elif hasattr(model, "feature_names_in_"):
         return
+    # Encoders that refuse categories which they do not know would refuse this row.
+    encoders = [part for part in reachable(model) if getattr(part, "handle_unknown", None) == "error"]
+    trained = np.flatnonzero(model.n_validation_ > 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with contextlib.suppress(ValueError):
-            trained = np.flatnonzero(model.n_validation_ > 0)
+        try:
+            for encoder in encoders:
+                encoder.handle_unknown = "ignore"
             model.hypotheses_.take(trained).votes(model._validate_points(row))
+        finally:
+            for encoder in encoders:
+                encoder.handle_unknown = "error"
