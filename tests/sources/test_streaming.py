@@ -136,6 +136,15 @@ def test_randomised_predictions_are_those_of_an_array(parquet):
     np.testing.assert_array_equal(model.predict(parquet), reference.predict(X))
 
 
+def test_rows_that_single_precision_cannot_tell_apart(tmp_path):
+    close = 1e5 + 1e-3 * X.astype(np.float64)
+    model, reference = make().fit(write(tmp_path / "a.parquet", table(close)), "label"), make().fit(close, Y)
+    assert_same(model, reference)
+    path = write(tmp_path / "b.parquet", table(close[1:], Y[1:]))
+    with pytest.raises(ValueError, match="2999 of 2999 rows are rows of the training sample"):
+        model.certify(path, "label")
+
+
 def test_new_rows_certify(tmp_path, parquet, in_memory):
     rng = np.random.default_rng(5)
     new = rng.normal(size=(2000, 4)).astype(np.float32)

@@ -29,7 +29,6 @@ from pacbayes.streaming._tasks import (
     predict_block,
     scan_block,
     sum_test_losses,
-    summary_of,
     tabulate_out_of_bag,
     validate_rows,
 )
@@ -123,11 +122,11 @@ class Stream:
             values = np.concatenate([result.pop(f"rows{k}") for result in results])
             loaded.append(plan._replace(rest=replace(sample, X=GatheredRows(numbers, values, len(sample)))))
         released = (loaded.pop(0) for _ in range(len(loaded)))
-        return released, TrainingRows.from_summary(summary_of(results, self.source.n_rows, shift))
+        return released, TrainingRows.from_summary(_summary_of(results))
 
     def summarize(self, shift: int) -> RowSummary:
         """Validate and hash all rows."""
-        return summary_of(self._scan([], [], shift), self.source.n_rows, shift)
+        return _summary_of(self._scan([], [], shift))
 
     def _scan(self, samples: list[SourceSample], numbers: list[NDArray[Any]], shift: int) -> list[Arrays]:
         blocks = self.source.blocks()
@@ -259,6 +258,11 @@ class Stream:
                 assert rng is not None
                 tasks = _with_draws(tasks, [len(block) for block in blocks[i : i + _WINDOW]], posterior, rng)
             yield from self._run(predict_block, common, tasks, "predicting")
+
+
+def _summary_of(results: list[Arrays]) -> RowSummary:
+    """Return the summary of all rows from the results of `scan_block`."""
+    return RowSummary.join([RowSummary.from_arrays(result) for result in results])
 
 
 def _with_draws(
