@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from pacbayes import _recognition
 from pacbayes._dates import to_days
 from pacbayes._validation import Array
 
-__all__ = ["RowSummary", "TrainingRows", "hash_rows", "shift_for"]
+__all__ = ["RowSummary", "TrainingRows", "add_sums", "hash_rows", "shift_for", "sum_rows"]
 
 Hashes = NDArray[np.uint64]
 
@@ -134,30 +134,56 @@ def _mix(words: Hashes) -> Hashes:
     return words
 
 
+Sums = tuple[int, int]
+
+
+def sum_rows(X: Any, first: int) -> Sums:
+    """Return two sums that tell rows from all others, and from themselves in another order.
+
+    Those of parts add up to those of the whole (`add_sums`).
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame with n rows
+        Rows.
+    first : int
+        Number of the first.
+    """
+    return _sum_hashes(hash_rows(X, exact=True), first)
+
+
+def _sum_hashes(hashes: Hashes, first: int) -> Sums:
+    numbers = np.arange(first, first + hashes.size, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    words = _mix(hashes ^ _mix(numbers))
+    return int(words.sum(dtype=np.uint64)), int(_mix(~words).sum(dtype=np.uint64))
+
+
+def add_sums(parts: Iterable[Sums]) -> Sums:
+    """Add up what `sum_rows` returned for parts."""
+    first, second = zip((0, 0), *parts, strict=True)
+    return sum(first) % 2**64, sum(second) % 2**64
+
+
 @dataclass(frozen=True)
 class RowSummary:
     """What is kept of the hashes of some rows. Summaries of parts add up to that of the whole.
 
     Attributes
     ----------
-    n_rows : int
-        Number of rows.
     shift : int
         Leading bits that are zero in the hashes that are kept: of many rows, one in 2^shift is enough to recognise
         them by.
     kept : ndarray
         These hashes, in any order.
     sums : tuple of int
-        Two sums of words that are made from the hash and the number of each row: they tell these rows in this order
-        from all others.
+        What tells these rows, in this order, from all others.
     exact : RowSummary or None
         The same of exact hashes; None for rows of single precision, whose hashes are exact.
     """
 
-    n_rows: int
     shift: int
     kept: Hashes
-    sums: tuple[int, int]
+    sums: Sums
     exact: RowSummary | None = None
 
     @classmethod
@@ -170,32 +196,28 @@ class RowSummary:
 
     @classmethod
     def _of_hashes(cls, hashes: Hashes, first: int, shift: int) -> RowSummary:
-        numbers = np.arange(first, first + hashes.size, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        words = _mix(hashes ^ _mix(numbers))
         kept = hashes if shift == 0 else hashes[hashes >> np.uint64(64 - shift) == 0]
-        sums = (int(words.sum(dtype=np.uint64)), int(_mix(~words).sum(dtype=np.uint64)))
-        return cls(hashes.size, shift, kept, sums)
+        return cls(shift, kept, _sum_hashes(hashes, first))
 
     @classmethod
     def join(cls, parts: Sequence[RowSummary]) -> RowSummary:
         """Add up the summaries of parts."""
-        first, second = (sum(part.sums[i] for part in parts) % 2**64 for i in (0, 1))
         kept = np.concatenate([part.kept for part in parts])
         exact = [part.exact for part in parts if part.exact is not None]
         joined = cls.join(exact) if exact else None
-        return cls(sum(part.n_rows for part in parts), parts[0].shift, kept, (first, second), joined)
+        return cls(parts[0].shift, kept, add_sums([part.sums for part in parts]), joined)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the summary as arrays by name."""
         arrays = {} if self.exact is None else {f"exact {name}": a for name, a in self.exact.to_arrays().items()}
-        return arrays | {"kept": self.kept, "sums": np.array([self.n_rows, self.shift, *self.sums], dtype=np.uint64)}
+        return arrays | {"hashes": self.kept, "sums": np.array([self.shift, *self.sums], dtype=np.uint64)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> RowSummary:
         """Return the summary that `to_arrays` made these from."""
-        n_rows, shift, *sums = (int(number) for number in arrays["sums"])
+        shift, *sums = (int(number) for number in arrays["sums"])
         exact = {name.removeprefix("exact "): a for name, a in arrays.items() if name.startswith("exact ")}
-        return cls(n_rows, shift, arrays["kept"], (sums[0], sums[1]), cls.from_arrays(exact) if exact else None)
+        return cls(shift, arrays["hashes"], (sums[0], sums[1]), cls.from_arrays(exact) if exact else None)
 
     @property
     def digest(self) -> str:

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -92,6 +93,15 @@ def test_arrays_stay_here_unless_a_client_is_given(client, monkeypatch, in_memor
     monkeypatch.setattr(cluster_module, "run_on_cluster", None)
     monkeypatch.setattr("pacbayes.streaming._workers.run_on_cluster", None)
     assert_same(make().fit(X, Y), in_memory)
+
+
+def test_chunks_that_are_not_the_same_each_time_are_noticed(client):
+    def shuffled(rows):
+        return np.random.default_rng().permutation(rows)
+
+    chunks = [da.from_delayed(dask.delayed(shuffled)(X[i : i + 500]), (500, 4), X.dtype) for i in range(0, 3000, 500)]
+    with pytest.raises(SourceError, match=r"rows \d+ to \d+ of X are not what they were when they were first read"):
+        make().fit(da.concatenate(chunks), Y)
 
 
 def test_tasks_have_names(client, parquet):
@@ -228,8 +238,6 @@ def test_a_task_that_raises_ends_the_fit(client, parquet):
 
 
 def test_a_task_that_kills_its_workers_ends_the_fit(client, parquet, monkeypatch):
-    import dask
-
     monkeypatch.setattr(cluster_module, "_MOST_LOSSES", 0)
     client.run_on_scheduler(_allow_no_failure)
     try:

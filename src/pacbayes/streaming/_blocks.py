@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pacbayes.exceptions import SourceError
 from pacbayes.pools import Sample
+from pacbayes.recognition import Sums, add_sums, sum_rows
 from pacbayes.sampling import Subsamples, validation_order
 from pacbayes.sources import DaskSource, Source
 
@@ -82,12 +83,16 @@ class SourceSample(Sample):
         Place of each row in the order of validation.
     n_early : int
         So many of the first of that order are in memory.
+    sums : mapping of int to tuple
+        What the first reading found in each block of the source (`recognition.sum_rows`), by the number of its first
+        row; empty before.
     """
 
     source: Source
     kept: NDArray[np.bool_] | None = None
     rank: NDArray[np.int32] | None = None
     n_early: int = 0
+    sums: Mapping[int, Sums] = field(default_factory=dict)
 
     @classmethod
     def of(cls, source: Source, codes: NDArray[Any], classes: NDArray[Any]) -> SourceSample:
@@ -147,7 +152,8 @@ class SourceSample(Sample):
             chosen = (rank >= start) & (rank < end)
             if chosen.any():
                 codes = self.codes[first : first + count][chosen]
-                blocks.append(Block.of(self.source, block, kept, chosen, first, codes, size, dtype))
+                sums = self.sums.get(block.start)
+                blocks.append(Block.of(self.source, block, kept, chosen, first, codes, size, dtype, sums))
         return blocks
 
 
@@ -181,6 +187,8 @@ class Block:
         Type of the features that hypotheses take.
     rows : tuple or None
         Numbers and features of rows that are in memory already.
+    sums : tuple or None
+        What the first reading found in the range; None if this is the first.
     """
 
     source: Source | None
@@ -192,6 +200,7 @@ class Block:
     size: int
     dtype: Any
     rows: tuple[NDArray[Any], NDArray[Any]] | None = None
+    sums: Sums | None = None
 
     @classmethod
     def of(
@@ -204,9 +213,10 @@ class Block:
         codes: NDArray[Any],
         size: int,
         dtype: Any,
+        sums: Sums | None,
     ) -> Block:
         """Return rows of a range of a source, by masks."""
-        return cls(source, block, _pack(kept), _pack(chosen), first, codes, size, dtype)
+        return cls(source, block, _pack(kept), _pack(chosen), first, codes, size, dtype, sums=sums)
 
     @classmethod
     def in_memory(cls, place: range, numbers: NDArray[Any], X: NDArray[Any], codes: NDArray[Any], size: int) -> Block:
@@ -219,7 +229,22 @@ class Block:
         return self.source.piece(self.place) if isinstance(self.source, DaskSource) else None
 
     def read(self, chunk: Any = None) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield all rows of the range, in batches, each with the number of its first row in the source."""
+        """Yield all rows of the range, in batches, each with the number of its first row in the source.
+
+        Raises SourceError at the end if they are not those of the first reading: what was made of them does not count.
+        """
+        found = []
+        for first, rows in self._read(chunk):
+            if self.sums is not None:
+                found.append(sum_rows(rows, first))
+            yield first, rows
+        if self.sums is not None and add_sums(found) != self.sums:
+            raise SourceError(
+                f"rows {self.place.start} to {self.place.stop - 1} of X are not what they were when they were first "
+                "read: X must give the same rows, in the same order, each time"
+            )
+
+    def _read(self, chunk: Any) -> Iterator[tuple[int, NDArray[Any]]]:
         if chunk is not None and isinstance(self.source, DaskSource):
             rows = self.source.to_rows(chunk, self.place)
             for start in range(0, len(rows), self.size):

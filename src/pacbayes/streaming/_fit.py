@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from pacbayes.ensemble import Ensemble, VotePlan, add_labels, out_of_bag_rows
 from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.losses import Loss
 from pacbayes.pools import Hypotheses, Pool, Sample
-from pacbayes.recognition import RowSummary, TrainingRows, shift_for
+from pacbayes.recognition import RowSummary, Sums, TrainingRows, shift_for
 from pacbayes.sampling import TEST, ChosenSubsamples, Subsamples, stream
 from pacbayes.sources import ArraySource, Source, find_source, is_dask
 from pacbayes.streaming._blocks import Block, GatheredRows, SourceSample
@@ -56,12 +56,15 @@ class Stream:
         Who does the work.
     block_size : int
         Rows to read at a time.
+    sums : mapping of int to tuple
+        What the first reading found in each block, by the number of its first row; empty before.
     """
 
     source: Source
     pool: Pool
     workers: Workers
     block_size: int
+    sums: Mapping[int, Sums] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -117,16 +120,25 @@ class Stream:
         prepared = [plan.rest.plan(plan.subsamples, plan.split.entropy) for plan in drawn]
         shift = shift_for(self.source.n_rows)
         results = self._scan([sample for sample, _ in prepared], [numbers for _, numbers in prepared], shift)
+        summary, sums = self._join(results)
         loaded = []
         for k, (plan, (sample, numbers)) in enumerate(zip(drawn, prepared, strict=True)):
             values = np.concatenate([result.pop(f"rows{k}") for result in results])
-            loaded.append(plan._replace(rest=replace(sample, X=GatheredRows(numbers, values, len(sample)))))
+            rest = replace(sample, X=GatheredRows(numbers, values, len(sample)), sums=sums)
+            loaded.append(plan._replace(rest=rest))
         released = (loaded.pop(0) for _ in range(len(loaded)))
-        return released, TrainingRows.from_summary(_summary_of(results))
+        return released, TrainingRows.from_summary(summary)
 
-    def summarize(self, shift: int) -> RowSummary:
-        """Validate and hash all rows."""
-        return _summary_of(self._scan([], [], shift))
+    def summarize(self, shift: int) -> tuple[RowSummary, Stream]:
+        """Validate and hash all rows; return their summary, and the stream that has to find them again."""
+        summary, sums = self._join(self._scan([], [], shift))
+        return summary, replace(self, sums=sums)
+
+    def _join(self, results: list[Arrays]) -> tuple[RowSummary, dict[int, Sums]]:
+        """Return the summary of all rows, and what tells each block from others, from the results of a scan."""
+        parts = [RowSummary.from_arrays(result) for result in results]
+        sums = {block.start: (part.exact or part).sums for block, part in zip(self.source.blocks(), parts, strict=True)}
+        return RowSummary.join(parts), sums
 
     def _scan(self, samples: list[SourceSample], numbers: list[NDArray[Any]], shift: int) -> list[Arrays]:
         blocks = self.source.blocks()
@@ -142,7 +154,8 @@ class Stream:
 
     def _whole(self, block: range) -> Block:
         nothing = np.empty(0, dtype=np.uint8)
-        return Block.of(self.source, block, None, None, 0, nothing, self.block_size, self.source.dtype)
+        sums = self.sums.get(block.start)
+        return Block.of(self.source, block, None, None, 0, nothing, self.block_size, self.source.dtype, sums)
 
     def known_codes(self, classes: NDArray[Any]) -> NDArray[np.int64]:
         """Return the labels of all rows as positions in `classes`, and their number for labels that are not there."""
@@ -153,8 +166,9 @@ class Stream:
 
     def read(self) -> Iterator[NDArray[Any]]:
         """Yield all rows in order, validated, in batches."""
-        for first, rows in self.source.batches(0, self.source.n_rows, self.block_size):
-            yield validate_rows(self.pool, rows, first, self.source.columns)
+        for block in self.source.blocks():
+            for first, rows in self._whole(block).read():
+                yield validate_rows(self.pool, rows, first, self.source.columns)
 
     # -- votes ---------------------------------------------------------------------------------------
 
@@ -192,7 +206,8 @@ class Stream:
         certificate = add_labels(vote.certificate, sample.codes, sample.classes)
         if split.held_out is None:
             return replace(vote, certificate=self._with_validation(vote, certificate, rest, k))
-        tested = replace(sample.take(split.held_out), rank=np.zeros(split.held_out.size, dtype=np.int32))
+        everyone = np.zeros(split.held_out.size, dtype=np.int32)
+        tested = replace(sample.take(split.held_out), rank=everyone, sums=rest.sums)
         blocks = tested.validation_blocks(0, 1, self.block_size, self.source.dtype)
         voters = np.flatnonzero(vote.posterior > 0)
         rng = stream(split.entropy, 0, TEST)
@@ -258,11 +273,6 @@ class Stream:
                 assert rng is not None
                 tasks = _with_draws(tasks, [len(block) for block in blocks[i : i + _WINDOW]], posterior, rng)
             yield from self._run(predict_block, common, tasks, "predicting")
-
-
-def _summary_of(results: list[Arrays]) -> RowSummary:
-    """Return the summary of all rows from the results of `scan_block`."""
-    return RowSummary.join([RowSummary.from_arrays(result) for result in results])
 
 
 def _with_draws(

@@ -63,7 +63,7 @@ def scan_block(common: tuple[Any, ...], block: Block, wanted: list[NDArray[np.in
     taken: list[list[NDArray[Any]]] = [[] for _ in wanted]
     for first, rows in block.read(chunk):
         X = validate_rows(pool, rows, first, columns)
-        parts.append(RowSummary.of(X, first, shift))
+        parts.append(RowSummary.of(rows, first, shift))
         begin = first - block.place.start
         for k, positions in enumerate(wanted):
             low, high = np.searchsorted(positions, [begin, begin + len(X)])
