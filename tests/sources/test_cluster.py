@@ -2,9 +2,13 @@
 
 import os
 import pickle
+import re
 import signal
+import subprocess
+import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -80,6 +84,11 @@ def test_settings_on_a_cluster(settings, client, parquet):
     model, reference = make(**settings).fit(parquet, "label"), make(**settings).fit(X, Y)
     assert_same(model, reference)
     np.testing.assert_array_equal(model.predict(parquet), reference.predict(X))
+
+
+def test_the_client_that_is_given_need_not_be_the_active_one(cluster, parquet, in_memory):
+    with distributed.Client(cluster, set_as_default=False) as client:
+        assert_same(make(client=client).fit(parquet, "label"), in_memory)
 
 
 def test_sizes_of_chunks_need_not_be_known(client, in_memory):
@@ -216,6 +225,106 @@ def test_workers_may_join_and_leave(cluster, client, parquet, in_memory):
 
 
 # ---------------------------------------------------------------------------------------------------
+# A scheduler that is lost
+# ---------------------------------------------------------------------------------------------------
+
+
+def outcome(function, seconds=60):
+    """Return what a call returns or raises; fail if it hangs."""
+    found = []
+
+    def call():
+        try:
+            found.append(function())
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert found, f"the call hangs for {seconds} s"
+    return found[0]
+
+
+def disturbed(monkeypatch, disturb):
+    """Disturb the cluster once, after the first result of validation."""
+    run, times = cluster_module.run_on_cluster, []
+
+    def generator(client, function, common, tasks, name):
+        for result in run(client, function, common, tasks, name):
+            if name == "validation" and not times:
+                times.append(time.monotonic())
+                disturb()
+            yield result
+
+    monkeypatch.setattr("pacbayes.streaming._workers.run_on_cluster", generator)
+    return times
+
+
+def test_a_connection_that_breaks_ends_the_fit(cluster, parquet, tmp_path, in_memory, monkeypatch):
+    with distributed.Client(cluster) as client:
+        times = disturbed(monkeypatch, lambda: client.loop.add_callback(client.scheduler_comm.comm.abort))
+        error = outcome(lambda: make(client=client, checkpoint=tmp_path / "parts").fit(parquet, "label"))
+        assert times, repr(error)
+        assert isinstance(error, ClusterError)
+        assert re.fullmatch(r"lost the scheduler of the cluster at tcp://[0-9.:]+: try again when it is .*", str(error))
+    error = outcome(lambda: make(client=client).fit(parquet, "label"))  # which is closed by now
+    assert isinstance(error, ClusterError)
+    assert any("-train-" in name for name in os.listdir(tmp_path / "parts"))
+    assert_same(make(checkpoint=tmp_path / "parts").fit(parquet, "label"), in_memory)
+
+
+def test_a_fit_waits_for_workers_and_says_so(parquet, in_memory, monkeypatch):
+    said = []
+
+    def warn(message, category, stacklevel):
+        said.append((message, category))
+        cluster.scale(1)
+
+    monkeypatch.setattr(cluster_module, "_SILENCE", 0.5, raising=False)
+    monkeypatch.setattr(cluster_module, "warnings", SimpleNamespace(warn=warn), raising=False)
+    settings = {"n_workers": 0, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster):
+        model = outcome(lambda: make().fit(parquet, "label"))
+    assert_same(model, in_memory)
+    message, category = said[0]
+    assert re.fullmatch(r"the cluster at tcp://[0-9.:]+ has no workers: waiting for some to join", message)
+    assert category is RuntimeWarning
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_a_scheduler_that_is_gone_ends_the_fit(how, parquet, tmp_path, in_memory, monkeypatch):
+    file = str(tmp_path / "scheduler.json")
+    start = [sys.executable, "-m", "distributed.cli.dask_"]
+    commands = [
+        [*start[:2], start[2] + "scheduler", "--scheduler-file", file, "--port", "0", "--no-dashboard"],
+        [*start[:2], start[2] + "worker", "--scheduler-file", file, "--nthreads", "1", "--no-nanny", "--no-dashboard"],
+    ]
+    processes = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for command in commands]
+
+    def disturb():
+        monkeypatch.setattr(cluster_module, "_SILENCE", 1.0, raising=False)
+        monkeypatch.setattr(cluster_module, "_ANSWER", 3.0, raising=False)
+        processes[0].send_signal(signal.SIGSTOP if how == "stopped" else KILL)
+
+    try:
+        client = distributed.Client(scheduler_file=file)
+        client.wait_for_workers(1, timeout=60)
+        times = disturbed(monkeypatch, disturb)
+        error = outcome(lambda: make(client=client, checkpoint=tmp_path / "parts").fit(parquet, "label"))
+        assert times, repr(error)
+        assert isinstance(error, ClusterError), repr(error)
+        assert "lost the scheduler of the cluster at tcp://" in str(error)
+    finally:
+        for process in processes:
+            process.send_signal(KILL)
+            process.wait()
+    client.close(timeout=1)
+    assert_same(make(checkpoint=tmp_path / "parts").fit(parquet, "label"), in_memory)
+
+
+# ---------------------------------------------------------------------------------------------------
 # One clear line
 # ---------------------------------------------------------------------------------------------------
 
@@ -289,6 +398,27 @@ def test_a_cluster_without_the_package(preload, message, parquet):
         pytest.raises(ClusterError, match=message),
     ):
         make(client=client).fit(parquet, "label")
+
+
+def test_versions_are_asked_for_once(client, parquet, monkeypatch):
+    asked = []
+    for name in ("run_on_scheduler", "run"):
+        ask = getattr(client, name)
+        monkeypatch.setattr(
+            client, name, lambda *given, ask=ask, name=name, **more: (asked.append(name), ask(*given, **more))[1]
+        )
+    model = make().fit(parquet, "label")
+    assert asked == ["run_on_scheduler", "run"]
+    model.predict(parquet)
+    model.predict(da.from_array(X, chunks=(1000, 4)))
+    assert asked == ["run_on_scheduler", "run"]
+
+
+def test_a_worker_of_another_version_that_joins_later(client, parquet, monkeypatch):
+    make().fit(parquet, "label")
+    monkeypatch.setattr("pacbayes.__version__", "0.0.1")
+    with pytest.raises(ClusterError, match=r"a worker of the cluster has pacbayes .*, and 0\.0\.1 is needed"):
+        make().fit(parquet, "label")
 
 
 def test_text_and_gaps_in_a_data_frame(client):

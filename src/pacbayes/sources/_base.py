@@ -43,6 +43,8 @@ class Source(ABC):
     columns: tuple[str, ...] | None = None
     dtype: np.dtype[Any]
     fingerprint: str
+    # Whether the workers of a cluster hold the rows.
+    is_sent = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -76,6 +78,17 @@ class Source(ABC):
         """Return the rows of a range."""
         parts = [rows for _, rows in self.batches(start, stop, max(1, stop - start))]
         return np.concatenate([np.empty((0, self.n_columns), dtype=self.dtype), *parts])
+
+    def piece(self, block: range) -> Any:
+        """Return a dask object that is computed where the rows of a block are needed; None if a task reads them."""
+        return None
+
+    def to_rows(self, piece: Any, block: range) -> NDArray[Any]:
+        """Return the piece of a block, once it is computed, as an array."""
+        rows = np.ascontiguousarray(piece, dtype=self.dtype)
+        if rows.shape != (len(block), self.n_columns):
+            raise SourceError(f"a chunk has shape {rows.shape}, and should have {(len(block), self.n_columns)}")
+        return rows
 
     def take(self, rows: NDArray[Any], size: int = 1 << 16) -> NDArray[Any]:
         """Return some rows, by their numbers, rising. Only blocks that hold some of them are read."""

@@ -14,7 +14,7 @@ from pacbayes.exceptions import SourceError
 from pacbayes.pools import Sample
 from pacbayes.recognition import Sums, add_sums, sum_rows
 from pacbayes.sampling import Subsamples, validation_order
-from pacbayes.sources import DaskSource, Source
+from pacbayes.sources import Source
 
 __all__ = ["Block", "GatheredRows", "SourceSample", "partial_sample"]
 
@@ -116,7 +116,8 @@ class SourceSample(Sample):
         n = len(self)
         order = validation_order(n, entropy)
         row_bytes = self.source.n_columns * np.dtype(self.source.dtype).itemsize
-        n_early = min(n, max(1, _EARLY_BYTES // row_bytes))
+        # Rows that workers hold need not come back, and be sent again.
+        n_early = 0 if self.source.is_sent else min(n, max(1, _EARLY_BYTES // row_bytes))
         rank = np.empty(n, dtype=np.int32)
         rank[order] = np.arange(n, dtype=np.int32)
         numbers = np.unique(np.concatenate([subsamples.concatenated(range(len(subsamples))), order[:n_early]]))
@@ -225,8 +226,8 @@ class Block:
 
     @property
     def chunk(self) -> Any:
-        """The chunk of a dask collection that the block needs, to be computed; None for other sources."""
-        return self.source.piece(self.place) if isinstance(self.source, DaskSource) else None
+        """What Dask has to compute for the block; None if its task reads the rows, or has them."""
+        return None if self.source is None else self.source.piece(self.place)
 
     def read(self, chunk: Any = None) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield all rows of the range, in batches, each with the number of its first row in the source.
@@ -245,11 +246,12 @@ class Block:
             )
 
     def _read(self, chunk: Any) -> Iterator[tuple[int, NDArray[Any]]]:
-        if chunk is not None and isinstance(self.source, DaskSource):
+        assert self.source is not None
+        if chunk is not None:
             rows = self.source.to_rows(chunk, self.place)
             for start in range(0, len(rows), self.size):
                 yield self.place.start + start, rows[start : start + self.size]
-        elif self.source is not None:
+        else:
             yield from self.source.batches(self.place.start, self.place.stop, self.size)
 
     def batches(self, chunk: Any = None) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:

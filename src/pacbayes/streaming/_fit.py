@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import type_of_target
 from pacbayes import __version__
 from pacbayes._validation import Array
 from pacbayes.certificate import MOST_CLASSES, Certificate, with_confusion, with_test
-from pacbayes.cluster import find_client
+from pacbayes.cluster import SentArray, connected, find_client
 from pacbayes.ensemble import Ensemble, VotePlan, add_labels, out_of_bag_rows
 from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.losses import Loss
@@ -80,7 +80,8 @@ class Stream:
                 f"{type(self.pool).__name__} must not look at all rows at once where they are read in blocks: "
                 "gamma_source must be 'subsample' or 'reserved'"
             )
-        labels = self.source.labels()
+        with connected(self.workers.client):
+            labels = self.source.labels()
         kind = type_of_target(labels.classes) if labels.classes.size > 1 else "binary"
         if kind not in ("binary", "multiclass"):
             raise ValueError(f"Unknown label type: {kind}. y must hold classes, not a quantity")
@@ -159,7 +160,8 @@ class Stream:
 
     def known_codes(self, classes: NDArray[Any]) -> NDArray[np.int64]:
         """Return the labels of all rows as positions in `classes`, and their number for labels that are not there."""
-        labels = self.source.labels()
+        with connected(self.workers.client):
+            labels = self.source.labels()
         position = np.minimum(np.searchsorted(classes, labels.classes), classes.size - 1)
         known = np.where(classes[position] == labels.classes, position, classes.size)
         return np.asarray(known[labels.codes])
@@ -315,9 +317,12 @@ def open_stream(
         client = find_client(client, needed_for=needed_for)
     if isinstance(X, Source) and y is not None:
         raise ValueError("y must be left out where X is a source, which has its labels")
-    source = find_source(X, y, columns=columns)
+    with connected(client if needed_for is not None else None):
+        source = find_source(X, y, columns=columns)
     if source is None:
         return None
     if client is not None or not isinstance(source, ArraySource):
         client = find_client(client)
+    if client is not None and type(source) is ArraySource:
+        source = SentArray(source, client)
     return Stream(source, pool, Workers(n_jobs, client, None, verbose), block_size)
