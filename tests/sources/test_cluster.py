@@ -137,6 +137,30 @@ def test_what_is_sent_is_small(client, parquet, monkeypatch):
         assert size < 6000 + 2 * block.codes.size + len(block.place) / 4
 
 
+def test_an_array_is_sent_once(client, monkeypatch):
+    """Readings, rounds and tests find the rows where they are. What else is sent grows with the labels alone."""
+    tcp = pytest.importorskip("distributed.comm.tcp")
+    sent, write = [], tcp.TCP.write
+
+    async def count(comm, message, *given, **settings):
+        n_bytes = await write(comm, message, *given, **settings)
+        if comm.peer_address == client.scheduler.address:
+            sent.append(n_bytes)
+        return n_bytes
+
+    rows = np.random.default_rng(0).normal(size=(6000, 400))
+    labels = (rows[:, 0] > 0).astype(int)
+    settings = {"n_hypotheses": 2, "subsample_size": 10, "holdout": 0.3}
+    reference = make(**settings).fit(rows, labels)
+    monkeypatch.setattr(tcp.TCP, "write", count)
+    model = make(**settings, client=client).fit(rows, labels)
+    assert rows.nbytes < sum(sent) < 1.3 * rows.nbytes
+    assert_same(model, reference)
+    sent.clear()
+    assert sum(found.size for found in model.predict_batches(rows)) == 6000
+    assert rows.nbytes < sum(sent) < 1.3 * rows.nbytes
+
+
 def test_clients_are_no_part_of_a_model(client, parquet, tmp_path):
     model = make(client=client, checkpoint=tmp_path / "parts").fit(parquet, "label")
     assert clone(model).client is client
@@ -205,8 +229,9 @@ def test_killed_workers_change_nothing(cluster, client, parquet):
         killer = Killer(other, [0.2, 1.0], (KILL, signal.SIGSEGV))
         killer.start()
         models = []
-        while killer.is_alive() or not models:
+        while killer.is_alive() or len(models) < 2:
             models.append(make(**settings).fit(parquet, "label"))
+            models.append(make(**settings, client=client).fit(X, Y))  # rows that a worker held are sent again
         killer.join()
     assert killer.kills >= 1
     for model in models:
