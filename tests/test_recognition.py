@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from scipy import sparse
 from sklearn.datasets import load_iris
 
+from pacbayes import recognition
 from pacbayes.recognition import TrainingRows, hash_rows
 
 RNG = np.random.default_rng(0)
@@ -32,27 +33,62 @@ X = np.where(RNG.random((200, 7)) < 0.5, RNG.normal(size=(200, 7)), 0.0).astype(
 )
 def test_the_same_rows_in_any_container(container):
     np.testing.assert_array_equal(hash_rows(container(X)), hash_rows(X))
+    np.testing.assert_array_equal(hash_rows(container(X), exact=True), hash_rows(X))
 
 
-def spelled_out(value, column):
+def test_exact_hashes_of_whole_numbers():
+    """Those beyond 2^53 are told apart, and those that double precision holds have the hashes that these have."""
+    numbers = np.array([[2**53, 1], [2**53 + 1, 1], [2**62, 0], [2**62 + 1, 0], [-(2**63), 5], [2**63 - 1, 5]])
+    hashes = hash_rows(numbers, exact=True)
+    assert np.unique(hashes).size == 6
+    as_doubles = hash_rows(numbers.astype(np.float64), exact=True)
+    np.testing.assert_array_equal(hashes == as_doubles, [True, False, True, False, True, False])
+    for container in (pd.DataFrame, sparse.csr_array, np.asfortranarray):
+        np.testing.assert_array_equal(hash_rows(container(numbers), exact=True), hashes)
+    assert np.unique(hash_rows(numbers)).size == 4
+
+
+def test_exact_hashes_are_kept_where_they_tell_more():
+    assert TrainingRows(X).exact is None
+    assert TrainingRows(RNG.normal(size=(500, 2))).exact is None
+    assert TrainingRows(RNG.integers(0, 8, size=(500, 1)).astype(float)).exact is None
+    close = 1e5 + 1e-3 * RNG.normal(size=(500, 2))
+    assert TrainingRows(close).exact.hashes.size == 500
+    # Few distinct rows, in single precision one: the sample is known by its order.
+    few = 1e5 + 1e-3 * RNG.integers(0, 4, size=(500, 1))
+    assert TrainingRows(few).count_seen(few) == 500
+    assert TrainingRows(few).count_seen(few[::-1]) == 0
+
+
+def test_exact_hashes_of_a_sample_that_is_not_kept_as_a_whole(monkeypatch):
+    monkeypatch.setattr(recognition, "_MOST_KEPT", 1000)
+    close = 1e5 + 1e-3 * RNG.normal(size=(8000, 2))
+    rows = TrainingRows(close[:4000])
+    assert rows.shift == rows.exact.shift == 2
+    assert 800 < rows.count_seen(close[1:4000]) < 1200
+    assert rows.count_seen(close[4000:]) == 0
+    assert TrainingRows(RNG.normal(size=(4000, 2))).exact is None
+
+
+def spelled_out(value, column, exact=False):
     """The hash of a number in its column, in whole numbers of Python."""
     if value == 0:
         return 0
     bits = 0x7FF8 << 48 if math.isnan(value) else struct.unpack("<Q", struct.pack("<d", value))[0]
     kept, dropped = divmod(bits, 2**29)  # 24 significant bits
     kept += dropped > 2**28 or (dropped == 2**28 and kept % 2 == 1)
-    z = (kept * 2**29 + 0x9E3779B97F4A7C15 * (column + 1)) % 2**64
+    z = ((bits if exact else kept * 2**29) + 0x9E3779B97F4A7C15 * (column + 1)) % 2**64
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
     z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
     return z ^ z >> 31
 
 
-@given(arrays(np.float64, array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=6)), st.booleans())
-def test_hashes_are_sums_of_splitmix(rows, fortran):
-    expected = [sum(spelled_out(value, k) for k, value in enumerate(row)) % 2**64 for row in rows.tolist()]
-    assert hash_rows(np.asfortranarray(rows) if fortran else rows).tolist() == expected
+@given(arrays(np.float64, array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=6)), st.booleans(), st.booleans())
+def test_hashes_are_sums_of_splitmix(rows, fortran, exact):
+    expected = [sum(spelled_out(value, k, exact) for k, value in enumerate(row)) % 2**64 for row in rows.tolist()]
+    assert hash_rows(np.asfortranarray(rows) if fortran else rows, exact=exact).tolist() == expected
     if not np.isnan(rows).any():
-        assert hash_rows(sparse.csr_array(rows)).tolist() == expected
+        assert hash_rows(sparse.csr_array(rows), exact=exact).tolist() == expected
 
 
 def test_rows_that_differ_have_different_hashes():

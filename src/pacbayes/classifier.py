@@ -913,7 +913,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         """
         X = self._validate_points(X)
         if isinstance(X, Stream):
-            return self._training_rows.count_in_summary(X.summarize(self._training_rows.shift))
+            return self._training_rows.count_in_summary(X.summarize(self._training_rows.shift)[0])
         return self._training_rows.count_seen(X)
 
     def check_unseen(self, X: Any) -> Any:
@@ -935,7 +935,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if X.shape[0] == 0:
             raise ValueError("X must hold at least one point, got none")
         if isinstance(X, Stream):
-            self._training_rows.check_summary(X.summarize(self._training_rows.shift))
+            summary, X = X.summarize(self._training_rows.shift)
+            self._training_rows.check_summary(summary)
         else:
             self._training_rows.check_unseen(X)
         return X

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.datasets import make_moons
 from sklearn.tree import DecisionTreeClassifier
 
@@ -199,6 +200,40 @@ def test_the_sample_itself_is_recognised_even_if_all_rows_repeat():
     with pytest.raises(ValueError, match="500 of 500 rows are rows of the training sample"):
         rows.check_unseen(coarse[:500])
     TrainingRows(np.ones((20, 2))).check_unseen(np.ones((20, 2)))  # what else could new rows be?
+
+
+SECONDS = 1.7e9 + np.arange(1000.0)[:, None]
+CLOSE = {
+    "Unix seconds": SECONDS,
+    "a large offset": 1e5 + 1e-3 * np.random.default_rng(0).normal(size=(1000, 2)),
+    "sparse": sparse.csr_array(SECONDS),
+    "nanoseconds": (np.int64(1_700_000_000_000_000_000) + np.arange(1000))[:, None],
+    "dates": pd.DataFrame({"at": pd.to_datetime(SECONDS[:, 0], unit="s"), "word": ["a", "b"] * 500}),
+    "words": pd.DataFrame({"at": SECONDS[:, 0].astype(int).astype(str), "word": ["a", "b"] * 500}),
+}
+
+
+@pytest.mark.parametrize("kind", CLOSE)
+def test_rows_that_single_precision_cannot_tell_apart_are_recognised(kind):
+    """All of these are a few rows that repeat, once rounded: that they come again could be by chance."""
+    data = CLOSE[kind]
+    rows, order = TrainingRows(data), np.random.default_rng(1).permutation(999)
+    chosen = data.iloc[order] if hasattr(data, "iloc") else data[order]
+    with pytest.raises(ValueError, match="999 of 999 rows are rows of the training sample"):
+        rows.check_unseen(chosen)
+    half = data.iloc[:500] if hasattr(data, "iloc") else data[:500]
+    new = data.iloc[500:] if hasattr(data, "iloc") else data[500:]
+    TrainingRows(half).check_unseen(new)
+
+
+def test_a_model_recognises_close_rows_after_it_was_saved(tmp_path):
+    y = np.random.default_rng(0).integers(0, 2, size=1000)
+    model = PACBayesClassifier(n_hypotheses=5, random_state=0).fit(SECONDS, y)
+    save_model(model, tmp_path / "model.skops")
+    for one in (model, load_model(tmp_path / "model.skops")[0]):
+        with pytest.raises(ValueError, match="999 of 999 rows are rows of the training sample"):
+            one.certify(SECONDS[1:], y[1:])
+        one.certify(SECONDS + 1000, y)
 
 
 def test_no_points_certify_nothing():

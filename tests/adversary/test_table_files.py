@@ -15,6 +15,7 @@ import pytest
 
 from pacbayes.exceptions import TableError
 from pacbayes.io import ColumnEncoder, read_table
+from pacbayes.io._limits import Budget
 
 BOMB = b"x,kind\n" + b"1,a\n2,b\n" * 2**22
 TABLE = b"x,kind\n" + b"1.5,a\n2,b\n" * 50
@@ -45,6 +46,16 @@ def test_text_that_unpacks_to_a_thousand_times_its_size(tmp_path, extension):
     path.write_bytes(COMPRESSIONS[extension](TABLE))
     with pytest.raises(TableError, match="it takes more than 500 bytes of memory"):
         read_table(path, "kind", max_bytes=500)
+
+
+def test_numbers_that_repeat_are_counted_before_they_are_read(tmp_path, monkeypatch):
+    """A million zeros are stored as one zero, and take their room as soon as they are read."""
+    path = tmp_path / "data.parquet"
+    pq.write_table(pa.table({"x": [0.0] * 10**6, "kind": ["a"] * 10**6}), path)
+    assert path.stat().st_size < 10_000
+    monkeypatch.setattr(Budget, "admit_batch", lambda self, batch: pytest.fail("rows were read"))
+    with pytest.raises(TableError, match="it takes more than 10 MiB of memory, the limit that max_bytes sets"):
+        read_table(path, "kind", max_bytes=10 * 2**20)
 
 
 @pytest.mark.parametrize("extension", COMPRESSIONS)

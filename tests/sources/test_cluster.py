@@ -2,10 +2,15 @@
 
 import os
 import pickle
+import re
 import signal
+import subprocess
+import sys
 import threading
 import time
+from types import SimpleNamespace
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -81,6 +86,11 @@ def test_settings_on_a_cluster(settings, client, parquet):
     np.testing.assert_array_equal(model.predict(parquet), reference.predict(X))
 
 
+def test_the_client_that_is_given_need_not_be_the_active_one(cluster, parquet, in_memory):
+    with distributed.Client(cluster, set_as_default=False) as client:
+        assert_same(make(client=client).fit(parquet, "label"), in_memory)
+
+
 def test_sizes_of_chunks_need_not_be_known(client, in_memory):
     rows = da.from_array(np.column_stack([X, Y]).astype(np.float32), chunks=(1000, 5))
     unknown = rows[rows[:, 4] >= 0]
@@ -92,6 +102,15 @@ def test_arrays_stay_here_unless_a_client_is_given(client, monkeypatch, in_memor
     monkeypatch.setattr(cluster_module, "run_on_cluster", None)
     monkeypatch.setattr("pacbayes.streaming._workers.run_on_cluster", None)
     assert_same(make().fit(X, Y), in_memory)
+
+
+def test_chunks_that_are_not_the_same_each_time_are_noticed(client):
+    def shuffled(rows):
+        return np.random.default_rng().permutation(rows)
+
+    chunks = [da.from_delayed(dask.delayed(shuffled)(X[i : i + 500]), (500, 4), X.dtype) for i in range(0, 3000, 500)]
+    with pytest.raises(SourceError, match=r"rows \d+ to \d+ of X are not what they were when they were first read"):
+        make().fit(da.concatenate(chunks), Y)
 
 
 def test_tasks_have_names(client, parquet):
@@ -116,6 +135,30 @@ def test_what_is_sent_is_small(client, parquet, monkeypatch):
     assert read
     for size, block in read:
         assert size < 6000 + 2 * block.codes.size + len(block.place) / 4
+
+
+def test_an_array_is_sent_once(client, monkeypatch):
+    """Readings, rounds and tests find the rows where they are. What else is sent grows with the labels alone."""
+    tcp = pytest.importorskip("distributed.comm.tcp")
+    sent, write = [], tcp.TCP.write
+
+    async def count(comm, message, *given, **settings):
+        n_bytes = await write(comm, message, *given, **settings)
+        if comm.peer_address == client.scheduler.address:
+            sent.append(n_bytes)
+        return n_bytes
+
+    rows = np.random.default_rng(0).normal(size=(6000, 400))
+    labels = (rows[:, 0] > 0).astype(int)
+    settings = {"n_hypotheses": 2, "subsample_size": 10, "holdout": 0.3}
+    reference = make(**settings).fit(rows, labels)
+    monkeypatch.setattr(tcp.TCP, "write", count)
+    model = make(**settings, client=client).fit(rows, labels)
+    assert rows.nbytes < sum(sent) < 1.3 * rows.nbytes
+    assert_same(model, reference)
+    sent.clear()
+    assert sum(found.size for found in model.predict_batches(rows)) == 6000
+    assert rows.nbytes < sum(sent) < 1.3 * rows.nbytes
 
 
 def test_clients_are_no_part_of_a_model(client, parquet, tmp_path):
@@ -186,8 +229,9 @@ def test_killed_workers_change_nothing(cluster, client, parquet):
         killer = Killer(other, [0.2, 1.0], (KILL, signal.SIGSEGV))
         killer.start()
         models = []
-        while killer.is_alive() or not models:
+        while killer.is_alive() or len(models) < 2:
             models.append(make(**settings).fit(parquet, "label"))
+            models.append(make(**settings, client=client).fit(X, Y))  # rows that a worker held are sent again
         killer.join()
     assert killer.kills >= 1
     for model in models:
@@ -203,6 +247,106 @@ def test_workers_may_join_and_leave(cluster, client, parquet, in_memory):
         assert_same(make().fit(parquet, "label"), in_memory)
     finally:
         change.join()
+
+
+# ---------------------------------------------------------------------------------------------------
+# A scheduler that is lost
+# ---------------------------------------------------------------------------------------------------
+
+
+def outcome(function, seconds=60):
+    """Return what a call returns or raises; fail if it hangs."""
+    found = []
+
+    def call():
+        try:
+            found.append(function())
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert found, f"the call hangs for {seconds} s"
+    return found[0]
+
+
+def disturbed(monkeypatch, disturb):
+    """Disturb the cluster once, after the first result of validation."""
+    run, times = cluster_module.run_on_cluster, []
+
+    def generator(client, function, common, tasks, name):
+        for result in run(client, function, common, tasks, name):
+            if name == "validation" and not times:
+                times.append(time.monotonic())
+                disturb()
+            yield result
+
+    monkeypatch.setattr("pacbayes.streaming._workers.run_on_cluster", generator)
+    return times
+
+
+def test_a_connection_that_breaks_ends_the_fit(cluster, parquet, tmp_path, in_memory, monkeypatch):
+    with distributed.Client(cluster) as client:
+        times = disturbed(monkeypatch, lambda: client.loop.add_callback(client.scheduler_comm.comm.abort))
+        error = outcome(lambda: make(client=client, checkpoint=tmp_path / "parts").fit(parquet, "label"))
+        assert times, repr(error)
+        assert isinstance(error, ClusterError)
+        assert re.fullmatch(r"lost the scheduler of the cluster at tcp://[0-9.:]+: try again when it is .*", str(error))
+    error = outcome(lambda: make(client=client).fit(parquet, "label"))  # which is closed by now
+    assert isinstance(error, ClusterError)
+    assert any("-train-" in name for name in os.listdir(tmp_path / "parts"))
+    assert_same(make(checkpoint=tmp_path / "parts").fit(parquet, "label"), in_memory)
+
+
+def test_a_fit_waits_for_workers_and_says_so(parquet, in_memory, monkeypatch):
+    said = []
+
+    def warn(message, category, stacklevel):
+        said.append((message, category))
+        cluster.scale(1)
+
+    monkeypatch.setattr(cluster_module, "_SILENCE", 0.5, raising=False)
+    monkeypatch.setattr(cluster_module, "warnings", SimpleNamespace(warn=warn), raising=False)
+    settings = {"n_workers": 0, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster):
+        model = outcome(lambda: make().fit(parquet, "label"))
+    assert_same(model, in_memory)
+    message, category = said[0]
+    assert re.fullmatch(r"the cluster at tcp://[0-9.:]+ has no workers: waiting for some to join", message)
+    assert category is RuntimeWarning
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_a_scheduler_that_is_gone_ends_the_fit(how, parquet, tmp_path, in_memory, monkeypatch):
+    file = str(tmp_path / "scheduler.json")
+    start = [sys.executable, "-m", "distributed.cli.dask_"]
+    commands = [
+        [*start[:2], start[2] + "scheduler", "--scheduler-file", file, "--port", "0", "--no-dashboard"],
+        [*start[:2], start[2] + "worker", "--scheduler-file", file, "--nthreads", "1", "--no-nanny", "--no-dashboard"],
+    ]
+    processes = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for command in commands]
+
+    def disturb():
+        monkeypatch.setattr(cluster_module, "_SILENCE", 1.0, raising=False)
+        monkeypatch.setattr(cluster_module, "_ANSWER", 3.0, raising=False)
+        processes[0].send_signal(signal.SIGSTOP if how == "stopped" else KILL)
+
+    try:
+        client = distributed.Client(scheduler_file=file)
+        client.wait_for_workers(1, timeout=60)
+        times = disturbed(monkeypatch, disturb)
+        error = outcome(lambda: make(client=client, checkpoint=tmp_path / "parts").fit(parquet, "label"))
+        assert times, repr(error)
+        assert isinstance(error, ClusterError), repr(error)
+        assert "lost the scheduler of the cluster at tcp://" in str(error)
+    finally:
+        for process in processes:
+            process.send_signal(KILL)
+            process.wait()
+    client.close(timeout=1)
+    assert_same(make(checkpoint=tmp_path / "parts").fit(parquet, "label"), in_memory)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -228,8 +372,6 @@ def test_a_task_that_raises_ends_the_fit(client, parquet):
 
 
 def test_a_task_that_kills_its_workers_ends_the_fit(client, parquet, monkeypatch):
-    import dask
-
     monkeypatch.setattr(cluster_module, "_MOST_LOSSES", 0)
     client.run_on_scheduler(_allow_no_failure)
     try:
@@ -281,6 +423,27 @@ def test_a_cluster_without_the_package(preload, message, parquet):
         pytest.raises(ClusterError, match=message),
     ):
         make(client=client).fit(parquet, "label")
+
+
+def test_versions_are_asked_for_once(client, parquet, monkeypatch):
+    asked = []
+    for name in ("run_on_scheduler", "run"):
+        ask = getattr(client, name)
+        monkeypatch.setattr(
+            client, name, lambda *given, ask=ask, name=name, **more: (asked.append(name), ask(*given, **more))[1]
+        )
+    model = make().fit(parquet, "label")
+    assert asked == ["run_on_scheduler", "run"]
+    model.predict(parquet)
+    model.predict(da.from_array(X, chunks=(1000, 4)))
+    assert asked == ["run_on_scheduler", "run"]
+
+
+def test_a_worker_of_another_version_that_joins_later(client, parquet, monkeypatch):
+    make().fit(parquet, "label")
+    monkeypatch.setattr("pacbayes.__version__", "0.0.1")
+    with pytest.raises(ClusterError, match=r"a worker of the cluster has pacbayes .*, and 0\.0\.1 is needed"):
+        make().fit(parquet, "label")
 
 
 def test_text_and_gaps_in_a_data_frame(client):

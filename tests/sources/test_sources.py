@@ -2,6 +2,8 @@
 
 import os
 import pickle
+import platform
+import shutil
 import subprocess
 import sys
 
@@ -191,6 +193,55 @@ def test_arrays_that_change_are_noticed(tmp_path):
     for source in (mapped, stored):
         with pytest.raises(SourceError, match="changed while it was being read"):
             source.read(0, 3)
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+@pytest.mark.parametrize("kind", ["parquet", "memmap", "zarr"])
+def test_files_that_are_written_anew_are_noticed_by_more_than_size_and_time(tmp_path, kind, replaced):
+    if kind == "parquet":
+        path = tmp_path / "rows.parquet"
+        source = open_source(write(path), "label")
+    elif kind == "memmap":
+        path = tmp_path / "rows.npy"
+        np.save(path, X)
+        source = open_source(np.load(path, mmap_mode="r"))
+    else:
+        source = open_source(_zarr(tmp_path))
+        path = next(one for one in sorted((tmp_path / "rows.zarr").rglob("*")) if one.is_file() and one.name == "0")
+    before = os.stat(path)
+    content = path.read_bytes()
+    if replaced:
+        (tmp_path / "other").write_bytes(content)
+        os.replace(tmp_path / "other", path)
+    else:
+        path.write_bytes(content)
+    while os.stat(path).st_mtime_ns != before.st_mtime_ns or os.stat(path).st_ctime_ns == before.st_ctime_ns:
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert os.stat(path).st_size == before.st_size
+    with pytest.raises(SourceError, match="changed while it was being read"):
+        source.read(0, 3)
+
+
+def test_copies_of_a_file_on_other_machines_are_the_same(tmp_path, monkeypatch):
+    source = open_source(write(tmp_path / "rows.parquet"), "label")
+    shutil.copy2(tmp_path / "rows.parquet", tmp_path / "copy")
+    os.replace(tmp_path / "copy", tmp_path / "rows.parquet")
+    monkeypatch.setattr(platform, "node", lambda: "another")
+    np.testing.assert_array_equal(source.read(0, 10), X[:10])
+    assert open_source(tmp_path / "rows.parquet", "label").fingerprint == source.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [({}, "1,000,000 rows"), ({"use_dictionary": False, "compression": "zstd"}, "a row group of [0-9,]{9,} bytes")],
+)
+def test_a_file_that_unpacks_to_a_thousand_times_its_size(tmp_path, settings, what, monkeypatch):
+    monkeypatch.setattr("pacbayes.sources._parquet.ANY_SIZE", 2**20, raising=False)
+    monkeypatch.setattr("pacbayes.sources._parquet._ROW_BYTES", 0 if settings else 32, raising=False)
+    rows = pa.table({"x": np.zeros(10**6), "label": np.zeros(10**6)})
+    with pytest.raises(SourceError, match=f"bomb.parquet': a file of [0-9,]+ bytes cannot hold {what}"):
+        open_source(write(tmp_path / "bomb.parquet", rows, **settings), "label")
+    open_source(write(tmp_path / "rows.parquet", pa.concat_tables([table()] * 50)), "label")
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -136,6 +136,15 @@ def test_randomised_predictions_are_those_of_an_array(parquet):
     np.testing.assert_array_equal(model.predict(parquet), reference.predict(X))
 
 
+def test_rows_that_single_precision_cannot_tell_apart(tmp_path):
+    close = 1e5 + 1e-3 * X.astype(np.float64)
+    model, reference = make().fit(write(tmp_path / "a.parquet", table(close)), "label"), make().fit(close, Y)
+    assert_same(model, reference)
+    path = write(tmp_path / "b.parquet", table(close[1:], Y[1:]))
+    with pytest.raises(ValueError, match="2999 of 2999 rows are rows of the training sample"):
+        model.certify(path, "label")
+
+
 def test_new_rows_certify(tmp_path, parquet, in_memory):
     rng = np.random.default_rng(5)
     new = rng.normal(size=(2000, 4)).astype(np.float32)
@@ -149,6 +158,43 @@ def test_new_rows_certify(tmp_path, parquet, in_memory):
     for path, y in ((parquet, "label"), (write(tmp_path / "half.parquet", table().slice(1000, 900)), None)):
         with pytest.raises(ValueError, match="rows are rows of the training sample"):
             model.certify(path, y)
+
+
+class Changing(ArraySource):
+    """Rows that are others from some reading of their first block on: no file system says so."""
+
+    def __init__(self, X, y, later, after):
+        super().__init__(X, y)
+        self.later, self.after, self.readings = later, after, 0
+
+    def batches(self, start, stop, size):
+        self.readings += start == 0
+        rows = self.X if self.readings <= self.after else self.later
+        for first in range(start, stop, size):
+            yield first, rows[first : min(first + size, stop)]
+
+
+@pytest.mark.parametrize("holdout", [None, 0.5])
+@pytest.mark.parametrize("last", [False, True])
+def test_rows_that_change_between_readings_are_noticed(holdout, last, in_memory):
+    """The first reading decides what the rows are: those that validate or test later are compared with it."""
+    undisturbed = Changing(X, Y, X, 0)
+    make(holdout=holdout).fit(undisturbed)
+    assert undisturbed.readings > 2
+    later = X.copy()
+    later[0, 0] = np.nextafter(later[0, 0], np.float32(9))
+    model = make(holdout=holdout)
+    with pytest.raises(SourceError, match="rows 0 to 255 of X are not what they were when they were first read"):
+        model.fit(Changing(X, Y, later, undisturbed.readings - 1 if last else 1))
+    assert not hasattr(model, "certificate_")
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_rows_that_become_those_of_training_certify_nothing(labelled, in_memory):
+    new = np.random.default_rng(8).normal(size=X.shape).astype(np.float32)
+    source = Changing(new, Y if labelled else None, X, 1)
+    with pytest.raises(SourceError, match="rows 0 to 255 of X are not what they were"):
+        in_memory.certify(source)
 
 
 def test_verification_notices_other_data(tmp_path, parquet):

@@ -335,6 +335,9 @@ def _check_training_rows(rows: Any, lengths: Lengths) -> None:
     require(not hashes.size or int(hashes[-1]) < 2 ** (64 - shift), "hashes do not begin with zeros")
     require(0 <= _number(rows, "repeated") <= 1, "a share is out of range")
     require(isinstance(rows.whole, str), "the digest of the sample is no text")
+    exact = rows.exact
+    kind = type(exact) is TrainingRows and exact.exact is None and exact.shift == shift
+    require(exact is None or kind, "the exact hashes are no hashes of the same rows")
 
 
 def _check_groups(groups: Any, lengths: Lengths) -> None:

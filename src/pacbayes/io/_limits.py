@@ -7,10 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pacbayes.exceptions import PACBayesError
-
-# Honest tables do not grow by more than this when they are unpacked: values that repeat are stored once in the first
-# place. A string of gigabytes in a file of a kilobyte does.
-_MOST_GROWTH, _ANY_SIZE = 1000, 2**27
+from pacbayes.sources import ANY_SIZE, MOST_GROWTH
 
 
 @contextmanager
@@ -56,7 +53,7 @@ class Budget:
                 f"it takes more than {format_bytes(self.max_bytes)} of memory, the limit that max_bytes sets"
             )
 
-    def check_growth(self, n_bytes: int, file_size: int, *, most: int = _MOST_GROWTH, always: int = _ANY_SIZE) -> None:
+    def check_growth(self, n_bytes: int, file_size: int, *, most: int = MOST_GROWTH, always: int = ANY_SIZE) -> None:
         """Raise if bytes that are counted later exceed what is left, or what a file of this size may hold.
 
         Parameters

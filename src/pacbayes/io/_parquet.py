@@ -46,6 +46,8 @@ def read_parquet(file: BinaryIO, budget: Budget) -> pd.DataFrame:
         # As the file states it: batches are counted as they come, but a page is unpacked at once.
         groups = [reader.metadata.row_group(i) for i in range(reader.metadata.num_row_groups)]
         budget.check_growth(sum(group.total_byte_size for group in groups), file.seek(0, io.SEEK_END))
+        # Numbers that repeat are stored once, and take their room as soon as they are read.
+        budget.check(sum(reader.metadata.num_rows * _bits(stored.field(name).type) for name in names) // 8)
         batches = [budget.admit_batch(batch) for batch in reader.iter_batches(_BATCH_ROWS, columns=names)]
         if not batches:
             raise TableError("no rows")
@@ -117,6 +119,13 @@ def _simplify(column: Any) -> Any:
     if types.is_decimal(kind):
         return column.cast(pa.float64())
     return column
+
+
+def _bits(kind: Any) -> int:
+    """Return the bits that a value takes at least; of text, its place in the dictionary."""
+    from pyarrow import types
+
+    return 32 if _is_text(kind) else 0 if types.is_null(kind) else int(kind.bit_width)
 
 
 def _is_text(kind: Any) -> bool:

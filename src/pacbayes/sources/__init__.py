@@ -12,9 +12,11 @@ from pacbayes.sources._arrays import ArraySource, MemmapSource, ZarrSource, is_m
 from pacbayes.sources._base import Labels, Source
 from pacbayes.sources._dask import DaskSource, is_dask
 from pacbayes.sources._extras import require
-from pacbayes.sources._parquet import ParquetSource, find_files, open_parquet
+from pacbayes.sources._parquet import ANY_SIZE, MOST_GROWTH, ParquetSource, find_files, open_parquet
 
 __all__ = [
+    "ANY_SIZE",
+    "MOST_GROWTH",
     "ArraySource",
     "DaskSource",
     "Labels",

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pacbayes.exceptions import SourceError
 from pacbayes.fingerprint import digest
-from pacbayes.sources._base import Labels, Source, encode_labels
+from pacbayes.sources._base import FileState, Labels, Source, encode_labels
 
 __all__ = ["ArraySource", "MemmapSource", "ZarrSource", "given_labels"]
 
@@ -126,17 +126,16 @@ class MemmapSource(_CutSource):
         self.offset = _offset(X)
         self.y = y
         self._state = self._stat()
-        self.fingerprint = digest([self.path, self._state, str(X.dtype), X.shape, X.strides, self.offset])
+        self.fingerprint = digest([self.path, self._state.content, str(X.dtype), X.shape, X.strides, self.offset])
 
-    def _stat(self) -> list[int]:
+    def _stat(self) -> FileState:
         try:
-            status = os.stat(self.path)
+            return FileState.of(os.stat(self.path))
         except FileNotFoundError as error:
             raise SourceError(f"{self.path!r} disappeared while it was being read") from error
-        return [status.st_size, status.st_mtime_ns]
 
     def check_unchanged(self) -> None:
-        if self._stat() != self._state:
+        if not self._state.is_same(self._stat()):
             raise SourceError(f"{self.path!r} changed while it was being read")
 
     def _rows(self) -> Any:
@@ -173,29 +172,30 @@ class ZarrSource(_CutSource):
         self.dtype = number_type(X.dtype)
         self.chunk_rows = int(X.chunks[0])
         self.root = _local_folder(X)
+        self._state = self._stat()
         self.fingerprint = self._digest()
 
     def _rows(self) -> Any:
         return self.X
 
-    def _state(self) -> list[Any]:
-        """Return how many files there are, how large they are together and when the last was changed, if local."""
+    def _stat(self) -> FileState:
+        """Return the state of the files, if they are local."""
         if self.root is None:
-            return []
+            return FileState(())
         files = [entry.stat() for entry in _walk(self.root)]
         if not files:
             raise SourceError(f"{self.root!r} disappeared while it was being read")
-        return [len(files), sum(file.st_size for file in files), max(file.st_mtime_ns for file in files)]
+        return FileState.of(*files)
 
     def boundaries(self) -> NDArray[np.int64]:
         return np.unique(np.append(np.arange(0, self.n_rows, self.chunk_rows), self.n_rows))
 
     def check_unchanged(self) -> None:
-        if self._digest() != self.fingerprint:
+        if not self._state.is_same(self._stat()) or self._digest() != self.fingerprint:
             raise SourceError(f"{self.root!r} changed while it was being read")
 
     def _digest(self) -> str:
-        return digest([str(self.X.store), self.X.path, str(self.X.metadata.to_dict()), self._state()])
+        return digest([str(self.X.store), self.X.path, str(self.X.metadata.to_dict()), self._state.content])
 
 
 def _local_folder(X: Any) -> str | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ from numpy.typing import NDArray
 
 from pacbayes.exceptions import SourceError
 
-__all__ = ["Labels", "Source", "encode_labels", "split_at"]
+__all__ = ["FileState", "Labels", "Source", "encode_labels", "split_at"]
 
 # Rows of a block: what one task reads. Fewer of a small source, so that there is work for all.
 _MOST_ROWS, _LEAST_ROWS, _BLOCKS = 1 << 18, 1 << 12, 64
@@ -40,6 +43,8 @@ class Source(ABC):
     columns: tuple[str, ...] | None = None
     dtype: np.dtype[Any]
     fingerprint: str
+    # Whether the workers of a cluster hold the rows.
+    is_sent = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -74,6 +79,17 @@ class Source(ABC):
         parts = [rows for _, rows in self.batches(start, stop, max(1, stop - start))]
         return np.concatenate([np.empty((0, self.n_columns), dtype=self.dtype), *parts])
 
+    def piece(self, block: range) -> Any:
+        """Return a dask object that is computed where the rows of a block are needed; None if a task reads them."""
+        return None
+
+    def to_rows(self, piece: Any, block: range) -> NDArray[Any]:
+        """Return the piece of a block, once it is computed, as an array."""
+        rows = np.ascontiguousarray(piece, dtype=self.dtype)
+        if rows.shape != (len(block), self.n_columns):
+            raise SourceError(f"a chunk has shape {rows.shape}, and should have {(len(block), self.n_columns)}")
+        return rows
+
     def take(self, rows: NDArray[Any], size: int = 1 << 16) -> NDArray[Any]:
         """Return some rows, by their numbers, rising. Only blocks that hold some of them are read."""
         taken = np.empty((rows.size, self.n_columns), dtype=self.dtype)
@@ -84,6 +100,34 @@ class Source(ABC):
                 begin, end = np.searchsorted(rows, [first, first + len(batch)])
                 taken[begin:end] = batch[rows[begin:end] - first]
         return taken
+
+
+@dataclass(frozen=True)
+class FileState:
+    """What tells files from others, and from themselves after a change.
+
+    Attributes
+    ----------
+    content : tuple
+        Their number, size and time of the last change, or what a file system says instead: the same for a copy on
+        another machine.
+    place : tuple
+        This machine, and on it their inodes and the time when these were last changed.
+    """
+
+    content: tuple[Any, ...]
+    place: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(cls, *files: os.stat_result) -> FileState:
+        """Return the state of local files."""
+        content = (len(files), sum(file.st_size for file in files), max(file.st_mtime_ns for file in files))
+        inodes, changed = sum(file.st_ino for file in files), max(file.st_ctime_ns for file in files)
+        return cls(content, (platform.node(), inodes, changed))
+
+    def is_same(self, now: FileState) -> bool:
+        """Return whether nothing has changed, as far as can be told on this machine."""
+        return self.content == now.content and (self.place[:1] != now.place[:1] or self.place == now.place)
 
 
 def split_at(boundaries: NDArray[np.int64], size: int) -> list[range]:

@@ -76,7 +76,6 @@ class DaskSource(Source):
         return split_at(self.boundaries(), 1)
 
     def piece(self, block: range) -> Any:
-        """Return the chunk with the rows of a block, to be computed."""
         lengths = np.diff(self._starts)
         position = int(np.flatnonzero((self._starts[:-1] == block.start) & (lengths > 0))[0])
         return self._pieces[position]
@@ -89,13 +88,6 @@ class DaskSource(Source):
                 low, high = max(start, block.start), min(stop, block.stop)
                 for first in range(low, high, size):
                     yield first, rows[first - block.start : min(first + size, high) - block.start]
-
-    def to_rows(self, chunk: Any, block: range) -> NDArray[Any]:
-        """Return a chunk that was computed as an array."""
-        rows = np.ascontiguousarray(chunk, dtype=self.dtype)
-        if rows.shape != (len(block), self.n_columns):
-            raise SourceError(f"a chunk has shape {rows.shape}, and should have {(len(block), self.n_columns)}")
-        return rows
 
     def labels(self) -> Labels:
         dask = require("dask", "dask")

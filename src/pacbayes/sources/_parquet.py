@@ -18,10 +18,17 @@ from numpy.typing import NDArray
 from pacbayes.exceptions import SourceError
 from pacbayes.formatting import format_names
 from pacbayes.sources._arrays import number_type
-from pacbayes.sources._base import Labels, Source, encode_labels
+from pacbayes.sources._base import FileState, Labels, Source, encode_labels
 from pacbayes.sources._extras import require
 
-__all__ = ["ParquetSource", "open_parquet"]
+__all__ = ["ANY_SIZE", "MOST_GROWTH", "ParquetSource", "open_parquet"]
+
+# Honest tables do not grow by more than this when they are unpacked: values that repeat are stored once in the first
+# place. A string of gigabytes in a file of a kilobyte does. Any file may hold so many bytes besides.
+MOST_GROWTH, ANY_SIZE = 1000, 2**27
+
+# What a fit keeps of each row, at least: its label, its hash, and its place in the order of validation and in splits.
+_ROW_BYTES = 32
 
 # Rows decoded at a time where only labels are read.
 _LABEL_ROWS = 1 << 18
@@ -35,14 +42,14 @@ class _File:
     ----------
     path : str
         Path, or address for fsspec.
-    state : str
-        Size and time of the last change, or what the file system says instead.
+    state : FileState
+        What tells it from itself after a change.
     groups : tuple of int
         Rows of each row group.
     """
 
     path: str
-    state: str
+    state: FileState
     groups: tuple[int, ...]
 
 
@@ -74,7 +81,7 @@ class ParquetSource(Source):
         sizes = np.array([size for file in files for size in file.groups], dtype=np.int64)
         self._starts = np.concatenate(([0], np.cumsum(sizes)))
         self.n_rows = int(self._starts[-1])
-        content = "\n".join([layout, *(f"{file.path} {file.state} {file.groups}" for file in files)])
+        content = "\n".join([layout, *(f"{file.path} {file.state.content} {file.groups}" for file in files)])
         self.fingerprint = hashlib.sha256(content.encode()).hexdigest()
 
     def boundaries(self) -> NDArray[np.int64]:
@@ -143,7 +150,7 @@ def _check_state(file: _File) -> None:
         state = _state_of(file.path)
     except FileNotFoundError as error:
         raise SourceError(f"{file.path!r} disappeared while it was being read") from error
-    if state != file.state:
+    if not file.state.is_same(state):
         raise SourceError(f"{file.path!r} changed while it was being read")
 
 
@@ -151,16 +158,15 @@ def _is_remote(path: str) -> bool:
     return "://" in path
 
 
-def _state_of(path: str) -> str:
+def _state_of(path: str) -> FileState:
     if _is_remote(path):
         fsspec = require("fsspec", "sources")
         system, name = fsspec.core.url_to_fs(path)
         system.invalidate_cache()
         info = system.info(name)
         marks = [str(info[key]) for key in ("ETag", "etag", "LastModified", "mtime", "created") if key in info]
-        return " ".join([str(info["size"]), *marks])
-    status = os.stat(path)
-    return f"{status.st_size} {status.st_mtime_ns}"
+        return FileState((1, info["size"], *marks))
+    return FileState.of(os.stat(path))
 
 
 @contextmanager
@@ -223,11 +229,13 @@ def open_parquet(path: str, target: str | None, columns: Sequence[str] | None = 
             state = _state_of(name)
             with _open(name) as reader:
                 metadata = reader.metadata
-                groups = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+                row_groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
                 schema = reader.schema_arrow
         except (pa.ArrowException, OSError) as error:
             empty = "the file is empty" if not _is_remote(name) and Path(name).stat().st_size == 0 else str(error)
             raise SourceError(f"{name!r} is not a Parquet file: {empty}") from error
+        groups = tuple(group.num_rows for group in row_groups)
+        _check_growth(name, state.content[1], sum(groups), max((one.total_byte_size for one in row_groups), default=0))
         if not files:
             first, columns = name, _feature_names(name, schema, target, columns)
             fields = {column: schema.field(column).type for column in _used(columns, target)}
@@ -242,6 +250,14 @@ def open_parquet(path: str, target: str | None, columns: Sequence[str] | None = 
     if source.n_rows == 0:
         raise SourceError(f"there are no rows in {path!r}")
     return source
+
+
+def _check_growth(name: str, size: int, n_rows: int, group_bytes: int) -> None:
+    """Raise SourceError if a file of this size cannot hold as many rows, or a row group of as many bytes, as it says."""
+    most = ANY_SIZE + MOST_GROWTH * size
+    if n_rows * _ROW_BYTES > most or group_bytes > most:
+        what = f"{n_rows:,} rows" if n_rows * _ROW_BYTES > most else f"a row group of {group_bytes:,} bytes"
+        raise SourceError(f"{name!r}: a file of {size:,} bytes cannot hold {what}")
 
 
 def _used(columns: Sequence[str], target: str | None) -> list[str]:

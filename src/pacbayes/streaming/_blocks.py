@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from pacbayes.exceptions import SourceError
 from pacbayes.pools import Sample
+from pacbayes.recognition import Sums, add_sums, sum_rows
 from pacbayes.sampling import Subsamples, validation_order
-from pacbayes.sources import DaskSource, Source
+from pacbayes.sources import Source
 
 __all__ = ["Block", "GatheredRows", "SourceSample", "partial_sample"]
 
@@ -82,12 +83,16 @@ class SourceSample(Sample):
         Place of each row in the order of validation.
     n_early : int
         So many of the first of that order are in memory.
+    sums : mapping of int to tuple
+        What the first reading found in each block of the source (`recognition.sum_rows`), by the number of its first
+        row; empty before.
     """
 
     source: Source
     kept: NDArray[np.bool_] | None = None
     rank: NDArray[np.int32] | None = None
     n_early: int = 0
+    sums: Mapping[int, Sums] = field(default_factory=dict)
 
     @classmethod
     def of(cls, source: Source, codes: NDArray[Any], classes: NDArray[Any]) -> SourceSample:
@@ -111,7 +116,8 @@ class SourceSample(Sample):
         n = len(self)
         order = validation_order(n, entropy)
         row_bytes = self.source.n_columns * np.dtype(self.source.dtype).itemsize
-        n_early = min(n, max(1, _EARLY_BYTES // row_bytes))
+        # Rows that workers hold need not come back, and be sent again.
+        n_early = 0 if self.source.is_sent else min(n, max(1, _EARLY_BYTES // row_bytes))
         rank = np.empty(n, dtype=np.int32)
         rank[order] = np.arange(n, dtype=np.int32)
         numbers = np.unique(np.concatenate([subsamples.concatenated(range(len(subsamples))), order[:n_early]]))
@@ -147,7 +153,8 @@ class SourceSample(Sample):
             chosen = (rank >= start) & (rank < end)
             if chosen.any():
                 codes = self.codes[first : first + count][chosen]
-                blocks.append(Block.of(self.source, block, kept, chosen, first, codes, size, dtype))
+                sums = self.sums.get(block.start)
+                blocks.append(Block.of(self.source, block, kept, chosen, first, codes, size, dtype, sums))
         return blocks
 
 
@@ -181,6 +188,8 @@ class Block:
         Type of the features that hypotheses take.
     rows : tuple or None
         Numbers and features of rows that are in memory already.
+    sums : tuple or None
+        What the first reading found in the range; None if this is the first.
     """
 
     source: Source | None
@@ -192,6 +201,7 @@ class Block:
     size: int
     dtype: Any
     rows: tuple[NDArray[Any], NDArray[Any]] | None = None
+    sums: Sums | None = None
 
     @classmethod
     def of(
@@ -204,9 +214,10 @@ class Block:
         codes: NDArray[Any],
         size: int,
         dtype: Any,
+        sums: Sums | None,
     ) -> Block:
         """Return rows of a range of a source, by masks."""
-        return cls(source, block, _pack(kept), _pack(chosen), first, codes, size, dtype)
+        return cls(source, block, _pack(kept), _pack(chosen), first, codes, size, dtype, sums=sums)
 
     @classmethod
     def in_memory(cls, place: range, numbers: NDArray[Any], X: NDArray[Any], codes: NDArray[Any], size: int) -> Block:
@@ -215,16 +226,32 @@ class Block:
 
     @property
     def chunk(self) -> Any:
-        """The chunk of a dask collection that the block needs, to be computed; None for other sources."""
-        return self.source.piece(self.place) if isinstance(self.source, DaskSource) else None
+        """What Dask has to compute for the block; None if its task reads the rows, or has them."""
+        return None if self.source is None else self.source.piece(self.place)
 
     def read(self, chunk: Any = None) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield all rows of the range, in batches, each with the number of its first row in the source."""
-        if chunk is not None and isinstance(self.source, DaskSource):
+        """Yield all rows of the range, in batches, each with the number of its first row in the source.
+
+        Raises SourceError at the end if they are not those of the first reading: what was made of them does not count.
+        """
+        found = []
+        for first, rows in self._read(chunk):
+            if self.sums is not None:
+                found.append(sum_rows(rows, first))
+            yield first, rows
+        if self.sums is not None and add_sums(found) != self.sums:
+            raise SourceError(
+                f"rows {self.place.start} to {self.place.stop - 1} of X are not what they were when they were first "
+                "read: X must give the same rows, in the same order, each time"
+            )
+
+    def _read(self, chunk: Any) -> Iterator[tuple[int, NDArray[Any]]]:
+        assert self.source is not None
+        if chunk is not None:
             rows = self.source.to_rows(chunk, self.place)
             for start in range(0, len(rows), self.size):
                 yield self.place.start + start, rows[start : start + self.size]
-        elif self.source is not None:
+        else:
             yield from self.source.batches(self.place.start, self.place.stop, self.size)
 
     def batches(self, chunk: Any = None) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,12 @@ from sklearn.utils.multiclass import type_of_target
 from pacbayes import __version__
 from pacbayes._validation import Array
 from pacbayes.certificate import MOST_CLASSES, Certificate, with_confusion, with_test
-from pacbayes.cluster import find_client
+from pacbayes.cluster import SentArray, connected, find_client
 from pacbayes.ensemble import Ensemble, VotePlan, count_labels, out_of_bag_rows
 from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.losses import Loss
 from pacbayes.pools import Hypotheses, Pool, Sample
-from pacbayes.recognition import RowSummary, TrainingRows, shift_for
+from pacbayes.recognition import RowSummary, Sums, TrainingRows, shift_for
 from pacbayes.sampling import TEST, ChosenSubsamples, Subsamples, stream
 from pacbayes.sources import ArraySource, Source, find_source, is_dask
 from pacbayes.streaming._blocks import Block, GatheredRows, SourceSample
@@ -29,7 +29,6 @@ from pacbayes.streaming._tasks import (
     predict_block,
     scan_block,
     sum_test_losses,
-    summary_of,
     tabulate_out_of_bag,
     validate_rows,
 )
@@ -59,12 +58,15 @@ class Stream:
         Who does the work.
     block_size : int
         Rows to read at a time.
+    sums : mapping of int to tuple
+        What the first reading found in each block, by the number of its first row; empty before.
     """
 
     source: Source
     pool: Pool
     workers: Workers
     block_size: int
+    sums: Mapping[int, Sums] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -80,7 +82,8 @@ class Stream:
                 f"{type(self.pool).__name__} must not look at all rows at once where they are read in blocks: "
                 "gamma_source must be 'subsample' or 'reserved'"
             )
-        labels = self.source.labels()
+        with connected(self.workers.client):
+            labels = self.source.labels()
         kind = type_of_target(labels.classes) if labels.classes.size > 1 else "binary"
         if kind not in ("binary", "multiclass"):
             raise ValueError(f"Unknown label type: {kind}. y must hold classes, not a quantity")
@@ -120,16 +123,25 @@ class Stream:
         prepared = [plan.rest.plan(plan.subsamples, plan.split.entropy) for plan in drawn]
         shift = shift_for(self.source.n_rows)
         results = self._scan([sample for sample, _ in prepared], [numbers for _, numbers in prepared], shift)
+        summary, sums = self._join(results)
         loaded = []
         for k, (plan, (sample, numbers)) in enumerate(zip(drawn, prepared, strict=True)):
             values = np.concatenate([result.pop(f"rows{k}") for result in results])
-            loaded.append(plan._replace(rest=replace(sample, X=GatheredRows(numbers, values, len(sample)))))
+            rest = replace(sample, X=GatheredRows(numbers, values, len(sample)), sums=sums)
+            loaded.append(plan._replace(rest=rest))
         released = (loaded.pop(0) for _ in range(len(loaded)))
-        return released, TrainingRows.from_summary(summary_of(results, self.source.n_rows, shift))
+        return released, TrainingRows.from_summary(summary)
 
-    def summarize(self, shift: int) -> RowSummary:
-        """Validate and hash all rows."""
-        return summary_of(self._scan([], [], shift), self.source.n_rows, shift)
+    def summarize(self, shift: int) -> tuple[RowSummary, Stream]:
+        """Validate and hash all rows; return their summary, and the stream that has to find them again."""
+        summary, sums = self._join(self._scan([], [], shift))
+        return summary, replace(self, sums=sums)
+
+    def _join(self, results: list[Arrays]) -> tuple[RowSummary, dict[int, Sums]]:
+        """Return the summary of all rows, and what tells each block from others, from the results of a scan."""
+        parts = [RowSummary.from_arrays(result) for result in results]
+        sums = {block.start: (part.exact or part).sums for block, part in zip(self.source.blocks(), parts, strict=True)}
+        return RowSummary.join(parts), sums
 
     def _scan(self, samples: list[SourceSample], numbers: list[NDArray[Any]], shift: int) -> list[Arrays]:
         blocks = self.source.blocks()
@@ -145,19 +157,22 @@ class Stream:
 
     def _whole(self, block: range) -> Block:
         nothing = np.empty(0, dtype=np.uint8)
-        return Block.of(self.source, block, None, None, 0, nothing, self.block_size, self.source.dtype)
+        sums = self.sums.get(block.start)
+        return Block.of(self.source, block, None, None, 0, nothing, self.block_size, self.source.dtype, sums)
 
     def known_codes(self, classes: NDArray[Any]) -> NDArray[np.int64]:
         """Return the labels of all rows as positions in `classes`, and their number for labels that are not there."""
-        labels = self.source.labels()
+        with connected(self.workers.client):
+            labels = self.source.labels()
         position = np.minimum(np.searchsorted(classes, labels.classes), classes.size - 1)
         known = np.where(classes[position] == labels.classes, position, classes.size)
         return np.asarray(known[labels.codes])
 
     def read(self) -> Iterator[NDArray[Any]]:
         """Yield all rows in order, validated, in batches."""
-        for first, rows in self.source.batches(0, self.source.n_rows, self.block_size):
-            yield validate_rows(self.pool, rows, first, self.source.columns)
+        for block in self.source.blocks():
+            for first, rows in self._whole(block).read():
+                yield validate_rows(self.pool, rows, first, self.source.columns)
 
     # -- votes ---------------------------------------------------------------------------------------
 
@@ -195,7 +210,8 @@ class Stream:
         certificate = vote.certificate.revise(**count_labels(sample.codes, sample.classes))
         if split.held_out is None:
             return replace(vote, certificate=self._with_validation(vote, certificate, rest, k))
-        tested = replace(sample.take(split.held_out), rank=np.zeros(split.held_out.size, dtype=np.int32))
+        everyone = np.zeros(split.held_out.size, dtype=np.int32)
+        tested = replace(sample.take(split.held_out), rank=everyone, sums=rest.sums)
         blocks = tested.validation_blocks(0, 1, self.block_size, self.source.dtype)
         voters = np.flatnonzero(vote.posterior > 0)
         rng = stream(split.entropy, 0, TEST)
@@ -309,9 +325,12 @@ def open_stream(
         client = find_client(client, needed_for=needed_for)
     if isinstance(X, Source) and y is not None:
         raise ValueError("y must be left out where X is a source, which has its labels")
-    source = find_source(X, y, columns=columns)
+    with connected(client if needed_for is not None else None):
+        source = find_source(X, y, columns=columns)
     if source is None:
         return None
     if client is not None or not isinstance(source, ArraySource):
         client = find_client(client)
+    if client is not None and type(source) is ArraySource:
+        source = SentArray(source, client)
     return Stream(source, pool, Workers(n_jobs, client, None, verbose), block_size)

@@ -12,7 +12,7 @@ from pacbayes.certificate import tabulate_predictions
 from pacbayes.ensemble import tabulate_classes
 from pacbayes.exceptions import SourceError
 from pacbayes.pools import Pool
-from pacbayes.recognition import RowSummary, hash_rows
+from pacbayes.recognition import RowSummary
 from pacbayes.streaming._blocks import Block, partial_sample
 from pacbayes.streaming._checkpoint import Arrays
 from pacbayes.voting import predict_codes, predict_drawn, tally_votes, vote_out_of_bag
@@ -22,7 +22,6 @@ __all__ = [
     "predict_block",
     "scan_block",
     "sum_test_losses",
-    "summary_of",
     "tabulate_out_of_bag",
     "train_part",
     "validate_rows",
@@ -64,24 +63,13 @@ def scan_block(common: tuple[Any, ...], block: Block, wanted: list[NDArray[np.in
     taken: list[list[NDArray[Any]]] = [[] for _ in wanted]
     for first, rows in block.read(chunk):
         X = validate_rows(pool, rows, first, columns)
-        parts.append(RowSummary.of(hash_rows(X), first, shift))
+        parts.append(RowSummary.of(rows, first, shift))
         begin = first - block.place.start
         for k, positions in enumerate(wanted):
             low, high = np.searchsorted(positions, [begin, begin + len(X)])
             taken[k].append(X[positions[low:high] - begin])
-    summary = RowSummary.join(parts)
     result = {f"rows{k}": np.concatenate(part) for k, part in enumerate(taken)}
-    return result | {"hashes": summary.kept, "sums": np.array(summary.sums, dtype=np.uint64)}
-
-
-def summary_of(results: list[Arrays], n_rows: int, shift: int) -> RowSummary:
-    """Return the summary of all rows from the results of `scan_block`."""
-    sums = [tuple(int(value) for value in result["sums"]) for result in results]
-    parts = [
-        RowSummary(0, shift, result["hashes"], (pair[0], pair[1])) for result, pair in zip(results, sums, strict=True)
-    ]
-    whole = RowSummary.join(parts)
-    return RowSummary(n_rows, shift, whole.kept, whole.sums)
+    return result | RowSummary.join(parts).to_arrays()
 
 
 def train_part(common: tuple[Any, ...], sample: Any, chosen: NDArray[np.intp]) -> Any:

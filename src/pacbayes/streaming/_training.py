@@ -91,9 +91,9 @@ class StreamTrainer(Trainer):
         blocks = self._blocks(subsamples, start, end)
         # The same hypotheses, on the same rows: what a round depends on is known before.
         which = _name(subsamples.chosen) if isinstance(subsamples, ChosenSubsamples) else str(m)
-        names = [
-            f"vote{self.vote}-validate-{which}-{start}-{end}-{block.place.start}-{block.place.stop}" for block in blocks
-        ]
+        where = "memory" if blocks and blocks[0].source is None else "source"
+        prefix = f"vote{self.vote}-validate-{which}-{start}-{end}-{where}"
+        names = [f"{prefix}-{block.place.start}-{block.place.stop}" for block in blocks]
         tasks = [(block,) for block in blocks]
         results = self.workers.run(count_losses, common, tasks, names, "validation", threads=self.pool.shares_rows)
         inside = rank[subsamples.concatenated(range(m))]
