@@ -323,7 +323,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             settings = {name: getattr(self, name) for name in _CHECKPOINTED} | {"estimator": pool, "holdout": holdout}
             seeded = self.random_state is not None
             streamed = streamed.with_checkpoint(self.checkpoint, sample, settings, entropy if seeded else None)
-            entropy = streamed.begin(entropy, seeded=seeded)
+            entropy = streamed.begin(entropy)
         splits = split_holdouts(holdout, len(sample), entropy)
         plans: Iterable[VotePlan] = (self._plan_vote(pool, sample, split) for split in splits)
         training_rows = None
