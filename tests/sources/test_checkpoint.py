@@ -275,7 +275,7 @@ def test_what_a_killed_run_leaves_is_removed(tmp_path):
     folder = tmp_path / "parts"
     folder.mkdir()
     left = [f".checkpoint.json.{killed.pid}.partial", f".scan.npz.{killed.pid}.1f0c.partial"]
-    being_written = [f".scan.npz.{os.getpid()}.partial", f".scan.npz.{os.getpid()}.77.partial"]
+    being_written = [f".scan.npz.{os.getpid()}.partial", f".scan.npz.{os.getpid()}.77.partial", ".scan.npz.1f0.partial"]
     for name in (*left, *being_written):
         (folder / name).write_bytes(b"half")
     make(checkpoint=folder).fit(X, Y)

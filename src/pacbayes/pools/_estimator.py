@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from pacbayes.pools._base import Hypotheses, HypothesisList, Numbers, Pool, Sample
+from pacbayes.pools._base import PREDICT_BY_ROW, Hypotheses, HypothesisList, Numbers, Pool, Sample
 from pacbayes.pools._trees import clone_tree, fit_tree, is_tree, validate_parameters_once
 from pacbayes.sampling import NoSubsamples, SamplingPlan, Subsamples, seed_nested
 from pacbayes.settings import Choice, Constraint, validate_settings
@@ -174,7 +174,7 @@ class PrefitPool(Pool):
         """Accept any: what was trained elsewhere may be given twice."""
 
     def assumptions(self) -> list[str]:
-        return []  # `NoSubsamples` states what has to be true of their training
+        return [PREDICT_BY_ROW]  # `NoSubsamples` states what has to be true of their training
 
     def draw_subsamples(self, plan: SamplingPlan, sample: Sample) -> Subsamples:
         plan.refuse_sizes("the classifiers are trained already")

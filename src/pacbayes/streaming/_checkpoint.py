@@ -30,8 +30,8 @@ _MANIFEST = "checkpoint.json"
 # The array of a part that says what the others are.
 _SEAL = "seal"
 
-# Files that are being written, with the number of the process that writes them.
-_PARTIAL = re.compile(r"^\..*?\.(\d+)(?:[.-]\w+)*\.partial$")
+# Files that are being written, most with the number of the process that writes them.
+_PARTIAL = re.compile(r"\..*?(?:\.(\d+)(?:\.\w+)?)?\.partial")
 
 
 class Checkpoint:
@@ -68,7 +68,7 @@ class Checkpoint:
             raise SourceError(f"checkpoint must be a folder, and {str(folder)!r} is a file")
         # Listed before the manifest is looked for, which another fit may create at any time.
         found = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
-        if not self._read_manifest() and not all(_PARTIAL.match(name) for name in found):
+        if not self._read_manifest() and not all(_PARTIAL.fullmatch(name) for name in found):
             raise SourceError(f"checkpoint must be a new folder or one of a fit, and {str(folder)!r} holds others")
 
     def begin(self, seed: int) -> int:
@@ -133,13 +133,13 @@ class Checkpoint:
             with suppress(FileExistsError), path.open("xb") as file:
                 file.write(content)
         finally:
-            draft.unlink()
+            draft.unlink(missing_ok=True)
 
     def _remove_leftovers(self) -> None:
         """Remove what processes left that were killed while they wrote."""
         for path in self.folder.iterdir():
-            writer = _PARTIAL.match(path.name)
-            if writer is not None and not _is_running(int(writer[1])):
+            partial = _PARTIAL.fullmatch(path.name)
+            if partial is not None and partial[1] is not None and not _is_running(int(partial[1])):
                 with suppress(OSError):  # another fit removed it, or the folder is read-only
                     path.unlink()
 
