@@ -50,8 +50,11 @@ _SENTENCES = {
     "subsamples-given": "the caller chose the subsamples without looking at features or labels",
     "trained-elsewhere": "the classifiers were trained without the validation points",
     "learner-from-elsewhere": (
-        "the base learner was configured without looking at the sample, nothing in it was trained before, and it "
-        "predicts every point by itself"
+        "the base learner was configured without looking at the sample, and nothing in it was trained before"
+    ),
+    "predicts-by-row": (
+        "every hypothesis predicts a point from that point alone, whatever else is predicted with it (some were probed "
+        "on some points)"
     ),
     **{
         f"{code}-from-{source}": f"{what} came from {words}"

@@ -39,11 +39,21 @@ from pacbayes.fingerprint import IncomparableError, digest
 from pacbayes.formatting import format_names
 from pacbayes.losses import Loss, resolve_loss
 from pacbayes.parallel import beside, count_threads, rows_per_block
-from pacbayes.pools import CodeBook, Pool, PrefitPool, Sample, as_pool, keep_device, release, to_host
+from pacbayes.pools import (
+    CodeBook,
+    Pool,
+    PrefitPool,
+    Sample,
+    as_pool,
+    keep_device,
+    probe_hypotheses,
+    release,
+    to_host,
+)
 from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.racing import DropRule
 from pacbayes.recognition import TrainingRows
-from pacbayes.sampling import PREDICTION, GivenSubsamples, SamplingPlan, Subsamples, stream
+from pacbayes.sampling import PREDICTION, PROBE, GivenSubsamples, SamplingPlan, Subsamples, stream
 from pacbayes.settings import Choice, Constraint, Number, Rule, Whole, are_sizes, is_flag, is_whole
 from pacbayes.settings import validate_settings as validate_constraints
 from pacbayes.sources import ArraySource
@@ -362,7 +372,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             settings = {name: getattr(self, name) for name in _CHECKPOINTED} | {"estimator": pool, "holdout": holdout}
             seeded = self.random_state is not None
             streamed = streamed.with_checkpoint(self.checkpoint, sample, settings, entropy if seeded else None)
-            entropy = streamed.begin(entropy, seeded=seeded)
+            entropy = streamed.begin(entropy)
         splits = split_holdouts(holdout, len(sample), entropy)
         plans: Iterable[VotePlan] = (self._plan_vote(pool, sample, split) for split in splits)
         training_rows = None
@@ -531,6 +541,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         prior = self._prior_over(subsamples, split)
         certificate, rho = self._certify(pool, loss, trained, subsamples, prior, n_votes)
         certificate = replace(certificate, digests={**certificate.digests, **digests.result()})
+        probe_hypotheses(trained.hypotheses, rho, *_rows_to_probe(sample, plan), loss, stream(split.entropy, 0, PROBE))
         vote = Ensemble(trained.hypotheses, subsamples, trained.totals, trained.seen, rho, prior, certificate, split)
         vote = (
             vote.with_points(sample, rest, loss, blocks)
@@ -1191,6 +1202,17 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 def _validation_kwargs(pool: Pool, X: Any, code_book: CodeBook | None) -> dict[str, Any]:
     """Return what `validate_data` has to check in X; a code book checks the columns of a table itself."""
     return pool.validation_kwargs(X) if code_book is None else {"skip_check_array": True}
+
+
+def _rows_to_probe(sample: Sample, plan: VotePlan) -> tuple[Any, NDArray[Any]]:
+    """Return features, and which rows of them hypotheses can be probed with: the held-out ones, if they are in memory.
+
+    The labels of held-out rows are left for the test.
+    """
+    rest = plan.rest.X
+    if hasattr(rest, "numbers"):  # rows that are read in blocks: those that were gathered
+        return rest, rest.numbers
+    return (rest, np.arange(len(plan.rest))) if plan.split.held_out is None else (sample.X, plan.split.held_out)
 
 
 def _refuse_fit_params(fit_params: dict[str, Any]) -> None:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.metadata
 import inspect
+import platform
 import struct
 import sys
 import types
@@ -21,10 +23,14 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-__all__ = ["IncomparableError", "default_parameters", "digest", "machine_parameters"]
+__all__ = ["IncomparableError", "default_parameters", "digest", "machine_parameters", "package_versions"]
 
-# What scikit-learn adds to the state of its estimators, and is no part of what they predict.
-_IGNORED = {"_sklearn_version"}
+# What scikit-learn adds to the state of its estimators, and is no part of what they predict: its version, and how long
+# the parts of a search took.
+_IGNORED = {"_sklearn_version", "refit_time_", "mean_fit_time", "std_fit_time", "mean_score_time", "std_score_time"}
+
+# Packages that every learner may compute with.
+_NUMERICAL = {"numpy", "scipy", "sklearn"}
 
 # Parameters that say where to work and on how many processors, by package. They change no result.
 _MACHINE = {"sklearn": ("n_jobs", "memory"), "pacbayes": ("n_jobs", "client", "checkpoint")}
@@ -64,6 +70,39 @@ def digest(value: Any, *, code: bool = False) -> str:
     return walk.hash.hexdigest()
 
 
+def package_versions(value: Any) -> dict[str, str]:
+    """Return the versions of Python, of the numerical packages and of those that the classes in a value come from.
+
+    Parameters
+    ----------
+    value : object
+        A learner, for example: what it trains depends on these versions.
+
+    Returns
+    -------
+    dict of str to str
+        Versions by the names that packages are imported by.
+
+    Examples
+    --------
+    >>> from sklearn.svm import SVC
+    >>> sorted(package_versions(SVC()))
+    ['numpy', 'python', 'scipy', 'sklearn']
+    """
+    walk = _Walk(code=True)
+    walk.add(value)
+    bases = {str(base.__module__).split(".")[0] for kind in walk.types for base in kind.__mro__}
+    names = sorted((bases | _NUMERICAL) - sys.stdlib_module_names)
+    return {"python": platform.python_version(), **{name: _find_version(name) for name in names}}
+
+
+def _find_version(package: str) -> str:
+    try:
+        return str(getattr(sys.modules.get(package), "__version__", None) or importlib.metadata.version(package))
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
 @functools.lru_cache(maxsize=1024)  # estimators of a kind have the same attributes
 def _digest_name(name: str) -> str:
     return digest(name)
@@ -96,6 +135,7 @@ class _Walk:
         self.code = code
         # Objects on the way to the present one: a cycle is closed by the distance back.
         self.path: list[int] = []
+        self.types: set[type] = set()
 
     def _mark(self, kind: str, content: bytes = b"") -> None:
         self.hash.update(f"{kind}:{len(content)};".encode())
@@ -135,6 +175,7 @@ class _Walk:
         """Add a class by its name, which tells what it does only if it is part of an installed package."""
         if not (self.code or _is_installed(kind)):
             raise IncomparableError(f"cannot compare the class {kind.__qualname__!r} with another of this name")
+        self.types.add(kind)
         self._mark("type", f"{kind.__module__}.{kind.__qualname__}".encode())
 
     def _add_items(self, kind: str, items: Any) -> None:

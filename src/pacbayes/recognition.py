@@ -15,7 +15,6 @@ from scipy.stats import binom
 
 from pacbayes import _recognition
 from pacbayes._dates import to_days
-from pacbayes._validation import Array
 
 __all__ = ["RowSummary", "TrainingRows", "add_sums", "hash_rows", "shift_for", "sum_rows"]
 

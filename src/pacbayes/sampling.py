@@ -12,6 +12,7 @@ the purpose. `stream` gives one of them as a NumPy generator; `_streams` reads m
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -37,6 +38,7 @@ __all__ = [
     "draw_positions",
     "permutations",
     "resolve_size",
+    "seed_nested",
     "split_reserved",
     "stream",
     "subsample_sizes",
@@ -51,7 +53,7 @@ _HYPOTHESES_PER_SIZE = 45
 _MOST_ROWS = 2500
 
 # What a stream is for.
-SUBSAMPLE, LEARNER, RESERVE, PREDICTION, HOLDOUT, TEST, DEAL, ORDER = 0, 1, 2, 3, 4, 5, 6, 7
+SUBSAMPLE, LEARNER, RESERVE, PREDICTION, HOLDOUT, TEST, DEAL, ORDER, PROBE = range(9)
 
 
 @lru_cache(maxsize=16)  # a vote draws one by one from the subsamples of hundreds of hypotheses
@@ -65,6 +67,37 @@ def _key(entropy: int) -> NDArray[np.uint64]:
 def stream(entropy: int, hypothesis: int, purpose: int) -> np.random.Generator:
     """Return the random stream of one hypothesis for one purpose."""
     return np.random.Generator(np.random.Philox(key=_key(entropy), counter=[0, hypothesis, purpose, 0]))
+
+
+def seed_nested(value: Any, rng: np.random.Generator) -> None:
+    """Seed in place what a value holds with a `random_state` of None: splitters, and estimators in lists and grids.
+
+    The parameters of scikit-learn's estimators do not reach these, and without a seed training cannot be repeated.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import GridSearchCV, ShuffleSplit
+    >>> from sklearn.svm import SVC
+    >>> search = GridSearchCV(SVC(), {"C": [1, 10]}, cv=ShuffleSplit(3))
+    >>> seed_nested(search, np.random.default_rng(0))
+    >>> search.cv.random_state is None
+    False
+    """
+    if isinstance(value, dict):
+        value = [value[key] for key in sorted(value, key=str)]
+    if isinstance(value, list | tuple):
+        for item in value:
+            seed_nested(item, rng)
+        return
+    settings = getattr(value, "__dict__", {})
+    if isinstance(value, type) or not ("random_state" in settings or hasattr(value, "get_params")):
+        return
+    # A splitter that does not shuffle draws nothing.
+    is_random = not hasattr(value, "split") or settings.get("shuffle", True)
+    if is_random and settings.get("random_state", 0) is None:
+        value.random_state = int(rng.integers(2**31))
+    for name in sorted(settings):
+        seed_nested(settings[name], rng)
 
 
 def derive_entropy(entropy: int, k: int) -> int:
@@ -537,7 +570,9 @@ class SamplingPlan:
         if self.subsamples is not None:
             self.refuse_sizes("subsamples are given")
             if hasattr(self.subsamples, "split"):
-                return FoldSubsamples(n, self.subsamples)
+                splitter = copy.copy(self.subsamples)
+                seed_nested(splitter, stream(self.entropy, 0, SUBSAMPLE))
+                return FoldSubsamples(n, splitter)
             return GivenSubsamples(n, list(self.subsamples))
         sizes = subsample_sizes(self.subsample_size, n, d)
         m = _HYPOTHESES_PER_SIZE * len(sizes) if self.n_hypotheses == "auto" else int(self.n_hypotheses)

@@ -2,14 +2,19 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
+from sklearn.model_selection import GridSearchCV, KFold, RepeatedKFold, ShuffleSplit
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from pacbayes.exceptions import HypothesisError
+from pacbayes.fingerprint import digest
 from pacbayes.losses import resolve_loss
 from pacbayes.pools import Constant, EstimatorPool, PrefitPool, Sample
 from pacbayes.sampling import GivenSubsamples, NoSubsamples, RandomSubsamples
@@ -51,6 +56,34 @@ def test_a_range_of_hypotheses_is_the_same_whoever_trains_it():
         assert one.random_state == other.random_state
         np.testing.assert_array_equal(one.tree_.threshold, other.tree_.threshold)
     assert len({tree.random_state for tree in whole}) == 6
+
+
+NEIGHBOURS = {"n_neighbors": [1, 3, 5]}
+GRID_OF_TREES = {"tree": [make_pipeline(StandardScaler(), ExtraTreeClassifier()), ExtraTreeClassifier()]}
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        GridSearchCV(KNeighborsClassifier(), NEIGHBOURS, cv=ShuffleSplit(2)),
+        GridSearchCV(KNeighborsClassifier(), NEIGHBOURS, cv=RepeatedKFold(n_splits=3, n_repeats=1)),
+        CalibratedClassifierCV(GaussianNB(), cv=KFold(2, shuffle=True)),
+        GridSearchCV(Pipeline([("tree", ExtraTreeClassifier())]), GRID_OF_TREES, cv=KFold(2)),
+    ],
+    ids=["search", "repeated", "calibrated", "grid of trees"],
+)
+def test_whatever_is_random_inside_a_learner_comes_from_its_stream(learner):
+    before = repr(learner)
+    first, again = (fit(EstimatorPool(learner), entropy=3) for _ in range(2))
+    assert digest(first.fingerprint()) == digest(again.fingerprint())
+    assert digest(first.fingerprint()) != digest(fit(EstimatorPool(learner), entropy=4).fingerprint())
+    assert repr(learner) == before
+
+
+def test_seeds_inside_a_learner_are_left_alone():
+    for cv in (ShuffleSplit(2, random_state=5), KFold(2)):
+        search = GridSearchCV(KNeighborsClassifier(), NEIGHBOURS, cv=cv)
+        assert {one.cv.random_state for one in fit(EstimatorPool(search))} == {cv.random_state}
 
 
 def test_parameters_are_drawn_per_hypothesis():

@@ -1,7 +1,9 @@
 """Fits that were stopped go on where they were, and with nothing else."""
 
+import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,12 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn
 from rows import X, Y, assert_same, make, write
+from sklearn.model_selection import ShuffleSplit
 from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes.exceptions import SourceError
-from pacbayes.pools import RBFSVMPool
-from pacbayes.streaming import _tasks
+from pacbayes.pools import RBFSVMPool, _estimator
+from pacbayes.streaming import _checkpoint, _fit, _tasks
 from pacbayes.streaming._checkpoint import Checkpoint
 
 
@@ -81,6 +85,52 @@ def test_learners_that_are_python_objects_are_trained_again(tmp_path, parquet, m
     assert not any("-train-" in name for name in os.listdir(tmp_path / "parts"))
 
 
+def train_stumps(patch):
+    """Let trees be trained otherwise, as another version of scikit-learn might."""
+    original = _estimator.fit_tree
+    patch.setattr(_estimator, "fit_tree", lambda tree, *data: original(tree.set_params(max_depth=1), *data))
+
+
+@pytest.mark.parametrize("settings", [{}, {"holdout": None}, {"racing": False, "voting": "gibbs"}])
+def test_hypotheses_that_come_out_otherwise_are_validated_and_tested_again(settings, tmp_path, monkeypatch):
+    settings = {"estimator": DecisionTreeClassifier(max_depth=6), **settings}
+    first = make(checkpoint=tmp_path / "parts", **settings).fit(X, Y)
+    with monkeypatch.context() as patch:
+        train_stumps(patch)
+        expected = make(**settings).fit(X, Y)
+        again = make(checkpoint=tmp_path / "parts", **settings).fit(X, Y)
+        assert_same(again, expected)
+        again.verify_certificate(again.certificate_, X, Y)
+    assert first.certificate_ != expected.certificate_
+    # Results of the first hypotheses are still theirs.
+    assert_same(make(checkpoint=tmp_path / "parts", **settings).fit(X, Y), first)
+
+
+def test_results_of_other_versions_are_not_used(tmp_path, monkeypatch):
+    settings = {"estimator": DecisionTreeClassifier(max_depth=4), "checkpoint": tmp_path / "parts"}
+    first = make(**settings).fit(X, Y)
+
+    def count_validated():
+        with monkeypatch.context() as patch:
+            done = stop_after(patch, -1)
+            assert_same(make(**settings).fit(X, Y), first)
+        return len(done)
+
+    assert count_validated() == 0
+    monkeypatch.setattr(sklearn, "__version__", "99.0")
+    assert count_validated() > 0
+    assert count_validated() == 0
+
+
+def test_subsamples_of_a_splitter_without_seed_are_drawn_from_that_of_the_fit(tmp_path):
+    settings = {"subsamples": ShuffleSplit(20, train_size=60), "n_hypotheses": "auto", "subsample_size": "auto"}
+    first = make(checkpoint=tmp_path / "parts", **settings).fit(X, Y)
+    again = make(checkpoint=tmp_path / "parts", **settings).fit(X, Y)
+    assert_same(again, first)
+    again.verify_certificate(again.certificate_, X, Y)
+    assert settings["subsamples"].random_state is None
+
+
 def test_a_fit_without_seed_goes_on_with_its_own(tmp_path, parquet):
     first = make(random_state=None, checkpoint=tmp_path / "a").fit(parquet, "label")
     assert_same(make(random_state=None, checkpoint=tmp_path / "a").fit(parquet, "label"), first)
@@ -125,6 +175,111 @@ def test_damaged_parts_are_computed_again(tmp_path, parquet, in_memory):
         content = path.read_bytes()
         path.write_bytes([b"", content[: len(content) // 2], content][k % 3])
     assert_same(make(checkpoint=tmp_path / "parts").fit(parquet, "label"), in_memory)
+
+
+def cut(arrays):
+    return {key: value[:-1] if value.ndim else value for key, value in arrays.items()}
+
+
+def spoil(arrays):
+    return {key: np.full_like(value, np.nan) if value.dtype.kind == "f" else value for key, value in arrays.items()}
+
+
+def forget(arrays):
+    return {key: value for key, value in arrays.items() if key not in ("totals", "total", "sums", "dual_coef")}
+
+
+def convert(arrays):
+    return {key: value.astype(np.float32) if value.dtype.kind in "fi" else value for key, value in arrays.items()}
+
+
+@pytest.mark.parametrize("change", [cut, spoil, forget, convert])
+def test_parts_with_other_arrays_are_computed_again(change, tmp_path, in_memory):
+    make(checkpoint=tmp_path / "parts").fit(X, Y)
+    for path in (tmp_path / "parts").glob("*.npz"):
+        with np.load(path) as stored:
+            np.savez(path, **change(dict(stored)))
+    assert_same(make(checkpoint=tmp_path / "parts").fit(X, Y), in_memory)
+
+
+def test_parts_of_another_fit_are_not_used(tmp_path, in_memory):
+    make(checkpoint=tmp_path / "parts").fit(X, Y)
+    make(checkpoint=tmp_path / "others").fit(X, 1 - Y)
+    for path in (tmp_path / "others").glob("*.npz"):
+        shutil.copy(path, tmp_path / "parts")
+    assert_same(make(checkpoint=tmp_path / "parts").fit(X, Y), in_memory)
+
+
+def begin_late(patch, meanwhile):
+    """Let a fit find no checkpoint, and begin its own after another fit has done all its work."""
+    original, models = _fit.Stream.begin, []
+
+    def begin(*arguments, **keywords):
+        patch.undo()
+        models.append(meanwhile())
+        return original(*arguments, **keywords)
+
+    patch.setattr(_fit.Stream, "begin", begin)
+    return models
+
+
+def test_of_two_fits_that_begin_at_once_one_is_refused(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        models = begin_late(patch, lambda: make(random_state=4, checkpoint=tmp_path / "parts").fit(X, Y))
+        with pytest.raises(SourceError, match="belongs to another fit, random_state differ"):
+            make(checkpoint=tmp_path / "parts").fit(X, Y)
+    assert_same(models[0], make(random_state=4).fit(X, Y))
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_two_fits_of_the_same_that_begin_at_once_are_one(seed, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        models = begin_late(patch, lambda: make(random_state=seed, checkpoint=tmp_path / "parts").fit(X, Y))
+        model = make(random_state=seed, checkpoint=tmp_path / "parts").fit(X, Y)
+    assert_same(model, models[0])
+
+
+def test_a_manifest_is_created_on_a_file_system_without_links(tmp_path, monkeypatch):
+    def link(*paths):
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", link)
+    checkpoints = [Checkpoint(tmp_path / "a", {"X": name}, None, {}) for name in ("1", "1", "2")]
+    assert [one.begin(seed) for one, seed in zip(checkpoints[:2], (5, 6), strict=True)] == [5, 5]
+    with pytest.raises(SourceError, match="belongs to another fit, X differ"):
+        checkpoints[2].begin(7)
+    assert os.listdir(tmp_path / "a") == ["checkpoint.json"]
+
+
+def test_a_complete_folder_may_be_read_only(tmp_path, monkeypatch, in_memory):
+    make(checkpoint=tmp_path / "parts").fit(X, Y)
+
+    def write(contents):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(_checkpoint, "write_atomic", write)
+    (tmp_path / "parts").chmod(0o555)
+    try:
+        assert_same(make(checkpoint=tmp_path / "parts").fit(X, Y), in_memory)
+        next((tmp_path / "parts").glob("*-test-*.npz")).write_bytes(b"")
+        with pytest.raises(SourceError, match=r"cannot write the checkpoint '.*npz': Read-only file system"):
+            make(checkpoint=tmp_path / "parts").fit(X, Y)
+    finally:
+        (tmp_path / "parts").chmod(0o755)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="whether a process runs is not asked elsewhere")
+def test_what_a_killed_run_leaves_is_removed(tmp_path):
+    killed = subprocess.Popen([sys.executable, "-c", ""])
+    killed.wait()
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    left = [f".checkpoint.json.{killed.pid}.partial", f".scan.npz.{killed.pid}.1f0c.partial"]
+    being_written = [f".scan.npz.{os.getpid()}.partial", f".scan.npz.{os.getpid()}.77.partial", ".scan.npz.1f0.partial"]
+    for name in (*left, *being_written):
+        (folder / name).write_bytes(b"half")
+    make(checkpoint=folder).fit(X, Y)
+    assert sorted(path.name for path in folder.glob(".*")) == sorted(being_written)
 
 
 def test_folders_that_are_no_checkpoints(tmp_path, parquet):
@@ -176,12 +331,12 @@ def test_sparse_rows_have_no_checkpoint(tmp_path):
 
 
 def test_results_are_kept_whole(tmp_path):
-    checkpoint = Checkpoint(tmp_path / "a", {"X": "1"}, 5)
+    checkpoint = Checkpoint(tmp_path / "a", {"X": "1"}, 5, {})
     checkpoint.begin(5)
     checkpoint.save("one", {"totals": np.arange(3)})
-    np.testing.assert_array_equal(Checkpoint(tmp_path / "a", {"X": "1"}, None).load("one")["totals"], np.arange(3))
+    np.testing.assert_array_equal(Checkpoint(tmp_path / "a", {"X": "1"}, None, {}).load("one")["totals"], np.arange(3))
     assert checkpoint.load("two") is None
-    assert Checkpoint(tmp_path / "a", {"X": "1"}, None).seed == 5
+    assert Checkpoint(tmp_path / "a", {"X": "1"}, None, {}).seed == 5
 
 
 SCRIPT = """
@@ -210,3 +365,4 @@ def test_a_fit_that_is_killed_again_and_again_ends_as_if_it_was_not(tmp_path):
         process.wait()
     result = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert result.stdout.strip() == make(n_hypotheses=60).fit(X, Y).certificate_.to_json().strip()
+    assert not list(Path(parts).glob(".*"))

@@ -7,6 +7,7 @@ from pacbayes.pools._device import keep_device, release, to_host
 from pacbayes.pools._estimator import EstimatorPool, PrefitPool
 from pacbayes.pools._groups import HypothesisGroups, NotTrained, Untrained, with_untrained
 from pacbayes.pools._kernel_width import GAMMA_GRID, feature_scale, jaakkola_gamma
+from pacbayes.pools._probe import probe_hypotheses
 from pacbayes.pools._rbf_svm import RBFSVMPool
 from pacbayes.pools._svm_models import RBFSVM, RBFSVMs
 from pacbayes.pools._tables import CodeBook
@@ -32,6 +33,7 @@ __all__ = [
     "feature_scale",
     "jaakkola_gamma",
     "keep_device",
+    "probe_hypotheses",
     "release",
     "to_host",
     "with_untrained",

@@ -30,6 +30,16 @@ Codes = NDArray[np.intp]
 Numbers = Sequence[int] | NDArray[np.intp]
 
 
+def protect(X: Any) -> Any:
+    """Return rows that a learner cannot overwrite: an array that is read-only, or a copy of what has no such state."""
+    if isinstance(X, np.ndarray):
+        X = X.view()
+        X.flags.writeable = False
+        return X
+    copy = getattr(X, "clone", None) or getattr(X, "copy", None)
+    return X if copy is None else copy()
+
+
 @dataclass(frozen=True)
 class Sample:
     """Labelled rows that hypotheses are trained and validated on.
@@ -132,6 +142,11 @@ class Hypotheses(Sequence[Any], ABC):
 
     classes: NDArray[Any]
 
+    @property
+    def predict_by_row(self) -> bool:
+        """Whether a prediction is known to depend on its row only, so that the hypotheses need not be probed."""
+        return False
+
     def __sizeof__(self) -> int:
         """Return the bytes of all arrays: Dask, behind joblib, sends what is large to a worker once."""
         return object.__sizeof__(self) + sum(getattr(value, "nbytes", 0) for value in self.__dict__.values())
@@ -144,6 +159,10 @@ class Hypotheses(Sequence[Any], ABC):
         """Return the votes, and which of them could differ on another engine, for rounding; none by default."""
         votes = self.votes(X)
         return votes, np.zeros(votes.shape, dtype=bool)
+
+    def responses(self, X: Any, loss: Loss) -> NDArray[Any]:
+        """Return what a loss is about, one row of the result per hypothesis: votes, or probabilities of all classes."""
+        return self.votes(X)
 
     @abstractmethod
     def loss_totals(
@@ -227,7 +246,7 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
 
     def assumptions(self) -> list[str]:
         """Return what has to be true of the pool for a certificate to hold: in words, or codes of the package."""
-        return ["learner-from-elsewhere"]
+        return ["learner-from-elsewhere", "predicts-by-row"]
 
     @property
     def needs_all_rows(self) -> bool:
@@ -436,9 +455,24 @@ class HypothesisList(Hypotheses):
 
         return np.stack([vote(hypothesis) for hypothesis in self.members])
 
+    def responses(self, X: Any, loss: Loss) -> NDArray[Any]:
+        if not loss.on_probabilities:
+            return self.votes(X)
+        return np.stack([self._probabilities(hypothesis, X) for hypothesis in self.members])
+
+    def _ask(self, method: Callable[[Any], Any], X: Any) -> Any:
+        """Call a method with rows that it cannot overwrite: they are the caller's, or those of the next hypothesis."""
+        try:
+            return method(protect(X))
+        except ValueError as error:
+            # Some learners write to the rows they are given, or take no others than they could write to.
+            if not (isinstance(X, np.ndarray) and "read-only" in str(error)):
+                raise
+            return method(X.copy())
+
     def _codes(self, hypothesis: Any, X: Any) -> Codes:
         """Return the class codes that a hypothesis predicts, or raise HypothesisError if a label is unknown."""
-        labels = np.asarray(hypothesis.predict(X))
+        labels = np.asarray(self._ask(hypothesis.predict, X))
         if labels.shape != (X.shape[0],):
             raise HypothesisError(
                 f"{type(hypothesis).__name__}.predict must return one label per row, {X.shape[0]} of them, got shape "
@@ -463,7 +497,7 @@ class HypothesisList(Hypotheses):
             )
         else:
             known = np.asarray(hypothesis.classes_)
-            given = np.asarray(hypothesis.predict_proba(X), dtype=np.float64)
+            given = np.asarray(self._ask(hypothesis.predict_proba, X), dtype=np.float64)
             sums_to_one = given.shape == (X.shape[0], known.size) and np.all(np.abs(given.sum(axis=1) - 1) <= 1e-6)
             if not sums_to_one or (given < 0).any() or np.unique(known).size < known.size:
                 raise HypothesisError(

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pacbayes.pools._base import Hypotheses, HypothesisList, Numbers, Pool, Sample
 from pacbayes.pools._trees import clone_tree, fit_tree, is_tree, validate_parameters_once
-from pacbayes.sampling import NoSubsamples, SamplingPlan, Subsamples
+from pacbayes.sampling import NoSubsamples, SamplingPlan, Subsamples, seed_nested
 from pacbayes.settings import Choice, Constraint, validate_settings
 
 
@@ -100,6 +100,8 @@ class EstimatorPool(Pool):
         names = sorted(learner.get_params(deep=True))
         random_states = [name for name in names if name.split("__")[-1] == "random_state"]
         learner.set_params(**{name: int(rng.integers(2**31)) for name in random_states})
+        # Last, so that a learner without such parts draws what it always drew.
+        seed_nested(learner, rng)
         return learner.fit(X, y)
 
     def __sklearn_tags__(self) -> Any:
@@ -173,7 +175,7 @@ class PrefitPool(Pool):
         """Accept any: what was trained elsewhere may be given twice."""
 
     def assumptions(self) -> list[str]:
-        return []  # `NoSubsamples` states what has to be true of their training
+        return ["predicts-by-row"]  # `NoSubsamples` states what has to be true of their training
 
     def draw_subsamples(self, plan: SamplingPlan, sample: Sample) -> Subsamples:
         plan.refuse_sizes("the classifiers are trained already")

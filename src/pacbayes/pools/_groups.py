@@ -39,6 +39,10 @@ class HypothesisGroups(Hypotheses):
         """Return each group with the positions of its hypotheses."""
         return [(group, np.flatnonzero(self.kind == k)) for k, group in enumerate(self.groups.values())]
 
+    @property
+    def predict_by_row(self) -> bool:
+        return all(group.predict_by_row for group in self.groups.values())
+
     def __sizeof__(self) -> int:
         return super().__sizeof__() + sum(group.__sizeof__() for group in self.groups.values())
 
@@ -144,6 +148,10 @@ class Untrained(Hypotheses):
     def __init__(self, size: int, classes: NDArray[Any]) -> None:
         self.size = size
         self.classes = classes
+
+    @property
+    def predict_by_row(self) -> bool:
+        return True
 
     def __len__(self) -> int:
         return self.size

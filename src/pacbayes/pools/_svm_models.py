@@ -273,6 +273,10 @@ class RBFSVMs(Hypotheses):
             kept.__dict__["_device"] = self.__dict__["_device"]
         return kept
 
+    @property
+    def predict_by_row(self) -> bool:
+        return True
+
     def leave_device(self) -> None:
         self.__dict__.pop("_device", None)
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import zipfile
+import os
+import re
+import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +18,38 @@ from numpy.typing import NDArray
 
 from pacbayes.atomic import write_atomic
 from pacbayes.exceptions import SourceError
+from pacbayes.fingerprint import digest
 
 __all__ = ["Arrays", "Checkpoint"]
 
 Arrays = dict[str, NDArray[Any]]
 
-_FORMAT = 1
+_FORMAT = 2
 _MANIFEST = "checkpoint.json"
+
+# The array of a part that says what the others are.
+_SEAL = "seal"
+
+# Files that are being written, most with the number of the process that writes them.
+_PARTIAL = re.compile(r"\..*?(?:\.(\d+)(?:\.\w+)?)?\.partial")
 
 
 class Checkpoint:
     """A folder of results, which belong to one fit: of the same data, with the same settings and seed.
+
+    Every result is sealed by a digest of its content, its name and the fit that it belongs to. One that is damaged, of
+    another fit or of other versions is not used: it is computed again.
 
     Parameters
     ----------
     folder : Path
         The folder; made if there is none.
     fingerprints : mapping of str to str
-        Digests of what the results depend on, by name.
+        Digests of what the fit is, by name.
     seed : int or None
         Seed of the fit; None if any will do.
+    versions : mapping of str to str
+        Versions of packages that results depend on.
 
     Attributes
     ----------
@@ -42,47 +57,96 @@ class Checkpoint:
         Seed of the fit whose results are here; None if there are none yet and any will do.
     """
 
-    def __init__(self, folder: Path, fingerprints: Mapping[str, str], seed: int | None) -> None:
+    def __init__(
+        self, folder: Path, fingerprints: Mapping[str, str], seed: int | None, versions: Mapping[str, str]
+    ) -> None:
         self.folder = Path(folder)
+        self.seed = seed
         self._fingerprints = dict(fingerprints)
-        manifest = self.folder / _MANIFEST
+        self._versions = dict(versions)
         if self.folder.exists() and not self.folder.is_dir():
             raise SourceError(f"checkpoint must be a folder, and {str(folder)!r} is a file")
-        if not manifest.exists():
-            if self.folder.is_dir() and any(self.folder.iterdir()):
-                raise SourceError(f"checkpoint must be a new folder or one of a fit, and {str(folder)!r} holds others")
-            self.seed = seed
-            return
+        # Listed before the manifest is looked for, which another fit may create at any time.
+        found = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
+        if not self._read_manifest() and not all(_PARTIAL.fullmatch(name) for name in found):
+            raise SourceError(f"checkpoint must be a new folder or one of a fit, and {str(folder)!r} holds others")
+
+    def begin(self, seed: int) -> int:
+        """Note whose results these are going to be, unless that is noted already; return the seed of the fit.
+
+        Parameters
+        ----------
+        seed : int
+            Seed to take if any will do.
+        """
+        if not self._read_manifest():
+            content = {"format": _FORMAT, "fingerprints": self._fingerprints}
+            content["seed"] = seed if self.seed is None else self.seed
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise SourceError(
+                    f"cannot make the checkpoint folder {str(self.folder)!r}: {error.strerror}"
+                ) from error
+            self._create(self.folder / _MANIFEST, json.dumps(content, indent=1).encode())
+            # Another fit may have created it in the meantime: it is read in any case.
+            if not self._read_manifest():
+                raise SourceError(f"{str(self.folder / _MANIFEST)!r} was deleted while the fit began")
+        self._remove_leftovers()
+        assert self.seed is not None
+        return self.seed
+
+    def _read_manifest(self) -> bool:
+        """Take the seed of the fit whose results are here, if it is this one; return whether there is any."""
+        manifest = self.folder / _MANIFEST
         try:
-            stored = json.loads(manifest.read_text())
-            known, self.seed = dict(stored["fingerprints"]), int(stored["seed"])
-        except (ValueError, KeyError, TypeError) as error:
+            stored = json.loads(manifest.read_bytes())
+            known, seed = dict(stored["fingerprints"]), int(stored["seed"])
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise SourceError(f"cannot read the checkpoint {str(manifest)!r}: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise SourceError(f"{str(manifest)!r} is damaged: give another folder, or delete this one") from error
         changed = [name for name in self._fingerprints if known.get(name) != self._fingerprints[name]]
         if stored.get("format") != _FORMAT:
             changed = ["the version of the library"]
-        elif seed is not None and seed != self.seed:
+        elif self.seed is not None and seed != self.seed:
             changed.append("random_state")
         if changed:
             raise SourceError(
-                f"the checkpoint in {str(folder)!r} belongs to another fit, {', '.join(changed)} differ: give another "
-                "folder, or delete this one"
+                f"the checkpoint in {str(self.folder)!r} belongs to another fit, {', '.join(changed)} differ: give "
+                "another folder, or delete this one"
             )
-
-    def begin(self, seed: int) -> None:
-        """Note whose results these are going to be."""
         self.seed = seed
-        manifest = {"format": _FORMAT, "fingerprints": self._fingerprints, "seed": seed}
+        return True
+
+    def _create(self, path: Path, content: bytes) -> None:
+        """Create a file with its content at once, unless there is one: of two fits that begin, one creates it."""
+        draft = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex}.partial")
+        self._write(draft, content)
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SourceError(f"cannot make the checkpoint folder {str(self.folder)!r}: {error.strerror}") from error
-        self._write(self.folder / _MANIFEST, json.dumps(manifest, indent=1).encode())
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without links
+            with suppress(FileExistsError), path.open("xb") as file:
+                file.write(content)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _remove_leftovers(self) -> None:
+        """Remove what processes left that were killed while they wrote."""
+        for path in self.folder.iterdir():
+            partial = _PARTIAL.fullmatch(path.name)
+            if partial is not None and partial[1] is not None and not _is_running(int(partial[1])):
+                with suppress(OSError):  # another fit removed it, or the folder is read-only
+                    path.unlink()
 
     def save(self, name: str, result: Arrays) -> None:
         """Keep the result of a task."""
         content = io.BytesIO()
-        np.savez(content, **result)  # type: ignore[arg-type]
+        np.savez(content, **result, **{_SEAL: np.array(self._seal(name, result))})  # type: ignore[arg-type]
         self._write(self._path(name), content.getvalue())
 
     def _write(self, path: Path, content: bytes) -> None:
@@ -92,12 +156,30 @@ class Checkpoint:
             raise SourceError(f"cannot write the checkpoint {str(path)!r}: {error.strerror}") from error
 
     def load(self, name: str) -> Arrays | None:
-        """Return the result of a task, None if it is not there, or damaged."""
+        """Return the result of a task, None if it is not there or not what `save` wrote for this fit."""
         try:
             with np.load(io.BytesIO(self._path(name).read_bytes()), allow_pickle=False) as stored:
-                return {key: stored[key] for key in stored.files}
-        except (OSError, ValueError, zipfile.BadZipFile, KeyError, EOFError):
+                arrays = {key: stored[key] for key in stored.files}
+            seal = str(arrays.pop(_SEAL))
+        except Exception:  # whatever is wrong with it, it is computed again
             return None
+        return arrays if seal == self._seal(name, arrays) else None
+
+    def _seal(self, name: str, result: Arrays) -> str:
+        return digest([self._fingerprints, self.seed, self._versions, name, result])
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.npz"
+
+
+def _is_running(process: int) -> bool:
+    """Return whether a process runs on this machine; True where that cannot be told."""
+    if os.name != "posix":  # elsewhere, a signal of number 0 is not nothing
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True

@@ -16,7 +16,7 @@ from pacbayes._validation import Array
 from pacbayes.certificate import MOST_CLASSES, Certificate, with_confusion, with_test
 from pacbayes.cluster import SentArray, connected, find_client
 from pacbayes.ensemble import Ensemble, VotePlan, count_labels, out_of_bag_rows
-from pacbayes.fingerprint import IncomparableError, digest
+from pacbayes.fingerprint import IncomparableError, digest, package_versions
 from pacbayes.losses import Loss
 from pacbayes.pools import Hypotheses, Pool, Sample
 from pacbayes.recognition import RowSummary, Sums, TrainingRows, shift_for
@@ -102,17 +102,13 @@ class Stream:
                 fingerprints[name] = digest(value)
             except IncomparableError as error:
                 raise ValueError(f"checkpoint must be None with this {name}: {error}") from error
-        return replace(self, workers=replace(self.workers, checkpoint=Checkpoint(Path(folder), fingerprints, seed)))
+        checkpoint = Checkpoint(Path(folder), fingerprints, seed, package_versions(settings))
+        return replace(self, workers=replace(self.workers, checkpoint=checkpoint))
 
-    def begin(self, entropy: int, *, seeded: bool) -> int:
-        """Return the seed of the fit: that of the fit that goes on, if there is no other."""
+    def begin(self, entropy: int) -> int:
+        """Return the seed of the fit: that of the fit that goes on, if any will do."""
         checkpoint = self.workers.checkpoint
-        if checkpoint is None:
-            return entropy
-        if not seeded and checkpoint.seed is not None:
-            entropy = checkpoint.seed
-        checkpoint.begin(entropy)
-        return entropy
+        return entropy if checkpoint is None else checkpoint.begin(entropy)
 
     def load(self, plans: Iterable[VotePlan]) -> tuple[Iterator[VotePlan], TrainingRows]:
         """Read all rows once: validate and hash them, and gather those that the votes need at hand.
@@ -151,7 +147,7 @@ class Stream:
                 sample.positions(*sample.block_starts[i], rows) for sample, rows in zip(samples, numbers, strict=True)
             ]
             tasks.append((self._whole(block), wanted))
-        names = [f"scan-{block.start}-{block.stop}" for block in blocks]
+        names = self.workers.name_parts("scan", blocks, [numbers, shift])
         common = (self.pool, self.source.columns, shift)
         return self.workers.run(scan_block, common, tasks, names, "reading", threads=True)
 
@@ -219,8 +215,11 @@ class Stream:
         if certificate.voting == "gibbs":
             tasks = _with_draws(tasks, [block.codes.size for block in blocks], vote.posterior, rng)
         common = (vote.hypotheses.take(voters), vote.posterior[voters], certificate.voting, loss)
-        names = [f"vote{k}-test-{block.place.start}-{block.place.stop}" for block in blocks]
-        results = self._run(sum_test_losses, common, tasks, "testing", None if k is None else names)
+        # Where training is not repeatable, a fit that goes on may come to another vote than the one that was tested
+        # before the stop. That result is not used for it. Its own is an honest test: it was made without the held-out
+        # rows, and that it takes the place of the other one does not depend on what either did on them.
+        names = self._name_tests(k, "test", blocks, [common[0].fingerprint(), *common[1:3]])
+        results = self._run(sum_test_losses, common, tasks, "testing", names)
         total = sum(float(result["total"]) for result in results)
         counts = np.sum([result["counts"] for result in results], axis=0) if "counts" in results[0] else None
         return replace(vote, certificate=with_test(certificate, total, len(tested), counts))
@@ -238,11 +237,16 @@ class Stream:
         voters = np.flatnonzero(vote.posterior > 0)
         chosen = ChosenSubsamples(vote.subsamples, voters)
         common = (vote.hypotheses.take(voters), vote.posterior[voters], chosen)
-        names = [f"vote{k}-confusion-{block.place.start}-{block.place.stop}" for block in blocks]
+        about = [common[0].fingerprint(), common[1], vote.subsamples, voters]
+        names = self._name_tests(k, "confusion", blocks, about)
         tasks = [(block,) for block in blocks]
-        results = self._run(tabulate_out_of_bag, common, tasks, "testing", None if k is None else names)
+        results = self._run(tabulate_out_of_bag, common, tasks, "testing", names)
         counts = np.sum([result["counts"] for result in results], axis=0)
         return with_confusion(certificate, counts) if counts.any() else certificate
+
+    def _name_tests(self, k: int | None, kind: str, blocks: list[Block], about: Any) -> list[str] | None:
+        """Return what to call results about vote k in a checkpoint; None if they belong to no fit."""
+        return None if k is None else self.workers.name_parts(f"vote{k}-{kind}", [b.place for b in blocks], about)
 
     def _run(
         self, function: Any, common: tuple[Any, ...], tasks: list[tuple[Any, ...]], what: str, names: Any = None

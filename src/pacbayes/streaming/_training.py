@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,10 +58,11 @@ class StreamTrainer(Trainer):
         return self._rows.rank
 
     def _train(self, chosen: NDArray[np.intp]) -> Hypotheses:
-        parts = [chosen[i : i + _PART] for i in range(0, chosen.size, _PART)]
+        places = [range(i, min(i + _PART, chosen.size)) for i in range(0, chosen.size, _PART)]
+        parts = [chosen[place.start : place.stop] for place in places]
         common = (self.pool, self.subsamples, self.entropy, self.shared)
         tasks = [(self._sample_of(part), part) for part in parts]
-        names = [f"vote{self.vote}-train-{_name(part)}" for part in parts]
+        names = self.workers.name_parts(f"vote{self.vote}-train", places, [self.subsamples, chosen])
         trained = self.workers.run(
             train_part,
             common,
@@ -89,14 +89,14 @@ class StreamTrainer(Trainer):
         m, rank = len(subsamples), order
         common = (trained.keep_training_points(self.sample), subsamples, self.loss, self.sample.classes)
         blocks = self._blocks(subsamples, start, end)
-        # The same hypotheses, on the same rows: what a round depends on is known before.
-        which = _name(subsamples.chosen) if isinstance(subsamples, ChosenSubsamples) else str(m)
+        training_rows = subsamples.concatenated(range(m))
+        about = [trained.fingerprint(), training_rows, subsamples.sizes]
+        places = [block.place for block in blocks]
         where = "memory" if blocks and blocks[0].source is None else "source"
-        prefix = f"vote{self.vote}-validate-{which}-{start}-{end}-{where}"
-        names = [f"{prefix}-{block.place.start}-{block.place.stop}" for block in blocks]
+        names = self.workers.name_parts(f"vote{self.vote}-validate-{start}-{end}-{where}", places, about)
         tasks = [(block,) for block in blocks]
         results = self.workers.run(count_losses, common, tasks, names, "validation", threads=self.pool.shares_rows)
-        inside = rank[subsamples.concatenated(range(m))]
+        inside = rank[training_rows]
         owner = np.repeat(np.arange(m), subsamples.sizes)
         training = np.bincount(owner[(inside >= start) & (inside < end)], minlength=m)
         return sum((result["totals"] for result in results), np.zeros(m)), (end - start) - training
@@ -117,9 +117,3 @@ class StreamTrainer(Trainer):
             place = range(i, i + rows.size)
             blocks.append(Block.in_memory(place, rows, sample.X[rows], sample.codes[rows], self.block_size))
         return blocks
-
-
-def _name(numbers: NDArray[Any]) -> str:
-    """Return a name for some hypotheses."""
-    digest = hashlib.sha256(np.asarray(numbers, dtype=np.int64).tobytes()).hexdigest()[:12]
-    return f"{int(numbers[0])}-{int(numbers[-1])}-{digest}" if numbers.size else "none"

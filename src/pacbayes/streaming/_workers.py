@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pacbayes.cluster import run_on_cluster
+from pacbayes.fingerprint import digest
 from pacbayes.parallel import run_tasks
 from pacbayes.progress import show_progress
 from pacbayes.streaming._checkpoint import Arrays, Checkpoint
@@ -34,6 +35,26 @@ class Workers:
     client: Any = None
     checkpoint: Checkpoint | None = None
     verbose: int = 0
+
+    def name_parts(self, kind: str, places: list[range], about: Any) -> list[str]:
+        """Return what to call results in a checkpoint: by where they are of, and by a digest of what they are about.
+
+        A result of anything else has another name, and is not found: hypotheses that come out otherwise when they are
+        trained again are validated and tested again.
+
+        Parameters
+        ----------
+        kind : str
+            What the tasks do.
+        places : list of range
+            Rows or hypotheses of each task.
+        about : object
+            What the results depend on besides the settings, the seed and the data.
+        """
+        if self.checkpoint is None:
+            return [""] * len(places)
+        what = digest(about, code=True)[:32]
+        return [f"{kind}-{what}-{place.start}-{place.stop}" for place in places]
 
     def run(
         self,

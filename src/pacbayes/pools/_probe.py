@@ -1,0 +1,92 @@
+"""Ask hypotheses for the same rows in different company: a prediction has to be a function of its row.
+
+A certificate is about the error on one new point. Losses and tests are counted on blocks of rows, which comes to the
+same only if a label does not depend on the other rows of its block, on their order or on earlier calls. The hypotheses
+of this package are like that by construction. Of others, some are asked about some rows: that finds a mistake such as
+``FunctionTransformer(scale)``, but proves nothing, so that it is among the assumptions of a certificate.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes._compat import take_rows
+from pacbayes._validation import Array
+from pacbayes.exceptions import HypothesisError
+from pacbayes.losses import Loss
+from pacbayes.pools._base import Hypotheses, protect
+
+# Hypotheses to probe. Each predicts all rows at once, and again in blocks of these sizes: few calls, since there are
+# learners that take long for each, and small blocks, in which what depends on others shows most.
+_MOST_HYPOTHESES = 4
+_BLOCKS = (1, 1, 2, 4, 24, 96)
+
+# Differences of probabilities that rounding explains, in single precision as well.
+_ROUNDING = 1e-4
+
+
+def probe_hypotheses(
+    hypotheses: Hypotheses, weights: Array, X: Any, rows: NDArray[Any], loss: Loss, rng: np.random.Generator
+) -> None:
+    """Raise HypothesisError if an answer depends on the rows that are predicted with it, their order, or the call.
+
+    Parameters
+    ----------
+    hypotheses : Hypotheses
+        The hypotheses.
+    weights : ndarray of shape (m,)
+        Their weights, by which some of them are drawn.
+    X : array, sparse matrix or data frame
+        Points.
+    rows : ndarray
+        Which of them may be used.
+    loss : Loss
+        Whether answers are labels or probabilities.
+    rng : Generator
+        Where draws come from.
+    """
+    if hypotheses.predict_by_row:
+        return
+    points = take_rows(X, rows[rng.choice(rows.size, min(rows.size, sum(_BLOCKS)), replace=False)])
+    n_voters = min(_MOST_HYPOTHESES, int(np.count_nonzero(weights)))
+    for i, h in enumerate(rng.choice(weights.size, n_voters, replace=False, p=weights / weights.sum())):
+        # Other rows are alone for each hypothesis: many agree on a row.
+        order = np.roll(np.arange(points.shape[0]), i * sum(_BLOCKS[:4]))
+        _probe(hypotheses.take(np.array([h])), points, order, loss)
+
+
+def _probe(one: Hypotheses, X: Any, order: NDArray[np.intp], loss: Loss) -> None:
+    """Compare what a hypothesis answers for all rows at once and for reversed blocks of them."""
+    together = one.responses(X, loss)[0]
+    for block in np.split(order[::-1], np.cumsum(_BLOCKS)):
+        if block.size == 0:
+            continue
+        company, cause = "one row alone" if block.size == 1 else f"{block.size} rows", None
+        try:
+            again = one.responses(take_rows(X, block), loss)[0]
+            # Labels must be equal; probabilities come out of sums that blocks may round differently.
+            if np.allclose(again, together[block], rtol=0, atol=_ROUNDING):
+                continue
+            outcome = f"answers otherwise for {company} than for {order.size} rows together"
+        except Exception as error:
+            outcome, cause = f"answers for {order.size} rows together and fails for {company}, {error!r}", error
+        raise HypothesisError(
+            "a prediction must be a function of its row, or no certificate holds for it, but "
+            f"{_find_culprit(one, X, block)} {outcome}. What is computed from several rows must be learned in "
+            "training: by StandardScaler(), for example, not by FunctionTransformer(scale)"
+        ) from cause
+
+
+def _find_culprit(one: Hypotheses, X: Any, block: NDArray[np.intp]) -> str:
+    """Return the first step of a pipeline that transforms a block otherwise than all rows, or the whole hypothesis."""
+    with suppress(Exception):  # of steps whose results cannot be compared
+        whole, part = X, take_rows(X, block)
+        for name, step in one[0].steps[:-1]:
+            whole, part = (step.transform(protect(rows)) for rows in (whole, part))
+            if not np.allclose(take_rows(whole, block), part, equal_nan=True):
+                return f"the step {name!r} of a pipeline, {step}"
+    return one.describe(0)
