@@ -405,6 +405,25 @@ class TestPoolSizeDisplay:
         ]:
             np.testing.assert_array_equal(line.get_data(), (sizes, values))
 
+    @pytest.mark.parametrize(
+        ("parameters", "label"),
+        [
+            ({"subsample_size": 20}, "PAC-Bayes-kl,\nrandomised classifier"),
+            ({}, "PAC-Bayes-kl or dual PAC-Bayes bound,\nrandomised classifier"),
+            ({"objective": "dual"}, "dual PAC-Bayes bound,\nrandomised classifier"),
+            ({"voting": "gibbs"}, "dual PAC-Bayes bound,\nrandomised classifier"),
+            ({"voting": "best"}, "Clopper-Pearson for all hypotheses,\nbest hypothesis"),
+            ({"voting": "best", "loss": [[0, 1], [2, 0]]}, "Chernoff's bound for all hypotheses,\nbest hypothesis"),
+        ],
+    )
+    def test_the_legend_names_the_bound_and_who_is_tested(self, moons, parameters, label):
+        X, X_test, y, y_test = moons
+        model = PACBayesClassifier(n_hypotheses=6, random_state=0, **parameters).fit(X, y)
+        display = drawn(PoolSizeDisplay.from_estimator(model, X_test, y_test))
+        who = "best hypothesis" if model.voting == "best" else "majority vote"
+        shown = texts(display.legend_)
+        assert (shown[0], shown[2]) == (label, f"test error of the {who}")
+
     def test_default_sizes(self, svms):
         display = drawn(PoolSizeDisplay.from_estimator(svms))
         assert (display.sizes[0], display.sizes[-1]) == (1, 60)
@@ -526,6 +545,7 @@ class TestCertificateDisplay:
         model = PACBayesClassifier(RBFSVMPool(gamma_source="sample"), **settings).fit(X, y)
         display = drawn(CertificateDisplay.from_estimator(model, X_test, y_test))
         assert "NOT STRICT" in display.ax_.get_title(loc="left")
+        assert display.ax_.get_xlabel() == "zero_one loss; other bounds hold with probability 0.95"
         # Measured losses and test-set bounds do not depend on the theorem.
         hatched = {row.label: bool(patch.get_hatch()) for row, patch in zip(display.rows, display.bars_, strict=True)}
         covered = {label for label, is_hatched in hatched.items() if not is_hatched}
@@ -571,12 +591,12 @@ class TestCertificateDisplay:
         """No text leaves the axes, runs into the next row, or into the names on the left."""
         _, X_test, _, y_test = iris
         X, y = load_breast_cancer(return_X_y=True)
-        wide = PACBayesClassifier(DecisionTreeClassifier(), n_hypotheses=9).fit(X, y)
+        wide = PACBayesClassifier(DecisionTreeClassifier(), n_hypotheses=9).fit(X[:400], y[:400])
         _, axes = plt.subplots(1, 2, figsize=(12, 4), layout="constrained")
         for display in (
             CertificateDisplay.from_estimator(trees, X_test, y_test),
             CertificateDisplay.from_estimator(wide),
-            CertificateDisplay.from_estimator(wide, X, y, ax=axes[0]),
+            CertificateDisplay.from_estimator(wide, X[400:], y[400:], ax=axes[0]),
             CertificateDisplay.from_certificate(certify([0.3, 0.4, 0.5], 12)[0], ax=axes[1]),
             CertificateDisplay.from_certificate(certify([0.3, 0.4, 0.5], 100)[0], n_classes=2),
         ):

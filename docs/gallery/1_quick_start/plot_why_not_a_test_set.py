@@ -16,6 +16,7 @@ from sklearn.svm import SVC
 from pacbayes import PACBayesClassifier
 from pacbayes.bounds import clopper_pearson
 from pacbayes.datasets import waveform
+from pacbayes.formatting import format_upper
 
 n = 400
 new_points = waveform(3000, random_state=1)  # many new points, to know the true error
@@ -75,7 +76,7 @@ ax.hlines(rows, errors, bounds, color="0.7", linewidth=3, zorder=1)
 ax.scatter(errors, rows, color="black", label="true error")
 ax.scatter(bounds, rows, color="tab:blue", marker="|", s=250, linewidth=3, label="certified at most")
 for row, bound in zip(rows, bounds, strict=True):
-    ax.annotate(f"{bound:.3f}", (bound, row), xytext=(8, 0), textcoords="offset points", va="center")
+    ax.annotate(format_upper(bound, digits=3), (bound, row), xytext=(8, 0), textcoords="offset points", va="center")
 ax.set(yticks=rows, yticklabels=list(results), xlabel="error", xlim=(0, 1.15 * bounds.max()))
 ax.invert_yaxis()
 ax.legend(loc="upper right")

@@ -1,7 +1,7 @@
 """Certificates: what was proved about a classifier, with what was assumed, in words, in files, and verified."""
 
 from pacbayes.assumptions import FIT_ASSUMPTIONS
-from pacbayes.certificate._answers import Answer, ClassTable, name_class
+from pacbayes.certificate._answers import Answer, ClassTable, format_loss, name_class, name_loss
 from pacbayes.certificate._certificate import Certificate
 from pacbayes.certificate._certify import certify, choose_voters, with_confusion, with_test, with_unlabelled
 from pacbayes.certificate._classes import (
@@ -14,11 +14,12 @@ from pacbayes.certificate._classes import (
     tabulate_predictions,
 )
 from pacbayes.certificate._derivation import Objective, Voting, validate_settings
-from pacbayes.certificate._statements import METHODS, Event, Method, Statement
+from pacbayes.certificate._statements import MAJORITY, METHODS, Event, Method, Statement
 from pacbayes.certificate._words import Row
 
 __all__ = [
     "FIT_ASSUMPTIONS",
+    "MAJORITY",
     "METHODS",
     "MOST_CLASSES",
     "MOST_LABELS",
@@ -36,8 +37,10 @@ __all__ = [
     "Voting",
     "certify",
     "choose_voters",
+    "format_loss",
     "label_names",
     "name_class",
+    "name_loss",
     "tabulate_predictions",
     "validate_settings",
     "with_confusion",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pacbayes.certificate._classes import Confusion, Rate
@@ -80,28 +80,37 @@ def format_loss(loss: str, value: float, *, upper: bool, percent: bool = True) -
     return number if unit is None else f"{number} of the largest cost, {unit}"
 
 
-def answers(certificate: Certificate) -> list[Answer]:
-    """Return the bound on what `predict` does, what was measured on held-out points, and the error of a constant."""
+def answers(certificate: Certificate, tested: Statement | None = None) -> list[Answer]:
+    """Return the bound on what `predict` does, what was measured on held-out points and in a test, and a constant."""
     who, loss = certificate.predictor, certificate.loss
-    confidence = format_confidence(certificate.delta)
-    proved = [s for s in certificate.statements if s.bound == certificate.bound and certificate.bound < 1]
-    if proved:
+    if certificate.unproved is None:
+        proved = next(s for s in certificate.statements if s.bound == certificate.bound)
         title = f"the {who} errs on at most" if certificate.is_zero_one else f"{name_loss(loss)} of the {who}, at most"
         value = format_loss(loss, certificate.bound, upper=True)
-        result = [Answer(title, value, f"certified, with probability {confidence}; {proved[0].title}")]
+        how = f"certified, with probability {format_confidence(certificate.delta)}"
+        if not certificate.strict and proved.event != Event.TEST_SET:
+            how = "NOT STRICT: the theorem does not cover this"
+        result = [Answer(title, value, f"{how}; {proved.title}")]
     else:
-        result = [Answer(f"the {who}", "nothing is proved", f"with probability {confidence}")]
-    for statement in certificate.statements:
-        if statement.event == Event.TEST_SET:
-            title = "on held-out points it erred on" if certificate.is_zero_one else "on held-out points"
-            value = format_loss(loss, held_out_loss(statement), upper=False)
-            result.append(Answer(title, value, f"measured: {count_errors(statement)}"))
+        result = [Answer(f"the {certificate.unproved}", "nothing is proved", "there is no bound below 1")]
+    result += [_measured(s, "held-out points") for s in certificate.statements if s.event == Event.TEST_SET]
     commonest = certificate.commonest_class
     if commonest is not None and certificate.is_zero_one:
         label, error = commonest
         title = f"always predicting {name_class(label)} errs on"
         result.append(Answer(title, format_percent(error), "measured: the share of all other classes"))
+    if tested is not None:
+        answer = _measured(tested, "test points")
+        bound = format_loss(tested.loss, tested.bound, upper=True)
+        result.append(replace(answer, remark=f"{answer.remark}, which alone prove at most {bound}"))
     return result
+
+
+def _measured(statement: Statement, where: str) -> Answer:
+    """Return what was measured in a test."""
+    title = f"on {where} it erred on" if statement.loss == "zero_one" else f"on {where}"
+    value = format_loss(statement.loss, held_out_loss(statement), upper=False)
+    return Answer(title, value, f"measured: {count_errors(statement)}")
 
 
 def compare_with_commonest(certificate: Certificate) -> str | None:
@@ -211,10 +220,7 @@ def _notes(certificate: Certificate, confusion: Confusion) -> list[str]:
         notes.append(f"{proved}.")
         notes.append(f"Balanced error, the mean of the misses over classes: at most {format_percent_upper(balanced)}.")
     else:
-        notes.append(
-            "Measured, not certified: the weights of the vote were chosen by these points. Held-out rows (holdout) or "
-            "new labelled points (certify) prove bounds."
-        )
+        notes.append("Measured, not certified. Held-out rows (holdout) or new labelled points (certify) prove bounds.")
     if confusion.n_doubtful:
         notes.append("A prediction in doubt, which rounding could change on another engine, counts as an error.")
     return notes

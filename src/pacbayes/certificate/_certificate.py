@@ -134,6 +134,13 @@ class Certificate:
         return 1.0 if is_of_probabilities(self.loss) else self._bound_on(self.predictor)
 
     @property
+    def unproved(self) -> str | None:
+        """What nothing is proved about, of what `predict` does; None if its bound is below 1."""
+        if self.bound < 1:
+            return None
+        return "labels that are predicted" if is_of_probabilities(self.loss) else self.predictor
+
+    @property
     def gibbs_bound(self) -> float:
         """Bound on the expected loss of the randomised classifier, which draws a hypothesis for every prediction."""
         return self._bound_on(RANDOMISED)
@@ -208,9 +215,15 @@ class Certificate:
         """Return what is proved, in one plain sentence."""
         return _words.summary(self)
 
-    def answers(self) -> list[_answers.Answer]:
-        """Return the bound on what `predict` does, its error on held-out points, and that of the commonest class."""
-        return _answers.answers(self)
+    def answers(self, tested: Statement | None = None) -> list[_answers.Answer]:
+        """Return the bound on what `predict` does, its error on held-out points, and that of the commonest class.
+
+        Parameters
+        ----------
+        tested : Statement, optional
+            What other test points prove about what `predict` does, as the first statement of `certify(X, y)`.
+        """
+        return _answers.answers(self, tested)
 
     def compare_with_commonest(self) -> str | None:
         """Return a sentence if the bound is not below the error of always predicting the commonest class, else None."""
@@ -220,9 +233,15 @@ class Certificate:
         """Return errors by class as a table of text, with the confusion matrix of up to `most_predicted` classes."""
         return _answers.class_table(self, most_predicted)
 
-    def rows(self) -> list[_words.Row]:
-        """Return the measured loss, the certified bounds and bounds to compare them with, for tables and plots."""
-        return _words.rows(self)
+    def rows(self, tested: Statement | None = None) -> list[_words.Row]:
+        """Return the measured loss, the certified bounds and bounds to compare them with, for tables and plots.
+
+        Parameters
+        ----------
+        tested : Statement, optional
+            What other test points prove about what `predict` does; shown if it is about the same loss.
+        """
+        return _words.rows(self, tested)
 
     def figures(self) -> dict[str, str]:
         """Return what the bounds are made of, by name."""

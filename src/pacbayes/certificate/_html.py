@@ -52,7 +52,7 @@ def render(certificate: Certificate) -> str:
         f'<div class="pacbayes-certificate{"" if certificate.strict else " not-strict"}"><style>{_STYLE}</style>'
         f'<p class="proved">{_text(certificate.summary())}</p>'
         f"{_answers(certificate)}{_by_class(certificate)}"
-        '<div class="scroll"><table><thead><tr><th>Bound</th><th class="number">At most</th><th>On the loss of</th>'
+        '<div class="scroll"><table><thead><tr><th>Loss or bound</th><th class="number">Value</th><th>Whose loss</th>'
         f"</tr></thead><tbody>{table}</tbody></table></div>"
         f"<details><summary>The figures behind it</summary><dl>{facts}</dl></details>"
         f"<p>{strict}, assuming that:</p><ul>{assumptions}</ul></div>"

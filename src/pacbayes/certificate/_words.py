@@ -51,12 +51,15 @@ class Row:
         The loss or bound.
     kind : {"measured", "certified", "comparison"}
         Whether it was measured, is part of the certificate, or is there to compare with.
+    covered : bool, default=True
+        Whether the theorem covers a bound.
     """
 
     label: str
     predictor: str
     value: float
     kind: Literal["measured", "certified", "comparison"]
+    covered: bool = True
 
     @property
     def shown(self) -> str:
@@ -66,32 +69,48 @@ class Row:
         return f"{format_upper(self.value)}, nothing is proved" if self.value >= 1 else format_upper(self.value)
 
 
-def rows(certificate: Certificate) -> list[Row]:
-    """Return the measured losses and the certified bounds; without a test, bounds to compare with."""
+def rows(certificate: Certificate, tested: Statement | None = None) -> list[Row]:
+    """Return the measured losses and the certified bounds; without held-out points, bounds to compare with.
+
+    What other test points prove about the same loss comes last: the test of another loss has no place beside these.
+    """
+    of_test = _test_rows(tested) if tested is not None and tested.loss == certificate.loss else []
     n, n_max, delta = certificate.n_validation, certificate.n_validation_max, certificate.delta
     arguments = (certificate.empirical_loss, divided_prior(certificate.kl_div, certificate.n_votes), n)
     who = BEST if certificate.voting == "best" else RANDOMISED
-    tested = [statement for statement in certificate.statements if statement.event == Event.TEST_SET]
+    held_out = [statement for statement in certificate.statements if statement.event == Event.TEST_SET]
     result = [
-        Row(f"loss on {s.figures['n']} held-out points", s.predictor, held_out_loss(s), "measured") for s in tested
+        Row(f"loss on {s.figures['n']} held-out points", s.predictor, held_out_loss(s), "measured") for s in held_out
     ]
     result.append(Row("validation loss", who, certificate.empirical_loss, "measured"))
-    result += [Row(s.title, s.predictor, s.bound, "certified") for s in certificate.statements]
-    if tested:
-        return result
+    strict = certificate.strict
+    result += [
+        Row(s.title, s.predictor, s.bound, "certified", strict or s.event == Event.TEST_SET)
+        for s in certificate.statements
+    ]
+    if held_out:
+        return result + of_test
     # The kl bound's posterior may be sharper than any lambda of the theorem.
     if certificate.lam is not None and 0 < certificate.lam < 2:
         bound = float(pac_bayes_lambda(*arguments, certificate.lam, delta, n_max=n_max))
-        result.append(Row(f"PAC-Bayes-lambda, lambda = {certificate.lam:.3g}", who, bound, "comparison"))
+        result.append(Row(f"PAC-Bayes-lambda, lambda = {certificate.lam:.3g}", who, bound, "comparison", strict))
     if certificate.voting != "best":
         kl_bound = float(pac_bayes_kl(*arguments, delta, n_max=n_max))
         if not any(statement.method == "pac-bayes-kl" for statement in certificate.statements):
-            result.append(Row("PAC-Bayes-kl", who, kl_bound, "comparison"))
+            result.append(Row("PAC-Bayes-kl", who, kl_bound, "comparison", strict))
         bound = float(pac_bayes_sqrt(*arguments, delta, n_max=n_max))
-        result.append(Row("square-root relaxation", who, bound, "comparison"))
+        result.append(Row("square-root relaxation", who, bound, "comparison", strict))
     label = f"Chernoff, if tested on {n} points"
     result.append(Row(label, "one classifier with this loss", certificate.held_out_bound(), "comparison"))
-    return result
+    return result + of_test
+
+
+def _test_rows(tested: Statement) -> list[Row]:
+    what, method = ("error", "Clopper-Pearson") if tested.loss == "zero_one" else ("loss", "Chernoff")
+    return [
+        Row(f"test {what}, {tested.figures['n']} points", tested.predictor, held_out_loss(tested), "measured"),
+        Row(f"{method}, test set", tested.predictor, tested.bound, "comparison"),
+    ]
 
 
 def figures(certificate: Certificate) -> dict[str, str]:
@@ -160,10 +179,8 @@ def text(certificate: Certificate) -> str:
 
 def _unproved(certificate: Certificate) -> str | None:
     """Return what `predict` does, if the certificate has no statement about it."""
-    if is_of_probabilities(certificate.loss):
-        return "labels that are predicted"
-    stated = any(statement.predictor == certificate.predictor for statement in certificate.statements)
-    return None if stated else certificate.predictor
+    stated = [statement.predictor for statement in certificate.statements]
+    return None if certificate.unproved in stated else certificate.unproved
 
 
 def _by_class(certificate: Certificate) -> list[str]:
@@ -238,7 +255,6 @@ def summary(certificate: Certificate) -> str:
     # One sentence holds what holds jointly.
     proved = [s for s in certificate.statements if not s.is_vacuous]
     proved = [s for s in proved if s.event == proved[0].event]
-    unproved = [certificate.predictor] if certificate.bound >= 1 else []
     if not proved:
         sentence = (
             f"Nothing is proved: the bound on the {certificate.statements[0].predictor} is "
@@ -267,6 +283,5 @@ def summary(certificate: Certificate) -> str:
             f"{format_loss(certificate.loss, first.bound, upper=True)}",
             *(f"that of the {other.predictor} at most {format_upper(other.bound)}" for other in others),
         ]
-    about = "labels that are predicted" if is_of_probabilities(certificate.loss) else certificate.predictor
-    end = f"; about the {about} nothing is proved" if unproved else ""
+    end = "" if certificate.unproved is None else f"; about the {certificate.unproved} nothing is proved"
     return escape_control(f"{start} {', and '.join(claims)}{end}.")

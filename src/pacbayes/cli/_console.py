@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-from pacbayes.formatting import escape_control, format_count, format_percent, format_percent_upper, format_upper
+from pacbayes.formatting import escape_control, format_count, format_percent, format_percent_upper
 
 if TYPE_CHECKING:
     from pacbayes.certificate import Certificate
@@ -97,13 +97,13 @@ def print_certificate(certificate: Certificate, test: HeldOutTest | None = None)
     from rich.console import Console
     from rich.table import Table
 
-    from pacbayes.losses import describe_loss
+    from pacbayes.certificate import format_loss, name_loss
 
     print_answers(certificate, test)
     table = Table(title="How it is proved", show_header=False, title_justify="left")
     for statement in certificate.statements:
-        what = "error" if certificate.is_zero_one else f"{describe_loss(statement.loss)} loss"
-        table.add_row(_safe(f"{statement.predictor}, {what} at most"), format_upper(statement.bound))
+        value = format_loss(statement.loss, statement.bound, upper=True, percent=False)
+        table.add_row(_safe(f"{statement.predictor}, {name_loss(statement.loss)} at most"), value)
     if all(statement.predictor != certificate.predictor for statement in certificate.statements):
         table.add_row(_safe(certificate.predictor), "nothing is proved for this loss", style="bold")
     table.add_row("each fails with probability at most", f"{certificate.delta:g}", end_section=True)

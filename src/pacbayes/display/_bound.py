@@ -19,6 +19,7 @@ from pacbayes.display._drawing import (
     RED,
     SHADE,
     get_axes,
+    mark_not_strict,
     merge_line_style,
     require_matplotlib,
 )
@@ -66,7 +67,9 @@ class BoundDisplay:
     report : QuasiconvexityReport
         Whether F is proved to be quasiconvex.
     posterior_lam : float, optional
-        The lambda of a posterior that minimises another bound.
+        The lambda of a posterior that minimises the kl bound.
+    strict : bool, default=True
+        Whether the theorem covers the bound; the title says if it does not.
 
     Attributes
     ----------
@@ -121,6 +124,7 @@ class BoundDisplay:
         condition_holds: NDArray[np.bool_],
         report: QuasiconvexityReport,
         posterior_lam: float | None = None,
+        strict: bool = True,
     ) -> None:
         self.lam = lam
         self.bound = bound
@@ -130,6 +134,7 @@ class BoundDisplay:
         self.condition_holds = condition_holds
         self.report = report
         self.posterior_lam = posterior_lam
+        self.strict = strict
 
     @classmethod
     def from_losses(
@@ -192,9 +197,9 @@ class BoundDisplay:
         """Plot the bound for the losses of a classifier's hypotheses.
 
         With validation sets of different sizes, F is that of the certificate: the theorem for the smallest of them,
-        with the logarithm of the largest, and the share of delta that one of several competing votes has. A posterior
-        that minimises the kl bound, ``objective="kl"``, is not at the
-        minimum of F; its lambda is marked too.
+        with the logarithm of the largest, and the share of delta that one of several competing votes has. The weights
+        are those at the minimum of F for ``objective="lambda"`` only. For ``objective="kl"`` their lambda is marked
+        too; others have none.
 
         Parameters
         ----------
@@ -225,6 +230,7 @@ class BoundDisplay:
             grid_resolution,
             other_lam,
         )
+        display.strict = proved.strict
         return display.plot(ax, **kwargs)
 
     @classmethod
@@ -305,6 +311,8 @@ class BoundDisplay:
         ax.margins(x=0)
         proved = "proved strongly" if self.report.guaranteed else "not proved"
         self.legend_ = ax.legend(title=rf"$F(\lambda)$ is {proved} quasiconvex")
+        if not self.strict:
+            mark_not_strict(ax, "this bound")
         return self
 
     def _plot_levels(self, ax: Axes) -> None:

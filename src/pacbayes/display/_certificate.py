@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from pacbayes._validation import scalar, whole_number
-from pacbayes.bounds import clopper_pearson
-from pacbayes.certificate import Certificate, Event, Row, name_class
-from pacbayes.display._drawing import BLACK, BLUE, GREY, LIGHT_GREY, get_axes, require_matplotlib
-from pacbayes.display.checks import check_fitted, check_test_labels, count_errors
+from pacbayes.certificate import Certificate, Row, Statement, name_class
+from pacbayes.display._drawing import (
+    BLACK,
+    BLUE,
+    GREY,
+    LIGHT_GREY,
+    get_axes,
+    mark_not_strict,
+    require_matplotlib,
+)
+from pacbayes.display.checks import check_fitted, state_test
 from pacbayes.formatting import format_confidence, format_nearest
-from pacbayes.losses import describe_loss
+from pacbayes.losses import describe_loss, largest_cost
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,7 +105,13 @@ class CertificateDisplay:
 
     @classmethod
     def from_certificate(
-        cls, certificate: Certificate, *, n_classes: int | None = None, ax: Axes | None = None, **kwargs: Any
+        cls,
+        certificate: Certificate,
+        *,
+        n_classes: int | None = None,
+        tested: Statement | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
     ) -> CertificateDisplay:
         """Plot a certificate.
 
@@ -109,6 +122,9 @@ class CertificateDisplay:
         n_classes : int, optional
             Number of classes, at least 2, to mark the error of guessing at random where the certificate does not know
             which class is the commonest; not marked by default.
+        tested : Statement, optional
+            What test points prove about the same predictor, the first statement of `PACBayesClassifier.certify`. Shown
+            if it is about the same loss.
         ax : Axes, optional
             Axes to plot on; a new figure by default.
         **kwargs
@@ -122,7 +138,7 @@ class CertificateDisplay:
         require_matplotlib(cls)
         if not isinstance(certificate, Certificate):
             raise TypeError(f"certificate must be a Certificate, got {type(certificate).__name__}")
-        return cls._of(certificate, [], n_classes).plot(ax, **kwargs)
+        return cls._of(certificate, tested, n_classes).plot(ax, **kwargs)
 
     @classmethod
     def from_estimator(
@@ -136,15 +152,16 @@ class CertificateDisplay:
     ) -> CertificateDisplay:
         """Plot the certificate of a classifier, and what a test set proves about its predictions.
 
-        The test-set bound (Clopper-Pearson) holds with the same probability as the certificate, but not both at once
-        with that probability: each may fail with probability delta.
+        The test-set bound, that of `PACBayesClassifier.certify`, holds with the same probability as the certificate,
+        but not both at once with that probability: each may fail with probability delta. There is none for losses of
+        probabilities, which are not losses of what `predict` does.
 
         Parameters
         ----------
         estimator : PACBayesClassifier
             Fitted classifier.
         X_test, y_test : array-like, optional
-            Independent points and labels that were not used in training.
+            Independent points and labels that were not used in training: rows of the training sample are refused.
         ax, **kwargs
             As in `from_certificate`.
 
@@ -155,39 +172,21 @@ class CertificateDisplay:
         """
         require_matplotlib(cls)
         model = check_fitted(estimator)
-        labels = check_test_labels(X_test, y_test)
-        certificate = model.certificate_
-        tested = []
-        if labels is not None:
-            errors, n_test = count_errors(labels, model.predict(X_test)), labels.size
-            bound = float(clopper_pearson(errors, n_test, certificate.delta))
-            tested = [
-                Row(f"test error, {n_test} points", certificate.predictor, errors / n_test, "measured"),
-                Row("Clopper-Pearson, test set", certificate.predictor, bound, "comparison"),
-            ]
-        return cls._of(certificate, tested, model.classes_.size).plot(ax, **kwargs)
+        tested = state_test(model, X_test, y_test)
+        return cls._of(model.certificate_, tested, model.classes_.size).plot(ax, **kwargs)
 
     @classmethod
-    def _of(cls, certificate: Certificate, tested: Sequence[Row], n_classes: int | None) -> CertificateDisplay:
-        rows = certificate.rows()
-        # All bounds on certified predictors follow from the theorem, those of the certificate and their relaxations,
-        # except for those of held-out points.
-        certified = {statement.predictor for statement in certificate.statements}
-        held_out = {statement.title for statement in certificate.statements if statement.event == Event.TEST_SET}
-        by_theorem = [
-            i
-            for i, row in enumerate(rows)
-            if row.kind != "measured" and row.predictor in certified and row.label not in held_out
-        ]
+    def _of(cls, certificate: Certificate, tested: Statement | None, n_classes: int | None) -> CertificateDisplay:
+        rows = certificate.rows(tested)
         chance, label = _error_of_guessing(certificate, n_classes), "guessing"
         if certificate.is_zero_one and certificate.commonest_class is not None:
             name, chance = certificate.commonest_class
             label = f"always {name_class(name, _LONGEST_NAME)}"
         return cls(
-            [*rows, *tested],
-            loss=describe_loss(certificate.loss),
+            rows,
+            loss=certificate.loss,
             delta=certificate.delta,
-            not_covered=() if certificate.strict else by_theorem,
+            not_covered=[i for i, row in enumerate(rows) if not row.covered],
             chance=chance,
             chance_label=label,
         )
@@ -226,13 +225,19 @@ class CertificateDisplay:
         ax.set_xlim(0, end)
         ax.set_ylim(len(values) - 0.4, -0.6)
         ax.set_yticks(range(len(values)), [f"{row.label}\n{row.predictor}" for row in self.rows], parse_math=False)
+        which = "other bounds hold" if self.not_covered else "each bound holds"
         confidence = format_confidence(self.delta)
-        ax.set_xlabel(f"{self.loss} loss; each bound holds with probability {confidence}", parse_math=False)
+        ax.set_xlabel(f"{self.loss_label}; {which} with probability {confidence}", parse_math=False)
         if self.not_covered:
-            pad = None if self.chance_ is None else 18.0  # above the label of guessing
-            title = "NOT STRICT: the theorem does not cover the hatched bounds"
-            ax.set_title(title, loc="left", fontsize="medium", pad=pad)
+            # Above the label of guessing.
+            mark_not_strict(ax, "the hatched bounds", pad=None if self.chance_ is None else 18.0)
         return self
+
+    @property
+    def loss_label(self) -> str:
+        """What the axis shows."""
+        unit = largest_cost(self.loss)
+        return f"{describe_loss(self.loss)} loss" if unit is None else f"mean cost, in units of {unit}"
 
     def _mark_guessing(self, ax: Axes, end: float) -> None:
         self.chance_ = None

@@ -33,6 +33,11 @@ def get_axes(display: object, ax: Axes | None, figsize: tuple[float, float] | No
     return plt.subplots(figsize=figsize, layout="constrained")[1]
 
 
+def mark_not_strict(ax: Axes, bounds: str, pad: float | None = None) -> None:
+    """Say above the axes that the theorem does not cover the bounds."""
+    ax.set_title(f"NOT STRICT: the theorem does not cover {bounds}", loc="left", fontsize="medium", pad=pad)
+
+
 def merge_line_style(style: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Return the properties of a line with those that the user gave, under any of their names, in place of ours."""
     from matplotlib.cbook import normalize_kwargs

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from pacbayes._validation import Array, whole_number
-from pacbayes.certificate import certify
+from pacbayes.certificate import MAJORITY, certify
 from pacbayes.display._drawing import (
     BLACK,
     BLUE,
@@ -17,10 +17,11 @@ from pacbayes.display._drawing import (
     RED,
     format_count_axis,
     get_axes,
+    mark_not_strict,
     merge_line_style,
     require_matplotlib,
 )
-from pacbayes.display.checks import check_fitted, check_test_labels, count_errors
+from pacbayes.display.checks import check_fitted, check_test_labels
 from pacbayes.formatting import format_confidence
 from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.votes import weighted_vote
@@ -46,13 +47,19 @@ class PoolSizeDisplay:
     sizes : ndarray of int of shape (k,)
         Numbers of hypotheses m, increasing.
     bound : ndarray of shape (k,)
-        PAC-Bayes-kl bound on the randomised classifier, for each m.
+        Bound for each m: on the randomised classifier, or on the best hypothesis where that predicts.
     validation_loss : ndarray of shape (k,)
         Validation loss of the posterior, :math:`E_\rho[\hat L]`, for each m.
     test_error : ndarray of shape (k,), optional
         Share of test points on which the majority vote errs, for each m.
     delta : float
         Probability with which each of the bounds may fail.
+    bound_label : str, default="bound"
+        By which method the bound was proved, and about whom.
+    voter : str, default="majority vote"
+        Whose test error it is.
+    strict : bool, default=True
+        Whether the theorem covers the bounds; the title says if it does not.
 
     Attributes
     ----------
@@ -87,12 +94,18 @@ class PoolSizeDisplay:
         test_error: Array | None = None,
         *,
         delta: float,
+        bound_label: str = "bound",
+        voter: str = MAJORITY,
+        strict: bool = True,
     ) -> None:
         self.sizes = sizes
         self.bound = bound
         self.validation_loss = validation_loss
         self.test_error = test_error
         self.delta = delta
+        self.bound_label = bound_label
+        self.voter = voter
+        self.strict = strict
 
     @classmethod
     def from_estimator(
@@ -127,6 +140,8 @@ class PoolSizeDisplay:
             The display.
         """
         require_matplotlib(cls)
+        from sklearn.metrics import accuracy_score
+
         model = check_fitted(estimator)
         labels = check_test_labels(X_test, y_test)
         losses, n_validation, proved = model.losses_, model.n_validation_, model.certificate_
@@ -136,7 +151,7 @@ class PoolSizeDisplay:
             )
         log_prior = None if model.prior_ is None else GibbsCurve(losses, 1.0, model.prior_).log_prior
         counts = _check_sizes(sizes, losses.size, log_prior)
-        bound, validation_loss, posteriors = np.empty(counts.size), np.empty(counts.size), []
+        stated, validation_loss, posteriors = [], np.empty(counts.size), []
         for i, m in enumerate(counts):
             certificate, rho = certify(
                 losses[:m],
@@ -148,14 +163,27 @@ class PoolSizeDisplay:
                 voting=proved.voting,
                 loss=proved.loss,
             )
-            bound[i], validation_loss[i] = certificate.gibbs_bound, certificate.empirical_loss
+            # Of the randomised classifier, or of the best hypothesis where nothing else is certified.
+            stated.append(next(s for s in certificate.statements if s.predictor != MAJORITY))
+            validation_loss[i] = certificate.empirical_loss
             posteriors.append(rho)
         test_error = None
         if labels is not None:
             votes = np.searchsorted(model.classes_, model.predict_hypotheses(X_test))
             winners = [model.classes_[weighted_vote(votes[: rho.size], rho, model.classes_.size)] for rho in posteriors]
-            test_error = np.array([count_errors(labels, winner) for winner in winners]) / labels.size
-        display = cls(counts, bound, validation_loss, test_error, delta=proved.delta)
+            test_error = np.array([1 - accuracy_score(labels, winner) for winner in winners])
+        # With validation sets of different sizes, small pools may be bounded by another method than large ones.
+        methods = " or ".join(dict.fromkeys(statement.title for statement in stated))
+        display = cls(
+            counts,
+            np.array([statement.bound for statement in stated]),
+            validation_loss,
+            test_error,
+            delta=proved.delta,
+            bound_label=f"{methods},\n{stated[-1].predictor}",
+            voter=MAJORITY if proved.voting == "gibbs" else proved.predictor,
+            strict=proved.strict,
+        )
         return display.plot(ax, **kwargs)
 
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> PoolSizeDisplay:
@@ -180,16 +208,19 @@ class PoolSizeDisplay:
             style = {"color": colour, "linestyle": dashes, "marker": marker, "markersize": 4, "label": label}
             return ax.plot(self.sizes, values, **merge_line_style(style, kwargs))[0]
 
-        self.bound_ = line(self.bound, RED, "-", "s", "PAC-Bayes-kl bound, randomised classifier")
+        self.bound_ = line(self.bound, RED, "-", "s", self.bound_label)
         self.validation_loss_ = line(self.validation_loss, BLUE, "--", "o", r"validation loss $E_\rho[\hat L]$")
         self.test_error_ = None
         if self.test_error is not None:
-            self.test_error_ = line(self.test_error, BLACK, ":", "^", "test error of the majority vote")
+            self.test_error_ = line(self.test_error, BLACK, ":", "^", f"test error of the {self.voter}")
         format_count_axis(ax, log=self.sizes[-1] / self.sizes[0] > LOG_RANKS)
         ax.set_ylim(bottom=0)
         ax.set_xlabel("number of hypotheses $m$")
         ax.set_ylabel("loss")
-        self.legend_ = ax.legend(title=f"each bound alone holds with probability {format_confidence(self.delta)}")
+        each = f"each bound alone holds with probability {format_confidence(self.delta)}"
+        self.legend_ = ax.legend(title=each if self.strict else None)
+        if not self.strict:
+            mark_not_strict(ax, "these bounds")
         return self
 
 

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pacbayes.certificate import Statement
+from pacbayes.losses import is_of_probabilities
+
 if TYPE_CHECKING:
     from pacbayes.classifier import PACBayesClassifier
 
-__all__ = ["check_fitted", "check_test_labels", "count_errors"]
+__all__ = ["check_fitted", "check_test_labels", "state_test"]
 
 
 def check_fitted(estimator: Any) -> PACBayesClassifier:
@@ -68,24 +71,21 @@ def check_test_labels(X_test: Any, y_test: ArrayLike | None) -> NDArray[Any] | N
     return labels
 
 
-def count_errors(labels: NDArray[Any], predicted: NDArray[Any]) -> int:
-    """Count the labels that were predicted wrong.
+def state_test(
+    model: PACBayesClassifier, X_test: Any, y_test: ArrayLike | None, counted: tuple[int, int] | None = None
+) -> Statement | None:
+    """Return what test points prove about what `predict` does, None without any.
 
-    Parameters
-    ----------
-    labels, predicted : ndarray of shape (n,)
-        True and predicted labels.
-
-    Returns
-    -------
-    int
-        Number of differences.
-
-    Examples
-    --------
-    >>> count_errors(np.array(["a", "b", "b"]), np.array(["a", "b", "a"]))
-    1
+    They are predicted here and nowhere else: the randomised classifier predicts otherwise in every call. `counted` is
+    the number of errors and of points of a test that was made before.
     """
-    from sklearn.metrics import accuracy_score
-
-    return labels.size - int(accuracy_score(labels, predicted, normalize=False))
+    labels = check_test_labels(X_test, y_test)
+    certificate = model.certificate_
+    if labels is not None and counted is None:
+        if not is_of_probabilities(certificate.loss):
+            return model.certify(X_test, labels).statements[0]
+        counted = model.count_errors(X_test, labels), labels.size
+    if counted is None:
+        return None
+    figures = {"errors": counted[0], "n": counted[1], "kl_div": 0.0}
+    return Statement.by("test-set", certificate.predictor, "zero_one", certificate.delta, figures)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pacbayes._versions import collect_versions
-from pacbayes.bounds import clopper_pearson
 from pacbayes.certificate import Certificate, Row
-from pacbayes.display.checks import check_fitted, check_test_labels, count_errors
-from pacbayes.formatting import format_count, format_nearest, format_percent, format_percent_upper
+from pacbayes.display.checks import check_fitted, state_test
+from pacbayes.formatting import format_nearest
 from pacbayes.pools import as_pool
 from pacbayes.report._html import Table, render_page
 from pacbayes.report._importance import tabulate_importances
@@ -65,9 +64,9 @@ def fit_page(
         The training sample, in the same order: adds which features matter, measured on the rows that were held out.
     X_test, y_test : array-like, optional
         Independent points and labels that were not used in training: adds the test error and its bound, and which
-        features matter where no rows were held out.
+        features matter where no rows were held out. Rows of the training sample are refused.
     test : tuple of int, optional
-        Number of errors and of points of a test that was made before, instead of `X_test` and `y_test`.
+        Number of errors and of points of a test that was made before: `X_test` is not predicted again then.
     heaviest : int, default=10
         Number of hypotheses to show, by falling weight.
     model_path, certificate_path : str
@@ -95,20 +94,17 @@ def fit_page(
     if (X is None) != (y is None):
         raise ValueError(f"X and y must be given together, got no {'X' if X is None else 'y'}")
     certificate = model.certificate_
-    plot, rows = certificate_plot(model, X_test, y_test)
+    tested = state_test(model, X_test, y_test, test)
     changed, defaults = _split_settings(model)
-    labels = check_test_labels(X_test, y_test)
-    if labels is not None:
-        test = count_errors(labels, model.predict(X_test)), labels.size
     return render_page(
         "fit.html.jinja",
         title=title or "A classifier with a certificate",
         certificate=certificate,
-        tiles=_list_tiles(certificate, test),
+        tiles=[(_capitalize(a.title), a.value, _capitalize(a.remark)) for a in certificate.answers(tested)],
         by_class=_tabulate_classes(certificate),
         columns=tabulate_importances(model, X, y, X_test, y_test),
-        bounds=_tabulate_rows(rows),
-        certificate_plot=plot,
+        bounds=_tabulate_rows(certificate.rows(tested)),
+        certificate_plot=certificate_plot(model, tested),
         plots=posterior_plots(model),
         voters=_tabulate_voters(model, heaviest),
         data=_list_data_facts(model, class_counts) | {name: _as_words(value) for name, value in (data or {}).items()},
@@ -128,17 +124,6 @@ def _as_words(value: Any) -> str | list[str]:
     return str(value)
 
 
-def _list_tiles(certificate: Certificate, test: tuple[int, int] | None) -> list[tuple[str, str, str]]:
-    """Return who, value and remark of what is shown first: what `predict` does, and what that compares with."""
-    tiles = [(_capitalize(answer.title), answer.value, _capitalize(answer.remark)) for answer in certificate.answers()]
-    if test is not None:
-        errors, n = test
-        bound = format_percent_upper(float(clopper_pearson(errors, n, certificate.delta)))
-        remark = f"Measured: {format_count(errors, 'error')} on {n} points, which alone prove at most {bound}"
-        tiles.append(("On test points it erred on", format_percent(errors / n), remark))
-    return tiles
-
-
 def _tabulate_classes(certificate: Certificate) -> tuple[Table, list[str]] | None:
     """Return misses and false alarms of each class with the confusion matrix, and notes about them."""
     table = certificate.class_table()
@@ -153,14 +138,18 @@ def _capitalize(text: str) -> str:
 
 
 def _tabulate_rows(rows: Sequence[Row]) -> Table:
-    kinds = {"measured": ", measured", "certified": ", certified", "comparison": ""}
-    cells = [[f"{_capitalize(row.label)}{kinds[row.kind]}", row.shown, row.predictor] for row in rows]
-    note = (
-        "Bounds are rounded up, measured losses to the nearest. Certified bounds are those of the certificate. The "
-        "others are there to compare: relaxations of the certified bound, and what a test set would have proved or has "
-        "proved."
-    )
-    return Table("bounds", "Bounds", ["Bound", "At most", "On the loss of"], cells, note)
+    kinds = {
+        ("measured", True): ", measured",
+        ("certified", True): ", certified",
+        ("certified", False): ", not covered by the theorem",
+    }
+    cells = [
+        [f"{_capitalize(row.label)}{kinds.get((row.kind, row.covered), '')}", row.shown, row.predictor] for row in rows
+    ]
+    note = "Bounds are rounded up, measured losses to the nearest."
+    if any(row.kind == "comparison" for row in rows):
+        note += " Bounds without a remark are there to compare with: the certificate does not state them."
+    return Table("bounds", "Bounds", ["Loss or bound", "Value", "Whose loss"], cells, note)
 
 
 def _tabulate_voters(model: PACBayesClassifier, heaviest: int) -> Table:
@@ -182,7 +171,7 @@ def _tabulate_voters(model: PACBayesClassifier, heaviest: int) -> Table:
     header = ["Rank", "Weight", "Cumulative", "Validation loss", "Subsample size", "Hypothesis", "Description"]
     note = f"{np.count_nonzero(rho)} of {rho.size} hypotheses have weight."
     if not sizes.any():
-        note += " They were trained on other data: all points of this sample validate them."
+        note += " They were trained on other data."
     return Table("voters", "Heaviest voters", header, rows, note)
 
 
@@ -210,9 +199,10 @@ def _list_data_facts(model: PACBayesClassifier, class_counts: Mapping[Any, int] 
     classes = [
         f"{label} ({counts[str(label)]})" if str(label) in counts else f"{label}" for label in model.classes_.tolist()
     ]
-    tested = model.votes_[model._winner].n_held_out
+    tested = model.certificate_.statements[0].figures["n"] if model.certificate_.is_tested else 0
+    use = "train and validate" if model.subsamples_.sizes.any() else "validate"
     facts: Facts = {
-        "Points that train and validate": f"{model.subsamples_.n}",
+        f"Points that {use}": f"{model.subsamples_.n}",
         **({"Points held out for the certificate": f"{tested}"} if tested else {}),
         "Features": f"{model.n_features_in_}",
         f"Classes ({len(classes)})": _cut_list(classes),

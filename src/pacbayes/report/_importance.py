@@ -51,7 +51,7 @@ def tabulate_importances(model: PACBayesClassifier, X: Any, y: Any, X_test: Any,
         return None
     rows, labels, where = chosen
     start = perf_counter()
-    model.predict(rows)
+    _score(model, rows, labels)
     seconds = (perf_counter() - start) * model.n_features_in_
     if seconds > _SECONDS:  # fewer rows, in proportion
         size = int(labels.size * _SECONDS / seconds)
@@ -59,7 +59,7 @@ def tabulate_importances(model: PACBayesClassifier, X: Any, y: Any, X_test: Any,
             return None
         rows, labels, seconds = take_rows(rows, np.arange(size)), labels[:size], _SECONDS
     repeats = int(np.clip(_SECONDS / max(seconds, 1e-9), 1, _MOST_REPEATS))
-    found = permutation_importance(model, rows, labels, scoring="accuracy", n_repeats=repeats, random_state=0)
+    found = permutation_importance(model, rows, labels, scoring=_score, n_repeats=repeats, random_state=0)
     names = getattr(model, "feature_names_in_", [f"feature {k}" for k in range(model.n_features_in_)])
     order = np.argsort(-found.importances_mean, kind="stable")
     cells = [[str(names[k]), format_percent(float(found.importances_mean[k]))] for k in order[:_MOST_SHOWN]]
@@ -75,7 +75,7 @@ def tabulate_importances(model: PACBayesClassifier, X: Any, y: Any, X_test: Any,
 
 def _choose_rows(model: PACBayesClassifier, X: Any, y: Any, X_test: Any, y_test: Any) -> tuple[Any, Any, str] | None:
     """Return some rows that had no part in making the predictor, their labels, and what they are."""
-    held_out = model.votes_[model._winner].split.held_out
+    held_out = min(model.votes_, key=lambda vote: vote.bound).split.held_out  # of the vote that predicts
     if X is not None and held_out is not None:
         rows, labels, where = take_rows(_as_rows(X), held_out), np.asarray(y)[held_out], "held-out rows"
     elif X_test is not None:
@@ -87,6 +87,14 @@ def _choose_rows(model: PACBayesClassifier, X: Any, y: Any, X_test: Any, y_test:
     # Rows come in no order that matters to the predictor, but files may be sorted.
     drawn = np.random.default_rng(0).permutation(labels.size)[:_MOST_ROWS]
     return take_rows(rows, drawn), labels[drawn], where
+
+
+def _score(model: PACBayesClassifier, rows: Any, labels: Any) -> float:
+    """Return the share of rows that are predicted right; for the randomised classifier, its expectation."""
+    if model.certificate_.voting != "gibbs":
+        return float(model.score(rows, labels))
+    # Drawn anew for every shuffle, its predictions would differ by more than a column matters.
+    return float(model.predict_proba(rows)[labels[:, np.newaxis] == model.classes_].sum() / labels.size)
 
 
 def _as_rows(X: Any) -> Any:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pacbayes.certificate import Row
+from pacbayes.certificate import Statement
 from pacbayes.display import BoundDisplay, CertificateDisplay, PoolSizeDisplay, PosteriorDisplay
 from pacbayes.display.svg import page_style, svg_element
-from pacbayes.formatting import format_confidence, format_upper
+from pacbayes.formatting import format_confidence, format_nearest, format_upper
 from pacbayes.sampling import RandomSubsamples
 
 if TYPE_CHECKING:
@@ -52,30 +52,30 @@ class Plot:
     svg: str
 
 
-def certificate_plot(model: PACBayesClassifier, X_test: Any = None, y_test: Any = None) -> tuple[Plot, list[Row]]:
-    """Plot losses and bounds as bars, and return the plot with its rows."""
-    n_rows = len(model.certificate_.rows()) + (0 if y_test is None else 2)
+def certificate_plot(model: PACBayesClassifier, tested: Statement | None) -> Plot:
+    """Plot losses and bounds as bars."""
+    certificate = model.certificate_
+    n_rows = len(certificate.rows(tested))
 
     def draw(ax: Axes) -> CertificateDisplay:
-        display = CertificateDisplay.from_estimator(model, X_test, y_test, ax=ax)
+        n_classes = model.classes_.size
+        display = CertificateDisplay.from_certificate(certificate, n_classes=n_classes, tested=tested, ax=ax)
         for text in ax.texts:
             text.set_fontsize("medium")  # readable on a phone
         # The banner and the caption say the rest, and have room for it.
         ax.set_title("", loc="left")
-        ax.set_xlabel(f"{display.loss} loss", parse_math=False)
+        ax.set_xlabel(display.loss_label, parse_math=False)
         return display
 
     display, svg = _draw("plot-certificate", draw, height=0.7 + 0.46 * n_rows)
-    caption = f"Each bound alone holds with probability {format_confidence(model.certificate_.delta)}."
-    if not model.certificate_.strict:
-        caption += " Hatched: the theorem does not cover these bounds."
+    hatched = "Hatched: the theorem does not cover these bounds. Each other" if display.not_covered else "Each"
+    caption = f"{hatched} bound alone holds with probability {format_confidence(certificate.delta)}."
     values = [f"{row.label}, {row.predictor} {row.shown}" for row in display.rows]
-    plot = Plot("plot-certificate", "Loss and bounds", caption, f"Bars: {'; '.join(values)}.", svg)
-    return plot, list(display.rows)
+    return Plot("plot-certificate", "Loss and bounds", caption, f"Bars: {'; '.join(values)}.", svg)
 
 
 def posterior_plots(model: PACBayesClassifier) -> list[Plot]:
-    """Plot the bound that was minimised, the mass of the posterior, and the bound of smaller pools."""
+    """Plot F(lambda), the mass of the posterior, and the bound of smaller pools."""
     plots = [_plot_bound(model), *_plot_posterior(model)]
     m = model.losses_.size
     # The first hypotheses of others than random pools say nothing about smaller pools.
@@ -87,19 +87,15 @@ def posterior_plots(model: PACBayesClassifier) -> list[Plot]:
 
 def _plot_bound(model: PACBayesClassifier) -> Plot:
     display, svg = _draw("plot-bound", lambda ax: BoundDisplay.from_estimator(model, ax=ax))
-    if model.voting in ("best", "uniform"):
-        caption = f"The bound of the Gibbs posterior. Here nothing was minimised (voting={model.voting!r})."
-    elif model.objective == "kl":
-        caption = "The posterior minimises PAC-Bayes-kl instead, and need not be at the minimum of this curve."
-    else:
-        caption = (
-            "The weights are those at the minimum. No posterior has a PAC-Bayes-lambda bound below the dashed line."
-        )
+    certificate = model.certificate_
+    at_minimum = certificate.objective == "lambda" and certificate.lam is not None
+    where = "those at the minimum" if at_minimum else "not chosen by this curve"
+    caption = f"The weights are {where}: {certificate.figures()['Posterior']}."
     description = (
         f"F(lambda) for lambda from {display.lam[0]:.3g} to {display.lam[-1]:.3g}: its minimum is "
         f"{format_upper(display.minimum)} at lambda = {display.minimum_lam:.3g}."
     )
-    return Plot("plot-bound", "The bound as a function of lambda", caption, description, svg)
+    return Plot("plot-bound", "PAC-Bayes-lambda bound as a function of lambda", caption, description, svg)
 
 
 def _plot_posterior(model: PACBayesClassifier) -> list[Plot]:
@@ -107,13 +103,17 @@ def _plot_posterior(model: PACBayesClassifier) -> list[Plot]:
     half, half_svg = _draw(
         "plot-cumulative", lambda ax: PosteriorDisplay.from_estimator(model, kind="cumulative", ax=ax)
     )
+    lowest, highest, mean = map(format_nearest, (mass.losses[0], mass.losses[-1], mass.loss))
+    caption = "Mass is summed over hypotheses with the same validation loss."
+    if model.certificate_.n_dropped:
+        caption += f" The {model.certificate_.n_dropped} that were dropped have none, and are not shown."
     return [
         Plot(
             "plot-mass",
             "Posterior mass by validation loss",
-            "Mass is summed over hypotheses with the same validation loss.",
-            f"Posterior mass of hypotheses with validation losses from {mass.losses[0]:.4f} to {mass.losses[-1]:.4f}; "
-            f"the validation loss of the posterior is {mass.loss:.4f}.",
+            caption,
+            f"Posterior mass of hypotheses with validation losses from {lowest} to {highest}; the validation loss of "
+            f"the posterior is {mean}.",
             mass_svg,
         ),
         Plot(
@@ -128,9 +128,10 @@ def _plot_posterior(model: PACBayesClassifier) -> list[Plot]:
 
 def _plot_pool_size(model: PACBayesClassifier) -> Plot:
     display, svg = _draw("plot-pool", lambda ax: PoolSizeDisplay.from_estimator(model, ax=ax))
+    bound = " ".join(display.bound_label.split())
     description = (
-        f"PAC-Bayes-kl bound and validation loss for the first {display.sizes[0]} to {display.sizes[-1]} hypotheses: "
-        f"the bound goes from {format_upper(display.bound[0])} to {format_upper(display.bound[-1])}."
+        f"Bound ({bound}) and validation loss for the first {display.sizes[0]} to {display.sizes[-1]} hypotheses: the "
+        f"bound goes from {format_upper(display.bound[0])} to {format_upper(display.bound[-1])}."
     )
     caption = (
         "Bound and loss of the first hypotheses alone. To choose their number by this plot is not covered by the bound."
