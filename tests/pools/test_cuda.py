@@ -85,7 +85,6 @@ def votes_of(host, X, points, scale):
 # The same bits on both engines
 # ---------------------------------------------------------------------------------------------------
 
-# Kernels without the ties of very narrow ones in large subsamples, which the engines may break differently.
 CASES = {
     "plain": (0, 200, 10, 6, 20, 2, np.float64, 0.0, None),
     "scaled": (1, 150, 9, 5, 20, 2, np.float32, 0.0, "standard"),
@@ -129,6 +128,18 @@ def test_both_engines_give_the_same_bits(cupy, case):
     parts = np.split(rows, np.cumsum(sizes)[:-1])
     counted = machines.start_counting(X, codes, np.concatenate([parts[h] for h in some]), sizes[some], some)()
     np.testing.assert_array_equal(counted, mistakes[some])
+
+
+def test_ties_are_broken_alike(cupy):
+    # On a grid, and with kernels so narrow that all points are alike, many working sets are equally good.
+    rng = np.random.default_rng(0)
+    X, codes = rng.integers(0, 3, (90, 3)).astype(float), rng.integers(0, 2, 90, dtype=np.int32)
+    sizes = np.array([25, 70])  # points of a thread are 32 apart
+    rows = np.concatenate([np.sort(rng.choice(90, size, replace=False)) for size in sizes]).astype(np.int32)
+    host, machines = trained_by_both(X, codes, rows, sizes, np.array([1.0, 1e8]), np.full(2, 10.0), None, 2)
+    result = machines.to_host()
+    for name in (*ARRAYS, "converged"):
+        np.testing.assert_array_equal(result[name], host[name], err_msg=name)
 
 
 @pytest.mark.parametrize(("enough", "turns"), [(1, 1), (1, 32), (20, 2), (1 << 20, 1)])

@@ -41,13 +41,13 @@ struct Box {
   PACBAYES_SHARED double lower(int i) const { return i < n_positive ? 0.0 : -C; }
 };
 
-// The first index of a working set, and its gradient.
-struct First {
+// The index of the largest of some values, and the value.
+struct Best {
   int index;
-  double gradient;
+  double value;
 };
 
-// The second index, or -1 if there is none.
+// The second index of a working set, or -1 if there is none.
 struct Second {
   int index;
   double min_gradient;  // over all coefficients that can shrink
@@ -77,13 +77,13 @@ PACBAYES_SHARED double larger(double x, double y) { return x > y ? x : y; }
 // The best step within the bounds. A coefficient that reaches its bound is set to exactly that: if rounding left it
 // free, it would determine the intercept. `largest` is the largest absolute coefficient so far.
 template <class Passes>
-PACBAYES_SHARED Step find_step(const Passes& passes, First first, int j, double& largest) {
+PACBAYES_SHARED Step find_step(const Passes& passes, Best first, int j, double& largest) {
   const Box box = passes.box;
   const int i = first.index;
   const double beta_i = passes.coefficient(i), beta_j = passes.coefficient(j);
   const double room_i = box.upper(i) - beta_i, room_j = beta_j - box.lower(j);
   const double curvature = 2.0 - 2.0 * passes.kernel_value(i, j);
-  double step = (first.gradient - passes.gradient_of(j)) / (curvature > 0 ? curvature : kMinCurvature);
+  double step = (first.value - passes.gradient_of(j)) / (curvature > 0 ? curvature : kMinCurvature);
   if (step > room_i) step = room_i;
   if (step > room_j) step = room_j;
   const double moved_i = beta_i + step, moved_j = beta_j - step;
@@ -101,10 +101,10 @@ PACBAYES_SHARED Step find_step(const Passes& passes, First first, int j, double&
 template <class Passes>
 PACBAYES_SHARED bool iterate(Passes& passes, double tolerance, long long max_iterations) {
   double largest = 0.0;
-  First first = passes.start();
+  Best first = passes.start();  // by its gradient
   for (long long iteration = 0; iteration < max_iterations; ++iteration) {
     const Second second = passes.select_second(first);
-    if (first.gradient - second.min_gradient < tolerance) return true;
+    if (first.value - second.min_gradient < tolerance) return true;
     if (second.index < 0) return false;  // Only if a kernel value is NaN.
     first = passes.take(find_step(passes, first, second.index, largest));
   }

@@ -71,14 +71,10 @@ struct Machine {
 };
 
 __device__ Machine machine_of(const Machines& machines, int h, int d) {
-  Machine machine = {machines.n_classes[h],
-                     machines.classes + machines.class_at[h],
-                     machines.counts + machines.class_at[h],
-                     machines.support + machines.support_at[h],
-                     0,
-                     machines.coefficients + machines.coefficient_at[h],
-                     machines.intercepts + machines.intercept_at[h],
-                     machines.gamma[h],
+  const int64 class_at = machines.class_at[h];
+  Machine machine = {machines.n_classes[h], machines.classes + class_at, machines.counts + class_at,
+                     machines.support + machines.support_at[h], 0, machines.coefficients + machines.coefficient_at[h],
+                     machines.intercepts + machines.intercept_at[h], machines.gamma[h],
                      machines.scale ? machines.scale + (int64)h * d : 0};
   for (int c = 0; machine.n_classes > 1 && c < machine.n_classes; ++c) machine.n_support += machine.counts[c];
   return machine;
@@ -235,16 +231,6 @@ struct Sink {
   unsigned char* certain;
 };
 
-__device__ int record(const Sink& sink, const int* codes, int code, bool certain, int64 j, int64 at, int64 row,
-                      int64 count) {
-  if (sink.votes) {
-    sink.votes[j * count + at] = (uint16)code;
-    sink.certain[j * count + at] = certain;
-    return 0;
-  }
-  return !certain || code != codes[row];
-}
-
 // Evaluate chosen machines at rows from `first` on, `count` of them. Chosen machine j was trained on the rows from begins[j]
 // to ends[j] of the list `training`. A block takes `per_turn` words of masks, rows or training rows at a time: at most WORDS
 // or THREADS.
@@ -287,7 +273,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       if (threadIdx.x < 32 && at >= 0) {
         Tally tallies[MAX_CLASSES];
         const Vote vote = elect(machine.n_classes, values, 1, margins + machines.intercept_at[h], tallies);
-        mistakes += record(sink, codes, machine.classes[vote.winner], vote.certain, j, row, first + row, count);
+        const int code = machine.classes[vote.winner];
+        if (sink.votes) {
+          sink.votes[j * count + row] = (uint16)code;
+          sink.certain[j * count + row] = vote.certain;
+        } else {
+          mistakes += !vote.certain || code != codes[first + row];
+        }
       }
     }
     if (threadIdx.x == 0) queued = waiting;

@@ -35,21 +35,16 @@ struct Trained {
   unsigned char* converged;
 };
 
-struct Best {
-  double value;
-  int index;
-};
-
 // A number that is larger for a larger double. 0 and -0 have the same, and there are no NaNs.
-typedef unsigned long long Key;
+typedef uint64 Key;
 
 __device__ __forceinline__ Key to_key(double value) {
-  const Key bits = (Key)__double_as_longlong(value + 0.0);
+  const Key bits = bit_cast<Key>(value + 0.0);
   return bits >> 63 ? ~bits : bits | 0x8000000000000000ull;
 }
 
 __device__ __forceinline__ double from_key(Key key) {
-  return __longlong_as_double((int64)(key >> 63 ? key & 0x7fffffffffffffffull : ~key));
+  return bit_cast<double>(key >> 63 ? key & 0x7fffffffffffffffull : ~key);
 }
 
 __device__ __forceinline__ uint32 max_of_warp(uint32 number) {
@@ -72,7 +67,7 @@ __device__ __forceinline__ Key max_key_of_warp(Key key) {
 
 __device__ __forceinline__ Best best_of_warp(Best best) {
   const Key key = to_key(best.value), largest = max_key_of_warp(key);
-  return {from_key(largest), (int)~max_of_warp(key == largest ? ~(uint32)best.index : 0u)};
+  return {(int)~max_of_warp(key == largest ? ~(uint32)best.index : 0u), from_key(largest)};
 }
 
 // Reductions over the threads of a block, the results of which all of them get. Those of one call are read while the
@@ -108,7 +103,7 @@ struct Reducer {
     __syncthreads();
     const int from = turn + (lane < warps ? lane : 0);
     if (WITH_MIN) other = -from_key(max_key_of_warp(to_key(-others[from])));
-    return best_of_warp({values[from], indices[from]});
+    return best_of_warp({indices[from], values[from]});
   }
 };
 
@@ -231,25 +226,20 @@ struct Passes {
   __device__ __forceinline__ double gradient_of(int i) const { return gradient[i]; }
   __device__ __forceinline__ float kernel_value(int i, int j) const { return row(i)[at(j)]; }
 
-  __device__ __forceinline__ First find_first(Best first) {
-    first = reducer.best(first);
-    return {first.index, first.value};
-  }
-
-  __device__ __forceinline__ First start() {
-    Best first = {-kInfinity, 0};
+  __device__ __forceinline__ Best start() {
+    Best first = {0, -kInfinity};
     for (int i = threadIdx.x; i < size; i += blockDim.x) {
       beta[i] = 0.0;
       gradient[i] = box.label(i);
-      if (0.0 < box.upper(i) && gradient[i] > first.value) first = {gradient[i], i};
+      if (0.0 < box.upper(i) && gradient[i] > first.value) first = {i, gradient[i]};
     }
     __syncthreads();
-    return find_first(first);
+    return reducer.best(first);
   }
 
-  __device__ __forceinline__ Second select_second(First first) {
+  __device__ __forceinline__ Second select_second(Best first) {
     const float* const kernel_i = row(first.index);
-    Best second = {0.0, -1};
+    Best second = {-1, 0.0};
     double lowest = kInfinity;
     for (int start = threadIdx.x; start < size; start += ITEMS * blockDim.x) {
       float k[ITEMS];
@@ -265,8 +255,8 @@ struct Passes {
         const int t = start + q * blockDim.x;
         if (t >= size || !(own[q] > box.lower(t))) continue;
         lowest = g[q] < lowest ? g[q] : lowest;
-        const float gain = gains((float)(first.gradient - g[q]), k[q]);
-        if (gain > second.value) second = {gain, t};
+        const float gain = gains((float)(first.value - g[q]), k[q]);
+        if (gain > second.value) second = {t, gain};
       }
     }
     second = reducer.best_and_min<true>(second, lowest);
@@ -275,9 +265,9 @@ struct Passes {
 
   // Others may still read the coefficients and the gradient that were: the gradient changes in another array, the two
   // coefficients after the barrier.
-  __device__ __forceinline__ First take(Step step) {
+  __device__ __forceinline__ Best take(Step step) {
     const float *const kernel_i = row(step.i), *const kernel_j = row(step.j);
-    Best first = {-kInfinity, 0};
+    Best first = {0, -kInfinity};
     for (int start = threadIdx.x; start < size; start += ITEMS * blockDim.x) {
       float k_i[ITEMS], k_j[ITEMS];
       double g[ITEMS], own[ITEMS];
@@ -293,16 +283,16 @@ struct Passes {
         const double after = stepped(g[q], step.size, k_i[q], k_j[q]);
         next[t] = after;
         const double mine = t == step.i ? step.beta_i : t == step.j ? step.beta_j : own[q];
-        if (mine < box.upper(t) && after > first.value) first = {after, t};
+        if (mine < box.upper(t) && after > first.value) first = {t, after};
       }
     }
-    const First found = find_first(first);
+    first = reducer.best(first);
     if (step.i % blockDim.x == threadIdx.x) beta[step.i] = step.beta_i;
     if (step.j % blockDim.x == threadIdx.x) beta[step.j] = step.beta_j;
     double* const last = gradient;
     gradient = next;
     next = last;
-    return found;
+    return first;
   }
 };
 
@@ -376,7 +366,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     }
     infinite = __syncthreads_or(infinite);
     Reducer reducer = {values, others, indices, 0};
-    const double norm = infinite ? kInfinity : sqrt(reducer.best({largest_square, 0}).value);
+    const double norm = infinite ? kInfinity : sqrt(reducer.best({0, largest_square}).value);
     // In single precision if that is enough, else in double.
     const bool heuristic = isnan(settings.seed);
     double seed = settings.seed, gamma = seed * settings.multipliers[h];
@@ -420,23 +410,17 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     // Keep the support vectors, in order: `position` counts those before.
     int* support = trained.support + subsamples.at[h];
     double* kept = trained.coefficients + subsamples.at[h] * (k_max - 1);
-    int n = 0;
-    for (int p = 0; p < r; ++p)
+    const auto supports = [=](int p) {
       for (int row = 0; row + 1 < n_classes; ++row)
-        if (coefficients[(int64)row * r + p] != 0.0) {
-          ++n;
-          break;
-        }
+        if (coefficients[(int64)row * r + p] != 0.0) return true;
+      return false;
+    };
+    int n = 0;
+    for (int p = 0; p < r; ++p) n += supports(p);
     for (int p = threadIdx.x; p < r; p += blockDim.x) {
-      bool supports = false;
-      for (int row = 0; row + 1 < n_classes; ++row) supports = supports || coefficients[(int64)row * r + p] != 0.0;
-      if (!supports) continue;
+      if (!supports(p)) continue;
       int position = 0;
-      for (int q = 0; q < p; ++q) {
-        bool before = false;
-        for (int row = 0; row + 1 < n_classes; ++row) before = before || coefficients[(int64)row * r + q] != 0.0;
-        position += before;
-      }
+      for (int q = 0; q < p; ++q) position += supports(q);
       support[position] = sorted[p];
       for (int row = 0; row + 1 < n_classes; ++row) kept[(int64)row * n + position] = coefficients[(int64)row * r + p];
       int c = 0;

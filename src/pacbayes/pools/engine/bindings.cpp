@@ -390,7 +390,7 @@ void vote(const X_& X, const typename PointsOf<X_>::type& points, const Ensemble
 }
 
 // Count each machine's mistakes at the rows of X that it was not trained on. X begins at row `first` of the sample. A
-// vote that rounding could change is a mistake: see margins.h.
+// vote that rounding could change is a mistake: see arithmetic/votes.h.
 template <class X_>
 void count_mistakes(const X_& X, Integers codes, std::int64_t first,
                     const typename PointsOf<X_>::type& points, const Ensemble& ensemble,

@@ -38,7 +38,7 @@ struct Passes {
     solution.shrinkable[i] = coefficient > box.lower(i) ? 0.0 : kInfinity;
   }
 
-  First start() {
+  Best start() {
     for (int i = 0; i < problem.stride; ++i) {
       solution.gradient[i] = box.label(i);
       set(i, 0.0);
@@ -50,7 +50,7 @@ struct Passes {
     return update_and_select_first(0, 0, 0.0);
   }
 
-  First take(const Step& step) {
+  Best take(const Step& step) {
     set(step.i, step.beta_i);
     set(step.j, step.beta_j);
     return update_and_select_first(step.i, step.j, step.size);
@@ -58,7 +58,7 @@ struct Passes {
 
   // Update the gradient and find its largest entry among the coefficients that can grow (solution.growable is 0 for
   // those and -infinity for the others), in one pass over memory.
-  First update_and_select_first(int i, int j, double step) const {
+  Best update_and_select_first(int i, int j, double step) const {
     const float* row_i = problem.kernel + i * problem.stride;
     const float* row_j = problem.kernel + j * problem.stride;
     double* const gradients = solution.gradient;
@@ -84,12 +84,12 @@ struct Passes {
   }
 
   // solution.shrinkable is 0 for the coefficients that can shrink and +infinity for the others.
-  Second select_second(First first) const {
+  Second select_second(Best first) const {
     const float* row = problem.kernel + first.index * problem.stride;
     const double* const gradients = solution.gradient;
     const double* const shrinkable = solution.shrinkable;
     const std::ptrdiff_t stride = problem.stride;
-    const Pack gradient_i = broadcast(first.gradient);
+    const Pack gradient_i = broadcast(first.value);
     const Singles none = broadcast_single(std::numeric_limits<float>::infinity());
     Singles best = broadcast_single(0.0f), best_at = broadcast_single(-1.0f), at = positions<Singles>();
     Pack lowest = broadcast(kInfinity);

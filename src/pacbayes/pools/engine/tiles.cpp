@@ -308,22 +308,16 @@ void accumulate_exponentials_at(const double* squared, const std::int32_t* rows,
 
 }  // namespace
 
-void minimize(const Problem& problem, Solution& solution);  // smo.cpp
-
-// filter.cpp
-void filter_support(const double* points, const std::int32_t* rows, std::ptrdiff_t count, std::ptrdiff_t d,
-                    std::ptrdiff_t n_categories, const double* factors, const double* fill, std::ptrdiff_t n_fill,
-                    const double* centre, double rate, float* vectors, double* offsets, double* largest,
-                    double* scratch);
-void filter_tile(const double* tile, const double* centre, std::ptrdiff_t d, std::ptrdiff_t n_categories,
-                 const double* fill, std::ptrdiff_t n_fill, float* centred, float* squares, double* largest);
-void filter_values(const FilterMachine& machine, const float* centred, const float* squares, float* values,
-                   float* errors);
-void filter_exponentials(const float* squared, const double* nearest, const std::int32_t* rows, const float* weights,
-                         std::ptrdiff_t count, const FilterMachine& machine, float* values, float* errors);
-void round_to_single(const double* numbers, std::ptrdiff_t count, float* rounded);
-bool filter_votes(const float* values, const float* errors, std::uint16_t positive, std::uint16_t negative,
-                  std::uint16_t* codes, std::uint8_t* certain);
+// Functions of filter.cpp and smo.cpp.
+template <class Pointer>
+using Function = std::remove_pointer_t<Pointer>;
+Function<decltype(Routines::filter_support)> filter_support;
+Function<decltype(Routines::filter_tile)> filter_tile;
+Function<decltype(Routines::filter_values)> filter_values;
+Function<decltype(Routines::filter_exponentials)> filter_exponentials;
+Function<decltype(Routines::round_to_single)> round_to_single;
+Function<decltype(Routines::filter_votes)> filter_votes;
+Function<decltype(Routines::minimize)> minimize;
 
 #define PACBAYES_TEXT_OF(word) #word
 #define PACBAYES_TEXT(word) PACBAYES_TEXT_OF(word)
