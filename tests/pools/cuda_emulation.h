@@ -203,16 +203,10 @@ inline int __ffs(unsigned bits) { return __builtin_ffs(static_cast<int>(bits)); 
 inline int min(int a, int b) { return a < b ? a : b; }
 inline int atomicAdd(int* at, int value) { const int before = *at; *at += value; return before; }
 
-inline long long __double_as_longlong(double x) { long long y; std::memcpy(&y, &x, 8); return y; }
-inline double __longlong_as_double(long long x) { double y; std::memcpy(&y, &x, 8); return y; }
-inline std::uint32_t __float_as_uint(float x) { std::uint32_t y; std::memcpy(&y, &x, 4); return y; }
-inline float __uint_as_float(std::uint32_t x) { float y; std::memcpy(&y, &x, 4); return y; }
 inline float __double2float_ru(double x) {
   const float y = static_cast<float>(x);
   return static_cast<double>(y) < x ? std::nextafter(y, INFINITY) : y;
 }
-
-#define EMULATED
 
 inline float to_tf32(float x) {  // to the nearest, ties away from zero
   std::uint32_t bits;

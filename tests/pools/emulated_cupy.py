@@ -144,10 +144,6 @@ def get_default_memory_pool():
 class RawModule:
     def __init__(self, code, options, backend):
         here = Path(__file__).parent
-        instructions = re.search(
-            r"// The instructions that CUDA C\+\+ has no function for.*?(?=\n// A fast filter)", code, re.S
-        )
-        code = code if instructions is None else code.replace(instructions.group(), "")
         found = [name for name in KERNELS if re.search(rf"\b{name}\(", code) and f" {name}(" in code]
         found = [name for name in found if re.search(rf'extern "C" __global__ void[^;{{]*?\b{name}\(', code)]
         launches = "".join(

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from pacbayes._validation import Array
 from pacbayes.exceptions import DeviceError
 from pacbayes.pools._device import (
-    FILTER,
     THREADS,
     DeviceRows,
     find_cupy,
@@ -382,7 +381,7 @@ class _Packed:
             scaled = machines.arrays["scale"] is not None
             self.weights = cupy.empty(self.count * steps * 8, dtype=np.float32) if scaled else None
             largest = cupy.maximum(X.largest, points.largest)
-            kernel("pack_machines", *FILTER, features=d)(
+            kernel("pack_machines", "filter", d)(
                 (self.count,),
                 (THREADS,),
                 (
@@ -406,8 +405,7 @@ class _Packed:
         warps = -(-count // _ROWS)
         rows = cupy.empty(warps * _ROWS * steps * 8, dtype=np.float32)
         norms = cupy.empty(warps * _ROWS, dtype=np.float32)
-        features = {"features": X.d}
-        kernel("pack_rows", *FILTER, **features)(
+        kernel("pack_rows", "filter", X.d)(
             (-(-warps * 4 * 32 // 128),),
             (128,),
             (X.struct(), np.int64(begin), np.int64(count), X.centre, rows, norms),
@@ -416,7 +414,7 @@ class _Packed:
         row_blocks = -(-warps * 32 // THREADS)
         chunks = max(1, min(self.count, _BLOCKS // row_blocks))
         per_block = -(-self.count // chunks)
-        kernel("filter_rows", *FILTER, **features)(
+        kernel("filter_rows", "filter", X.d)(
             (row_blocks, -(-self.count // per_block)),
             (THREADS,),
             (
@@ -576,7 +574,7 @@ def train(
 def _launch_training(problem: tuple[Any, ...], sizes: NDArray[np.int64], max_classes: int, shrink: int) -> None:
     """Launch what trains machines, given all arguments of the kernel but the scratch space, side by side by size."""
     cupy = find_cupy()
-    launch = kernel("train", "exact", "train")
+    launch = kernel("train", "train")
     # Machines of similar size share their scratch space.
     rung = np.ceil(np.log2(np.maximum(sizes, 32))).astype(np.int64)
     ends = []

@@ -5,6 +5,7 @@ CuPy is imported when a device is asked for, not before.
 
 from __future__ import annotations
 
+import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -41,9 +42,6 @@ __all__ = [
     "to_host",
     "with_less_memory",
 ]
-
-# Source files of the filter, in order.
-FILTER = ("exact", "instructions", "filter")
 
 # Threads of a block, of all kernels but those that train.
 THREADS = 128
@@ -89,10 +87,21 @@ def find_cupy() -> Any:
     return import_module("cupy")
 
 
-def source(*names: str) -> str:
-    """Return the CUDA source in some files of the package, one after another."""
-    folder = Path(__file__).parent / "cuda"
-    return "\n".join((folder / f"{name}.cu").read_text() for name in names)
+def source(name: str) -> str:
+    """Return the CUDA source in a file of the package, and what it includes.
+
+    All of it is one text, since that is what CuPy recognises in its cache of what was compiled before.
+    """
+    included = set()
+
+    def expand(path: Path) -> str:
+        if path in included:
+            return ""
+        included.add(path)
+        text = path.read_text().replace("#pragma once\n", "")
+        return re.sub(r'^#include "(.+)"$', lambda found: expand((path.parent / found[1]).resolve()), text, flags=re.M)
+
+    return expand((Path(__file__).parent / "cuda" / f"{name}.cu").resolve())
 
 
 def options(**definitions: int) -> tuple[str, ...]:
@@ -101,16 +110,16 @@ def options(**definitions: int) -> tuple[str, ...]:
 
 
 @cache
-def _module(device: int, names: tuple[str, ...], features: int) -> Any:
+def _module(device: int, name: str, features: int) -> Any:
     compiled = find_cupy().RawModule(
-        code=source(*names), options=options(FEATURES=features, THREADS=THREADS), backend="nvrtc"
+        code=source(name), options=options(FEATURES=features, THREADS=THREADS), backend="nvrtc"
     )
     compiled.compile()
     return compiled
 
 
-def kernel(name: str, *names: str, features: int = 0) -> Callable[..., None]:
-    function: Callable[..., None] = _module(find_cupy().cuda.Device().id, names, features).get_function(name)
+def kernel(name: str, file: str, features: int = 0) -> Callable[..., None]:
+    function: Callable[..., None] = _module(find_cupy().cuda.Device().id, file, features).get_function(name)
     return function
 
 

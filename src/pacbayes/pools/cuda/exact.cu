@@ -1,15 +1,14 @@
-// Decision values in double precision, with the operations of the compiled engine in their order: on a machine with
-// fused multiply-adds both give the same bits. Compiled with --fmad=false, so that products are fused with additions
-// exactly where the source says so (pack.h, tiles.cpp and smo.cpp in engine/).
+// Decision values in double precision, by the operations of the compiled engine in their order: on a machine with fused
+// multiply-adds both give the same bits.
 
-typedef unsigned int uint32;
-typedef unsigned short uint16;
-typedef long long int64;
+#include "pack.cu"
+
+#include "../arithmetic/kernel.h"
+#include "../arithmetic/votes.h"
 
 #define MAX_CLASSES 16
 #define MAX_PAIRS (MAX_CLASSES * (MAX_CLASSES - 1) / 2)
 #define GROUP 8  // support vectors that are compared with a row together
-#define INFINITE __longlong_as_double(0x7ff0000000000000LL)
 
 // Rows of d features in single or double precision.
 struct Rows {
@@ -58,64 +57,27 @@ struct Machines {
   const double* scale;  // m x d, or null
 };
 
-__device__ int count_support(const Machines& machines, int h) {
-  const int* counts = machines.counts + machines.class_at[h];
-  int n = 0;
-  for (int c = 0; c < machines.n_classes[h]; ++c) n += counts[c];
-  return n;
-}
+// One of them: Machine in svm.h.
+struct Machine {
+  int n_classes;
+  const int* classes;
+  const int* counts;
+  const int* support;
+  int n_support;
+  const double* coefficients;
+  const double* intercepts;
+  double gamma;
+  const double* scale;
+};
 
-// exp(x) for x <= 0: pack.h, operation by operation.
-__device__ __forceinline__ double exponential(double x) {
-  const double rounder = 6755399441055744.0;
-  const bool underflows = -708.0 > x;
-  x = underflows ? -708.0 : x;
-  const double shifted = fma(x, 1.4426950408889634, rounder);
-  const double k = shifted - rounder;
-  double f = fma(k, -0x1.62e42fefa0000p-1, x);
-  f = fma(k, -0x1.cf79abc9e3b3ap-40, f);
-  double p = 0x1.af632a0f7e2cep-26;
-  p = fma(p, f, 0x1.28b4101c77212p-22);
-  p = fma(p, f, 0x1.71ddf56d8deb5p-19);
-  p = fma(p, f, 0x1.a01991a10d9aep-16);
-  p = fma(p, f, 0x1.a01a01b1461c5p-13);
-  p = fma(p, f, 0x1.6c16c1880029fp-10);
-  p = fma(p, f, 0x1.111111110f21ep-7);
-  p = fma(p, f, 0x1.555555554f0bap-5);
-  p = fma(p, f, 0x1.555555555555ap-3);
-  p = fma(p, f, 0x1.0000000000011p-1);
-  p = fma(p, f, 1.0);
-  p = fma(p, f, 1.0);
-  const int64 bits = __double_as_longlong(p) + (__double_as_longlong(shifted) << 52);
-  return underflows ? 0.0 : __longlong_as_double(bits);
-}
-
-// A squared distance that overflows, or is infinity minus infinity, counts as the largest number.
-__device__ __forceinline__ double limit(double squared) {
-  const double largest = 0x1.fffffffffffffp+1023;
-  return largest > squared ? squared : largest;
-}
-
-// margins.h.
-__device__ double decision_margin(double gamma, int d, int n_support, double intercept, double coefficient_sum) {
-  const double units = (double)(n_support + d + 32) * (fabs(intercept) + coefficient_sum);
-  return 0x1p-52 * units + coefficient_sum * (0x1p-1000 + gamma * ((double)d * 0x1p-1072));
-}
-
-__device__ double pair_margin(const Machines& machines, int h, int d, int a, int b, int pair) {
-  const int* counts = machines.counts + machines.class_at[h];
-  const double* coefficients = machines.coefficients + machines.coefficient_at[h];
-  const int n = count_support(machines, h);
-  int start_a = 0, start_b = 0;
-  for (int c = 0; c < b; ++c) {
-    if (c < a) start_a += counts[c];
-    start_b += counts[c];
-  }
-  double sum = 0.0;
-  for (int p = start_a; p < start_a + counts[a]; ++p) sum += fabs(coefficients[(int64)(b - 1) * n + p]);
-  for (int p = start_b; p < start_b + counts[b]; ++p) sum += fabs(coefficients[(int64)a * n + p]);
-  return decision_margin(machines.gamma[h], d, counts[a] + counts[b], machines.intercepts[machines.intercept_at[h] + pair],
-                         sum);
+__device__ Machine machine_of(const Machines& machines, int h, int d) {
+  const int64 class_at = machines.class_at[h];
+  Machine machine = {machines.n_classes[h], machines.classes + class_at, machines.counts + class_at,
+                     machines.support + machines.support_at[h], 0, machines.coefficients + machines.coefficient_at[h],
+                     machines.intercepts + machines.intercept_at[h], machines.gamma[h],
+                     machines.scale ? machines.scale + (int64)h * d : 0};
+  for (int c = 0; machine.n_classes > 1 && c < machine.n_classes; ++c) machine.n_support += machine.counts[c];
+  return machine;
 }
 
 // ------------------------------------------------------------------------------------------------------
@@ -125,60 +87,26 @@ __device__ double pair_margin(const Machines& machines, int h, int d, int a, int
 // And the margins of their pairs of classes, where the intercepts of these are.
 extern "C" __global__ void pack_support(Machines machines, Rows points, const int* chosen, const int64* group_at,
                                         double* packed, double* margins) {
-  const int j = blockIdx.x, h = chosen[j], d = points.d, n = count_support(machines, h);
-  const int* support = machines.support + machines.support_at[h];
-  const double* scale = machines.scale ? machines.scale + (int64)h * d : 0;
+  const int j = blockIdx.x, h = chosen[j], d = points.d;
+  const Machine machine = machine_of(machines, h, d);
+  const int n = machine.n_support;
   double* to = packed + group_at[j] * d * GROUP;
   const int groups = (n + GROUP - 1) / GROUP;
   for (int i = blockIdx.y * blockDim.x + threadIdx.x; i < groups * GROUP * d; i += gridDim.y * blockDim.x) {
     const int k = i % d, p = i / d;  // neighbouring threads read neighbouring features
     double value = 0.0;
     if (p < n) {
-      value = feature(points, support[p], k);
-      if (scale) value = value * scale[k];
+      value = feature(points, machine.support[p], k);
+      if (machine.scale) value = value * machine.scale[k];
     }
     to[((int64)(p / GROUP) * d + k) * GROUP + p % GROUP] = value;
   }
   if (blockIdx.y) return;
   int pair = 0;
-  for (int a = 0; a < machines.n_classes[h]; ++a)
-    for (int b = a + 1; b < machines.n_classes[h]; ++b, ++pair)
+  for (int a = 0; a < machine.n_classes; ++a)
+    for (int b = a + 1; b < machine.n_classes; ++b, ++pair)
       if (pair % blockDim.x == threadIdx.x)
-        margins[machines.intercept_at[h] + pair] = pair_margin(machines, h, d, a, b, pair);
-}
-
-struct Vote {
-  int code;
-  bool certain;
-};
-
-// The vote that decision values give, in the order of operations of vote.cpp.
-__device__ Vote elect(const Machines& machines, int h, const double* values, const double* margins) {
-  const int k_classes = machines.n_classes[h];
-  const int* classes = machines.classes + machines.class_at[h];
-  if (k_classes == 1) return {classes[0], true};
-  if (k_classes == 2) return {classes[values[0] > 0 ? 0 : 1], fabs(values[0]) > margins[0]};
-  int wins[MAX_CLASSES], sure[MAX_CLASSES], open[MAX_CLASSES], pair = 0;
-  for (int c = 0; c < k_classes; ++c) wins[c] = sure[c] = open[c] = 0;
-  for (int a = 0; a < k_classes; ++a)
-    for (int b = a + 1; b < k_classes; ++b, ++pair) {
-      const int winner = values[pair] > 0 ? a : b;
-      ++wins[winner];
-      if (fabs(values[pair]) > margins[pair])
-        ++sure[winner];
-      else
-        ++open[a], ++open[b];
-    }
-  int winner = 0;
-  for (int c = 1; c < k_classes; ++c)
-    if (wins[c] > wins[winner]) winner = c;
-  bool certain = true;
-  const int least = sure[winner];
-  for (int c = 0; c < k_classes; ++c) {
-    const int most = sure[c] + open[c];
-    if (c != winner && (c < winner ? most >= least : most > least)) certain = false;
-  }
-  return {classes[winner], certain};
+        margins[machines.intercept_at[h] + pair] = pair_margin(machine, d, a, b, pair);
 }
 
 #define WARPS (THREADS / 32)
@@ -188,9 +116,8 @@ __device__ Vote elect(const Machines& machines, int h, const double* values, con
 __device__ __forceinline__ void add_squares(double x, const double2 (&s)[GROUP / 2], double (&squared)[GROUP]) {
 #pragma unroll
   for (int j = 0; j < GROUP / 2; ++j) {
-    const double e0 = s[j].x - x, e1 = s[j].y - x;
-    squared[2 * j] = fma(e0, e0, squared[2 * j]);
-    squared[2 * j + 1] = fma(e1, e1, squared[2 * j + 1]);
+    add_square(squared[2 * j], s[j].x - x);
+    add_square(squared[2 * j + 1], s[j].y - x);
   }
 }
 
@@ -231,39 +158,38 @@ __device__ __forceinline__ void compare(Rows X, int64 row, const double* scale, 
 
 // Add the kernel values of support vectors [first, last) to the decision values, one after another as vote.cpp does.
 // `weights` are their coefficients if there are two classes.
-__device__ void accumulate(const Machines& machines, int h, int n, int first, int last, const double* kernel,
-                           const double* weights, double* values) {
-  const int k_classes = machines.n_classes[h];
-  if (k_classes == 2) {
+__device__ void accumulate(const Machine& machine, int first, int last, const double* kernel, const double* weights,
+                           double* values) {
+  if (machine.n_classes == 2) {
     double value = values[0];
 #pragma unroll 4
-    for (int p = 0; p < last - first; ++p) value = fma(weights[p], kernel[p * 32], value);
+    for (int p = 0; p < last - first; ++p) value = multiply_add(weights[p], kernel[p * 32], value);
     values[0] = value;
     return;
   }
-  const double* coefficients = machines.coefficients + machines.coefficient_at[h];
-  const int* counts = machines.counts + machines.class_at[h];
-  int own = 0, end = counts[0];  // class of the support vector, and where those of the class end
+  const double* coefficients = machine.coefficients;
+  const int n = machine.n_support;
+  int own = 0, end = machine.counts[0];  // class of the support vector, and where those of the class end
   for (int p = first; p < last; ++p) {
-    while (p >= end) end += counts[++own];
+    while (p >= end) end += machine.counts[++own];
     const double k = kernel[(p - first) * 32];
     int pair = 0;
-    for (int a = 0; a < k_classes; ++a)
-      for (int b = a + 1; b < k_classes; ++b, ++pair) {
-        if (own == a) values[pair] = fma(coefficients[(int64)(b - 1) * n + p], k, values[pair]);
-        if (own == b) values[pair] = fma(coefficients[(int64)a * n + p], k, values[pair]);
+    for (int a = 0; a < machine.n_classes; ++a)
+      for (int b = a + 1; b < machine.n_classes; ++b, ++pair) {
+        if (own == a) values[pair] = multiply_add(coefficients[(int64)(b - 1) * n + p], k, values[pair]);
+        if (own == b) values[pair] = multiply_add(coefficients[(int64)a * n + p], k, values[pair]);
       }
   }
 }
 
 // Decision values of a machine at 32 rows, one for each lane: every warp compares the rows with a group of support
 // vectors, and the first one adds up, so that few rows do not wait for one thread each. Lanes of the first warp get them.
-__device__ void decide(const Machines& machines, int h, const double* packed, Rows X, int64 row, double* values) {
+__device__ void decide(const Machine& machine, const double* packed, Rows X, int64 row, double* values) {
   __shared__ double staged[STAGED * 32];
   __shared__ double kernels[2][CHUNK * 32], weights[2][CHUNK];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, d = X.d;
-  const int k_classes = machines.n_classes[h], n = k_classes > 1 ? count_support(machines, h) : 0;
-  const double* scale = machines.scale ? machines.scale + (int64)h * d : 0;
+  const int k_classes = machine.n_classes, n = machine.n_support;
+  const double* scale = machine.scale;
   const bool stages = d <= STAGED;
   if (stages)
     for (int k = warp; k < d; k += WARPS) {
@@ -271,16 +197,14 @@ __device__ void decide(const Machines& machines, int h, const double* packed, Ro
       staged[k * 32 + lane] = scale ? x * scale[k] : x;
     }
   if (warp == 0)
-    for (int pair = 0; pair < k_classes * (k_classes - 1) / 2; ++pair)
-      values[pair] = machines.intercepts[machines.intercept_at[h] + pair];
+    for (int pair = 0; pair < k_classes * (k_classes - 1) / 2; ++pair) values[pair] = machine.intercepts[pair];
   __syncthreads();
-  const double* coefficients = machines.coefficients + machines.coefficient_at[h];
-  const double rate = -machines.gamma[h];
+  const double rate = -machine.gamma;
   int turn = 0;
   for (int first = 0; first < n; first += CHUNK, turn ^= 1) {
     const int own = first + warp * GROUP;
     if (own < n) {
-      if (lane < GROUP && own + lane < n) weights[turn][warp * GROUP + lane] = coefficients[own + lane];
+      if (lane < GROUP && own + lane < n) weights[turn][warp * GROUP + lane] = machine.coefficients[own + lane];
       double squared[GROUP];
       compare(X, row, scale, stages ? staged + lane : 0, packed + (int64)own * d, squared);
 #pragma unroll
@@ -289,8 +213,7 @@ __device__ void decide(const Machines& machines, int h, const double* packed, Ro
     }
     __syncthreads();
     // The others go on to the other half meanwhile, and wait before they come back to this one.
-    if (warp == 0)
-      accumulate(machines, h, n, first, min(n, first + CHUNK), kernels[turn] + lane, weights[turn], values);
+    if (warp == 0) accumulate(machine, first, min(n, first + CHUNK), kernels[turn] + lane, weights[turn], values);
   }
   __syncthreads();
 }
@@ -308,15 +231,6 @@ struct Sink {
   unsigned char* certain;
 };
 
-__device__ int record(const Sink& sink, const int* codes, Vote vote, int64 j, int64 at, int64 row, int64 count) {
-  if (sink.votes) {
-    sink.votes[j * count + at] = (uint16)vote.code;
-    sink.certain[j * count + at] = vote.certain;
-    return 0;
-  }
-  return !vote.certain || vote.code != codes[row];
-}
-
 // Evaluate chosen machines at rows from `first` on, `count` of them. Chosen machine j was trained on the rows from begins[j]
 // to ends[j] of the list `training`. A block takes `per_turn` words of masks, rows or training rows at a time: at most WORDS
 // or THREADS.
@@ -325,6 +239,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 const double* packed, const double* margins, int64 first, int64 count, int mode, int per_turn,
                 const uint32* masks, int64 words, const int64* begins, const int64* ends, const int* training, Sink sink) {
   const int j = blockIdx.y, h = chosen[j];
+  const Machine machine = machine_of(machines, h, X.d);
   __shared__ int queue[WORDS * 32 + 32];  // rows that wait, relative to the first
   __shared__ int queued;
   const double* own = packed + group_at[j] * X.d * GROUP;
@@ -354,10 +269,17 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       const int at = waiting - 1 - (int)(threadIdx.x % 32);
       const int64 row = queue[at < 0 ? 0 : at];
       double values[MAX_PAIRS];
-      decide(machines, h, own, X, first + row, values);
+      decide(machine, own, X, first + row, values);
       if (threadIdx.x < 32 && at >= 0) {
-        const Vote vote = elect(machines, h, values, margins + machines.intercept_at[h]);
-        mistakes += record(sink, codes, vote, j, row, first + row, count);
+        Tally tallies[MAX_CLASSES];
+        const Vote vote = elect(machine.n_classes, values, 1, margins + machines.intercept_at[h], tallies);
+        const int code = machine.classes[vote.winner];
+        if (sink.votes) {
+          sink.votes[j * count + row] = (uint16)code;
+          sink.certain[j * count + row] = vote.certain;
+        } else {
+          mistakes += !vote.certain || code != codes[first + row];
+        }
       }
     }
     if (threadIdx.x == 0) queued = waiting;

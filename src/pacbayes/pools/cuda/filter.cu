@@ -1,5 +1,5 @@
 // A fast filter in front of exact.cu: decision values from products in TF32, with a bound on their error. Where the
-// bound proves that the value in double precision is beyond its margin (margins.h), its sign is known; all other rows
+// bound proves that the value in double precision is beyond its margin (votes.h), its sign is known; all other rows
 // are marked, to be computed again in double precision. So the filter changes the time, never a vote or a count.
 //
 // With x and s relative to a common centre, weights w and g = gamma log2(e), the exponent of a kernel value is
@@ -17,6 +17,11 @@
 //     g (2 (X + S) v + v^2)                   features that exact.cu rounds when it scales and subtracts them
 //
 // in sum e. For e <= 1/2 the kernel value is off by a factor of at most 2^e <= 1 + e, and by 2^-22 for the exponential.
+
+#include "exact.cu"
+#ifdef __CUDACC__
+#include "instructions.cu"
+#endif
 
 #define ROWS 64  // per warp: four tiles of 16
 #define TILES 4
@@ -79,11 +84,10 @@ extern "C" __global__ void pack_machines(Machines machines, Rows points, const i
                                          Filtered* filtered, float2* vectors, float2* columns, float* weights) {
   const int j = blockIdx.x, h = chosen[j], lane = threadIdx.x % 32, warp = threadIdx.x / 32, d = FEATURES;
   __shared__ double radii[THREADS / 32], sums[THREADS / 32];
-  const int n_classes = machines.n_classes[h], n = n_classes > 1 ? count_support(machines, h) : 0;
-  const int* support = machines.support + machines.support_at[h];
-  const double* coefficients = machines.coefficients + machines.coefficient_at[h];
-  const double* scale = machines.scale ? machines.scale + (int64)h * d : 0;
-  const double g = machines.gamma[h] * 1.4426950408889634;
+  const Machine machine = machine_of(machines, h, d);
+  const int n_classes = machine.n_classes, n = machine.n_support;
+  const double* scale = machine.scale;
+  const double g = machine.gamma * 1.4426950408889634;
   const int tiles = (n + 7) / 8;
   double radius = 0.0, sum = 0.0;
   int usable = n_classes <= 2;
@@ -97,7 +101,7 @@ extern "C" __global__ void pack_machines(Machines machines, Rows points, const i
         const int k = 8 * step + lane % 4 + 4 * i;
         double product = 0.0;
         if (p < n && k < d) {
-          const double s = feature(points, support[p], k) - centre[k], w = scale ? scale[k] : 1.0;
+          const double s = feature(points, machine.support[p], k) - centre[k], w = scale ? scale[k] : 1.0;
           squares += (w * s) * (w * s);
           product = 2 * g * w * (w * s);
         }
@@ -111,7 +115,7 @@ extern "C" __global__ void pack_machines(Machines machines, Rows points, const i
     radius = fmax(radius, squares);
     if (!(g * squares < 1e30)) usable = 0;
     if (lane % 4 == 0) {
-      const double coefficient = p < n ? coefficients[p] : 0.0;
+      const double coefficient = p < n ? machine.coefficients[p] : 0.0;
       sum += fabs(coefficient);
       columns[(tiles_at[j] + tile) * 8 + lane / 4] =
           p < n ? make_float2((float)coefficient, (float)(-g * squares)) : make_float2(0.0f, -1000.0f);
@@ -149,9 +153,8 @@ extern "C" __global__ void pack_machines(Machines machines, Rows points, const i
   to.radius = round_up(sqrt(radius) * (1 + 0x1p-20));
   to.rounding = round_up(8 * 0x1p-53 * sqrt(rounding));
   to.sum_error = round_up((n + 16) * 0x1p-23 + 0x1p-20);
-  const int* classes = machines.classes + machines.class_at[h];
   if (n_classes == 2) {
-    const double b = machines.intercepts[machines.intercept_at[h]];
+    const double b = machine.intercepts[0];
     to.intercept = (float)b;
     // Twice the margin: it is at least twice the error in double precision.
     to.constant = round_up(2 * margins[machines.intercept_at[h]] + fabs(b) * 0x1p-22 + sum * 0x1p-120 + 1e-35);
@@ -159,8 +162,8 @@ extern "C" __global__ void pack_machines(Machines machines, Rows points, const i
     to.intercept = 1.0f;
     to.constant = 0.0f;
   }
-  to.positive = classes[0];
-  to.negative = n_classes == 2 ? classes[1] : classes[0];
+  to.positive = machine.classes[0];
+  to.negative = machine.classes[n_classes == 2 ? 1 : 0];
   to.usable = usable;
   filtered[j] = to;
 }

@@ -1,5 +1,9 @@
-// Train machines, one block each: train.cpp and smo.cpp, operation by operation, so that coefficients have the same
-// bits as those of the compiled engine.
+// Train machines, one block each, so that coefficients have the same bits as those of the compiled engine.
+
+#include "exact.cu"
+
+#include "../arithmetic/smo.h"
+#include "../arithmetic/widths.h"
 
 #define MAX_THREADS 512  // of a block that trains
 
@@ -31,21 +35,16 @@ struct Trained {
   unsigned char* converged;
 };
 
-struct Best {
-  double value;
-  int index;
-};
-
 // A number that is larger for a larger double. 0 and -0 have the same, and there are no NaNs.
-typedef unsigned long long Key;
+typedef uint64 Key;
 
 __device__ __forceinline__ Key to_key(double value) {
-  const Key bits = (Key)__double_as_longlong(value + 0.0);
+  const Key bits = bit_cast<Key>(value + 0.0);
   return bits >> 63 ? ~bits : bits | 0x8000000000000000ull;
 }
 
 __device__ __forceinline__ double from_key(Key key) {
-  return __longlong_as_double((int64)(key >> 63 ? key & 0x7fffffffffffffffull : ~key));
+  return bit_cast<double>(key >> 63 ? key & 0x7fffffffffffffffull : ~key);
 }
 
 __device__ __forceinline__ uint32 max_of_warp(uint32 number) {
@@ -68,7 +67,7 @@ __device__ __forceinline__ Key max_key_of_warp(Key key) {
 
 __device__ __forceinline__ Best best_of_warp(Best best) {
   const Key key = to_key(best.value), largest = max_key_of_warp(key);
-  return {from_key(largest), (int)~max_of_warp(key == largest ? ~(uint32)best.index : 0u)};
+  return {(int)~max_of_warp(key == largest ? ~(uint32)best.index : 0u), from_key(largest)};
 }
 
 // Reductions over the threads of a block, the results of which all of them get. Those of one call are read while the
@@ -104,7 +103,7 @@ struct Reducer {
     __syncthreads();
     const int from = turn + (lane < warps ? lane : 0);
     if (WITH_MIN) other = -from_key(max_key_of_warp(to_key(-others[from])));
-    return best_of_warp({values[from], indices[from]});
+    return best_of_warp({indices[from], values[from]});
   }
 };
 
@@ -126,13 +125,6 @@ __device__ double select_rank(const double* numbers, int size, int rank) {
   return result;
 }
 
-__device__ double median(const double* numbers, int size, int skip) {
-  const int rest = size - skip, half = rest / 2;
-  const double upper = select_rank(numbers, size, skip + half);
-  if (rest % 2 == 1) return upper;
-  return (upper + select_rank(numbers, size, skip + half - 1)) / 2;
-}
-
 // Factors of the features: append_factors of rows.cpp.
 __device__ void compute_scale(Rows X, const int* rows, int r, int scaler, double* scale) {
   for (int k = threadIdx.x; k < X.d; k += blockDim.x) {
@@ -143,7 +135,7 @@ __device__ void compute_scale(Rows X, const int* rows, int r, int scaler, double
       high = x > high ? x : high;
       sum += x;
     }
-    double spread = (high - low) / 2;
+    double spread = half_range(low, high);
     if (scaler == 2) {
       const double mean = sum / (double)r;
       double squares = 0.0;
@@ -153,19 +145,9 @@ __device__ void compute_scale(Rows X, const int* rows, int r, int scaler, double
       }
       spread = sqrt(squares / (double)r);
     }
-    const double factor = 1 / spread;
-    scale[k] = high > low && isfinite(factor) && factor > 0 ? factor : 1.0;
+    scale[k] = factor_of(low, high, spread);
   }
 }
-
-// Whether the kernel matrix can be computed in single precision; train.cpp.
-__device__ bool is_single_enough(double norm, int d, double gamma) {
-  if (!(norm <= 1e18 && gamma >= 1e-30 && gamma <= 1e30)) return false;
-  return 0x1p-24 * (0.37 * (double)(d + 12) + 1.72 * norm * sqrt(gamma)) <= 0x1p-15;
-}
-
-// No squared distance overflows where single precision is enough.
-__device__ __forceinline__ float limit(float squared) { return squared; }
 
 #define POINTS 4  // that another is compared with at a time
 
@@ -189,8 +171,7 @@ __device__ void compute_distances(Rows X, const int* sorted, int r, const double
 #pragma unroll
         for (int i = 0; i < POINTS; ++i) {
           const int p = min(first + i, r - 1);
-          const Number difference = (columns ? columns[k * r + p] : FEATURE(p, k)) - y;
-          sums[i] = fma(difference, difference, sums[i]);
+          add_square(sums[i], (columns ? columns[k * r + p] : FEATURE(p, k)) - y);
         }
       }
 #pragma unroll
@@ -203,11 +184,6 @@ __device__ void compute_distances(Rows X, const int* sorted, int r, const double
   __syncthreads();
 }
 
-struct Heuristic {
-  double gamma;
-  bool distinct;
-};
-
 template <class Number>
 __device__ Heuristic jaakkola_gamma(const Number* squared, int r, const int* starts, double* nearest) {
   __shared__ int zeros;
@@ -216,37 +192,14 @@ __device__ Heuristic jaakkola_gamma(const Number* squared, int r, const int* sta
   for (int p = threadIdx.x; p < r; p += blockDim.x) {
     int c = 0;
     while (starts[c + 1] <= p) ++c;
-    Number closest = (Number)INFINITE;
+    Number closest = (Number)kInfinity;
     for (int q = 0; q < r; ++q)
       if (q < starts[c] || q >= starts[c + 1]) closest = fmin(closest, squared[(int64)q * r + p]);
     nearest[p] = sqrt((double)closest);
     if (nearest[p] == 0) atomicAdd(&zeros, 1);
   }
   __syncthreads();
-  double typical = median(nearest, r, 0);
-  const bool distinct = typical > 0;
-  if (!distinct) typical = zeros == r ? 1.0 : median(nearest, r, zeros);
-  const double gamma = 1 / (2 * typical * typical);
-  return {gamma < 1e-100 ? 1e-100 : gamma > 1e100 ? 1e100 : gamma, distinct};
-}
-
-// exp(x) for x <= 0 in single precision; pack.h.
-__device__ __forceinline__ float exponential(float x) {
-  const float rounder = 12582912.0f;
-  const bool underflows = -87.0f > x;
-  x = underflows ? -87.0f : x;
-  const float shifted = fma(x, 0x1.715476p+0f, rounder);
-  const float k = shifted - rounder;
-  float f = fma(k, -0x1.62e4p-1f, x);
-  f = fma(k, -0x1.7f7d1cp-20f, f);
-  float p = 0x1.6a2434p-10f;
-  p = fma(p, f, 0x1.1239e2p-7f);
-  p = fma(p, f, 0x1.5558f2p-5f);
-  p = fma(p, f, 0x1.555492p-3f);
-  p = fma(p, f, 0x1.fffffcp-2f);
-  p = fma(p, f, 1.0f);
-  p = fma(p, f, 1.0f);
-  return underflows ? 0.0f : __uint_as_float(__float_as_uint(p) + (__float_as_uint(shifted) << 23));
+  return gamma_of_distances(r, zeros, [=](int rank) { return select_rank(nearest, r, rank); });
 }
 
 template <class Number>
@@ -257,38 +210,37 @@ __device__ void compute_kernel(const Number* squared, int r, double gamma, float
 
 #define ITEMS 4  // points that a thread reads at a time
 
-// Of two points with this kernel value, as in LIBSVM.
-__device__ __forceinline__ double curvature_of(float kernel) {
-  const double curvature = 2.0 - 2.0 * (double)kernel;
-  return curvature > 0.0 ? curvature : 1e-12;
-}
+// The passes of arithmetic/smo.h over the problem of two classes: rows [a, a + n_a) of the kernel matrix against
+// [b, b + n_b). Coefficients and gradients of a thread's points are written by that thread alone.
+struct Passes {
+  const float* kernel;
+  int stride, a, b, size;
+  Box box;
+  double *beta, *gradient, *next;
+  Reducer reducer;
 
-// Solve the problem of two classes: rows [a, a + n_a) of the kernel matrix against [b, b + n_b); smo.cpp. Coefficients
-// and gradients of a thread's points are written by that thread alone.
-__device__ bool minimize(const float* kernel, int stride, int a, int n_a, int b, int n_b, double C, double tolerance,
-                         int64 max_iterations, double* beta, double* gradient, double* next, double* intercept) {
-  const int size = n_a + n_b;
-  for (int i = threadIdx.x; i < size; i += blockDim.x) {
-    beta[i] = 0.0;
-    gradient[i] = i < n_a ? 1.0 : -1.0;
+  __device__ __forceinline__ int at(int i) const { return i < box.n_positive ? a + i : b + i - box.n_positive; }
+  __device__ __forceinline__ const float* row(int i) const { return kernel + (int64)at(i) * stride; }
+
+  __device__ __forceinline__ double coefficient(int i) const { return beta[i]; }
+  __device__ __forceinline__ double gradient_of(int i) const { return gradient[i]; }
+  __device__ __forceinline__ float kernel_value(int i, int j) const { return row(i)[at(j)]; }
+
+  __device__ __forceinline__ Best start() {
+    Best first = {0, -kInfinity};
+    for (int i = threadIdx.x; i < size; i += blockDim.x) {
+      beta[i] = 0.0;
+      gradient[i] = box.label(i);
+      if (0.0 < box.upper(i) && gradient[i] > first.value) first = {i, gradient[i]};
+    }
+    __syncthreads();
+    return reducer.best(first);
   }
-  __syncthreads();
-#define AT(i) ((i) < n_a ? a + (i) : b + (i) - n_a)
-#define UPPER(i) ((i) < n_a ? C : 0.0)
-#define LOWER(i) ((i) < n_a ? 0.0 : -C)
-  __shared__ double values[64], others[64];
-  __shared__ int indices[64];
-  Reducer reducer = {values, others, indices, 0};
-  bool converged = false;
-  Best first = {-INFINITE, 0};
-  for (int i = threadIdx.x; i < size; i += blockDim.x)
-    if (beta[i] < UPPER(i) && gradient[i] > first.value) first = {gradient[i], i};
-  first = reducer.best(first);
-  double largest = 0.0;  // absolute coefficient so far
-  for (int64 iteration = 0; iteration < max_iterations; ++iteration) {
-    const float* row = kernel + (int64)AT(first.index) * stride;
-    Best second = {0.0, 0x7fffffff};
-    double lowest = INFINITE;
+
+  __device__ __forceinline__ Second select_second(Best first) {
+    const float* const kernel_i = row(first.index);
+    Best second = {-1, 0.0};
+    double lowest = kInfinity;
     for (int start = threadIdx.x; start < size; start += ITEMS * blockDim.x) {
       float k[ITEMS];
       double g[ITEMS], own[ITEMS];
@@ -296,84 +248,53 @@ __device__ bool minimize(const float* kernel, int stride, int a, int n_a, int b,
 #pragma unroll
       for (int q = 0; q < ITEMS; ++q) {
         const int t = start + q * blockDim.x;
-        if (t < size) k[q] = row[AT(t)], g[q] = gradient[t], own[q] = beta[t];
+        if (t < size) k[q] = kernel_i[at(t)], g[q] = gradient[t], own[q] = beta[t];
       }
 #pragma unroll
       for (int q = 0; q < ITEMS; ++q) {
         const int t = start + q * blockDim.x;
-        if (t >= size || !(own[q] > LOWER(t))) continue;
+        if (t >= size || !(own[q] > box.lower(t))) continue;
         lowest = g[q] < lowest ? g[q] : lowest;
-        const float difference = (float)(first.value - g[q]);
-        const float gain = difference > 0.0f ? difference * difference / fmaxf(2.0f - 2.0f * k[q], 1e-12f) : 0.0f;
-        if (gain > second.value) second = {gain, t};
+        const float gain = gains((float)(first.value - g[q]), k[q]);
+        if (gain > second.value) second = {t, gain};
       }
     }
     second = reducer.best_and_min<true>(second, lowest);
-    if (first.value - lowest < tolerance) {
-      converged = true;
-      break;
-    }
-    const int i = first.index, j = second.index;
-    if (j == 0x7fffffff) break;  // Only if a kernel value is NaN.
-    double beta_i = beta[i], beta_j = beta[j];
-    const double room_i = UPPER(i) - beta_i, room_j = beta_j - LOWER(j);
-    double step = (first.value - gradient[j]) / curvature_of(row[AT(j)]);
-    if (step > room_i) step = room_i;
-    if (step > room_j) step = room_j;
-    const double moved_i = beta_i + step, moved_j = beta_j - step;
-    largest = fmax(largest, fmax(fabs(moved_i), fabs(moved_j)));
-    beta_i = room_i - step <= 1e-12 * largest ? UPPER(i) : moved_i;
-    beta_j = room_j - step <= 1e-12 * largest ? LOWER(j) : moved_j;
-    const float* row_j = kernel + (int64)AT(j) * stride;
-    // Others may still read the coefficients and the gradient that were: the gradient changes in another array, the two
-    // coefficients after the barrier.
-    first = {-INFINITE, 0};
+    return {second.index, lowest};
+  }
+
+  // Others may still read the coefficients and the gradient that were: the gradient changes in another array, the two
+  // coefficients after the barrier.
+  __device__ __forceinline__ Best take(Step step) {
+    const float *const kernel_i = row(step.i), *const kernel_j = row(step.j);
+    Best first = {0, -kInfinity};
     for (int start = threadIdx.x; start < size; start += ITEMS * blockDim.x) {
       float k_i[ITEMS], k_j[ITEMS];
       double g[ITEMS], own[ITEMS];
 #pragma unroll
       for (int q = 0; q < ITEMS; ++q) {
         const int t = start + q * blockDim.x;
-        if (t < size) k_i[q] = row[AT(t)], k_j[q] = row_j[AT(t)], g[q] = gradient[t], own[q] = beta[t];
+        if (t < size) k_i[q] = kernel_i[at(t)], k_j[q] = kernel_j[at(t)], g[q] = gradient[t], own[q] = beta[t];
       }
 #pragma unroll
       for (int q = 0; q < ITEMS; ++q) {
         const int t = start + q * blockDim.x;
         if (t >= size) continue;
-        const double after = fma(-step, (double)k_i[q] - (double)k_j[q], g[q]);
+        const double after = stepped(g[q], step.size, k_i[q], k_j[q]);
         next[t] = after;
-        const double mine = t == i ? beta_i : t == j ? beta_j : own[q];
-        if (mine < UPPER(t) && after > first.value) first = {after, t};
+        const double mine = t == step.i ? step.beta_i : t == step.j ? step.beta_j : own[q];
+        if (mine < box.upper(t) && after > first.value) first = {t, after};
       }
     }
     first = reducer.best(first);
-    if (i % blockDim.x == threadIdx.x) beta[i] = beta_i;
-    if (j % blockDim.x == threadIdx.x) beta[j] = beta_j;
+    if (step.i % blockDim.x == threadIdx.x) beta[step.i] = step.beta_i;
+    if (step.j % blockDim.x == threadIdx.x) beta[step.j] = step.beta_j;
     double* const last = gradient;
     gradient = next;
     next = last;
+    return first;
   }
-  __syncthreads();
-  double sum = 0.0, below = -INFINITE, above = INFINITE;
-  int free = 0;
-  for (int i = 0; i < size; ++i) {
-    const double g = gradient[i];
-    const bool grows = beta[i] < UPPER(i), shrinks = beta[i] > LOWER(i);
-    if (grows && shrinks) {
-      sum += g;
-      ++free;
-    } else if (grows) {
-      below = g > below ? g : below;
-    } else {
-      above = g < above ? g : above;
-    }
-  }
-  *intercept = free > 0 ? sum / free : (below + above) / 2;
-#undef AT
-#undef UPPER
-#undef LOWER
-  return converged && *intercept - *intercept == 0.0;
-}
+};
 
 // Train the machines of the list `order`. Scratch of a block, for subsamples of up to r points: r^2 doubles, r^2
 // floats, 3 r doubles, (classes - 1) r doubles and 2 r integers.
@@ -388,7 +309,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
   int* sorted = integers + (int64)blockIdx.x * 2 * largest;
   int* sorted_codes = sorted + largest;
   __shared__ int starts[MAX_CLASSES + 1], class_codes[MAX_CLASSES], n_classes, indices[64];
-  __shared__ double values[64];
+  __shared__ double values[64], others[64];
   const int k_max = settings.max_classes, d = X.d;
   for (int at = blockIdx.x; at < count; at += gridDim.x) {
     __syncthreads();
@@ -444,19 +365,19 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
       largest_square = fmax(largest_square, square);
     }
     infinite = __syncthreads_or(infinite);
-    Reducer reducer = {values, values, indices, 0};
-    const double norm = infinite ? INFINITE : sqrt(reducer.best({largest_square, 0}).value);
+    Reducer reducer = {values, others, indices, 0};
+    const double norm = infinite ? kInfinity : sqrt(reducer.best({0, largest_square}).value);
     // In single precision if that is enough, else in double.
     const bool heuristic = isnan(settings.seed);
     double seed = settings.seed, gamma = seed * settings.multipliers[h];
-    bool single = is_single_enough(norm, d, heuristic ? 1e-30 : gamma);
+    bool single = is_single_enough(norm, d, heuristic ? kMinSingleGamma : gamma);
     if (single) {
       float* const singles = (float*)squared;
       compute_distances(X, sorted, r, scale, d <= r ? kernel : 0, singles);
       if (heuristic) {
         const Heuristic found = jaakkola_gamma(singles, r, starts, nearest);
         gamma = found.gamma * settings.multipliers[h];
-        single = found.distinct && is_single_enough(norm, d, gamma) && is_single_enough(norm, d, found.gamma);
+        single = is_single_enough(norm, d, found, gamma);
       }
       if (single) compute_kernel(singles, r, gamma, kernel);
     }
@@ -473,11 +394,12 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     for (int a = 0; a < n_classes; ++a) {
       for (int b = a + 1; b < n_classes; ++b, ++pair) {
         const int n_a = starts[a + 1] - starts[a], n_b = starts[b + 1] - starts[b];
-        double intercept;
-        const bool solved = minimize(kernel, r, starts[a], n_a, starts[b], n_b, settings.C[h], settings.tolerance,
-                                     settings.max_iterations, beta, gradient, nearest, &intercept);
-        converged = converged && solved;
+        Passes passes = {kernel, r, starts[a], starts[b], n_a + n_b, {n_a, settings.C[h]}, beta, gradient, nearest,
+                         {values, others, indices, 0}};
+        const bool solved = iterate(passes, settings.tolerance, settings.max_iterations);
         __syncthreads();
+        const double intercept = compute_intercept(passes.box, passes.size, beta, passes.gradient);
+        converged = converged && solved && intercept - intercept == 0.0;
         for (int i = threadIdx.x; i < n_a; i += blockDim.x) coefficients[(int64)(b - 1) * r + starts[a] + i] = beta[i];
         for (int i = threadIdx.x; i < n_b; i += blockDim.x)
           coefficients[(int64)a * r + starts[b] + i] = beta[n_a + i];
@@ -488,23 +410,17 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     // Keep the support vectors, in order: `position` counts those before.
     int* support = trained.support + subsamples.at[h];
     double* kept = trained.coefficients + subsamples.at[h] * (k_max - 1);
-    int n = 0;
-    for (int p = 0; p < r; ++p)
+    const auto supports = [=](int p) {
       for (int row = 0; row + 1 < n_classes; ++row)
-        if (coefficients[(int64)row * r + p] != 0.0) {
-          ++n;
-          break;
-        }
+        if (coefficients[(int64)row * r + p] != 0.0) return true;
+      return false;
+    };
+    int n = 0;
+    for (int p = 0; p < r; ++p) n += supports(p);
     for (int p = threadIdx.x; p < r; p += blockDim.x) {
-      bool supports = false;
-      for (int row = 0; row + 1 < n_classes; ++row) supports = supports || coefficients[(int64)row * r + p] != 0.0;
-      if (!supports) continue;
+      if (!supports(p)) continue;
       int position = 0;
-      for (int q = 0; q < p; ++q) {
-        bool before = false;
-        for (int row = 0; row + 1 < n_classes; ++row) before = before || coefficients[(int64)row * r + q] != 0.0;
-        position += before;
-      }
+      for (int q = 0; q < p; ++q) position += supports(q);
       support[position] = sorted[p];
       for (int row = 0; row + 1 < n_classes; ++row) kept[(int64)row * n + position] = coefficients[(int64)row * r + p];
       int c = 0;

@@ -19,9 +19,10 @@
 #include <vector>
 
 #include "filter.h"
-#include "margins.h"
 #include "routines.h"
 #include "svm.h"
+
+#include "../arithmetic/widths.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -193,7 +194,7 @@ nb::dict train(const X_& X, Integers codes, Integers subsamples, Vector<std::int
   for (std::size_t h = 0; h < m; ++h) {
     const double multiplier = multipliers.data()[h];
     require(is_finite_nonnegative(multiplier), "multipliers must be finite and not negative", multiplier);
-    require(std::isfinite((std::isnan(seed) ? pacbayes::kMaxSeed : seed) * multiplier),
+    require(std::isfinite((std::isnan(seed) ? kMaxSeed : seed) * multiplier),
             "seed times multipliers must be finite, but it overflows for a multiplier", multiplier);
     require(is_finite_positive(C.data()[h]), "C must be finite and positive", C.data()[h]);
     require(sizes.data()[h] > 0, "subsamples must not be empty");
@@ -389,7 +390,7 @@ void vote(const X_& X, const typename PointsOf<X_>::type& points, const Ensemble
 }
 
 // Count each machine's mistakes at the rows of X that it was not trained on. X begins at row `first` of the sample. A
-// vote that rounding could change is a mistake: see margins.h.
+// vote that rounding could change is a mistake: see arithmetic/votes.h.
 template <class X_>
 void count_mistakes(const X_& X, Integers codes, std::int64_t first,
                     const typename PointsOf<X_>::type& points, const Ensemble& ensemble,

@@ -1,5 +1,5 @@
 // A fast filter in front of the exact engine: decision values of two classes in single precision, with bounds on their
-// errors. Where the bound proves that the exact engine would find a value beyond its margin (margins.h), the vote is
+// errors. Where the bound proves that the exact engine would find a value beyond its margin (arithmetic/votes.h), the vote is
 // known and certain; all other rows are left to the exact engine. So the filter changes the time, never a vote.
 //
 // With x and s relative to a common centre, factors w and g = gamma log2(e), a kernel value is 2^-t with
@@ -39,8 +39,9 @@
 #include <cmath>
 #include <vector>
 
-#include "margins.h"
 #include "svm.h"
+
+#include "../arithmetic/votes.h"
 
 namespace pacbayes {
 

@@ -30,12 +30,11 @@ constexpr int kPadding = 16;
 // Marks the end of a list of columns. No column has this number.
 constexpr std::int32_t kNoColumn = std::numeric_limits<std::int32_t>::max();
 
-// A binary soft-margin problem; see smo.cpp.
+// A binary soft-margin problem; see arithmetic/smo.h.
 struct Problem {
   const float* kernel;    // size x stride, in LIBSVM's precision
   std::ptrdiff_t stride;  // a multiple of kPadding, at least size; the padding is zero
-  int size;
-  const double* labels;  // +1 or -1
+  int size, n_positive;   // points, of which the first ones have the label +1, the others -1
   double C;
   double tolerance;
   std::int64_t max_iterations;
@@ -48,7 +47,6 @@ struct Solution {
   double* growable;  // scratch space: 0 if the coefficient can grow, else -infinity
   double* shrinkable;  // scratch space: 0 if the coefficient can shrink, else +infinity
   double intercept;
-  std::int64_t iterations;
   bool converged;
 };
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "../arithmetic/widths.h"
+
 namespace pacbayes {
 
 // ------------------------------------------------------------------------------------------------------
@@ -10,14 +12,6 @@ namespace pacbayes {
 // ------------------------------------------------------------------------------------------------------
 
 namespace {
-
-// The inverse of half the range or of the standard deviation, or 1 where that is of no use.
-double factor_of(double low, double high, double spread) {
-  const double factor = 1 / spread;
-  return high > low && std::isfinite(factor) && factor > 0 ? factor : 1.0;
-}
-
-double half_range(double low, double high) { return (high - low) / 2; }
 
 // Standard deviations of d features over `count` rows; row(i) points to the features of the i-th.
 //

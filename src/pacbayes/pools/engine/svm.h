@@ -47,9 +47,6 @@ struct Settings {
   std::ptrdiff_t n_numbers = -1;
 };
 
-// Limits of Jaakkola's heuristic.
-constexpr double kMinSeed = 1e-100, kMaxSeed = 1e100;
-
 // Memory that training uses again for one machine after another.
 struct TrainingSpace {
   template <class Number>
@@ -87,7 +84,7 @@ void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std
            const Settings& settings, TrainingSpace& space, Trained& trained);
 
 // The codes that a machine votes for at `count` rows from `row` on, and whether rounding leaves each of them no choice:
-// see margins.h.
+// see arithmetic/votes.h.
 struct Votes {
   std::ptrdiff_t row, count;
   const std::uint16_t* codes;
@@ -101,6 +98,9 @@ using VoteSink = std::function<void(std::size_t h, const Votes& votes)>;
 // machine.
 template <class Points, class Rows>
 void vote(const std::vector<Machine>& machines, Points points, Rows X, std::size_t memory, const VoteSink& sink);
+
+// The margins of all pairs of classes: see arithmetic/votes.h.
+std::vector<double> decision_margins(const Machine& machine, std::ptrdiff_t d);
 
 // Compute the decision values of one machine: values[pair * X.count + row].
 template <class Points, class Rows>

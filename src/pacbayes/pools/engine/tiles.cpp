@@ -1,12 +1,9 @@
 // Squared distances, kernel values and weighted sums over a tile of rows. Compiled once per instruction set.
-//
-// Squared distances are sums of squared differences: |x|^2 - 2 x.s + |s|^2 would cancel where points are close. Each
-// sum runs over the features in ascending order, by `add_square` alone, so a distance has the same bits in any tile,
-// block or batch. A feature that is zero in both points adds fma(0, 0, sum) = sum: sparse rows may leave it out and
-// still have the same bits as dense ones.
 
 #include "pack.h"
 #include "routines.h"
+
+#include "../arithmetic/kernel.h"
 
 namespace pacbayes::PACBAYES_INSTRUCTIONS {
 
@@ -26,23 +23,10 @@ constexpr int kDensePacks = kLanes == 8 ? 4 : 2;
 template <class Number>
 constexpr int kSparsePacks = kGroup / kCount<Number>;
 
-template <class Lanes>
-inline void add_square(Lanes& sum, Lanes difference) {
-  sum = multiply_add(difference, difference, sum);
-}
-
 // Categories that differ have one-hot columns that differ in two places.
 template <class Number>
 inline void add_unless_equal(Numbers<Number>& sum, Numbers<Number> a, Numbers<Number> b) {
   sum = sum + select(a == b, broadcast_number(Number{0}), broadcast_number(Number{2}));
-}
-
-// A squared distance that overflows, or is infinity minus infinity, counts as the largest number: gamma * squared is
-// never NaN, and no row has an effect on the others of its tile.
-template <class Number>
-inline Numbers<Number> limit(Numbers<Number> squared) {
-  const Numbers<Number> largest = broadcast_number(std::numeric_limits<Number>::max());
-  return select(largest > squared, squared, largest);
 }
 
 // Each load from the tile serves kPoints points, and the sums stay in registers.
@@ -69,7 +53,7 @@ inline void distances_to_strip(const Number* points, std::ptrdiff_t d, std::ptrd
   }
   for (int p = 0; p < kPoints; ++p) {
     for (int j = 0; j < kPacks; ++j) {
-      const Numbers<Number> sum = limit<Number>(sums[p][j]);
+      const Numbers<Number> sum = limit(sums[p][j]);
       store(squared + p * kTile + j * kWidth, sum);
       closest[p] = minimum(closest[p], sum);
     }
@@ -173,7 +157,7 @@ void finish_sparse_distances(std::ptrdiff_t count, std::ptrdiff_t rows, Number* 
     for (std::ptrdiff_t row = rows; row < kTile; ++row) squared[row] = squared[rows - 1];
     Numbers<Number> closest = broadcast_number(std::numeric_limits<Number>::max());
     for (int row = 0; row < kTile; row += kCount<Number>) {
-      const Numbers<Number> sum = limit<Number>(load_numbers(squared + row));
+      const Numbers<Number> sum = limit(load_numbers(squared + row));
       store(squared + row, sum);
       closest = row == 0 ? sum : minimum(closest, sum);
     }
@@ -324,22 +308,16 @@ void accumulate_exponentials_at(const double* squared, const std::int32_t* rows,
 
 }  // namespace
 
-void minimize(const Problem& problem, Solution& solution);  // smo.cpp
-
-// filter.cpp
-void filter_support(const double* points, const std::int32_t* rows, std::ptrdiff_t count, std::ptrdiff_t d,
-                    std::ptrdiff_t n_categories, const double* factors, const double* fill, std::ptrdiff_t n_fill,
-                    const double* centre, double rate, float* vectors, double* offsets, double* largest,
-                    double* scratch);
-void filter_tile(const double* tile, const double* centre, std::ptrdiff_t d, std::ptrdiff_t n_categories,
-                 const double* fill, std::ptrdiff_t n_fill, float* centred, float* squares, double* largest);
-void filter_values(const FilterMachine& machine, const float* centred, const float* squares, float* values,
-                   float* errors);
-void filter_exponentials(const float* squared, const double* nearest, const std::int32_t* rows, const float* weights,
-                         std::ptrdiff_t count, const FilterMachine& machine, float* values, float* errors);
-void round_to_single(const double* numbers, std::ptrdiff_t count, float* rounded);
-bool filter_votes(const float* values, const float* errors, std::uint16_t positive, std::uint16_t negative,
-                  std::uint16_t* codes, std::uint8_t* certain);
+// Functions of filter.cpp and smo.cpp.
+template <class Pointer>
+using Function = std::remove_pointer_t<Pointer>;
+Function<decltype(Routines::filter_support)> filter_support;
+Function<decltype(Routines::filter_tile)> filter_tile;
+Function<decltype(Routines::filter_values)> filter_values;
+Function<decltype(Routines::filter_exponentials)> filter_exponentials;
+Function<decltype(Routines::round_to_single)> round_to_single;
+Function<decltype(Routines::filter_votes)> filter_votes;
+Function<decltype(Routines::minimize)> minimize;
 
 #define PACBAYES_TEXT_OF(word) #word
 #define PACBAYES_TEXT(word) PACBAYES_TEXT_OF(word)

@@ -5,6 +5,8 @@
 
 #include "svm.h"
 
+#include "../arithmetic/widths.h"
+
 namespace pacbayes {
 
 namespace {
@@ -67,20 +69,6 @@ SquaredDistances<Number> pairwise_distances(Rows rows, TrainingSpace& space) {
   return squared;
 }
 
-double median(std::vector<double>& numbers) {
-  const std::size_t half = numbers.size() / 2;
-  std::nth_element(numbers.begin(), numbers.begin() + half, numbers.end());
-  if (numbers.size() % 2 == 1) return numbers[half];
-  return (numbers[half] + *std::max_element(numbers.begin(), numbers.begin() + half)) / 2;
-}
-
-// Jaakkola's heuristic on the distances to the nearest points of another class: jaakkola_gamma of _rbf_svm.py.
-// `distinct` says whether most of them are positive.
-struct Heuristic {
-  double gamma;
-  bool distinct;
-};
-
 template <class Number>
 Heuristic jaakkola_gamma(const GroupedRows& points, const SquaredDistances<Number>& squared) {
   std::vector<std::int32_t> classes;
@@ -101,13 +89,11 @@ Heuristic jaakkola_gamma(const GroupedRows& points, const SquaredDistances<Numbe
   }
   std::vector<double> distances(nearest.begin(), nearest.end());
   for (double& distance : distances) distance = std::sqrt(distance);
-  double typical = median(distances);
-  const bool distinct = typical > 0;
-  if (!distinct) {
-    distances.erase(std::remove(distances.begin(), distances.end(), 0.0), distances.end());
-    typical = distances.empty() ? 1.0 : median(distances);
-  }
-  return {std::clamp(1 / (2 * typical * typical), kMinSeed, kMaxSeed), distinct};
+  const auto zeros = static_cast<int>(std::count(distances.begin(), distances.end(), 0.0));
+  return gamma_of_distances(static_cast<int>(distances.size()), zeros, [&distances](int rank) {
+    std::nth_element(distances.begin(), distances.begin() + rank, distances.end());
+    return distances[rank];
+  });
 }
 
 // The kernel matrix in single precision, its rows padded with zeros to a multiple of kPadding.
@@ -131,9 +117,9 @@ const float* kernel_matrix(const SquaredDistances<Number>& squared, double gamma
   return kernel;
 }
 
-// The five arrays that the solution of a problem of up to `stride` points needs.
+// The four arrays that the solution of a problem of up to `stride` points needs.
 struct Workspace {
-  explicit Workspace(std::ptrdiff_t size) : numbers(5 * size), stride(size) {}
+  explicit Workspace(std::ptrdiff_t size) : numbers(4 * size), stride(size) {}
   double* operator[](int array) { return numbers.data() + array * stride; }
   std::vector<double> numbers;
   std::ptrdiff_t stride;
@@ -154,7 +140,7 @@ void solve(const GroupedRows& points, const float* kernel, double gamma, bool fi
   for (int a = 0; a < n_classes; ++a) {
     for (int b = a + 1; b < n_classes; ++b) {
       const std::ptrdiff_t n_a = points.counts[a], n_b = points.counts[b];
-      Problem problem{kernel,     stride,             static_cast<int>(n_a + n_b), workspace[0],
+      Problem problem{kernel,     stride,             static_cast<int>(n_a + n_b),   static_cast<int>(n_a),
                       settings.C, settings.tolerance, settings.max_iterations};
       if (n_classes > 2) {  // The rows and columns of these two classes.
         problem.stride = round_up(n_a + n_b, kPadding);
@@ -166,9 +152,7 @@ void solve(const GroupedRows& points, const float* kernel, double gamma, bool fi
         }
         problem.kernel = submatrix.data();
       }
-      std::fill_n(workspace[0], n_a, 1.0);
-      std::fill_n(workspace[0] + n_a, n_b, -1.0);
-      Solution solution{workspace[1], workspace[2], workspace[3], workspace[4], 0.0, 0, false};
+      Solution solution{workspace[0], workspace[1], workspace[2], workspace[3], 0.0, false};
       routines().minimize(problem, solution);
       std::copy_n(solution.coefficients, n_a, coefficients.data() + (b - 1) * size + starts[a]);
       std::copy_n(solution.coefficients + n_a, n_b, coefficients.data() + a * size + starts[b]);
@@ -193,10 +177,6 @@ void solve(const GroupedRows& points, const float* kernel, double gamma, bool fi
   trained.gamma.push_back(gamma);
   trained.converged.push_back(converged);
 }
-
-// ------------------------------------------------------------------------------------------------------
-// Precision of the kernel matrix
-// ------------------------------------------------------------------------------------------------------
 
 // The largest norm of a row, or infinity if it has categories that are no numbers in single precision. Sums run over
 // the features in order, so that zeros may be left out.
@@ -230,26 +210,6 @@ double largest_norm(SparseRows rows) {
   return std::sqrt(largest);
 }
 
-// Whether the kernel matrix of points whose norms are at most N can be computed in single precision.
-//
-// Let u = 2^-24 and D the squared distance of x and y, of d features. Rounding them moves x - y by at most 2 u N, and
-// the difference, its square and the sum are rounded at most d + 3 times, gamma and its product with D twice: gamma D is
-// off by u ((d + 5) gamma D + 4 N gamma sqrt(D)), as (u N)^2 gamma is small. Since t exp(-t) <= 0.37, sqrt(t) exp(-t)
-// <= 0.43 and the exponential is off by 2 u at most, a kernel value is off by
-//
-//     u (0.37 (d + 12) + 1.72 N sqrt(gamma)).
-//
-// Typical errors are smaller by an order of magnitude, since roundings cancel. Where gamma is Jaakkola's, 1 / (2 D),
-// the condition bounds the relative error of its D as well, by 2^-13. No certificate depends on either: votes are
-// computed in double precision from the coefficients and gamma that training arrived at. Limits on N and gamma keep all
-// numbers within the range of single precision.
-constexpr double kMaxKernelError = 0x1p-15, kMaxNorm = 1e18, kMinSingleGamma = 1e-30, kMaxSingleGamma = 1e30;
-
-bool is_single_enough(double norm, std::ptrdiff_t d, double gamma) {
-  if (!(norm <= kMaxNorm && gamma >= kMinSingleGamma && gamma <= kMaxSingleGamma)) return false;
-  return 0x1p-24 * (0.37 * static_cast<double>(d + 12) + 1.72 * norm * std::sqrt(gamma)) <= kMaxKernelError;
-}
-
 }  // namespace
 
 template <class Rows>
@@ -280,7 +240,7 @@ void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std
     const SquaredDistances<float> squared = pairwise_distances<float>(points.round(), space);
     const Heuristic seed = heuristic ? jaakkola_gamma(grouped, squared) : Heuristic{settings.seed, true};
     const double gamma = seed.gamma * settings.multiplier;
-    if (!heuristic || (seed.distinct && is_single_enough(norm, X.d, seed.gamma) && is_single_enough(norm, X.d, gamma)))
+    if (!heuristic || is_single_enough(norm, X.d, seed, gamma))
       return solve(grouped, kernel_matrix(squared, gamma, space), gamma, finite, settings, trained);
   }
   const SquaredDistances<double> squared = pairwise_distances<double>(points.rows(), space);

@@ -4,7 +4,6 @@
 #include <unordered_map>
 
 #include "filter.h"
-#include "margins.h"
 #include "svm.h"
 
 namespace pacbayes {
@@ -57,8 +56,7 @@ void decide_tile(const Machine& machine, DistancesToTile tile, std::vector<doubl
   }
 }
 
-// The class that wins most pairs; of several, the first, as in LIBSVM. A vote is certain if it stays the same whatever
-// happens to the pairs whose decision values are within their margins.
+// Turns decision values at the rows of a tile into votes.
 class Majority {
  public:
   Majority(const std::vector<Machine>& machines, std::ptrdiff_t d) {
@@ -67,60 +65,18 @@ class Majority {
 
   Votes operator()(const Machine& machine, std::size_t h, const double* values, std::ptrdiff_t row,
                    std::ptrdiff_t count) {
-    if (machine.n_classes == 1) {
-      std::fill_n(codes_, count, static_cast<std::uint16_t>(machine.classes[0]));
-      std::fill_n(certain_, count, std::uint8_t{1});
-    } else if (machine.n_classes == 2) {
-      const auto positive = static_cast<std::uint16_t>(machine.classes[0]);
-      const auto negative = static_cast<std::uint16_t>(machine.classes[1]);
-      const double margin = margins_[h][0];
-      for (std::ptrdiff_t i = 0; i < count; ++i) {
-        codes_[i] = values[i] > 0 ? positive : negative;
-        certain_[i] = std::fabs(values[i]) > margin;
-      }
-    } else {
-      of_pairs(machine, margins_[h], values, count);
+    tallies_.resize(machine.n_classes);
+    for (std::ptrdiff_t i = 0; i < count; ++i) {
+      const Vote vote = elect(machine.n_classes, values + i, kTile, margins_[h].data(), tallies_.data());
+      codes_[i] = static_cast<std::uint16_t>(machine.classes[vote.winner]);
+      certain_[i] = vote.certain;
     }
     return {row, count, codes_, certain_};
   }
 
  private:
-  void of_pairs(const Machine& machine, const std::vector<double>& margins, const double* values,
-                std::ptrdiff_t count) {
-    const int k = machine.n_classes;
-    wins_.assign(static_cast<std::size_t>(k) * kTile, 0);
-    sure_.assign(static_cast<std::size_t>(k) * kTile, 0);  // wins beyond the margin
-    open_.assign(static_cast<std::size_t>(k) * kTile, 0);  // pairs that may go either way
-    std::size_t pair = 0;
-    for (int a = 0; a < k; ++a)
-      for (int b = a + 1; b < k; ++b, ++pair, values += kTile)
-        for (std::ptrdiff_t i = 0; i < count; ++i) {
-          const std::size_t of_winner = (values[i] > 0 ? a : b) * kTile + i;
-          ++wins_[of_winner];
-          if (std::fabs(values[i]) > margins[pair]) {
-            ++sure_[of_winner];
-          } else {
-            ++open_[a * kTile + i];
-            ++open_[b * kTile + i];
-          }
-        }
-    for (std::ptrdiff_t i = 0; i < count; ++i) {
-      int winner = 0;
-      for (int c = 1; c < k; ++c)
-        if (wins_[c * kTile + i] > wins_[winner * kTile + i]) winner = c;
-      codes_[i] = static_cast<std::uint16_t>(machine.classes[winner]);
-      // The winner may lose its open pairs, and another class may win all of its own.
-      const int least = sure_[winner * kTile + i];
-      certain_[i] = 1;
-      for (int c = 0; c < k; ++c) {
-        const int most = sure_[c * kTile + i] + open_[c * kTile + i];
-        if (c != winner && (c < winner ? most >= least : most > least)) certain_[i] = 0;
-      }
-    }
-  }
-
   std::vector<std::vector<double>> margins_;
-  std::vector<int> wins_, sure_, open_;
+  std::vector<Tally> tallies_;
   std::uint16_t codes_[kTile];
   std::uint8_t certain_[kTile];
 };
@@ -409,6 +365,14 @@ void vote_alone(const std::vector<Machine>& machines, Points points, Rows X, con
 }
 
 }  // namespace
+
+std::vector<double> decision_margins(const Machine& machine, std::ptrdiff_t d) {
+  std::vector<double> margins;
+  for (int a = 0; a < machine.n_classes; ++a)
+    for (int b = a + 1; b < machine.n_classes; ++b)
+      margins.push_back(pair_margin(machine, d, a, b, static_cast<int>(margins.size())));
+  return margins;
+}
 
 template <class Points, class Rows>
 void vote(const std::vector<Machine>& machines, Points points, Rows X, std::size_t memory, const VoteSink& sink) {
