@@ -420,10 +420,13 @@ BROKEN_CLASS_CASES = [
 def price_of_winning(voting: str, n_votes: int, delta: float) -> float:
     """Return the price of having chosen the winner by its errors, as certificates of its points by class state it."""
     counts = np.pad(np.eye(2, dtype=np.intp), (0, 1))
+    labels = {"labels": ("0", "1"), "label_counts": (1, 1)}
     if voting == "best":
-        certificate = with_confusion(certify(np.zeros(n_votes), 2, delta=delta, voting="best")[0], counts)
+        certificate = certify(np.zeros(n_votes), 2, delta=delta, voting="best")[0]
+        certificate = with_confusion(certificate.revise(**labels), counts)
     else:
-        certificate = with_test(certify([0.5], 5, delta=delta, n_votes=n_votes)[0], 0, 2, counts)
+        certificate = certify([0.5], 5, delta=delta, n_votes=n_votes)[0]
+        certificate = with_test(certificate.revise(**labels), 0, 2, counts)
     assert certificate.confusion is not None
     assert certificate.confusion.kl_div is not None
     return certificate.confusion.kl_div
