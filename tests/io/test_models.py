@@ -282,8 +282,8 @@ def test_files_that_are_no_models(tmp_path):
     refused(path, "there is something else in it")
     for version in (3, 10**9):
         skops.io.dump({"pacbayes_model": version}, path)
-        refused(path, f"it has format {version}, and this version reads format 4: fit again")
-    model = {"pacbayes_model": 4, "certificates": ["{}"], "schema": None}
+        refused(path, f"it has format {version}, and this version reads format 5: fit again")
+    model = {"pacbayes_model": 5, "certificates": ["{}"], "schema": None}
     skops.io.dump({**model, "model": SVC().fit(X, y)}, path)
     refused(path, "holds a SVC, not a PACBayesClassifier")
     skops.io.dump(model, path)

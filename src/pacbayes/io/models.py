@@ -33,7 +33,7 @@ from pacbayes.io.schema import Schema
 
 __all__ = ["MAX_MODEL_BYTES", "dumps_model", "load_model", "save_model"]
 
-_FORMAT = 4
+_FORMAT = 5
 
 # Attributes of a classifier that are those of the winning vote.
 _OF_THE_WINNER = (
