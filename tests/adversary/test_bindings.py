@@ -44,6 +44,11 @@ class Sign(ClassifierMixin, BaseEstimator):
     def __getstate__(self):
         return {}
 
+    def __deepcopy__(self, memo):
+        copied = type(self)()
+        copied.__dict__.update(self.__dict__)
+        return copied
+
     def predict(self, X):
         return (self.sign_ * (X[:, 1] - 0.25) < 0).astype(int)
 
