@@ -216,7 +216,7 @@ class Stream:
         tasks: list[tuple[Any, ...]] = [(block,) for block in blocks]
         if certificate.voting == "gibbs":
             tasks = _with_draws(tasks, [block.codes.size for block in blocks], vote.posterior, rng)
-        common = (vote.hypotheses.take(voters), vote.posterior[voters], certificate.voting, loss)
+        common = (vote.hypotheses.take(voters), vote.posterior[voters], certificate.voting, loss, len(tested))
         names = [f"vote{k}-test-{block.place.start}-{block.place.stop}" for block in blocks]
         results = self._run(sum_test_losses, common, tasks, "testing", None if k is None else names)
         total = sum(float(result["total"]) for result in results)
