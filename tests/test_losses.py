@@ -1,4 +1,5 @@
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -110,3 +111,23 @@ def test_bad_losses_are_refused(loss, message):
 def test_a_function_that_leaves_the_unit_interval_is_refused(function, message):
     with pytest.raises(ValueError, match=message):
         resolve_loss(function, CLASSES).total(CODES, PREDICTED)
+
+
+@pytest.mark.parametrize("total", ["total", "total_with_doubts", "total_outside"])
+def test_sums_over_blocks_are_exact_however_many_rows_there_are(total):
+    """Each of 2^30 losses of a third has 30 bits before the point, and at most 23 after it."""
+    loss = resolve_loss([[0, 1], [3, 0]], np.arange(2))
+    codes, predicted = np.zeros(2**12, dtype=np.intp), np.ones(2**12, dtype=np.intp)
+    more = {
+        "total_with_doubts": (np.zeros(2**12, dtype=bool),),
+        "total_outside": (np.arange(0),),
+    }
+    block = getattr(loss, total)(codes, predicted, *more.get(total, ()), 2**30)
+    one = Fraction(block) / 2**12
+    assert 0 <= one - Fraction(1, 3) < Fraction(1, 2**22)
+    large = float(one * (2**30 - 2**12))
+    assert Fraction(large) == one * (2**30 - 2**12)
+    assert Fraction(large + block) == one * 2**30
+    # As ever, where there are few.
+    assert loss.total(codes, predicted) == 2**12 * np.ceil(2**30 / 3) / 2**30
+    assert loss.total(codes, predicted, 2**23) == loss.total(codes, predicted)

@@ -83,8 +83,8 @@ def connected(client: Any) -> Iterator[None]:
         if client.status == "running" and not isinstance(error, _SchedulerGone):
             raise
         raise ClusterError(
-            f"lost the scheduler of the cluster at {scheduler}: try again when it is back; a fit with a checkpoint goes on "
-            "where it was"
+            f"lost the scheduler of the cluster at {scheduler}: try again when it is back; a fit with a checkpoint "
+            "goes on where it was"
         ) from error
 
 

@@ -18,8 +18,9 @@ from pacbayes._validation import Array, as_real_array
 
 __all__ = ["Loss", "describe_loss", "is_of_probabilities", "largest_cost", "resolve_loss"]
 
-# Losses are rounded up to multiples of this before they are summed. Sums of up to 2^23 of them are exact, so they
-# do not depend on the order or the blocks in which they are added; and rounding up keeps the bound a bound.
+# Losses are rounded up to multiples of this before they are summed, or of a larger power of two where there are more
+# than 2^23: so that sums are exact, and do not depend on the order or the blocks in which they are added. Rounding up
+# keeps the bound a bound.
 _QUANTUM = 2.0**-30
 
 # Losses without a name of their own, in words, by the code that their names begin with; after a colon follows the
@@ -53,8 +54,11 @@ class Loss:
     on_probabilities: bool = False
     is_zero_one: bool = False
 
-    def total(self, codes: NDArray[np.intp], response: Any) -> float:
-        """Return the sum of the losses over points, each checked to be in [0, 1] and rounded up."""
+    def total(self, codes: NDArray[np.intp], response: Any, n_rows: int = 0) -> float:
+        """Return the sum of the losses over points, each checked to be in [0, 1] and rounded up.
+
+        If the points are some of `n_rows`, their sum and those of the others can be added exactly.
+        """
         if self.is_zero_one:
             if np.shape(response) != codes.shape:
                 raise ValueError(f"predictions must be one label per point, got shape {np.shape(response)}")
@@ -71,22 +75,25 @@ class Loss:
         wrong = ~((losses >= -1e-12) & (losses <= 1 + 1e-12))
         if wrong.any():
             raise ValueError(f"loss {self.name!r} must be in [0, 1], got {losses[wrong][0]!s}")
-        return float(np.ceil(np.clip(losses, 0.0, 1.0) / _QUANTUM).sum() * _QUANTUM)
+        # No sum of so many is more than 2^53 times this.
+        quantum = max(_QUANTUM, 2.0 ** (max(1, n_rows, codes.size) - 1).bit_length() * 2.0**-53)
+        return float(np.ceil(np.clip(losses, 0.0, 1.0) / quantum).sum() * quantum)
 
-    def total_outside(self, codes: NDArray[np.intp], response: Any, inside: NDArray[Any]) -> float:
+    def total_outside(self, codes: NDArray[np.intp], response: Any, inside: NDArray[Any], n_rows: int = 0) -> float:
         """Return the sum of the losses, as `total`, over all points but those at some positions, distinct ones."""
         if self.is_zero_one:
             wrong = codes != response
             return float(np.count_nonzero(wrong) - np.count_nonzero(wrong[inside]))
         outside = np.ones(codes.size, dtype=bool)
         outside[inside] = False
-        return self.total(codes[outside], response[outside])
+        return self.total(codes[outside], response[outside], max(n_rows, codes.size))
 
     def total_with_doubts(
-        self, codes: NDArray[np.intp], predicted: NDArray[np.intp], doubtful: NDArray[np.bool_]
+        self, codes: NDArray[np.intp], predicted: NDArray[np.intp], doubtful: NDArray[np.bool_], n_rows: int = 0
     ) -> float:
         """Return the sum of the losses of predicted codes; a code that could differ on another engine has loss 1."""
-        return self.total(codes[~doubtful], predicted[~doubtful]) + float(np.count_nonzero(doubtful))
+        certain = self.total(codes[~doubtful], predicted[~doubtful], max(n_rows, codes.size))
+        return certain + float(np.count_nonzero(doubtful))
 
 
 def _absolute(codes: NDArray[np.intp], probabilities: Array) -> Array:

@@ -29,7 +29,7 @@ _FALSE_ALARM = 0.005
 # Hashes that are kept with a model: 32 MiB, and as many exact ones where single precision cannot tell rows apart.
 _MOST_KEPT = 1 << 22
 
-# Exact hashes are kept if the share of rows that repeat is smaller by so much. Less comes about where hashes are a sample.
+# Exact hashes are kept if the share of rows that repeat is smaller by so much: where hashes are a sample, it varies.
 _LEAST_GAIN = 0.001
 
 

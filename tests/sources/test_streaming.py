@@ -160,6 +160,18 @@ def test_new_rows_certify(tmp_path, parquet, in_memory):
             model.certify(path, y)
 
 
+@pytest.mark.parametrize(
+    "settings", [{"holdout": None}, {"holdout": 0.5}, {"estimator": TREES, "holdout": 0.5}], ids=str
+)
+def test_sums_of_losses_do_not_depend_on_blocks(settings, parquet, monkeypatch):
+    """As with 2^53 rows: the sum of these losses would have more bits than a number has."""
+    monkeypatch.setattr("pacbayes.losses._QUANTUM", 2.0**-52)
+    costs = [[0, 1 / 3], [1, 1 / 7]]
+    model = make(loss=costs, **settings).fit(parquet, "label")
+    assert_same(model, make(loss=costs, block_size=37, **settings).fit(X, Y))
+    assert model.verify_certificate(model.certificate_, parquet, "label") == "arithmetic, model and data"
+
+
 class Changing(ArraySource):
     """Rows that are others from some reading of their first block on: no file system says so."""
 

@@ -527,10 +527,11 @@ class HypothesisList(Hypotheses):
                 # To predict a few rows for nothing takes less time than to copy all others.
                 response = respond(hypothesis, block.points)
             if response is not None:
-                totals[i] = loss.total_outside(codes, response, inside[i])
+                totals[i] = loss.total_outside(codes, response, inside[i], len(sample))
             else:
                 outside = np.delete(np.arange(rows.size), inside[i])
-                totals[i] = loss.total(codes[outside], respond(hypothesis, take_rows(sample.X, rows[outside])))
+                response = respond(hypothesis, take_rows(sample.X, rows[outside]))
+                totals[i] = loss.total(codes[outside], response, len(sample))
         return totals
 
     def describe(self, h: int) -> str:

@@ -377,7 +377,8 @@ class RBFSVMs(Hypotheses):
                     validating = np.setdiff1d(np.arange(block.start, block.stop), part, assume_unique=True)
                     response = votes[h, validating - block.start].astype(np.intp)
                     doubtful = doubts[h, validating - block.start]
-                    totals[h] += loss.total_with_doubts(sample.codes[rows[validating]], response, doubtful)
+                    codes = sample.codes[rows[validating]]
+                    totals[h] += loss.total_with_doubts(codes, response, doubtful, len(sample))
         return totals
 
     def _count_on_device(

@@ -253,7 +253,7 @@ def open_parquet(path: str, target: str | None, columns: Sequence[str] | None = 
 
 
 def _check_growth(name: str, size: int, n_rows: int, group_bytes: int) -> None:
-    """Raise SourceError if a file of this size cannot hold as many rows, or a row group of as many bytes, as it says."""
+    """Raise SourceError if a file of this size cannot hold so many rows, or a row group of so many bytes."""
     most = ANY_SIZE + MOST_GROWTH * size
     if n_rows * _ROW_BYTES > most or group_bytes > most:
         what = f"{n_rows:,} rows" if n_rows * _ROW_BYTES > most else f"a row group of {group_bytes:,} bytes"

@@ -214,7 +214,7 @@ class Stream:
         tasks: list[tuple[Any, ...]] = [(block,) for block in blocks]
         if certificate.voting == "gibbs":
             tasks = _with_draws(tasks, [block.codes.size for block in blocks], vote.posterior, rng)
-        common = (vote.hypotheses.take(voters), vote.posterior[voters], certificate.voting, loss)
+        common = (vote.hypotheses.take(voters), vote.posterior[voters], certificate.voting, loss, len(tested))
         # Where training is not repeatable, a fit that goes on may come to another vote than the one that was tested
         # before the stop. That result is not used for it. Its own is an honest test: it was made without the held-out
         # rows, and that it takes the place of the other one does not depend on what either did on them.

@@ -92,12 +92,12 @@ def sum_test_losses(
     common: tuple[Any, ...], block: Block, drawn: NDArray[Any] | None = None, chunk: Any = None
 ) -> Arrays:
     """Return the total loss of what the weighted hypotheses predict on a block."""
-    hypotheses, weights, voting, loss = common
+    hypotheses, weights, voting, loss, n_rows = common
     total, done, tables = 0.0, 0, []
     for _, X, codes in block.batches(chunk):
         here = None if drawn is None else drawn[done : done + len(X)]
         predicted, doubtful = _predict(hypotheses, weights, voting, X, here)
-        total += loss.total_with_doubts(codes, predicted, doubtful)
+        total += loss.total_with_doubts(codes, predicted, doubtful, n_rows)
         tables.append(tabulate_classes(codes.astype(np.intp), predicted, doubtful, hypotheses.classes.size))
         done += len(X)
     counts = [table for table in tables if table is not None]
