@@ -129,7 +129,16 @@ def test_semicolons_and_decimal_commas(program, tmp_path):
     assert warned == "pacbayes: warning: commas are taken for decimal marks: give --decimal . if they are not\n"
     assert (tmp_path / "model.certificate.json").read_text() == plain
     program("verify", "model.certificate.json", "--model", "model.skops", "--data", "commas.csv")
-    assert program("predict", "model.skops", "commas.csv") == program("predict", "model.skops", "points.csv")
+    predicted = program("predict", "model.skops", "commas.csv")
+    assert predicted == program("predict", "model.skops", "points.csv", "--decimal", ".")
+    # Otherwise the mark of training counts, and what contradicts it is refused.
+    cell = f"column 'size', row 1: is '{data['size'][0]}' a number with a decimal comma, as in training"
+    assert cell in program("predict", "model.skops", "points.csv", code=2)[1]
+    program("fit", "points.csv", *FIT)
+    _, warned = program("predict", "model.skops", "commas.csv", code=2)
+    cell = str(data["size"][0]).replace(".", ",")
+    assert f"column 'size', row 1: '{cell}' is no number with a decimal point (decimal=, --decimal)" in warned
+    assert predicted == program("predict", "model.skops", "commas.csv", "--decimal", ",")
     # Asked otherwise, they are text.
     said, warned = program("fit", "commas.csv", "--decimal", ".", *FIT)
     assert "0 columns of numbers and" in said or "left out" in said
@@ -139,8 +148,9 @@ def test_semicolons_and_decimal_commas(program, tmp_path):
     (tmp_path / "both.csv").write_text("\n".join([lines[0], "1.5;2,5;wet", *lines[2:]]))
     _, warned = program("fit", "both.csv", *FIT, code=2)
     assert warned == (
-        "pacbayes: 'both.csv': column 'size', row 1: '1.5' has a decimal point, and other rows have decimal commas "
-        "(decimal=, --decimal)\n"
+        "pacbayes: 'both.csv': column 'size', row 1: '1.5' is no number with a decimal comma (decimal=, --decimal), and "
+        "most of the column are; correct it, or declare it as missing (missing=, --missing), or the column as text "
+        "(text=, --text), or leave it out (drop=, --drop)\n"
     )
 
 

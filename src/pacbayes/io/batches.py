@@ -10,7 +10,6 @@ import pandas as pd
 
 from pacbayes.exceptions import TableError
 from pacbayes.io._csv import guess_separator, iterate_cells
-from pacbayes.io._decimals import use_decimal_points
 from pacbayes.io._encoding import decoded
 from pacbayes.io._limits import Budget
 from pacbayes.io._parquet import iterate_parquet
@@ -43,19 +42,19 @@ def read_batches(
     schema : Schema
         What the columns hold. Columns that it does not know are left out.
     format, separator, decimal, encoding, missing
-        As in `read_table`. A decimal comma is told from a point for each batch by itself.
+        As in `read_table`.
 
     Yields
     ------
     Table
         Features, without labels; `carried` are all columns as they are stored.
     """
-    options = ReadOptions(format, separator, decimal, encoding, tuple(missing), ()).for_schema(schema)
+    options = ReadOptions(format, separator, decimal, encoding, tuple(missing)).for_schema(schema)
     for path in paths:
         first = 1
-        for frame in _frames(path, options):
+        for frame, separator_used in _frames(path, options):
             with errors_of(path), _rows_from(first):
-                X = schema.apply(frame, allow_extra=True)
+                X = schema.apply(frame, allow_extra=True, decimal=options.decimal_for(schema, frame, separator_used))
             yield Table(X, None, schema, frame)
             first += len(frame)
 
@@ -69,28 +68,27 @@ def _rows_from(first: int) -> Iterator[None]:
         raise (TableError(f"counting rows from {first}: {error}") if first > 1 else error) from error
 
 
-def _frames(path: Path, options: ReadOptions) -> Iterator[pd.DataFrame]:
+def _frames(path: Path, options: ReadOptions) -> Iterator[tuple[pd.DataFrame, str | None]]:
+    """Yield the columns of a file as they are stored, and the separator of a CSV file."""
     budget = Budget(_NO_LIMIT, TableError)
     with errors_of(path), open_content(path, budget) as content:
         kind = format_of(content, options.format)
         if kind == "parquet":
-            yield from iterate_parquet(str(content.file.name))
+            yield from ((frame, None) for frame in iterate_parquet(str(content.file.name)))
         elif kind == "csv":
             yield from _csv_frames(content, options, budget)
         else:
             raise TableError("LIBSVM text cannot be read in parts: convert it to Parquet or CSV")
 
 
-def _csv_frames(content: Content, options: ReadOptions, budget: Budget) -> Iterator[pd.DataFrame]:
+def _csv_frames(content: Content, options: ReadOptions, budget: Budget) -> Iterator[tuple[pd.DataFrame, str]]:
     with decoded(content.file, options.encoding, budget) as (file, _):
         default = "\t" if content.name.lower().endswith(".tsv") else ","
         separator = guess_separator(file, default) if options.separator is None else options.separator
-        decimal = options.decimal or (None if separator == "," else ",")
         names: list[str] | None = None
         for cells in iterate_cells(file, separator):
             rows = cells
             if names is None:
                 names, rows = header_of(cells), cells.slice(1)
             if rows.num_rows:
-                frame = name_columns(rows, names, options.missing)
-                yield use_decimal_points(frame, decimal, options.text)[0]
+                yield name_columns(rows, names, options.missing), separator
