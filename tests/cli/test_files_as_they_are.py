@@ -148,8 +148,8 @@ def test_semicolons_and_decimal_commas(program, tmp_path):
     (tmp_path / "both.csv").write_text("\n".join([lines[0], "1.5;2,5;wet", *lines[2:]]))
     _, warned = program("fit", "both.csv", *FIT, code=2)
     assert warned == (
-        "pacbayes: 'both.csv': column 'size', row 1: '1.5' is no number with a decimal comma (decimal=, --decimal), and "
-        "most of the column are; correct it, or declare it as missing (missing=, --missing), or the column as text "
+        "pacbayes: 'both.csv': column 'size', row 1: '1.5' is no number with a decimal comma (decimal=, --decimal), "
+        "and most of the column are; correct it, or declare it as missing (missing=, --missing), or the column as text "
         "(text=, --text), or leave it out (drop=, --drop)\n"
     )
 

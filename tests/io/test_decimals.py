@@ -82,7 +82,7 @@ def test_a_decimal_comma_where_training_had_points(features, tmp_path):
 
 def test_cells_that_commas_separate_where_training_had_decimal_commas(features, schema):
     assert features("a,b\n1,2\n", schema).to_numpy().tolist() == [[1, 2]]
-    with pytest.raises(TableError, match="column 'b', row 1: is '2.300' a number with a decimal comma, as in training"):
+    with pytest.raises(TableError, match=r"column 'b', row 1: is '2.300' a number with a decimal comma, as"):
         features("a,b\n1,2.300\n", schema)
     assert features("a,b\n1,2.300\n", schema, decimal=".")["b"].tolist() == [2.3]
     assert features('a,b\n"1,5",2.300\n', schema, decimal=",").to_numpy().tolist() == [[1.5, 2300]]
