@@ -59,7 +59,7 @@ def open_atomic(path: Path) -> Iterator[BinaryIO]:
         with path.open("wb") as special:
             yield special
         return
-    path = Path(os.path.realpath(path))
+    path = _follow(path)
     _remove_leftovers(path)
     partial, file = _open_partial(path)
     try:
@@ -90,7 +90,7 @@ def check_writable(path: Path) -> None:
         if not os.access(path, os.W_OK):
             raise PermissionError(f"cannot write {str(path)!r}: {os.strerror(errno.EACCES)}")
         return
-    target = Path(os.path.realpath(path))
+    target = _follow(path)
     if not target.parent.is_dir():
         raise NotADirectoryError(f"cannot write {str(path)!r}: there is no folder {str(target.parent)!r}")
     try:
@@ -104,6 +104,11 @@ def check_writable(path: Path) -> None:
 def is_special(path: Path) -> bool:
     """Return whether there is something that is neither a regular file nor a folder, such as a device or a pipe."""
     return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _follow(path: Path) -> Path:
+    """Return what a symbolic link points to, or else the path itself."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def _open_partial(path: Path) -> tuple[Path, BinaryIO]:

@@ -1,5 +1,6 @@
 """Each mistake: one clear line, exit code 2, no traceback and no half-written output (the fixture `refuses` looks)."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -90,10 +91,10 @@ def test_outputs(refuses):
 def test_a_place_that_cannot_be_written(refuses, monkeypatch):
     Path("data.csv").write_text(GOOD)
 
-    def denied(self):
+    def denied(path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "touch", denied)
+    monkeypatch.setattr("pacbayes.atomic._open_partial", denied)
     message = refuses("fit", "data.csv", "--target", "kind")
     assert message == "cannot write 'model.skops': Permission denied"
 
@@ -101,15 +102,15 @@ def test_a_place_that_cannot_be_written(refuses, monkeypatch):
 def test_a_disk_that_fills_up_leaves_nothing_behind(refuses, monkeypatch):
     Path("data.csv").write_text(GOOD)
     Path("model.skops").write_text("an older model")
-    original = Path.write_bytes
+    original, synced = os.fsync, []
 
-    def full(self, content):
-        if "certificate" in self.name:
-            original(self, content[:10])
-            raise OSError(28, "No space left on device", str(self))
-        return original(self, content)
+    def full(descriptor):
+        synced.append(descriptor)
+        if len(synced) == 2:  # the model fits on it, the certificate does not
+            raise OSError(28, "No space left on device")
+        return original(descriptor)
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(os, "fsync", full)
     assert "No space left on device" in refuses("fit", "data.csv", "--target", "kind", *QUICK)
     assert Path("model.skops").read_text() == "an older model"
 

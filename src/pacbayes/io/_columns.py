@@ -133,8 +133,8 @@ def parse_labels(column: pd.Series[Any], decimal: str = ".", *, text: bool | Non
 
 
 def _check_whole(column: pd.Series[Any], values: Array) -> None:
-    # Beyond 2^53 neighbouring integers are the same float64.
-    wrong = (values != np.floor(values)) | (np.abs(values) > 2**53)
+    # From 2^53 on neighbouring integers are the same float64.
+    wrong = (values != np.floor(values)) | (np.abs(values) >= 2**53)
     if wrong.any():
         raise TableError(
             f"the target {column.name!r} must hold classes, and row {int(np.argmax(wrong)) + 1} holds "
