@@ -13,9 +13,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["check_writable", "is_special", "locked_folder", "open_atomic", "write_atomic"]
+__all__ = ["LOCK_NAME", "check_writable", "is_special", "locked_folder", "open_atomic", "write_atomic"]
 
-_LOCK = "lock"
+# A file in a locked folder.
+LOCK_NAME = "lock"
 
 
 def write_atomic(contents: Mapping[Path, bytes]) -> None:
@@ -170,14 +171,14 @@ def locked_folder(folder: Path) -> Iterator[None]:
     Parameters
     ----------
     folder : Path
-        The folder. A file in it, ``lock``, is locked.
+        The folder.
 
     Raises
     ------
     BlockingIOError
         If another one has locked it.
     """
-    lock = folder / _LOCK
+    lock = folder / LOCK_NAME
     with _open_locked(lock):
         try:
             yield

@@ -88,6 +88,24 @@ def test_outputs(refuses):
     assert "there is no folder 'nowhere'" in refuses(*fit, "--certificate", "nowhere/c.json")
 
 
+def test_inputs_by_another_name_are_not_overwritten(invoke, refuses):
+    Path("data.csv").write_text(GOOD)
+    Path("losses.csv").write_text("0.1\n0.2\n")
+    assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
+    for name in ("data.csv", "losses.csv", "model.skops"):
+        os.link(name, f"linked {name}")
+    assert "three different files" in refuses("fit", "data.csv", "--target", "kind", "-o", "linked data.csv")
+    fit = ("fit", "data.csv", "--target", "kind", "-o", "model.skops", "--certificate")
+    assert "three different files" in refuses(*fit, "linked model.skops")
+    own = "a file of its own"
+    for losses in ("losses.csv", "linked losses.csv"):
+        assert own in refuses("certify", "losses.csv", "--n", 50, "-o", losses)
+    for data in ("data.csv", "linked data.csv"):
+        assert own in refuses("report", "model.skops", "--data", "data.csv", "-o", data)
+        assert own in refuses("certify", "data.csv", "--model", "model.skops", "-o", data)
+        assert "a file of their own" in refuses("predict", "model.skops", "data.csv", "-o", data)
+
+
 def test_a_place_that_cannot_be_written(refuses, monkeypatch):
     Path("data.csv").write_text(GOOD)
 

@@ -161,6 +161,21 @@ def test_quoted_decimal_commas_on_demand(program, tmp_path):
     assert "120 rows; 2 columns of numbers and 0 of text" in said
 
 
+def test_warnings_of_many_columns(program, tmp_path):
+    order = np.random.default_rng(0)
+    ids = {f"key {j}": 3 * order.permutation(120) for j in range(40)}
+    rows().assign(**ids).to_csv(tmp_path / "data.csv", index=False)
+    _, warned = program("fit", "data.csv", *FIT)
+    *lines, last = warned.splitlines()
+    assert lines == [
+        f"pacbayes: warning: 'key {j}' may be an id: it holds another whole number in every row (--drop would leave it "
+        "out)"
+        for j in range(12)
+    ]
+    assert last.startswith("pacbayes: warning: 28 more columns may not be what they seem: 'key 12', 'key 13', ")
+    assert last.endswith(" and 16 more (pacbayes.io.inspect_table says why)")
+
+
 @pytest.mark.parametrize(("separator", "options"), [("\t", ()), ("|", ()), (":", ("--separator", ":"))])
 def test_other_separators(program, tmp_path, separator, options):
     rows().to_csv(tmp_path / "data.csv", index=False, sep=separator)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from pacbayes.atomic import is_special, locked_folder, open_atomic
+from pacbayes.atomic import LOCK_NAME, is_special, locked_folder, open_atomic
 from pacbayes.cli._console import print_error
 from pacbayes.cli._errors import usage_error
 from pacbayes.cli._models import TableOptions, limit
@@ -147,21 +147,20 @@ class PartWriter:
     def _begin(self, folder: Path, options: TableOptions) -> None:
         from pacbayes.io import write_atomic
 
-        for path in folder.glob(".*.partial"):  # of a process that was killed: nobody else writes here
+        for path in folder.glob(".[0-9]*.partial"):  # of a process that was killed: nobody else writes here
             path.unlink()
         files = [(str(path), *_state_of(path)) for path in self.tables]
         model = hashlib.sha256(self.model_path.read_bytes()).hexdigest()
         what = [_FORMAT, model, files, list(self.ids), self.all_columns, self.escape_formulas, repr(options)]
         manifest = json.dumps({"parts": hashlib.sha256(repr(what).encode()).hexdigest()}).encode()
         stored, parts = folder / _MANIFEST, _find_parts(folder)
-        if stored.exists() and stored.read_bytes() == manifest:
-            print_error(f"goes on after {len(parts)} parts that were written before")
-        elif stored.exists() or parts:
+        if parts and not (stored.exists() and stored.read_bytes() == manifest):
             raise usage_error(
                 f"{str(folder)!r} holds parts of other predictions, or of another table: delete the folder"
             )
-        else:
-            write_atomic({stored: manifest})
+        if parts:
+            print_error(f"goes on after {len(parts)} parts that were written before")
+        write_atomic({stored: manifest})
 
     def _encode(self, written: pd.DataFrame, escaped: Sequence[str], *, header: bool) -> bytes:
         if not is_parquet(self.output):
@@ -188,7 +187,7 @@ class PartWriter:
 
 
 def _find_parts(folder: Path) -> list[Path]:
-    return list(folder.glob("[0-9]*"))
+    return [path for path in folder.iterdir() if path.name not in (LOCK_NAME, _MANIFEST)]
 
 
 def _state_of(path: Path) -> tuple[int, ...]:
