@@ -1,21 +1,31 @@
-"""Write files that appear complete or not at all."""
+"""Write files that appear complete or not at all, and lock folders that one process at a time may write to."""
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Mapping
+import re
+import secrets
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["check_writable", "write_atomic"]
+__all__ = ["LOCK_NAME", "check_writable", "is_special", "locked_folder", "open_atomic", "write_atomic"]
+
+# A file in a locked folder.
+LOCK_NAME = "lock"
 
 
 def write_atomic(contents: Mapping[Path, bytes]) -> None:
-    """Write files under temporary names, and rename them once all are complete.
+    """Write files under temporary names, and rename them once all are complete and on disk.
 
     Parameters
     ----------
     contents : mapping of Path to bytes
-        Content of each file. Files that exist are replaced.
+        Content of each file. Files that exist are replaced, see `open_atomic`.
 
     Examples
     --------
@@ -26,15 +36,45 @@ def write_atomic(contents: Mapping[Path, bytes]) -> None:
     ...     path.read_bytes()
     b'done'
     """
-    partial = {path: path.with_name(f".{path.name}.{os.getpid()}.partial") for path in contents}
+    with ExitStack() as stack:
+        files = [(stack.enter_context(open_atomic(path)), content) for path, content in contents.items()]
+        for file, content in files:
+            file.write(content)
+        for file, _ in files[:-1]:  # the last one is the first that is synced and renamed
+            _sync(file)
+
+
+@contextmanager
+def open_atomic(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to write that appears at its place when the block ends, complete and on disk, or not at all.
+
+    A file that exists keeps its mode and, where the system allows it, its owner. A symbolic link stays, and what it
+    points to is replaced. A device or a pipe is written to as it is.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    """
+    if is_special(path):
+        with path.open("wb") as special:
+            yield special
+        return
+    path = _follow(path)
+    _remove_leftovers(path)
+    partial, file = _open_partial(path)
     try:
-        for path, content in contents.items():
-            partial[path].write_bytes(content)
-        for path in contents:
-            partial[path].replace(path)
+        with file:
+            _copy_permissions(path, file)
+            yield file
+            _sync(file)
+            if sys.platform != "win32":
+                partial.replace(path)
+        if sys.platform == "win32":  # where an open file cannot be renamed
+            partial.replace(path)
     finally:
-        for temporary in partial.values():
-            temporary.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
+    _sync_folder(path.parent)
 
 
 def check_writable(path: Path) -> None:
@@ -47,11 +87,131 @@ def check_writable(path: Path) -> None:
     """
     if path.is_dir():
         raise IsADirectoryError(f"{str(path)!r} is a folder, give the name of a file")
-    if not path.parent.is_dir():
-        raise NotADirectoryError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}")
-    trial = path.with_name(f".{path.name}.{os.getpid()}.trial")
+    if is_special(path):
+        if not os.access(path, os.W_OK):
+            raise PermissionError(f"cannot write {str(path)!r}: {os.strerror(errno.EACCES)}")
+        return
+    target = _follow(path)
+    if not target.parent.is_dir():
+        raise NotADirectoryError(f"cannot write {str(path)!r}: there is no folder {str(target.parent)!r}")
     try:
-        trial.touch()
-        trial.unlink()
+        partial, file = _open_partial(target)
+        file.close()
+        partial.unlink()
     except OSError as error:
         raise PermissionError(f"cannot write {str(path)!r}: {error.strerror}") from error
+
+
+def is_special(path: Path) -> bool:
+    """Return whether there is something that is neither a regular file nor a folder, such as a device or a pipe."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _follow(path: Path) -> Path:
+    """Return what a symbolic link points to, or else the path itself."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def _open_partial(path: Path) -> tuple[Path, BinaryIO]:
+    """Open a new file beside another one, and lock it, so that `_remove_leftovers` can tell that it is in use."""
+    while True:
+        partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
+        file = partial.open("xb")
+        _try_lock(file, wait=True)
+        if partial.exists():
+            return partial, file
+        file.close()  # before it was locked, another process took it for a leftover
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove what processes that were killed while they wrote a file have left of it."""
+    pattern = re.compile(re.escape(f".{path.name}.") + r"[0-9a-f]+\.partial")
+    for name in os.listdir(path.parent):
+        if pattern.fullmatch(name):
+            with suppress(OSError), path.with_name(name).open("rb") as file:
+                if _try_lock(file):
+                    path.with_name(name).unlink()
+
+
+def _copy_permissions(path: Path, file: BinaryIO) -> None:
+    """Give a new file the owner and the mode of the one that it is to replace, if there is one."""
+    if sys.platform != "win32":
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            with suppress(PermissionError):
+                os.fchown(file.fileno(), status.st_uid, status.st_gid)
+            os.fchmod(file.fileno(), status.st_mode & 0o777)
+
+
+def _sync(file: BinaryIO) -> None:
+    """Write a file to disk. Otherwise its new name may be there before its content."""
+    file.flush()
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Write the names of a folder to disk, where the system can."""
+    if sys.platform != "win32":
+        descriptor = os.open(folder, os.O_RDONLY)
+        with suppress(OSError):
+            os.fsync(descriptor)
+        os.close(descriptor)
+
+
+# ---------------------------------------------------------------------------------------------------
+# Locks, which the system releases when a process ends, however it does
+# ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Create a folder if there is none, and keep others out of it while the block runs; then remove it if it is empty.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+
+    Raises
+    ------
+    BlockingIOError
+        If another one has locked it.
+    """
+    lock = folder / LOCK_NAME
+    with _open_locked(lock):
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                lock.unlink()
+                folder.rmdir()
+
+
+def _open_locked(lock: Path) -> BinaryIO:
+    while True:
+        lock.parent.mkdir(exist_ok=True)
+        with suppress(FileNotFoundError), ExitStack() as stack:
+            file = stack.enter_context(lock.open("ab"))
+            if _try_lock(file) is False:
+                raise BlockingIOError(f"another process writes to {str(lock.parent)!r}")
+            # The one that had locked it before may have removed it.
+            if os.path.samestat(os.fstat(file.fileno()), lock.stat()):
+                stack.pop_all()
+                return file
+
+
+def _try_lock(file: BinaryIO, *, wait: bool = False) -> bool | None:
+    """Lock a file for as long as it is open, and return whether no other process has; None if there are no locks."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError as error:
+        return False if error.errno in (errno.EAGAIN, errno.EACCES, errno.EDEADLK) else None
+    return True

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pacbayes.exceptions import TableError
-from pacbayes.io import ColumnEncoder, read_table
+from pacbayes.io import Column, ColumnEncoder, Schema, read_batches, read_table
 from pacbayes.io._limits import Budget
 
 BOMB = b"x,kind\n" + b"1,a\n2,b\n" * 2**22
@@ -111,6 +111,35 @@ def test_archives_of_other_things(tmp_path):
     path.write_bytes(zipped(zipped(TABLE)))
     with pytest.raises(TableError, match=r"zero byte|not UTF-8 text"):
         read_table(path, "kind")
+
+
+def wide_csv(path, columns, rows=8):
+    lines = [",".join(f"c{j}" for j in range(columns)), *([",".join("1" * columns)] * rows)]
+    path.write_text("\n".join(lines))
+
+
+def test_columns_are_counted_before_they_are_read(tmp_path, monkeypatch):
+    # A million of them, eight rows each, would take 16 GiB and minutes.
+    wide_csv(tmp_path / "data.csv", 10**6, rows=1)
+    monkeypatch.setattr("pyarrow.csv.open_csv", lambda *_, **__: pytest.fail("the cells are read"))
+    message = (
+        "it takes more than 8 GiB of memory, the limit that max_bytes sets: each of its 1000000 columns takes 16 KiB"
+    )
+    with pytest.raises(TableError, match=message):
+        read_table(tmp_path / "data.csv", "c0")
+    with pytest.raises(TableError, match=message):
+        next(read_batches([tmp_path / "data.csv"], Schema((Column("c0", "number"),))))
+
+
+def test_columns_count_as_well_as_cells(tmp_path):
+    wide_csv(tmp_path / "data.csv", 200)
+    pd.read_csv(tmp_path / "data.csv").to_parquet(tmp_path / "data.parquet")
+    for name in ("data.csv", "data.parquet"):
+        with pytest.raises(TableError, match="each of its 200 columns takes 16 KiB"):
+            read_table(tmp_path / name, "c0", max_bytes=200 * 2**14 - 1)
+        with pytest.raises(TableError, match=r"it takes more than 3.13 MiB of memory, the limit that max_bytes sets$"):
+            read_table(tmp_path / name, "c0", max_bytes=200 * 2**14 + 1)
+        assert read_table(tmp_path / name, max_bytes=2**23).X.shape == (8, 200)
 
 
 def test_a_zone_that_there_is_not(tmp_path):

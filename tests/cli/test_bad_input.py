@@ -1,5 +1,6 @@
 """Each mistake: one clear line, exit code 2, no traceback and no half-written output (the fixture `refuses` looks)."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -87,13 +88,31 @@ def test_outputs(refuses):
     assert "there is no folder 'nowhere'" in refuses(*fit, "--certificate", "nowhere/c.json")
 
 
+def test_inputs_by_another_name_are_not_overwritten(invoke, refuses):
+    Path("data.csv").write_text(GOOD)
+    Path("losses.csv").write_text("0.1\n0.2\n")
+    assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
+    for name in ("data.csv", "losses.csv", "model.skops"):
+        os.link(name, f"linked {name}")
+    assert "three different files" in refuses("fit", "data.csv", "--target", "kind", "-o", "linked data.csv")
+    fit = ("fit", "data.csv", "--target", "kind", "-o", "model.skops", "--certificate")
+    assert "three different files" in refuses(*fit, "linked model.skops")
+    own = "a file of its own"
+    for losses in ("losses.csv", "linked losses.csv"):
+        assert own in refuses("certify", "losses.csv", "--n", 50, "-o", losses)
+    for data in ("data.csv", "linked data.csv"):
+        assert own in refuses("report", "model.skops", "--data", "data.csv", "-o", data)
+        assert own in refuses("certify", "data.csv", "--model", "model.skops", "-o", data)
+        assert "a file of their own" in refuses("predict", "model.skops", "data.csv", "-o", data)
+
+
 def test_a_place_that_cannot_be_written(refuses, monkeypatch):
     Path("data.csv").write_text(GOOD)
 
-    def denied(self):
+    def denied(path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "touch", denied)
+    monkeypatch.setattr("pacbayes.atomic._open_partial", denied)
     message = refuses("fit", "data.csv", "--target", "kind")
     assert message == "cannot write 'model.skops': Permission denied"
 
@@ -101,15 +120,15 @@ def test_a_place_that_cannot_be_written(refuses, monkeypatch):
 def test_a_disk_that_fills_up_leaves_nothing_behind(refuses, monkeypatch):
     Path("data.csv").write_text(GOOD)
     Path("model.skops").write_text("an older model")
-    original = Path.write_bytes
+    original, synced = os.fsync, []
 
-    def full(self, content):
-        if "certificate" in self.name:
-            original(self, content[:10])
-            raise OSError(28, "No space left on device", str(self))
-        return original(self, content)
+    def full(descriptor):
+        synced.append(descriptor)
+        if len(synced) == 2:  # the model fits on it, the certificate does not
+            raise OSError(28, "No space left on device")
+        return original(descriptor)
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(os, "fsync", full)
     assert "No space left on device" in refuses("fit", "data.csv", "--target", "kind", *QUICK)
     assert Path("model.skops").read_text() == "an older model"
 

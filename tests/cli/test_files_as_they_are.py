@@ -129,7 +129,16 @@ def test_semicolons_and_decimal_commas(program, tmp_path):
     assert warned == "pacbayes: warning: commas are taken for decimal marks: give --decimal . if they are not\n"
     assert (tmp_path / "model.certificate.json").read_text() == plain
     program("verify", "model.certificate.json", "--model", "model.skops", "--data", "commas.csv")
-    assert program("predict", "model.skops", "commas.csv") == program("predict", "model.skops", "points.csv")
+    predicted = program("predict", "model.skops", "commas.csv")
+    assert predicted == program("predict", "model.skops", "points.csv", "--decimal", ".")
+    # Otherwise the mark of training counts, and what contradicts it is refused.
+    cell = f"column 'size', row 1: is '{data['size'][0]}' a number with a decimal comma, as in training"
+    assert cell in program("predict", "model.skops", "points.csv", code=2)[1]
+    program("fit", "points.csv", *FIT)
+    _, warned = program("predict", "model.skops", "commas.csv", code=2)
+    cell = str(data["size"][0]).replace(".", ",")
+    assert f"column 'size', row 1: '{cell}' is no number with a decimal point (decimal=, --decimal)" in warned
+    assert predicted == program("predict", "model.skops", "commas.csv", "--decimal", ",")
     # Asked otherwise, they are text.
     said, warned = program("fit", "commas.csv", "--decimal", ".", *FIT)
     assert "0 columns of numbers and" in said or "left out" in said
@@ -139,8 +148,9 @@ def test_semicolons_and_decimal_commas(program, tmp_path):
     (tmp_path / "both.csv").write_text("\n".join([lines[0], "1.5;2,5;wet", *lines[2:]]))
     _, warned = program("fit", "both.csv", *FIT, code=2)
     assert warned == (
-        "pacbayes: 'both.csv': column 'size', row 1: '1.5' has a decimal point, and other rows have decimal commas "
-        "(decimal=, --decimal)\n"
+        "pacbayes: 'both.csv': column 'size', row 1: '1.5' is no number with a decimal comma (decimal=, --decimal), "
+        "and most of the column are; correct it, or declare it as missing (missing=, --missing), or the column as text "
+        "(text=, --text), or leave it out (drop=, --drop)\n"
     )
 
 
@@ -149,6 +159,21 @@ def test_quoted_decimal_commas_on_demand(program, tmp_path):
     data.to_csv(tmp_path / "data.csv", index=False, decimal=",", quoting=csv.QUOTE_ALL)
     said, _ = program("fit", "data.csv", "--decimal", ",", *FIT)
     assert "120 rows; 2 columns of numbers and 0 of text" in said
+
+
+def test_warnings_of_many_columns(program, tmp_path):
+    order = np.random.default_rng(0)
+    ids = {f"key {j}": 3 * order.permutation(120) for j in range(40)}
+    rows().assign(**ids).to_csv(tmp_path / "data.csv", index=False)
+    _, warned = program("fit", "data.csv", *FIT)
+    *lines, last = warned.splitlines()
+    assert lines == [
+        f"pacbayes: warning: 'key {j}' may be an id: it holds another whole number in every row (--drop would leave it "
+        "out)"
+        for j in range(12)
+    ]
+    assert last.startswith("pacbayes: warning: 28 more columns may not be what they seem: 'key 12', 'key 13', ")
+    assert last.endswith(" and 16 more (pacbayes.io.inspect_table says why)")
 
 
 @pytest.mark.parametrize(("separator", "options"), [("\t", ()), ("|", ()), (":", ("--separator", ":"))])

@@ -1,17 +1,22 @@
 """Predictions for tables that are read, predicted and written in parts."""
 
+import csv
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from small_session import ENVIRONMENT, QUICK
 
+from pacbayes import PACBayesClassifier
 from pacbayes.io import _csv, _parquet
 
 
@@ -60,8 +65,6 @@ def test_there_are_several_parts(invoke, fitted, monkeypatch):
 
 
 def test_what_was_stopped_goes_on(invoke, fitted, monkeypatch):
-    from pacbayes import PACBayesClassifier
-
     predict, calls = PACBayesClassifier.predict, []
 
     def stop(self, X):
@@ -121,6 +124,180 @@ def test_formulas_are_found_in_every_part(invoke, mixed, fitted):
     assert invoke(*arguments, "b.csv", "--escape-formulas").exit_code == 0
     assert pd.read_csv("b.csv")["note"].tolist()[-1] == "'=1+1"
     assert pd.read_csv("a.csv")["note"].tolist()[-1] == "=1+1"
+
+
+STREAM = ("predict", "model.skops", "new.parquet", "--stream")
+
+
+@pytest.mark.parametrize("name", ["two\nlines", 'a "quoted"\nname', "a\rreturn", "no,comma"])
+def test_names_that_need_quotes(invoke, mixed, fitted, name):
+    mixed.assign(**{name: ["plain", "a\rb", "c\nd"] * 50}).to_parquet("new.parquet")
+    assert invoke("predict", "model.skops", "new.parquet", "--id", name, "-o", "whole.csv").exit_code == 0
+    assert invoke(*STREAM, "--id", name, "-o", "out.csv").exit_code == 0
+    with open("whole.csv", newline="") as whole, open("out.csv", newline="") as joined:
+        rows = list(csv.reader(joined))
+        assert rows == list(csv.reader(whole))
+    assert [row[0] for row in rows] == [name, *["plain", "a\rb", "c\nd"] * 50]
+    assert len(pd.read_csv("out.csv")) == 150
+
+
+def test_columns_without_values_in_the_first_part(invoke, mixed, fitted):
+    ids = pd.array([2**53 + 1] * 149 + [None], dtype="Int64")
+    nothing = [None] * 149
+    mixed.assign(note=[*nothing, "late"], flag=[*nothing, True], id=ids, none=None).to_parquet("new.parquet")
+    names = [word for name in ("note", "flag", "id", "none") for word in ("--id", name)]
+    assert invoke(*STREAM, *names, "-o", "out.parquet").exit_code == 0
+    written = pq.read_table("out.parquet")
+    assert [str(kind) for kind in written.schema.types[:4]] == ["large_string", "bool", "int64", "null"]
+    assert written.column("note").to_pylist() == [*nothing, "late"]
+    assert written.column("flag").to_pylist() == [*nothing, True]
+    assert written.column("id").to_pylist() == [2**53 + 1] * 149 + [None]
+    # As CSV, they are as exact.
+    assert invoke(*STREAM, *names, "-o", "out.csv").exit_code == 0
+    assert Path("out.csv").read_text().splitlines()[1].startswith(f",,{2**53 + 1},,")
+
+
+def test_columns_of_other_types_in_other_files(invoke, mixed, fitted):
+    Path("new").mkdir()
+    mixed.assign(a=2**53 + 1, b="x", c=np.int32(1)).to_parquet("new/0.parquet")
+    mixed.assign(a=0.5, b=7, c=2**40).to_parquet("new/1.parquet")
+    # A folder whose name looks like the value of a column is none.
+    Path("a=1").mkdir()
+    names = [word for name in "abc" for word in ("--id", name)]
+    assert invoke("predict", "model.skops", "new", *names, "-o", "a=1/out.parquet").exit_code == 0
+    written = pd.read_parquet("a=1/out.parquet")
+    assert [set(written[name]) for name in "abc"] == [{"9007199254740993", "0.5"}, {"x", "7"}, {1, 2**40}]
+
+
+def stop_after(model, parts, monkeypatch, invoke, *arguments):
+    """Run a command that is interrupted after some parts."""
+    predict, calls = model.predict, []
+
+    def stop(self, X):
+        calls.append(len(X))
+        if len(calls) > parts:
+            raise KeyboardInterrupt
+        return predict(self, X)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(model, "predict", stop)
+        assert invoke(*arguments).exit_code == 130
+
+
+def test_formulas_in_parts_that_were_written_before(invoke, mixed, fitted, monkeypatch):
+    mixed.assign(note=["=1+1"] + ["plain"] * 149).to_parquet("new.parquet")
+    arguments = (*STREAM, "--id", "note", "-o", "out.csv")
+    stop_after(PACBayesClassifier, 2, monkeypatch, invoke, *arguments)
+    warned = invoke(*arguments).stderr
+    assert "goes on after 2 parts" in warned
+    assert "would take '=1+1' for a formula" in warned
+
+
+def test_warnings_are_those_of_one_go(invoke, mixed, fitted, monkeypatch):
+    cities = {city: f"{city}, Europe" for city in mixed["city"].dropna().unique()}
+    for data in (mixed, mixed.assign(city=mixed["city"].map(cities)), mixed.assign(**{"<b>noise</b>": 2.5})):
+        data.to_parquet("new.parquet")
+        whole = invoke("predict", "model.skops", "new.parquet", "-o", "whole.csv").stderr
+        assert invoke(*STREAM, "-o", "out.csv").stderr == whole
+    assert whole == ""
+    # Of all parts together, though some were written before.
+    data = mixed.assign(city=mixed["city"].map(cities))
+    data.to_parquet("new.parquet")
+    stop_after(PACBayesClassifier, 2, monkeypatch, invoke, *STREAM, "-o", "out.csv")
+    assert "the model knows no value of 'city'" in invoke(*STREAM, "-o", "out.csv").stderr
+    data.assign(city=[*data["city"][:149], mixed["city"][149]]).to_parquet("new.parquet")
+    assert "city" not in invoke(*STREAM, "-o", "out.csv").stderr
+    pd.concat([mixed, mixed]).to_parquet("new.parquet")
+    assert "300 of 300 rows are rows that the model was trained on" in invoke(*STREAM, "-o", "out.csv").stderr
+
+
+@pytest.mark.parametrize("data", ["new.csv", "new.parquet"])
+def test_parts_that_take_more_memory_than_the_limit(refuses, invoke, mixed, fitted, monkeypatch, data):
+    monkeypatch.setattr(_parquet, "_BATCH_ROWS", 2**16)
+    monkeypatch.setattr(_csv, "_BLOCK_SIZE", 2**26)
+    table = pd.concat([mixed] * 20, ignore_index=True)
+    table = table.assign(note=[f"{i}" * 1300 for i in range(1000, 4000)])
+    table.to_csv(data, index=False) if data.endswith("csv") else table.to_parquet(data)
+    arguments = ("predict", "model.skops", data, "--stream", "-o", "out.csv", "--max-bytes")
+    assert f"'{data}': it takes more than 11.4 MiB of memory, the limit that max_bytes sets" in refuses(
+        *arguments, 12_000_000
+    )
+    assert invoke(*arguments, 40_000_000).exit_code == 0
+
+
+def test_a_folder_that_another_one_writes_to(invoke, fitted, monkeypatch):
+    predict, inner = PACBayesClassifier.predict, []
+
+    def twice(self, X):
+        if not inner:
+            inner.append(None)
+            inner[0] = invoke(*STREAM, "-o", "out.csv")
+        return predict(self, X)
+
+    monkeypatch.setattr(PACBayesClassifier, "predict", twice)
+    assert invoke(*STREAM, "-o", "out.csv").exit_code == 0
+    assert (inner[0].exit_code, inner[0].stdout) == (2, "")
+    assert inner[0].stderr == "pacbayes: another process writes to 'out.csv.parts'\n"
+    assert len(pd.read_csv("out.csv")) == 150
+    assert sorted(path.name for path in Path().glob("*out*")) == ["out.csv"]
+
+
+def test_what_a_killed_run_leaves(invoke, fitted, monkeypatch):
+    arguments = (*STREAM, "--id", "size", "-o", "out.csv")
+    stop_after(PACBayesClassifier, 2, monkeypatch, invoke, *arguments)
+    for name in ("out.csv.parts/.000002.csv.4711.partial", ".out.csv.4711.partial", "out.csv.parts/lock"):
+        Path(name).write_text("half")
+    assert "goes on after 2 parts" in invoke(*arguments).stderr
+    assert sorted(path.name for path in Path().glob("*out*")) == ["out.csv"]
+    pd.testing.assert_frame_equal(pd.read_csv("out.csv"), fitted)
+    # Before there was a manifest, too.
+    Path("out.csv.parts").mkdir()
+    assert invoke(*arguments).exit_code == 0
+
+
+@pytest.mark.parametrize(("data", "output"), [("g/*.csv", "g/a.csv"), ("g", "g/a.csv"), ("g", "b.csv"), ("g", "c.csv")])
+def test_files_of_a_pattern_are_not_overwritten(refuses, mixed, fitted, data, output):
+    Path("g").mkdir()
+    for name in "ab":
+        mixed.to_csv(f"g/{name}.csv", index=False)
+    os.link("g/b.csv", "b.csv")
+    Path("c.csv").symlink_to("g/b.csv")
+    assert refuses("predict", "model.skops", data, "-o", output) == "the predictions must go to a file of their own"
+
+
+def test_predictions_in_the_folder_of_the_table(invoke, mixed, fitted, monkeypatch, refuses):
+    Path("g").mkdir()
+    mixed.to_parquet("g/a.parquet")
+    arguments = ("predict", "model.skops", "g", "--id", "size", "-o", "g/out.parquet")
+    stop_after(PACBayesClassifier, 2, monkeypatch, invoke, *arguments)
+    assert "goes on after 2 parts" in invoke(*arguments).stderr
+    assert len(pd.read_parquet("g/out.parquet")) == 150
+    assert "a file of their own" in refuses(*arguments)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes and devices are files of POSIX")
+@pytest.mark.parametrize("stream", [(), ("--stream",)])
+def test_pipes_devices_links_and_modes(invoke, fitted, stream):
+    def predict(output):
+        assert invoke("predict", "model.skops", "new.csv", "--id", "size", "-o", output, *stream).exit_code == 0
+
+    Path("null").symlink_to(os.devnull)
+    predict("null")
+    assert Path("null").is_char_device()
+    os.mkfifo("pipe")
+    read = []
+    reader = threading.Thread(target=lambda: read.append(Path("pipe").read_bytes()), daemon=True)
+    reader.start()
+    predict("pipe")
+    assert Path("pipe").is_fifo()
+    reader.join(timeout=30)
+    assert read == [Path("whole.csv").read_bytes()]
+    Path("private.csv").touch(mode=0o600)
+    Path("link.csv").symlink_to("private.csv")
+    predict("link.csv")
+    assert Path("link.csv").is_symlink()
+    assert Path("private.csv").read_bytes() == read[0]
+    assert Path("private.csv").stat().st_mode & 0o777 == 0o600
 
 
 def test_as_json(invoke, fitted):

@@ -90,7 +90,7 @@ def test_what_is_no_schema(text):
 
 
 def test_columns_as_trained():
-    frame = pd.DataFrame({"city": ["Oslo", None], "kind": ["a", None], "size": ["1.5", "2"]})
+    frame = pd.DataFrame({"city": ["Oslo", None], "kind": ["a", None], "size": ["1,5", "2"]})
     X = SCHEMA.apply(frame)
     assert X.columns.tolist() == ["size", "city"]
     assert X["size"].tolist() == [1.5, 2.0]

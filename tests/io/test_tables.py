@@ -306,6 +306,14 @@ def test_categories_are_sorted_text_that_occurs():
 def test_labels_beyond_exact_integers():
     with pytest.raises(TableError, match=r"must hold classes, and row 2 holds 9\.0072"):
         Table.from_frame(pd.DataFrame({"x": [1, 2, 3], "y": [1, 2**53 + 2, 1]}), "y")
+    # 2^53 and 2^53 + 1 are one float64.
+    for sign in (1, -1):
+        labels = [sign * 2**53, sign * (2**53 + 1), 0] * 2
+        for column in (labels, [str(label) for label in labels]):
+            with pytest.raises(TableError, match=r"row 1 holds -?9\.0072e\+15: whole numbers below 2\^53"):
+                Table.from_frame(pd.DataFrame({"x": range(6), "y": column}), "y")
+    largest = [2**53 - 1, 2**53 - 2] * 3
+    assert Table.from_frame(pd.DataFrame({"x": range(6), "y": largest}), "y").y.tolist() == largest
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +48,22 @@ class TableOptions:
             "encoding": self.encoding,
             "missing": self.missing or (),
         }
+
+
+def check_output(output: Path, inputs: Iterable[Path], message: str) -> None:
+    """Refuse an output that is one of the inputs, by whatever name, or that cannot be written."""
+    from pacbayes.io import check_writable
+
+    if any(is_same_file(output, path) for path in inputs):
+        raise usage_error(message)
+    check_writable(output)
+
+
+def is_same_file(first: Path, second: Path) -> bool:
+    """Return whether two paths lead to one file, which may have several names."""
+    with suppress(OSError):  # where one of them does not exist
+        return os.path.samefile(first, second)
+    return first.resolve() == second.resolve()
 
 
 def limit(max_bytes: int | None) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pacbayes.cli._console import print_error
@@ -12,7 +14,9 @@ from pacbayes.formatting import format_names
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pacbayes.classifier import PACBayesClassifier
     from pacbayes.io import Schema
+    from pacbayes.recognition import RowSummary
 
 # Decimals of the shares of the vote in a CSV file.
 _DIGITS = 4
@@ -40,6 +44,51 @@ def print_ignored(columns: Any, carried: pd.DataFrame, schema: Schema) -> None:
     ignored = [name for name in columns.columns if name not in known]
     if ignored:
         print_error(f"columns that the model does not use: {format_names(ignored)}")
+
+
+class RowChecks:
+    """Find unknown categories and rows of the training sample among rows that are predicted, in one go or in parts.
+
+    Parameters
+    ----------
+    model : PACBayesClassifier
+        The model.
+    """
+
+    def __init__(self, model: PACBayesClassifier) -> None:
+        self._model = model
+        self._n_rows = 0
+        self._summaries: list[RowSummary] = []
+        self._strange: dict[str, bool] = {}
+
+    def add(self, X: pd.DataFrame) -> None:
+        """Look at rows that follow those before."""
+        from pacbayes.recognition import RowSummary, hash_rows
+
+        book, known = self._model._code_book, self._model._training_rows
+        strange = [] if book is None else book.find_strange_columns(X)
+        for name in X.columns[X.notna().any()]:
+            self._strange[name] = self._strange.get(name, True) and name in strange
+        hashes = hash_rows(self._model._validate_points(X))
+        self._summaries.append(RowSummary.of(hashes, self._n_rows, known.shift))
+        self._n_rows += len(X)
+
+    def print(self) -> None:
+        """Warn of columns of which the model knows no value, and say how many rows it was trained on."""
+        from pacbayes.recognition import RowSummary
+
+        strange = [name for name, is_strange in self._strange.items() if is_strange]
+        if strange:
+            print_error(
+                f"warning: the model knows no value of {format_names(strange)}: are they written as in the table it "
+                "was trained on?"
+            )
+        seen = self._model._training_rows.count_in_summary(RowSummary.join(self._summaries))
+        if seen:
+            print_error(
+                f"{seen} of {self._n_rows} rows are rows that the model was trained on: the certificate is about new "
+                "rows"
+            )
 
 
 def join_predictions(carried: pd.DataFrame, labels: Any, shares: Any, classes: Sequence[Any]) -> pd.DataFrame:
@@ -83,10 +132,13 @@ def _is_formula(text: Any) -> bool:
     return False
 
 
-def format_csv(written: pd.DataFrame, escaped: Sequence[str]) -> str:
+def format_csv(written: pd.DataFrame, escaped: Sequence[str], *, header: bool = True) -> str:
     """Return columns as CSV, with an apostrophe before some texts."""
     replaced = {text: f"'{text}" for text in escaped}
     if replaced:
         texts = [name for name in written.columns if written[name].dtype.kind not in "biufMm"]
         written = written.assign(**{name: written[name].map(lambda text: replaced.get(text, text)) for name in texts})
-    return str(written.to_csv(index=False, lineterminator="\n"))
+    write = partial(written.to_csv, index=False, header=header, lineterminator="\n")
+    content = str(write())
+    # A carriage return ends a row for those who read it, and is not quoted by itself.
+    return content if "\r" not in content else str(write(quoting=csv.QUOTE_NONNUMERIC))

@@ -9,7 +9,7 @@ import typer
 
 from pacbayes.cli._console import certificate_values, print_answers, print_certificate, print_json, print_lines
 from pacbayes.cli._errors import usage_error, user_errors
-from pacbayes.cli._models import TableOptions, limit, load_with_schema, take_held_out, test_values
+from pacbayes.cli._models import TableOptions, check_output, limit, load_with_schema, take_held_out, test_values
 from pacbayes.cli._options import (
     JSON,
     Column,
@@ -28,6 +28,8 @@ from pacbayes.progress import show_progress
 
 if TYPE_CHECKING:
     from pacbayes.certificate import Certificate
+
+_OWN_FILE = "the certificate must go to a file of its own"
 
 
 def certify(
@@ -84,10 +86,10 @@ def _certify_losses(
     data: Path, column: str | None, max_bytes: int | None, output: Path | None, settings: dict[str, Any], json: bool
 ) -> None:
     from pacbayes import certify as certify_losses
-    from pacbayes.io import check_writable, read_losses, write_atomic
+    from pacbayes.io import read_losses, write_atomic
 
     if output is not None:
-        check_writable(output)
+        check_output(output, [data], _OWN_FILE)
     certificate, rho = certify_losses(read_losses(data, column, **limit(max_bytes)), **settings)
     if output is not None:
         write_atomic({output: certificate.to_json().encode()})
@@ -109,12 +111,10 @@ def _test_on_table(
     output: Path | None,
 ) -> Certificate:
     """Certify a model by the rows of a table, and write the certificate."""
-    from pacbayes.io import check_writable, write_atomic
+    from pacbayes.io import write_atomic
 
     if output is not None:
-        if output.resolve() in (model.resolve(), data.resolve()):
-            raise usage_error("the certificate must go to a file of its own")
-        check_writable(output)
+        check_output(output, [model, data], _OWN_FILE)
     classifier, schema = load_with_schema(model, options.max_bytes)
     if held_out and schema.source is not None:
         options = TableOptions.of_training(schema.source, options.max_bytes)

@@ -12,7 +12,7 @@ import typer
 
 from pacbayes.cli._console import certificate_values, print_certificate, print_error, print_json, print_lines
 from pacbayes.cli._errors import usage_error, user_errors
-from pacbayes.cli._models import TableOptions, test_model, test_values, train
+from pacbayes.cli._models import TableOptions, check_output, test_model, test_values, train
 from pacbayes.cli._options import (
     JSON,
     Decimal,
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from pacbayes.classifier import PACBayesClassifier
     from pacbayes.io import Finding, Schema, Table
     from pacbayes.pools import Pool
+
+# Columns that are warned of by a line each.
+_MOST_WARNINGS = 12
 
 
 class Estimator(StrEnum):
@@ -115,11 +118,11 @@ def fit(
     certificate = certificate or output.with_suffix(".certificate.json")
     with user_errors():
         from pacbayes import PACBayesClassifier
-        from pacbayes.io import check_writable, dumps_model, write_atomic
+        from pacbayes.io import dumps_model, write_atomic
 
-        _check_outputs(data, output, certificate)
-        check_writable(output)
-        check_writable(certificate)
+        different = "the table, the model and the certificate must be three different files"
+        check_output(output, [data, certificate], different)
+        check_output(certificate, [data], different)
         options = TableOptions(format, separator, decimal, encoding, missing, max_bytes)
         table = options.read(data, target, text=text or (), drop=drop or ())
         if table.y is None:
@@ -163,11 +166,6 @@ def fit(
         return
     print_certificate(model.certificate_, schema.test)
     print_lines(f"model        {output}", f"certificate  {certificate}")
-
-
-def _check_outputs(*paths: Path) -> None:
-    if len({path.resolve() for path in paths}) < len(paths):
-        raise usage_error("the table, the model and the certificate must be three different files")
 
 
 def parse_sizes(option: str, words: str, names: tuple[str, ...]) -> Any:
@@ -271,5 +269,12 @@ def _print_warnings(table: Table, findings: Sequence[Finding]) -> None:
     for finding in findings:
         if finding.column == table.schema.target:
             print_error(f"warning: the target {finding.column!r} {finding.message}")
-        elif not finding.leave_out:
-            print_error(f"warning: {finding.column!r} {finding.message} (--drop would leave it out)")
+    doubtful = [one for one in findings if one.column != table.schema.target and not one.leave_out]
+    for finding in doubtful[:_MOST_WARNINGS]:
+        print_error(f"warning: {finding.column!r} {finding.message} (--drop would leave it out)")
+    others = list(dict.fromkeys(finding.column for finding in doubtful[_MOST_WARNINGS:]))
+    if others:
+        print_error(
+            f"warning: {format_count(len(others), 'more column')} may not be what they seem: {format_names(others)} "
+            "(pacbayes.io.inspect_table says why)"
+        )

@@ -9,10 +9,11 @@ import typer
 
 from pacbayes.cli._console import print_error, print_json, print_lines, print_text
 from pacbayes.cli._errors import usage_error, user_errors
-from pacbayes.cli._models import TableOptions, load_with_schema, take_held_out
+from pacbayes.cli._models import TableOptions, check_output, load_with_schema, take_held_out
 from pacbayes.cli._options import JSON, Decimal, Encoding, Format, HeldOut, MaxBytes, Missing, ModelPath, Separator
 from pacbayes.cli._predict_parts import PartWriter, find_tables, is_parquet
 from pacbayes.cli._predictions import (
+    RowChecks,
     find_formulas,
     format_csv,
     join_predictions,
@@ -22,6 +23,8 @@ from pacbayes.cli._predictions import (
 )
 from pacbayes.formatting import format_count, format_names
 from pacbayes.progress import show_progress
+
+_OWN_FILE = "the predictions must go to a file of their own"
 
 
 def predict(
@@ -73,21 +76,22 @@ def predict(
     that the model does not know are ignored, and so is the target if it is there.
     """
     with user_errors():
-        from pacbayes.io import check_writable, write_atomic
+        from pacbayes.io import write_atomic
 
         if output is not None:
-            if output.resolve() in (model.resolve(), data.resolve()):
-                raise usage_error("the predictions must go to a file of their own")
-            check_writable(output)
+            check_output(output, [model, data], _OWN_FILE)
         classifier, schema = load_with_schema(model, max_bytes)
         options = TableOptions(format, separator, decimal, encoding, missing, max_bytes)
         several = data.is_dir() or not (data.exists() or str(data) == "-")
         if stream or several or (output is not None and is_parquet(output)):
-            tables = [] if str(data) == "-" else find_tables(data)  # or there is none, whatever else was forgotten
+            # A file that is not there is said, whatever else was forgotten.
+            tables = [] if str(data) == "-" else find_tables(data, output)
             if output is None or held_out or not tables:
                 raise usage_error("predictions in parts need a file to read and --output, and take no --held-out")
+            check_output(output, tables, _OWN_FILE)
             writer = PartWriter(model, output, tables, id or (), all_columns, escape_formulas)
-            n_rows, formulas = writer.write(classifier, schema, options)
+            n_rows, formulas, checks = writer.write(classifier, schema, options)
+            checks.print()
             _print_written(n_rows, classifier.classes_.tolist(), output, json)
             _warn_of_formulas([] if escape_formulas or is_parquet(output) else formulas)
             return
@@ -100,26 +104,18 @@ def predict(
         carried = select_columns(
             table.carried, id or (), all_columns, ["prediction", *(f"share_{name}" for name in classes)]
         )
+        checks = RowChecks(classifier)
         with show_progress(f"predicting {len(table.X)} rows"):
             labels = classifier.predict(table.X)
             shares = classifier.predict_proba(table.X)
-            seen = classifier.count_seen(table.X)
-            strange = [] if classifier._code_book is None else classifier._code_book.find_strange_columns(table.X)
+            checks.add(table.X)
         written = join_predictions(carried, labels, shares, classes)
         formulas = find_formulas(written, classes)
         content = format_csv(written, formulas if escape_formulas else ())
         if output is not None:
             write_atomic({output: content.encode()})
     print_ignored(table.carried, carried, schema)
-    if strange:
-        print_error(
-            f"warning: the model knows no value of {format_names(strange)}: are they written as in the table it was "
-            "trained on?"
-        )
-    if seen:
-        print_error(
-            f"{seen} of {len(labels)} rows are rows that the model was trained on: the certificate is about new rows"
-        )
+    checks.print()
     if json:
         values: dict[str, Any] = {"rows": len(labels), "classes": classes}
         if output is None:

@@ -9,7 +9,7 @@ import typer
 
 from pacbayes.cli._console import print_json, print_lines
 from pacbayes.cli._errors import usage_error, user_errors
-from pacbayes.cli._models import describe_data, limit, read_training_table
+from pacbayes.cli._models import check_output, describe_data, limit, read_training_table
 from pacbayes.cli._options import JSON, MaxBytes, ModelPath
 from pacbayes.progress import show_progress
 
@@ -41,12 +41,11 @@ def report(
     """
     certificate = certificate or model.with_suffix(".certificate.json")
     with user_errors():
-        from pacbayes.io import check_writable, load_model
+        from pacbayes.io import load_model
         from pacbayes.report import fit_page, write_page
 
-        if output.resolve() in (model.resolve(), certificate.resolve()):
-            raise usage_error("the page must go to a file of its own")
-        check_writable(output)
+        inputs = [model, certificate, *([] if data is None else [data])]
+        check_output(output, inputs, "the page must go to a file of its own")
         classifier, schema = load_model(model, **limit(max_bytes))
         if data is not None and schema is None:
             raise usage_error(f"{str(model)!r} does not say what its columns are: --data cannot be read")

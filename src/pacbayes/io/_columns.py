@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,19 @@ from numpy.typing import NDArray
 from pacbayes._dates import to_days
 from pacbayes._validation import Array
 from pacbayes.exceptions import TableError
+from pacbayes.io._decimals import to_points
 from pacbayes.io.schema import Kind
 
 # Dates that have one meaning: 2024-01-31, with or without a time and a time zone.
 _ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
 
 
-def parse_numbers(column: pd.Series[Any]) -> pd.Series[Any]:
+def parse_numbers(column: pd.Series[Any], decimal: str = ".") -> pd.Series[Any]:
     """Return a column as float64, NaN where it is missing, or raise TableError for the first cell that is no number."""
-    numbers, invalid = _parse(column)
+    numbers, invalid = _parse(column, decimal)
     if invalid.any():
         count = np.count_nonzero(invalid) - 1
-        raise TableError(_first_invalid(column, invalid) + (f", nor are {count} others" if count else ""))
+        raise TableError(_first_invalid(column, invalid, decimal) + (f", nor are {count} others" if count else ""))
     return _finite(column, numbers)
 
 
@@ -54,22 +56,24 @@ def parse_dates(column: pd.Series[Any]) -> pd.Series[Any]:
     return column
 
 
-def infer_column(column: pd.Series[Any]) -> tuple[Kind, pd.Series[Any]]:
+def infer_column(column: pd.Series[Any], decimal: str = ".") -> tuple[Kind, pd.Series[Any]]:
     """Return what a column holds, and the column as numbers, dates or text.
 
-    A column that holds numbers except for a few words is refused: it is likely a mistake.
+    A column that holds numbers except for a few words, or with the other decimal mark, is refused: it is likely a
+    mistake.
     """
     if _is_boolean(column):
         return "text", parse_text(column)
     if _is_date_type(column):
         return "date", parse_dates(column)
-    numbers, invalid = _parse(column)
+    numbers, invalid = _parse(column, decimal)
     if not invalid.any():
         return "number", _finite(column, numbers)
-    if np.count_nonzero(~np.isnan(numbers)) > np.count_nonzero(invalid):
+    words = invalid if decimal == "." else invalid & _parse(column, ".")[1]
+    if np.count_nonzero(column.notna() & ~words) > np.count_nonzero(words):
         raise TableError(
-            f"{_first_invalid(column, invalid)}, and most of the column are; correct it, or declare it as missing "
-            "(missing=, --missing), or the column as text (text=, --text), or leave it out (drop=, --drop)"
+            f"{_first_invalid(column, invalid, decimal)}, and most of the column are; correct it, or declare it as "
+            "missing (missing=, --missing), or the column as text (text=, --text), or leave it out (drop=, --drop)"
         )
     if _holds_iso_dates(column):
         return "date", parse_dates(column)
@@ -92,13 +96,15 @@ def _holds_iso_dates(column: pd.Series[Any]) -> bool:
     return True
 
 
-def parse_labels(column: pd.Series[Any], *, text: bool | None = None) -> NDArray[Any]:
+def parse_labels(column: pd.Series[Any], decimal: str = ".", *, text: bool | None = None) -> NDArray[Any]:
     """Return class labels: integers if all are whole numbers, otherwise text.
 
     Parameters
     ----------
     column : Series
         The target.
+    decimal : {".", ","}
+        Decimal mark of numbers that are stored as text.
     text : bool, optional
         Whether the labels are text. By default they are if one of them is no number.
 
@@ -117,18 +123,18 @@ def parse_labels(column: pd.Series[Any], *, text: bool | None = None) -> NDArray
     if text is None:
         text = _is_boolean(column)
         if not text:
-            numbers, invalid = _parse(column)
+            numbers, invalid = _parse(column, decimal)
             text = bool(invalid.any())
     if text:
         return parse_text(column).astype(object).to_numpy()
-    values = (parse_numbers(column) if numbers is None else _finite(column, numbers)).to_numpy()
+    values = (parse_numbers(column, decimal) if numbers is None else _finite(column, numbers)).to_numpy()
     _check_whole(column, values)
     return values.astype(np.int64)
 
 
 def _check_whole(column: pd.Series[Any], values: Array) -> None:
-    # Beyond 2^53 neighbouring integers are the same float64.
-    wrong = (values != np.floor(values)) | (np.abs(values) > 2**53)
+    # From 2^53 on neighbouring integers are the same float64.
+    wrong = (values != np.floor(values)) | (np.abs(values) >= 2**53)
     if wrong.any():
         raise TableError(
             f"the target {column.name!r} must hold classes, and row {int(np.argmax(wrong)) + 1} holds "
@@ -144,11 +150,11 @@ def _is_boolean(column: pd.Series[Any]) -> bool:
     return all(isinstance(entry, (bool, np.bool_)) for entry in column.dropna())
 
 
-def _parse(column: pd.Series[Any]) -> tuple[Array, NDArray[np.bool_]]:
+def _parse(column: pd.Series[Any], decimal: str) -> tuple[Array, NDArray[np.bool_]]:
     """Return the numbers of a column, NaN where there is none, and a mask of the cells that hold something else."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         # Each category is parsed once, however many rows have it.
-        numbers, invalid = _parse(pd.Series(column.cat.categories, name=column.name))
+        numbers, invalid = _parse(pd.Series(column.cat.categories, name=column.name), decimal)
         codes = column.cat.codes.to_numpy()
         return np.append(numbers, np.nan)[codes], np.append(invalid, False)[codes]
     if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype):
@@ -156,15 +162,18 @@ def _parse(column: pd.Series[Any]) -> tuple[Array, NDArray[np.bool_]]:
     elif pd.api.types.is_timedelta64_dtype(column.dtype):
         numbers = to_days(column.to_numpy())
     elif isinstance(column.dtype, pd.StringDtype) or pd.api.types.infer_dtype(column) in ("string", "empty"):
-        numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        cells = column if decimal == "." else to_points(column)
+        numbers = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     else:
         raise TableError(f"column {column.name!r} holds {column.dtype} values: give numbers or text")
     return numbers, np.isnan(numbers) & column.notna().to_numpy()
 
 
-def _first_invalid(column: pd.Series[Any], invalid: NDArray[np.bool_]) -> str:
+def _first_invalid(column: pd.Series[Any], invalid: NDArray[np.bool_], decimal: str) -> str:
     row = int(np.argmax(invalid))
-    return f"column {column.name!r}, row {row + 1}: {column.iloc[row]!r} is no number"
+    cell, mark = column.iloc[row], {".": "point", ",": "comma"}[decimal]
+    how = f" with a decimal {mark} (decimal=, --decimal)" if re.search(r"\d[.,]|[.,]\d", str(cell)) else ""
+    return f"column {column.name!r}, row {row + 1}: {cell!r} is no number{how}"
 
 
 def _finite(column: pd.Series[Any], numbers: Array) -> pd.Series[Any]:

@@ -38,25 +38,25 @@ def read_cells(file: BinaryIO, separator: str, budget: Budget) -> Any:
     """
     import pyarrow as pa
 
-    batches = [budget.admit_batch(batch) for batch in _read_batches(file, separator)]
+    batches = [budget.admit_batch(batch) for batch in _read_batches(file, separator, budget)]
     table = pa.Table.from_batches(batches)
     _check_closed(file, table)
     return trim_cells(table)
 
 
-def iterate_cells(file: BinaryIO, separator: str) -> Iterator[Any]:
+def iterate_cells(file: BinaryIO, separator: str, budget: Budget) -> Iterator[Any]:
     """Yield what `read_cells` returns in tables of about 64 MiB; the first row of the first one is the header."""
     import pyarrow as pa
 
     last = None
-    for batch in _read_batches(file, separator):
-        last = pa.Table.from_batches([batch])
+    for batch in _read_batches(file, separator, budget):
+        last = pa.Table.from_batches([budget.check_batch(batch)])
         yield trim_cells(last)
     if last is not None:
         _check_closed(file, last)
 
 
-def _read_batches(file: BinaryIO, separator: str) -> Iterator[Any]:
+def _read_batches(file: BinaryIO, separator: str, budget: Budget) -> Iterator[Any]:
     """Yield record batches of text cells, or raise TableError naming the line that is wrong."""
     import pyarrow as pa
     import pyarrow.csv
@@ -66,6 +66,7 @@ def _read_batches(file: BinaryIO, separator: str) -> Iterator[Any]:
     _, first = next(_numbered_rows(file, separator), (0, []))
     if not first:
         raise TableError("nothing but empty lines")
+    budget.admit_columns(len(first))
     names = [str(j) for j in range(len(first))]
     invalid: list[Any] = []
 

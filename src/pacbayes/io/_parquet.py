@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _BATCH_ROWS = 2**16
+
+# Types of pandas that hold missing values besides whole numbers, and besides true and false.
+_NULLABLE = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "boolean")
 
 
 def read_parquet(file: BinaryIO, budget: Budget) -> pd.DataFrame:
@@ -40,12 +44,11 @@ def read_parquet(file: BinaryIO, budget: Budget) -> pd.DataFrame:
     try:
         stored = pq.ParquetFile(file).schema_arrow
         names = [name for name in stored.names if name not in _index_names(stored)]
-        _check_columns(stored, names)
+        _check_columns(stored, names, budget)
         texts = [name for name in names if _is_text(stored.field(name).type)]
         reader = pq.ParquetFile(file, read_dictionary=texts)
         # As the file states it: batches are counted as they come, but a page is unpacked at once.
-        groups = [reader.metadata.row_group(i) for i in range(reader.metadata.num_row_groups)]
-        budget.check_growth(sum(group.total_byte_size for group in groups), file.seek(0, io.SEEK_END))
+        budget.check_growth(sum(_group_sizes(reader)), file.seek(0, io.SEEK_END))
         # Numbers that repeat are stored once, and take their room as soon as they are read.
         budget.check(sum(reader.metadata.num_rows * _bits(stored.field(name).type) for name in names) // 8)
         batches = [budget.admit_batch(batch) for batch in reader.iter_batches(_BATCH_ROWS, columns=names)]
@@ -57,7 +60,7 @@ def read_parquet(file: BinaryIO, budget: Budget) -> pd.DataFrame:
     return frame
 
 
-def iterate_parquet(path: str) -> Iterator[pd.DataFrame]:
+def iterate_parquet(path: str, budget: Budget) -> Iterator[pd.DataFrame]:
     """Yield what `read_parquet` returns for the rows of a file, some thousand at a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -65,20 +68,29 @@ def iterate_parquet(path: str) -> Iterator[pd.DataFrame]:
     try:
         with pq.ParquetFile(path) as reader:
             names = [name for name in reader.schema_arrow.names if name not in _index_names(reader.schema_arrow)]
-            _check_columns(reader.schema_arrow, names)
+            _check_columns(reader.schema_arrow, names, budget)
+            budget.check_growth(max(_group_sizes(reader), default=0), os.path.getsize(path))
             for batch in reader.iter_batches(_BATCH_ROWS, columns=names):
-                yield _to_frame([batch])
+                yield _to_frame([budget.check_batch(batch)])
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise TableError(f"not a Parquet file: {error}") from error
 
 
+def _group_sizes(reader: Any) -> list[int]:
+    """Return the bytes that each row group takes once it is unpacked, as the file states it."""
+    return [reader.metadata.row_group(i).total_byte_size for i in range(reader.metadata.num_row_groups)]
+
+
 def _to_frame(batches: list[Any]) -> pd.DataFrame:
+    import pandas as pd
     import pyarrow as pa
 
     # What the file says about data frames is not needed, and may be damaged.
     table = pa.Table.from_batches(batches).unify_dictionaries().replace_schema_metadata(None)
     table = pa.table([_simplify(column) for column in table.columns], table.column_names)
-    frame: pd.DataFrame = table.to_pandas(date_as_object=False)
+    # Whole numbers stay exact, and true and false what they are, whether or not some are missing.
+    nullable = {pa.type_for_alias(name.lower()): pd.api.types.pandas_dtype(name) for name in _NULLABLE}
+    frame: pd.DataFrame = table.to_pandas(date_as_object=False, types_mapper=nullable.get)
     return frame
 
 
@@ -91,7 +103,8 @@ def _index_names(schema: Any) -> set[str]:
     return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
 
 
-def _check_columns(schema: Any, names: list[str]) -> None:
+def _check_columns(schema: Any, names: list[str], budget: Budget) -> None:
+    budget.admit_columns(len(names))
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise TableError(f"more than one column is named {format_names(repeated)}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -170,11 +171,16 @@ class Schema:
         """Names of the features, in the order of training."""
         return [column.name for column in self.columns]
 
+    @property
+    def decimal(self) -> str:
+        """Decimal mark of numbers that are stored as text: that of the table of training, or a point."""
+        return (None if self.source is None else self.source.decimal) or "."
+
     def names_of(self, *kinds: Kind) -> list[str]:
         """Return the names of the features of some kinds."""
         return [column.name for column in self.columns if column.kind in kinds]
 
-    def apply(self, table: pd.DataFrame, *, allow_extra: bool = False) -> pd.DataFrame:
+    def apply(self, table: pd.DataFrame, *, allow_extra: bool = False, decimal: str | None = None) -> pd.DataFrame:
         """Return the features of a table as the model was trained on them.
 
         Parameters
@@ -184,6 +190,9 @@ class Schema:
             target is left out.
         allow_extra : bool, default=False
             Whether to leave out columns that the schema does not know, instead of refusing them.
+        decimal : {".", ","}, optional
+            Decimal mark of numbers that are stored as text, by default `Schema.decimal`. A number with the other mark
+            is refused.
 
         Returns
         -------
@@ -202,7 +211,11 @@ class Schema:
 
         table = with_text_names(table)
         self._check_names(list(table.columns), allow_extra)
-        parsers = {"number": parse_numbers, "text": parse_text, "date": parse_dates}
+        parsers: dict[Kind, Callable[[pd.Series[Any]], pd.Series[Any]]] = {
+            "number": partial(parse_numbers, decimal=decimal or self.decimal),
+            "text": parse_text,
+            "date": parse_dates,
+        }
         features = {column.name: parsers[column.kind](table[column.name]) for column in self.columns}
         X = pd.DataFrame(features, index=table.index)
         gaps = count_missing(X)
@@ -213,7 +226,7 @@ class Schema:
             )
         return X
 
-    def labels(self, table: pd.DataFrame, target: str | None = None) -> NDArray[Any]:
+    def labels(self, table: pd.DataFrame, target: str | None = None, *, decimal: str | None = None) -> NDArray[Any]:
         """Return the class labels of a table, as text or integers as in training.
 
         Parameters
@@ -222,6 +235,8 @@ class Schema:
             Rows with a column of classes.
         target : str, optional
             Name of that column, by default the one of training.
+        decimal : {".", ","}, optional
+            As in `apply`.
 
         Returns
         -------
@@ -233,7 +248,8 @@ class Schema:
         name = target or self.target
         if name is None or name not in table.columns:
             raise TableError(f"there is no column {name!r} with the classes: name it (target=, --target)")
-        return parse_labels(table[name], text=any(isinstance(label, str) for label in self.classes))
+        text = any(isinstance(label, str) for label in self.classes)
+        return parse_labels(table[name], decimal or self.decimal, text=text)
 
     def _check_names(self, given: Sequence[str], allow_extra: bool) -> None:
         known, present = set(self.names), set(given)

@@ -22,7 +22,7 @@ from pacbayes.exceptions import TableError
 from pacbayes.formatting import format_names
 from pacbayes.io._columns import infer_column, parse_labels, parse_text
 from pacbayes.io._csv import find_line, guess_separator, read_cells
-from pacbayes.io._decimals import use_decimal_points
+from pacbayes.io._decimals import has_mark, uses_commas
 from pacbayes.io._encoding import decoded
 from pacbayes.io._libsvm import LABEL, read_libsvm
 from pacbayes.io._limits import Budget
@@ -107,7 +107,7 @@ class Table:
         drop : collection of str, optional
             Columns to leave out.
         source : Source, optional
-            Where the rows come from.
+            Where the rows come from. Its decimal mark is that of numbers that are stored as text.
 
         Returns
         -------
@@ -116,7 +116,8 @@ class Table:
         """
         frame = with_text_names(frame)
         _check_roles(list(frame.columns), target, text, drop)
-        y = None if target is None else parse_labels(frame[target])
+        decimal = (None if source is None else source.decimal) or "."
+        y = None if target is None else parse_labels(frame[target], decimal)
         features = [name for name in frame.columns if name != target and name not in drop]
         kinds: dict[str, Kind] = {}
         parsed = {}
@@ -124,7 +125,7 @@ class Table:
             if name in text:
                 kinds[name], parsed[name] = "text", parse_text(frame[name])
             else:
-                kinds[name], parsed[name] = infer_column(frame[name])
+                kinds[name], parsed[name] = infer_column(frame[name], decimal)
         X = pd.DataFrame(parsed, index=frame.index)
         classes, counts = ((), ()) if y is None else _count_classes(str(target), y)
         schema = Schema(
@@ -217,8 +218,9 @@ def read_table(
         Character between the cells of a CSV file. By default a comma, semicolon, tab or vertical bar, whichever splits
         the first rows into the same number of cells.
     decimal : {".", ","}, optional
-        Decimal mark of a CSV file. By default a comma in columns that hold such numbers, if cells are not separated
-        by commas as well; otherwise a point.
+        Decimal mark of the numbers of a CSV file, all of them. By default that of the table that `schema` is of;
+        without `schema`, a comma if a column holds such numbers and cells are not separated by commas as well, and
+        otherwise a point. A number with the other mark is refused.
     encoding : str, optional
         Encoding of a CSV file. By default UTF-8, or UTF-16 with a byte order mark; what is neither is read as
         Windows-1252, which Latin-1 is part of, if it is text in that.
@@ -262,20 +264,26 @@ def read_table(
     """
     path = Path(path)
     with errors_of(path), open_content(path, budget := Budget(max_bytes, TableError)) as content:
-        options = ReadOptions(format, separator, decimal, encoding, tuple(missing), tuple(text))
+        options = ReadOptions(format, separator, decimal, encoding, tuple(missing))
         if schema is not None:
             options = options.for_schema(schema)
         frame, source = _read_frame(content, options, budget)
-        source = replace(source, name=name_of(path))
         carried = frame if carry else None
+        source = replace(source, name=name_of(path))
         if schema is None:
+            if decimal is None and source.format == "csv":
+                columns = (frame[name] for name in frame.columns if name not in text and name not in drop)
+                # In a file that is separated by commas, a quoted 1,234 may be a thousand.
+                decimal = "," if source.separator != "," and uses_commas(columns) else "."
             target = LABEL if target is None and source.format == "libsvm" else target
+            source = replace(source, decimal=decimal)
             table = Table.from_frame(frame, target, text=text, drop=drop, source=source)
             return replace(table, carried=carried)
-        y = None if target is None else schema.labels(frame, target)
+        decimal = options.decimal_for(schema, frame, source.separator)
+        y = None if target is None else schema.labels(frame, target, decimal=decimal)
         features = frame.drop(columns=target) if target is not None else frame
-        X = schema.apply(features, allow_extra=allow_extra)
-        return Table(X, y, replace(schema, source=source), carried)
+        X = schema.apply(features, allow_extra=allow_extra, decimal=decimal)
+        return Table(X, y, replace(schema, source=replace(source, decimal=decimal)), carried)
 
 
 @dataclass(frozen=True)
@@ -287,13 +295,34 @@ class ReadOptions:
     decimal: str | None
     encoding: str | None
     missing: tuple[str, ...]
-    text: tuple[str, ...]
     n_features: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.decimal not in (None, ".", ","):
+            raise TableError(f"the decimal mark must be a point or a comma, got {self.decimal!r}")
 
     def for_schema(self, schema: Schema) -> ReadOptions:
         """Return the options for a table with the columns of a schema, whose words for missing values are kept."""
         missing = self.missing if schema.source is None else (*self.missing, *schema.source.missing)
-        return replace(self, missing=missing, text=tuple(schema.names_of("text")), n_features=len(schema.columns))
+        return replace(self, missing=missing, n_features=len(schema.columns))
+
+    def decimal_for(self, schema: Schema, frame: pd.DataFrame, separator: str | None) -> str:
+        """Return the decimal mark of a table with the columns of a schema: the one that is given, or that of training.
+
+        Where cells are separated by commas, and were not in training, decimal commas are unlikely: what is another
+        number with a point is refused.
+        """
+        trained = schema.source
+        if self.decimal is None and trained is not None and trained.decimal == separator == "," != trained.separator:
+            for name in frame.columns.intersection(schema.names_of("number")):
+                marked = has_mark(frame[name])
+                if marked.any():
+                    row = int(np.argmax(marked))
+                    raise TableError(
+                        f"column {name!r}, row {row + 1}: is {frame[name].iloc[row]!r} a number with a decimal comma, "
+                        "as in training, though commas separate the cells? Give the mark (decimal=, --decimal)"
+                    )
+        return self.decimal or schema.decimal
 
 
 def _read_frame(content: Content, options: ReadOptions, budget: Budget) -> tuple[pd.DataFrame, Source]:
@@ -306,10 +335,7 @@ def _read_frame(content: Content, options: ReadOptions, budget: Budget) -> tuple
             separator = guess_separator(file, default) if options.separator is None else options.separator
             cells = read_cells(file, separator, budget)
             frame = name_columns(cells.slice(1), header_of(cells), options.missing)
-        # In a file that is separated by commas, a quoted 1,234 may be a thousand.
-        decimal = options.decimal or (None if separator == "," else ",")
-        frame, decimal = use_decimal_points(frame, decimal, options.text)
-        source = replace(source, separator=separator, decimal=decimal, encoding=encoding)
+        source = replace(source, separator=separator, encoding=encoding)
     elif kind == "parquet":
         frame = read_parquet(content.file, budget)
     else:
