@@ -410,7 +410,8 @@ def test_dropped_hypotheses_are_not_in_the_plots(figures):
     certificate = model.certificate_
     assert certificate.n_dropped > 0
     page = Page(fit_page(model))
-    assert f"The {certificate.n_dropped} that were dropped have none, and are not shown." in page.plot("plot-mass")[2]
+    for name in ("plot-mass", "plot-cumulative"):
+        assert f"The {certificate.n_dropped} that were dropped have none, and are not shown." in page.plot(name)[2]
     over = "all hypotheses" if certificate.minimum_over == 60 else f"the {certificate.minimum_over} hypotheses"
     assert f"minimum: global minimum of the lambda bound over {over}" in page.plot("plot-bound")[2]
 

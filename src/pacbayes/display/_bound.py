@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,18 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from pacbayes._validation import Array, open_interval, scalar, whole_number
 from pacbayes.bounds import confidence_term
 from pacbayes.bounds.prior import restrict_prior
-from pacbayes.display._drawing import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    RED,
-    SHADE,
-    get_axes,
-    mark_not_strict,
-    merge_line_style,
-    require_matplotlib,
-)
+from pacbayes.display._base import BLACK, BLUE, GREEN, GREY, SHADE, Display
 from pacbayes.display.checks import check_fitted
 from pacbayes.formatting import format_lower, format_upper
 from pacbayes.posterior import lambda_bound, minimize_lambda_bound
@@ -32,7 +22,6 @@ from pacbayes.quasiconvexity import QuasiconvexityReport, check_quasiconvexity
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import PolyCollection
-    from matplotlib.figure import Figure, SubFigure
     from matplotlib.legend import Legend
     from matplotlib.lines import Line2D
 
@@ -45,7 +34,8 @@ _HIGHEST = 2.0
 _LOG_LAMBDA = 50
 
 
-class BoundDisplay:
+@dataclass(eq=False, repr=False)
+class BoundDisplay(Display):
     r"""Plot of the PAC-Bayes-lambda bound of the Gibbs posterior as a function of lambda.
 
     Use `from_estimator` or `from_losses`.
@@ -103,38 +93,23 @@ class BoundDisplay:
     (0.1771, 0.4339, 'few hypotheses')
     """
 
-    ax_: Axes
-    figure_: Figure | SubFigure
-    line_: Line2D
-    minimum_: Line2D | None
-    posterior_: Line2D | None
-    lower_: Line2D
-    condition_: PolyCollection
-    vacuous_: Line2D | None
-    legend_: Legend
-
-    def __init__(
-        self,
-        lam: Array,
-        bound: Array,
-        *,
-        minimum_lam: float,
-        minimum: float,
-        lower: float,
-        condition_holds: NDArray[np.bool_],
-        report: QuasiconvexityReport,
-        posterior_lam: float | None = None,
-        strict: bool = True,
-    ) -> None:
-        self.lam = lam
-        self.bound = bound
-        self.minimum_lam = minimum_lam
-        self.minimum = minimum
-        self.lower = lower
-        self.condition_holds = condition_holds
-        self.report = report
-        self.posterior_lam = posterior_lam
-        self.strict = strict
+    lam: Array
+    bound: Array
+    _: KW_ONLY
+    minimum_lam: float
+    minimum: float
+    lower: float
+    condition_holds: NDArray[np.bool_]
+    report: QuasiconvexityReport
+    posterior_lam: float | None = None
+    strict: bool = True
+    line_: Line2D = field(init=False)
+    minimum_: Line2D | None = field(init=False)
+    posterior_: Line2D | None = field(init=False)
+    lower_: Line2D = field(init=False)
+    condition_: PolyCollection = field(init=False)
+    vacuous_: Line2D | None = field(init=False)
+    legend_: Legend = field(init=False)
 
     @classmethod
     def from_losses(
@@ -180,9 +155,9 @@ class BoundDisplay:
         BoundDisplay
             The display.
         """
-        require_matplotlib(cls)
-        display = cls._of(losses, n, n_max, delta, prior, lam_range, grid_resolution, None)
-        return display.plot(ax, **kwargs)
+        cls._require_matplotlib()
+        theorem = {"n": n, "n_max": n_max, "delta": delta, "prior": prior}
+        return cls._compute(losses, theorem, lam_range, grid_resolution).plot(ax, **kwargs)
 
     @classmethod
     def from_estimator(
@@ -213,47 +188,42 @@ class BoundDisplay:
         BoundDisplay
             The display.
         """
-        require_matplotlib(cls)
+        cls._require_matplotlib()
         model = check_fitted(estimator)
         proved = model.certificate_
-        other_lam = proved.lam if proved.objective == "kl" else None
         # As in the certificate: dropped hypotheses have no weight, and their share of the prior is lost.
         validated = ~np.isnan(model.losses_)
         prior, log_mass = restrict_prior(model.prior_, validated)
-        display = cls._of(
-            model.losses_[validated],
-            proved.n_validation,
-            proved.n_validation_max,
-            proved.delta / proved.n_votes * math.exp(log_mass),
-            prior,
-            lam_range,
-            grid_resolution,
-            other_lam,
-        )
+        theorem = {
+            "n": proved.n_validation,
+            "n_max": proved.n_validation_max,
+            "delta": proved.delta / proved.n_votes * math.exp(log_mass),
+            "prior": prior,
+        }
+        posterior_lam = proved.lam if proved.objective == "kl" else None
+        display = cls._compute(model.losses_[validated], theorem, lam_range, grid_resolution, posterior_lam)
         display.strict = proved.strict
         return display.plot(ax, **kwargs)
 
     @classmethod
-    def _of(
+    def _compute(
         cls,
         losses: ArrayLike,
-        n: int,
-        n_max: int | None,
-        delta: float,
-        prior: ArrayLike | None,
+        theorem: dict[str, Any],
         lam_range: tuple[float, float] | None,
         grid_resolution: int,
-        posterior_lam: float | None,
+        posterior_lam: float | None = None,
     ) -> BoundDisplay:
-        best = minimize_lambda_bound(losses, n, n_max=n_max, delta=delta, prior=prior, method="global")
+        """Compute what is to be drawn. `theorem` holds n, n_max, delta and the prior."""
+        best = minimize_lambda_bound(losses, method="global", **theorem)
         assert best.lower is not None
         resolution = int(scalar("grid_resolution", whole_number("grid_resolution", grid_resolution, 2)))
         if lam_range is not None:
             low, high = _check_range(lam_range)
         else:
             begin = np.geomspace(best.lam / 1000, best.lam, 200)
-            highest = max(_HIGHEST * best.fun, lambda_bound(losses, 1.0, n, delta, prior, n_max=n_max))
-            low_enough = lambda_bound(losses, begin, n, delta, prior, n_max=n_max) <= highest * (1 + 1e-9)
+            highest = max(_HIGHEST * best.fun, lambda_bound(losses, 1.0, **theorem))
+            low_enough = lambda_bound(losses, begin, **theorem) <= highest * (1 + 1e-9)
             low = float(begin[np.argmax(low_enough)])
             high = posterior_lam if posterior_lam is not None and 1 < posterior_lam < 2 else 1.0
         lam = np.geomspace(low, high, resolution)
@@ -261,12 +231,12 @@ class BoundDisplay:
         lam = np.union1d(lam, [at for at in (1.0, best.lam, posterior_lam) if at is not None and low <= at <= high])
         return cls(
             lam,
-            lambda_bound(losses, lam, n, delta, prior, n_max=n_max),
+            lambda_bound(losses, lam, **theorem),
             minimum_lam=best.lam,
             minimum=best.fun,
             lower=best.lower,
-            condition_holds=_check_conditions(losses, lam, n, n_max, delta, prior),
-            report=check_quasiconvexity(losses, n, n_max=n_max, delta=delta, prior=prior),
+            condition_holds=_check_conditions(losses, lam, **theorem),
+            report=check_quasiconvexity(losses, **theorem),
             posterior_lam=posterior_lam,
         )
 
@@ -285,8 +255,7 @@ class BoundDisplay:
         BoundDisplay
             This display.
         """
-        ax = self.ax_ = get_axes(self, ax)
-        self.figure_ = ax.figure
+        ax = self._start(ax)
         self.condition_ = ax.fill_between(
             self.lam,
             0,
@@ -299,7 +268,7 @@ class BoundDisplay:
             label="sufficient condition for quasiconvexity",
         )
         style = {"color": BLUE, "linewidth": 2, "label": r"PAC-Bayes-$\lambda$ bound $F(\lambda)$"}
-        (self.line_,) = ax.plot(self.lam, self.bound, **merge_line_style(style, kwargs))
+        self.line_ = self._plot_line(self.lam, self.bound, kwargs, **style)
         self._plot_levels(ax)
         self._plot_markers()
         if self.lam[-1] / self.lam[0] > _LOG_LAMBDA:
@@ -312,7 +281,7 @@ class BoundDisplay:
         proved = "proved strongly" if self.report.guaranteed else "not proved"
         self.legend_ = ax.legend(title=rf"$F(\lambda)$ is {proved} quasiconvex")
         if not self.strict:
-            mark_not_strict(ax, "this bound")
+            self._mark_not_strict("this bound")
         return self
 
     def _plot_levels(self, ax: Axes) -> None:
@@ -326,29 +295,15 @@ class BoundDisplay:
 
     def _plot_markers(self) -> None:
         """Mark the minimum, and the lambda of the posterior if that minimises another bound."""
-        label = rf"minimum {format_upper(self.minimum)} at $\lambda$ = {self.minimum_lam:.3g}"
-        self.minimum_ = self._plot_marker(self.minimum_lam, label, "o", RED)
-        self.posterior_ = None
-        if self.posterior_lam is not None:
-            label = rf"posterior of the kl bound, $\lambda$ = {self.posterior_lam:.3g}"
-            self.posterior_ = self._plot_marker(self.posterior_lam, label, "D", GREEN)
+        self.minimum_ = self._mark(self.minimum_lam, f"minimum {format_upper(self.minimum)} at")
+        self.posterior_ = self._mark(self.posterior_lam, "posterior of the kl bound,", marker="D", color=GREEN)
 
-    def _plot_marker(self, lam: float, label: str, marker: str, colour: str) -> Line2D | None:
-        if not self.lam[0] <= lam <= self.lam[-1]:
+    def _mark(self, lam: float | None, label: str, **style: str) -> Line2D | None:
+        """Mark the curve at a lambda, if that is in its range."""
+        if lam is None or not self.lam[0] <= lam <= self.lam[-1]:
             return None
-        height = self.bound[np.searchsorted(self.lam, lam)]
-        return self.ax_.plot(
-            [lam],
-            [height],
-            linestyle="none",
-            marker=marker,
-            markersize=8,
-            color=colour,
-            markeredgecolor=BLACK,
-            zorder=3,
-            clip_on=False,
-            label=label,
-        )[0]
+        height = float(self.bound[np.searchsorted(self.lam, lam)])
+        return self._plot_marker(lam, height, rf"{label} $\lambda$ = {lam:.3g}", **style)
 
 
 def _check_range(lam_range: tuple[float, float]) -> tuple[float, float]:

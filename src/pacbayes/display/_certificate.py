@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
 from pacbayes._validation import scalar, whole_number
 from pacbayes.certificate import Certificate, Row, Statement, name_class
-from pacbayes.display._drawing import (
-    BLACK,
-    BLUE,
-    GREY,
-    LIGHT_GREY,
-    get_axes,
-    mark_not_strict,
-    require_matplotlib,
-)
+from pacbayes.display._base import BLACK, BLUE, GREY, LIGHT_GREY, Display
 from pacbayes.display.checks import check_fitted, state_test
 from pacbayes.formatting import format_confidence, format_nearest
 from pacbayes.losses import describe_loss, largest_cost
@@ -25,7 +18,6 @@ from pacbayes.losses import describe_loss, largest_cost
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.container import BarContainer
-    from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
     from matplotlib.text import Text
 
@@ -38,7 +30,8 @@ _VALUE_SHARE = 0.26
 _LONGEST_NAME = 20
 
 
-class CertificateDisplay:
+@dataclass(eq=False, repr=False)
+class CertificateDisplay(Display):
     """Bar chart of a certificate: measured losses and bounds on one axis.
 
     Use `from_estimator` or `from_certificate`. Bounds that the theorem does not cover are hatched, and the title says
@@ -52,7 +45,7 @@ class CertificateDisplay:
         Name of the loss.
     delta : float
         Probability with which each bound may fail.
-    not_covered : iterable of int, default=()
+    not_covered : collection of int, default=()
         Positions of the rows with bounds that the theorem does not cover.
     chance : float, optional
         Error to compare with: of always predicting the commonest class, or of guessing at random.
@@ -80,28 +73,16 @@ class CertificateDisplay:
     ['0.1003', '0.1638', '0.1638']
     """
 
-    ax_: Axes
-    figure_: Figure | SubFigure
-    bars_: BarContainer
-    values_: list[Text]
-    chance_: Line2D | None
-
-    def __init__(
-        self,
-        rows: Sequence[Row],
-        *,
-        loss: str,
-        delta: float,
-        not_covered: Iterable[int] = (),
-        chance: float | None = None,
-        chance_label: str = "guessing",
-    ) -> None:
-        self.rows = rows
-        self.loss = loss
-        self.delta = delta
-        self.not_covered = frozenset(not_covered)
-        self.chance = chance
-        self.chance_label = chance_label
+    rows: Sequence[Row]
+    _: KW_ONLY
+    loss: str
+    delta: float
+    not_covered: Collection[int] = ()
+    chance: float | None = None
+    chance_label: str = "guessing"
+    bars_: BarContainer = field(init=False)
+    values_: list[Text] = field(init=False)
+    chance_: Line2D | None = field(init=False)
 
     @classmethod
     def from_certificate(
@@ -135,7 +116,7 @@ class CertificateDisplay:
         CertificateDisplay
             The display.
         """
-        require_matplotlib(cls)
+        cls._require_matplotlib()
         if not isinstance(certificate, Certificate):
             raise TypeError(f"certificate must be a Certificate, got {type(certificate).__name__}")
         return cls._of(certificate, tested, n_classes).plot(ax, **kwargs)
@@ -170,7 +151,7 @@ class CertificateDisplay:
         CertificateDisplay
             The display.
         """
-        require_matplotlib(cls)
+        cls._require_matplotlib()
         model = check_fitted(estimator)
         tested = state_test(model, X_test, y_test)
         return cls._of(model.certificate_, tested, model.classes_.size).plot(ax, **kwargs)
@@ -206,8 +187,7 @@ class CertificateDisplay:
         CertificateDisplay
             This display.
         """
-        ax = self.ax_ = get_axes(self, ax, figsize=(6.4, 1.0 + 0.5 * len(self.rows)))
-        self.figure_ = ax.figure
+        ax = self._start(ax, figsize=(6.4, 1.0 + 0.5 * len(self.rows)))
         values = [row.value for row in self.rows]
         fill = [LIGHT_GREY if row.kind == "measured" else BLUE for row in self.rows]
         style = {
@@ -230,7 +210,7 @@ class CertificateDisplay:
         ax.set_xlabel(f"{self.loss_label}; {which} with probability {confidence}", parse_math=False)
         if self.not_covered:
             # Above the label of guessing.
-            mark_not_strict(ax, "the hatched bounds", pad=None if self.chance_ is None else 18.0)
+            self._mark_not_strict("the hatched bounds", pad=None if self.chance_ is None else 18.0)
         return self
 
     @property

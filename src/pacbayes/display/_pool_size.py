@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,17 +11,7 @@ from scipy.special import logsumexp
 
 from pacbayes._validation import Array, whole_number
 from pacbayes.certificate import MAJORITY, certify
-from pacbayes.display._drawing import (
-    BLACK,
-    BLUE,
-    LOG_RANKS,
-    RED,
-    format_count_axis,
-    get_axes,
-    mark_not_strict,
-    merge_line_style,
-    require_matplotlib,
-)
+from pacbayes.display._base import BLACK, BLUE, LOG_RANKS, RED, Display
 from pacbayes.display.checks import check_fitted, check_test_labels
 from pacbayes.formatting import format_confidence
 from pacbayes.posterior.gibbs import GibbsCurve
@@ -28,14 +19,14 @@ from pacbayes.votes import weighted_vote
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
     from matplotlib.legend import Legend
     from matplotlib.lines import Line2D
 
     from pacbayes.classifier import PACBayesClassifier
 
 
-class PoolSizeDisplay:
+@dataclass(eq=False, repr=False)
+class PoolSizeDisplay(Display):
     r"""Plot of bound, validation loss and test error as functions of the number of hypotheses.
 
     Hypothesis h does not depend on the number of the others, so the first k hypotheses of a pool are those that a fit
@@ -79,33 +70,19 @@ class PoolSizeDisplay:
     delta / k.
     """
 
-    ax_: Axes
-    figure_: Figure | SubFigure
-    bound_: Line2D
-    validation_loss_: Line2D
-    test_error_: Line2D | None
-    legend_: Legend
-
-    def __init__(
-        self,
-        sizes: NDArray[np.intp],
-        bound: Array,
-        validation_loss: Array,
-        test_error: Array | None = None,
-        *,
-        delta: float,
-        bound_label: str = "bound",
-        voter: str = MAJORITY,
-        strict: bool = True,
-    ) -> None:
-        self.sizes = sizes
-        self.bound = bound
-        self.validation_loss = validation_loss
-        self.test_error = test_error
-        self.delta = delta
-        self.bound_label = bound_label
-        self.voter = voter
-        self.strict = strict
+    sizes: NDArray[np.intp]
+    bound: Array
+    validation_loss: Array
+    test_error: Array | None = None
+    _: KW_ONLY
+    delta: float
+    bound_label: str = "bound"
+    voter: str = MAJORITY
+    strict: bool = True
+    bound_: Line2D = field(init=False)
+    validation_loss_: Line2D = field(init=False)
+    test_error_: Line2D | None = field(init=False)
+    legend_: Legend = field(init=False)
 
     @classmethod
     def from_estimator(
@@ -139,7 +116,7 @@ class PoolSizeDisplay:
         PoolSizeDisplay
             The display.
         """
-        require_matplotlib(cls)
+        cls._require_matplotlib()
         from sklearn.metrics import accuracy_score
 
         model = check_fitted(estimator)
@@ -201,26 +178,25 @@ class PoolSizeDisplay:
         PoolSizeDisplay
             This display.
         """
-        ax = self.ax_ = get_axes(self, ax)
-        self.figure_ = ax.figure
+        ax = self._start(ax)
 
-        def line(values: Array, colour: str, dashes: str, marker: str, label: str) -> Line2D:
-            style = {"color": colour, "linestyle": dashes, "marker": marker, "markersize": 4, "label": label}
-            return ax.plot(self.sizes, values, **merge_line_style(style, kwargs))[0]
+        def line(values: Array, color: str, linestyle: str, marker: str, label: str) -> Line2D:
+            style = {"color": color, "linestyle": linestyle, "marker": marker, "markersize": 4, "label": label}
+            return self._plot_line(self.sizes, values, kwargs, **style)
 
         self.bound_ = line(self.bound, RED, "-", "s", self.bound_label)
         self.validation_loss_ = line(self.validation_loss, BLUE, "--", "o", r"validation loss $E_\rho[\hat L]$")
         self.test_error_ = None
         if self.test_error is not None:
             self.test_error_ = line(self.test_error, BLACK, ":", "^", f"test error of the {self.voter}")
-        format_count_axis(ax, log=self.sizes[-1] / self.sizes[0] > LOG_RANKS)
+        self._show_counts(log=self.sizes[-1] / self.sizes[0] > LOG_RANKS)
         ax.set_ylim(bottom=0)
         ax.set_xlabel("number of hypotheses $m$")
         ax.set_ylabel("loss")
         each = f"each bound alone holds with probability {format_confidence(self.delta)}"
         self.legend_ = ax.legend(title=each if self.strict else None)
         if not self.strict:
-            mark_not_strict(ax, "these bounds")
+            self._mark_not_strict("these bounds")
         return self
 
 

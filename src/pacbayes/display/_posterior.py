@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pacbayes._validation import Array, finite_nonnegative, loss_vector
-from pacbayes.display._drawing import (
-    BLACK,
-    BLUE,
-    LOG_RANKS,
-    RED,
-    format_count_axis,
-    get_axes,
-    merge_line_style,
-    require_matplotlib,
-)
+from pacbayes.display._base import BLUE, LOG_RANKS, RED, Display
 from pacbayes.display.checks import check_fitted
 from pacbayes.formatting import format_nearest
 from pacbayes.votes import count_half_mass
@@ -25,7 +17,6 @@ from pacbayes.votes import count_half_mass
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import LineCollection
-    from matplotlib.figure import Figure, SubFigure
     from matplotlib.legend import Legend
     from matplotlib.lines import Line2D
 
@@ -34,7 +25,8 @@ if TYPE_CHECKING:
 Kind = Literal["mass", "cumulative"]
 
 
-class PosteriorDisplay:
+@dataclass(eq=False, repr=False)
+class PosteriorDisplay(Display):
     r"""Plot of the mass of a posterior: against validation loss, or cumulated by rank.
 
     Use `from_estimator` or `from_posterior`.
@@ -75,28 +67,17 @@ class PosteriorDisplay:
     ([0.1, 0.2, 0.3], [0.4, 0.4, 0.2], 2)
     """
 
-    ax_: Axes
-    figure_: Figure | SubFigure
-    stems_: LineCollection | None
-    line_: Line2D
-    loss_: Line2D | None
-    half_: Line2D | None
-    legend_: Legend
-
-    def __init__(
-        self,
-        losses: Array,
-        mass: Array,
-        cumulative_mass: Array,
-        *,
-        n_half: int,
-        loss: float,
-    ) -> None:
-        self.losses = losses
-        self.mass = mass
-        self.cumulative_mass = cumulative_mass
-        self.n_half = n_half
-        self.loss = loss
+    losses: Array
+    mass: Array
+    cumulative_mass: Array
+    _: KW_ONLY
+    n_half: int
+    loss: float
+    stems_: LineCollection | None = field(init=False)
+    line_: Line2D = field(init=False)
+    loss_: Line2D | None = field(init=False)
+    half_: Line2D | None = field(init=False)
+    legend_: Legend = field(init=False)
 
     @classmethod
     def from_posterior(
@@ -122,7 +103,7 @@ class PosteriorDisplay:
         PosteriorDisplay
             The display.
         """
-        require_matplotlib(cls)
+        cls._require_matplotlib()
         loss_array = loss_vector("losses", losses)
         weights = finite_nonnegative("rho", rho)
         if weights.shape != loss_array.shape:
@@ -162,7 +143,7 @@ class PosteriorDisplay:
         PosteriorDisplay
             The display.
         """
-        require_matplotlib(cls)
+        cls._require_matplotlib()
         model = check_fitted(estimator)
         validated = ~np.isnan(model.losses_)
         return cls.from_posterior(model.posterior_[validated], model.losses_[validated], kind=kind, ax=ax, **kwargs)
@@ -186,8 +167,7 @@ class PosteriorDisplay:
         """
         if kind not in ("mass", "cumulative"):
             raise ValueError(f"kind must be 'mass' or 'cumulative', got {kind!r}")
-        ax = self.ax_ = get_axes(self, ax)
-        self.figure_ = ax.figure
+        ax = self._start(ax)
         self.stems_ = self.loss_ = self.half_ = None
         if kind == "mass":
             self._plot_mass(ax, kwargs)
@@ -208,7 +188,7 @@ class PosteriorDisplay:
             "markersize": 4,
             "label": r"mass $\rho(h)$" + (" of all hypotheses with this loss" if grouped else ""),
         }
-        (self.line_,) = ax.plot(self.losses, self.mass, **merge_line_style(style, kwargs))
+        self.line_ = self._plot_line(self.losses, self.mass, kwargs, **style)
         self.stems_ = ax.vlines(self.losses, 0, self.mass, colors=self.line_.get_color(), linewidth=1)
         label = rf"validation loss $E_\rho[\hat L]$ = {format_nearest(self.loss)}"
         self.loss_ = ax.axvline(self.loss, color=RED, linestyle="--", linewidth=1.2, zorder=1, label=label)
@@ -227,19 +207,10 @@ class PosteriorDisplay:
             "markersize": 4,
             "label": "mass of the heaviest hypotheses",
         }
-        (self.line_,) = ax.plot(np.arange(1, m + 1), self.cumulative_mass, **merge_line_style(style, kwargs))
-        self.half_ = ax.plot(
-            [self.n_half],
-            [self.cumulative_mass[self.n_half - 1]],
-            linestyle="none",
-            marker="o",
-            markersize=8,
-            color=RED,
-            markeredgecolor=BLACK,
-            zorder=3,
-            label=self._describe_half(),
-        )[0]
-        format_count_axis(ax, log=m > LOG_RANKS)
+        self.line_ = self._plot_line(np.arange(1, m + 1), self.cumulative_mass, kwargs, **style)
+        height = float(self.cumulative_mass[self.n_half - 1])
+        self.half_ = self._plot_marker(self.n_half, height, self._describe_half())
+        self._show_counts(log=m > LOG_RANKS)
         ax.set_ylim(0, 1.05)
         ax.set_xlabel("number of hypotheses, heaviest first")
         ax.set_ylabel("cumulative posterior mass")

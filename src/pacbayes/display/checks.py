@@ -17,18 +17,7 @@ __all__ = ["check_fitted", "check_test_labels", "state_test"]
 
 
 def check_fitted(estimator: Any) -> PACBayesClassifier:
-    """Return the estimator, or raise if it is not a fitted `PACBayesClassifier`.
-
-    Parameters
-    ----------
-    estimator : object
-        The estimator.
-
-    Returns
-    -------
-    PACBayesClassifier
-        The same object.
-    """
+    """Return the estimator, or raise if it is not a fitted `PACBayesClassifier`."""
     # Imported here because scikit-learn, which these need, takes long to import.
     from sklearn.utils.validation import check_is_fitted
 
@@ -44,18 +33,7 @@ def check_fitted(estimator: Any) -> PACBayesClassifier:
 
 
 def check_test_labels(X_test: Any, y_test: ArrayLike | None) -> NDArray[Any] | None:
-    """Return the labels of the test points as an array, or None if there are no test points.
-
-    Parameters
-    ----------
-    X_test, y_test : array-like or None
-        Test points and their labels; both or neither.
-
-    Returns
-    -------
-    ndarray of shape (n,) or None
-        The labels.
-    """
+    """Return the labels of the test points as an array, or None if there are no test points."""
     if (X_test is None) != (y_test is None):
         missing = "X_test" if X_test is None else "y_test"
         raise ValueError(f"X_test and y_test must be given together, got no {missing}")

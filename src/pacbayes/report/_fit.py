@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import reprlib
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,7 +18,6 @@ from pacbayes.pools import as_pool
 from pacbayes.report._html import Table, render_page
 from pacbayes.report._importance import tabulate_importances
 from pacbayes.report._plots import certificate_plot, posterior_plots
-from pacbayes.report._settings import split_settings
 
 if TYPE_CHECKING:
     from pacbayes.classifier import PACBayesClassifier
@@ -24,8 +25,12 @@ if TYPE_CHECKING:
 # Names of features and classes that are shown; of more, their number.
 _MOST_NAMES = 40
 
-# Letters of the description of a hypothesis.
-_LONGEST_DESCRIPTION = 160
+# Letters of a setting, or of the description of a hypothesis.
+_LONGEST = 160
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = 6
+_SHORT.maxstring = _SHORT.maxother = _LONGEST
 
 Facts = dict[str, str | list[str]]
 
@@ -95,7 +100,7 @@ def fit_page(
         raise ValueError(f"X and y must be given together, got no {'X' if X is None else 'y'}")
     certificate = model.certificate_
     tested = state_test(model, X_test, y_test, test)
-    changed, defaults = _split_settings(model)
+    changed, defaults = _split_settings({"": model, "estimator__": as_pool(model.estimator)})
     return render_page(
         "fit.html.jinja",
         title=title or "A classifier with a certificate",
@@ -164,7 +169,7 @@ def _tabulate_voters(model: PACBayesClassifier, heaviest: int) -> Table:
             format_nearest(model.losses_[h]),
             f"{sizes[h]}" if sizes[h] else "-",
             f"{h}",
-            _shorten(model.hypotheses_.describe(int(h))),
+            _cut(model.hypotheses_.describe(int(h))),
         ]
         for rank, h in enumerate(order)
     ]
@@ -175,21 +180,36 @@ def _tabulate_voters(model: PACBayesClassifier, heaviest: int) -> Table:
     return Table("voters", "Heaviest voters", header, rows, note)
 
 
-def _shorten(text: str) -> str:
-    return text if len(text) <= _LONGEST_DESCRIPTION else f"{text[: _LONGEST_DESCRIPTION - 1]}…"
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _format_weight(mass: float) -> str:
     return f"{mass:.4f}" if mass >= 1e-4 else f"{mass:.1e}"
 
 
-def _split_settings(model: PACBayesClassifier) -> tuple[dict[str, str], dict[str, str]]:
-    """Return changed and default settings of the classifier and of its pool."""
-    changed, defaults = split_settings(model)
-    of_pool = split_settings(as_pool(model.estimator))
-    for settings, others in zip((changed, defaults), of_pool, strict=True):
-        settings.update({f"estimator__{name}": value for name, value in others.items()})
+def _split_settings(estimators: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return settings that were changed, and those with their default values, of estimators by prefix of their names.
+
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> changed, defaults = _split_settings({"tree__": DecisionTreeClassifier(max_depth=3)})
+    >>> changed, defaults["tree__min_samples_leaf"]
+    ({'tree__max_depth': '3'}, '1')
+    """
+    changed: dict[str, str] = {}
+    defaults: dict[str, str] = {}
+    for prefix, estimator in estimators.items():
+        signature = inspect.signature(type(estimator).__init__).parameters
+        for name, value in estimator.get_params(deep=False).items():
+            # The texts are compared, not the values: an array does not compare to None.
+            is_default = name in signature and _show(value) == _show(signature[name].default)
+            (defaults if is_default else changed)[f"{prefix}{name}"] = _show(value)
     return changed, defaults
+
+
+def _show(value: Any) -> str:
+    """Return the repr of a setting on one line, shortened in the middle if it is long."""
+    return " ".join(_SHORT.repr(value).split())
 
 
 def _list_data_facts(model: PACBayesClassifier, class_counts: Mapping[Any, int] | None) -> Facts:

@@ -30,21 +30,10 @@ _SECONDS = 10.0
 
 
 def tabulate_importances(model: PACBayesClassifier, X: Any, y: Any, X_test: Any, y_test: Any) -> Table | None:
-    """Measure how much the error of a classifier grows when a feature is shuffled.
+    """Measure how much the error grows when a feature is shuffled, on rows that had no part in making the predictor.
 
-    Parameters
-    ----------
-    model : PACBayesClassifier
-        Fitted classifier.
-    X, y : array-like or None
-        Its training sample: the rows that it held out for the certificate are taken.
-    X_test, y_test : array-like or None
-        Other rows that had no part in making it, which are taken if none were held out.
-
-    Returns
-    -------
-    Table or None
-        The features that matter most. None without such rows, for sparse rows, or if it would take too long.
+    These are held-out rows of the sample X, y; test rows if none were held out. Returns None without any, for sparse
+    rows, or if it would take too long.
     """
     chosen = _choose_rows(model, X, y, X_test, y_test)
     if chosen is None:

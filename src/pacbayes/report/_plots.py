@@ -29,26 +29,12 @@ _MOST_CERTIFIED = 3000
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot with its title, caption and description.
+    """A plot of a page."""
 
-    Attributes
-    ----------
-    name : str
-        Anchor on the page, and prefix of the ids in the picture.
-    title : str
-        Title.
-    caption : str
-        Explanation of the plot.
-    description : str
-        Description of the picture in words, for screen readers.
-    svg : str
-        The picture, an ``<svg>`` element.
-    """
-
-    name: str
+    name: str  # anchor on the page, and prefix of the ids in the picture
     title: str
     caption: str
-    description: str
+    description: str  # in words, for screen readers
     svg: str
 
 
@@ -104,14 +90,13 @@ def _plot_posterior(model: PACBayesClassifier) -> list[Plot]:
         "plot-cumulative", lambda ax: PosteriorDisplay.from_estimator(model, kind="cumulative", ax=ax)
     )
     lowest, highest, mean = map(format_nearest, (mass.losses[0], mass.losses[-1], mass.loss))
-    caption = "Mass is summed over hypotheses with the same validation loss."
-    if model.certificate_.n_dropped:
-        caption += f" The {model.certificate_.n_dropped} that were dropped have none, and are not shown."
+    n_dropped = model.certificate_.n_dropped
+    dropped = f" The {n_dropped} that were dropped have none, and are not shown." if n_dropped else ""
     return [
         Plot(
             "plot-mass",
             "Posterior mass by validation loss",
-            caption,
+            f"Mass is summed over hypotheses with the same validation loss.{dropped}",
             f"Posterior mass of hypotheses with validation losses from {lowest} to {highest}; the validation loss of "
             f"the posterior is {mean}.",
             mass_svg,
@@ -119,7 +104,7 @@ def _plot_posterior(model: PACBayesClassifier) -> list[Plot]:
         Plot(
             "plot-cumulative",
             "Cumulative posterior mass",
-            "The mass of the heaviest hypotheses, against their number.",
+            f"The mass of the heaviest hypotheses, against their number.{dropped}",
             f"Cumulative posterior mass: {half.n_half} of {half.cumulative_mass.size} hypotheses hold half of it.",
             half_svg,
         ),
@@ -151,6 +136,7 @@ def _draw(prefix: str, draw: Callable[[Axes], Any], height: float = _HEIGHT) -> 
             title = legend.get_title().get_text()
             legend.remove()
             handles, labels = display.ax_.get_legend_handles_labels()
-            figure.set_figheight(height + 0.2 * (len(labels) + bool(title)))
+            lines = sum(1 + text.count("\n") for text in (*labels, title) if text)
+            figure.set_figheight(height + 0.2 * lines)
             figure.legend(handles, labels, title=title, loc="outside lower left", alignment="left")
         return display, svg_element(figure, f"{prefix}-")
