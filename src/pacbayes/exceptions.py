@@ -36,7 +36,7 @@ class DeviceError(PACBayesError, RuntimeError):
 
 
 class ClusterError(PACBayesError, RuntimeError):
-    """A cluster that is missing, lacks this package, or loses the workers of a task again and again."""
+    """A cluster that is missing, lacks this package, loses its scheduler, or the workers of a task again and again."""
 
 
 class TableError(PACBayesError, ValueError):
