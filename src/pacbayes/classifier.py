@@ -347,7 +347,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any) -> PACBayesClassifier:
         self._check_settings(as_pool(self.estimator))
-        fitted = self._copy_settings()
+        fitted, setting_digests = self._copy_settings()
         pool = as_pool(fitted["estimator"])
         streamed = self._stream_fit(pool, X, y)
         sample = self._validate_sample(pool, X, y) if streamed is None else streamed.read_labels()
@@ -387,7 +387,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         # Nothing is set before everything has succeeded: no half-fitted state.
         self.classes_ = sample.classes
         self._adopt(votes, winner)
-        self._fitted_settings = fitted
+        self._fitted_settings, self._setting_digests = fitted, setting_digests
         self._entropy = entropy
         self._fingerprints_ = fingerprints
         self._code_book = sample.code_book
@@ -568,8 +568,11 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if self.warm_start and self.subsamples is not None:
             raise ValueError("warm_start must be False where subsamples are given: there are none to add")
 
-    def _copy_settings(self) -> dict[str, Any]:
-        """Return copies of the settings that a certificate is about, which nobody else can change."""
+    def _copy_settings(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return copies of the settings that a certificate is about, and digests.
+
+        Nobody else can change a copy, but for what copies share, such as the variables of a function: the digests tell.
+        """
         copies = {}
         for name in _CERTIFIED:
             try:
@@ -579,13 +582,13 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
                     f"{name} must be something that can be copied, since a certificate is about what it is now: "
                     f"{type(error).__name__}: {error}"
                 ) from error
-        return copies
+        return copies, {name: digest(value, code=True) for name, value in copies.items()}
 
     def _restore_settings(self) -> None:
         """Take the settings of a classifier that comes out of a file for those of its fit."""
-        settings = self._copy_settings()
+        copies, self._setting_digests = self._copy_settings()
         self._fitted_settings = {name: getattr(self, name) for name in _CERTIFIED}
-        self.__dict__.update(settings)
+        self.__dict__.update(copies)
 
     @property
     def _pool(self) -> Pool:
@@ -600,9 +603,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     def _refuse_changed_settings(self) -> None:
         """Raise CertificateError if settings that a certificate is about are not those of the fit."""
         changed = [
-            name
-            for name, fitted in self._fitted_settings.items()
-            if digest(getattr(self, name), code=True) != digest(fitted, code=True)
+            name for name, fitted in self._setting_digests.items() if digest(getattr(self, name), code=True) != fitted
         ]
         if changed:
             raise CertificateError(
