@@ -347,7 +347,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any) -> PACBayesClassifier:
         self._check_settings(as_pool(self.estimator))
-        fitted, setting_digests = self._copy_settings()
+        fitted, setting_digests = self._copy_settings(), self._digest_settings()
         pool = as_pool(fitted["estimator"])
         streamed = self._stream_fit(pool, X, y)
         sample = self._validate_sample(pool, X, y) if streamed is None else streamed.read_labels()
@@ -568,10 +568,10 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if self.warm_start and self.subsamples is not None:
             raise ValueError("warm_start must be False where subsamples are given: there are none to add")
 
-    def _copy_settings(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return copies of the settings that a certificate is about, and digests.
+    def _copy_settings(self) -> dict[str, Any]:
+        """Return copies of the settings that a certificate is about, which nobody else can change.
 
-        Nobody else can change a copy, but for what copies share, such as the variables of a function: the digests tell.
+        Copies of a function share its variables: `_digest_settings` tells whether these were changed.
         """
         copies = {}
         for name in _CERTIFIED:
@@ -582,13 +582,17 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
                     f"{name} must be something that can be copied, since a certificate is about what it is now: "
                     f"{type(error).__name__}: {error}"
                 ) from error
-        return copies, {name: digest(value, code=True) for name, value in copies.items()}
+        return copies
+
+    def _digest_settings(self) -> dict[str, str]:
+        return {name: digest(getattr(self, name), code=True) for name in _CERTIFIED}
 
     def _restore_settings(self) -> None:
         """Take the settings of a classifier that comes out of a file for those of its fit."""
-        copies, self._setting_digests = self._copy_settings()
+        copies = self._copy_settings()
         self._fitted_settings = {name: getattr(self, name) for name in _CERTIFIED}
         self.__dict__.update(copies)
+        self._setting_digests = self._digest_settings()
 
     @property
     def _pool(self) -> Pool:
@@ -602,9 +606,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     def _refuse_changed_settings(self) -> None:
         """Raise CertificateError if settings that a certificate is about are not those of the fit."""
-        changed = [
-            name for name, fitted in self._setting_digests.items() if digest(getattr(self, name), code=True) != fitted
-        ]
+        changed = [name for name, now in self._digest_settings().items() if now != self._setting_digests[name]]
         if changed:
             raise CertificateError(
                 f"the settings of the classifier were changed after the fit: {', '.join(changed)}. Set them back, or "
