@@ -357,7 +357,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any) -> PACBayesClassifier:
         self._check_settings(as_pool(self.estimator))
-        fitted = self._copy_settings()
+        fitted, setting_digests = self._copy_settings(), self._digest_settings()
         pool = as_pool(fitted["estimator"])
         streamed = self._stream_fit(pool, X, y)
         sample = self._validate_sample(pool, X, y) if streamed is None else streamed.read_labels()
@@ -397,7 +397,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         # Nothing is set before everything has succeeded: no half-fitted state.
         self.classes_ = sample.classes
         self._adopt(votes, winner)
-        self._fitted_settings = fitted
+        self._fitted_settings, self._setting_digests = fitted, setting_digests
         self._entropy = entropy
         self._fingerprints_ = fingerprints
         self._code_book = sample.code_book
@@ -580,7 +580,10 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("warm_start must be False where subsamples are given: there are none to add")
 
     def _copy_settings(self) -> dict[str, Any]:
-        """Return copies of the settings that a certificate is about, which nobody else can change."""
+        """Return copies of the settings that a certificate is about, which nobody else can change.
+
+        Copies of a function share its variables: `_digest_settings` tells whether these were changed.
+        """
         copies = {}
         for name in _CERTIFIED:
             try:
@@ -592,11 +595,15 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
                 ) from error
         return copies
 
+    def _digest_settings(self) -> dict[str, str]:
+        return {name: digest(getattr(self, name), code=True) for name in _CERTIFIED}
+
     def _restore_settings(self) -> None:
         """Take the settings of a classifier that comes out of a file for those of its fit."""
-        settings = self._copy_settings()
+        copies = self._copy_settings()
         self._fitted_settings = {name: getattr(self, name) for name in _CERTIFIED}
-        self.__dict__.update(settings)
+        self.__dict__.update(copies)
+        self._setting_digests = self._digest_settings()
 
     @property
     def _pool(self) -> Pool:
@@ -610,11 +617,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     def _refuse_changed_settings(self) -> None:
         """Raise CertificateError if settings that a certificate is about are not those of the fit."""
-        changed = [
-            name
-            for name, fitted in self._fitted_settings.items()
-            if digest(getattr(self, name), code=True) != digest(fitted, code=True)
-        ]
+        changed = [name for name, now in self._digest_settings().items() if now != self._setting_digests[name]]
         if changed:
             raise CertificateError(
                 f"the settings of the classifier were changed after the fit: {', '.join(changed)}. Set them back, or "

@@ -167,6 +167,19 @@ def test_a_cost_matrix_that_its_owner_changes():
     assert model.certify(NEW_X, NEW_Y).statements[0] == statement
 
 
+def test_a_function_whose_costs_are_changed():
+    costs = np.array([[0.0, 1.0], [0.5, 0.0]])
+
+    def loss(true, predicted):
+        return costs[true, predicted]
+
+    model = small(loss=loss).fit(X, Y)
+    model.certify(NEW_X, NEW_Y)
+    costs /= 10
+    with pytest.raises(CertificateError, match="changed after the fit: loss"):
+        model.certify(NEW_X, NEW_Y)
+
+
 def test_unlabelled_points_after_going_from_costs_to_errors():
     model = small(loss=[[0, 1], [0.01, 0]]).fit(X, Y).set_params(loss="zero_one")
     with pytest.raises(CertificateError, match="changed after the fit: loss"):

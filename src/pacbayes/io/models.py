@@ -99,7 +99,7 @@ def dumps_model(model: PACBayesClassifier, schema: Schema | None = None) -> byte
     _check_fitted(model)
     # Certificates are kept as JSON, whose types and ranges are checked when they are read.
     bare = copy.copy(model)
-    for name in (*_OF_THE_WINNER, "_fitted_settings"):
+    for name in (*_OF_THE_WINNER, "_fitted_settings", "_setting_digests"):
         delattr(bare, name)
     bare.__dict__.update(model._fitted_settings)  # what was changed after the fit is no part of a model
     bare.votes_ = [replace(vote, certificate=None) for vote in model.votes_]  # type: ignore[arg-type]
