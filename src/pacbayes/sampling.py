@@ -89,9 +89,11 @@ def seed_nested(value: Any, rng: np.random.Generator) -> None:
         for item in value:
             seed_nested(item, rng)
         return
-    settings = getattr(value, "__dict__", {})
-    if isinstance(value, type) or not ("random_state" in settings or hasattr(value, "get_params")):
-        return
+    settings: dict[str, Any] = {}
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        settings = value.get_params(deep=False)
+    elif "random_state" in getattr(value, "__dict__", {}):
+        settings = vars(value)
     # A splitter that does not shuffle draws nothing.
     is_random = not hasattr(value, "split") or settings.get("shuffle", True)
     if is_random and settings.get("random_state", 0) is None:
