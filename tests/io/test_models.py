@@ -172,6 +172,8 @@ def forge_weight(vote):
         (lambda vote: {"totals": vote.totals + 2000}, r"losses are not in \[0, 1\]"),
         (lambda vote: {"seen": vote.seen.astype(float)}, "seen"),
         (lambda vote: {"seen": vote.seen[1:]}, "shapes"),
+        (lambda vote: {"prior": vote.posterior[:1]}, r"prior of a Ensemble has shape \(1,\)"),
+        (lambda vote: {"prior": vote.posterior * 2}, "prior or posterior is no distribution"),
     ],
 )
 def test_dropped_hypotheses_that_make_no_sense_are_refused(tmp_path, forge, message):

@@ -63,8 +63,8 @@ _METRICS = ("minkowski", "euclidean", "manhattan", "chebyshev", "cityblock", "l1
 # Private attributes of estimators that are not fitted.
 _CONFIGURATION = ("_sklearn", "_metadata_request")
 
-# Kinds of arrays, by how the kind and size of their elements may begin. No number is NaN; all are finite, but in "float"
-# and "label"; and "rows" lie one after the other.
+# Kinds of arrays, by how the kind and size of their elements may begin. No number is NaN; all are finite, except in
+# "float" and "label"; and "rows" lie one after the other.
 _FLOATS = ("f2", "f4", "f8")
 _KINDS: dict[str, tuple[str, ...]] = {
     "bool": ("b",),
