@@ -180,7 +180,7 @@ def test_dropped_hypotheses_that_make_no_sense_are_refused(tmp_path, forge, mess
     settings = {"n_hypotheses": 135, "subsample_size": [10, 20, 100], "holdout": None, "racing": "training"}
     model = PACBayesClassifier(**settings, random_state=0).fit(RACED, RACED_LABELS)
     assert (model.n_validation_ == 0).any()
-    content = skops.io.loads(io.models.dumps_model(model), trusted=sorted(_fitted.TRUSTED_TYPES))
+    content = skops.io.loads(io.dumps_model(model), trusted=sorted(_fitted.TRUSTED_TYPES))
     content["model"].votes_ = [replace(vote, **forge(vote)) for vote in content["model"].votes_]
     (tmp_path / "model.skops").write_bytes(skops.io.dumps(content))
     with pytest.raises(ModelFileError, match=message):
