@@ -67,6 +67,7 @@ MODELS = {
     "no seed": (PACBayesClassifier(n_hypotheses=20), X),
     "a random state": (PACBayesClassifier(n_hypotheses=20, random_state=np.random.RandomState(1)), X),
     "tiny subsamples": (PACBayesClassifier(SVC(), n_hypotheses=20, subsample_size=1, random_state=0), X),
+    "a prior": (PACBayesClassifier(SVC(), n_hypotheses=3, subsample_size=30, prior=[0.5, 0.25, 0.25]), X),
     "folds": (PACBayesClassifier(SVC(), subsamples=KFold(3), random_state=0), X),
     "repeated folds": (PACBayesClassifier(SVC(), subsamples=RepeatedKFold(n_splits=3, n_repeats=2)), X),
     "shuffles": (PACBayesClassifier(SVC(), subsamples=ShuffleSplit(3, random_state=0)), X),
@@ -172,13 +173,15 @@ def forge_weight(vote):
         (lambda vote: {"totals": vote.totals + 2000}, r"losses are not in \[0, 1\]"),
         (lambda vote: {"seen": vote.seen.astype(float)}, "seen"),
         (lambda vote: {"seen": vote.seen[1:]}, "shapes"),
+        (lambda vote: {"prior": vote.posterior[:1]}, "prior must have one entry per hypothesis"),
+        (lambda vote: {"prior": vote.posterior * 2}, "prior must sum to one"),
     ],
 )
 def test_dropped_hypotheses_that_make_no_sense_are_refused(tmp_path, forge, message):
     settings = {"n_hypotheses": 135, "subsample_size": [10, 20, 100], "holdout": None, "racing": "training"}
     model = PACBayesClassifier(**settings, random_state=0).fit(RACED, RACED_LABELS)
     assert (model.n_validation_ == 0).any()
-    content = skops.io.loads(io.models.dumps_model(model), trusted=sorted(_fitted.TRUSTED_TYPES))
+    content = skops.io.loads(io.dumps_model(model), trusted=sorted(_fitted.TRUSTED_TYPES))
     content["model"].votes_ = [replace(vote, **forge(vote)) for vote in content["model"].votes_]
     (tmp_path / "model.skops").write_bytes(skops.io.dumps(content))
     with pytest.raises(ModelFileError, match=message):

@@ -37,6 +37,7 @@ from pacbayes.classifier import PACBayesClassifier
 from pacbayes.ensemble import Ensemble, Split
 from pacbayes.exceptions import ModelFileError
 from pacbayes.fingerprint import default_parameters, machine_parameters
+from pacbayes.gibbs import normalise_log_prior
 from pacbayes.io._archive import TREE
 from pacbayes.io.encoder import ColumnEncoder
 from pacbayes.losses import resolve_loss
@@ -63,8 +64,8 @@ _METRICS = ("minkowski", "euclidean", "manhattan", "chebyshev", "cityblock", "l1
 # Private attributes of estimators that are not fitted.
 _CONFIGURATION = ("_sklearn", "_metadata_request")
 
-# Kinds of arrays, by how the kind and size of their elements may begin. No number is NaN; all are finite, but in "float"
-# and "label"; and "rows" lie one after the other.
+# Kinds of arrays, by how the kind and size of their elements may begin. No number is NaN; all are finite, except in
+# "float" and "label"; and "rows" lie one after the other.
 _FLOATS = ("f2", "f4", "f8")
 _KINDS: dict[str, tuple[str, ...]] = {
     "bool": ("b",),
@@ -307,9 +308,9 @@ def _check_ensemble(vote: Any, lengths: Lengths) -> None:
     totals, rho, seen, n_validation = vote.totals, vote.posterior, vote.seen, vote.subsamples.n_validation
     require(((seen >= 0) & (seen <= n_validation)).all(), "more points were seen than there are")
     require(((totals >= 0) & (totals <= seen)).all(), "losses are not in [0, 1]")
-    for weights in (rho, vote.prior):
-        is_distribution = weights is None or ((weights >= 0).all() and abs(weights.sum() - 1) < 1e-6)
-        require(is_distribution, "prior or posterior is no distribution")
+    require((rho >= 0).all() and abs(rho.sum() - 1) < 1e-6, "posterior is no distribution")
+    if vote.prior is not None:
+        normalise_log_prior(vote.prior, lengths["m"])  # refuses what is no distribution
     require(not rho[seen < n_validation].any(), "a hypothesis that was dropped has weight")
     if isinstance(vote.hypotheses, HypothesisGroups):
         for k, group in enumerate(vote.hypotheses.groups.values()):
@@ -616,7 +617,7 @@ RULES: dict[type, Rule] = {
     PACBayesClassifier: Rule("k d", then=_check_classifier),
     Ensemble: Rule(
         "",
-        {"totals": "finite: m", "posterior": "finite: m", "seen": "int: m", "prior": "finite?: m"},
+        {"totals": "finite: m", "posterior": "finite: m", "seen": "int: m"},
         _check_ensemble,
     ),
     Split: Rule("", {"rows": "int?: n", "held_out": "int?: tested"}, _check_split),
