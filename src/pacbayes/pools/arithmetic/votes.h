@@ -54,34 +54,34 @@ struct Vote {
   bool certain;
 };
 
+// The vote of a machine of two classes.
+PACBAYES_SHARED Vote elect(double value, double margin) { return {value > 0 ? 0 : 1, fabs(value) > margin}; }
+
 // Of a class: pairs won, pairs won beyond their margins, and pairs that may go either way.
 struct Tally {
   int wins, sure, open;
 };
 
-// The class that wins most pairs; of several, the first, as in LIBSVM. The decision values of the pairs are `stride`
-// apart. A vote is certain if it stays the same whatever happens to the pairs whose decision values are within their
-// margins. `tallies` has room for one of each class.
-PACBAYES_SHARED Vote elect(int n_classes, const double* values, int stride, const double* margins, Tally* tallies) {
-  if (n_classes == 1) return {0, true};
-  if (n_classes == 2) return {values[0] > 0 ? 0 : 1, fabs(values[0]) > margins[0]};
-  for (int c = 0; c < n_classes; ++c) tallies[c] = {0, 0, 0};
-  for (int a = 0; a < n_classes; ++a)
-    for (int b = a + 1; b < n_classes; ++b, values += stride, ++margins) {
-      Tally& winner = tallies[*values > 0 ? a : b];
-      ++winner.wins;
-      if (fabs(*values) > *margins)
-        ++winner.sure;
-      else
-        ++tallies[a].open, ++tallies[b].open;
-    }
+PACBAYES_SHARED void count_pair(double value, double margin, Tally& a, Tally& b) {
+  const bool sure = fabs(value) > margin;
+  Tally& winner = value > 0 ? a : b;
+  ++winner.wins;
+  winner.sure += sure;
+  a.open += !sure;
+  b.open += !sure;
+}
+
+// The class that wins most pairs; of several, the first, as in LIBSVM. A vote is certain if it stays the same whatever
+// happens to the pairs whose decision values are within their margins. The tallies of classes are `stride` apart.
+PACBAYES_SHARED Vote elect(int n_classes, const Tally* tallies, int stride) {
   int winner = 0;
   for (int c = 1; c < n_classes; ++c)
-    if (tallies[c].wins > tallies[winner].wins) winner = c;
+    if (tallies[c * stride].wins > tallies[winner * stride].wins) winner = c;
   // The winner may lose its open pairs, and another class may win all of its own.
+  const int least = tallies[winner * stride].sure;
   bool certain = true;
   for (int c = 0; c < n_classes; ++c) {
-    const int most = tallies[c].sure + tallies[c].open, least = tallies[winner].sure;
+    const int most = tallies[c * stride].sure + tallies[c * stride].open;
     if (c != winner && (c < winner ? most >= least : most > least)) certain = false;
   }
   return {winner, certain};

@@ -218,6 +218,14 @@ __device__ void decide(const Machine& machine, const double* packed, Rows X, int
   __syncthreads();
 }
 
+__device__ Vote elect(int n_classes, const double* values, const double* margins) {
+  if (n_classes == 2) return elect(values[0], margins[0]);
+  Tally tallies[MAX_CLASSES] = {};
+  for (int a = 0; a < n_classes; ++a)
+    for (int b = a + 1; b < n_classes; ++b) count_pair(*values++, *margins++, tallies[a], tallies[b]);
+  return elect(n_classes, tallies, 1);
+}
+
 // Rows that a block evaluates one machine at: those whose bits are set in the masks of the filter (64 rows are two
 // words; filter.cu), all rows, or the training rows of the machine.
 enum { MASKED = 0, ALL = 1, TRAINING = 2 };
@@ -271,8 +279,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       double values[MAX_PAIRS];
       decide(machine, own, X, first + row, values);
       if (threadIdx.x < 32 && at >= 0) {
-        Tally tallies[MAX_CLASSES];
-        const Vote vote = elect(machine.n_classes, values, 1, margins + machines.intercept_at[h], tallies);
+        const Vote vote = elect(machine.n_classes, values, margins + machines.intercept_at[h]);
         const int code = machine.classes[vote.winner];
         if (sink.votes) {
           sink.votes[j * count + row] = (uint16)code;

@@ -65,9 +65,17 @@ class Majority {
 
   Votes operator()(const Machine& machine, std::size_t h, const double* values, std::ptrdiff_t row,
                    std::ptrdiff_t count) {
-    tallies_.resize(machine.n_classes);
+    const int k = machine.n_classes;
+    const double* margin = margins_[h].data();
+    if (k != 2) {
+      tallies_.assign(static_cast<std::size_t>(k) * kTile, {});
+      for (int a = 0; a < k; ++a)
+        for (int b = a + 1; b < k; ++b, ++margin, values += kTile)
+          for (std::ptrdiff_t i = 0; i < count; ++i)
+            count_pair(values[i], *margin, tallies_[a * kTile + i], tallies_[b * kTile + i]);
+    }
     for (std::ptrdiff_t i = 0; i < count; ++i) {
-      const Vote vote = elect(machine.n_classes, values + i, kTile, margins_[h].data(), tallies_.data());
+      const Vote vote = k == 2 ? elect(values[i], *margin) : elect(k, tallies_.data() + i, kTile);
       codes_[i] = static_cast<std::uint16_t>(machine.classes[vote.winner]);
       certain_[i] = vote.certain;
     }
