@@ -32,7 +32,9 @@ def carry_out(command, folder):
     done = subprocess.run(
         command, shell=True, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    return "".join(line.rstrip() + "\n" for line in done.stdout.splitlines())
+    # On a busy machine a command may say how long it has taken so far.
+    lines = [line.rstrip() for line in done.stdout.splitlines() if not re.search(r" after \d+ s$", line)]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def differences(page, folder):

@@ -13,10 +13,23 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["LOCK_NAME", "check_writable", "is_special", "locked_folder", "open_atomic", "write_atomic"]
+__all__ = [
+    "LOCK_NAME",
+    "check_writable",
+    "create_atomic",
+    "is_partial",
+    "is_special",
+    "locked_folder",
+    "open_atomic",
+    "remove_leftovers",
+    "write_atomic",
+]
 
 # A file in a locked folder.
 LOCK_NAME = "lock"
+
+# Files that are being written.
+_PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]+\.partial", re.DOTALL)
 
 
 def write_atomic(contents: Mapping[Path, bytes]) -> None:
@@ -61,7 +74,8 @@ def open_atomic(path: Path) -> Iterator[BinaryIO]:
             yield special
         return
     path = _follow(path)
-    _remove_leftovers(path)
+    with suppress(OSError):
+        remove_leftovers(path.parent, path.name)
     partial, file = _open_partial(path)
     try:
         with file:
@@ -72,6 +86,33 @@ def open_atomic(path: Path) -> Iterator[BinaryIO]:
                 partial.replace(path)
         if sys.platform == "win32":  # where an open file cannot be renamed
             partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def create_atomic(path: Path, content: bytes) -> None:
+    """Create a file with its content at once, unless there is one: of several that try, one does.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    content : bytes
+        What it is to hold.
+    """
+    partial, file = _open_partial(path)
+    try:
+        with file:
+            file.write(content)
+            _sync(file)
+            os.link(partial, path)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without links
+        with suppress(FileExistsError), path.open("xb") as file:
+            file.write(content)
+            _sync(file)
     finally:
         partial.unlink(missing_ok=True)
     _sync_folder(path.parent)
@@ -113,7 +154,7 @@ def _follow(path: Path) -> Path:
 
 
 def _open_partial(path: Path) -> tuple[Path, BinaryIO]:
-    """Open a new file beside another one, and lock it, so that `_remove_leftovers` can tell that it is in use."""
+    """Open a new file beside another one, and lock it, so that `remove_leftovers` can tell that it is in use."""
     while True:
         partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
         file = partial.open("xb")
@@ -123,14 +164,27 @@ def _open_partial(path: Path) -> tuple[Path, BinaryIO]:
         file.close()  # before it was locked, another process took it for a leftover
 
 
-def _remove_leftovers(path: Path) -> None:
-    """Remove what processes that were killed while they wrote a file have left of it."""
-    pattern = re.compile(re.escape(f".{path.name}.") + r"[0-9a-f]+\.partial")
-    for name in os.listdir(path.parent):
-        if pattern.fullmatch(name):
-            with suppress(OSError), path.with_name(name).open("rb") as file:
+def is_partial(name: str) -> bool:
+    """Return whether a file of this name is one that is being written, or was when its process was killed."""
+    return _PARTIAL.fullmatch(name) is not None
+
+
+def remove_leftovers(folder: Path, of: str | None = None) -> None:
+    """Remove what processes that were killed while they wrote a file have left of it.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    of : str, optional
+        Name of the file; by default, of all files of the folder.
+    """
+    for name in os.listdir(folder):
+        partial = _PARTIAL.fullmatch(name)
+        if partial is not None and of in (None, partial[1]):
+            with suppress(OSError), (folder / name).open("rb") as file:
                 if _try_lock(file):
-                    path.with_name(name).unlink()
+                    (folder / name).unlink()
 
 
 def _copy_permissions(path: Path, file: BinaryIO) -> None:

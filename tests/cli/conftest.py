@@ -9,7 +9,14 @@ import pytest
 from small_session import ENVIRONMENT, table
 from typer.testing import CliRunner
 
+from pacbayes import progress
 from pacbayes.cli import app
+
+
+@pytest.fixture(autouse=True)
+def _no_lines_of_progress(monkeypatch):
+    """Whether a command takes long enough to say how long depends on the machine."""
+    monkeypatch.setattr(progress, "_FIRST_LINE", 3600.0)
 
 
 @pytest.fixture

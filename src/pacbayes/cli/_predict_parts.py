@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from pacbayes.atomic import LOCK_NAME, is_special, locked_folder, open_atomic
+from pacbayes.atomic import LOCK_NAME, is_special, locked_folder, open_atomic, remove_leftovers
 from pacbayes.cli._console import print_error
 from pacbayes.cli._errors import usage_error
 from pacbayes.cli._models import TableOptions, limit
@@ -148,8 +148,7 @@ class PartWriter:
     def _begin(self, folder: Path, options: TableOptions) -> None:
         from pacbayes.io import write_atomic
 
-        for path in folder.glob(".[0-9]*.partial"):  # of a process that was killed: nobody else writes here
-            path.unlink()
+        remove_leftovers(folder)
         files = [(str(path), *_state_of(path)) for path in self.tables]
         model = hashlib.sha256(self.model_path.read_bytes()).hexdigest()
         what = [_FORMAT, model, files, list(self.ids), self.all_columns, self.escape_formulas, repr(options)]

@@ -63,14 +63,13 @@ class RowChecks:
 
     def add(self, X: pd.DataFrame) -> None:
         """Look at rows that follow those before."""
-        from pacbayes.recognition import RowSummary, hash_rows
+        from pacbayes.recognition import RowSummary
 
         book, known = self._model._code_book, self._model._training_rows
         strange = [] if book is None else book.find_strange_columns(X)
         for name in X.columns[X.notna().any()]:
             self._strange[name] = self._strange.get(name, True) and name in strange
-        hashes = hash_rows(self._model._validate_points(X))
-        self._summaries.append(RowSummary.of(hashes, self._n_rows, known.shift))
+        self._summaries.append(RowSummary.of(self._model._validate_points(X), self._n_rows, known.shift))
         self._n_rows += len(X)
 
     def print(self) -> None:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
-import re
-import uuid
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pacbayes.atomic import write_atomic
+from pacbayes.atomic import create_atomic, is_partial, remove_leftovers, write_atomic
 from pacbayes.exceptions import SourceError
 from pacbayes.fingerprint import digest
 
@@ -29,9 +26,6 @@ _MANIFEST = "checkpoint.json"
 
 # The array of a part that says what the others are.
 _SEAL = "seal"
-
-# Files that are being written, most with the number of the process that writes them.
-_PARTIAL = re.compile(r"\..*?(?:\.(\d+)(?:\.\w+)?)?\.partial")
 
 
 class Checkpoint:
@@ -68,7 +62,7 @@ class Checkpoint:
             raise SourceError(f"checkpoint must be a folder, and {str(folder)!r} is a file")
         # Listed before the manifest is looked for, which another fit may create at any time.
         found = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
-        if not self._read_manifest() and not all(_PARTIAL.fullmatch(name) for name in found):
+        if not self._read_manifest() and not all(map(is_partial, found)):
             raise SourceError(f"checkpoint must be a new folder or one of a fit, and {str(folder)!r} holds others")
 
     def begin(self, seed: int) -> int:
@@ -88,11 +82,12 @@ class Checkpoint:
                 raise SourceError(
                     f"cannot make the checkpoint folder {str(self.folder)!r}: {error.strerror}"
                 ) from error
-            self._create(self.folder / _MANIFEST, json.dumps(content, indent=1).encode())
+            with _explain_unwritable(self.folder / _MANIFEST):
+                create_atomic(self.folder / _MANIFEST, json.dumps(content, indent=1).encode())
             # Another fit may have created it in the meantime: it is read in any case.
             if not self._read_manifest():
                 raise SourceError(f"{str(self.folder / _MANIFEST)!r} was deleted while the fit began")
-        self._remove_leftovers()
+        remove_leftovers(self.folder)
         assert self.seed is not None
         return self.seed
 
@@ -121,39 +116,12 @@ class Checkpoint:
         self.seed = seed
         return True
 
-    def _create(self, path: Path, content: bytes) -> None:
-        """Create a file with its content at once, unless there is one: of two fits that begin, one creates it."""
-        draft = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex}.partial")
-        self._write(draft, content)
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            pass
-        except OSError:  # a file system without links
-            with suppress(FileExistsError), path.open("xb") as file:
-                file.write(content)
-        finally:
-            draft.unlink(missing_ok=True)
-
-    def _remove_leftovers(self) -> None:
-        """Remove what processes left that were killed while they wrote."""
-        for path in self.folder.iterdir():
-            partial = _PARTIAL.fullmatch(path.name)
-            if partial is not None and partial[1] is not None and not _is_running(int(partial[1])):
-                with suppress(OSError):  # another fit removed it, or the folder is read-only
-                    path.unlink()
-
     def save(self, name: str, result: Arrays) -> None:
         """Keep the result of a task."""
         content = io.BytesIO()
         np.savez(content, **result, **{_SEAL: np.array(self._seal(name, result))})  # type: ignore[arg-type]
-        self._write(self._path(name), content.getvalue())
-
-    def _write(self, path: Path, content: bytes) -> None:
-        try:
-            write_atomic({path: content})
-        except OSError as error:
-            raise SourceError(f"cannot write the checkpoint {str(path)!r}: {error.strerror}") from error
+        with _explain_unwritable(self._path(name)):
+            write_atomic({self._path(name): content.getvalue()})
 
     def load(self, name: str) -> Arrays | None:
         """Return the result of a task, None if it is not there or not what `save` wrote for this fit."""
@@ -172,14 +140,9 @@ class Checkpoint:
         return self.folder / f"{name}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.npz"
 
 
-def _is_running(process: int) -> bool:
-    """Return whether a process runs on this machine; True where that cannot be told."""
-    if os.name != "posix":  # elsewhere, a signal of number 0 is not nothing
-        return True
+@contextmanager
+def _explain_unwritable(path: Path) -> Iterator[None]:
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
+        yield
+    except OSError as error:
+        raise SourceError(f"cannot write the checkpoint {str(path)!r}: {error.strerror}") from error
