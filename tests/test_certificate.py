@@ -7,13 +7,12 @@ import pytest
 from binomial_oracle import binomial_upper
 from hypothesis import given
 from hypothesis import strategies as st
-from pacbayes.dual import dual_bound
 
 from pacbayes import Certificate, CertificateError, bounds, certify
 from pacbayes.certificate import Event, _json, choose_voters, with_test, with_unlabelled
 from pacbayes.certificate._certificate import _least_conjugate
 from pacbayes.certificate._statements import bound_count
-from pacbayes.posterior import minimize_kl_bound, minimize_lambda_bound
+from pacbayes.posterior import dual_bound, minimize_kl_bound, minimize_lambda_bound
 
 LOSSES = np.array([30, 33, 40, 41, 60, 100, 180]) / 400
 WAYS = [

@@ -33,11 +33,11 @@ from sklearn.preprocessing import (
 )
 
 from pacbayes import sampling
+from pacbayes.bounds.prior import normalise_log_prior
 from pacbayes.classifier import PACBayesClassifier
 from pacbayes.ensemble import Ensemble, Split
 from pacbayes.exceptions import ModelFileError
 from pacbayes.fingerprint import default_parameters, machine_parameters
-from pacbayes.gibbs import normalise_log_prior
 from pacbayes.io._archive import TREE
 from pacbayes.io.encoder import ColumnEncoder
 from pacbayes.losses import resolve_loss
