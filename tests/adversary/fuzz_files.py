@@ -311,12 +311,12 @@ def hostile_numbers(array, rng):
 
 def hostile_array(array, rng):
     """Return an array with other numbers, another shape, order or type."""
-    if array.dtype.names or rng.random() < 0.4:
+    if array.dtype.names or array.ndim == 0 or rng.random() < 0.4:
         return hostile_numbers(array, rng)
     changes = [
         lambda a: a[:-1],
         lambda a: a[:0],
-        lambda a: np.concatenate([a, a]) if a.ndim else np.repeat(a, 2),
+        lambda a: np.concatenate([a, a]),
         lambda a: a[::-1].copy(),
         lambda a: np.sort(a.ravel())[::-1].reshape(a.shape),
         lambda a: np.asfortranarray(np.atleast_2d(a)),
