@@ -19,20 +19,8 @@ N_DATE_FEATURES = 1 + 2 * len(_PERIODS)
 
 
 def to_days(values: NDArray[Any]) -> Array:
-    """Return dates as days since 1970, or durations as days, whatever their unit and range.
+    """Return dates as days since 1970, or durations as days, whatever their unit and range; NaN where one is missing.
 
-    Parameters
-    ----------
-    values : ndarray of datetime64 or timedelta64
-        Dates or durations.
-
-    Returns
-    -------
-    ndarray of float64
-        Numbers of days, NaN where one is missing.
-
-    Examples
-    --------
     >>> to_days(np.array(["1970-01-02T12", "NaT"], dtype="datetime64[s]"))
     array([1.5, nan])
     """

@@ -123,12 +123,7 @@ def is_covered(codes: Iterable[str]) -> bool:
 def find_missing(codes: Collection[str], *, of_fit: bool) -> list[str]:
     """Return the assumptions that a certificate has to state and does not, in words.
 
-    Parameters
-    ----------
-    codes : collection of str
-        What it states.
-    of_fit : bool
-        Whether it is the certificate of a fit. One of losses may be that of a fit without its hypotheses.
+    A certificate that is not `of_fit` is one of losses, which may be those of a fit without its hypotheses.
     """
     missing = [describe_assumption(code) for code in FIT_ASSUMPTIONS if code not in codes]
     if not set(codes) & set(_SUBSAMPLES):

@@ -63,11 +63,6 @@ def open_atomic(path: Path) -> Iterator[BinaryIO]:
 
     A file that exists keeps its mode and, where the system allows it, its owner. A symbolic link stays, and what it
     points to is replaced. A device or a pipe is written to as it is.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
     """
     if is_special(path):
         with path.open("wb") as special:
@@ -92,15 +87,7 @@ def open_atomic(path: Path) -> Iterator[BinaryIO]:
 
 
 def create_atomic(path: Path, content: bytes) -> None:
-    """Create a file with its content at once, unless there is one: of several that try, one does.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    content : bytes
-        What it is to hold.
-    """
+    """Create a file with its content at once, unless there is one: of several that try, one does."""
     partial, file = _open_partial(path)
     try:
         with file:
@@ -170,15 +157,7 @@ def is_partial(name: str) -> bool:
 
 
 def remove_leftovers(folder: Path, of: str | None = None) -> None:
-    """Remove what processes that were killed while they wrote a file have left of it.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder.
-    of : str, optional
-        Name of the file; by default, of all files of the folder.
-    """
+    """Remove what killed processes left of a file that they were writing; by default, of all files in the folder."""
     for name in os.listdir(folder):
         partial = _PARTIAL.fullmatch(name)
         if partial is not None and of in (None, partial[1]):
@@ -222,15 +201,7 @@ def _sync_folder(folder: Path) -> None:
 def locked_folder(folder: Path) -> Iterator[None]:
     """Create a folder if there is none, and keep others out of it while the block runs; then remove it if it is empty.
 
-    Parameters
-    ----------
-    folder : Path
-        The folder.
-
-    Raises
-    ------
-    BlockingIOError
-        If another one has locked it.
+    Raises BlockingIOError if another process has locked it.
     """
     lock = folder / LOCK_NAME
     with _open_locked(lock):

@@ -38,14 +38,9 @@ _LARGE_GRAPH = "10GB"
 
 
 def find_client(client: Any, *, needed_for: str | None = None) -> Any:
-    """Return a Dask client: the one that is given, the active one, or None.
+    """Return a Dask client: the one that is given, by itself or by its scheduler's address, the active one, or None.
 
-    Parameters
-    ----------
-    client : Client, str or None
-        A client, the address of a scheduler, or None for the active client.
-    needed_for : str, optional
-        What cannot do without.
+    Raises ClusterError if there is none and something, `needed_for`, cannot do without.
     """
     if isinstance(client, str):
         client = _connect(client)
@@ -146,13 +141,6 @@ class SentArray(ArraySource):
     """Rows of an array of which each block is sent to a cluster once, when it is first needed there.
 
     A block is a task like others: done again if the worker that holds it is lost.
-
-    Parameters
-    ----------
-    source : ArraySource
-        The rows.
-    client : Client
-        The cluster.
     """
 
     is_sent = True
@@ -192,23 +180,9 @@ def run_on_cluster(
 ) -> Iterator[tuple[int, Any]]:
     """Call ``function(common, *task)`` for each task on a cluster, and yield position and result as they complete.
 
-    Parameters
-    ----------
-    client : Client
-        The cluster.
-    function : callable
-        What to call.
-    common : tuple
-        What all tasks share: sent once.
-    tasks : list of tuple
-        Arguments. The first may have an attribute `chunk`, a dask object that is computed and given as ``chunk=``.
-    name : str
-        How Dask's dashboard calls the tasks.
-
-    Raises
-    ------
-    ClusterError
-        If the scheduler is gone, within seconds, or does not answer for a minute.
+    `common` is sent once. The first argument of a task may have an attribute `chunk`, a dask object that is computed
+    and given as ``chunk=``. `name` is how Dask's dashboard calls the tasks. Raises ClusterError if the scheduler is
+    gone, within seconds, or does not answer for a minute.
     """
     from pacbayes import __version__
 

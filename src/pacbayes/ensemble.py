@@ -37,21 +37,11 @@ _MOST_OUT_OF_BAG = 2000
 
 @dataclass(frozen=True)
 class Split:
-    """Rows that make a vote, and rows that test it.
+    """Rows that make a vote, and rows that test it."""
 
-    Attributes
-    ----------
-    rows : ndarray or None
-        Rows that hypotheses are trained and weighted on; None for all.
-    held_out : ndarray or None
-        Rows that are used for nothing but the test.
-    entropy : int
-        Seed of all that is random in making the vote.
-    """
-
-    rows: NDArray[Any] | None
-    held_out: NDArray[Any] | None
-    entropy: int
+    rows: NDArray[Any] | None  # hypotheses are trained and weighted on these; None for all
+    held_out: NDArray[Any] | None  # used for nothing but the test
+    entropy: int  # seed of all that is random in making the vote
 
     def take_rows(self, sample: Sample) -> Sample:
         """Return the rows of a sample that make the vote."""
@@ -59,50 +49,16 @@ class Split:
 
 
 class VotePlan(NamedTuple):
-    """What a vote is going to be made from.
-
-    Attributes
-    ----------
-    split : Split
-        Rows that make it, and rows that test it.
-    rest : Sample
-        The rows that make it, without those that the pool reserved.
-    shared : object
-        What all its hypotheses share, as `Pool.prepare` computed it.
-    subsamples : Subsamples
-        Their training sets.
-    """
+    """What a vote is going to be made from."""
 
     split: Split
-    rest: Any
-    shared: Any
+    rest: Any  # the rows that make it, without those that the pool reserved
+    shared: Any  # what all its hypotheses share, as `Pool.prepare` computed it
     subsamples: Subsamples
 
 
 def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
-    """Draw the held-out rows of each competing vote, without looking at the sample.
-
-    Parameters
-    ----------
-    holdout : float, int, sequence of these, "auto" or None
-        As in `PACBayesClassifier`.
-    n : int
-        Sample size.
-    entropy : int
-        Seed of all streams.
-
-    Returns
-    -------
-    list of Split
-        One for each vote.
-
-    Examples
-    --------
-    >>> [(split.rows.size, split.held_out.size) for split in split_holdouts((0.5, 0.3), n=100, entropy=0)]
-    [(50, 50), (70, 30)]
-    >>> split_holdouts(None, n=100, entropy=0)
-    [Split(rows=None, held_out=None, entropy=0)]
-    """
+    """Draw the held-out rows of each competing vote, without looking at the sample."""
     if holdout is None:
         return [Split(None, None, entropy)]
     if isinstance(holdout, np.ndarray):
@@ -133,34 +89,14 @@ def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Trained hypotheses with their weights, and what is proved about the predictor they make.
-
-    Attributes
-    ----------
-    hypotheses : Hypotheses
-        The hypotheses.
-    subsamples : Subsamples
-        Their training sets, as row numbers of the rows that make this ensemble.
-    totals : ndarray of shape (m,)
-        Sums of their validation losses, over the points that they were seen on.
-    seen : ndarray of shape (m,)
-        Numbers of these points: all validation points of a hypothesis, or fewer if it was dropped.
-    posterior : ndarray of shape (m,)
-        Their weights.
-    prior : ndarray of shape (m,) or None
-        Their prior, None if it is uniform.
-    certificate : Certificate
-        What is proved.
-    split : Split
-        Rows that made the ensemble, and rows that tested it.
-    """
+    """Trained hypotheses with their weights, and what is proved about the predictor they make."""
 
     hypotheses: Hypotheses
-    subsamples: Subsamples
-    totals: Array
-    seen: NDArray[np.intp]
+    subsamples: Subsamples  # as numbers of the rows that make this ensemble
+    totals: Array  # (m,): sums of the validation losses over the points seen
+    seen: NDArray[np.intp]  # (m,): numbers of these points: all validation points, or fewer if a hypothesis was dropped
     posterior: Array
-    prior: Any
+    prior: Any  # None if it is uniform
     certificate: Certificate
     split: Split
 
@@ -185,18 +121,7 @@ class Ensemble:
         return 0 if self.split.held_out is None else self.split.held_out.size
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels by the weighted majority vote of this ensemble.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels.
-        """
+        """Predict labels by the weighted majority vote of this ensemble."""
         X = X if hasattr(X, "shape") else np.asarray(X)
         if len(X.shape) != 2:
             raise ValueError(f"X must have two dimensions, points and features, got shape {X.shape}")
@@ -206,23 +131,8 @@ class Ensemble:
     def with_points(self, sample: Sample, rest: Sample, loss: Loss, blocks: VotingBlocks) -> Ensemble:
         """Add to the certificate what held-out points, or otherwise validation points, say about the predictor.
 
-        A prediction that could differ on another engine has the largest loss, 1.
-
-        Parameters
-        ----------
-        sample : Sample
-            All rows.
-        rest : Sample
-            Those of them that train and validate the hypotheses.
-        loss : Loss
-            A loss of labels, if rows are held out.
-        blocks : VotingBlocks
-            Held-out rows to predict at a time, and workers.
-
-        Returns
-        -------
-        Ensemble
-            With the numbers of labels, the result of the test and a confusion matrix in its certificate.
+        `rest` are those rows of `sample` that train and validate the hypotheses. Where rows are held out, `loss` is one
+        of labels. A prediction that could differ on another engine has the largest loss, 1.
         """
         certificate = self.certificate.revise(**count_labels(sample.codes, sample.classes))
         if self.split.held_out is None:

@@ -41,29 +41,10 @@ class IncomparableError(ValueError):
 
 
 def digest(value: Any, *, code: bool = False) -> str:
-    """Return the SHA-256 of a value.
+    """Return the SHA-256 of a value, in hexadecimal digits.
 
-    Parameters
-    ----------
-    value : object
-        What to digest.
-    code : bool, default=False
-        Whether to digest functions by their compiled code, constants and defaults, rather than to refuse them. What
-        such a function reads from elsewhere is not seen.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
-
-    Examples
-    --------
-    >>> digest([1, 2.0, "three"]) == digest([np.int64(1), np.float64(2), "three"])
-    True
-    >>> digest(lambda x: x)
-    Traceback (most recent call last):
-    ...
-    pacbayes.fingerprint.IncomparableError: cannot compare the function '<lambda>' with another
+    With `code`, functions are digested by their compiled code, constants and defaults, rather than refused. What such a
+    function reads from elsewhere is not seen.
     """
     walk = _Walk(code)
     walk.add(value)
@@ -71,20 +52,8 @@ def digest(value: Any, *, code: bool = False) -> str:
 
 
 def package_versions(value: Any) -> dict[str, str]:
-    """Return the versions of Python, of the numerical packages and of those that the classes in a value come from.
+    """Return the versions, by import name, of Python, of numerical packages and of those that define a value's classes.
 
-    Parameters
-    ----------
-    value : object
-        A learner, for example: what it trains depends on these versions.
-
-    Returns
-    -------
-    dict of str to str
-        Versions by the names that packages are imported by.
-
-    Examples
-    --------
     >>> from sklearn.svm import SVC
     >>> sorted(package_versions(SVC()))
     ['numpy', 'python', 'scipy', 'sklearn']
@@ -112,8 +81,6 @@ def _digest_name(name: str) -> str:
 def default_parameters(kind: type) -> Mapping[str, Any]:
     """Return the default values of the parameters of an estimator's class.
 
-    Examples
-    --------
     >>> from sklearn.preprocessing import MinMaxScaler
     >>> default_parameters(MinMaxScaler)
     {'feature_range': (0, 1), 'copy': True, 'clip': False}

@@ -34,8 +34,6 @@ def _rounded(value: float, digits: int, rounding: str) -> str:
 def format_upper(value: float, digits: int = 4) -> str:
     """Format an upper bound with a number of decimals, rounded up.
 
-    Examples
-    --------
     >>> format_upper(0.09381), format_upper(0.25), format_upper(1e-9), format_upper(-0.0)
     ('0.0939', '0.2500', '0.0001', '0.0000')
     """
@@ -43,21 +41,13 @@ def format_upper(value: float, digits: int = 4) -> str:
 
 
 def format_lower(value: float, digits: int = 4) -> str:
-    """Format a lower bound with a number of decimals, rounded down.
-
-    Examples
-    --------
-    >>> format_lower(0.09389), format_lower(0.25)
-    ('0.0938', '0.2500')
-    """
+    """Format a lower bound with a number of decimals, rounded down."""
     return _rounded(value, digits, ROUND_FLOOR)
 
 
 def format_nearest(value: float, digits: int = 4) -> str:
     """Format a measured value with a number of decimals, rounded to the nearest.
 
-    Examples
-    --------
     >>> format_nearest(0.09381), format_nearest(0.09389)
     ('0.0938', '0.0939')
     """
@@ -67,8 +57,6 @@ def format_nearest(value: float, digits: int = 4) -> str:
 def format_percent(value: float) -> str:
     """Format a measured share as a percentage, rounded to the nearest.
 
-    Examples
-    --------
     >>> format_percent(0.09381)
     '9.38%'
     """
@@ -76,13 +64,7 @@ def format_percent(value: float) -> str:
 
 
 def format_percent_upper(value: float) -> str:
-    """Format an upper bound on a share as a percentage, rounded up.
-
-    Examples
-    --------
-    >>> format_percent_upper(0.09381)
-    '9.39%'
-    """
+    """Format an upper bound on a share as a percentage, rounded up."""
     # The decimal point moves after rounding: as a float, 100 times the value might fall below it.
     return f"{Decimal(format_upper(value)).scaleb(2)}%"
 
@@ -90,8 +72,6 @@ def format_percent_upper(value: float) -> str:
 def format_confidence(delta: float) -> str:
     """Format 1 - delta without rounding, as far as that is readable.
 
-    Examples
-    --------
     >>> format_confidence(0.05), format_confidence(0.3), format_confidence(1e-30)
     ('0.95', '0.7', '1 - 1e-30')
     """
@@ -102,8 +82,6 @@ def format_confidence(delta: float) -> str:
 def format_count(count: int, noun: str) -> str:
     """Format a number of things, with the plural of their name where there is not one.
 
-    Examples
-    --------
     >>> format_count(1, "error"), format_count(0, "error"), format_count(12, "row")
     ('1 error', '0 errors', '12 rows')
     """
@@ -113,8 +91,6 @@ def format_count(count: int, noun: str) -> str:
 def format_names(names: Iterable[object], most: int = 12) -> str:
     """List names in quotes for a message, and say how many more there are.
 
-    Examples
-    --------
     >>> format_names(["age", "city", "income"], most=2)
     "'age', 'city' and 1 more"
     """
@@ -124,8 +100,6 @@ def format_names(names: Iterable[object], most: int = 12) -> str:
 def join_names(names: Sequence[str], most: int = 12) -> str:
     """List names for a message as they are, and say how many more there are.
 
-    Examples
-    --------
     >>> join_names(["age", "city", "income"], most=2)
     'age, city and 1 more'
     """
@@ -136,8 +110,6 @@ def join_names(names: Sequence[str], most: int = 12) -> str:
 def escape_control(text: str) -> str:
     r"""Replace characters that a terminal could take for a command by their escape sequences.
 
-    Examples
-    --------
     >>> print(escape_control("zero\x1b[2K\rone"))
     zero\x1b[2K\rone
     """

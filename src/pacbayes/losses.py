@@ -36,23 +36,15 @@ _WORDS = {
 class Loss:
     """A loss of predictions, per point.
 
-    Attributes
-    ----------
-    name : str
-        How a certificate names it, as a code. Only the zero-one loss of this module is called "zero_one".
-    function : callable
-        ``function(codes, response)`` with the true classes as positions in `classes_`, and the response of
-        the hypothesis: codes of the predicted classes, or an array of shape (points, classes) of probabilities.
-    on_probabilities : bool
-        Whether the response is `predict_proba`'s.
-    is_zero_one : bool
-        Whether the bound on the majority vote applies.
+    ``function(codes, response)`` takes the true classes as positions in `classes_`, and the response of the hypothesis:
+    codes of the predicted classes or, with `on_probabilities`, an array of shape (points, classes). `name` is a
+    certificate's code for it; only the zero-one loss of this module is called "zero_one".
     """
 
     name: str
     function: Callable[[NDArray[np.intp], Any], Any]
     on_probabilities: bool = False
-    is_zero_one: bool = False
+    is_zero_one: bool = False  # whether the bound on the majority vote applies
 
     def total(self, codes: NDArray[np.intp], response: Any, n_rows: int = 0) -> float:
         """Return the sum of the losses over points, each checked to be in [0, 1] and rounded up.
@@ -133,8 +125,6 @@ def _split(name: str) -> tuple[str, str] | None:
 def describe_loss(name: str) -> str:
     """Return the name of a loss in words.
 
-    Examples
-    --------
     >>> describe_loss("brier"), describe_loss("cost:20"), describe_loss("function:asymmetric")
     ('brier', 'cost in units of the largest, 20', "function 'asymmetric'")
     """
@@ -157,16 +147,10 @@ def is_of_probabilities(name: str) -> bool:
 
 
 def resolve_loss(loss: Any, classes: NDArray[Any]) -> Loss:
-    """Turn the `loss` parameter of the estimator into a `Loss`.
+    """Turn the `loss` parameter of the estimator into a `Loss`; `classes` are the class labels, in order.
 
-    Parameters
-    ----------
-    loss : str, callable, array_like or Loss
-        ``"zero_one"``, ``"absolute"`` or ``"brier"``; a function of (true labels, predicted labels); a
-        cost matrix with the cost of predicting class j for class i in row i, scaled here to [0, 1]; or a
-        `Loss`, which works on class codes.
-    classes : ndarray
-        The class labels, in order.
+    It is a name, a function of (true labels, predicted labels), a `Loss`, or a cost matrix with the cost of predicting
+    class j for class i in row i, scaled here to [0, 1].
     """
     if isinstance(loss, Loss):
         if loss.is_zero_one:

@@ -40,8 +40,6 @@ def _thread_workers(n_jobs: int | None) -> tuple[int, bool]:
 def rows_per_block(size: int, n_classes: int) -> int:
     """Return how many rows to compute on at a time: `size`, or fewer where an array of rows x classes would be large.
 
-    Examples
-    --------
     >>> rows_per_block(65536, 2), rows_per_block(65536, 10_000)
     (65536, 419)
     """
@@ -51,8 +49,6 @@ def rows_per_block(size: int, n_classes: int) -> int:
 def chunks(numbers: range, count: int) -> list[range]:
     """Split a range into `count` chunks of the same size, or fewer if it is short.
 
-    Examples
-    --------
     >>> chunks(range(7), 3)
     [range(0, 3), range(3, 6), range(6, 7)]
     """
@@ -62,26 +58,9 @@ def chunks(numbers: range, count: int) -> list[range]:
 
 @contextmanager
 def beside(threads: int, prepare: Callable[[], None] | None = None) -> Iterator[Callable[..., Future[Any]]]:
-    """Call functions beside what a ``with`` block does, in the order in which they are given.
+    """Yield a function that calls others on threads while a ``with`` block runs, in order, and returns their futures.
 
-    Parameters
-    ----------
-    threads : int
-        How many at a time. If 0, each is called where it is given.
-    prepare : callable, optional
-        What a thread calls first.
-
-    Yields
-    ------
-    callable
-        Takes a function and its arguments, and returns a future of its result.
-
-    Examples
-    --------
-    >>> with beside(threads=1) as call:
-    ...     total = call(sum, [1, 2])
-    ...     total.result()
-    3
+    With 0 threads, each is called where it is given. `prepare` is what a thread calls first.
     """
     if threads == 0:
         yield _call
@@ -110,20 +89,8 @@ def run_tasks(
 ) -> Iterable[Any]:
     """Call a function with the arguments of each task, and yield the results in the order of the tasks.
 
-    Parameters
-    ----------
-    function : callable
-        What to call.
-    tasks : list of tuple
-        Its arguments.
-    n_jobs : int or None
-        Workers, as in joblib.
-    threads : bool
-        Whether the function releases the interpreter's lock, so that threads are enough.
-    verbose : int
-        0 shows no progress; 1 a bar on a terminal, and elsewhere a line now and then; 2 also a line at the end.
-    description : str
-        What the progress bar says.
+    `threads` says that the function releases the interpreter's lock, so that threads are enough. With `verbose`, 0
+    shows no progress, 1 a bar on a terminal and elsewhere a line now and then, 2 also a line at the end.
     """
     workers, shared_memory = _thread_workers(n_jobs)
     if threads and workers > 1 and shared_memory:

@@ -26,29 +26,9 @@ class Bar(Protocol):
 def show_progress(
     description: str, total: float | None = None, *, enabled: bool = True, announce: bool = False
 ) -> Iterator[Bar]:
-    """Show the progress of the work in a ``with`` block.
+    """Show the progress of the work in a ``with`` block, which reports it to the bar that is yielded.
 
-    Parameters
-    ----------
-    description : str
-        What is done.
-    total : float, optional
-        Amount of work, if it is known.
-    enabled : bool, default=True
-        Whether to show anything.
-    announce : bool, default=False
-        Whether to print a line at the end where there is no terminal, however short the work was.
-
-    Yields
-    ------
-    Bar
-        What to report progress to.
-
-    Examples
-    --------
-    >>> with show_progress("counting", total=3) as bar:
-    ...     for _ in range(3):
-    ...         bar.advance()
+    With `announce`, prints a line at the end where there is no terminal, however short the work was.
     """
     if not enabled:
         yield _Silent()

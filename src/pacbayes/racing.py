@@ -50,15 +50,8 @@ _KEPT_KINDS = 0.55
 def round_ends(n: int, n_points: int) -> list[int]:
     """Return the number of rows seen after each round; one round only if the sample is small.
 
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    n_points : int
-        Number of training points of all hypotheses together, which the work of a row grows with.
+    `n_points` is the number of training points of all hypotheses together, which the work of a row grows with.
 
-    Examples
-    --------
     >>> round_ends(10_000, n_points=1000), round_ends(2000, n_points=1000)
     ([128, 512, 2048, 4096, 10000], [2000])
     """
@@ -76,21 +69,11 @@ def round_ends(n: int, n_points: int) -> list[int]:
 
 @dataclass(frozen=True)
 class DropRule:
-    """Decide by the losses so far who stays in the race.
-
-    Attributes
-    ----------
-    log_prior : ndarray of shape (m,)
-        Logarithms of the prior.
-    n_validation : ndarray of shape (m,)
-        Numbers of validation points of each hypothesis.
-    delta : float
-        Probability with which the certificate may fail.
-    """
+    """Decide by the losses so far who stays in the race."""
 
     log_prior: Array
-    n_validation: NDArray[np.intp]
-    delta: float
+    n_validation: NDArray[np.intp]  # (m,): validation points of each hypothesis
+    delta: float  # probability with which the certificate may fail
 
     @property
     def heaviest(self) -> int:
@@ -100,14 +83,8 @@ class DropRule:
     def survivors(self, candidates: NDArray[np.intp], totals: Array, seen: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return which of the candidates stay: all, if only a few could go, since a new field has costs of its own.
 
-        Parameters
-        ----------
-        candidates : ndarray
-            Hypotheses that are still being validated.
-        totals : ndarray of shape (m,)
-            Sums of losses so far.
-        seen : ndarray of shape (m,)
-            Numbers of points that these are over; 0 for hypotheses that are not trained.
+        `totals` are the sums of the losses of all m hypotheses so far, `seen` the numbers of points that these are
+        over: 0 for hypotheses that are not trained.
         """
         known = np.flatnonzero((seen > 0) & (self.log_prior > -np.inf))
         if known.size == 0:
@@ -164,19 +141,10 @@ class DropRule:
     def lost_kinds(
         self, hypotheses: NDArray[np.intp], kinds: NDArray[np.intp], totals: Array, seen: NDArray[np.intp]
     ) -> NDArray[np.intp]:
-        """Return the kinds that need not be trained on larger subsamples.
+        """Return the kinds that need not be trained on larger subsamples, from hypotheses trained on those of one size.
 
         A kind is as good as the best of its hypotheses. The better ones stay, and those within a standard error of the
-        best.
-
-        Parameters
-        ----------
-        hypotheses : ndarray
-            The hypotheses that were trained on subsamples of one size.
-        kinds : ndarray
-            Their kinds.
-        totals, seen : ndarray of shape (m,)
-            As in `survivors`.
+        best. `totals` and `seen` are as in `survivors`.
         """
         names, kind = np.unique(kinds, return_inverse=True)
         points = np.maximum(seen[hypotheses], 1)

@@ -37,26 +37,8 @@ def hash_rows(X: Any, *, exact: bool = False) -> Hashes:
     """Return a 64-bit hash of each row: the same for the same numbers, sparse or dense, of single or double precision.
 
     Numbers are rounded to single precision before, and words that spell numbers are taken for these: rows that were
-    saved in another way are recognised.
-
-    Parameters
-    ----------
-    X : array, sparse matrix or data frame with n rows
-        Rows.
-    exact : bool, default=False
-        Whether to hash the numbers as they are: for rows that rounding would make equal. Numbers of single precision
-        have the same hashes either way.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Hashes.
-
-    Examples
-    --------
-    >>> a, b, c = hash_rows(np.array([[1.0, 2.0], [1.0, 2.0], [2.0, 1.0]]))
-    >>> bool(a == b), bool(a == c)
-    (True, False)
+    saved in another way are recognised. With `exact`, numbers are hashed as they are, for rows that rounding would make
+    equal; numbers of single precision have the same hashes either way.
     """
     if issparse(X):
         return _hash_sparse(X.tocsr(), exact)
@@ -139,14 +121,7 @@ Sums = tuple[int, int]
 def sum_rows(X: Any, first: int) -> Sums:
     """Return two sums that tell rows from all others, and from themselves in another order.
 
-    Those of parts add up to those of the whole (`add_sums`).
-
-    Parameters
-    ----------
-    X : array, sparse matrix or data frame with n rows
-        Rows.
-    first : int
-        Number of the first.
+    `first` is the number of the first row. The sums of parts add up to those of the whole (`add_sums`).
     """
     return _sum_hashes(hash_rows(X, exact=True), first)
 
@@ -165,25 +140,12 @@ def add_sums(parts: Iterable[Sums]) -> Sums:
 
 @dataclass(frozen=True)
 class RowSummary:
-    """What is kept of the hashes of some rows. Summaries of parts add up to that of the whole.
+    """What is kept of the hashes of some rows. Summaries of parts add up to that of the whole."""
 
-    Attributes
-    ----------
-    shift : int
-        Leading bits that are zero in the hashes that are kept: of many rows, one in 2^shift is enough to recognise
-        them by.
-    kept : ndarray
-        These hashes, in any order.
-    sums : tuple of int
-        What tells these rows, in this order, from all others.
-    exact : RowSummary or None
-        The same of exact hashes; None for rows of single precision, whose hashes are exact.
-    """
-
-    shift: int
-    kept: Hashes
-    sums: Sums
-    exact: RowSummary | None = None
+    shift: int  # only hashes with so many leading zero bits are kept: one in 2^shift
+    kept: Hashes  # in any order
+    sums: Sums  # what tells these rows, in this order, from all others
+    exact: RowSummary | None = None  # None for rows of single precision, whose hashes are exact
 
     @classmethod
     def of(cls, X: Any, first: int, shift: int) -> RowSummary:
@@ -227,8 +189,6 @@ class RowSummary:
 def shift_for(n_rows: int) -> int:
     """Return how many leading bits of a hash must be zero, so that not too many of so many rows are kept.
 
-    Examples
-    --------
     >>> shift_for(1000), shift_for(2**22 + 1), shift_for(10**9)
     (0, 1, 8)
     """
@@ -240,27 +200,12 @@ class TrainingRows:
 
     Rounded hashes find rows that were saved in another precision. They cannot tell the rows of a sample apart that are
     equal in single precision, such as those of one minute by their Unix time, or recognise them: for these, exact
-    hashes are kept besides.
+    hashes are kept besides, in `exact`, if fewer of them repeat.
 
-    Parameters
-    ----------
-    X : array, sparse matrix or data frame with n rows
-        The sample.
-
-    Attributes
-    ----------
-    hashes : ndarray
-        Distinct hashes that are kept, sorted.
-    shift : int
-        Leading bits that are zero in them.
-    repeated : float
-        Share of the rows of the sample that it holds more than once, and half a row more: that there are none does not
-        prove that there never are. New rows from the same distribution coincide with rows of the sample about as often.
-    whole : str
-        Digest of all rows in their order. It tells the sample itself from new rows where rows repeat so often that
-        nothing else does.
-    exact : TrainingRows or None
-        The same rows by exact hashes, if fewer of these repeat.
+    `hashes` are distinct and sorted; `shift` of their leading bits are zero. `repeated` is the share of rows that the
+    sample holds more than once, and half a row more: that there are none does not prove that there never are. New rows
+    from the same distribution coincide with rows of the sample about as often. `whole`, a digest of all rows in their
+    order, tells the sample itself from new rows where rows repeat so often that nothing else does.
     """
 
     def __init__(self, X: Any) -> None:

@@ -74,8 +74,6 @@ def seed_nested(value: Any, rng: np.random.Generator) -> None:
 
     The parameters of scikit-learn's estimators do not reach these, and without a seed training cannot be repeated.
 
-    Examples
-    --------
     >>> from sklearn.model_selection import GridSearchCV, ShuffleSplit
     >>> from sklearn.svm import SVC
     >>> search = GridSearchCV(SVC(), {"C": [1, 10]}, cv=ShuffleSplit(3))
@@ -108,10 +106,8 @@ def derive_entropy(entropy: int, k: int) -> int:
 
 
 def draw_positions(entropy: int, hypotheses: range, purpose: int, lengths: Sequence[int]) -> NDArray[np.intp]:
-    """Positions in lists of the given lengths, drawn uniformly from the streams of hypotheses, a row for each.
+    """Draw positions in lists of the given lengths uniformly from the streams of hypotheses, a row for each.
 
-    Examples
-    --------
     >>> draw_positions(0, range(3), LEARNER, [5, 3])
     array([[0, 0],
            [3, 0],
@@ -125,13 +121,7 @@ def draw_positions(entropy: int, hypotheses: range, purpose: int, lengths: Seque
 
 
 def permutations(entropy: int, numbers: NDArray[np.int64], purpose: int, count: int) -> NDArray[np.int64]:
-    """Random orders of the numbers below `count`, from several streams: what `Generator.permutation` gives for each.
-
-    Examples
-    --------
-    >>> permutations(0, np.array([4]), DEAL, 3).tolist() == [stream(0, 4, DEAL).permutation(3).tolist()]
-    True
-    """
+    """Return random orders of the numbers below `count`, as `Generator.permutation` gives them for each stream."""
     orders = np.empty((numbers.size, count), dtype=np.int64)
     _streams.permutations(_key(entropy), purpose, numbers, orders)
     return orders
@@ -145,21 +135,13 @@ def _count_between(flags: NDArray[np.bool_], ends: NDArray[np.intp]) -> NDArray[
 
 
 class Subsamples(ABC):
-    """Training sets S_0, S_1, ... of the hypotheses, as sorted arrays of row numbers below n.
-
-    Attributes
-    ----------
-    n : int
-        Sample size.
-    sizes : ndarray of shape (m,)
-        Number r of training points of each hypothesis; it is validated on the other n - r.
-    """
+    """Training sets S_0, S_1, ... of the hypotheses, as sorted arrays of row numbers below n."""
 
     # What has to be true of the choice of these training sets: a code of `pacbayes.assumptions`.
     assumption: ClassVar[str]
 
-    n: int
-    sizes: NDArray[np.intp]
+    n: int  # sample size
+    sizes: NDArray[np.intp]  # training points r of each hypothesis; it is validated on the other n - r
 
     def __len__(self) -> int:
         return self.sizes.size
@@ -312,15 +294,7 @@ class RandomSubsamples(Subsamples):
 
 
 class ChosenSubsamples(Subsamples):
-    """Some of the training sets of others, in rising order.
-
-    Parameters
-    ----------
-    subsamples : Subsamples
-        All training sets.
-    chosen : ndarray
-        Hypotheses to choose, rising.
-    """
+    """Some of the training sets of others, in rising order."""
 
     def __init__(self, subsamples: Subsamples, chosen: NDArray[np.intp]) -> None:
         self.n = subsamples.n

@@ -27,8 +27,6 @@ class Constraint(Protocol):
 class Choice:
     """One of a few values.
 
-    Examples
-    --------
     >>> str(Choice("raise", "drop")), Choice("raise", "drop").allows("ignore")
     ("'raise' or 'drop'", False)
     """

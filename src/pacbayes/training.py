@@ -38,21 +38,11 @@ _LEAST_ROWS = 64
 
 
 class Trained(NamedTuple):
-    """Hypotheses with their losses so far.
+    """Hypotheses with their losses so far."""
 
-    Attributes
-    ----------
-    hypotheses : Hypotheses
-        The hypotheses, some of which may not be trained.
-    totals : ndarray of shape (m,)
-        Sums of their validation losses over the points that they were seen on.
-    seen : ndarray of shape (m,)
-        Numbers of these points.
-    """
-
-    hypotheses: Hypotheses
-    totals: Array
-    seen: NDArray[np.intp]
+    hypotheses: Hypotheses  # some of them may not be trained
+    totals: Array  # (m,): sums of the validation losses over the points seen
+    seen: NDArray[np.intp]  # (m,): numbers of these points
 
     def losses(self, subsamples: Subsamples) -> Array:
         """Return the validation losses; NaN for hypotheses that were dropped."""
@@ -76,42 +66,18 @@ class Trained(NamedTuple):
 
 @dataclass(frozen=True)
 class Trainer:
-    """A pool, the sample and subsamples that it is trained and validated on, and how to share the work.
-
-    Attributes
-    ----------
-    pool : Pool
-        The hypothesis space.
-    sample : Sample
-        Rows that train and validate hypotheses.
-    shared : object
-        What all hypotheses share, as `Pool.prepare` computed it.
-    subsamples : Subsamples
-        Training sets of all hypotheses.
-    loss : Loss
-        Loss to validate by.
-    entropy : int
-        Seed of all streams.
-    block_size : int
-        Rows to validate at a time.
-    n_jobs : int or None
-        Workers.
-    verbose : int
-        Whether to show progress.
-    started : callable or None
-        What finishes the training of all hypotheses, if it has begun.
-    """
+    """A pool, the sample and subsamples that it is trained and validated on, and how to share the work."""
 
     pool: Pool
     sample: Sample
-    shared: Any
+    shared: Any  # what all hypotheses share, as `Pool.prepare` computed it
     subsamples: Subsamples
     loss: Loss
-    entropy: int
-    block_size: int
+    entropy: int  # seed of all streams
+    block_size: int  # rows to validate at a time
     n_jobs: int | None
     verbose: int
-    started: Callable[[], Hypotheses] | None = None
+    started: Callable[[], Hypotheses] | None = None  # finishes the training of all hypotheses, if it has begun
 
     def start(self) -> Trainer:
         """Let a device begin to train all hypotheses, beside what it does for others."""
@@ -141,14 +107,8 @@ class Trainer:
     def race(self, rule: DropRule, *, leave_out_kinds: bool) -> Trained:
         """Train hypotheses and validate them in rounds, without those that the rule drops.
 
-        The result does not depend on workers or the block size.
-
-        Parameters
-        ----------
-        rule : DropRule
-            Which hypotheses to drop.
-        leave_out_kinds : bool
-            Whether to train on small subsamples first, and on larger ones only the kinds that did not lose on them.
+        The result does not depend on workers or the block size. With `leave_out_kinds`, training begins on small
+        subsamples, and only the kinds that did not lose on them are trained on larger ones.
         """
         m, sizes = len(self.subsamples), self.subsamples.sizes
         totals, seen = np.zeros(m), np.zeros(m, dtype=np.intp)
@@ -291,23 +251,7 @@ def _train_and_validate(
 def validation_totals(
     trained: Hypotheses, sample: Sample, subsamples: Subsamples, loss: Loss, rows: Numbers, block_size: int
 ) -> Array:
-    """Return the total losses of trained hypotheses on those of some rows that validate them.
-
-    Parameters
-    ----------
-    trained : Hypotheses
-        The hypotheses.
-    sample : Sample
-        All rows.
-    subsamples : Subsamples
-        Their training sets.
-    loss : Loss
-        The loss.
-    rows : sequence of int
-        The rows, rising.
-    block_size : int
-        Rows to validate at a time.
-    """
+    """Return the total losses of trained hypotheses on those of some rows, rising, that validate them."""
     totals = np.zeros(len(trained))
     for block in chunks(range(len(rows)), math.ceil(len(rows) / block_size)):
         totals += trained.loss_totals(sample, subsamples, range(len(trained)), rows[block.start : block.stop], loss)

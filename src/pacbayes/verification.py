@@ -79,20 +79,8 @@ def verify_losses(
 ) -> None:
     """Raise CertificateError if losses and errors on the training sample are not those of the fit.
 
-    Parameters
-    ----------
-    certificate : Certificate
-        The certificate to verify.
-    vote : Ensemble
-        What it is about.
-    sample, rest : Sample
-        All rows, and those of them that train and validate.
-    loss : Loss
-        The loss.
-    streamed : Stream or None
-        Where rows are read from, if not from memory.
-    blocks : VotingBlocks
-        Rows to validate and predict at a time, and workers.
+    `rest` are those rows of `sample` that train and validate; `streamed` is where rows are read from, if not from
+    memory.
     """
     if len(rest) != vote.subsamples.n:
         raise CertificateError(f"the sample leaves {len(rest)} rows, and the fit was on {vote.subsamples.n}")

@@ -42,27 +42,11 @@ _FIRST_VOTERS, _MOST_VOTERS = 4, 256
 def tally_votes(
     hypotheses: Hypotheses, weights: Array, X: Any, *, stop_early: bool, doubted: Array | None = None
 ) -> Array:
-    """Add up the weight behind each class at each point.
+    """Add up the weight behind each class at each point, an array of shape (n, n_classes).
 
-    Parameters
-    ----------
-    hypotheses : Hypotheses
-        The voters.
-    weights : ndarray of shape (m,)
-        Their weights.
-    X : array, sparse matrix or data frame with n rows
-        Points.
-    stop_early : bool
-        Whether to stop asking about a point once the remaining weight cannot change the winner. Otherwise the
-        lightest voters, of a total weight of at most 1e-12, are not asked.
-    doubted : ndarray of shape (n,), optional
-        What to add the weight of those voters to whose votes could differ on another engine. No point is stopped at
-        as long as they could change the winner.
-
-    Returns
-    -------
-    ndarray of shape (n, n_classes)
-        The weight of the voters that were asked. The largest entry of a row is that of the winner, in any case.
+    With `stop_early`, a point is left as soon as the remaining weight cannot change its winner; otherwise the lightest
+    voters, of a total weight of at most 1e-12, are not asked. The largest entry of a row is the winner's in any case.
+    Adds to `doubted` the weight of the voters whose votes could differ on another engine; these delay the early stop.
     """
     tallies = np.zeros((X.shape[0], hypotheses.classes.size))
     order, remaining = _order_by_weight(weights)
@@ -87,15 +71,7 @@ def tally_votes(
 
 @dataclass(frozen=True)
 class VotingBlocks:
-    """How many points to predict at a time, and by how many workers.
-
-    Attributes
-    ----------
-    size : int
-        Points in a block at most.
-    workers : int
-        Threads.
-    """
+    """How many points to predict at a time, at most, and by how many threads."""
 
     size: int
     workers: int = 1
@@ -125,30 +101,9 @@ def predict_codes(
     rng: np.random.Generator,
     blocks: VotingBlocks | None = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Predict class codes as a kind of voting says, and tell which of them could differ on another engine.
+    """Predict class codes as a kind of voting says, and tell where rounding could change them on another engine.
 
-    Parameters
-    ----------
-    hypotheses : Hypotheses
-        The hypotheses.
-    weights : ndarray of shape (m,)
-        Their weights.
-    voting : {"majority", "gibbs", "best", "uniform"}
-        What the predictor does: "gibbs" draws a hypothesis for every point, the others are votes.
-    X : array, sparse matrix or data frame with n rows
-        Points.
-    rng : Generator
-        Where the draws of "gibbs" come from.
-    blocks : VotingBlocks, optional
-        Points to predict at a time, fewer where there are many classes, and workers; by default as many as their
-        classes allow, by one.
-
-    Returns
-    -------
-    codes : ndarray of shape (n,)
-        Class codes.
-    doubtful : ndarray of shape (n,)
-        Where rounding could change the code.
+    Only "gibbs" draws from `rng`. Blocks have fewer points where there are many classes; one worker is the default.
     """
     size, workers = (X.shape[0], 1) if blocks is None else (blocks.size, blocks.workers)
     drawn = draw_voters(weights, X.shape[0], rng) if voting == "gibbs" else None
@@ -175,27 +130,8 @@ def vote_out_of_bag(
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_], NDArray[np.bool_]]:
     """Let those hypotheses vote on each point that were not trained on it.
 
-    Parameters
-    ----------
-    hypotheses : Hypotheses
-        The voters.
-    weights : ndarray of shape (m,)
-        Their weights.
-    subsamples : Subsamples
-        Their training sets.
-    X : array, sparse matrix or data frame with n rows
-        Points of the sample that the training sets are of.
-    rows : ndarray of shape (n,)
-        Their row numbers in it, rising.
-
-    Returns
-    -------
-    codes : ndarray of shape (n,)
-        Class codes.
-    doubtful : ndarray of shape (n,)
-        Where rounding could change the code.
-    voted : ndarray of shape (n,)
-        Where there was a voter.
+    `rows` are the numbers of the points in the sample that the training sets are of, rising. Returns codes, where
+    rounding could change them, and where there was a voter.
     """
     voting_blocks = VotingBlocks(rows_per_block(max(1, rows.size), hypotheses.classes.size))
     parts = voting_blocks.map(lambda X, part: _vote_out_of_bag(hypotheses, weights, subsamples, X, rows[part]), X)
@@ -258,22 +194,7 @@ def draw_voters(weights: Array, n: int, rng: np.random.Generator) -> NDArray[np.
 
 
 def predict_drawn(hypotheses: Hypotheses, drawn: NDArray[Any], X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Predict every point with the hypothesis that was drawn for it: the randomised classifier.
-
-    Parameters
-    ----------
-    hypotheses : Hypotheses
-        The hypotheses.
-    drawn : ndarray of shape (n,)
-        The number of a hypothesis for each point.
-    X : array, sparse matrix or data frame with n rows
-        Points.
-
-    Returns
-    -------
-    codes, doubtful : ndarray of shape (n,)
-        As of `predict_codes`.
-    """
+    """Predict every point with the hypothesis drawn for it (the randomised classifier); see `predict_codes`."""
     codes = np.empty(X.shape[0], dtype=np.intp)
     doubtful = np.empty(X.shape[0], dtype=bool)
     for h in np.unique(drawn):

@@ -47,39 +47,20 @@ _LARGEST_RATIO = 1e100
 
 @dataclass(frozen=True)
 class Conjugate:
-    r"""The conjugates :math:`\varphi` of k comparators at r values of beta: arrays of shape (r, k).
+    r"""The conjugates :math:`\varphi` of k comparators at r values of beta: arrays of shape (r, k)."""
 
-    Attributes
-    ----------
-    maximizer : ndarray
-        The maximiser L, or a number close to it, rounded down.
-    deviation : ndarray
-        D at that L, rounded up: `beta * maximizer - deviation` bounds the conjugate from below for every beta.
-    upper : ndarray
-        The conjugate, rounded up.
-    curvature : ndarray
-        Its second derivative in beta, 1 / D''(L).
-    """
-
-    maximizer: Array
+    maximizer: Array  # the maximiser L, or a number close to it, rounded down
+    # D at that L, rounded up: `beta * maximizer - deviation` bounds the conjugate from below for every beta.
     deviation: Array
-    upper: Array
-    curvature: Array
+    upper: Array  # the conjugate, rounded up
+    curvature: Array  # its second derivative in beta, 1 / D''(L)
 
 
 class Comparator(ABC):
-    """Comparators of k hypotheses, by their empirical losses and numbers of points.
+    """Comparators of k hypotheses, by their empirical losses and numbers of points."""
 
-    Attributes
-    ----------
-    width : int
-        Number of floats of working memory per hypothesis and beta.
-    minimum : ndarray of shape (k,)
-        The conjugates at beta = 0, rounded down.
-    """
-
-    width: int
-    minimum: Array
+    width: int  # floats of working memory per hypothesis and beta
+    minimum: Array  # (k,): the conjugates at beta = 0, rounded down
 
     @abstractmethod
     def conjugate(self, beta: Array, is_relevant: Callable[[Array], NDArray[np.bool_]]) -> Conjugate:

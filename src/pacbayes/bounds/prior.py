@@ -51,26 +51,8 @@ def restrict_prior(prior: ArrayLike | None, chosen: NDArray[np.bool_]) -> tuple[
     r"""Return the prior given the chosen hypotheses, None if it is uniform, and the logarithm of their prior mass.
 
     A posterior on chosen hypotheses S has :math:`KL(\rho \| \pi) = KL(\rho \| \pi(\cdot | S)) - \ln \pi(S)`: to leave
-    hypotheses out costs as much as delta that is multiplied by their prior mass.
-
-    Parameters
-    ----------
-    prior : array_like of shape (m,) or None
-        Prior over all hypotheses, None if it is uniform.
-    chosen : ndarray of bool, shape (m,)
-        Which of them are left.
-
-    Returns
-    -------
-    prior : ndarray of shape (k,) or None
-        Log-probabilities given the chosen hypotheses, None if they are uniform.
-    log_mass : float
-        Logarithm of the prior mass of the chosen hypotheses, rounded down; 0 if all are chosen.
-
-    Examples
-    --------
-    >>> restrict_prior([0.5, 0.25, 0.25], np.array([True, True, False]))[0].round(4).tolist()
-    [-0.4055, -1.0986]
+    hypotheses out costs as much as delta that is multiplied by their prior mass. Probabilities are returned as
+    logarithms; the mass is rounded down, 0 if all are chosen.
     """
     if prior is None:
         log_mass = float(np.log(np.count_nonzero(chosen) / chosen.size))

@@ -162,15 +162,7 @@ class ClassTable:
 
 
 def class_table(certificate: Certificate, most_predicted: int) -> ClassTable | None:
-    """Return errors by class; None if they are not known.
-
-    Parameters
-    ----------
-    certificate : Certificate
-        The certificate.
-    most_predicted : int
-        Number of classes up to which the confusion matrix is part of the table.
-    """
+    """Return errors by class, with the confusion matrix of up to `most_predicted` classes; None if there is none."""
     confusion = certificate.confusion
     if confusion is None:
         return None

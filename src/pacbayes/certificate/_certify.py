@@ -146,24 +146,11 @@ def _least_loss(derivation: Derivation, dropped_loss: float | None) -> float | N
 
 
 def with_test(certificate: Certificate, total: float, n: int, counts: NDArray[np.intp] | None = None) -> Certificate:
-    """Add what held-out points prove about what `predict` does.
+    """Add what `n` held-out points, which had no part in making the predictor, prove about what `predict` does.
 
-    Parameters
-    ----------
-    certificate : Certificate
-        What is proved without them.
-    total : float
-        Total loss of the predictor on the held-out points: the number of errors, for the zero-one loss.
-    n : int
-        Number of held-out points, which had no part in making the predictor.
-    counts : ndarray of shape (K + 1, K + 1), optional
-        These points by true and predicted class, as from `tabulate_predictions`, in the order of the certificate's
-        labels: adds bounds on the misses and false alarms of each class.
-
-    Returns
-    -------
-    Certificate
-        With the statement about held-out points first, in place of another about the same predictor.
+    The statement comes first, in place of another about the same predictor. `total` is the predictor's total loss.
+    `counts`, as from `tabulate_predictions` and in the order of the certificate's labels, adds bounds on the misses and
+    false alarms of each class.
     """
     divergence = divided_prior(0.0, certificate.n_votes)
     if not 0 <= total <= n:
@@ -184,16 +171,8 @@ def with_test(certificate: Certificate, total: float, n: int, counts: NDArray[np
 def with_confusion(certificate: Certificate, counts: NDArray[np.intp]) -> Certificate:
     """Add a confusion matrix of validation points, where none are held out.
 
-    The validation points of the best hypothesis, which has all the weight, prove bounds at its share of delta. Those of
-    a vote prove none: its weights were chosen by them.
-
-    Parameters
-    ----------
-    certificate : Certificate
-        What is proved otherwise.
-    counts : ndarray of shape (K + 1, K + 1)
-        Points by true and predicted class, as from `tabulate_predictions`: all validation points of the best
-        hypothesis, or points with the vote of those hypotheses that were not trained on them.
+    All validation points of the best hypothesis, which has all the weight, prove bounds at its share of delta. Those of
+    a vote, by the hypotheses that were not trained on them, prove none: its weights were chosen by them.
     """
     if certificate.voting == "best":
         confusion = Confusion.of("validation", counts, certificate.statements[0].figures["kl_div"], certificate.delta)
@@ -207,21 +186,9 @@ _MOST_VOTERS = 8
 
 
 def choose_voters(rho: Array, losses: Array, n: NDArray[Any], kl_divs: Array, delta: float) -> NDArray[np.intp]:
-    """Choose the voters that a vote is compared with, without looking at unlabelled points.
+    """Choose the voters that a vote is compared with: the heaviest and those with the smallest bounds, rising.
 
-    Parameters
-    ----------
-    rho : ndarray of shape (m,)
-        Weights of the vote.
-    losses, n, kl_divs : ndarray of shape (m,)
-        Validation losses, numbers of validation points, and divergences of the point masses from the prior.
-    delta : float
-        Probability with which the certificate may fail.
-
-    Returns
-    -------
-    ndarray
-        The heaviest voters and those with the smallest bounds, rising.
+    Unlabelled points have no say in it. `kl_divs` are the divergences of the point masses from the prior.
     """
     half = _MOST_VOTERS // 2
     bounds = kl_inverse_upper(losses, (np.minimum(kl_divs, 1e300) - math.log(delta)) / n)
@@ -239,22 +206,8 @@ def with_unlabelled(
 ) -> Certificate:
     """State what unlabelled points prove about the vote: L(vote) <= L(h) + P(vote and h disagree).
 
-    Parameters
-    ----------
-    certificate : Certificate
-        Certificate to take everything but the statements from.
-    losses, n, kl_divs : ndarray of shape (k,)
-        Validation losses of some voters, the numbers of their validation points, and the divergences of the point
-        masses on them from the prior: the bounds on all hypotheses hold at once, so any may be chosen.
-    disagreements : ndarray of shape (k,)
-        Number of unlabelled points at which each of them and the vote predict different classes.
-    n_unlabelled : int
-        Number of unlabelled points.
-
-    Returns
-    -------
-    Certificate
-        With one statement, for the voter that gives the smallest bound.
+    The arrays have an entry per voter h. The bounds on all hypotheses hold at once, so that the voter with the smallest
+    may be chosen. `disagreements` counts the unlabelled points at which it and the vote predict different classes.
     """
     labelled, unlabelled = unlabelled_prices(
         certificate.delta, certificate.n_votes, certificate.n_validation, n_unlabelled

@@ -48,29 +48,10 @@ def label_names(classes: NDArray[np.generic]) -> tuple[str, ...]:
 def tabulate_predictions(
     codes: NDArray[np.intp], predicted: NDArray[np.intp], doubtful: NDArray[np.bool_], n_classes: int
 ) -> NDArray[np.intp]:
-    """Count points by true and predicted class.
+    """Count points by true class (rows) and predicted class (columns), in an array of shape (K + 1, K + 1).
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n,)
-        True classes; `n_classes` for a label that the classifier does not know.
-    predicted : ndarray of shape (n,)
-        Predicted classes.
-    doubtful : ndarray of shape (n,)
-        Where the prediction could differ on another engine.
-    n_classes : int
-        Number of classes K.
-
-    Returns
-    -------
-    ndarray of shape (K + 1, K + 1)
-        Points of class i that are predicted as j. Row K: labels that are not known. Column K: doubtful predictions.
-
-    Examples
-    --------
-    >>> counts = tabulate_predictions(np.array([0, 1, 1]), np.array([0, 1, 0]), np.zeros(3, dtype=bool), 2)
-    >>> counts.tolist()
-    [[1, 0, 0], [1, 1, 0], [0, 0, 0]]
+    Row K holds the points whose labels the classifier does not know, column K the doubtful predictions: those that
+    could differ on another engine.
     """
     width = n_classes + 1
     cells = codes * width + np.where(doubtful, n_classes, predicted)

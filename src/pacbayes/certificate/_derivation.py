@@ -46,36 +46,16 @@ _LARGEST_KL = 1e300
 
 @dataclass(frozen=True)
 class Settings:
-    """What is to be certified, and how.
+    """What is to be certified, and how."""
 
-    Attributes
-    ----------
-    delta : float
-        Probability with which the event may fail.
-    prior : array_like or None
-        Prior over hypotheses.
-    objective : {"dual", "lambda", "kl"}
-        The bound that the posterior minimises.
-    voting : {"majority", "gibbs", "best", "uniform"}
-        What `predict` does.
-    loss : str
-        Name of the loss.
-    strict : bool
-        Whether the theorem applies to the letter.
-    n_votes : int
-        Number of votes that compete, each with its own pool: the prior is uniform over them.
-    grid_delta : float or None
-        The delta that the grid of the comparator is made for, if `delta` depends on the losses.
-    """
-
-    delta: float
+    delta: float  # probability with which the event may fail
     prior: ArrayLike | None
-    objective: Objective
-    voting: Voting
+    objective: Objective  # the bound that the posterior minimises
+    voting: Voting  # what `predict` does
     loss: str
-    strict: bool
-    n_votes: int = 1
-    grid_delta: float | None = None
+    strict: bool  # whether the theorem applies to the letter
+    n_votes: int = 1  # votes that compete, each with its own pool; the prior is uniform over them
+    grid_delta: float | None = None  # the comparator's grid is made for it, if `delta` depends on the losses
 
 
 class Derivation(NamedTuple):
@@ -117,23 +97,10 @@ def derive(
 ) -> Derivation:
     """Weight hypotheses by their losses, and state what is proved about the result.
 
-    The bounds hold for all posteriors at once, hence for those that give no weight to hypotheses without a loss. Their
-    share of the prior is lost: it must not depend on the losses.
-
-    Parameters
-    ----------
-    losses : array_like of shape (m,)
-        Validation losses in [0, 1]; NaN for hypotheses that were not validated in full and get no weight.
-    n : int or array_like of shape (m,)
-        Number of validation points of each.
-    settings : Settings
-        What is to be certified.
-    n_min : int, optional
-        The smallest number of validation points, if it is less than all in `n`.
-    n_max : int, optional
-        The largest number of validation points, if `n` is the smallest and the others are not known.
-    dropped_loss : float, optional
-        A lower bound on the losses that are NaN; 0 by default.
+    The bounds hold for all posteriors at once, hence for those that give no weight to hypotheses without a loss (NaN).
+    Their share of the prior is lost: it must not depend on the losses. `n_min` is the smallest number of validation
+    points, if less than all in `n`; `n_max` the largest, if `n` is the smallest and the others are not known;
+    `dropped_loss` a lower bound on the losses that are NaN.
     """
     given = loss_vector("losses", losses, partial=True)
     points, largest = _points_per_hypothesis(n, n_max, given.size)

@@ -43,24 +43,13 @@ _ROUND_UP = 1 + 8 * float(np.finfo(np.float64).eps)
 
 
 class Event:
-    """Codes of the events that statements rest on. Statements of the same event hold jointly.
+    """Codes of the events that statements rest on. Statements of the same event hold jointly."""
 
-    Attributes
-    ----------
-    PAC_BAYES : str
-        The PAC-Bayes inequality holds for all posteriors.
-    SINGLE : str
-        No hypothesis errs exceptionally seldom on its validation points.
-    UNLABELLED : str
-        No hypothesis errs exceptionally seldom, nor do voters and vote disagree exceptionally seldom.
-    TEST_SET : str
-        No tested predictor errs exceptionally seldom on its held-out points.
-    """
-
-    PAC_BAYES = "pac-bayes"
-    SINGLE = "single-hypotheses"
+    PAC_BAYES = "pac-bayes"  # the PAC-Bayes inequality holds for all posteriors
+    SINGLE = "single-hypotheses"  # no hypothesis errs exceptionally seldom on its validation points
+    # No hypothesis errs exceptionally seldom, nor do voters and vote disagree exceptionally seldom.
     UNLABELLED = "unlabelled-points"
-    TEST_SET = "held-out-points"
+    TEST_SET = "held-out-points"  # no tested predictor errs exceptionally seldom on its held-out points
 
 
 @dataclass(frozen=True)
@@ -138,22 +127,12 @@ class Statement:
 
 @dataclass(frozen=True)
 class Figure:
-    """What a number in a certificate may be.
-
-    Attributes
-    ----------
-    low, high : float
-        Its range.
-    whole : bool
-        Whether it is a whole number.
-    open_ends : bool
-        Whether the ends of the range are left out.
-    """
+    """What a number in a certificate may be."""
 
     low: float
     high: float = math.inf
     whole: bool = False
-    open_ends: bool = False
+    open_ends: bool = False  # whether the ends of the range are left out
 
     def check(self, name: str, value: Any) -> Any:
         """Return a number, or raise CertificateError with its name if it is none that this allows."""
@@ -175,30 +154,14 @@ def shorten(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Method:
-    """A way to compute a bound.
+    """A way to compute a bound."""
 
-    Attributes
-    ----------
-    title : str
-        How a reader knows it.
-    compute : callable
-        ``compute(delta, **figures)`` returns the bound, rounded up.
-    figures : mapping of str to Figure
-        The figures it needs.
-    predictors : tuple of str
-        Whom it can bound.
-    event : str
-        What it rests on.
-    zero_one : bool
-        Whether it is for the zero-one loss only.
-    """
-
-    title: str
-    compute: Callable[..., float]
+    title: str  # how a reader knows it
+    compute: Callable[..., float]  # ``compute(delta, **figures)`` returns the bound, rounded up
     figures: Mapping[str, Figure]
-    predictors: tuple[str, ...]
-    event: str
-    zero_one: bool = False
+    predictors: tuple[str, ...]  # whom it can bound
+    event: str  # what it rests on
+    zero_one: bool = False  # whether it is for the zero-one loss only
 
     def event_if(self, strict: bool) -> str:
         """Return the event, with the remark that it is not proved if the setting departs from the theorem."""

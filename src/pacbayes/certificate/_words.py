@@ -243,8 +243,6 @@ def _posterior(certificate: Certificate) -> str:
 def summary(certificate: Certificate) -> str:
     r"""Return what a certificate proves, in one plain sentence.
 
-    Examples
-    --------
     >>> from pacbayes import certify
     >>> certificate, _ = certify([0.10, 0.12, 0.15, 0.30, 0.45], n=500)
     >>> print(summary(certificate).replace(", the", ",\nthe").replace(", and", ",\nand"))

@@ -21,12 +21,8 @@ def usage_error(message: object) -> typer.Exit:
 def user_errors(extra: str = "cli") -> Iterator[None]:
     """Report what the library and the system say about arguments and files, without a traceback.
 
-    The library raises its own exceptions and ValueError for what a caller can put right.
-
-    Parameters
-    ----------
-    extra : str, default="cli"
-        The extra of the package that installs what the command needs.
+    The library raises its own exceptions and ValueError for what a caller can put right. `extra` is the extra of the
+    package that installs what the command needs.
     """
     try:
         yield

@@ -60,41 +60,19 @@ def parts_folder(output: Path) -> Path:
 
 @dataclass(frozen=True)
 class PartWriter:
-    """Write the predictions for a table in parts, and join them at the end.
-
-    Attributes
-    ----------
-    model_path, output : Path
-        The model, and the file to write.
-    tables : list of Path
-        The files of the table.
-    ids : sequence of str
-        Columns to write before the predictions.
-    all_columns, escape_formulas : bool
-        Whether to write all of them, and whether to write an apostrophe before formulas.
-    """
+    """Write the predictions for a table in parts, and join them at the end."""
 
     model_path: Path
     output: Path
-    tables: list[Path]
-    ids: Sequence[str]
-    all_columns: bool
-    escape_formulas: bool
+    tables: list[Path]  # the files of the table
+    ids: Sequence[str]  # columns to write before the predictions
+    all_columns: bool  # whether to write all columns of the table
+    escape_formulas: bool  # whether to write an apostrophe before formulas
 
     def write(
         self, model: PACBayesClassifier, schema: Schema, options: TableOptions
     ) -> tuple[int, list[str], RowChecks]:
-        """Predict all rows.
-
-        Returns
-        -------
-        n_rows : int
-            Number of rows.
-        formulas : list of str
-            Texts that a spreadsheet would take for formulas.
-        checks : RowChecks
-            What there is to say about the rows.
-        """
+        """Predict all rows; return their number, texts that a spreadsheet would take for formulas, and the checks."""
         from pacbayes.io import write_atomic
 
         classes = model.classes_.tolist()

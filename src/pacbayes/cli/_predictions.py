@@ -47,13 +47,7 @@ def print_ignored(columns: Any, carried: pd.DataFrame, schema: Schema) -> None:
 
 
 class RowChecks:
-    """Find unknown categories and rows of the training sample among rows that are predicted, in one go or in parts.
-
-    Parameters
-    ----------
-    model : PACBayesClassifier
-        The model.
-    """
+    """Find unknown categories and rows of the training sample among rows that are predicted, in one go or in parts."""
 
     def __init__(self, model: PACBayesClassifier) -> None:
         self._model = model

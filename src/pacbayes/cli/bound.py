@@ -50,27 +50,13 @@ _SINGLE = "With probability {confidence}, the expected loss of the hypothesis is
 
 @dataclass(frozen=True)
 class Entry:
-    """A function of `pacbayes.bounds`, as the command line shows it.
-
-    Attributes
-    ----------
-    arguments : tuple of str
-        Its arguments.
-    help : str
-        What it is.
-    meaning : str
-        What the number means, with places for the value, the confidence and arguments.
-    upwards : bool or None
-        Whether the number is to be rounded up or down; None where it is no bound.
-    proves : bool
-        Whether a value of 1 or more means that nothing is proved.
-    """
+    """A function of `pacbayes.bounds`, as the command line shows it."""
 
     arguments: tuple[str, ...]
     help: str
-    meaning: str
-    upwards: bool | None = True
-    proves: bool = True
+    meaning: str  # of the number, with places for the value, the confidence and arguments
+    upwards: bool | None = True  # whether the number is to be rounded up or down; None where it is no bound
+    proves: bool = True  # whether a value of 1 or more means that nothing is proved
 
 
 ENTRIES = {

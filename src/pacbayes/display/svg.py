@@ -37,13 +37,7 @@ _STYLE = {
 
 @contextmanager
 def page_style(changes: Mapping[str, Any] | None = None) -> Iterator[None]:
-    """Use the style of the pages inside a ``with`` block, whatever the user's settings of Matplotlib are.
-
-    Parameters
-    ----------
-    changes : mapping, optional
-        Settings of Matplotlib that replace those of the style.
-    """
+    """Use the style of the pages inside a ``with`` block, whatever the user's settings of Matplotlib are."""
     import matplotlib.style
 
     with matplotlib.style.context(["default", {**_STYLE, **(changes or {})}]):
@@ -53,17 +47,8 @@ def page_style(changes: Mapping[str, Any] | None = None) -> Iterator[None]:
 def svg_element(figure: Figure, prefix: str) -> str:
     """Render a figure as an ``<svg>`` element that can be embedded in a page together with others.
 
-    Parameters
-    ----------
-    figure : Figure
-        The figure. Call this in the same `page_style` that the figure was made in.
-    prefix : str
-        Prefix of all ids in the element, to be unique on the page.
-
-    Returns
-    -------
-    str
-        The element, without a date and without a style sheet. The same figure gives the same bytes.
+    Call this in the same `page_style` that the figure was made in. `prefix` begins all ids in the element and is to be
+    unique on the page. Without a date and a style sheet, the same figure gives the same bytes.
     """
     content = io.StringIO()
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))

@@ -68,28 +68,9 @@ _PLAIN_TYPES: dict[str, frozenset[str]] = {
 def examine(data: bytes, objects: Collection[str], trusted: Collection[str], max_bytes: int) -> tuple[bytes, set[str]]:
     """Return a model file unpacked, if all that it holds is trusted, consistent, and fits the memory.
 
-    Parameters
-    ----------
-    data : bytes
-        The file.
-    objects : collection of str
-        Names of the types of objects that may be made from their attributes.
-    trusted : collection of str
-        Names of types that may be made in any way.
-    max_bytes : int
-        Limit on the memory that loading may take.
-
-    Returns
-    -------
-    data : bytes
-        The same archive, not compressed.
-    names : set of str
-        The types that it names, all of which are trusted.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is damaged, exceeds the limit, or names types that are not trusted.
+    Also returns the names of its types. Objects of the types in `objects` may be made from their attributes, those of
+    `trusted` in any way. `max_bytes` limits the memory that loading may take. The archive that is returned is not
+    compressed. Raises ModelFileError for a file that is damaged, exceeds the limit, or names other types.
     """
     budget = Budget(max_bytes, ModelFileError)
     budget.admit(len(data))
@@ -162,15 +143,7 @@ def read_array_header(content: bytes) -> Header:
 
 
 class _Audit:
-    """A walk over the nodes of a schema.
-
-    Attributes
-    ----------
-    names : set of str
-        Types that are named.
-    refused : set of str
-        Those of them that are not trusted.
-    """
+    """A walk over the nodes of a schema: `names` are the types that it names, `refused` those of them not trusted."""
 
     def __init__(
         self, members: dict[str, bytes], objects: Collection[str], trusted: Collection[str], budget: Budget

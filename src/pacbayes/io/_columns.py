@@ -99,19 +99,7 @@ def _holds_iso_dates(column: pd.Series[Any]) -> bool:
 def parse_labels(column: pd.Series[Any], decimal: str = ".", *, text: bool | None = None) -> NDArray[Any]:
     """Return class labels: integers if all are whole numbers, otherwise text.
 
-    Parameters
-    ----------
-    column : Series
-        The target.
-    decimal : {".", ","}
-        Decimal mark of numbers that are stored as text.
-    text : bool, optional
-        Whether the labels are text. By default they are if one of them is no number.
-
-    Returns
-    -------
-    ndarray
-        Labels of dtype int64 or object.
+    `decimal` is the mark of numbers that are stored as text. Labels are `text` by default if one of them is no number.
     """
     absent = column.isna().to_numpy()
     if absent.any():

@@ -20,21 +20,9 @@ _SEPARATORS = (",", ";", "\t", "|")
 
 
 def read_cells(file: BinaryIO, separator: str, budget: Budget) -> Any:
-    """Read all cells of a CSV file as text, without spaces around them.
+    """Read all cells of a CSV file in UTF-8 as text, without spaces around them.
 
-    Parameters
-    ----------
-    file : binary file
-        The file, in UTF-8.
-    separator : str
-        Character between cells.
-    budget : Budget
-        Limit on the memory that the cells may take.
-
-    Returns
-    -------
-    pyarrow.Table
-        One column of strings for each cell of the first row; the first row is the header, if there is one.
+    The pyarrow table has a column of strings for each cell of the first row, which is the header, if there is one.
     """
     import pyarrow as pa
 
@@ -109,12 +97,7 @@ def _native(file: Any) -> Any:
 def guess_separator(file: BinaryIO, default: str) -> str:
     """Return the character that splits the first rows of a CSV file into the same number of cells, two or more.
 
-    Parameters
-    ----------
-    file : binary file
-        The file, in UTF-8.
-    default : str
-        What to take where it fits as well as others, and where none fits.
+    `default` is taken where it fits as well as others, and where none fits.
     """
     file.seek(0)
     sample = file.read(_SAMPLE_SIZE)

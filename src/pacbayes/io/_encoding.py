@@ -32,17 +32,10 @@ class _NotDecodedError(TableError):
 
 @contextmanager
 def decoded(file: BinaryIO, encoding: str | None, budget: Budget) -> Iterator[tuple[BinaryIO, str]]:
-    """Return a text file in UTF-8, at its beginning, and the encoding that it was in.
+    """Yield a text file in UTF-8, at its beginning, and the encoding that it was in.
 
-    Parameters
-    ----------
-    file : binary file
-        The file, at its beginning.
-    encoding : str or None
-        Its encoding. By default what a byte order mark says, otherwise UTF-8, otherwise Windows-1252, if all of it is
-        printable text in that.
-    budget : Budget
-        Limit on the size of the text in UTF-8.
+    By default that is what a byte order mark says, otherwise UTF-8, otherwise Windows-1252, if all of it is printable
+    text in that.
     """
     guessed = encoding is None
     if encoding is None:

@@ -83,35 +83,20 @@ _KINDS: dict[str, tuple[str, ...]] = {
 class Rule(NamedTuple):
     """What must be true of an object of a type.
 
-    Attributes
-    ----------
-    given : str
-        Lengths that a fitted object states: "k" its classes, "d" its features.
-    arrays : mapping of str to str
-        Its fitted arrays: the kind, or None if that ends in "?", and the names of the lengths. A name is one number.
-    then : callable, optional
-        Checks what kinds and shapes do not tell.
-    members : callable, optional
-        Returns the estimators that it consists of, whose types must be in the table as well.
+    `given` are lengths that a fitted object states: "k" its classes, "d" its features. `arrays` are its fitted arrays:
+    the kind, or None if that ends in "?", and the names of the lengths. A name is one number.
     """
 
     given: str = ""
     arrays: Mapping[str, str] = {}
-    then: Callable[[Any, Lengths], Any] | None = None
-    members: Callable[[Any], Iterable[Any]] | None = None
+    then: Callable[[Any, Lengths], Any] | None = None  # checks what kinds and shapes do not tell
+    members: Callable[[Any], Iterable[Any]] | None = None  # its estimators, whose types must be in the table too
 
 
 def check_objects(root: Any, trusted: Collection[str]) -> None:
-    """Raise ModelFileError if an object that can be reached from `root` is not consistent.
+    """Raise ModelFileError if an object that can be reached from `root`, of a type not in `trusted`, is not consistent.
 
     What is computed from other attributes is removed, and settings of the machine that made the file are set to None.
-
-    Parameters
-    ----------
-    root : object
-        A loaded model.
-    trusted : collection of str
-        Names of types that the caller trusts, which are not checked.
     """
     parts = list(reachable(root))
     # First what others rely on.

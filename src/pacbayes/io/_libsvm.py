@@ -20,21 +20,9 @@ _PER_COLUMN = 4096
 
 
 def read_libsvm(file: BinaryIO, n_features: int | None, budget: Budget) -> pd.DataFrame:
-    """Read LIBSVM text as a dense table.
+    """Read LIBSVM text as a dense table with columns ``"1"``, ``"2"``, ... and ``"label"``.
 
-    Parameters
-    ----------
-    file : binary file
-        The file.
-    n_features : int, optional
-        Number of features, by default the largest that occurs.
-    budget : Budget
-        Limit on the memory that the dense table may take.
-
-    Returns
-    -------
-    DataFrame
-        Columns ``"1"``, ``"2"``, ... of the features, and ``"label"``.
+    There are `n_features` features, by default as many as the largest that occurs.
     """
     targets, values, columns, ends = array("d"), array("d"), array("q"), array("q", [0])
     for number, line in enumerate(file, start=1):

@@ -27,16 +27,9 @@ def explain_unreadable(error: type[PACBayesError]) -> Iterator[None]:
 
 
 class Budget:
-    """Bytes of memory that reading a file may still take.
+    """Bytes of memory that reading a file may still take; raises `error` when they are exceeded.
 
     What is counted is what is materialised, not what the file's own header says about it.
-
-    Parameters
-    ----------
-    max_bytes : int
-        The limit.
-    error : type
-        Exception to raise when it is exceeded.
     """
 
     def __init__(self, max_bytes: int, error: type[PACBayesError]) -> None:
@@ -64,16 +57,7 @@ class Budget:
     def check_growth(self, n_bytes: int, file_size: int, *, most: int = MOST_GROWTH, always: int = ANY_SIZE) -> None:
         """Raise if bytes that are counted later exceed what is left, or what a file of this size may hold.
 
-        Parameters
-        ----------
-        n_bytes : int
-            The bytes.
-        file_size : int
-            Size of the file.
-        most : int, optional
-            Bytes that each byte of the file may hold.
-        always : int, optional
-            Bytes that any file may hold besides.
+        A file may hold `most` bytes for each of its own, and `always` bytes besides.
         """
         self.check(n_bytes)
         if n_bytes > always + most * file_size:
@@ -93,8 +77,6 @@ class Budget:
 def format_bytes(size: float) -> str:
     """Format a number of bytes in binary units.
 
-    Examples
-    --------
     >>> format_bytes(3.2 * 2**30), format_bytes(1536)
     ('3.2 GiB', '1.5 KiB')
     """

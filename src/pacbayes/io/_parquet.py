@@ -24,19 +24,8 @@ _NULLABLE = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UI
 def read_parquet(file: BinaryIO, budget: Budget) -> pd.DataFrame:
     """Read the columns of a Parquet file that hold numbers, dates, text, or true and false.
 
-    Text is kept as a dictionary, so that a string that many rows share is stored once.
-
-    Parameters
-    ----------
-    file : binary file
-        The file.
-    budget : Budget
-        Limit on the memory that the columns may take.
-
-    Returns
-    -------
-    DataFrame
-        Columns as they are stored, without those that were the index of a data frame.
+    Columns that were the index of a data frame are left out. Text is kept as a dictionary, so that a string that many
+    rows share is stored once.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

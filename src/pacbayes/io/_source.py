@@ -39,21 +39,11 @@ _EXTENSIONS = (".gz", ".gzip", ".bz2", ".xz", ".zst", ".zstd", ".zip")
 
 @dataclass(frozen=True)
 class Content:
-    """The content of a file, unpacked.
+    """The content of a file, unpacked."""
 
-    Attributes
-    ----------
-    file : binary file
-        The content, at its beginning. It can be read from any position.
-    name : str
-        Name of the file, or of the member of an archive, without the extension of a compression.
-    digest : str
-        SHA-256 of the file as it is stored.
-    """
-
-    file: BinaryIO
-    name: str
-    digest: str
+    file: BinaryIO  # at its beginning; can be read from any position
+    name: str  # of the file or the member of an archive, without the extension of a compression
+    digest: str  # SHA-256 of the file as it is stored
 
 
 def is_standard_input(path: Path) -> bool:
@@ -68,15 +58,7 @@ def name_of(path: Path) -> str:
 
 @contextmanager
 def open_content(path: Path, budget: Budget) -> Iterator[Content]:
-    """Open a file, and unpack it if its first bytes say that it is compressed.
-
-    Parameters
-    ----------
-    path : Path
-        The file; ``-`` for standard input.
-    budget : Budget
-        Limit on the bytes of the file and of what is unpacked.
-    """
+    """Open a file, ``-`` for standard input, and unpack it if its first bytes say that it is compressed."""
     with ExitStack() as stack:
         file = stack.enter_context(_open_seekable(path, budget))
         digest = hashlib.file_digest(cast(Any, file), "sha256").hexdigest()

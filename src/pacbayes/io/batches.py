@@ -36,21 +36,9 @@ def read_batches(
 ) -> Iterator[Table]:
     """Yield the rows of CSV or Parquet files, some thousand at a time, with the columns that a model was trained on.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        The files, in order.
-    schema : Schema
-        What the columns hold. Columns that it does not know are left out.
-    format, separator, decimal, encoding, missing
-        As in `read_table`.
-    max_bytes : int, default=2**33
-        Limit on the memory that the cells of the rows that are read at a time may take.
-
-    Yields
-    ------
-    Table
-        Features, without labels; `carried` are all columns as they are stored.
+    Options are as in `read_table`; `max_bytes` limits the memory that the cells of the rows that are read at a time may
+    take. Tables have no labels, and no features that the schema does not know; `carried` are all columns as they are
+    stored.
     """
     options = ReadOptions(format, separator, decimal, encoding, tuple(missing)).for_schema(schema)
     for path in paths:

@@ -341,8 +341,6 @@ def count_missing(X: pd.DataFrame) -> dict[str, int]:
 def format_missing(gaps: Mapping[str, int], most: int = 12) -> str:
     """List columns with their numbers of missing values.
 
-    Examples
-    --------
     >>> format_missing({"age": 3, "city": 1}, most=1)
     "'age' (3) and 1 more"
     """

@@ -41,27 +41,13 @@ _SYMBOLS = {"●": "o", "■": "s", "○": "o", "✕": "x"}
 
 @dataclass(frozen=True)
 class LegendEntry:
-    """One entry of a legend, for Matplotlib and for HTML.
-
-    Attributes
-    ----------
-    label : str
-        Text of the entry.
-    colour : str
-        Colour, as #rrggbb.
-    kind : {"line", "symbol", "area"}
-        A line, a single symbol or a filled area.
-    dashes : tuple of float
-        Lengths of the dashes and gaps of a line; solid if empty.
-    symbol : str
-        The symbol, as a character.
-    """
+    """One entry of a legend, for Matplotlib and for HTML."""
 
     label: str
-    colour: str
-    kind: str = "line"
-    dashes: tuple[float, ...] = ()
-    symbol: str = ""
+    colour: str  # as #rrggbb
+    kind: str = "line"  # "line", "symbol" or "area"
+    dashes: tuple[float, ...] = ()  # lengths of the dashes and gaps of a line; solid if empty
+    symbol: str = ""  # a character
 
     def line_style(self) -> dict[str, Any]:
         """Return the properties of a `matplotlib.lines.Line2D` that looks like the entry."""

@@ -35,42 +35,20 @@ def paper_classifier(m: int, r: int, seed: int, n_jobs: int | None) -> PACBayesC
 
 @dataclass(frozen=True)
 class PoolMetrics:
-    """Posterior, test losses and bound of the first m hypotheses of a pool.
+    """Posterior, test losses and bound of the first m hypotheses of a pool."""
 
-    Attributes
-    ----------
-    posterior : PosteriorResult
-        Result of alternating minimisation (Theorem PBaggregation).
-    vote, uniform, best, randomised : float
-        Test losses of the rho-weighted vote, the uniform vote, the hypothesis with the smallest validation loss, and
-        the randomised classifier.
-    bound : float
-        PAC-Bayes-kl bound on the randomised classifier.
-    """
-
-    posterior: PosteriorResult
-    vote: float
+    posterior: PosteriorResult  # of alternating minimisation (Theorem PBaggregation)
+    vote: float  # test loss of the rho-weighted vote; the next three are test losses as well
     uniform: float
-    best: float
+    best: float  # the hypothesis with the smallest validation loss
     randomised: float
-    bound: float
+    bound: float  # PAC-Bayes-kl bound on the randomised classifier
 
 
 class Aggregation:
-    """A pool of weak SVMs, trained and validated on one split, with its votes on the test set.
+    """A pool of m weak SVMs, trained on r points each and validated on one split, with its votes on the test set.
 
     Hypothesis h does not depend on the number of the others, so the first m of a large pool are a pool of m.
-
-    Parameters
-    ----------
-    split : Split
-        Training and test set.
-    m : int
-        Number of hypotheses.
-    r : int
-        Number of points that each is trained on.
-    n_jobs : int, optional
-        Number of workers.
     """
 
     def __init__(self, split: Split, m: int, r: int, n_jobs: int | None) -> None:
@@ -105,11 +83,5 @@ class Aggregation:
 
 
 def grid(first: int, last: int, count: int) -> list[int]:
-    """Return up to `count` evenly spaced whole numbers from `first` to `last`.
-
-    Examples
-    --------
-    >>> grid(1, 2000, 5), grid(2, 4, 20)
-    ([1, 501, 1000, 1500, 2000], [2, 3, 4])
-    """
+    """Return up to `count` evenly spaced whole numbers from `first` to `last`."""
     return sorted({round(number) for number in np.linspace(first, last, count).tolist()})

@@ -38,52 +38,24 @@ _COLUMNS = 4
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of a figure, drawn on its own.
+    """One panel of a figure, drawn on its own."""
 
-    Attributes
-    ----------
-    title : str
-        The dataset, or the figure's title if all datasets share the panel.
-    description : str
-        Description of the picture in words.
-    svg : str
-        The picture, an ``<svg>`` element whose ids occur in no other panel.
-    """
-
-    title: str
-    description: str
-    svg: str
+    title: str  # the dataset, or the figure's title if all datasets share the panel
+    description: str  # the picture in words
+    svg: str  # an ``<svg>`` element whose ids occur in no other panel
 
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure of the paper.
-
-    Attributes
-    ----------
-    title : str
-        Title.
-    source : str
-        Numbers of the figures in the paper.
-    caption : str
-        Explanation of the figure.
-    experiment : str
-        Experiment that it shows.
-    draw : callable
-        ``draw(axes, results, *datasets)`` draws one panel on axes and returns its description.
-    legend : tuple of LegendEntry
-        Legend; may be empty.
-    shared : bool
-        Whether all datasets share one panel.
-    """
+    """A figure of the paper."""
 
     title: str
-    source: str
+    source: str  # numbers of the figures in the paper
     caption: str
     experiment: str
-    draw: Callable[..., str]
+    draw: Callable[..., str]  # ``draw(axes, results, *datasets)`` draws one panel and returns its description
     legend: tuple[LegendEntry, ...] = ()
-    shared: bool = False
+    shared: bool = False  # whether all datasets share one panel
 
 
 FIGURES: dict[str, PaperFigure] = {
@@ -152,20 +124,7 @@ FIGURES: dict[str, PaperFigure] = {
 
 
 def draw_figure(name: str, records: Sequence[Record]) -> Figure:
-    """Draw a figure with all its panels and its legend.
-
-    Parameters
-    ----------
-    name : str
-        Name of the figure in `FIGURES`.
-    records : sequence of mapping
-        All records, of which the figure uses those that it needs.
-
-    Returns
-    -------
-    Figure
-        The figure.
-    """
+    """Draw a figure of `FIGURES` with all its panels and its legend, from those of the records that it needs."""
     figure, results = FIGURES[name], Results(records)
     groups = _group_datasets(figure, results)
     if not groups:
@@ -182,19 +141,9 @@ def draw_figure(name: str, records: Sequence[Record]) -> Figure:
 
 
 def draw_panels(name: str, records: Sequence[Record]) -> list[Panel]:
-    """Draw the panels of a figure one by one, without its legend.
+    """Draw the panels of a figure of `FIGURES` one by one, without its legend; none if it has no records.
 
-    Parameters
-    ----------
-    name : str
-        Name of the figure in `FIGURES`.
-    records : sequence of mapping
-        All records. The same records give the same panels, to the byte.
-
-    Returns
-    -------
-    list of Panel
-        One for each dataset, or one for all; none if there are no records of the experiment.
+    The same records give the same panels, to the byte.
     """
     figure, results = FIGURES[name], Results(records)
     drawn = []
@@ -207,19 +156,9 @@ def draw_panels(name: str, records: Sequence[Record]) -> list[Panel]:
 
 
 def save_figures(records: Sequence[Record], folder: str | os.PathLike[str]) -> list[Path]:
-    """Save every figure for which there are records as PDF and PNG.
+    """Save every figure for which there are records as PDF and PNG, and return the files.
 
-    Parameters
-    ----------
-    records : sequence of mapping
-        All records.
-    folder : path-like
-        Folder for the files; created if it does not exist.
-
-    Returns
-    -------
-    list of Path
-        The files. They appear under their names when all are complete.
+    They appear under their names when all are complete.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -20,36 +20,15 @@ _CLOSE = 0.01
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim of the paper and what the results say about it.
-
-    Attributes
-    ----------
-    claim : str
-        The claim.
-    holds : bool or None
-        Whether it holds; None if it was not measured.
-    sentence : str
-        The measurements.
-    """
+    """A claim of the paper and what the results say about it."""
 
     claim: str
-    holds: bool | None
-    sentence: str
+    holds: bool | None  # None if it was not measured
+    sentence: str  # the measurements
 
 
 def check_claims(records: Iterable[Record]) -> list[Finding]:
-    """Check each of the paper's claims against the results.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-        All records.
-
-    Returns
-    -------
-    list of Finding
-        One for each claim. A claim about experiments without records was not measured.
-    """
+    """Check each of the paper's claims against the results; one about experiments without records was not measured."""
     results = Results(records)
     checks = (
         _check_accuracy,
@@ -228,18 +207,7 @@ def _list_titles(datasets: Sequence[str]) -> str:
 
 
 def make_tables(records: Iterable[Record]) -> list[Table]:
-    """Tabulate our results, beside the paper's numbers where it has them.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-        All records.
-
-    Returns
-    -------
-    list of Table
-        The tables for which there are records.
-    """
+    """Tabulate the results for which there are records, beside the paper's numbers where it has them."""
     results = Results(records)
     tables = [
         _compare_with_paper(
@@ -277,8 +245,6 @@ def make_tables(records: Iterable[Record]) -> list[Table]:
 def format_mean_sd(values: Array, digits: int = 3) -> str:
     """Format mean and standard deviation.
 
-    Examples
-    --------
     >>> format_mean_sd(np.array([0.1, 0.2]), 2), format_mean_sd(np.array([0.1]), 2)
     ('0.15 ± 0.07', '0.10')
     """
@@ -289,8 +255,6 @@ def format_mean_sd(values: Array, digits: int = 3) -> str:
 def format_difference(ours: Array, paper: float) -> str:
     """Format the difference of our mean from the paper's number, in standard deviations over our splits.
 
-    Examples
-    --------
     >>> format_difference(np.array([1.0, 3.0]), 1.0), format_difference(np.array([2.0, 2.0]), 1.0)
     ('+0.7', 'no spread')
     """

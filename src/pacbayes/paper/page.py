@@ -35,20 +35,7 @@ _BADGES = {
 
 
 def write_results(plan: Plan, store: Store) -> Path:
-    """Write the figures of a run as files, and its page.
-
-    Parameters
-    ----------
-    plan : Plan
-        The experiments and datasets to show.
-    store : Store
-        Store of the results. Files go to its folder.
-
-    Returns
-    -------
-    Path
-        The page, ``index.html``.
-    """
+    """Write the figures of a run as files to the folder of its store, and its page; return the page's path."""
     records = [r for r in store.records if r["experiment"] in plan.experiments and r["dataset"] in plan.datasets]
     save_figures(records, store.folder / "figures")
     settings = {name: str(value) for name, value in store.settings.items() if name != "sizes"}
@@ -76,25 +63,8 @@ def paper_page(
 ) -> str:
     """Render the page of the reproduction: findings, tables, figures, and how to reproduce them.
 
-    Parameters
-    ----------
-    records : sequence of mapping
-        Finished units of work, see `pacbayes.paper.records`. Any may be missing; the page says which.
-    settings : mapping of str to str
-        Settings of the run. The entry "command", if there is one, is shown as the way to reproduce the page.
-    versions : mapping of str to str
-        Versions of the software.
-    findings : sequence of Finding
-        The paper's claims and what the results say about them.
-    tables : sequence of Table
-        Tables to show.
-    quick : bool
-        Whether this was the quick run, on smaller data than the paper's.
-
-    Returns
-    -------
-    str
-        HTML without scripts and without references to other files. The same arguments give the same page.
+    Any of the records may be missing; the page says which. The entry "command" of the settings is shown as the way to
+    reproduce the page. The HTML has no scripts and no references to other files, and depends on the arguments only.
     """
     figures = [
         {
@@ -145,8 +115,6 @@ def _count(number: int, noun: str) -> str:
 def _format_duration(seconds: float) -> str:
     """Format a length of time in seconds, minutes or hours.
 
-    Examples
-    --------
     >>> _format_duration(0.04), _format_duration(42), _format_duration(600), _format_duration(9000)
     ('0.04 seconds', '42 seconds', '10 minutes', '2.5 hours')
     """

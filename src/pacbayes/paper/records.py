@@ -21,24 +21,7 @@ Result = Mapping[str, Any]
 
 
 class Results:
-    """Results by experiment, dataset and split.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-        Finished units of work, in any order.
-
-    Examples
-    --------
-    >>> results = Results(
-    ...     {"experiment": "baseline", "dataset": name, "split": split, "result": {"loss": loss}}
-    ...     for name, split, loss in [("zoo", 0, 0.5), ("skin", 1, 0.25), ("skin", 0, 0.125)]
-    ... )
-    >>> results.datasets("baseline"), results.datasets("runtime")
-    (['skin', 'zoo'], [])
-    >>> results.values("baseline", "skin", "loss")
-    array([0.125, 0.25 ])
-    """
+    """Results by experiment, dataset and split, from the records of finished units of work in any order."""
 
     def __init__(self, records: Iterable[Record]) -> None:
         self._results: dict[tuple[str, str], dict[int, Result]] = {}
@@ -82,8 +65,6 @@ class Results:
 def dataset_title(name: str) -> str:
     """Return the paper's name of a dataset, or the name itself if the paper has none.
 
-    Examples
-    --------
     >>> dataset_title("avsb"), dataset_title("zoo")
     ('AvsB', 'zoo')
     """
@@ -93,8 +74,6 @@ def dataset_title(name: str) -> str:
 def mean_sd(values: ArrayLike) -> tuple[Array, Array]:
     """Compute mean and standard deviation over splits, the first axis; the deviation of one split is 0.
 
-    Examples
-    --------
     >>> mean, sd = mean_sd([[0.0, 1.0], [2.0, 1.0]])
     >>> mean.tolist(), sd.round(3).tolist()
     ([1.0, 1.0], [1.414, 0.0])

@@ -41,30 +41,14 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment of the paper.
+    """An experiment of the paper."""
 
-    Attributes
-    ----------
-    title : str
-        Its subject, for a progress bar.
-    run : callable
-        ``run(split, n_jobs)``, or ``run(split, n_jobs, values)`` with `uses_grid`.
-    cost : callable
-        Approximate cost in seconds of a unit with n points of d features, to estimate the remaining time.
-    uses_grid : bool
-        Whether `run` takes the number of grid values.
-    more_splits : bool
-        Whether the paper repeats it 10 times instead of 5.
-    with_validation : bool
-        Whether its splits have a validation set (table uci_val).
-    """
-
-    title: str
-    run: Callable[..., dict[str, Any]]
-    cost: Callable[[int, int], float]
-    uses_grid: bool = False
-    more_splits: bool = False
-    with_validation: bool = False
+    title: str  # its subject, for a progress bar
+    run: Callable[..., dict[str, Any]]  # ``run(split, n_jobs)``, or ``run(split, n_jobs, values)`` with `uses_grid`
+    cost: Callable[[int, int], float]  # approximate seconds of a unit with n points of d features
+    uses_grid: bool = False  # whether `run` takes the number of grid values
+    more_splits: bool = False  # whether the paper repeats it 10 times instead of 5
+    with_validation: bool = False  # whether its splits have a validation set (table uci_val)
 
 
 def _pool_cost(n: int, d: int) -> float:
@@ -95,30 +79,14 @@ EXPERIMENTS = {
 
 @dataclass(frozen=True)
 class Plan:
-    """The experiments, datasets and repetitions of a reproduction.
-
-    Attributes
-    ----------
-    datasets : tuple of str
-        Names of the datasets.
-    experiments : tuple of str
-        Names of the experiments.
-    splits : int
-        Number of splits of each dataset; 5 in the paper.
-    more_splits : int
-        Number of splits for the table of quasiconvexity; 10 in the paper.
-    values : int
-        Number of values of m, and of r, on a grid.
-    quick : bool
-        Whether this is the quick run, which needs no file.
-    """
+    """The experiments, datasets and repetitions of a reproduction; by default the paper's."""
 
     datasets: tuple[str, ...] = PAPER_DATASETS
     experiments: tuple[str, ...] = tuple(EXPERIMENTS)
-    splits: int = 5
-    more_splits: int = 10
-    values: int = 20
-    quick: bool = False
+    splits: int = 5  # of each dataset
+    more_splits: int = 10  # for the table of quasiconvexity
+    values: int = 20  # number of values of m, and of r, on a grid
+    quick: bool = False  # whether this is the quick run, which needs no file
 
     @classmethod
     def quick_run(cls) -> Plan:
@@ -180,14 +148,9 @@ class Task:
 
 @dataclass
 class Store:
-    """Results in a folder, one line of a file each.
+    """Results in a folder, one line of `results.jsonl` each.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of `results.jsonl`; both are created if they do not exist.
-    settings : dict
-        Settings of the plan. A folder with results of other settings raises `PaperError`.
+    A folder with results of other settings raises `PaperError`.
     """
 
     folder: Path
@@ -242,21 +205,7 @@ class Store:
 def run(plan: Plan, store: Store, *, data_dir: str | Path | None = None, n_jobs: int | None = None) -> Iterator[Task]:
     """Run the units of a plan that the store does not have yet, and yield each when it is finished.
 
-    Parameters
-    ----------
-    plan : Plan
-        The plan.
-    store : Store
-        Store of the results.
-    data_dir : path, optional
-        Folder with the original files of the datasets; by default they are downloaded once.
-    n_jobs : int, optional
-        Number of workers.
-
-    Yields
-    ------
-    Task
-        The finished unit.
+    `data_dir` holds the original files of the datasets; by default they are downloaded once.
     """
     done = store.done()
     # All datasets are loaded before work begins: a missing file should not stop a run half-way.

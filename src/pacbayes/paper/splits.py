@@ -19,46 +19,24 @@ _GENERATED_ROWS = 1200
 
 @dataclass(frozen=True)
 class Sample:
-    """A dataset, scaled to [-1, 1].
+    """A dataset, scaled to [-1, 1]."""
 
-    Attributes
-    ----------
-    name : str
-        Its name in `TITLES`.
-    X : ndarray of shape (rows, d)
-        Features.
-    y : ndarray of shape (rows,)
-        Labels, 0 or 1.
-    """
-
-    name: str
+    name: str  # as in `TITLES`
     X: Array
-    y: NDArray[np.intp]
+    y: NDArray[np.intp]  # 0 or 1
 
 
 @dataclass(frozen=True)
 class Split:
-    """One random split of a sample.
-
-    Attributes
-    ----------
-    X, y : ndarray
-        The training set S.
-    X_test, y_test : ndarray
-        The test set T.
-    X_validation, y_validation : ndarray
-        The validation set V; empty except in the choice of lambda by validation.
-    seed : int
-        Seed of the experiments on this split.
-    """
+    """One random split of a sample into the training set S, the test set T and the validation set V."""
 
     X: Array
     y: NDArray[np.intp]
     X_test: Array
     y_test: NDArray[np.intp]
-    X_validation: Array
+    X_validation: Array  # empty except in the choice of lambda by validation
     y_validation: NDArray[np.intp]
-    seed: int
+    seed: int  # of the experiments on this split
 
     @property
     def n(self) -> int:

@@ -22,19 +22,11 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of the parts of a split.
-
-    Attributes
-    ----------
-    train, test : int
-        Numbers n of training points and of test points.
-    validation : int, default=0
-        Number of validation points, for the choice of lambda by validation.
-    """
+    """Numbers of points in the parts of a split."""
 
     train: int
     test: int
-    validation: int = 0
+    validation: int = 0  # for the choice of lambda by validation
 
 
 # Table uci_sizes. The datasets of the quick run are smaller, to make it quick.

@@ -43,16 +43,8 @@ __all__ = [
 def as_pool(estimator: Any) -> Pool:
     """Return the pool that the `estimator` parameter of `PACBayesClassifier` stands for.
 
-    Parameters
-    ----------
-    estimator : Pool, classifier, sequence of fitted classifiers or None
-        A pool is returned as it is; a classifier becomes an `EstimatorPool`, a list or tuple of fitted ones a
-        `PrefitPool`, and None the `RBFSVMPool` with its defaults.
-
-    Returns
-    -------
-    Pool
-        The hypothesis space.
+    A pool is returned as it is; a classifier becomes an `EstimatorPool`, a list or tuple of fitted ones a `PrefitPool`,
+    and None the `RBFSVMPool` with its defaults.
     """
     if estimator is None:
         return RBFSVMPool()

@@ -85,21 +85,11 @@ _MASKED, _ALL, _TRAINING = 0, 1, 2
 
 @dataclass(frozen=True, eq=False)
 class DeviceMachines:
-    """Trained machines in the memory of the device, in the layout of the compiled engine.
+    """Trained machines in the memory of the device, in the layout of the compiled engine."""
 
-    Attributes
-    ----------
-    arrays : dict of str to cupy.ndarray
-        The arrays of `Machines` in `exact.cu`, and "converged" if they were trained there.
-    points : DeviceRows
-        What their support vectors are rows of.
-    trained : cupy.cuda.Event or None
-        What to wait for before the arrays are read, if they are being trained.
-    """
-
-    arrays: dict[str, Any]
-    points: DeviceRows
-    trained: Any = None
+    arrays: dict[str, Any]  # those of `Machines` in `exact.cu`, and "converged" if they were trained there
+    points: DeviceRows  # what the support vectors are rows of
+    trained: Any = None  # event to wait for before the arrays are read, if they are being trained
 
     @classmethod
     def of(
@@ -189,18 +179,8 @@ class DeviceMachines:
         """Begin to count mistakes beside what the device does already; return what gives the counts.
 
         At rows of a NumPy array, as many at a time as fit the memory, all is done when the counts are asked for.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d) or DeviceRows
-            Rows.
-        codes : ndarray of shape (n,)
-            Their classes.
-        inside, sizes : ndarray
-            Rows of X that each chosen machine was trained on, one machine after another; and how many. If X is on the
-            device, numbers below zero are left out.
-        chosen : ndarray of shape (c,), optional
-            Machines to count for; all by default.
+        `inside` holds the rows of X that each chosen machine was trained on, one machine after another, and `sizes` how
+        many; if X is on the device, numbers below zero are left out.
         """
         cupy = find_cupy()
         numbers = np.arange(len(self), dtype=np.int32) if chosen is None else chosen
@@ -266,29 +246,11 @@ class DeviceMachines:
         use_filter: bool = True,
         shrink: int = 1,
     ) -> Any:
-        """Count mistakes at a block of rows, those that a machine was trained on left out.
+        """Count mistakes of the chosen machines at rows `first` to `stop`, without those that a machine was trained on.
 
-        Parameters
-        ----------
-        X : DeviceRows
-            Rows.
-        codes : cupy.ndarray of int32 of shape (n,)
-            Their classes.
-        training_at, training : cupy.ndarray of int64 of shape (c + 1,), and of int32
-            Rows of X that each chosen machine was trained on, and where those of each begin.
-        first, stop : int
-            The block; all rows by default.
-        chosen : ndarray of int32 of shape (c,), optional
-            Machines to count for, of NumPy or CuPy; all by default.
-        use_filter : bool, default=True
-            Whether to decide by the filter what it can; if not, the result is the same and takes longer.
-        shrink : int, default=1
-            What to divide the memory by that this may take.
-
-        Returns
-        -------
-        cupy.ndarray of int64
-            Number of mistakes of each chosen machine. A vote that rounding could change is one.
+        `training` (int32, as `codes` and `chosen`) holds the training rows of each chosen machine, `training_at`
+        (int64, one entry more) where those of each begin. `use_filter` changes the time only. `shrink` divides the
+        memory that this may take. A vote that rounding could change counts as a mistake.
         """
         cupy = find_cupy()
         stop = len(X) if stop is None else stop
@@ -506,25 +468,8 @@ def train(
 ) -> DeviceMachines:
     """Begin to train machines on the device, as `_engine.train` does, beside what it does already.
 
-    Parameters
-    ----------
-    X : DeviceRows
-        Rows.
-    codes, subsamples : array of int32
-        Classes of the rows, below `n_classes`; and the rows of all subsamples, each rising.
-    sizes : ndarray of int64 of shape (m,)
-        Sizes of the subsamples.
-    seed, multipliers, C, scaler, tolerance, max_iterations
-        As in `_engine.train`.
-    n_classes : int
-        Number of classes, at most `MAX_CLASSES`.
-    shrink : int, default=1
-        What to divide the memory by that this may take.
-
-    Returns
-    -------
-    DeviceMachines
-        The machines. They are trained when `wait` returns.
+    `subsamples` (int32, as `codes`) holds the rows of all subsamples, each rising. There are at most `MAX_CLASSES`
+    classes. `shrink` divides the memory that this may take. The machines are trained when `wait` returns.
     """
     cupy = find_cupy()
     m, most = sizes.size, max(n_classes, 2)
@@ -611,15 +556,7 @@ def _scratch(blocks: int, largest: int, max_classes: int) -> tuple[Any, ...]:
 
 
 def train_at(X: Any, *arguments: Any) -> DeviceMachines:
-    """Train machines on rows of a NumPy array or `DeviceRows`, with as much memory of the device as there is.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d) or DeviceRows
-        Rows.
-    *arguments
-        All other arguments of `train`.
-    """
+    """Train machines on rows of a NumPy array or `DeviceRows`, with as much memory of the device as there is."""
 
     def compute(shrink: int) -> DeviceMachines:
         return train(X if isinstance(X, DeviceRows) else DeviceRows.of(X), *arguments, shrink=shrink)

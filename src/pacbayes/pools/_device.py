@@ -223,15 +223,9 @@ def with_less_memory(compute: Callable[[int], Any]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class DeviceRows:
-    """Dense rows in the memory of the device.
+    """Dense rows in the memory of the device."""
 
-    Attributes
-    ----------
-    values : cupy.ndarray of shape (n, d)
-        Features, float32 or float64.
-    """
-
-    values: Any
+    values: Any  # (n, d) cupy.ndarray, float32 or float64
 
     @classmethod
     def of(cls, X: Any) -> DeviceRows:

@@ -185,14 +185,7 @@ class Untrained(Hypotheses):
 def with_untrained(parts: Sequence[Hypotheses], numbers: Sequence[Codes], m: int) -> Hypotheses:
     """Put hypotheses that were trained in parts in order, with `Untrained` ones in place of those that are missing.
 
-    Parameters
-    ----------
-    parts : sequence of Hypotheses
-        What was trained.
-    numbers : sequence of ndarray
-        Which hypotheses these are, rising in each part.
-    m : int
-        Number of all hypotheses.
+    `numbers` says which hypotheses each part holds, rising.
     """
     trained, together = np.concatenate(numbers), parts[0]
     if len(parts) > 1:

@@ -63,23 +63,6 @@ def feature_scale(X: Any, kind: Scaling) -> Array:
 
     The offsets of those do not matter to an RBF kernel. The factor of a constant feature is 1, as is that of one whose
     spread is too small or too large to divide by.
-
-    Parameters
-    ----------
-    X : array-like or sparse matrix of shape (r, d)
-        Points.
-    kind : {"minmax", "standard"}
-        To the range [-1, 1], or to unit variance.
-
-    Returns
-    -------
-    ndarray of shape (d,)
-        The factors.
-
-    Examples
-    --------
-    >>> feature_scale(np.array([[0.0, 1.0], [4.0, 1.0]]), "minmax")
-    array([0.5, 1. ])
     """
     factors = np.empty(X.shape[1])
     _engine.feature_scale(to_engine(X, sparse=is_wide(X)), kind, factors)

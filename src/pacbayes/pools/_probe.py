@@ -34,20 +34,7 @@ def probe_hypotheses(
 ) -> None:
     """Raise HypothesisError if an answer depends on the rows that are predicted with it, their order, or the call.
 
-    Parameters
-    ----------
-    hypotheses : Hypotheses
-        The hypotheses.
-    weights : ndarray of shape (m,)
-        Their weights, by which some of them are drawn.
-    X : array, sparse matrix or data frame
-        Points.
-    rows : ndarray
-        Which of them may be used.
-    loss : Loss
-        Whether answers are labels or probabilities.
-    rng : Generator
-        Where draws come from.
+    Draws some of the hypotheses by their weights. Only `rows` of X are used.
     """
     if hypotheses.predict_by_row:
         return

@@ -49,18 +49,10 @@ _SCALER = Choice(None, "minmax", "standard")
 
 @dataclass(frozen=True)
 class _Shared:
-    """What all hypotheses have in common.
+    """What all hypotheses have in common."""
 
-    Attributes
-    ----------
-    seed : float
-        Seed of the kernel width; NaN if each hypothesis computes its own, from its subsample.
-    scale : ndarray of shape (d,) or None
-        Factors of the features; None if there is no scaling, or each hypothesis has its own.
-    """
-
-    seed: float = float("nan")
-    scale: Array | None = None
+    seed: float = float("nan")  # of the kernel width; NaN if each hypothesis computes its own, from its subsample
+    scale: Array | None = None  # (d,); None if there is no scaling, or each hypothesis has its own
 
 
 class RBFSVMPool(Pool):

@@ -37,18 +37,10 @@ def is_tree(estimator: Any) -> bool:
 
 @dataclass(frozen=True)
 class TreePoints:
-    """Points as trees read them.
+    """Points as trees read them."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (n, d), float32
-        The points, in C order, without infinite values.
-    has_nan : bool
-        Whether some values are missing.
-    """
-
-    values: NDArray[np.float32]
-    has_nan: bool
+    values: NDArray[np.float32]  # (n, d), in C order, without infinite values
+    has_nan: bool  # whether some values are missing
 
     @classmethod
     def convert(cls, X: Any) -> TreePoints | None:
@@ -64,14 +56,9 @@ class TreePoints:
         return None if np.isinf(values).any() else cls(values, has_nan=bool(np.isnan(values).any()))
 
     def predict_codes(self, tree: Any, classes: NDArray[Any]) -> NDArray[np.intp] | None:
-        """Return what a tree predicts as positions in all classes; None if only its method `predict` can tell.
+        """Return what a tree predicts as positions in `classes`; None if only its method `predict` can tell.
 
-        Parameters
-        ----------
-        tree : DecisionTreeClassifier or ExtraTreeClassifier
-            The tree.
-        classes : ndarray
-            All class labels, sorted. The tree may know fewer.
+        `classes` holds all class labels, sorted. The tree may know fewer.
         """
         trained = vars(tree)
         if (
@@ -97,12 +84,7 @@ def _takes_nan(tree: Any) -> bool:
 class RowBlock:
     """Rows that many hypotheses predict, taken and converted once for all of them, when the first needs it.
 
-    Parameters
-    ----------
-    X : array, sparse matrix or data frame
-        All rows.
-    rows : ndarray, optional
-        Which of them, rising; all by default.
+    `rows` are numbers of rows of X, rising; all by default.
     """
 
     def __init__(self, X: Any, rows: NDArray[np.intp] | None = None) -> None:
@@ -153,22 +135,7 @@ def validate_parameters_once(tree: Any) -> AbstractContextManager[None]:
 
 
 def fit_tree(tree: Any, X: Any, y: Any) -> Any:
-    """Train a tree as its method `fit` does, without checks of points and labels that are known to pass them.
-
-    Parameters
-    ----------
-    tree : DecisionTreeClassifier or ExtraTreeClassifier
-        The tree.
-    X : array, sparse matrix or data frame
-        Points.
-    y : ndarray
-        Labels.
-
-    Returns
-    -------
-    DecisionTreeClassifier or ExtraTreeClassifier
-        The tree.
-    """
+    """Train a tree as its method `fit` does, without checks of points and labels that are known to pass them."""
     points = TreePoints.convert(X) if _are_plain_labels(y) else None
     if points is None or points.has_nan or y.shape != (X.shape[0],):
         return tree.fit(X, y)

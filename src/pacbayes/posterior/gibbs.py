@@ -37,32 +37,16 @@ _BLOCK = 1 << 22
 
 @dataclass(frozen=True)
 class GibbsMoments:
-    r"""Moments of :math:`\rho_t`, one entry per temperature; x = L - min L over the prior's support.
+    r"""Moments of :math:`\rho_t`, one entry per temperature; x = L - min L over the prior's support."""
 
-    Attributes
-    ----------
-    t : ndarray
-        Inverse temperatures, 0 (the prior) to inf (the prior restricted to the smallest loss).
-    minus_log_z : ndarray
-        :math:`-\ln E_\pi[e^{-t x}] \ge 0`; concave in t with slope `mean_x`.
-    mean_x : ndarray
-        :math:`E_{\rho_t}[x]`, which falls with t.
-    var : ndarray
-        :math:`Var_{\rho_t}[\hat L]`.
-    log_error, mean_error, var_error : ndarray
-        Upper bounds on the rounding errors of `minus_log_z`, `mean_x` and `var`.
-    min_loss : float
-        Smallest loss with positive prior.
-    """
-
-    t: Array
-    minus_log_z: Array
-    mean_x: Array
+    t: Array  # inverse temperatures, from 0 (the prior) to inf (the prior restricted to the smallest loss)
+    minus_log_z: Array  # -ln E_pi[exp(-t x)] >= 0; concave in t with slope `mean_x`
+    mean_x: Array  # E_rho_t[x], which falls with t
     var: Array
-    log_error: Array
+    log_error: Array  # this and the next two bound the rounding errors of `minus_log_z`, `mean_x` and `var`
     mean_error: Array
     var_error: Array
-    min_loss: float
+    min_loss: float  # smallest loss with positive prior
 
     @property
     def loss(self) -> Array:
@@ -132,31 +116,10 @@ def split_interval(left: GibbsMoments, right: GibbsMoments) -> Array:
 class GibbsCurve:
     """Gibbs posteriors of m hypotheses at any temperature, from their losses and prior.
 
-    Parameters
-    ----------
-    losses : array_like of shape (m,)
-        Empirical losses in [0, 1].
-    n : float
-        Number of validation points. It does not affect the result, but losses that are counts divided by n are
-        grouped faster.
-    prior : array_like of shape (m,), optional
-        Probabilities, or log-probabilities (recognised by having no entry above zero). Zeros
-        (-inf as log) are allowed. Uniform by default.
-
-    Attributes
-    ----------
-    m : int
-        Number of hypotheses with positive prior.
-    is_uniform : bool
-        Whether the prior is uniform over these hypotheses.
-    x : ndarray
-        Distinct losses of these hypotheses minus the smallest, in increasing order from 0.
-    counts : ndarray
-        Number of these hypotheses with each loss.
-    log_mass : ndarray
-        Logarithm of the prior mass of each loss.
-    min_loss : float
-        Smallest loss of these hypotheses.
+    The prior holds probabilities, or log-probabilities (recognised by having no entry above zero); `n` only makes
+    grouping faster where losses are counts divided by n. Of the hypotheses with positive prior, `m` is the number,
+    `min_loss` the smallest loss, `x` the distinct losses minus that, rising, `counts` how many hypotheses have each,
+    and `log_mass` the logarithm of the prior mass of each.
     """
 
     def __init__(self, losses: ArrayLike, n: float, prior: ArrayLike | None = None) -> None:
@@ -204,21 +167,6 @@ class GibbsCurve:
         r"""Compute :math:`KL(\rho \| \pi) = -\ln \pi(h)` of the posterior with all mass on hypothesis h, rounded up.
 
         The logarithm is never exponentiated: it is exact to rounding also where pi(h) is too small for a float.
-
-        Parameters
-        ----------
-        h : int
-            Index of the hypothesis. Its divergence is inf if its prior is zero, and 0 if its prior is one.
-
-        Returns
-        -------
-        float
-            Upper bound on the divergence.
-
-        Examples
-        --------
-        >>> round(GibbsCurve([0.5, 0.0], n=100, prior=[-1e-300, -745.0]).point_mass_kl(1), 9)
-        745.0
         """
         return float(self.point_mass_kls()[h])
 

@@ -82,15 +82,7 @@ def number_type(dtype: Any) -> np.dtype[Any]:
 
 
 class ArraySource(_CutSource):
-    """Rows of an array in memory.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Features.
-    y : array-like of shape (n,), optional
-        Labels.
-    """
+    """Rows of an array in memory."""
 
     def __init__(self, X: NDArray[Any], y: Any = None) -> None:
         self.n_rows, self.n_columns = check_shape(X)
@@ -107,15 +99,7 @@ class ArraySource(_CutSource):
 
 
 class MemmapSource(_CutSource):
-    """Rows of a file that is mapped to memory, opened anew by each process.
-
-    Parameters
-    ----------
-    X : memmap of shape (n, d)
-        Features.
-    y : array-like of shape (n,), optional
-        Labels.
-    """
+    """Rows of a file that is mapped to memory, opened anew by each process."""
 
     def __init__(self, X: np.memmap[Any, Any], y: Any = None) -> None:
         self.n_rows, self.n_columns = check_shape(X)
@@ -156,15 +140,7 @@ def _offset(X: Any) -> int:
 
 
 class ZarrSource(_CutSource):
-    """Rows of a Zarr array.
-
-    Parameters
-    ----------
-    X : zarr.Array of shape (n, d)
-        Features.
-    y : array-like of shape (n,), optional
-        Labels; a Zarr array as well, if they are many.
-    """
+    """Rows of a Zarr array; many labels should be in one as well."""
 
     def __init__(self, X: Any, y: Any = None) -> None:
         self.n_rows, self.n_columns = check_shape(X)

@@ -106,13 +106,8 @@ class Source(ABC):
 class FileState:
     """What tells files from others, and from themselves after a change.
 
-    Attributes
-    ----------
-    content : tuple
-        Their number, size and time of the last change, or what a file system says instead: the same for a copy on
-        another machine.
-    place : tuple
-        This machine, and on it their inodes and the time when these were last changed.
+    `content` is their number, size and time of the last change, or what a file system says instead: the same for a copy
+    on another machine. `place` is this machine, and on it their inodes and the time when these were last changed.
     """
 
     content: tuple[Any, ...]
@@ -131,13 +126,7 @@ class FileState:
 
 
 def split_at(boundaries: NDArray[np.int64], size: int) -> list[range]:
-    """Join the parts between boundaries to ranges of about `size` rows.
-
-    Examples
-    --------
-    >>> split_at(np.array([0, 4, 8, 12, 40, 41]), size=8)
-    [range(0, 8), range(8, 40), range(40, 41)]
-    """
+    """Join the parts between boundaries to ranges of about `size` rows."""
     ranges, start = [], 0
     for end in boundaries[1:].tolist():
         if end - start >= size or end == boundaries[-1]:
@@ -163,21 +152,7 @@ class Labels:
 
 
 def encode_labels(parts: Iterator[tuple[NDArray[Any], NDArray[Any]]], n_rows: int) -> Labels:
-    """Encode labels that come in parts.
-
-    Parameters
-    ----------
-    parts : iterator of (values, positions)
-        For each part, its distinct labels, and the position of each row's label among them.
-    n_rows : int
-        Number of rows.
-
-    Examples
-    --------
-    >>> labels = encode_labels(iter([(np.array([7, 3]), np.array([0, 1])), (np.array([5]), np.array([0, 0]))]), 4)
-    >>> labels.classes.tolist(), labels.codes.tolist()
-    ([3, 5, 7], [2, 0, 1, 1])
-    """
+    """Encode labels that come in parts, each as its distinct labels and the position of each row's label among them."""
     known: dict[Any, int] = {}
     dtypes: list[np.dtype[Any]] = []
     codes: NDArray[Any] = np.empty(n_rows, dtype=np.uint8)

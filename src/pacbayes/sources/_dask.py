@@ -25,14 +25,8 @@ def is_dask(X: Any) -> bool:
 class DaskSource(Source):
     """Rows of a dask array or data frame.
 
-    Parameters
-    ----------
-    X : dask array of shape (n, d) or dask data frame
-        Features, and the labels if `y` is the name of a column.
-    y : str, dask array, series, array-like or None
-        Labels.
-    columns : sequence of str, optional
-        Features of a data frame, in this order; all but the target by default.
+    `y` may be the name of a column. `columns` are the features of a data frame, in this order; all but the target by
+    default.
     """
 
     def __init__(self, X: Any, y: Any = None, columns: Any = None) -> None:

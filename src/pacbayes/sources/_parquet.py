@@ -36,38 +36,17 @@ _LABEL_ROWS = 1 << 18
 
 @dataclass(frozen=True)
 class _File:
-    """A file as it was when the source was opened.
+    """A file as it was when the source was opened."""
 
-    Attributes
-    ----------
-    path : str
-        Path, or address for fsspec.
-    state : FileState
-        What tells it from itself after a change.
-    groups : tuple of int
-        Rows of each row group.
-    """
-
-    path: str
+    path: str  # or an address for fsspec
     state: FileState
-    groups: tuple[int, ...]
+    groups: tuple[int, ...]  # rows of each row group
 
 
 class ParquetSource(Source):
     """Rows of Parquet files, in the order of their names.
 
-    Parameters
-    ----------
-    files : list of _File
-        The files.
-    columns : sequence of str
-        Features.
-    target : str or None
-        Column of the labels.
-    dtype : dtype
-        Type of the features together.
-    layout : str
-        Digest of schema and row groups.
+    `dtype` is the type of the features together, `layout` a digest of schema and row groups.
     """
 
     def __init__(
@@ -207,16 +186,9 @@ def find_files(path: str) -> list[str]:
 
 
 def open_parquet(path: str, target: str | None, columns: Sequence[str] | None = None) -> ParquetSource:
-    """Open Parquet files, and compare their schemas.
+    """Open Parquet files (a file, a folder, a glob or an address that fsspec knows), and compare their schemas.
 
-    Parameters
-    ----------
-    path : str
-        A file, a folder, a glob, or an address that fsspec knows.
-    target : str or None
-        Column of the labels.
-    columns : sequence of str, optional
-        Features, in this order; all but the target by default.
+    `columns` are the features, in this order; all but the target by default.
     """
     pa = require("pyarrow", "sources")
     files: list[_File] = []

@@ -23,17 +23,7 @@ _EARLY_BYTES = 1 << 25
 
 
 class GatheredRows:
-    """Some rows of many, looked up by their numbers like those of an array.
-
-    Parameters
-    ----------
-    numbers : ndarray
-        Which rows these are, rising.
-    values : ndarray
-        The rows.
-    n_rows : int
-        Number of all rows.
-    """
+    """Some of `n_rows` rows, looked up by their numbers (rising) like those of an array."""
 
     # There is no copy of all rows that a device could hold.
     nbytes = float("inf")
@@ -71,27 +61,13 @@ def partial_sample(numbers: NDArray[Any], X: NDArray[Any], codes: NDArray[Any], 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SourceSample(Sample):
-    """Labelled rows of a source, all or some: what of them is in memory is in `X`.
-
-    Attributes
-    ----------
-    source : Source
-        Where the rows are.
-    kept : ndarray of shape (n,) or None
-        Which rows of the source these are, as a mask; None for all.
-    rank : ndarray or None
-        Place of each row in the order of validation.
-    n_early : int
-        So many of the first of that order are in memory.
-    sums : mapping of int to tuple
-        What the first reading found in each block of the source (`recognition.sum_rows`), by the number of its first
-        row; empty before.
-    """
+    """Labelled rows of a source, all or some: what of them is in memory is in `X`."""
 
     source: Source
-    kept: NDArray[np.bool_] | None = None
-    rank: NDArray[np.int32] | None = None
-    n_early: int = 0
+    kept: NDArray[np.bool_] | None = None  # mask over the rows of the source; None for all
+    rank: NDArray[np.int32] | None = None  # place of each row in the order of validation
+    n_early: int = 0  # so many of the first of that order are in memory
+    # What the first reading found, by the first row of each block; empty before.
     sums: Mapping[int, Sums] = field(default_factory=dict)
 
     @classmethod
@@ -168,40 +144,18 @@ def _unpack(bits: NDArray[np.uint8] | None, n: int) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some rows of a range of a source, with their labels: small to send, read where the task runs.
+    """Some rows of a range of a source, with their labels: small to send, read where the task runs."""
 
-    Attributes
-    ----------
-    source : Source or None
-        Where to read; None if the rows are in `rows` themselves.
-    place : range
-        Rows of the source that are read, or the place of the rows in a round.
-    kept, chosen : ndarray or None
-        Bits: which rows of the range belong to the sample, and which of those to the block; None for all.
-    first : int
-        Number, in the sample, of the first row that belongs to it.
-    codes : ndarray
-        Labels of the rows of the block.
-    size : int
-        Rows to read at a time.
-    dtype : dtype
-        Type of the features that hypotheses take.
-    rows : tuple or None
-        Numbers and features of rows that are in memory already.
-    sums : tuple or None
-        What the first reading found in the range; None if this is the first.
-    """
-
-    source: Source | None
-    place: range
-    kept: NDArray[np.uint8] | None
-    chosen: NDArray[np.uint8] | None
-    first: int
+    source: Source | None  # None if the rows are in `rows` themselves
+    place: range  # rows of the source that are read, or the place of the rows in a round
+    kept: NDArray[np.uint8] | None  # bits: which rows of the range belong to the sample; None for all
+    chosen: NDArray[np.uint8] | None  # bits: which of those belong to the block; None for all
+    first: int  # number, in the sample, of the first row that belongs to it
     codes: NDArray[Any]
-    size: int
-    dtype: Any
-    rows: tuple[NDArray[Any], NDArray[Any]] | None = None
-    sums: Sums | None = None
+    size: int  # rows to read at a time
+    dtype: Any  # of the features that hypotheses take
+    rows: tuple[NDArray[Any], NDArray[Any]] | None = None  # numbers and features of rows that are in memory already
+    sums: Sums | None = None  # what the first reading found in the range; None if this is the first
 
     @classmethod
     def of(

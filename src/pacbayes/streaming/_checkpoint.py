@@ -32,23 +32,8 @@ class Checkpoint:
     """A folder of results, which belong to one fit: of the same data, with the same settings and seed.
 
     Every result is sealed by a digest of its content, its name and the fit that it belongs to. One that is damaged, of
-    another fit or of other versions is not used: it is computed again.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder; made if there is none.
-    fingerprints : mapping of str to str
-        Digests of what the fit is, by name.
-    seed : int or None
-        Seed of the fit; None if any will do.
-    versions : mapping of str to str
-        Versions of packages that results depend on.
-
-    Attributes
-    ----------
-    seed : int or None
-        Seed of the fit whose results are here; None if there are none yet and any will do.
+    another fit or of other versions is not used: it is computed again. `fingerprints` are digests of what the fit is,
+    by name; `seed` is None if any will do, and becomes that of the fit whose results are here.
     """
 
     def __init__(
@@ -66,13 +51,7 @@ class Checkpoint:
             raise SourceError(f"checkpoint must be a new folder or one of a fit, and {str(folder)!r} holds others")
 
     def begin(self, seed: int) -> int:
-        """Note whose results these are going to be, unless that is noted already; return the seed of the fit.
-
-        Parameters
-        ----------
-        seed : int
-            Seed to take if any will do.
-        """
+        """Note whose results these are going to be, unless that is noted; return the fit's seed, by default `seed`."""
         if not self._read_manifest():
             content = {"format": _FORMAT, "fingerprints": self._fingerprints}
             content["seed"] = seed if self.seed is None else self.seed

@@ -46,26 +46,13 @@ _MOST_SHARES = 1 << 26
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Rows that are read in blocks, and who reads them.
-
-    Attributes
-    ----------
-    source : Source
-        The rows.
-    pool : Pool
-        The hypothesis space.
-    workers : Workers
-        Who does the work.
-    block_size : int
-        Rows to read at a time.
-    sums : mapping of int to tuple
-        What the first reading found in each block, by the number of its first row; empty before.
-    """
+    """Rows that are read in blocks of `block_size`, and who reads them."""
 
     source: Source
     pool: Pool
     workers: Workers
     block_size: int
+    # What the first reading found, by the first row of each block; empty before.
     sums: Mapping[int, Sums] = field(default_factory=dict)
 
     @property
@@ -261,16 +248,7 @@ class Stream:
     ) -> Iterator[Arrays]:
         """Yield what the weighted hypotheses predict, block by block, in order.
 
-        Parameters
-        ----------
-        hypotheses : Hypotheses
-            The hypotheses.
-        posterior : ndarray of shape (m,)
-            Their weights.
-        voting : {"majority", "gibbs", "best", "uniform"} or None
-            What the predictor does; None for the weight behind each class.
-        rng : Generator, optional
-            Where the draws of "gibbs" come from.
+        A `voting` of None yields the weight behind each class. Only "gibbs" draws from `rng`.
         """
         voters = np.flatnonzero(posterior > 0)
         common = (hypotheses.take(voters), posterior[voters], voting, self.pool, self.source.columns)
@@ -311,18 +289,7 @@ def open_stream(
 ) -> Stream | None:
     """Return rows that are read in blocks, None for arrays and data frames in memory.
 
-    Parameters
-    ----------
-    X, y : object
-        Rows and labels, as in `pacbayes.sources.open_source`.
-    pool : Pool
-        The hypothesis space.
-    columns : sequence of str, optional
-        Features of a table.
-    client : Client, str or None
-        A Dask cluster; None takes the active client, if there is one, for rows that are not in memory.
-    n_jobs, verbose, block_size : int
-        As in `PACBayesClassifier`.
+    Without a `client`, the active one is taken, if there is one, for rows that are not in memory.
     """
     needed_for = "a dask collection" if is_dask(X) else None
     if needed_for is not None:

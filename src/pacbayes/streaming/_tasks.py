@@ -47,16 +47,8 @@ def validate_rows(pool: Pool, X: NDArray[Any], first: int, columns: tuple[str, .
 def scan_block(common: tuple[Any, ...], block: Block, wanted: list[NDArray[np.int64]], chunk: Any = None) -> Arrays:
     """Read a block for the first time: validate and hash all rows, and return those that are wanted.
 
-    Parameters
-    ----------
-    common : tuple
-        The pool, the names of the columns, and how many hashes to keep (`recognition.shift_for`).
-    block : Block
-        All rows of a range.
-    wanted : list of ndarray
-        Positions in the range, rising, for each vote.
-    chunk : object
-        The rows, if they were computed by Dask.
+    `common` holds the pool, the names of the columns, and how many hashes to keep (`recognition.shift_for`); `wanted`,
+    for each vote, positions in the block's range, rising; `chunk` the rows, if Dask computed them.
     """
     pool, columns, shift = common
     parts: list[RowSummary] = []

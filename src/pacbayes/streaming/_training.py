@@ -29,18 +29,10 @@ _LEAST_ROWS = 64
 
 @dataclass(frozen=True)
 class StreamTrainer(Trainer):
-    """A trainer whose sample is mostly not in memory.
-
-    Attributes
-    ----------
-    workers : Workers
-        Who does the work.
-    vote : int
-        Which of several votes this is.
-    """
+    """A trainer whose sample is mostly not in memory."""
 
     workers: Workers = field(default_factory=Workers)
-    vote: int = 0
+    vote: int = 0  # which of several votes this is
 
     def run(self, hypotheses: range) -> Trained | None:
         chosen = np.asarray(hypotheses)

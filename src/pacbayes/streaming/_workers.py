@@ -17,39 +17,18 @@ __all__ = ["Workers"]
 
 @dataclass(frozen=True)
 class Workers:
-    """Who does the tasks.
-
-    Attributes
-    ----------
-    n_jobs : int or None
-        Workers on this machine, as in joblib.
-    client : Client or None
-        A Dask cluster, instead of this machine.
-    checkpoint : Checkpoint or None
-        Where results are kept.
-    verbose : int
-        Whether to show progress.
-    """
+    """Who does the tasks: workers on this machine, as in joblib, or a Dask cluster."""
 
     n_jobs: int | None = None
     client: Any = None
-    checkpoint: Checkpoint | None = None
+    checkpoint: Checkpoint | None = None  # where results are kept
     verbose: int = 0
 
     def name_parts(self, kind: str, places: list[range], about: Any) -> list[str]:
         """Return what to call results in a checkpoint: by where they are of, and by a digest of what they are about.
 
-        A result of anything else has another name, and is not found: hypotheses that come out otherwise when they are
-        trained again are validated and tested again.
-
-        Parameters
-        ----------
-        kind : str
-            What the tasks do.
-        places : list of range
-            Rows or hypotheses of each task.
-        about : object
-            What the results depend on besides the settings, the seed and the data.
+        `about` is what they depend on besides settings, seed and data. A result of anything else has another name, and
+        is not found: hypotheses that come out otherwise when they are trained again are validated and tested again.
         """
         if self.checkpoint is None:
             return [""] * len(places)
@@ -70,22 +49,8 @@ class Workers:
     ) -> list[Any]:
         """Call ``function(common, *task)`` for each task, and return the results in the order of the tasks.
 
-        Parameters
-        ----------
-        function : callable
-            Returns arrays by name, or what `encode` turns into those.
-        common : tuple
-            What all tasks share.
-        tasks : list of tuple
-            Their arguments.
-        names : list of str
-            What to call the results in a checkpoint.
-        description : str
-            What the tasks do.
-        threads : bool
-            Whether the function releases the interpreter's lock.
-        encode, decode : callable, optional
-            Turn a result into arrays, or None if it cannot be kept, and back.
+        `names` are what the results are called in a checkpoint. `encode` turns a result into arrays by name, or None if
+        it cannot be kept, and `decode` back. `threads` says that the function releases the interpreter's lock.
         """
         results: list[Any] = [None] * len(tasks)
         if self.checkpoint is not None:
