@@ -59,8 +59,9 @@ PACBAYES_SHARED Pack exponential(Pack x) {
   return select(underflows, broadcast(0.0), bit_cast<Pack>(bits));
 }
 
-// The same in single precision, to within 1 ulp; 0 below kMinSingleExponent. The polynomial of degree 6 has a relative
-// error of 4e-9, and the leading part of ln 2 has 15 bits: its product with k is exact.
+// The same in single precision, to within 1 ulp, or 1.2 ulp where products are rounded before they are added; 0 below
+// kMinSingleExponent. The polynomial of degree 6 has a relative error of 4e-9, and the leading part of ln 2 has 15 bits:
+// its product with k is exact.
 constexpr float kMinSingleExponent = -87.0f;
 
 PACBAYES_SHARED Singles exponential(Singles x) {
