@@ -336,6 +336,14 @@ def test_warm_start_refuses_what_it_cannot_continue():
         cold.set_params(warm_start=True).fit(X, Y)
 
 
+def test_warm_start_refuses_hypotheses_that_were_trained_again():
+    model = small(estimator=DecisionTreeClassifier(max_depth=3), holdout=None, warm_start=True).fit(X, Y)
+    for tree in model.hypotheses_:
+        tree.fit(X, 1 - Y)
+    with pytest.raises(ValueError, match="hypotheses_ changed since the last fit"):
+        model.set_params(n_hypotheses=30).fit(X, Y)
+
+
 def clone_fitted(model):
     return pickle.loads(pickle.dumps(model))
 

@@ -685,6 +685,12 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
                     f"warm_start continues on the same data with the same settings, but {', '.join(changed)} changed "
                     "since the last fit: the losses of the hypotheses it keeps would be wrong"
                 )
+            for vote in self.votes_:
+                if _digest_hypotheses(vote.trained, vote.subsamples) != vote.certificate.digests["hypotheses"]:
+                    raise ValueError(
+                        "warm_start keeps hypotheses with their losses, but hypotheses_ changed since the last fit: "
+                        "the losses would be wrong"
+                    )
             return self._entropy, self.votes_
         if self.random_state is None:
             entropy = int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
@@ -734,13 +740,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
 
     def _digests(self, pool: Pool, classes: NDArray[Any], trained: Trained, subsamples: Subsamples) -> dict[str, str]:
         """Return digests of the hypotheses, and of the settings that turn them into a certified predictor."""
-        dropped, hypotheses = np.isnan(trained.losses(subsamples)), trained.hypotheses
-        if dropped.any():
-            # Those without weight have no part in what is certified.
-            hypotheses = hypotheses.take(np.flatnonzero(~dropped))
         own = [self.voting, self.objective, self.delta, self.holdout, self.n_candidates, self.prior, self.loss]
         settings = [*own, self.racing, pool, classes, subsamples]
-        return {"hypotheses": digest(hypotheses.fingerprint(), code=True), "settings": digest(settings, code=True)}
+        return {"hypotheses": _digest_hypotheses(trained, subsamples), "settings": digest(settings, code=True)}
 
     def verify_certificate(self, certificate: Certificate, X: Any = None, y: ArrayLike | None = None) -> str:
         """Recompute a certificate from this classifier, and from its training sample if that is given.
@@ -1200,6 +1202,14 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         tags.non_deterministic = self.voting == "gibbs"
         tags.input_tags = get_tags(as_pool(self.estimator)).input_tags
         return tags
+
+
+def _digest_hypotheses(trained: Trained, subsamples: Subsamples) -> str:
+    """Return the digest of hypotheses without those that were dropped, which have no part in what is certified."""
+    dropped, hypotheses = np.isnan(trained.losses(subsamples)), trained.hypotheses
+    if dropped.any():
+        hypotheses = hypotheses.take(np.flatnonzero(~dropped))
+    return digest(hypotheses.fingerprint(), code=True)
 
 
 def _validation_kwargs(pool: Pool, X: Any, code_book: CodeBook | None) -> dict[str, Any]:
