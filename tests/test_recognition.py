@@ -123,6 +123,22 @@ def test_samples_that_repeat_themselves():
         rows.check_unseen(iris[:100])
 
 
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng, n: rng.integers(0, 50, size=(n, 1)).astype(float),
+        lambda rng, n: (rng.random((n, 30)) < 0.1).astype(float),
+        lambda rng, n: np.round(rng.normal(size=(n, 3)), 1),
+    ],
+)
+@pytest.mark.parametrize("n", [10, 30, 400])
+def test_new_rows_are_seldom_taken_for_rows_of_a_small_sample(draw, n):
+    """A small sample may have no rows in common with itself, although new ones have many."""
+    rng = np.random.default_rng(0)
+    alarms = sum(TrainingRows(draw(rng, n)).count_seen(draw(rng, 2000)) > 0 for _ in range(100))
+    assert alarms <= 6
+
+
 def test_rows_of_the_sample_are_counted():
     rows = TrainingRows(np.random.default_rng(0).normal(size=(100, 3)))
     rng = np.random.default_rng(0)

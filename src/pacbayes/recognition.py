@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from scipy.stats import binom
+from scipy.special import xlog1py
+from scipy.stats import binom, poisson
 
 from pacbayes import _recognition
 from pacbayes._dates import to_days
@@ -25,6 +26,9 @@ _BLOCK = 1 << 16
 
 # Probability with which new rows that coincide with rows of the sample may be taken for these.
 _FALSE_ALARM = 0.005
+
+# The same, also in view of how many rows of a small sample repeat: less, and a few rows of it would not be noticed.
+_FALSE_ALARM_IF_SMALL = 0.025
 
 # Hashes that are kept with a model: 32 MiB, and as many exact ones where single precision cannot tell rows apart.
 _MOST_KEPT = 1 << 22
@@ -259,11 +263,22 @@ class TrainingRows:
         count, n = int(np.count_nonzero(self._contains(summary.kept))), summary.kept.size
         if self.hashes.size > 1 and summary.digest == self.whole:
             return n, n
-        # Twice as often: rows that repeat come in clusters, and their share varies more than that of independent ones.
-        by_chance = not count or binom.sf(count - 1, n, min(1.0, 2 * self.repeated)) >= _FALSE_ALARM
+        by_chance = not count or self._occur_by_chance(count, n)
         if by_chance and self.exact is not None:
             return self.exact._count(summary.exact or summary)
         return 0 if by_chance else count, n
+
+    def _occur_by_chance(self, count: int, n: int) -> bool:
+        """Return whether so many of n new rows may well occur in the sample."""
+        # Twice as often: rows that repeat come in clusters, and their share varies more than that of independent ones.
+        if binom.sf(count - 1, n, min(1.0, 2 * self.repeated)) >= _FALSE_ALARM:
+            return True
+        # That few rows of a small sample repeat may be chance as well. For any share of new rows that occur in it: so
+        # many pairs are expected in a sample that is drawn from as many rows, equally probable, as have this share.
+        size, share = self.hashes.size, np.geomspace(min(0.5, self.repeated), 1.0, 256)
+        pairs = (size - 1) * (share + xlog1py(1 - share, -share)) / share
+        both = poisson.cdf(self.repeated * size / 2, pairs) * binom.sf(count - 1, n, share)
+        return bool(both.max() >= _FALSE_ALARM_IF_SMALL)
 
     def check_unseen(self, X: Any) -> None:
         """Raise ValueError if more of the rows occur in the sample than new rows would by chance."""
