@@ -1218,14 +1218,14 @@ def _validation_kwargs(pool: Pool, X: Any, code_book: CodeBook | None) -> dict[s
 
 
 def _rows_to_probe(sample: Sample, plan: VotePlan) -> tuple[Any, NDArray[Any]]:
-    """Return features, and which rows of them hypotheses can be probed with: the held-out ones, if they are in memory.
+    """Return features, and which rows of them hypotheses can be probed with: all that are in memory.
 
-    The labels of held-out rows are left for the test.
+    Also where few are held out, or one: a row alone has no company to depend on. No label is looked at.
     """
     rest = plan.rest.X
     if hasattr(rest, "numbers"):  # rows that are read in blocks: those that were gathered
         return rest, rest.numbers
-    return (rest, np.arange(len(plan.rest))) if plan.split.held_out is None else (sample.X, plan.split.held_out)
+    return sample.X, np.arange(len(sample))
 
 
 def _refuse_fit_params(fit_params: dict[str, Any]) -> None:

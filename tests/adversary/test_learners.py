@@ -142,8 +142,9 @@ def test_probabilities_are_probed_where_the_loss_is_about_them():
 
 
 def test_few_rows_can_be_probed():
-    with pytest.raises(HypothesisError, match=r"ByBatch\(\) answers otherwise"):
-        make(ByBatch(), subsample_size=12, holdout=4).fit(X[:40], Y[:40])
+    for holdout in (1, 4):
+        with pytest.raises(HypothesisError, match=r"ByBatch\(\) answers otherwise"):
+            make(ByBatch(), subsample_size=12, holdout=holdout).fit(X[:40], Y[:40])
     assert make(Threshold(), subsample_size=12, holdout=1).fit(X[:40], Y[:40]).certificate_ is not None
 
 
