@@ -344,6 +344,14 @@ def test_warm_start_refuses_hypotheses_that_were_trained_again():
         model.set_params(n_hypotheses=30).fit(X, Y)
 
 
+def test_a_subclass_with_settings_of_its_own_is_cloned():
+    class Careful(PACBayesClassifier):
+        def __init__(self, delta=0.01):
+            super().__init__(delta=delta, n_hypotheses=10)
+
+    assert clone(Careful(0.02)).delta == 0.02
+
+
 def clone_fitted(model):
     return pickle.loads(pickle.dumps(model))
 

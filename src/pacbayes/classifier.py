@@ -1172,9 +1172,10 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         return {**state, "client": None, "checkpoint": None if self.checkpoint is None else os.fspath(self.checkpoint)}
 
     def __sklearn_clone__(self) -> PACBayesClassifier:
+        settings = self.get_params(deep=False)
         # A client cannot be copied.
-        settings = {name: value for name, value in self.get_params(deep=False).items() if name != "client"}
-        return type(self)(**{name: clone(value, safe=False) for name, value in settings.items()}, client=self.client)
+        copies = {name: value if name == "client" else clone(value, safe=False) for name, value in settings.items()}
+        return type(self)(**copies)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
