@@ -352,6 +352,26 @@ def test_a_subclass_with_settings_of_its_own_is_cloned():
     assert clone(Careful(0.02)).delta == 0.02
 
 
+def make_frame():
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "kind": np.where(np.arange(len(X)) % 3, "x", "y")})
+    frame.loc[::7, "a"] = np.nan
+    return frame
+
+
+BY_NAME = make_pipeline(make_column_transformer((StandardScaler(), ["b"])), LogisticRegression())
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba"])
+@pytest.mark.parametrize(
+    ("estimator", "rows"), [(None, make_frame()), (BY_NAME, make_frame()), (None, sparse.csr_array(X))]
+)
+def test_rows_of_every_kind_are_predicted_in_batches(estimator, rows, method):
+    model = small(estimator=estimator, block_size=100).fit(rows, Y)
+    batches = list(model.predict_batches(rows, method))
+    assert len(batches) > 1
+    np.testing.assert_array_equal(np.concatenate(batches), getattr(model, method)(rows))
+
+
 def clone_fitted(model):
     return pickle.loads(pickle.dumps(model))
 

@@ -1081,7 +1081,9 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n, n_classes)
             Shares, summing to one.
         """
-        X = self._validate_points(X)
+        return self._share_votes(self._validate_points(X))
+
+    def _share_votes(self, X: Any) -> Array:
         if isinstance(X, Stream):
             parts = [result["tallies"] for result in X.predict(self.hypotheses_, self.posterior_, None)]
         else:
@@ -1120,10 +1122,14 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if method not in ("predict", "predict_proba"):
             raise ValueError(f"method must be 'predict' or 'predict_proba', got {method!r}")
         points = self._validate_points(X)
-        if not isinstance(points, Stream):
-            points = self._open_known(self._pool, ArraySource(np.asarray(points)))
-            assert points is not None
-        return self._predict_stream(points, method)
+        if isinstance(points, np.ndarray) and self._code_book is None:
+            points = self._open_known(self._pool, ArraySource(points))
+        if isinstance(points, Stream):
+            return self._predict_stream(points, method)
+        # Sparse rows, and tables with text, gaps or columns that hypotheses know by their names.
+        if method == "predict":
+            return (np.asarray(self.classes_[self._predict_codes(rows)[0]]) for rows in self._blocks(points))
+        return map(self._share_votes, self._blocks(points))
 
     def _predict_stream(self, points: Stream, method: str) -> Iterator[NDArray[Any]]:
         voting = self.certificate_.voting if method == "predict" else None
