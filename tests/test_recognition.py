@@ -70,6 +70,15 @@ def test_exact_hashes_of_a_sample_that_is_not_kept_as_a_whole(monkeypatch):
     assert TrainingRows(RNG.normal(size=(4000, 2))).exact is None
 
 
+def test_rows_of_zeros_do_not_hide_the_others_of_a_large_sample(monkeypatch):
+    monkeypatch.setattr(recognition, "_MOST_KEPT", 1000)
+    sample = np.where(RNG.random((32000, 1)) < 0.2, 0.0, RNG.normal(size=(32000, 3)))
+    rows = TrainingRows(sample)
+    assert rows.shift == 5
+    assert rows.count_seen(sample[::-1]) > 500
+    assert rows.count_seen(np.where(RNG.random((32000, 1)) < 0.2, 0.0, RNG.normal(size=(32000, 3)))) == 0
+
+
 def spelled_out(value, column, exact=False):
     """The hash of a number in its column, in whole numbers of Python."""
     if value == 0:

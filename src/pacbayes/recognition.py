@@ -161,7 +161,8 @@ class RowSummary:
 
     @classmethod
     def _of_hashes(cls, hashes: Hashes, first: int, shift: int) -> RowSummary:
-        kept = hashes if shift == 0 else hashes[hashes >> np.uint64(64 - shift) == 0]
+        # Of many rows, none of zeros alone: their hash is 0, and all of them would be kept among few of the others.
+        kept = hashes if shift == 0 else hashes[(hashes >> np.uint64(64 - shift) == 0) & (hashes != 0)]
         return cls(shift, kept, _sum_hashes(hashes, first))
 
     @classmethod
