@@ -79,6 +79,9 @@ _COMPUTING = ("block_size", "n_jobs", "verbose")
 # Settings that hypotheses and their validation losses come from: a warm start cannot change them.
 _FINGERPRINTED = ("estimator", "subsample_size", "subsamples", "loss", "holdout")
 
+# Rows that hypotheses predict at once when they are probed, as they do when they are tested.
+_PROBED_TOGETHER = 4096
+
 # A checkpoint keeps results that depend on these as well.
 _CHECKPOINTED = (*_FINGERPRINTED, "n_hypotheses", "delta", "objective", "voting", "n_candidates", "prior", "racing")
 
@@ -541,7 +544,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         prior = self._prior_over(subsamples, split)
         certificate, rho = self._certify(pool, loss, trained, subsamples, prior, n_votes)
         certificate = replace(certificate, digests={**certificate.digests, **digests.result()})
-        probe_hypotheses(trained.hypotheses, rho, *_rows_to_probe(sample, plan), loss, stream(split.entropy, 0, PROBE))
+        points, most = _rows_to_probe(sample, plan), rows_per_block(_PROBED_TOGETHER, sample.classes.size)
+        probe_hypotheses(trained.hypotheses, rho, *points, most, loss, stream(split.entropy, 0, PROBE))
         vote = Ensemble(trained.hypotheses, subsamples, trained.totals, trained.seen, rho, prior, certificate, split)
         vote = (
             vote.with_points(sample, rest, loss, blocks)

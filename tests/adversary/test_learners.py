@@ -53,6 +53,14 @@ class ByBatch(Threshold):
         return np.where(X[:, 0] > X[:, 0].mean(), "above", "below")
 
 
+class ByManyRows(Threshold):
+    """Needs no company to be right, and is wrong in a lot of it."""
+
+    def predict(self, X):
+        labels = super().predict(X)
+        return labels if len(X) <= 128 else np.where(labels == "above", "below", "above")
+
+
 class ByOrder(Threshold):
     def predict(self, X):
         return np.where(np.convolve(X[:, 0], [0.6, 0.4])[: len(X)] > self.place_, "above", "below")
@@ -106,13 +114,14 @@ SCALE = make_pipeline(FunctionTransformer(scale), SVC())
 DEPENDENT = {
     "scale": (SCALE, r"the step 'functiontransformer' of a pipeline, FunctionTransformer\(.*\) answers otherwise"),
     "pool": (EstimatorPool(SCALE), "the step 'functiontransformer' of a pipeline"),
-    "batch": (ByBatch(), r"ByBatch\(\) answers otherwise for one row alone than for 128 rows together"),
+    "batch": (ByBatch(), r"ByBatch\(\) answers otherwise for .* than for [0-9]+ rows together"),
+    "many": (ByManyRows(), r"ByManyRows\(\) answers otherwise for one row alone"),
     "order": (ByOrder(), r"ByOrder\(\) answers otherwise for"),
     "call": (ByCall(), r"ByCall\(\) answers otherwise for"),
     "random": (AtRandom(), r"AtRandom\(\) answers otherwise for"),
-    "alone": (NeverAlone(), r"NeverAlone\(\) answers for 128 rows together and fails for one row alone, ValueError"),
+    "alone": (NeverAlone(), r"NeverAlone\(\) answers for [0-9]+ rows together and fails for one row alone, ValueError"),
     "prefit": (PrefitPool([Threshold().fit(X, Y), ByBatch().fit(X, Y)]), r"ByBatch\(\) answers otherwise"),
-    "own": (OwnPool(), "answers otherwise for one row alone"),
+    "own": (OwnPool(), "answers otherwise for"),
 }
 
 
@@ -130,7 +139,7 @@ def test_predictions_that_depend_on_more_than_their_row_get_no_certificate(name,
 def test_rows_that_are_read_in_blocks_are_probed_as_well(tmp_path):
     np.save(tmp_path / "rows.npy", X)
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
-    with pytest.raises(HypothesisError, match=r"ByBatch\(\) answers otherwise for one row alone"):
+    with pytest.raises(HypothesisError, match=r"ByBatch\(\) answers otherwise for"):
         make(ByBatch()).fit(mapped, Y)
 
 

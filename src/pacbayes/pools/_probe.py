@@ -20,8 +20,8 @@ from pacbayes.exceptions import HypothesisError
 from pacbayes.losses import Loss
 from pacbayes.pools._base import Hypotheses, protect
 
-# Hypotheses to probe. Each predicts all rows at once, and again in blocks of these sizes: few calls, since there are
-# learners that take long for each, and small blocks, in which what depends on others shows most.
+# Hypotheses to probe. Each predicts many rows at once, and some of them again in blocks of these sizes: few calls,
+# since there are learners that take long for each, and small blocks, in which what depends on others shows most.
 _MOST_HYPOTHESES = 4
 _BLOCKS = (1, 1, 2, 4, 24, 96)
 
@@ -30,25 +30,32 @@ _ROUNDING = 1e-4
 
 
 def probe_hypotheses(
-    hypotheses: Hypotheses, weights: Array, X: Any, rows: NDArray[Any], loss: Loss, rng: np.random.Generator
+    hypotheses: Hypotheses,
+    weights: Array,
+    X: Any,
+    rows: NDArray[Any],
+    most_rows: int,
+    loss: Loss,
+    rng: np.random.Generator,
 ) -> None:
     """Raise HypothesisError if an answer depends on the rows that are predicted with it, their order, or the call.
 
-    Draws some of the hypotheses by their weights. Only `rows` of X are used.
+    Draws some of the hypotheses by their weights. Only `rows` of X are used, at most `most_rows` at once.
     """
     if hypotheses.predict_by_row:
         return
-    points = take_rows(X, rows[rng.choice(rows.size, min(rows.size, sum(_BLOCKS)), replace=False)])
+    n_rows = min(rows.size, most_rows)
+    points = take_rows(X, rows[rng.choice(rows.size, n_rows, replace=False)])
     n_voters = min(_MOST_HYPOTHESES, int(np.count_nonzero(weights)))
     for i, h in enumerate(rng.choice(weights.size, n_voters, replace=False, p=weights / weights.sum())):
         # Other rows are alone for each hypothesis: many agree on a row.
-        order = np.roll(np.arange(points.shape[0]), i * sum(_BLOCKS[:4]))
+        order = np.roll(np.arange(min(n_rows, sum(_BLOCKS))), i * sum(_BLOCKS[:4]))
         _probe(hypotheses.take(np.array([h])), points, order, loss)
 
 
 def _probe(one: Hypotheses, X: Any, order: NDArray[np.intp], loss: Loss) -> None:
-    """Compare what a hypothesis answers for all rows at once and for reversed blocks of them."""
-    together = one.responses(X, loss)[0]
+    """Compare what a hypothesis answers for all rows at once and for reversed blocks of some of them."""
+    together, n_rows = one.responses(X, loss)[0], X.shape[0]
     for block in np.split(order[::-1], np.cumsum(_BLOCKS)):
         if block.size == 0:
             continue
@@ -58,9 +65,9 @@ def _probe(one: Hypotheses, X: Any, order: NDArray[np.intp], loss: Loss) -> None
             # Labels must be equal; probabilities come out of sums that blocks may round differently.
             if np.allclose(again, together[block], rtol=0, atol=_ROUNDING):
                 continue
-            outcome = f"answers otherwise for {company} than for {order.size} rows together"
+            outcome = f"answers otherwise for {company} than for {n_rows} rows together"
         except Exception as error:
-            outcome, cause = f"answers for {order.size} rows together and fails for {company}, {error!r}", error
+            outcome, cause = f"answers for {n_rows} rows together and fails for {company}, {error!r}", error
         raise HypothesisError(
             "a prediction must be a function of its row, or no certificate holds for it, but "
             f"{_find_culprit(one, X, block)} {outcome}. What is computed from several rows must be learned in "
