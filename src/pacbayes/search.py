@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,8 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     classifier : PACBayesClassifier
-        The classifier, with the settings that all candidates have in common.
+        The classifier, with the settings that all candidates have in common. Each has a folder of its own in that
+        of its `checkpoint`, if it has one.
     param_grid : mapping of str to sequence, or sequence of these
         Settings to try, as in scikit-learn's `GridSearchCV`.
 
@@ -97,9 +99,12 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                     "have these in common"
                 )
         n_candidates = len(grid) * self.classifier.n_candidates
-        candidates = [
-            clone(self.classifier).set_params(**params, n_candidates=n_candidates).fit(X, y) for params in grid
-        ]
+        candidates = []
+        for k, params in enumerate(grid):
+            candidate = clone(self.classifier).set_params(**params, n_candidates=n_candidates)
+            if candidate.checkpoint is not None:  # a folder belongs to one fit
+                candidate.set_params(checkpoint=Path(candidate.checkpoint) / f"candidate{k}")
+            candidates.append(candidate.fit(X, y))
         bounds = [candidate.certificate_.bound for candidate in candidates]
         best = bounds.index(min(bounds))
         self.results_ = [{"params": params, "bound": bound} for params, bound in zip(grid, bounds, strict=True)]

@@ -17,6 +17,7 @@ from rows import X, Y, assert_same, make, write
 from sklearn.model_selection import ShuffleSplit
 from sklearn.tree import DecisionTreeClassifier
 
+from pacbayes import CertifiedGridSearch
 from pacbayes.atomic import open_atomic
 from pacbayes.exceptions import SourceError
 from pacbayes.pools import RBFSVMPool, _estimator
@@ -299,6 +300,16 @@ def test_folders_that_are_no_checkpoints(tmp_path, parquet):
         with pytest.raises(SourceError, match=message):
             make(checkpoint=tmp_path / name).fit(parquet, "label")
     assert os.listdir(tmp_path / "mine") == ["thesis.tex"]
+
+
+def test_candidates_of_a_search_have_folders_of_their_own(tmp_path):
+    grid = {"estimator__C": [1.0, 10.0]}
+    found = [
+        CertifiedGridSearch(make(estimator=RBFSVMPool(), checkpoint=folder), grid).fit(X, Y)
+        for folder in (tmp_path, tmp_path, None)
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["candidate0", "candidate1"]
+    assert found[0].certificate_ == found[1].certificate_ == found[2].certificate_
 
 
 def test_functions_cannot_be_compared(tmp_path, parquet):
