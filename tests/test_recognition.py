@@ -161,3 +161,18 @@ def test_rows_of_the_sample_are_counted():
 def test_dates_are_recognised_in_every_unit(unit):
     days = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=9, freq="36h").as_unit("us")})
     assert TrainingRows(days).count_seen(days.astype(f"datetime64[{unit}]")) == 9
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda frame: frame.astype({"word": "string"}),
+        lambda frame: frame.astype({"word": "category", "flag": object}),
+        lambda frame: frame.convert_dtypes(),
+        pl.from_pandas,
+    ],
+)
+def test_gaps_and_flags_are_recognised_in_columns_of_every_kind(convert):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=50), "word": ["a", None] * 25, "flag": rng.random(50) < 0.5})
+    np.testing.assert_array_equal(hash_rows(convert(frame)), hash_rows(frame))

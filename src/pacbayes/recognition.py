@@ -36,6 +36,9 @@ _MOST_KEPT = 1 << 22
 # Exact hashes are kept if the share of rows that repeat is smaller by so much: where hashes are a sample, it varies.
 _LEAST_GAIN = 0.001
 
+# Words that columns of some kinds have for what others have as numbers.
+_SPELLED = {"None": "nan", "<NA>": "nan", "NaT": "nan", "True": "1", "False": "0"}
+
 
 def hash_rows(X: Any, *, exact: bool = False) -> Hashes:
     """Return a 64-bit hash of each row: the same for the same numbers, sparse or dense, of single or double precision.
@@ -90,7 +93,8 @@ def _hash_column(column: NDArray[Any], k: int, exact: bool) -> Hashes:
 
 def _hash_word(word: str, k: int, exact: bool) -> int:
     try:
-        return int(_hash_values(np.array([float(word)]), np.array([k]), exact)[0])
+        number = float(_SPELLED.get(word, word))
+        return int(_hash_values(np.array([number]), np.array([k]), exact)[0])
     except ValueError:
         return int.from_bytes(hashlib.blake2b(f"{k}:{word}".encode(), digest_size=8).digest())
 
