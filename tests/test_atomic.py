@@ -1,5 +1,7 @@
 import os
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -188,3 +190,16 @@ def test_a_lock_that_was_removed_meanwhile_is_taken_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(atomic, "_try_lock", finish_first)
     with atomic.locked_folder(folder):
         assert names(folder) == ["lock"]
+
+
+@posix
+@pytest.mark.parametrize("mode", ["ab", "wb"])
+def test_what_standard_output_goes_to_is_written_to_as_it_is(tmp_path, mode):
+    """Opened by its name, the file would be replaced, or cut and written from its beginning."""
+    script = "from pathlib import Path; from pacbayes.io import write_atomic; print('before', flush=True); "
+    script += "write_atomic({Path('/dev/stdout'): b'written\\n'}); print('after')"
+    (tmp_path / "log").write_bytes(b"old\n")
+    with (tmp_path / "log").open(mode) as log:
+        subprocess.run([sys.executable, "-c", script], stdout=log, check=True)
+    old = b"old\n" if mode == "ab" else b""
+    assert (tmp_path / "log").read_bytes() == old + b"before\nwritten\nafter\n"

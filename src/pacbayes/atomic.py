@@ -28,6 +28,10 @@ __all__ = [
 # A file in a locked folder.
 LOCK_NAME = "lock"
 
+# What the process has open.
+_STREAMS = {"stdin": 0, "stdout": 1, "stderr": 2}
+_DESCRIPTOR = re.compile(r"/dev/(stdin|stdout|stderr)|(?:/dev|/proc/self)/fd/(\d+)")
+
 # Files that are being written.
 _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]+\.partial", re.DOTALL)
 
@@ -62,10 +66,11 @@ def open_atomic(path: Path) -> Iterator[BinaryIO]:
     """Open a file to write that appears at its place when the block ends, complete and on disk, or not at all.
 
     A file that exists keeps its mode and, where the system allows it, its owner. A symbolic link stays, and what it
-    points to is replaced. A device or a pipe is written to as it is.
+    points to is replaced. A device, a pipe, or what is open already, such as ``/dev/stdout``, is written to as it is.
     """
     if is_special(path):
-        with path.open("wb") as special:
+        number = _descriptor_of(path)
+        with path.open("wb") if number is None else os.fdopen(os.dup(number), "wb") as special:
             yield special
         return
     path = _follow(path)
@@ -131,8 +136,20 @@ def check_writable(path: Path) -> None:
 
 
 def is_special(path: Path) -> bool:
-    """Return whether there is something that is neither a regular file nor a folder, such as a device or a pipe."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    """Return whether there is something that is neither a regular file nor a folder, such as a device or a pipe.
+
+    What the process has open already, such as ``/dev/stdout``, is special as well, whatever it leads to.
+    """
+    return path.exists() and (_descriptor_of(path) is not None or not path.is_file()) and not path.is_dir()
+
+
+def _descriptor_of(path: Path) -> int | None:
+    """Return the number by which the process has something open, if a path such as ``/dev/stdout`` names it.
+
+    Opened by its name, a file that standard output goes to would be cut, and written from its beginning.
+    """
+    name = _DESCRIPTOR.fullmatch(os.path.abspath(path))
+    return None if name is None else _STREAMS[name[1]] if name[1] else int(name[2])
 
 
 def _follow(path: Path) -> Path:

@@ -123,9 +123,8 @@ def test_kernel_values_in_single_precision_to_one_unit_in_the_last_place():
     _engine.kernel(x, 1.0, values)
     exact = np.exp(-x.astype(np.float64))
     error = np.abs(values - exact) / np.spacing(exact.astype(np.float32))
-    assert error.max() < (
-        1.2 if _engine.instructions == "baseline" else 1
-    )  # products that are rounded before they are added
+    # Without fused products, these are rounded before they are added.
+    assert error.max() < (1.2 if _engine.instructions == "baseline" else 1)
     assert error[x < 1e-3].max() < 0.51
     assert np.all(values[-64:] == 1.0)
 
