@@ -605,6 +605,20 @@ def test_two_objects_with_one_identity(saved):
     refused(saved, "two different objects with one identity")
 
 
+def test_parts_of_two_objects_with_one_identity(saved):
+    """skops loads the first of two equal objects, and for a part of it what has the identity of that part."""
+
+    def change(schema, members):
+        vote = next(fitted_nodes(schema, "Ensemble", "totals"))
+        first, second = a_list(a_list()), a_list(a_list())
+        first["__id__"] = second["__id__"] = "twins"
+        first["content"][0]["__id__"], second["content"][0]["__id__"] = vote["totals"]["__id__"], "another"
+        vote["seen"] = a_list(first, second)
+
+    rewrite(saved, change)
+    refused(saved, "two different objects with one identity")
+
+
 def test_subsamples_that_do_not_fit(tmp_path):
     path = tmp_path / "model.skops"
     save_model(PACBayesClassifier(SVC(), subsamples=[list(range(20)), list(range(30, 70))]).fit(X, y), path)

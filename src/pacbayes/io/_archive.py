@@ -165,23 +165,24 @@ class _Audit:
             if depth > _MAX_DEPTH:
                 raise ModelFileError(f"it is nested more than {_MAX_DEPTH} deep")
             if isinstance(value, dict):
-                if "__loader__" not in value or self._is_new(value):
-                    waiting.extend((child, depth + 1) for child in value.values())
+                if "__loader__" in value:
+                    self._visit(value)
+                waiting.extend((child, depth + 1) for child in value.values())
             elif isinstance(value, list):
                 waiting.extend((child, depth + 1) for child in value)
 
-    def _is_new(self, node: Node) -> bool:
-        """Check a node, and return whether it is the first with its identity."""
+    def _visit(self, node: Node) -> None:
+        """Check a node, if it is the first with its identity."""
         identity = node.get("__id__")
         if identity is not None and identity in self._known:
             # skops takes the first for both, so they must be the same: the second may be where another was checked.
+            # And so must their parts, which have identities of their own.
             if not self._is_same(self._known[identity], node):
                 raise ModelFileError("it holds two different objects with one identity")
-            return False
+            return
         self._known[identity] = node
         self._budget.admit(_PER_NODE)
         self._check(node)
-        return True
 
     def _is_same(self, one: Any, other: Any) -> bool:
         """Return whether two parts of the schema describe the same, whatever identities and files they name."""
