@@ -102,3 +102,13 @@ def test_where_to_work_does_not_count():
     assert digest(make_pipeline(SVC())) == digest(make_pipeline(SVC(), memory="cache"))
     fitted = [KNeighborsClassifier(n_jobs=n_jobs).fit(X, y) for n_jobs in (None, 2)]
     assert digest(fitted[0]) == digest(fitted[1])
+
+
+def test_a_random_state_is_what_it_draws():
+    """How it was seeded is lost in a file."""
+    seeded, restored = np.random.RandomState(0), np.random.RandomState()
+    restored.set_state(seeded.get_state())
+    assert digest(restored) == digest(seeded)
+    assert digest(restored) != digest(np.random.RandomState(1))
+    restored.random_sample()
+    assert digest(restored) != digest(seeded)

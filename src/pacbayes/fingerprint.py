@@ -194,6 +194,9 @@ class _Walk:
             self._add_items("set", sorted(digest(item, code=self.code) for item in value))
         elif type(value) is functools.partial:
             self._add_items("partial", [value.func, value.args, value.keywords])
+        elif type(value) is np.random.RandomState:
+            # What it draws, and not how it was seeded, which is lost when it is stored.
+            self._add_items("random state", [value.get_state(legacy=False)])
         elif hasattr(value, "get_tree_stats") and hasattr(value, "get_arrays"):
             # The search trees of scikit-learn count their calls in their state.
             self._add_items("tree", [type(value), *(np.asarray(array) for array in value.get_arrays())])
