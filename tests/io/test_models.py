@@ -49,6 +49,7 @@ LEARNERS = [
     naive_bayes.ComplementNB(),
     naive_bayes.MultinomialNB(),
     neighbors.KNeighborsClassifier(1, algorithm="brute"),
+    neighbors.KNeighborsClassifier(1, algorithm="brute", p=3),
     tree.DecisionTreeClassifier(),
     tree.ExtraTreeClassifier(),
     ensemble.RandomForestClassifier(3),

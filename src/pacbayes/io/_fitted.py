@@ -528,7 +528,8 @@ def _check_neighbors(model: Any, lengths: Lengths) -> None:
     _whole(model, "n_neighbors", 1, n)
     require(model.weights in ("uniform", "distance", None), "weights are unknown")
     require({model.metric, model.effective_metric_} <= set(_METRICS), "the metric is unknown")
-    require(not model.metric_params and set(model.effective_metric_params_) <= {"p"}, "the metric has parameters")
+    given = {name for name, value in model.effective_metric_params_.items() if value is not None}
+    require(not model.metric_params and given <= {"p"}, "the metric has parameters")
 
 
 def _check_linear(model: Any, lengths: Lengths) -> None:
