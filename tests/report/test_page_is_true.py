@@ -380,10 +380,14 @@ def test_a_test_that_was_made_before_is_not_made_again(randomised, figures):
 def test_settings_that_were_changed_after_the_fit_change_no_caption(iris, figures):
     X, _, y, _ = iris
     model = PACBayesClassifier(n_hypotheses=8, objective="dual", random_state=0).fit(X, y)
-    model.set_params(objective="lambda", voting="uniform")
-    assert Page(fit_page(model)).plot("plot-bound")[2] == (
+    before = fit_page(model)
+    model.set_params(objective="lambda", voting="uniform", delta=0.5, estimator=DecisionTreeClassifier())
+    after = fit_page(model)
+    assert Page(after).plot("plot-bound")[2] == (
         "The weights are not chosen by this curve: global minimum of the dual bound, proved."
     )
+    settings = re.compile(r'id="settings".*?id="verify"', re.DOTALL)
+    assert settings.search(after)[0] == settings.search(before)[0]
 
 
 def test_curves_that_the_theorem_does_not_cover_say_so(iris, figures):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import reprlib
 import shlex
@@ -100,7 +101,9 @@ def fit_page(
         raise ValueError(f"X and y must be given together, got no {'X' if X is None else 'y'}")
     certificate = model.certificate_
     tested = state_test(model, X_test, y_test, test)
-    changed, defaults = _split_settings({"": model, "estimator__": as_pool(model.estimator)})
+    fitted = copy.copy(model)
+    fitted.__dict__.update(model._fitted_settings)  # what was changed after the fit is no setting of it
+    changed, defaults = _split_settings({"": fitted, "estimator__": as_pool(fitted.estimator)})
     return render_page(
         "fit.html.jinja",
         title=title or "A classifier with a certificate",
