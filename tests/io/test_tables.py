@@ -256,6 +256,16 @@ def test_parquet_columns(tmp_path):
     assert table.X["open"].cat.categories.tolist() == ["True"]
 
 
+def test_parquet_decimals_that_are_whole_numbers(tmp_path):
+    """Identifiers of databases, of more digits than float64 has."""
+    whole = pa.array([2**60 + 1, None, -3], pa.decimal128(38, 0))
+    beyond = pa.array([2**100, None, -3], pa.decimal128(38, 0))
+    pq.write_table(pa.table({"a": [1, 2, 3], "id": whole, "other": beyond}), tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet", drop=["id"], carry=True)
+    assert table.carried["id"].tolist() == [2**60 + 1, pd.NA, -3]
+    assert table.X["other"].tolist()[::2] == [2.0**100, -3.0]
+
+
 def test_parquet_rows_of_many_batches(tmp_path):
     n = 150_000
     data = pd.DataFrame({"text": np.arange(n) % 1000, "kind": np.arange(n) % 2}).astype({"text": str})

@@ -6,6 +6,7 @@ import io
 import os
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pacbayes.exceptions import TableError
@@ -104,7 +105,10 @@ def _check_columns(schema: Any, names: list[str], budget: Budget) -> None:
 
 
 def _simplify(column: Any) -> Any:
-    """Return a column of a type that pandas has: times in UTC without a zone, times of day as durations."""
+    """Return a column of a type that pandas has: times in UTC without a zone, times of day as durations.
+
+    Decimals become whole numbers where they are, which may be identifiers of more digits than float64 has.
+    """
     import pyarrow as pa
     from pyarrow import types
 
@@ -119,6 +123,9 @@ def _simplify(column: Any) -> Any:
             .cast(pa.duration(kind.unit))
         )
     if types.is_decimal(kind):
+        if kind.scale == 0:
+            with suppress(pa.ArrowInvalid):  # where int64 cannot hold one of them
+                return column.cast(pa.int64())
         return column.cast(pa.float64())
     return column
 
