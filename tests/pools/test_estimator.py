@@ -5,6 +5,7 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import StackingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, RepeatedKFold, ShuffleSplit
 from sklearn.naive_bayes import GaussianNB
@@ -13,6 +14,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
+from pacbayes import PACBayesClassifier
 from pacbayes.exceptions import HypothesisError
 from pacbayes.fingerprint import digest
 from pacbayes.losses import resolve_loss
@@ -177,3 +179,12 @@ def test_hypotheses_are_described():
     )
     assert trained.describe(0) == "constant: always setosa"
     assert trained.describe(1).startswith("DecisionTreeClassifier(max_depth=2")
+
+
+def test_a_classifier_that_has_predict_once_it_is_fitted():
+    stack = StackingClassifier([("tree", DecisionTreeClassifier(max_depth=2)), ("bayes", GaussianNB())], cv=2)
+    assert not hasattr(stack, "predict")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    model = PACBayesClassifier(stack, n_hypotheses=2, subsample_size=50, random_state=0).fit(X, X[:, 0] > 0)
+    assert model.score(X, X[:, 0] > 0) > 0.8

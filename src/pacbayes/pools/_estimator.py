@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -63,7 +63,11 @@ class EstimatorPool(Pool):
 
     def check_settings(self) -> None:
         validate_settings(self, self._CONSTRAINTS)
-        if not (hasattr(self.estimator, "fit") and hasattr(self.estimator, "predict")):
+        # Some classifiers, such as stacks with the default final estimator, have `predict` once they are fitted.
+        predicts = hasattr(self.estimator, "predict") or (
+            isinstance(self.estimator, BaseEstimator) and is_classifier(self.estimator)
+        )
+        if not (hasattr(self.estimator, "fit") and predicts):
             raise ValueError(f"estimator must be a classifier with fit and predict, got {self.estimator!r}")
         parts = [clone(self.estimator), *clone(self.estimator).get_params(deep=True).values()]
         if any(isinstance(part, FrozenEstimator) for part in parts) or _is_fitted(parts[0]):
