@@ -52,7 +52,7 @@ def make_files(folder: Path, n: int) -> None:
 
 def time_reading() -> list[float]:
     """Make reading count its seconds, of all threads together."""
-    from pacbayes.sources import ParquetSource
+    from pacbayes.rows import ParquetSource
 
     spent = [0.0]
     read = ParquetSource.batches
@@ -75,7 +75,7 @@ def count_bytes() -> dict[str, int]:
     """Make the cluster count what it is sent: what tasks share, and the tasks."""
     import pickle
 
-    from pacbayes.streaming import _workers
+    from pacbayes.fitting import _workers
 
     sent = {"tasks": 0, "shared": 0, "number": 0}
     run = _workers.run_on_cluster

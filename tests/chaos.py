@@ -103,7 +103,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {folder!r})
 import chaos
-import pacbayes.streaming._workers as workers
+import pacbayes.fitting._workers as workers
 save, log = workers._save, open({log!r}, "a", buffering=1)
 run = workers._run_and_save
 def logged(function, checkpoint, encode, name, common, *task):

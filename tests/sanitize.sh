@@ -10,7 +10,8 @@ cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPACBAYES_SANITIZE=ON 
 cmake --build "$build" --parallel 2
 mkdir "$build/package"
 cp -r src/pacbayes "$build/package/"
-cp "$build"/_recognition*.so "$build"/_streams*.so "$build/package/pacbayes/"
+cp "$build"/_hashing*.so "$build/package/pacbayes/rows/"
+cp "$build"/_streams*.so "$build/package/pacbayes/sampling/"
 cp "$build"/_engine*.so "$build/package/pacbayes/pools/"
 # An editable installation comes before PYTHONPATH and would be tested instead.
 cat > "$build/package/sitecustomize.py" <<'PYTHON'

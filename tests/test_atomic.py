@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pacbayes import atomic
+from pacbayes import _atomic as atomic
 from pacbayes.io import check_writable, write_atomic
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes, links, pipes and locks are those of POSIX")

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from pacbayes import PACBayesClassifier, io
-from pacbayes.fingerprint import digest
+from pacbayes._fingerprint import digest
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(80, 2))

@@ -2,7 +2,7 @@ from decimal import Decimal
 
 import pytest
 
-from pacbayes.formatting import format_confidence, format_lower, format_percent_upper, format_upper
+from pacbayes._formatting import format_confidence, format_lower, format_percent_upper, format_upper
 
 
 @pytest.mark.parametrize("value", [0.0, 0.09380001, 0.25, 0.1 + 0.2, 1 / 3, 0.07, 1e-12, 0.99999, 1.2345])

@@ -14,8 +14,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pacbayes import Certificate, CertificateError, CertifiedGridSearch, PACBayesClassifier
 from pacbayes.certificate import FIT_ASSUMPTIONS, Event
-from pacbayes.ensemble import split_holdouts
 from pacbayes.pools import RBFSVMPool
+from pacbayes.sampling import split_holdouts
 
 X, Y = make_moons(300, noise=0.25, random_state=0)
 NEW_X, NEW_Y = make_moons(500, noise=0.25, random_state=1)

@@ -5,8 +5,8 @@ import time
 import pytest
 from rich.console import Console
 
-from pacbayes import progress
-from pacbayes.progress import show_progress
+from pacbayes import _progress as progress
+from pacbayes._progress import show_progress
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, StratifiedKFold
 
-from pacbayes import _streams
 from pacbayes.sampling import (
     DEAL,
     LEARNER,
@@ -15,6 +14,7 @@ from pacbayes.sampling import (
     GivenSubsamples,
     NoSubsamples,
     RandomSubsamples,
+    _streams,
     draw_positions,
     permutations,
     split_reserved,

@@ -19,8 +19,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pacbayes._compat import take_rows
+from pacbayes._fingerprint import IncomparableError, digest
+from pacbayes._formatting import format_names
+from pacbayes._settings import Choice, Constraint, Number, Rule, Whole, are_sizes, is_flag, is_whole
+from pacbayes._settings import validate_settings as validate_constraints
 from pacbayes._validation import Array, count_missing
-from pacbayes.assumptions import describe_assumption
 from pacbayes.certificate import (
     FIT_ASSUMPTIONS,
     Certificate,
@@ -28,17 +31,35 @@ from pacbayes.certificate import (
     Voting,
     certify,
     choose_voters,
+    describe_assumption,
     label_names,
     validate_settings,
     with_test,
     with_unlabelled,
 )
-from pacbayes.ensemble import Ensemble, Split, VotePlan, count_labels, split_holdouts, tabulate_classes
 from pacbayes.exceptions import CertificateError, HypothesisError
-from pacbayes.fingerprint import IncomparableError, digest
-from pacbayes.formatting import format_names
-from pacbayes.losses import Loss, resolve_loss
-from pacbayes.parallel import beside, count_threads, rows_per_block
+from pacbayes.fitting import (
+    DropRule,
+    Ensemble,
+    Stream,
+    Trained,
+    Trainer,
+    VotePlan,
+    VotingBlocks,
+    beside,
+    count_labels,
+    count_threads,
+    expect,
+    expect_classes,
+    open_stream,
+    predict_codes,
+    rows_per_block,
+    tabulate_classes,
+    tally_votes,
+    verify_losses,
+    verify_splits,
+    verify_test,
+)
 from pacbayes.pools import (
     CodeBook,
     Pool,
@@ -51,16 +72,18 @@ from pacbayes.pools import (
     to_host,
 )
 from pacbayes.posterior.gibbs import GibbsCurve
-from pacbayes.racing import DropRule
-from pacbayes.recognition import TrainingRows
-from pacbayes.sampling import PREDICTION, PROBE, GivenSubsamples, SamplingPlan, Subsamples, stream
-from pacbayes.settings import Choice, Constraint, Number, Rule, Whole, are_sizes, is_flag, is_whole
-from pacbayes.settings import validate_settings as validate_constraints
-from pacbayes.sources import ArraySource
-from pacbayes.streaming import Stream, open_stream
-from pacbayes.training import Trained, Trainer
-from pacbayes.verification import expect, expect_classes, verify_losses, verify_splits, verify_test
-from pacbayes.voting import VotingBlocks, predict_codes, tally_votes
+from pacbayes.rows import ArraySource, TrainingRows
+from pacbayes.sampling import (
+    PREDICTION,
+    PROBE,
+    GivenSubsamples,
+    SamplingPlan,
+    Split,
+    Subsamples,
+    split_holdouts,
+    stream,
+)
+from pacbayes.tasks import Loss, resolve_loss
 
 __all__ = ["PACBayesClassifier"]
 
@@ -331,7 +354,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         ----------
         X : array-like of shape (n, d), str, path-like, dask collection or Source
             Training points: in memory; or in Parquet files, mapped or Zarr arrays and dask collections, which are read
-            in blocks and may be larger than the memory. See `pacbayes.sources.open_source`.
+            in blocks and may be larger than the memory. See `pacbayes.rows.open_source`.
         y : array-like of shape (n,) or str
             Labels; the name of their column where X is a path or a dask data frame.
         **fit_params

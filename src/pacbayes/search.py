@@ -13,10 +13,10 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from pacbayes._settings import Whole, validate_settings
 from pacbayes._validation import Array
 from pacbayes.certificate import Certificate
 from pacbayes.classifier import PACBayesClassifier
-from pacbayes.settings import Whole, validate_settings
 
 __all__ = ["CertifiedGridSearch"]
 

@@ -17,9 +17,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import Certificate, CertificateError, PACBayesClassifier, certify
-from pacbayes.fingerprint import IncomparableError, digest
+from pacbayes._fingerprint import IncomparableError, digest
 from pacbayes.pools import Pool, PrefitPool
-from pacbayes.recognition import TrainingRows
+from pacbayes.rows._recognition import TrainingRows
 from pacbayes.sampling import NoSubsamples
 
 X, Y = make_moons(200, noise=0.3, random_state=0)

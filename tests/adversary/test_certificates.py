@@ -17,10 +17,10 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import Certificate, CertificateError, PACBayesClassifier, certify
+from pacbayes._fingerprint import digest
 from pacbayes.certificate import FIT_ASSUMPTIONS
-from pacbayes.fingerprint import digest
-from pacbayes.losses import ZERO_ONE
 from pacbayes.pools import RBFSVMPool
+from pacbayes.tasks import ZERO_ONE
 
 X, Y = make_moons(300, noise=0.15, random_state=0)
 

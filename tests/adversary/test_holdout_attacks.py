@@ -18,7 +18,7 @@ from pacbayes.cli._models import test_model as count_on_table
 from pacbayes.exceptions import CertificateError, ModelFileError
 from pacbayes.io import load_model, save_model
 from pacbayes.pools import RBFSVMPool, RBFSVMs
-from pacbayes.recognition import TrainingRows, hash_rows
+from pacbayes.rows._recognition import TrainingRows, hash_rows
 
 X, Y = make_moons(200, noise=0.3, random_state=0)
 NEW_X, NEW_Y = make_moons(100, noise=0.3, random_state=1)

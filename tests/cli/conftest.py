@@ -9,7 +9,7 @@ import pytest
 from small_session import ENVIRONMENT, table
 from typer.testing import CliRunner
 
-from pacbayes import progress
+from pacbayes import _progress as progress
 from pacbayes.cli import app
 
 

@@ -112,7 +112,7 @@ def test_a_place_that_cannot_be_written(refuses, monkeypatch):
     def denied(path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("pacbayes.atomic._open_partial", denied)
+    monkeypatch.setattr("pacbayes._atomic._open_partial", denied)
     message = refuses("fit", "data.csv", "--target", "kind")
     assert message == "cannot write 'model.skops': Permission denied"
 

@@ -7,9 +7,9 @@ import pytest
 from small_session import QUICK, table
 
 from pacbayes import Certificate, certify
+from pacbayes._formatting import format_percent, format_percent_upper, format_upper
 from pacbayes.bounds import clopper_pearson
 from pacbayes.certificate._json import _checksum
-from pacbayes.formatting import format_percent, format_percent_upper, format_upper
 from pacbayes.io import load_model
 
 LOSSES = [0.1, 0.12, 0.15, 0.3, 0.45]

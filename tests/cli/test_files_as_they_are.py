@@ -20,8 +20,8 @@ import pytest
 from small_session import ENVIRONMENT, QUICK
 from typer.testing import CliRunner
 
+from pacbayes._formatting import format_count
 from pacbayes.cli import app
-from pacbayes.formatting import format_count
 
 FIT = ("--target", "kind", *QUICK)
 

@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from pacbayes import PACBayesClassifier, training
-from pacbayes import racing as racing_rule
+from pacbayes import PACBayesClassifier
 from pacbayes.exceptions import DeviceError
+from pacbayes.fitting import _racing as racing_rule
+from pacbayes.fitting import _training as training
 from pacbayes.io import load_model, save_model
 from pacbayes.pools import RBFSVMPool, _cuda, _device, _engine
 
@@ -390,8 +391,8 @@ def test_of_several_classes_a_vote_is_doubtful_only_if_an_open_pair_could_change
 
 
 def test_doubtful_voters_make_a_vote_doubtful_only_if_they_have_the_weight():
+    from pacbayes.fitting._voting import predict_codes
     from pacbayes.pools import Hypotheses
-    from pacbayes.voting import predict_codes
 
     class Voters(Hypotheses):
         classes = np.array([0, 1])

@@ -16,7 +16,6 @@ from sklearn.svm import SVC
 from svc_loop import SVCLoopPool
 
 from pacbayes.exceptions import HypothesisError
-from pacbayes.losses import resolve_loss
 from pacbayes.pools import (
     GAMMA_GRID,
     RBFSVMPool,
@@ -29,6 +28,7 @@ from pacbayes.pools import (
     jaakkola_gamma,
 )
 from pacbayes.sampling import GivenSubsamples, RandomSubsamples
+from pacbayes.tasks import resolve_loss
 
 X, Y = make_moons(200, noise=0.2, random_state=0)
 CLASSES = np.array([0, 1])

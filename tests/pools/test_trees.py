@@ -17,10 +17,10 @@ from sklearn.utils import check_random_state
 
 from pacbayes import PACBayesClassifier
 from pacbayes.exceptions import HypothesisError
-from pacbayes.losses import resolve_loss
 from pacbayes.pools import EstimatorPool, HypothesisList, PrefitPool, Sample
 from pacbayes.pools._trees import RowBlock, TreePoints, clone_tree, fit_tree
 from pacbayes.sampling import LEARNER, GivenSubsamples, RandomSubsamples, stream
+from pacbayes.tasks import resolve_loss
 
 X, CODES = load_iris(return_X_y=True)
 CLASSES = np.array(["setosa", "versicolor", "virginica"])

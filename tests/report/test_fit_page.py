@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import Certificate, PACBayesClassifier, bounds
-from pacbayes.formatting import format_nearest, format_percent, format_percent_upper, format_upper
+from pacbayes._formatting import format_nearest, format_percent, format_percent_upper, format_upper
 from pacbayes.pools import EstimatorPool, RBFSVMPool
 from pacbayes.report import fit_page, write_page
 

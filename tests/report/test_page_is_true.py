@@ -13,9 +13,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import PACBayesClassifier, certify
+from pacbayes._formatting import format_nearest, format_percent, format_percent_upper, format_upper
 from pacbayes.certificate import METHODS
 from pacbayes.datasets import waveform
-from pacbayes.formatting import format_nearest, format_percent, format_percent_upper, format_upper
 from pacbayes.pools import RBFSVMPool
 from pacbayes.posterior import minimize_lambda_bound
 from pacbayes.report import fit_page

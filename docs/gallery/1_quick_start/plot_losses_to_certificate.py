@@ -7,9 +7,9 @@ The theory needs losses only: how often each of twelve classifiers erred on the 
 
 import numpy as np
 
+from pacbayes._formatting import format_percent_upper
 from pacbayes.bounds import majority_vote, pac_bayes_kl
 from pacbayes.display import BoundDisplay
-from pacbayes.formatting import format_percent_upper
 from pacbayes.posterior import minimize_lambda_bound
 from pacbayes.quasiconvexity import check_quasiconvexity
 

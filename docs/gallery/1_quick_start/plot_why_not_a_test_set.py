@@ -14,9 +14,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from pacbayes import PACBayesClassifier
+from pacbayes._formatting import format_upper
 from pacbayes.bounds import clopper_pearson
 from pacbayes.datasets import waveform
-from pacbayes.formatting import format_upper
 
 n = 400
 new_points = waveform(3000, random_state=1)  # many new points, to know the true error

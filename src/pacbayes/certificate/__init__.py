@@ -1,6 +1,5 @@
 """Certificates: what was proved about a classifier, with what was assumed, in words, in files, and verified."""
 
-from pacbayes.assumptions import FIT_ASSUMPTIONS
 from pacbayes.certificate._answers import Answer, ClassTable, format_loss, name_class, name_loss
 from pacbayes.certificate._certificate import Certificate
 from pacbayes.certificate._certify import certify, choose_voters, with_confusion, with_test, with_unlabelled
@@ -16,6 +15,7 @@ from pacbayes.certificate._classes import (
 from pacbayes.certificate._derivation import Objective, Voting, validate_settings
 from pacbayes.certificate._statements import MAJORITY, METHODS, Event, Method, Statement
 from pacbayes.certificate._words import Row
+from pacbayes.certificate.assumptions import FIT_ASSUMPTIONS, describe_assumption
 
 __all__ = [
     "FIT_ASSUMPTIONS",
@@ -37,6 +37,7 @@ __all__ = [
     "Voting",
     "certify",
     "choose_voters",
+    "describe_assumption",
     "format_loss",
     "label_names",
     "name_class",

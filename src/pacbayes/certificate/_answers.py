@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pacbayes.certificate._classes import Confusion, Rate
-from pacbayes.certificate._statements import BEST, Event, Statement
-from pacbayes.formatting import (
+from pacbayes._formatting import (
     format_confidence,
     format_count,
     format_nearest,
@@ -15,7 +13,9 @@ from pacbayes.formatting import (
     format_percent_upper,
     format_upper,
 )
-from pacbayes.losses import describe_loss, is_of_probabilities, largest_cost
+from pacbayes.certificate._classes import Confusion, Rate
+from pacbayes.certificate._statements import BEST, Event, Statement
+from pacbayes.tasks import describe_loss, is_of_probabilities, largest_cost
 
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacbayes.assumptions import describe_assumption, find_missing, is_code, is_covered
 from pacbayes.bounds import single_hypothesis_kl
 from pacbayes.certificate import _answers, _html, _json, _words
 from pacbayes.certificate._classes import ClassRates, Confusion
 from pacbayes.certificate._derivation import Objective, Settings, Voting, derive, divided_prior, unlabelled_prices
 from pacbayes.certificate._statements import BEST, MAJORITY, MAX_TEXT, METHODS, RANDOMISED, Event, Statement, shorten
+from pacbayes.certificate.assumptions import describe_assumption, find_missing, is_code, is_covered
 from pacbayes.exceptions import CertificateError
-from pacbayes.losses import is_of_probabilities
+from pacbayes.tasks import is_of_probabilities
 
 __all__ = ["Certificate"]
 
@@ -80,7 +80,7 @@ class Certificate:
         Whether everything that shaped a hypothesis came from its own subsample or from reserved points, so that the
         theorem applies to the letter.
     assumption_codes : tuple of str
-        What the bounds rest on, as codes of `pacbayes.assumptions`; `assumptions` has it in words.
+        What the bounds rest on, as codes of `pacbayes.certificate.assumptions`; `assumptions` has it in words.
     digests : mapping of str to str
         SHA-256 digests of what the certificate is about: "losses" and "posterior"; of a fit, also "hypotheses",
         those that were validated in full, and "settings".
@@ -295,8 +295,8 @@ class Certificate:
         for i, code in enumerate(self.assumption_codes):
             if not (is_code(code) and len(code) <= MAX_TEXT):
                 raise CertificateError(
-                    f"assumptions[{i}] must be a code of `pacbayes.assumptions`, or 'stated:' and up to {MAX_TEXT} "
-                    f"characters, got {shorten(code)}"
+                    f"assumptions[{i}] must be a code of `pacbayes.certificate.assumptions`, or 'stated:' and up to "
+                    f"{MAX_TEXT} characters, got {shorten(code)}"
                 )
         missing = find_missing(self.assumption_codes, of_fit="hypotheses" in self.digests)
         if missing:

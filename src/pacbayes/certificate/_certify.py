@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pacbayes._fingerprint import digest
 from pacbayes._validation import Array, scalar, unit_interval, whole_number
-from pacbayes.assumptions import LOSS_ASSUMPTIONS, encode_assumption, find_missing, is_covered
 from pacbayes.bounds import kl_inverse_upper
 from pacbayes.certificate._certificate import Certificate
 from pacbayes.certificate._classes import Confusion
@@ -25,7 +25,7 @@ from pacbayes.certificate._derivation import (
     validate_settings,
 )
 from pacbayes.certificate._statements import RANDOMISED, Statement
-from pacbayes.fingerprint import digest
+from pacbayes.certificate.assumptions import LOSS_ASSUMPTIONS, encode_assumption, find_missing, is_covered
 
 __all__ = ["certify", "choose_voters", "with_confusion", "with_test", "with_unlabelled"]
 
@@ -79,8 +79,8 @@ def certify(
         A lower bound on the losses that are NaN, such as the errors made so far divided by `n`. If it is large enough,
         the minimum is proved over all hypotheses instead of those with a loss ("lambda" and "kl" only).
     assumptions : sequence of str, optional
-        What the certificate rests on besides what has to be true of the losses: codes of `pacbayes.assumptions`, or
-        words of your own.
+        What the certificate rests on besides what has to be true of the losses: codes of
+        `pacbayes.certificate.assumptions`, or words of your own.
     digests : mapping of str to str, optional
         Digests of what else the certificate is about.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from pacbayes.formatting import escape_control
+from pacbayes._formatting import escape_control
 
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate

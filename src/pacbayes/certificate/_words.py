@@ -5,6 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from pacbayes._formatting import (
+    escape_control,
+    format_confidence,
+    format_lower,
+    format_nearest,
+    format_percent_upper,
+    format_upper,
+)
 from pacbayes.bounds import pac_bayes_kl, pac_bayes_lambda, pac_bayes_sqrt
 from pacbayes.certificate._answers import (
     class_table,
@@ -17,15 +25,7 @@ from pacbayes.certificate._answers import (
 )
 from pacbayes.certificate._derivation import divided_prior
 from pacbayes.certificate._statements import BEST, RANDOMISED, Event, Statement
-from pacbayes.formatting import (
-    escape_control,
-    format_confidence,
-    format_lower,
-    format_nearest,
-    format_percent_upper,
-    format_upper,
-)
-from pacbayes.losses import describe_loss, is_of_probabilities, largest_cost
+from pacbayes.tasks import describe_loss, is_of_probabilities, largest_cost
 
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate

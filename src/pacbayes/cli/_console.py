@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-from pacbayes.formatting import escape_control, format_count, format_percent, format_percent_upper
+from pacbayes._formatting import escape_control, format_count, format_percent, format_percent_upper
 
 if TYPE_CHECKING:
     from pacbayes.certificate import Certificate

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from pacbayes.atomic import LOCK_NAME, is_special, locked_folder, open_atomic, remove_leftovers
+from pacbayes._atomic import LOCK_NAME, is_special, locked_folder, open_atomic, remove_leftovers
+from pacbayes._progress import show_progress
 from pacbayes.cli._console import print_error
 from pacbayes.cli._errors import usage_error
 from pacbayes.cli._models import TableOptions, limit
@@ -25,7 +26,6 @@ from pacbayes.cli._predictions import (
     print_ignored,
     select_columns,
 )
-from pacbayes.progress import show_progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +46,7 @@ def is_parquet(path: Path) -> bool:
 
 def find_tables(data: Path, output: Path | None) -> list[Path]:
     """Return the files of a path, folder or pattern, in order, without parts of the predictions themselves."""
-    from pacbayes.sources import find_files
+    from pacbayes.rows import find_files
 
     paths = [Path(path) for path in find_files(str(data))]
     own = None if output is None else parts_folder(output).resolve()

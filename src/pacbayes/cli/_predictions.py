@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pacbayes._formatting import format_names
 from pacbayes.cli._console import print_error
 from pacbayes.cli._errors import usage_error
-from pacbayes.formatting import format_names
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from pacbayes.classifier import PACBayesClassifier
     from pacbayes.io import Schema
-    from pacbayes.recognition import RowSummary
+    from pacbayes.rows import RowSummary
 
 # Decimals of the shares of the vote in a CSV file.
 _DIGITS = 4
@@ -57,7 +57,7 @@ class RowChecks:
 
     def add(self, X: pd.DataFrame) -> None:
         """Look at rows that follow those before."""
-        from pacbayes.recognition import RowSummary
+        from pacbayes.rows import RowSummary
 
         book, known = self._model._code_book, self._model._training_rows
         strange = [] if book is None else book.find_strange_columns(X)
@@ -68,7 +68,7 @@ class RowChecks:
 
     def print(self) -> None:
         """Warn of columns of which the model knows no value, and say how many rows it was trained on."""
-        from pacbayes.recognition import RowSummary
+        from pacbayes.rows import RowSummary
 
         strange = [name for name, is_strange in self._strange.items() if is_strange]
         if strange:

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+from pacbayes._formatting import format_confidence
 from pacbayes.cli._console import format_significant, print_json, print_lines
 from pacbayes.cli._errors import user_errors
 from pacbayes.cli._options import JSON, show_help_without_command
-from pacbayes.formatting import format_confidence
 
 app = typer.Typer(name="bound", invoke_without_command=True)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pacbayes._progress import show_progress
 from pacbayes.cli._console import certificate_values, print_answers, print_certificate, print_json, print_lines
 from pacbayes.cli._errors import usage_error, user_errors
 from pacbayes.cli._models import TableOptions, check_output, limit, load_with_schema, take_held_out, test_values
@@ -24,7 +25,6 @@ from pacbayes.cli._options import (
     ObjectiveOption,
     Separator,
 )
-from pacbayes.progress import show_progress
 
 if TYPE_CHECKING:
     from pacbayes.certificate import Certificate

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pacbayes._formatting import format_percent
+from pacbayes._progress import show_progress
 from pacbayes.cli._console import certificate_values, print_certificate, print_json, print_lines
 from pacbayes.cli._errors import user_errors
 from pacbayes.cli._models import describe_data, test_model, test_values, train
 from pacbayes.cli._options import JSON
-from pacbayes.formatting import format_percent
-from pacbayes.progress import show_progress
 
 if TYPE_CHECKING:
     from pacbayes.classifier import PACBayesClassifier

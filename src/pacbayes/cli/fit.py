@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pacbayes._formatting import format_count, format_names, join_names
 from pacbayes.cli._console import certificate_values, print_certificate, print_error, print_json, print_lines
 from pacbayes.cli._errors import usage_error, user_errors
 from pacbayes.cli._models import TableOptions, check_output, test_model, test_values, train
@@ -26,7 +27,6 @@ from pacbayes.cli._options import (
     Scaler,
     Separator,
 )
-from pacbayes.formatting import format_count, format_names, join_names
 
 if TYPE_CHECKING:
     from pacbayes.certificate import Certificate

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from pacbayes._progress import show_progress
 from pacbayes.cli._console import print_error, print_lines
 from pacbayes.cli._errors import user_errors
-from pacbayes.progress import show_progress
 
 
 def paper(

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from pacbayes._formatting import format_count, format_names
+from pacbayes._progress import show_progress
 from pacbayes.cli._console import print_error, print_json, print_lines, print_text
 from pacbayes.cli._errors import usage_error, user_errors
 from pacbayes.cli._models import TableOptions, check_output, load_with_schema, take_held_out
@@ -21,8 +23,6 @@ from pacbayes.cli._predictions import (
     print_ignored,
     select_columns,
 )
-from pacbayes.formatting import format_count, format_names
-from pacbayes.progress import show_progress
 
 _OWN_FILE = "the predictions must go to a file of their own"
 

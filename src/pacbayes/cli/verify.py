@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pacbayes._progress import show_progress
 from pacbayes.cli._console import print_json, print_lines
 from pacbayes.cli._errors import usage_error, user_errors
 from pacbayes.cli._models import limit, load_with_schema, read_training_table
 from pacbayes.cli._options import JSON, Column, MaxBytes
-from pacbayes.progress import show_progress
 
 if TYPE_CHECKING:
     from pacbayes.certificate import Certificate

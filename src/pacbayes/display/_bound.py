@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pacbayes._formatting import format_lower, format_upper
 from pacbayes._validation import Array, open_interval, scalar, whole_number
 from pacbayes.bounds import confidence_term
 from pacbayes.bounds.prior import restrict_prior
 from pacbayes.display._base import BLACK, BLUE, GREEN, GREY, SHADE, Display
 from pacbayes.display.checks import check_fitted
-from pacbayes.formatting import format_lower, format_upper
 from pacbayes.posterior import lambda_bound, minimize_lambda_bound
 from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.quasiconvexity import QuasiconvexityReport, check_quasiconvexity

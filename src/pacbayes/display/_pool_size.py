@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
+from pacbayes._formatting import format_confidence
 from pacbayes._validation import Array, whole_number
 from pacbayes.certificate import MAJORITY, certify
 from pacbayes.display._base import BLACK, BLUE, LOG_RANKS, RED, Display
 from pacbayes.display.checks import check_fitted, check_test_labels
-from pacbayes.formatting import format_confidence
 from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.votes import weighted_vote
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pacbayes._formatting import format_nearest
 from pacbayes._validation import Array, finite_nonnegative, loss_vector
 from pacbayes.display._base import BLUE, LOG_RANKS, RED, Display
 from pacbayes.display.checks import check_fitted
-from pacbayes.formatting import format_nearest
 from pacbayes.votes import count_half_mass
 
 if TYPE_CHECKING:

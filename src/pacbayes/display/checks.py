@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes.certificate import Statement
-from pacbayes.losses import is_of_probabilities
+from pacbayes.tasks import is_of_probabilities
 
 if TYPE_CHECKING:
     from pacbayes.classifier import PACBayesClassifier

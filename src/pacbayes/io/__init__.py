@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pacbayes.atomic import check_writable, write_atomic
+    from pacbayes._atomic import check_writable, write_atomic
     from pacbayes.io.batches import read_batches
     from pacbayes.io.encoder import ColumnEncoder
     from pacbayes.io.inspection import Finding, inspect_table
@@ -27,7 +27,7 @@ _MODULES = {
     "Schema": "pacbayes.io.schema",
     "Source": "pacbayes.io.schema",
     "Table": "pacbayes.io.tables",
-    "check_writable": "pacbayes.atomic",
+    "check_writable": "pacbayes._atomic",
     "dumps_model": "pacbayes.io.models",
     "inspect_table": "pacbayes.io.inspection",
     "load_model": "pacbayes.io.models",
@@ -36,7 +36,7 @@ _MODULES = {
     "read_table": "pacbayes.io.tables",
     "save_model": "pacbayes.io.models",
     "split_rows": "pacbayes.io.schema",
-    "write_atomic": "pacbayes.atomic",
+    "write_atomic": "pacbayes._atomic",
 }
 
 __all__ = [

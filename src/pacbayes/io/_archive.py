@@ -17,8 +17,8 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 
+from pacbayes._formatting import format_names
 from pacbayes.exceptions import ModelFileError
-from pacbayes.formatting import format_names
 from pacbayes.io._limits import Budget
 
 Node = dict[str, Any]

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pacbayes._dates import to_days
 from pacbayes._validation import Array
 from pacbayes.exceptions import TableError
 from pacbayes.io._decimals import to_points
 from pacbayes.io.schema import Kind
+from pacbayes.rows import to_days
 
 # Dates that have one meaning: 2024-01-31, with or without a time and a time zone.
 _ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?"

@@ -33,14 +33,13 @@ from sklearn.preprocessing import (
 )
 
 from pacbayes import sampling
+from pacbayes._fingerprint import default_parameters, machine_parameters
 from pacbayes.bounds.prior import normalise_log_prior
 from pacbayes.classifier import PACBayesClassifier
-from pacbayes.ensemble import Ensemble, Split
 from pacbayes.exceptions import ModelFileError
-from pacbayes.fingerprint import default_parameters, machine_parameters
+from pacbayes.fitting import Ensemble
 from pacbayes.io._archive import TREE
 from pacbayes.io.encoder import ColumnEncoder
-from pacbayes.losses import resolve_loss
 from pacbayes.pools import (
     CodeBook,
     Constant,
@@ -54,7 +53,9 @@ from pacbayes.pools import (
     Untrained,
     as_pool,
 )
-from pacbayes.recognition import TrainingRows
+from pacbayes.rows import TrainingRows
+from pacbayes.sampling import Split
+from pacbayes.tasks import resolve_loss
 
 Lengths = dict[str, int]
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pacbayes.exceptions import PACBayesError
-from pacbayes.sources import ANY_SIZE, MOST_GROWTH
+from pacbayes.rows import ANY_SIZE, MOST_GROWTH
 
 # Memory that a column takes besides its cells, in Arrow's and pandas' objects and buffers: 16.5 KiB were measured.
 _PER_COLUMN = 2**14

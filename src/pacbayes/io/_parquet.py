@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from pacbayes._formatting import format_names
 from pacbayes.exceptions import TableError
-from pacbayes.formatting import format_names
 from pacbayes.io._limits import Budget
 
 if TYPE_CHECKING:

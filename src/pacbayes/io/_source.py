@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
+from pacbayes._formatting import format_names
 from pacbayes.exceptions import TableError
-from pacbayes.formatting import format_names
 from pacbayes.io._limits import Budget, explain_unreadable
 
 _CHUNK_SIZE = 2**20

@@ -15,8 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from pacbayes._dates import to_days
 from pacbayes._validation import Array
+from pacbayes.rows import to_days
 
 __all__ = ["ColumnEncoder"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pacbayes.formatting import format_names
+from pacbayes._formatting import format_names
 from pacbayes.io.schema import Column
 from pacbayes.io.tables import Table
 

@@ -21,11 +21,11 @@ from zipfile import ZIP_DEFLATED
 
 import numpy as np
 
-from pacbayes.atomic import write_atomic
+from pacbayes._atomic import write_atomic
 from pacbayes.certificate import Certificate
 from pacbayes.classifier import PACBayesClassifier
-from pacbayes.ensemble import Ensemble
 from pacbayes.exceptions import ModelFileError
+from pacbayes.fitting import Ensemble
 from pacbayes.io._archive import examine
 from pacbayes.io._fitted import TRUSTED_TYPES, check_objects, reachable, require
 from pacbayes.io._limits import Budget, explain_unreadable

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pacbayes._formatting import format_names, join_names
 from pacbayes.bounds import clopper_pearson
 from pacbayes.exceptions import TableError
-from pacbayes.formatting import format_names, join_names
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pacbayes._formatting import format_names
 from pacbayes._validation import Array
 from pacbayes.exceptions import TableError
-from pacbayes.formatting import format_names
 from pacbayes.io._columns import infer_column, parse_labels, parse_text
 from pacbayes.io._csv import find_line, guess_separator, read_cells
 from pacbayes.io._decimals import has_mark, uses_commas

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pacbayes.atomic import write_atomic
+from pacbayes._atomic import write_atomic
 from pacbayes.display.svg import page_style, svg_element
 from pacbayes.paper import _panels as panels
 from pacbayes.paper._panels import LegendEntry

@@ -10,7 +10,7 @@ from pacbayes.pools._kernel_width import GAMMA_GRID, feature_scale, jaakkola_gam
 from pacbayes.pools._probe import probe_hypotheses
 from pacbayes.pools._rbf_svm import RBFSVMPool
 from pacbayes.pools._svm_models import RBFSVM, RBFSVMs
-from pacbayes.pools._tables import CodeBook
+from pacbayes.rows import CodeBook
 
 __all__ = [
     "GAMMA_GRID",

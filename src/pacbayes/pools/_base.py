@@ -18,11 +18,11 @@ from sklearn.utils import get_tags
 from pacbayes._compat import take_rows
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
-from pacbayes.losses import Loss
 from pacbayes.pools._device import DeviceRows, fits, is_on_device
-from pacbayes.pools._tables import CodeBook
 from pacbayes.pools._trees import RowBlock
+from pacbayes.rows import CodeBook
 from pacbayes.sampling import LEARNER, SamplingPlan, Subsamples, stream
+from pacbayes.tasks import Loss
 
 Codes = NDArray[np.intp]
 
@@ -218,7 +218,7 @@ class Hypotheses(Sequence[Any], ABC):
 
     @abstractmethod
     def fingerprint(self) -> Any:
-        """Return what determines the predictions, as a value for `pacbayes.fingerprint.digest`."""
+        """Return what determines the predictions, as a value for `pacbayes._fingerprint.digest`."""
 
 
 class Pool(BaseEstimator, ABC):  # type: ignore[misc]

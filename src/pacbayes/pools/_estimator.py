@@ -17,10 +17,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from pacbayes._settings import Choice, Constraint, validate_settings
 from pacbayes.pools._base import Hypotheses, HypothesisList, Numbers, Pool, Sample
 from pacbayes.pools._trees import clone_tree, fit_tree, is_tree, validate_parameters_once
 from pacbayes.sampling import NoSubsamples, SamplingPlan, Subsamples, seed_nested
-from pacbayes.settings import Choice, Constraint, validate_settings
 
 
 class EstimatorPool(Pool):

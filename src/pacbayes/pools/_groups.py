@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
-from pacbayes.losses import Loss
 from pacbayes.pools._base import Codes, Hypotheses, Numbers, Sample
 from pacbayes.sampling import ChosenSubsamples, Subsamples
+from pacbayes.tasks import Loss
 
 # Name of the group of hypotheses that were not trained.
 _UNTRAINED = "untrained"

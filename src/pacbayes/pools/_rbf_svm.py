@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from pacbayes._settings import Choice, Constraint, Number, validate_settings
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
-from pacbayes.losses import Loss
 from pacbayes.pools import _cuda, _engine
 from pacbayes.pools._base import Codes, Hypotheses, Numbers, Pool, Sample
 from pacbayes.pools._device import check_engine, is_worthwhile
@@ -25,7 +25,7 @@ from pacbayes.pools._groups import HypothesisGroups
 from pacbayes.pools._kernel_width import Scaling, feature_scale, jaakkola_gamma
 from pacbayes.pools._layout import LARGEST_VALUE, contiguous, is_wide, to_engine
 from pacbayes.pools._svm_models import RBFSVMs, scaled
-from pacbayes.pools._tables import CodeBook, is_table, needs_code_book
+from pacbayes.rows import CodeBook, is_table, needs_code_book
 from pacbayes.sampling import (
     DEAL,
     LEARNER,
@@ -36,7 +36,7 @@ from pacbayes.sampling import (
     resolve_size,
     split_reserved,
 )
-from pacbayes.settings import Choice, Constraint, Number, validate_settings
+from pacbayes.tasks import Loss
 
 # LIBSVM's stopping rule, as in SVC.
 _TOLERANCE = 1e-3

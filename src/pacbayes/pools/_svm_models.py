@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
 from pacbayes._validation import Array
-from pacbayes.losses import Loss
 from pacbayes.pools import _cuda, _engine
 from pacbayes.pools._base import Codes, Hypotheses, Numbers, Sample
 from pacbayes.pools._device import is_worthwhile
 from pacbayes.pools._layout import contiguous, is_wide, to_csr, to_engine
-from pacbayes.pools._tables import CodeBook, is_table
+from pacbayes.rows import CodeBook, is_table
 from pacbayes.sampling import Subsamples
+from pacbayes.tasks import Loss
 
 
 @dataclass(frozen=True, eq=False)

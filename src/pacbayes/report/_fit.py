@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pacbayes._formatting import format_nearest
 from pacbayes._versions import collect_versions
 from pacbayes.certificate import Certificate, Row
 from pacbayes.display.checks import check_fitted, state_test
-from pacbayes.formatting import format_nearest
 from pacbayes.pools import as_pool
 from pacbayes.report._html import Table, render_page
 from pacbayes.report._importance import tabulate_importances

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pacbayes.atomic import write_atomic
+from pacbayes._atomic import write_atomic
 
 
 @dataclass(frozen=True)

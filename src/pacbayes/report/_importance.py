@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 from sklearn.inspection import permutation_importance
 
 from pacbayes._compat import take_rows
-from pacbayes.formatting import format_percent
+from pacbayes._formatting import format_percent
 from pacbayes.report._html import Table
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pacbayes._formatting import format_confidence, format_nearest, format_upper
 from pacbayes.certificate import Statement
 from pacbayes.display import BoundDisplay, CertificateDisplay, PoolSizeDisplay, PosteriorDisplay
 from pacbayes.display.svg import page_style, svg_element
-from pacbayes.formatting import format_confidence, format_nearest, format_upper
 from pacbayes.sampling import RandomSubsamples
 
 if TYPE_CHECKING:

@@ -1,0 +1,127 @@
+"""Results of finished tasks in a folder, so that a fit that was stopped goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes._atomic import create_atomic, is_partial, remove_leftovers, write_atomic
+from pacbayes._fingerprint import digest
+from pacbayes.exceptions import SourceError
+
+__all__ = ["Arrays", "Checkpoint"]
+
+Arrays = dict[str, NDArray[Any]]
+
+_FORMAT = 2
+_MANIFEST = "checkpoint.json"
+
+# The array of a part that says what the others are.
+_SEAL = "seal"
+
+
+class Checkpoint:
+    """A folder of results, which belong to one fit: of the same data, with the same settings and seed.
+
+    Every result is sealed by a digest of its content, its name and the fit that it belongs to. One that is damaged, of
+    another fit or of other versions is not used: it is computed again. `fingerprints` are digests of what the fit is,
+    by name; `seed` is None if any will do, and becomes that of the fit whose results are here.
+    """
+
+    def __init__(
+        self, folder: Path, fingerprints: Mapping[str, str], seed: int | None, versions: Mapping[str, str]
+    ) -> None:
+        self.folder = Path(folder)
+        self.seed = seed
+        self._fingerprints = dict(fingerprints)
+        self._versions = dict(versions)
+        if self.folder.exists() and not self.folder.is_dir():
+            raise SourceError(f"checkpoint must be a folder, and {str(folder)!r} is a file")
+        # Listed before the manifest is looked for, which another fit may create at any time.
+        found = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
+        if not self._read_manifest() and not all(map(is_partial, found)):
+            raise SourceError(f"checkpoint must be a new folder or one of a fit, and {str(folder)!r} holds others")
+
+    def begin(self, seed: int) -> int:
+        """Note whose results these are going to be, unless that is noted; return the fit's seed, by default `seed`."""
+        if not self._read_manifest():
+            content = {"format": _FORMAT, "fingerprints": self._fingerprints}
+            content["seed"] = seed if self.seed is None else self.seed
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise SourceError(
+                    f"cannot make the checkpoint folder {str(self.folder)!r}: {error.strerror}"
+                ) from error
+            with _explain_unwritable(self.folder / _MANIFEST):
+                create_atomic(self.folder / _MANIFEST, json.dumps(content, indent=1).encode())
+            # Another fit may have created it in the meantime: it is read in any case.
+            if not self._read_manifest():
+                raise SourceError(f"{str(self.folder / _MANIFEST)!r} was deleted while the fit began")
+        remove_leftovers(self.folder)
+        assert self.seed is not None
+        return self.seed
+
+    def _read_manifest(self) -> bool:
+        """Take the seed of the fit whose results are here, if it is this one; return whether there is any."""
+        manifest = self.folder / _MANIFEST
+        try:
+            stored = json.loads(manifest.read_bytes())
+            known, seed = dict(stored["fingerprints"]), int(stored["seed"])
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise SourceError(f"cannot read the checkpoint {str(manifest)!r}: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            raise SourceError(f"{str(manifest)!r} is damaged: give another folder, or delete this one") from error
+        changed = [name for name in self._fingerprints if known.get(name) != self._fingerprints[name]]
+        if stored.get("format") != _FORMAT:
+            changed = ["the version of the library"]
+        elif self.seed is not None and seed != self.seed:
+            changed.append("random_state")
+        if changed:
+            raise SourceError(
+                f"the checkpoint in {str(self.folder)!r} belongs to another fit, {', '.join(changed)} differ: give "
+                "another folder, or delete this one"
+            )
+        self.seed = seed
+        return True
+
+    def save(self, name: str, result: Arrays) -> None:
+        """Keep the result of a task."""
+        content = io.BytesIO()
+        np.savez(content, **result, **{_SEAL: np.array(self._seal(name, result))})  # type: ignore[arg-type]
+        with _explain_unwritable(self._path(name)):
+            write_atomic({self._path(name): content.getvalue()})
+
+    def load(self, name: str) -> Arrays | None:
+        """Return the result of a task, None if it is not there or not what `save` wrote for this fit."""
+        try:
+            with np.load(io.BytesIO(self._path(name).read_bytes()), allow_pickle=False) as stored:
+                arrays = {key: stored[key] for key in stored.files}
+            seal = str(arrays.pop(_SEAL))
+        except Exception:  # whatever is wrong with it, it is computed again
+            return None
+        return arrays if seal == self._seal(name, arrays) else None
+
+    def _seal(self, name: str, result: Arrays) -> str:
+        return digest([self._fingerprints, self.seed, self._versions, name, result])
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.npz"
+
+
+@contextmanager
+def _explain_unwritable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SourceError(f"cannot write the checkpoint {str(path)!r}: {error.strerror}") from error

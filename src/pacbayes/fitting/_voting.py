@@ -1,0 +1,204 @@
+"""Weighted votes of trained hypotheses, asked in order of falling weight."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes._compat import take_rows
+from pacbayes._validation import Array
+from pacbayes.fitting._parallel import chunks, rows_per_block, run_tasks
+from pacbayes.pools import Hypotheses
+from pacbayes.sampling import ChosenSubsamples, Subsamples
+from pacbayes.votes import tally
+
+__all__ = [
+    "VotingBlocks",
+    "draw_voters",
+    "predict_codes",
+    "predict_drawn",
+    "tally_votes",
+    "vote_out_of_bag",
+]
+
+# Weight of voters that are not asked for shares of the vote: it moves a share by less than this.
+_IGNORED_WEIGHT = 1e-12
+
+# Points that a worker predicts at least: fewer are not worth the overhead.
+_LEAST_POINTS = 4096
+
+# Classes up to which the two with the most weight are found by partitioning.
+_FEW_CLASSES = 32
+
+# Voters asked together when the vote is not decided yet: few at first, since a handful usually decides.
+_FIRST_VOTERS, _MOST_VOTERS = 4, 256
+
+
+def tally_votes(
+    hypotheses: Hypotheses, weights: Array, X: Any, *, stop_early: bool, doubted: Array | None = None
+) -> Array:
+    """Add up the weight behind each class at each point, an array of shape (n, n_classes).
+
+    With `stop_early`, a point is left as soon as the remaining weight cannot change its winner; otherwise the lightest
+    voters, of a total weight of at most 1e-12, are not asked. The largest entry of a row is the winner's in any case.
+    Adds to `doubted` the weight of the voters whose votes could differ on another engine; these delay the early stop.
+    """
+    tallies = np.zeros((X.shape[0], hypotheses.classes.size))
+    order, remaining = _order_by_weight(weights)
+    if not stop_early:
+        order = order[: max(1, int(np.count_nonzero(remaining[:-1] > _IGNORED_WEIGHT)))]
+    open_rows = np.arange(X.shape[0])
+    done, width = 0, _FIRST_VOTERS
+    while done < order.size and open_rows.size:
+        voters = order[done : done + width]
+        weight = weights[voters]
+        rows = X if open_rows.size == X.shape[0] else take_rows(X, open_rows)
+        votes, doubts = hypotheses.take(voters).votes_and_doubts(rows)
+        tallies[open_rows] = tally(votes, weight, hypotheses.classes.size, tallies[open_rows])
+        if doubted is not None:
+            doubted[open_rows] += weight @ doubts
+        done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
+        if stop_early and done < order.size:
+            to_come = remaining[done] + (0.0 if doubted is None else 2 * doubted[open_rows])
+            open_rows = open_rows[~_are_decided(tallies[open_rows], to_come)]
+    return tallies
+
+
+@dataclass(frozen=True)
+class VotingBlocks:
+    """How many points to predict at a time, at most, and by how many threads."""
+
+    size: int
+    workers: int = 1
+
+    def map(self, function: Callable[[Any, slice], Any], X: Any) -> list[Any]:
+        """Call a function with the rows of each block and with their place in X; return the results in order."""
+        n = X.shape[0]
+        count = max(math.ceil(n / self.size), min(self.workers, n // _LEAST_POINTS), 1)
+        parts = [slice(part.start, part.stop) for part in chunks(range(n), count)]
+        if len(parts) <= 1:
+            return [function(X, slice(0, n))]
+
+        def call(part: slice) -> Any:
+            return function(take_rows(X, np.arange(part.start, part.stop)), part)
+
+        if self.workers == 1:
+            return [call(part) for part in parts]
+        tasks = [(part,) for part in parts]
+        return list(run_tasks(call, tasks, n_jobs=self.workers, threads=True, verbose=0, description="prediction"))
+
+
+def predict_codes(
+    hypotheses: Hypotheses,
+    weights: Array,
+    voting: str,
+    X: Any,
+    rng: np.random.Generator,
+    blocks: VotingBlocks | None = None,
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Predict class codes as a kind of voting says, and tell where rounding could change them on another engine.
+
+    Only "gibbs" draws from `rng`. Blocks have fewer points where there are many classes; one worker is the default.
+    """
+    size, workers = (X.shape[0], 1) if blocks is None else (blocks.size, blocks.workers)
+    drawn = draw_voters(weights, X.shape[0], rng) if voting == "gibbs" else None
+
+    def predict(rows: Any, part: slice) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        if drawn is None:
+            return _vote(hypotheses, weights, rows)
+        return predict_drawn(hypotheses, drawn[part], rows)
+
+    bounded = VotingBlocks(rows_per_block(size, hypotheses.classes.size), workers)
+    codes, doubtful = zip(*bounded.map(predict, X), strict=True)
+    return np.concatenate(codes), np.concatenate(doubtful)
+
+
+def _vote(hypotheses: Hypotheses, weights: Array, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Let the weighted vote decide. It is doubtful where voters in doubt have enough weight to change the winner."""
+    doubted = np.zeros(X.shape[0])
+    tallies = tally_votes(hypotheses, weights, X, stop_early=True, doubted=doubted)
+    return np.argmax(tallies, axis=1), _are_doubtful(tallies, doubted)
+
+
+def vote_out_of_bag(
+    hypotheses: Hypotheses, weights: Array, subsamples: Subsamples, X: Any, rows: NDArray[Any]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Let those hypotheses vote on each point that were not trained on it.
+
+    `rows` are the numbers of the points in the sample that the training sets are of, rising. Returns codes, where
+    rounding could change them, and where there was a voter.
+    """
+    voting_blocks = VotingBlocks(rows_per_block(max(1, rows.size), hypotheses.classes.size))
+    parts = voting_blocks.map(lambda X, part: _vote_out_of_bag(hypotheses, weights, subsamples, X, rows[part]), X)
+    codes, doubtful, voted = zip(*parts, strict=True)
+    return np.concatenate(codes), np.concatenate(doubtful), np.concatenate(voted)
+
+
+def _vote_out_of_bag(
+    hypotheses: Hypotheses, weights: Array, subsamples: Subsamples, X: Any, rows: NDArray[Any]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_], NDArray[np.bool_]]:
+    n_classes = hypotheses.classes.size
+    tallies, doubted = np.zeros((rows.size, n_classes)), np.zeros(rows.size)
+    order, remaining = _order_by_weight(weights)
+    open_rows, done, width = np.arange(rows.size), 0, _FIRST_VOTERS
+    while done < order.size and open_rows.size:
+        voters = np.sort(order[done : done + width])
+        votes, doubts = hypotheses.take(voters).votes_and_doubts(take_rows(X, open_rows))
+        inside, counts = ChosenSubsamples(subsamples, voters).locate(range(voters.size), rows[open_rows])
+        weight = np.repeat(weights[voters][:, np.newaxis], open_rows.size, axis=1)
+        weight[np.repeat(np.arange(voters.size), counts), inside] = 0.0
+        cells = votes.astype(np.intp) + n_classes * np.arange(open_rows.size)
+        added = np.bincount(cells.ravel(), weights=weight.ravel(), minlength=open_rows.size * n_classes)
+        tallies[open_rows] += added.reshape(-1, n_classes)
+        doubted[open_rows] += (weight * doubts).sum(axis=0)
+        done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
+        open_rows = open_rows[~_are_decided(tallies[open_rows], remaining[done] + 2 * doubted[open_rows])]
+    return np.argmax(tallies, axis=1), _are_doubtful(tallies, doubted), np.asarray(tallies.any(axis=1))
+
+
+def _order_by_weight(weights: Array) -> tuple[NDArray[np.intp], Array]:
+    """Return the voters with weight, the heaviest first, and the weight that is still to come after the first k."""
+    order = np.argsort(-weights, kind="stable")
+    order = order[weights[order] > 0]
+    return order, np.append(np.cumsum(weights[order][::-1])[::-1], 0.0)
+
+
+def _are_decided(tallies: Array, to_come: Any) -> NDArray[np.bool_]:
+    """Return where the winner is ahead by strictly more than the weight to come, and than rounding of the sums."""
+    if tallies.shape[1] <= _FEW_CLASSES:
+        ranked = np.partition(tallies, -2, axis=1)
+        lead = ranked[:, -1] - ranked[:, -2]
+    else:  # of many classes most have no votes, and to partition equal numbers takes long
+        points, winner = np.arange(tallies.shape[0]), np.argmax(tallies, axis=1)
+        others = tallies.copy()
+        others[points, winner] = 0.0
+        lead = tallies[points, winner] - others.max(axis=1)
+    return np.asarray(lead > to_come * (1 + 1e-9) + 1e-12)
+
+
+def _are_doubtful(tallies: Array, doubted: Array) -> NDArray[np.bool_]:
+    """Return where voters in doubt have enough weight, which each may move from the winner to another class."""
+    doubtful = doubted > 0
+    doubtful[doubtful] = ~_are_decided(tallies[doubtful], 2 * doubted[doubtful])
+    return np.asarray(doubtful)
+
+
+def draw_voters(weights: Array, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw a hypothesis by the weights for each of n points. Drawn for blocks of points in turn, they are the same."""
+    return rng.choice(weights.size, size=n, p=weights / weights.sum())
+
+
+def predict_drawn(hypotheses: Hypotheses, drawn: NDArray[Any], X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Predict every point with the hypothesis drawn for it (the randomised classifier); see `predict_codes`."""
+    codes = np.empty(X.shape[0], dtype=np.intp)
+    doubtful = np.empty(X.shape[0], dtype=bool)
+    for h in np.unique(drawn):
+        rows = np.flatnonzero(drawn == h)
+        votes, doubts = hypotheses.take(np.array([h])).votes_and_doubts(take_rows(X, rows))
+        codes[rows], doubtful[rows] = votes[0], doubts[0]
+    return codes, doubtful

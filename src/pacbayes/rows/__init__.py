@@ -1,0 +1,100 @@
+"""Rows that may be more than the memory holds: Parquet files, mapped arrays, Zarr arrays, dask collections."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pacbayes.rows._arrays import ArraySource, MemmapSource, ZarrSource, is_mapped
+from pacbayes.rows._base import Labels, Source
+from pacbayes.rows._code_book import CodeBook, is_table, needs_code_book
+from pacbayes.rows._dask import DaskSource, is_dask
+from pacbayes.rows._dates import N_DATE_FEATURES, expand_days, to_days
+from pacbayes.rows._extras import require
+from pacbayes.rows._parquet import ANY_SIZE, MOST_GROWTH, ParquetSource, find_files, open_parquet
+from pacbayes.rows._recognition import RowSummary, Sums, TrainingRows, add_sums, hash_rows, shift_for, sum_rows
+
+__all__ = [
+    "ANY_SIZE",
+    "MOST_GROWTH",
+    "N_DATE_FEATURES",
+    "ArraySource",
+    "CodeBook",
+    "DaskSource",
+    "Labels",
+    "MemmapSource",
+    "ParquetSource",
+    "RowSummary",
+    "Source",
+    "Sums",
+    "TrainingRows",
+    "ZarrSource",
+    "add_sums",
+    "expand_days",
+    "find_files",
+    "find_source",
+    "hash_rows",
+    "is_dask",
+    "is_table",
+    "needs_code_book",
+    "open_source",
+    "require",
+    "shift_for",
+    "sum_rows",
+    "to_days",
+]
+
+# Smaller arrays that are mapped from a file are read at once: joblib maps what it sends to other processes.
+_MAPPED_BYTES = 1 << 28
+
+
+def open_source(X: Any, y: Any = None, *, columns: Sequence[str] | None = None) -> Source:
+    """Open rows that `fit`, `predict` and `certify` read in blocks.
+
+    Parameters
+    ----------
+    X : str, path-like, memmap, array, Zarr array, dask array or dask data frame
+        Rows: a Parquet file, a folder or glob of them, or their address on a file system that fsspec knows; an array.
+    y : str or array-like, optional
+        Column of the labels where there are columns, the labels otherwise.
+    columns : sequence of str, optional
+        Features of a table, in this order; all columns but `y` by default.
+
+    Returns
+    -------
+    Source
+        Names and sizes: no rows are read yet.
+
+    Examples
+    --------
+    >>> source = open_source(np.arange(12.0).reshape(6, 2), y=[0, 1, 0, 1, 1, 1])
+    >>> source.shape, source.take(np.array([1, 4])).tolist()
+    ((6, 2), [[2.0, 3.0], [8.0, 9.0]])
+    """
+    source = find_source(X, y, columns=columns, least_mapped=0)
+    if source is None:
+        return ArraySource(np.asarray(X), y)
+    return source
+
+
+def find_source(
+    X: Any, y: Any = None, *, columns: Sequence[str] | None = None, least_mapped: int | None = None
+) -> Source | None:
+    """Return what `open_source` does for everything but arrays and data frames in memory; None for these."""
+    if isinstance(X, Source):
+        return X
+    columns = None if columns is None else [str(name) for name in columns]
+    if isinstance(X, (str, os.PathLike)):
+        if not (y is None or isinstance(y, str)):
+            raise ValueError(f"y must be the name of a column where X is a path, got {type(y).__name__}")
+        return open_parquet(os.fspath(X), y, columns)
+    if is_dask(X):
+        return DaskSource(X, y, columns)
+    if is_mapped(X) and X.ndim == 2 and X.nbytes >= (_MAPPED_BYTES if least_mapped is None else least_mapped):
+        return MemmapSource(X, y)
+    if type(X).__module__.split(".")[0] == "zarr":
+        return ZarrSource(X, y)
+    return None

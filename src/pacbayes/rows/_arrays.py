@@ -1,0 +1,191 @@
+"""Rows of arrays: in memory, mapped from a file, or in Zarr's chunks."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pacbayes._fingerprint import digest
+from pacbayes.exceptions import SourceError
+from pacbayes.rows._base import FileState, Labels, Source, encode_labels
+
+__all__ = ["ArraySource", "MemmapSource", "ZarrSource", "given_labels"]
+
+# Labels encoded at a time.
+_LABEL_ROWS = 1 << 20
+
+
+def given_labels(y: ArrayLike, n_rows: int) -> Labels:
+    """Encode labels that are given as an array, or as anything that is cut like one."""
+    shape = np.shape(y)
+    if shape != (n_rows,):
+        raise ValueError(f"y must hold one label for each of the {n_rows} rows of X, got shape {shape}")
+    values: Any = y if hasattr(y, "shape") and not hasattr(y, "iloc") else np.asarray(y)
+
+    def parts() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        for start in range(0, n_rows, _LABEL_ROWS):
+            part = np.asarray(values[start : start + _LABEL_ROWS])
+            if part.dtype.kind == "f" and np.isnan(part).any():
+                raise ValueError("y must hold a label for every row, got NaN")
+            if part.dtype.kind == "O" and any(one is None or one != one for one in part.tolist()):
+                raise ValueError("y must hold a label for every row, got None or NaN")
+            yield np.unique(part, return_inverse=True)
+
+    return encode_labels(parts(), n_rows)
+
+
+class _CutSource(Source):
+    """Rows of something that is cut like an array."""
+
+    y: Any = None
+
+    def _rows(self) -> Any:
+        """Return what is cut."""
+        raise NotImplementedError
+
+    def check_unchanged(self) -> None:
+        """Raise SourceError if the rows are no longer those that the source was opened with."""
+
+    def batches(self, start: int, stop: int, size: int) -> Iterator[tuple[int, NDArray[Any]]]:
+        self.check_unchanged()
+        rows = self._rows()
+        for first in range(start, stop, size):
+            yield first, np.ascontiguousarray(rows[first : min(first + size, stop)], dtype=self.dtype)
+        self.check_unchanged()
+
+    def labels(self) -> Labels:
+        if self.y is None:
+            return super().labels()
+        return given_labels(self.y, self.n_rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Labels stay where the fit is.
+        return {**self.__dict__, "y": None}
+
+
+def check_shape(X: Any) -> tuple[int, int]:
+    if len(X.shape) != 2 or X.shape[0] == 0 or X.shape[1] == 0:
+        raise ValueError(f"X must have two dimensions, rows and features, neither of them empty, got shape {X.shape}")
+    if np.dtype(X.dtype).kind not in "biuf":
+        raise ValueError(f"X must hold numbers, got {X.dtype}")
+    return int(X.shape[0]), int(X.shape[1])
+
+
+def number_type(dtype: Any) -> np.dtype[Any]:
+    """Return the type that features are read as: single precision as it is, all else in double precision."""
+    return np.dtype(np.float32) if np.dtype(dtype) == np.float32 else np.dtype(np.float64)
+
+
+class ArraySource(_CutSource):
+    """Rows of an array in memory."""
+
+    def __init__(self, X: NDArray[Any], y: Any = None) -> None:
+        self.n_rows, self.n_columns = check_shape(X)
+        self.X, self.y = X, y
+        self.dtype = number_type(X.dtype)
+
+    def _rows(self) -> Any:
+        return self.X
+
+    @property
+    def fingerprint(self) -> str:  # type: ignore[override]
+        """Digest of the rows."""
+        return digest(self.X)
+
+
+class MemmapSource(_CutSource):
+    """Rows of a file that is mapped to memory, opened anew by each process."""
+
+    def __init__(self, X: np.memmap[Any, Any], y: Any = None) -> None:
+        self.n_rows, self.n_columns = check_shape(X)
+        self.path = os.path.abspath(str(X.filename))
+        self.stored = X.dtype
+        self.dtype = number_type(X.dtype)
+        self.strides = X.strides
+        self.offset = _offset(X)
+        self.y = y
+        self._state = self._stat()
+        self.fingerprint = digest([self.path, self._state.content, str(X.dtype), X.shape, X.strides, self.offset])
+
+    def _stat(self) -> FileState:
+        try:
+            return FileState.of(os.stat(self.path))
+        except FileNotFoundError as error:
+            raise SourceError(f"{self.path!r} disappeared while it was being read") from error
+
+    def check_unchanged(self) -> None:
+        if not self._state.is_same(self._stat()):
+            raise SourceError(f"{self.path!r} changed while it was being read")
+
+    def _rows(self) -> Any:
+        mapped = np.memmap(self.path, dtype=np.uint8, mode="r")
+        return np.ndarray(self.shape, self.stored, buffer=mapped, offset=self.offset, strides=self.strides)
+
+
+def is_mapped(X: Any) -> bool:
+    """Return whether an array is a view of a file that can be mapped again."""
+    return isinstance(X, np.memmap) and X.filename is not None and isinstance(X._mmap, mmap.mmap)  # type: ignore[attr-defined]
+
+
+def _offset(X: Any) -> int:
+    """Return where a mapped array begins in its file. Its `offset` is that of the array that it was cut from."""
+    start = np.frombuffer(X._mmap, dtype=np.uint8).__array_interface__["data"][0]
+    mapped = X.offset - X.offset % mmap.ALLOCATIONGRANULARITY
+    return int(X.__array_interface__["data"][0] - start + mapped)
+
+
+class ZarrSource(_CutSource):
+    """Rows of a Zarr array; many labels should be in one as well."""
+
+    def __init__(self, X: Any, y: Any = None) -> None:
+        self.n_rows, self.n_columns = check_shape(X)
+        self.X, self.y = X, y
+        self.dtype = number_type(X.dtype)
+        self.chunk_rows = int(X.chunks[0])
+        self.root = _local_folder(X)
+        self._state = self._stat()
+        self.fingerprint = self._digest()
+
+    def _rows(self) -> Any:
+        return self.X
+
+    def _stat(self) -> FileState:
+        """Return the state of the files, if they are local."""
+        if self.root is None:
+            return FileState(())
+        files = [entry.stat() for entry in _walk(self.root)]
+        if not files:
+            raise SourceError(f"{self.root!r} disappeared while it was being read")
+        return FileState.of(*files)
+
+    def boundaries(self) -> NDArray[np.int64]:
+        return np.unique(np.append(np.arange(0, self.n_rows, self.chunk_rows), self.n_rows))
+
+    def check_unchanged(self) -> None:
+        if not self._state.is_same(self._stat()) or self._digest() != self.fingerprint:
+            raise SourceError(f"{self.root!r} changed while it was being read")
+
+    def _digest(self) -> str:
+        return digest([str(self.X.store), self.X.path, str(self.X.metadata.to_dict()), self._state.content])
+
+
+def _local_folder(X: Any) -> str | None:
+    root = getattr(X.store, "root", None)
+    return None if root is None else os.path.join(str(root), X.path)
+
+
+def _walk(folder: str) -> Iterator[Any]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    yield from _walk(entry.path)
+                else:
+                    yield entry
+    except FileNotFoundError:
+        return

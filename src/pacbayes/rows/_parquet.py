@@ -1,0 +1,288 @@
+"""Rows of Parquet files: local ones, or on any file system that fsspec knows."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes._formatting import format_names
+from pacbayes.exceptions import SourceError
+from pacbayes.rows._arrays import number_type
+from pacbayes.rows._base import FileState, Labels, Source, encode_labels
+from pacbayes.rows._extras import require
+
+__all__ = ["ANY_SIZE", "MOST_GROWTH", "ParquetSource", "open_parquet"]
+
+# Honest tables do not grow by more than this when they are unpacked: values that repeat are stored once in the first
+# place. A string of gigabytes in a file of a kilobyte does. Any file may hold so many bytes besides.
+MOST_GROWTH, ANY_SIZE = 1000, 2**27
+
+# What a fit keeps of each row, at least: its label, its hash, and its place in the order of validation and in splits.
+_ROW_BYTES = 32
+
+# Rows decoded at a time where only labels are read.
+_LABEL_ROWS = 1 << 18
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file as it was when the source was opened."""
+
+    path: str  # or an address for fsspec
+    state: FileState
+    groups: tuple[int, ...]  # rows of each row group
+
+
+class ParquetSource(Source):
+    """Rows of Parquet files, in the order of their names.
+
+    `dtype` is the type of the features together, `layout` a digest of schema and row groups.
+    """
+
+    def __init__(
+        self, files: list[_File], columns: Sequence[str], target: str | None, dtype: np.dtype[Any], layout: str
+    ) -> None:
+        self.files = files
+        self.columns: tuple[str, ...] = tuple(columns)
+        self.n_columns = len(self.columns)
+        self.target = target
+        self.dtype = dtype
+        sizes = np.array([size for file in files for size in file.groups], dtype=np.int64)
+        self._starts = np.concatenate(([0], np.cumsum(sizes)))
+        self.n_rows = int(self._starts[-1])
+        content = "\n".join([layout, *(f"{file.path} {file.state.content} {file.groups}" for file in files)])
+        self.fingerprint = hashlib.sha256(content.encode()).hexdigest()
+
+    def boundaries(self) -> NDArray[np.int64]:
+        return np.unique(self._starts)
+
+    def batches(self, start: int, stop: int, size: int) -> Iterator[tuple[int, NDArray[Any]]]:
+        for first, batch in self._record_batches(start, stop, size, self.columns):
+            rows = np.empty((batch.num_rows, self.n_columns), dtype=self.dtype)
+            for j, name in enumerate(self.columns):
+                rows[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
+            yield first, rows
+
+    def labels(self) -> Labels:
+        if self.target is None:
+            raise SourceError("y must be the name of the column of labels, got None")
+        return encode_labels(self._label_parts(self.target), self.n_rows)
+
+    def _label_parts(self, target: str) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        for first, batch in self._record_batches(0, self.n_rows, _LABEL_ROWS, [target]):
+            column = batch.column(target)
+            if column.null_count:
+                row = first + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+                raise SourceError(f"column {target!r} must hold a label in every row, got null in row {row}")
+            encoded = column.dictionary_encode() if not hasattr(column, "dictionary") else column
+            values = np.array(encoded.dictionary.to_pylist())
+            if values.dtype.kind == "f" and np.isnan(values).any():
+                raise SourceError(f"column {target!r} must hold a label in every row, got NaN")
+            yield values, encoded.indices.to_numpy(zero_copy_only=False)
+
+    def _record_batches(self, start: int, stop: int, size: int, names: Sequence[str]) -> Iterator[tuple[int, Any]]:
+        """Yield record batches of the row groups that hold a range of rows, cut to the range."""
+        before = 0
+        for file in self.files:
+            begins = before + np.concatenate(([0], np.cumsum(file.groups, dtype=np.int64)))
+            before = int(begins[-1])
+            wanted = np.flatnonzero((begins[:-1] < stop) & (begins[1:] > start) & (np.diff(begins) > 0))
+            if wanted.size == 0:
+                continue
+            first = int(begins[wanted[0]])
+            with _reading(file), _open(file.path) as reader:
+                for batch in reader.iter_batches(size, row_groups=wanted.tolist(), columns=list(names)):
+                    low, high = max(start - first, 0), min(stop - first, batch.num_rows)
+                    if low < high:
+                        yield first + low, batch.slice(low, high - low)
+                    first += batch.num_rows
+                _check_state(file)
+
+
+@contextmanager
+def _reading(file: _File) -> Iterator[None]:
+    """Raise SourceError if a file is gone, damaged, or not the one that was opened."""
+    import pyarrow as pa
+
+    try:
+        _check_state(file)
+        yield
+    except FileNotFoundError as error:
+        raise SourceError(f"{file.path!r} disappeared while it was being read") from error
+    except (pa.ArrowException, OSError) as error:
+        _check_state(file)  # a change explains more
+        raise SourceError(f"{file.path!r} cannot be read: {error}") from error
+
+
+def _check_state(file: _File) -> None:
+    try:
+        state = _state_of(file.path)
+    except FileNotFoundError as error:
+        raise SourceError(f"{file.path!r} disappeared while it was being read") from error
+    if not file.state.is_same(state):
+        raise SourceError(f"{file.path!r} changed while it was being read")
+
+
+def _is_remote(path: str) -> bool:
+    return "://" in path
+
+
+def _state_of(path: str) -> FileState:
+    if _is_remote(path):
+        fsspec = require("fsspec", "sources")
+        system, name = fsspec.core.url_to_fs(path)
+        system.invalidate_cache()
+        info = system.info(name)
+        marks = [str(info[key]) for key in ("ETag", "etag", "LastModified", "mtime", "created") if key in info]
+        return FileState((1, info["size"], *marks))
+    return FileState.of(os.stat(path))
+
+
+@contextmanager
+def _open(path: str) -> Iterator[Any]:
+    pq = require("pyarrow.parquet", "sources")
+    if _is_remote(path):
+        with require("fsspec", "sources").open(path, "rb") as file:
+            yield pq.ParquetFile(file)
+    else:
+        with pq.ParquetFile(path) as reader:
+            yield reader
+
+
+# ---------------------------------------------------------------------------------------------------
+# Opening: names, schema, row groups
+# ---------------------------------------------------------------------------------------------------
+
+
+def find_files(path: str) -> list[str]:
+    """Return the Parquet files of a path, folder, glob or fsspec address, sorted by name."""
+    if _is_remote(path):
+        fsspec = require("fsspec", "sources")
+        system, name = fsspec.core.url_to_fs(path)
+        found = system.find(name) if system.isdir(name) else system.glob(name)
+        paths = [system.unstrip_protocol(one) for one in found if not system.isdir(one)]
+    elif Path(path).is_dir():
+        paths = [str(one) for one in Path(path).rglob("*") if one.is_file()]
+    else:
+        paths = [path] if Path(path).exists() else glob.glob(path, recursive=True)
+    folder = len(paths) > 1 or not paths or paths[0] != path
+    if folder:
+        paths = [one for one in paths if not Path(one).name.startswith((".", "_"))]
+    if _is_remote(path) or Path(path).is_dir():
+        paths = [one for one in paths if one.endswith((".parquet", ".pq"))] or paths
+    if not paths:
+        raise SourceError(f"there is no file {path!r}")
+    return sorted(paths)
+
+
+def open_parquet(path: str, target: str | None, columns: Sequence[str] | None = None) -> ParquetSource:
+    """Open Parquet files (a file, a folder, a glob or an address that fsspec knows), and compare their schemas.
+
+    `columns` are the features, in this order; all but the target by default.
+    """
+    pa = require("pyarrow", "sources")
+    files: list[_File] = []
+    fields: dict[str, Any] = {}
+    # Where features are named, files may hold other columns as well.
+    known: set[str] | None = None
+    first, given = "", columns is not None
+    for name in find_files(path):
+        try:
+            state = _state_of(name)
+            with _open(name) as reader:
+                metadata = reader.metadata
+                row_groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+                schema = reader.schema_arrow
+        except (pa.ArrowException, OSError) as error:
+            empty = "the file is empty" if not _is_remote(name) and Path(name).stat().st_size == 0 else str(error)
+            raise SourceError(f"{name!r} is not a Parquet file: {empty}") from error
+        groups = tuple(group.num_rows for group in row_groups)
+        _check_growth(name, state.content[1], sum(groups), max((one.total_byte_size for one in row_groups), default=0))
+        if not files:
+            first, columns = name, _feature_names(name, schema, target, columns)
+            fields = {column: schema.field(column).type for column in _used(columns, target)}
+            known = None if given else set(schema.names)
+        _check_schema(name, schema, fields, first)
+        extra = [] if known is None else sorted(set(schema.names) - known)
+        if extra:
+            raise SourceError(f"{name!r} has columns that {first!r} has not: {format_names(extra)}")
+        files.append(_File(name if _is_remote(name) else os.path.abspath(name), state, groups))
+    assert columns is not None
+    source = ParquetSource(files, columns, target, _common_dtype(fields, columns), str(sorted(fields.items())))
+    if source.n_rows == 0:
+        raise SourceError(f"there are no rows in {path!r}")
+    return source
+
+
+def _check_growth(name: str, size: int, n_rows: int, group_bytes: int) -> None:
+    """Raise SourceError if a file of this size cannot hold so many rows, or a row group of so many bytes."""
+    most = ANY_SIZE + MOST_GROWTH * size
+    if n_rows * _ROW_BYTES > most or group_bytes > most:
+        what = f"{n_rows:,} rows" if n_rows * _ROW_BYTES > most else f"a row group of {group_bytes:,} bytes"
+        raise SourceError(f"{name!r}: a file of {size:,} bytes cannot hold {what}")
+
+
+def _used(columns: Sequence[str], target: str | None) -> list[str]:
+    return [*columns, *([] if target is None else [target])]
+
+
+def _feature_names(name: str, schema: Any, target: str | None, columns: Sequence[str] | None) -> list[str]:
+    repeated = [column for column, count in Counter(schema.names).items() if count > 1]
+    if repeated:
+        raise SourceError(f"{name!r}: more than one column is named {format_names(repeated)}")
+    for column in _used(columns or (), target):
+        if column not in schema.names:
+            raise SourceError(f"{name!r} has no column {column!r}, only {format_names(schema.names)}")
+    index = _index_names(schema)
+    features = columns or [one for one in schema.names if one != target and one not in index]
+    if not features:
+        raise SourceError(f"{name!r} has no columns besides {target!r}")
+    for column in features:
+        kind = schema.field(column).type
+        if _numpy_type(kind) is None:
+            raise SourceError(
+                f"{name!r}: column {column!r} holds {kind} values, and a source takes numbers and booleans only: name "
+                "others by `columns`, or encode it before"
+            )
+    return list(features)
+
+
+def _index_names(schema: Any) -> list[Any]:
+    """Return the columns that were the index of a data frame."""
+    try:
+        return list((schema.pandas_metadata or {}).get("index_columns", []))
+    except (ValueError, AttributeError, TypeError):  # what the file says about data frames may be damaged
+        return []
+
+
+def _check_schema(name: str, schema: Any, fields: dict[str, Any], first: str) -> None:
+    for column, kind in fields.items():
+        if column not in schema.names:
+            raise SourceError(f"{name!r} has no column {column!r}, which {first!r} has")
+        actual = schema.field(column).type
+        if actual != kind:
+            raise SourceError(f"{name!r}: column {column!r} holds {actual} values, and {kind} in {first!r}")
+
+
+def _numpy_type(kind: Any) -> np.dtype[Any] | None:
+    from pyarrow import types
+
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+        return dtype
+    return None
+
+
+def _common_dtype(fields: dict[str, Any], columns: Sequence[str]) -> np.dtype[Any]:
+    """Return the type of an array that holds all features."""
+    return number_type(np.result_type(*(_numpy_type(fields[column]) for column in columns)))

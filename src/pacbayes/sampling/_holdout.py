@@ -1,0 +1,61 @@
+"""Which rows make a vote, and which are held out to test it: drawn without looking at the sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes.sampling._subsamples import HOLDOUT, derive_entropy, resolve_size, stream
+
+__all__ = ["Split", "split_holdouts"]
+
+# Shares of the sample to hold out, one for each competing vote. Measured in benchmarks/RESULTS.md.
+_SHARES = (0.5, 0.35)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows that make a vote, and rows that test it."""
+
+    rows: NDArray[Any] | None  # hypotheses are trained and weighted on these; None for all
+    held_out: NDArray[Any] | None  # used for nothing but the test
+    entropy: int  # seed of all that is random in making the vote
+
+    def take_rows(self, sample: Any) -> Any:
+        """Return the rows of a sample that make the vote."""
+        return sample if self.rows is None else sample.take(self.rows)
+
+
+def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
+    """Draw the held-out rows of each competing vote, without looking at the sample."""
+    if holdout is None:
+        return [Split(None, None, entropy)]
+    if isinstance(holdout, np.ndarray):
+        holdout = holdout.tolist()
+    shares: Sequence[Any]
+    if isinstance(holdout, str) and holdout == "auto":
+        shares = _SHARES
+    elif isinstance(holdout, Real):
+        shares = [holdout]
+    elif isinstance(holdout, Sequence) and not isinstance(holdout, str):
+        shares = list(holdout)
+    else:
+        raise ValueError(f"holdout must be 'auto', None, a share or several, got {holdout!r}")
+    if not shares:
+        raise ValueError("holdout must name at least one share, got none: give None for no held-out rows")
+    splits = []
+    for k, share in enumerate(shares):
+        size = resolve_size("holdout", share, n)
+        if n - size < 2:
+            raise ValueError(f"holdout must leave at least 2 of the {n} rows to train and validate on, got {share!r}")
+        # In four bytes each: they are kept with the vote, and there may be many.
+        numbers = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
+        is_held_out = np.zeros(n, dtype=bool)
+        is_held_out[stream(entropy, k, HOLDOUT).permutation(numbers)[:size]] = True
+        splits.append(Split(numbers[~is_held_out], numbers[is_held_out], derive_entropy(entropy, k)))
+    return splits

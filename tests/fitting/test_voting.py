@@ -1,0 +1,106 @@
+"""Votes of many classes: memory is bounded by blocks, whatever the number of rows and classes."""
+
+import tracemalloc
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.neighbors import KNeighborsClassifier
+
+from pacbayes import PACBayesClassifier
+from pacbayes.fitting import _parallel as parallel
+from pacbayes.fitting import _stream as streaming
+from pacbayes.fitting._voting import VotingBlocks, predict_codes, vote_out_of_bag
+from pacbayes.pools import HypothesisList
+from pacbayes.rows import ArraySource
+from pacbayes.sampling import RandomSubsamples
+
+CLASSES = np.arange(10_000)
+
+
+class Floor(ClassifierMixin, BaseEstimator):
+    """Predict a number, rounded down."""
+
+    def predict(self, X):
+        return X[:, 0].astype(int)
+
+
+def test_votes_of_many_classes_take_little_memory():
+    points = np.linspace(0, CLASSES.size, 4096, endpoint=False)[:, np.newaxis]
+    hypotheses, weights = HypothesisList([Floor()] * 3, CLASSES), np.array([0.4, 0.3, 0.3])
+    all_at_once = points.shape[0] * CLASSES.size * 8
+    tracemalloc.start()
+    try:
+        codes, _ = predict_codes(hypotheses, weights, "majority", points, np.random.default_rng(0), VotingBlocks(65536))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(codes, points[:, 0].astype(int))
+    assert peak < 0.6 * all_at_once
+
+
+def test_votes_out_of_bag_are_those_of_one_block(monkeypatch):
+    rng = np.random.default_rng(0)
+    points, rows = rng.uniform(0, 50, size=(500, 1)), np.arange(0, 1000, 2)
+    hypotheses, weights = HypothesisList([Floor()] * 6, np.arange(50)), rng.dirichlet(np.ones(6))
+    subsamples = RandomSubsamples(1000, [300], 6, 0)
+    whole = vote_out_of_bag(hypotheses, weights, subsamples, points, rows)
+    monkeypatch.setattr(parallel, "_MOST_CELLS", 50 * 64)
+    for part, expected in zip(vote_out_of_bag(hypotheses, weights, subsamples, points, rows), whole, strict=True):
+        np.testing.assert_array_equal(part, expected)
+
+
+class Recording(KNeighborsClassifier):
+    """Remember how many rows were predicted at a time, by label or by probability."""
+
+    rows: ClassVar[list[int]] = []
+
+    def predict(self, X):
+        self.rows.append(len(X))
+        return super().predict(X)
+
+    def predict_proba(self, X):
+        self.rows.append(len(X))
+        return super().predict_proba(X)
+
+
+@pytest.fixture
+def few_cells(monkeypatch):
+    """Blocks of at most 40 rows x 30 classes, and shares of the vote of at most 100 x 30 at a time."""
+    monkeypatch.setattr(parallel, "_MOST_CELLS", 1200)
+    monkeypatch.setattr(streaming, "_MOST_SHARES", 3000)
+    monkeypatch.setattr(Recording, "rows", [])
+
+
+@pytest.mark.parametrize("loss", ["zero_one", "brier"])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_no_block_has_more_rows_than_its_classes_allow(few_cells, monkeypatch, streamed, loss):
+    rng = np.random.default_rng(0)
+    y = np.tile(np.arange(30), 20)
+    X = np.column_stack([y + rng.normal(scale=0.3, size=y.size), rng.normal(size=y.size)])
+    settings = {"n_hypotheses": 3, "subsample_size": 200, "racing": False, "random_state": 0}
+    if loss == "brier":
+        settings["holdout"] = None
+    read = ArraySource if streamed else lambda X, y=None: X
+
+    def fit():
+        data = (ArraySource(X, y),) if streamed else (X, y)
+        return PACBayesClassifier(Recording(1), loss=loss, **settings).fit(*data)
+
+    def ask(model):
+        new = read(X + 0.01)
+        found = [model.predict(new), model.predict_proba(new), *model.predict_batches(new, method="predict_proba")]
+        if loss == "zero_one":
+            found.append(model.certify(new).bound)
+        return np.concatenate([np.ravel(one) for one in found])
+
+    model = fit()
+    bounded = ask(model)
+    assert 0 < max(Recording.rows) <= 40
+    assert sum(Recording.rows) > 600
+    monkeypatch.undo()
+    whole = fit()
+    assert whole.certificate_ == model.certificate_
+    np.testing.assert_array_equal(ask(whole), bounded)
+    assert max(Recording.rows) > 40
