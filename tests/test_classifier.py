@@ -25,7 +25,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import pacbayes.fitting._voting
+import pacbayes.tasks._voting
 from pacbayes import PACBayesClassifier, bounds
 from pacbayes._validation import count_missing
 from pacbayes.exceptions import HypothesisError
@@ -218,7 +218,7 @@ def test_workers_do_not_matter(reference, backend):
 @pytest.mark.parametrize("backend", ["threading", "loky", "multiprocessing"])
 @pytest.mark.parametrize("voting", ["majority", "gibbs"])
 def test_workers_do_not_change_predictions(monkeypatch, voting, backend):
-    monkeypatch.setattr(pacbayes.fitting._voting, "_LEAST_POINTS", 10)
+    monkeypatch.setattr(pacbayes.tasks._voting, "_LEAST_POINTS", 10)
     labels, shares = [], []
     for n_jobs, block_size in ((None, 10**6), (3, 10**6), (2, 7)):
         model = small(voting=voting, n_jobs=n_jobs, block_size=block_size, random_state=0)

@@ -21,7 +21,7 @@ from pacbayes.classifier import PACBayesClassifier
 __all__ = ["CertifiedGridSearch"]
 
 # Settings that all candidates must have in common, or their bounds could not be compared.
-_COMMON = ("delta", "loss", "n_candidates")
+_COMMON = ("delta", "loss")
 
 
 class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -38,6 +38,9 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         of its `checkpoint`, if it has one.
     param_grid : mapping of str to sequence, or sequence of these
         Settings to try, as in scikit-learn's `GridSearchCV`.
+    n_candidates : int, optional
+        Number of candidates that share delta, by default those of the grid: more, if the best of several searches will
+        be taken, decided beforehand.
 
     Attributes
     ----------
@@ -65,10 +68,15 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """
 
     def __init__(
-        self, classifier: PACBayesClassifier, param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
+        self,
+        classifier: PACBayesClassifier,
+        param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]],
+        *,
+        n_candidates: int | None = None,
     ) -> None:
         self.classifier = classifier
         self.param_grid = param_grid
+        self.n_candidates = n_candidates
 
     def fit(self, X: Any, y: ArrayLike) -> CertifiedGridSearch:
         """Fit all candidates.
@@ -85,9 +93,8 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         CertifiedGridSearch
             The fitted search.
         """
-        if not isinstance(self.classifier, PACBayesClassifier):
+        if not hasattr(self.classifier, "fit_candidate"):
             raise ValueError(f"classifier must be a PACBayesClassifier, got {self.classifier!r}")
-        validate_settings(self.classifier, {"n_candidates": Whole(1)})
         grid = list(ParameterGrid(self.param_grid))
         if not grid:
             raise ValueError(f"param_grid must hold at least one setting, got {self.param_grid!r}")
@@ -98,13 +105,15 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                     f"param_grid must not hold {', '.join(common)}: bounds of candidates can be compared only if they "
                     "have these in common"
                 )
-        n_candidates = len(grid) * self.classifier.n_candidates
+        if self.n_candidates is not None:
+            validate_settings(self, {"n_candidates": Whole(len(grid))})
+        n_candidates = self.n_candidates or len(grid)
         candidates = []
         for k, params in enumerate(grid):
-            candidate = clone(self.classifier).set_params(**params, n_candidates=n_candidates)
+            candidate = clone(self.classifier).set_params(**params)
             if candidate.checkpoint is not None:  # a folder belongs to one fit
                 candidate.set_params(checkpoint=Path(candidate.checkpoint) / f"candidate{k}")
-            candidates.append(candidate.fit(X, y))
+            candidates.append(candidate.fit_candidate(X, y, n_candidates=n_candidates))
         bounds = [candidate.certificate_.bound for candidate in candidates]
         best = bounds.index(min(bounds))
         self.results_ = [{"params": params, "bound": bound} for params, bound in zip(grid, bounds, strict=True)]

@@ -20,7 +20,7 @@ from pacbayes import Certificate, CertificateError, PACBayesClassifier, certify
 from pacbayes._fingerprint import digest
 from pacbayes.certificate import FIT_ASSUMPTIONS
 from pacbayes.pools import RBFSVMPool
-from pacbayes.tasks import ZERO_ONE
+from pacbayes._losses import ZERO_ONE
 
 X, Y = make_moons(300, noise=0.15, random_state=0)
 

@@ -12,7 +12,7 @@ from pacbayes.certificate import METHODS, assumptions
 from pacbayes.certificate.assumptions import describe_assumption, encode_assumption, find_missing, is_code
 from pacbayes.io import load_model, save_model
 from pacbayes.pools import EstimatorPool, RBFSVMPool
-from pacbayes.tasks import _losses
+from pacbayes import _losses
 
 X, Y = make_moons(200, noise=0.2, random_state=0)
 NEW_X, NEW_Y = make_moons(100, noise=0.2, random_state=1)

@@ -391,7 +391,7 @@ def test_of_several_classes_a_vote_is_doubtful_only_if_an_open_pair_could_change
 
 
 def test_doubtful_voters_make_a_vote_doubtful_only_if_they_have_the_weight():
-    from pacbayes.fitting._voting import predict_codes
+    from pacbayes.tasks._voting import predict_codes
     from pacbayes.pools import Hypotheses
 
     class Voters(Hypotheses):

@@ -19,7 +19,7 @@ from pacbayes._fingerprint import digest
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools import Constant, EstimatorPool, PrefitPool, Sample
 from pacbayes.sampling import GivenSubsamples, NoSubsamples, RandomSubsamples
-from pacbayes.tasks import resolve_loss
+from pacbayes._losses import resolve_loss
 
 X, CODES = load_iris(return_X_y=True)
 CLASSES = np.array(["setosa", "versicolor", "virginica"])

@@ -28,7 +28,7 @@ from pacbayes.pools import (
     jaakkola_gamma,
 )
 from pacbayes.sampling import GivenSubsamples, RandomSubsamples
-from pacbayes.tasks import resolve_loss
+from pacbayes._losses import resolve_loss
 
 X, Y = make_moons(200, noise=0.2, random_state=0)
 CLASSES = np.array([0, 1])

@@ -20,7 +20,7 @@ from pacbayes.exceptions import HypothesisError
 from pacbayes.pools import EstimatorPool, HypothesisList, PrefitPool, Sample
 from pacbayes.pools._trees import RowBlock, TreePoints, clone_tree, fit_tree
 from pacbayes.sampling import LEARNER, GivenSubsamples, RandomSubsamples, stream
-from pacbayes.tasks import resolve_loss
+from pacbayes._losses import resolve_loss
 
 X, CODES = load_iris(return_X_y=True)
 CLASSES = np.array(["setosa", "versicolor", "virginica"])

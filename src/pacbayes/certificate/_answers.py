@@ -13,9 +13,9 @@ from pacbayes._formatting import (
     format_percent_upper,
     format_upper,
 )
+from pacbayes._losses import describe_loss, is_of_probabilities, largest_cost
 from pacbayes.certificate._classes import Confusion, Rate
 from pacbayes.certificate._statements import BEST, Event, Statement
-from pacbayes.tasks import describe_loss, is_of_probabilities, largest_cost
 
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate

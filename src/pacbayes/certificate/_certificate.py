@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pacbayes._losses import is_of_probabilities
 from pacbayes.bounds import single_hypothesis_kl
 from pacbayes.certificate import _answers, _html, _json, _words
 from pacbayes.certificate._classes import ClassRates, Confusion
@@ -17,7 +18,6 @@ from pacbayes.certificate._derivation import Objective, Settings, Voting, derive
 from pacbayes.certificate._statements import BEST, MAJORITY, MAX_TEXT, METHODS, RANDOMISED, Event, Statement, shorten
 from pacbayes.certificate.assumptions import describe_assumption, find_missing, is_code, is_covered
 from pacbayes.exceptions import CertificateError
-from pacbayes.tasks import is_of_probabilities
 
 __all__ = ["Certificate"]
 

@@ -13,6 +13,7 @@ from pacbayes._formatting import (
     format_percent_upper,
     format_upper,
 )
+from pacbayes._losses import describe_loss, is_of_probabilities, largest_cost
 from pacbayes.bounds import pac_bayes_kl, pac_bayes_lambda, pac_bayes_sqrt
 from pacbayes.certificate._answers import (
     class_table,
@@ -25,7 +26,6 @@ from pacbayes.certificate._answers import (
 )
 from pacbayes.certificate._derivation import divided_prior
 from pacbayes.certificate._statements import BEST, RANDOMISED, Event, Statement
-from pacbayes.tasks import describe_loss, is_of_probabilities, largest_cost
 
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from pacbayes._formatting import format_confidence, format_nearest
+from pacbayes._losses import describe_loss, largest_cost
 from pacbayes._validation import scalar, whole_number
 from pacbayes.certificate import Certificate, Row, Statement, name_class
 from pacbayes.display._base import BLACK, BLUE, GREY, LIGHT_GREY, Display
 from pacbayes.display.checks import check_fitted, state_test
-from pacbayes.tasks import describe_loss, largest_cost
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

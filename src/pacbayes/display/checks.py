@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pacbayes._losses import is_of_probabilities
 from pacbayes.certificate import Statement
-from pacbayes.tasks import is_of_probabilities
 
 if TYPE_CHECKING:
     from pacbayes.classifier import PACBayesClassifier

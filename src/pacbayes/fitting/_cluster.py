@@ -9,7 +9,7 @@ import uuid
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -27,9 +27,6 @@ _MOST_LOSSES = 5
 # are workers; for its answer.
 _LOOK, _SILENCE, _ANSWER = 0.5, 10.0, 60.0
 
-# Clients of schedulers that were named by their address.
-_CLIENTS: dict[str, Any] = {}
-
 # Clients of clusters that have this version of the package.
 _CHECKED: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -37,20 +34,15 @@ _CHECKED: weakref.WeakSet[Any] = weakref.WeakSet()
 _LARGE_GRAPH = "10GB"
 
 
-def find_client(client: Any, *, needed_for: str | None = None) -> Any:
-    """Return a Dask client: the one that is given, by itself or by its scheduler's address, the active one, or None.
+def find_client(*, needed_for: str | None = None) -> Any:
+    """Return the active Dask client, or None.
 
     Raises ClusterError if there is none and something, `needed_for`, cannot do without.
     """
-    if isinstance(client, str):
-        client = _connect(client)
-    elif client is not None and not hasattr(client, "run_on_scheduler"):
-        raise ValueError(f"client must be a Dask client, the address of a scheduler or None, got {client!r}")
-    if client is None and "distributed" in sys.modules:
-        try:
-            client = _distributed().default_client()
-        except ValueError:
-            client = None
+    client = None
+    if "distributed" in sys.modules:
+        with suppress(ValueError):
+            client = require("distributed", "dask").default_client()
     if client is None and needed_for is not None:
         raise ClusterError(
             f"{needed_for} needs a Dask client, and there is none: make one first, `dask.distributed.Client()`"
@@ -93,22 +85,6 @@ def _count_workers(client: Any) -> int:
         return len(client.sync(client.scheduler.ncores, callback_timeout=_ANSWER))
     except TimeoutError as error:
         raise _SchedulerGone from error
-
-
-def _connect(address: str) -> Any:
-    """Return a client of the scheduler at an address, the same one for all calls."""
-    known = _CLIENTS.get(address)
-    if known is None or known.status != "running":
-        try:
-            known = _distributed().Client(address, set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise ClusterError(f"client must be the address of a scheduler: none answers at {address!r}") from error
-        _CLIENTS[address] = known
-    return known
-
-
-def _distributed() -> Any:
-    return require("distributed", "dask")
 
 
 def _check_package(client: Any) -> None:

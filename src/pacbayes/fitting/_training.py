@@ -11,14 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pacbayes._losses import Loss
+from pacbayes._parallel import chunks, count_workers
 from pacbayes._validation import Array
-from pacbayes.fitting._parallel import chunks, count_workers, run_tasks
+from pacbayes.fitting._hypotheses import from_arrays, to_arrays
 from pacbayes.fitting._racing import DropRule, round_ends
-from pacbayes.pools import Hypotheses, Numbers, Pool, Sample, with_untrained
-from pacbayes.sampling import ChosenSubsamples, Subsamples, validation_order
-from pacbayes.tasks import Loss
+from pacbayes.fitting._rows import MemoryBlock, SampleRows
+from pacbayes.fitting._work import sum_losses, train_part
+from pacbayes.pools import Hypotheses, Pool, with_untrained
+from pacbayes.sampling import ChosenSubsamples, Subsamples
 
-__all__ = ["Trained", "Trainer", "validation_totals"]
+__all__ = ["Trained", "Trainer"]
 
 # What a kernel value takes in validation, roughly.
 _SECONDS_PER_KERNEL_VALUE = 1e-9
@@ -29,6 +32,10 @@ _KERNEL_VALUES_PER_PART = 1e7
 # Training points of the hypotheses that one worker takes at a time where its progress is not shown: they are located
 # together.
 _POINTS_PER_PART = 1 << 22
+
+# What a task trains, and kernel values that one computes on rows in memory, where results are stored.
+_HYPOTHESES_STORED = 8
+_KERNEL_VALUES_STORED = 500_000_000
 
 # Rows to validate on at a time on a device.
 _DEVICE_ROWS = 1 << 20
@@ -60,29 +67,26 @@ class Trained(NamedTuple):
     def join(cls, parts: Sequence[Trained]) -> Trained:
         """Return the hypotheses of several parts as one."""
         hypotheses, totals, seen = zip(*parts, strict=True)
-        together = hypotheses[0] if len(parts) == 1 else hypotheses[0].concatenate(hypotheses)
-        return cls(together, np.concatenate(totals), np.concatenate(seen))
+        return cls(_concatenate(hypotheses), np.concatenate(totals), np.concatenate(seen))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Trainer:
-    """A pool, the sample and subsamples that it is trained and validated on, and how to share the work."""
+    """A pool, the rows and subsamples that it is trained and validated on, and which of several votes this is."""
 
     pool: Pool
-    sample: Sample
+    rows: SampleRows
     shared: Any  # what all hypotheses share, as `Pool.prepare` computed it
     subsamples: Subsamples
     loss: Loss
     entropy: int  # seed of all streams
-    block_size: int  # rows to validate at a time
-    n_jobs: int | None
-    verbose: int
+    vote: int = 0
     started: Callable[[], Hypotheses] | None = None  # finishes the training of all hypotheses, if it has begun
 
     def start(self) -> Trainer:
-        """Let a device begin to train all hypotheses, beside what it does for others."""
+        """Let a device begin to train all hypotheses, while it does something for others."""
         everyone = np.arange(len(self.subsamples))
-        started = self.pool.start_training(self.sample, self.subsamples, everyone, self.entropy, self.shared)
+        started = self.pool.start_training(self.rows.sample, self.subsamples, everyone, self.entropy, self.shared)
         return replace(self, started=started)
 
     def run(self, hypotheses: range) -> Trained | None:
@@ -90,19 +94,9 @@ class Trainer:
         if not hypotheses:
             return None
         chosen = np.asarray(hypotheses)
-        seen = self.subsamples.n_validation[chosen]
-        if self.pool.shares_rows:
-            trained = self._train(chosen)
-            everyone = ChosenSubsamples(self.subsamples, chosen)
-            return Trained(trained, self._validate(trained, everyone, np.arange(len(self.sample))), seen)
-        tasks = [
-            (self.pool, self.sample, self.subsamples, self.loss, part, self.entropy, self.shared, self.block_size)
-            for part in self._parts(chosen)
-        ]
-        results = list(self._run(_train_and_validate, tasks, "hypotheses", threads=False))
-        trained_parts = [part for part, _ in results]
-        totals = np.concatenate([totals for _, totals in results])
-        return Trained(trained_parts[0].concatenate(trained_parts), totals, seen)
+        trained = self._train(chosen)
+        totals, seen = self._validate(trained, ChosenSubsamples(self.subsamples, chosen), 0, len(self.rows))
+        return Trained(trained, totals, seen.astype(np.intp))
 
     def race(self, rule: DropRule, *, leave_out_kinds: bool) -> Trained:
         """Train hypotheses and validate them in rounds, without those that the rule drops.
@@ -112,7 +106,6 @@ class Trainer:
         """
         m, sizes = len(self.subsamples), self.subsamples.sizes
         totals, seen = np.zeros(m), np.zeros(m, dtype=np.intp)
-        order = self._draw_order()
         kinds = self.pool.kinds(self.subsamples, range(m), self.entropy) if leave_out_kinds else None
         # Where kinds do not matter or are not known, all sizes are one rung.
         rung = np.zeros(m, dtype=np.intp) if kinds is None else sizes
@@ -124,7 +117,7 @@ class Trainer:
                 continue  # kinds that were drawn, rather than dealt, may all have lost
             parts.append(self._train(chosen))
             numbers.append(chosen)
-            self._race(parts[-1], chosen, order, rule, totals, seen)
+            self._race(parts[-1], chosen, rule, totals, seen)
             if kinds is not None:
                 runs &= ~np.isin(kinds, rule.lost_kinds(chosen, kinds[chosen], totals, seen))
                 runs[rule.heaviest] = True
@@ -134,18 +127,17 @@ class Trainer:
         self,
         trained: Hypotheses,
         chosen: NDArray[np.intp],
-        order: Any,
         rule: DropRule,
         totals: Array,
         seen: NDArray[np.intp],
     ) -> None:
         """Validate hypotheses in rounds, and add to their totals and to the numbers of points seen."""
-        start, subsamples = 0, ChosenSubsamples(self.subsamples, chosen)
-        for end in round_ends(order.size, int(subsamples.sizes.sum())):
-            losses, points = self._validate_round(trained, subsamples, order, start, end)
+        n, start, subsamples = len(self.rows), 0, ChosenSubsamples(self.subsamples, chosen)
+        for end in round_ends(n, int(subsamples.sizes.sum())):
+            losses, points = self._validate(trained, subsamples, start, end)
             totals[chosen] += losses
             seen[chosen] += points
-            if end < order.size:
+            if end < n:
                 stays = rule.survivors(chosen, totals, seen)
                 if not stays.any():
                     return  # those of an earlier rung won
@@ -154,105 +146,101 @@ class Trainer:
                     trained, subsamples, chosen = trained.take(left), ChosenSubsamples(subsamples, left), chosen[left]
             start = end
 
-    def _draw_order(self) -> Any:
-        return validation_order(len(self.sample), self.entropy)
-
-    def _validate_round(
-        self, trained: Hypotheses, subsamples: Subsamples, order: Any, start: int, end: int
-    ) -> tuple[Array, NDArray[np.int64]]:
-        """Return the total losses of hypotheses on a part of the order, and on how many points these are."""
-        rows = np.sort(order[start:end])
-        return self._validate(trained, subsamples, rows), rows.size - subsamples.count_among(rows)
-
     def _train(self, chosen: NDArray[np.intp]) -> Hypotheses:
         """Let workers train some hypotheses each."""
         if self.started is not None and chosen.size == len(self.subsamples):
             return self.started()
-        tasks = [(self.sample, self.subsamples, part, self.entropy, self.shared) for part in self._parts(chosen)]
-        parts: list[Hypotheses] = list(self._run(self.pool.train, tasks, "training", threads=self.pool.shares_rows))
-        return parts[0] if len(parts) == 1 else parts[0].concatenate(parts)
+        places = self._divide_hypotheses(chosen)
+        parts = [chosen[place.start : place.stop] for place in places]
+        workers = self.rows.workers
+        trained = workers.run(
+            train_part,
+            (self.pool, self.subsamples, self.entropy, self.shared),
+            [(self.rows.training_sample(self.subsamples, part), part) for part in parts],
+            workers.name_parts(f"vote{self.vote}-train", places, [self.subsamples, chosen]),
+            "training",
+            threads=self.pool.shares_rows,
+            encode=to_arrays,
+            decode=lambda arrays: from_arrays(arrays, self.rows.sample.classes),
+        )
+        return _concatenate(trained)
 
-    def _validate(self, trained: Hypotheses, subsamples: Subsamples, rows: NDArray[np.intp]) -> Array:
-        """Let workers validate hypotheses, on some rows each or some of the hypotheses each; return total losses."""
-        m = len(subsamples)
-        if self.pool.shares_rows:
-            blocks = [rows[part.start : part.stop] for part in self._row_blocks(subsamples, rows.size)]
-            work = [(trained, self.sample, subsamples, block, self.loss) for block in blocks]
-            return sum(self._run(_loss_totals, work, "validation", threads=True), np.zeros(m))
-        tasks = [
-            (trained.take(part), self.sample, ChosenSubsamples(subsamples, part), self.loss, rows, self.block_size)
-            for part in self._parts(np.arange(m))
-        ]
-        return np.concatenate(list(self._run(validation_totals, tasks, "validation", threads=False)))
+    def _validate(
+        self, trained: Hypotheses, subsamples: Subsamples, start: int, end: int
+    ) -> tuple[Array, NDArray[np.int64]]:
+        """Return the total losses of hypotheses on a part of the order of validation, and on how many rows these are.
+
+        Workers take some of the rows each or, of hypotheses that do not share work on a row, some of these.
+        """
+        numbers = self.rows.numbers(start, end)
+        seen = numbers.size - subsamples.count_among(numbers)
+        shares_rows, workers = self.pool.shares_rows, self.rows.workers
+        if self.rows.in_memory and not shares_rows:
+            chosen = np.arange(len(subsamples))
+            parts = [chosen[place.start : place.stop] for place in self._divide_hypotheses(chosen, subsamples)]
+            (block,) = self.rows.blocks(start, end, numbers.size)
+            tasks = [(block, trained.take(part), ChosenSubsamples(subsamples, part)) for part in parts]
+            totals = workers.run(sum_losses, (self.loss,), tasks, [""] * len(tasks), "validation", threads=False)
+            return np.concatenate([result["totals"] for result in totals]), seen
+        batch_rows = _DEVICE_ROWS if self._on_device else None
+        blocks = self.rows.blocks(start, end, self._rows_per_task(subsamples, numbers.size), batch_rows)
+        trained = self.rows.complete(trained)
+        names = [""] * len(blocks)
+        if workers.checkpoint is not None:
+            about = [trained.fingerprint(), subsamples.concatenated(range(len(subsamples))), subsamples.sizes]
+            where = "memory" if isinstance(blocks[0], MemoryBlock) else "source"
+            places = [block.place for block in blocks]
+            names = workers.name_parts(f"vote{self.vote}-validate-{start}-{end}-{where}", places, about)
+        common = (self.loss, trained, subsamples)
+        results = workers.run(
+            sum_losses, common, [(block,) for block in blocks], names, "validation", threads=shares_rows
+        )
+        return sum((result["totals"] for result in results), np.zeros(len(trained))), seen
 
     @cached_property
     def _on_device(self) -> bool:
         """Whether a device does the work: it takes all hypotheses at once, and many rows."""
-        return self.pool.computes_on_device(self.sample, self.subsamples)
+        return self.pool.computes_on_device(self.rows.sample, self.subsamples)
 
     @property
-    def block_rows(self) -> int:
-        """Rows to compute on at a time, at most."""
-        return _DEVICE_ROWS if self._on_device else self.block_size
+    def batch_rows(self) -> int:
+        """Rows to compute on at a time."""
+        return _DEVICE_ROWS if self._on_device else self.rows.block_rows
 
-    def _row_blocks(self, subsamples: Subsamples, n: int) -> list[range]:
-        blocks = math.ceil(n / self.block_rows)
-        if self._on_device:
-            return chunks(range(n), blocks)
-        workers = count_workers(self.n_jobs, threads=True)
-        # One block per worker, and more where they would take long: half a second each, so that interrupts are heard.
-        seconds = subsamples.sizes.sum() * n * _SECONDS_PER_KERNEL_VALUE
-        count = max(workers, blocks, math.ceil(seconds / 0.5))
-        # As many for each worker: the last should not work alone.
-        return chunks(range(n), max(1, min(math.ceil(count / workers) * workers, n // _LEAST_ROWS)))
+    def _rows_per_task(self, subsamples: Subsamples, n: int) -> int:
+        """Return how many rows in memory a task validates hypotheses on."""
+        most, points = self.batch_rows, max(1, int(subsamples.sizes.sum()))
+        if not self.rows.in_memory:
+            # The same whoever does them: a fit that goes on finds what was done.
+            size = int(np.clip(_KERNEL_VALUES_STORED // points, _LEAST_ROWS, most))
+            return min(size, max(_LEAST_ROWS, math.ceil(n / 8)))
+        blocks = math.ceil(n / most)
+        if not self._on_device:
+            workers = count_workers(self.rows.workers.n_jobs, threads=True)
+            # One block per worker, and more where they would take long: half a second each, so that interrupts are
+            # heard. As many for each worker: the last should not work alone.
+            blocks = max(workers, blocks, math.ceil(points * n * _SECONDS_PER_KERNEL_VALUE / 0.5))
+            blocks = max(1, min(math.ceil(blocks / workers) * workers, n // _LEAST_ROWS))
+        return max(1, math.ceil(n / blocks))
 
-    def _parts(self, chosen: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    def _divide_hypotheses(self, chosen: NDArray[np.intp], subsamples: Subsamples | None = None) -> list[range]:
+        """Divide chosen hypotheses among tasks, by their places in `chosen`."""
+        count, workers = chosen.size, self.rows.workers
         if self._on_device:
-            return [chosen]
-        workers = count_workers(self.n_jobs, threads=self.pool.shares_rows)
-        sizes = self.subsamples.sizes[chosen].astype(np.float64)
-        if workers == 1 and not (self.pool.shares_rows or self.verbose):
+            return [range(count)]
+        if not self.rows.in_memory:
+            return [range(i, min(i + _HYPOTHESES_STORED, count)) for i in range(0, count, _HYPOTHESES_STORED)]
+        n_workers = count_workers(workers.n_jobs, threads=self.pool.shares_rows)
+        sizes = (subsamples or self.subsamples).sizes[chosen].astype(np.float64)
+        if n_workers == 1 and not (self.pool.shares_rows or workers.verbose):
             # Python hears interrupts by itself, and a block of rows is taken once per part.
-            count = max(1, math.ceil(sizes.sum() / _POINTS_PER_PART))
+            n_parts = max(1, math.ceil(sizes.sum() / _POINTS_PER_PART))
         else:
             # More parts than workers need where they take long: so that progress is seen and interrupts are heard.
             work = int((sizes**2).sum() / _KERNEL_VALUES_PER_PART)
-            count = max(4 * workers, min(20, chosen.size // 16, work if self.pool.shares_rows else 20))
-        return [chosen[part.start : part.stop] for part in chunks(range(chosen.size), count)]
-
-    def _run(self, function: Any, tasks: list[tuple[Any, ...]], description: str, *, threads: bool) -> Any:
-        return run_tasks(
-            function, tasks, n_jobs=self.n_jobs, threads=threads, verbose=self.verbose, description=description
-        )
+            n_parts = max(4 * n_workers, min(20, count // 16, work if self.pool.shares_rows else 20))
+        return chunks(range(count), n_parts)
 
 
-def _loss_totals(
-    trained: Hypotheses, sample: Sample, subsamples: Subsamples, rows: NDArray[np.intp], loss: Loss
-) -> Array:
-    # The hypotheses are an argument, which joblib's Dask backend sends once: a method would be sent with every task.
-    return trained.loss_totals(sample, subsamples, range(len(trained)), rows, loss)
-
-
-def _train_and_validate(
-    pool: Pool,
-    sample: Sample,
-    subsamples: Subsamples,
-    loss: Loss,
-    hypotheses: NDArray[np.intp],
-    entropy: int,
-    shared: Any,
-    block_size: int,
-) -> tuple[Hypotheses, Array]:
-    trained = pool.train(sample, subsamples, hypotheses, entropy, shared)
-    own = ChosenSubsamples(subsamples, hypotheses)
-    return trained, validation_totals(trained, sample, own, loss, np.arange(len(sample)), block_size)
-
-
-def validation_totals(
-    trained: Hypotheses, sample: Sample, subsamples: Subsamples, loss: Loss, rows: Numbers, block_size: int
-) -> Array:
-    """Return the total losses of trained hypotheses on those of some rows, rising, that validate them."""
-    totals = np.zeros(len(trained))
-    for block in chunks(range(len(rows)), math.ceil(len(rows) / block_size)):
-        totals += trained.loss_totals(sample, subsamples, range(len(trained)), rows[block.start : block.stop], loss)
-    return totals
+def _concatenate(parts: Sequence[Hypotheses]) -> Hypotheses:
+    return parts[0] if len(parts) == 1 else parts[0].concatenate(parts)

@@ -1,4 +1,4 @@
-"""Verify that a certificate states what a fitted vote shows, and what its training sample shows about it."""
+"""Verify that a certificate states what fitted votes show, and what their training sample shows about them."""
 
 from __future__ import annotations
 
@@ -9,32 +9,82 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pacbayes._fingerprint import digest
 from pacbayes._validation import Array
-from pacbayes.certificate import Certificate, Event
+from pacbayes.certificate import Certificate, Event, describe_assumption
 from pacbayes.exceptions import CertificateError
-from pacbayes.fitting._ensemble import Ensemble
-from pacbayes.fitting._stream import Stream
-from pacbayes.fitting._training import validation_totals
-from pacbayes.fitting._voting import VotingBlocks
-from pacbayes.sampling import ChosenSubsamples, Split, split_holdouts
-from pacbayes.tasks import Loss
+from pacbayes.fitting._evaluation import evaluate_vote, total_losses
+from pacbayes.fitting._fit import digest_vote, resolve_holdout, weigh
+from pacbayes.fitting._rows import SampleRows
+from pacbayes.fitting._votes import FittedVotes, Vote
+from pacbayes.sampling import Split, split_holdouts
 
-__all__ = ["expect", "expect_classes", "verify_losses", "verify_splits", "verify_test"]
+__all__ = ["verify_certificate"]
+
+# Fields of a certificate that follow from losses, settings and the pool.
+_DERIVED = ("objective", "loss", "delta", "n_validation", "n_validation_max", "n_votes", "strict", "dropped_loss")
+
+# What is counted by class.
+_BY_CLASS = ("labels", "label_counts", "confusion")
 
 
-def expect(name: str, stated: Any, actual: Any) -> None:
+def verify_certificate(fitted: FittedVotes, certificate: Certificate, rows: SampleRows | None = None) -> str:
+    """Recompute a certificate from fitted votes, and from their training sample with its target, if that is given.
+
+    Returns what was verified. Raises CertificateError naming the first thing that differs.
+    """
+    if "new-points" in certificate.assumption_codes:
+        raise CertificateError(
+            "the certificate is about new points, which the classifier does not know: give them to certify again, and "
+            "compare"
+        )
+    vote, settings, loss, pool = fitted.best, fitted.settings, fitted.loss, fitted.pool
+    own = vote.certificate
+    assumptions = ["size-decided"] if "size-decided" in own.assumption_codes else []
+    again, rho = weigh(pool, loss, settings, vote.trained, vote.subsamples, vote.prior, fitted.n_votes, assumptions)
+    digests = {**again.digests, **digest_vote(pool, fitted.task, settings, vote.trained, vote.subsamples)}
+    missing = sorted(set(own.digests) - set(certificate.digests))
+    if missing:
+        raise CertificateError(
+            f"digests must say what the certificate is about, and lack {', '.join(missing)}: a certificate without "
+            "them can be verified by losses only"
+        )
+    if digests["settings"] != own.digests["settings"]:
+        raise CertificateError("the settings of the classifier are not those that it was fitted with: fit again")
+    _verify_splits([one.split for one in fitted.votes], resolve_holdout(settings, loss), fitted.entropy)
+    _expect("voting", certificate.voting, own.voting)
+    certificate.verify(vote.losses, vote.prior, vote.seen)
+    for name in _DERIVED:
+        _expect(name, getattr(certificate, name), getattr(again, name))
+    _verify_test(certificate, vote)
+    for name in _BY_CLASS:
+        _expect(name, getattr(certificate, name), getattr(own, name))
+    if certificate.labels:
+        _expect("labels", certificate.labels, fitted.task.describe_target(np.zeros(0, dtype=np.intp))["labels"])
+    for code in again.assumption_codes:
+        if code not in certificate.assumption_codes:
+            raise CertificateError(
+                f"assumptions do not state what this classifier rests on: {describe_assumption(code)}"
+            )
+    _expect("assumptions", certificate.assumption_codes, own.assumption_codes)
+    for name, stated in certificate.digests.items():
+        actual = digest(vote.posterior) if name == "posterior" else digests[name]
+        _expect(f"digests[{name!r}]", stated, actual)
+    if not np.allclose(vote.posterior, rho, rtol=1e-6, atol=1e-12):
+        raise CertificateError("the weights of the classifier are not those that the certificate is about")
+    if rows is None:
+        return "arithmetic and model"
+    _verify_on_rows(fitted, certificate, rows)
+    return "arithmetic, model and data"
+
+
+def _expect(name: str, stated: Any, actual: Any) -> None:
     """Raise CertificateError if something is stated otherwise than it is."""
     if stated != actual:
         raise CertificateError(f"{name} is stated as {stated!r}, and that of the classifier is {actual!r}")
 
 
-def expect_classes(stated: Certificate, actual: Certificate) -> None:
-    """Raise CertificateError if a certificate states other numbers by class than another."""
-    for name in ("labels", "label_counts", "confusion"):
-        expect(name, getattr(stated, name), getattr(actual, name))
-
-
-def verify_test(certificate: Certificate, vote: Ensemble) -> None:
+def _verify_test(certificate: Certificate, vote: Vote) -> None:
     """Raise CertificateError if a certificate states another result on held-out rows than that of the vote."""
     if any("n_unlabelled" in statement.figures for statement in certificate.statements):
         raise CertificateError("statements about unlabelled points cannot be verified without these points")
@@ -42,55 +92,35 @@ def verify_test(certificate: Certificate, vote: Ensemble) -> None:
         [(s.predictor, dict(s.figures)) for s in c.statements if s.event == Event.TEST_SET]
         for c in (certificate, vote.certificate)
     )
-    expect("the test on held-out rows", stated, actual)
+    _expect("the test on held-out rows", stated, actual)
     for _, figures in stated:
-        expect("the number of held-out rows", figures["n"], vote.n_held_out)
+        _expect("the number of held-out rows", figures["n"], vote.n_held_out)
 
 
-def verify_splits(splits: Sequence[Split], holdout: Any, entropy: int) -> None:
+def _verify_splits(splits: Sequence[Split], holdout: Any, entropy: int) -> None:
     """Raise CertificateError if votes are not those that `holdout` makes compete, on rows that the seed draws."""
     first = splits[0]
     n = 0 if first.rows is None or first.held_out is None else first.rows.size + first.held_out.size
     if (holdout is None) != (n == 0):
         raise CertificateError(f"holdout is {holdout!r}, but rows were {'not ' if n == 0 else ''}held out")
     expected = split_holdouts(holdout, n, entropy)
-    expect("the number of votes", len(splits), len(expected))
+    _expect("the number of votes", len(splits), len(expected))
     for k, (actual, drawn) in enumerate(zip(splits, expected, strict=True)):
-        same = all(
-            np.array_equal(*parts)
-            for parts in (
-                (actual.rows, drawn.rows),
-                (actual.held_out, drawn.held_out),
-                (actual.entropy, drawn.entropy),
-            )
-        )
-        if not same:
+        parts = ((actual.rows, drawn.rows), (actual.held_out, drawn.held_out), (actual.entropy, drawn.entropy))
+        if not all(np.array_equal(*part) for part in parts):
             raise CertificateError(f"the rows of vote {k} are not those that its seed draws")
 
 
-def verify_losses(
-    certificate: Certificate,
-    vote: Ensemble,
-    sample: Any,
-    rest: Any,
-    loss: Loss,
-    streamed: Stream | None,
-    blocks: VotingBlocks,
-) -> None:
-    """Raise CertificateError if losses and errors on the training sample are not those of the fit.
-
-    `rest` are those rows of `sample` that train and validate; `streamed` is where rows are read from, if not from
-    memory.
-    """
+def _verify_on_rows(fitted: FittedVotes, certificate: Certificate, rows: SampleRows) -> None:
+    """Raise CertificateError if losses and errors on the training sample are not those of the fit."""
+    vote, loss = fitted.best, fitted.loss
+    sample, _ = fitted.pool.prepare(vote.split.take_rows(rows.sample), vote.split.entropy)
+    rest = rows.with_sample(sample)
     if len(rest) != vote.subsamples.n:
         raise CertificateError(f"the sample leaves {len(rest)} rows, and the fit was on {vote.subsamples.n}")
 
     def totals_of(chosen: NDArray[np.intp]) -> Array:
-        """Return the total losses of some hypotheses on all their validation points."""
-        hypotheses, subsamples = vote.hypotheses.take(chosen), ChosenSubsamples(vote.subsamples, chosen)
-        if streamed is not None:
-            return streamed.total_losses(hypotheses, subsamples, rest, loss)
-        return validation_totals(hypotheses, rest, subsamples, loss, np.arange(len(rest)), blocks.size)
+        return total_losses(vote, chosen, rest, loss)
 
     losses = vote.losses
     validated = np.flatnonzero(~np.isnan(losses))
@@ -109,11 +139,8 @@ def verify_losses(
             h = int(dropped[too_large][0])
             raise CertificateError(f"hypothesis {h} has a smaller loss on these data than when it was dropped")
     blank = replace(vote, certificate=replace(certificate, labels=(), label_counts=(), confusion=None))
-    again = (
-        blank.with_points(sample, rest, loss, blocks)
-        if streamed is None
-        else streamed.with_points(blank, sample, rest, loss)
-    )
-    stated, actual = (dict(c.statements[0].figures) for c in (certificate, again.certificate))
-    expect("the test on held-out rows", stated, actual)
-    expect_classes(certificate, again.certificate)
+    again = evaluate_vote(blank, rows, rest, loss).certificate
+    stated, actual = (dict(c.statements[0].figures) for c in (certificate, again))
+    _expect("the test on held-out rows", stated, actual)
+    for name in _BY_CLASS:
+        _expect(name, getattr(certificate, name), getattr(again, name))

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pacbayes._fingerprint import digest
+from pacbayes._parallel import count_threads, run_tasks
 from pacbayes._progress import show_progress
 from pacbayes.fitting._checkpoint import Arrays, Checkpoint
 from pacbayes.fitting._cluster import run_on_cluster
-from pacbayes.fitting._parallel import run_tasks
 
 __all__ = ["Workers"]
+
+
+class Shared:
+    """What all tasks have in common: Dask, behind joblib, sends a large object to a worker once, but not a tuple."""
+
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self.values = values
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+    def __sizeof__(self) -> int:
+        return sum(map(sys.getsizeof, self.values))
 
 
 @dataclass(frozen=True)
@@ -21,8 +35,16 @@ class Workers:
 
     n_jobs: int | None = None
     client: Any = None
-    checkpoint: Checkpoint | None = None  # where results are kept
+    checkpoint: Checkpoint | None = None  # where results are stored
     verbose: int = 0
+
+    def without_checkpoint(self) -> Workers:
+        """Return the same workers for results that belong to no fit."""
+        return replace(self, checkpoint=None)
+
+    def count_blocks(self, n: int, least_rows: int, *, threads: bool) -> int:
+        """Return into how many blocks to divide n rows in memory so that each worker has some, of at least so many."""
+        return max(1, min(count_threads(self.n_jobs), n // least_rows)) if threads else 1
 
     def name_parts(self, kind: str, places: list[range], about: Any) -> list[str]:
         """Return what to call results in a checkpoint: by where they are of, and by a digest of what they are about.
@@ -50,17 +72,18 @@ class Workers:
         """Call ``function(common, *task)`` for each task, and return the results in the order of the tasks.
 
         `names` are what the results are called in a checkpoint. `encode` turns a result into arrays by name, or None if
-        it cannot be kept, and `decode` back. `threads` says that the function releases the interpreter's lock.
+        it cannot be stored, and `decode` back. `threads` says that the function releases the interpreter's lock.
         """
         results: list[Any] = [None] * len(tasks)
         if self.checkpoint is not None:
-            kept = [self.checkpoint.load(name) for name in names]
-            results = [arrays if arrays is None or decode is None else decode(arrays) for arrays in kept]
+            stored = [self.checkpoint.load(name) for name in names]
+            results = [arrays if arrays is None or decode is None else decode(arrays) for arrays in stored]
         missing = [i for i, result in enumerate(results) if result is None]
         if not missing:
             return results
         if self.client is None:
-            work = [(function, self.checkpoint, encode, names[i], common, *tasks[i]) for i in missing]
+            shared = Shared(common)
+            work = [(function, self.checkpoint, encode, names[i], shared, *tasks[i]) for i in missing]
             settings: dict[str, Any] = {"verbose": self.verbose, "description": description}
             computed = run_tasks(_run_and_save, work, n_jobs=self.n_jobs, threads=threads, **settings)
             for i, result in zip(missing, computed, strict=True):
@@ -77,9 +100,9 @@ class Workers:
 
 
 def _run_and_save(
-    function: Any, checkpoint: Checkpoint | None, encode: Any, name: str, common: tuple[Any, ...], *task: Any
+    function: Any, checkpoint: Checkpoint | None, encode: Any, name: str, common: Iterable[Any], *task: Any
 ) -> Any:
-    """Do a task and keep its result at once, whichever tasks are done before."""
+    """Do a task and store its result at once, whichever tasks are done before."""
     result = function(common, *task)
     _save(checkpoint, encode, name, result)
     return result

@@ -34,6 +34,7 @@ from sklearn.preprocessing import (
 
 from pacbayes import sampling
 from pacbayes._fingerprint import default_parameters, machine_parameters
+from pacbayes._losses import resolve_loss
 from pacbayes.bounds.prior import normalise_log_prior
 from pacbayes.classifier import PACBayesClassifier
 from pacbayes.exceptions import ModelFileError
@@ -55,7 +56,6 @@ from pacbayes.pools import (
 )
 from pacbayes.rows import TrainingRows
 from pacbayes.sampling import Split
-from pacbayes.tasks import resolve_loss
 
 Lengths = dict[str, int]
 

@@ -16,13 +16,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
 from pacbayes._compat import take_rows
+from pacbayes._losses import Loss
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools._device import DeviceRows, fits, is_on_device
 from pacbayes.pools._trees import RowBlock
 from pacbayes.rows import CodeBook
 from pacbayes.sampling import LEARNER, SamplingPlan, Subsamples, stream
-from pacbayes.tasks import Loss
 
 Codes = NDArray[np.intp]
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pacbayes._losses import Loss
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools._base import Codes, Hypotheses, Numbers, Sample
 from pacbayes.sampling import ChosenSubsamples, Subsamples
-from pacbayes.tasks import Loss
 
 # Name of the group of hypotheses that were not trained.
 _UNTRAINED = "untrained"

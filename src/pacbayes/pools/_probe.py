@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes._compat import take_rows
+from pacbayes._losses import Loss
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools._base import Hypotheses, protect
-from pacbayes.tasks import Loss
 
 # Hypotheses to probe. Each predicts many rows at once, and some of them again in blocks of these sizes: few calls,
 # since there are learners that take long for each, and small blocks, in which what depends on others shows most.

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from pacbayes._losses import Loss
 from pacbayes._settings import Choice, Constraint, Number, validate_settings
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
@@ -36,7 +37,6 @@ from pacbayes.sampling import (
     resolve_size,
     split_reserved,
 )
-from pacbayes.tasks import Loss
 
 # LIBSVM's stopping rule, as in SVC.
 _TOLERANCE = 1e-3

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
+from pacbayes._losses import Loss
 from pacbayes._validation import Array
 from pacbayes.pools import _cuda, _engine
 from pacbayes.pools._base import Codes, Hypotheses, Numbers, Sample
@@ -24,7 +25,6 @@ from pacbayes.pools._device import is_worthwhile
 from pacbayes.pools._layout import contiguous, is_wide, to_csr, to_engine
 from pacbayes.rows import CodeBook, is_table
 from pacbayes.sampling import Subsamples
-from pacbayes.tasks import Loss
 
 
 @dataclass(frozen=True, eq=False)

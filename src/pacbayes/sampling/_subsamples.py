@@ -220,7 +220,7 @@ class Subsamples(ABC):
         h = np.arange(hypotheses.start, hypotheses.stop)
         return np.zeros_like(h), h
 
-    def kept(self) -> Subsamples:
+    def cached(self) -> Subsamples:
         """Return these training sets for many uses: what would be drawn anew for each is kept, unless it is large."""
         return self
 
@@ -279,7 +279,7 @@ class RandomSubsamples(Subsamples):
         h = np.arange(hypotheses.start, hypotheses.stop)
         return h % self.n_sizes, h // self.n_sizes
 
-    def kept(self) -> Subsamples:
+    def cached(self) -> Subsamples:
         return ChosenSubsamples(self, np.arange(len(self)))
 
     def __getitem__(self, hypothesis: int) -> NDArray[np.intp]:

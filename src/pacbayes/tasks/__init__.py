@@ -1,5 +1,8 @@
-"""What is to be predicted: how the target is encoded, and by which losses predictions are judged."""
+"""What is to be predicted: how a target is encoded, answers are aggregated and predictions judged."""
 
-from pacbayes.tasks._losses import ZERO_ONE, Loss, describe_loss, is_of_probabilities, largest_cost, resolve_loss
+from pacbayes._losses import Loss
+from pacbayes.tasks._classification import Classification, count_disagreements
+from pacbayes.tasks._task import Task
+from pacbayes.tasks._voting import draw_voters
 
-__all__ = ["ZERO_ONE", "Loss", "describe_loss", "is_of_probabilities", "largest_cost", "resolve_loss"]
+__all__ = ["Classification", "Loss", "Task", "count_disagreements", "draw_voters"]

@@ -10,13 +10,14 @@ from typing import Any
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
+from sklearn import get_config
 
 from pacbayes._progress import show_progress
 
-__all__ = ["beside", "chunks", "count_threads", "count_workers", "rows_per_block", "run_tasks"]
+__all__ = ["chunks", "count_threads", "count_workers", "rows_per_block", "run_in_background", "run_tasks"]
 
-# Entries of the largest array of rows x classes that is computed at a time: 32 MiB of doubles.
-_MOST_CELLS = 1 << 22
+# Rows that are computed on at a time, at most.
+_MOST_ROWS = 65536
 
 
 def count_workers(n_jobs: int | None, *, threads: bool) -> int:
@@ -37,13 +38,16 @@ def _thread_workers(n_jobs: int | None) -> tuple[int, bool]:
     return workers, getattr(backend, "supports_sharedmem", False)
 
 
-def rows_per_block(size: int, n_classes: int) -> int:
-    """Return how many rows to compute on at a time: `size`, or fewer where an array of rows x classes would be large.
+def rows_per_block(width: int) -> int:
+    """Return how many rows to compute on at a time, if each of them takes up to `width` numbers.
 
-    >>> rows_per_block(65536, 2), rows_per_block(65536, 10_000)
+    It follows scikit-learn's `working_memory`: what is computed at a time takes about a thirtieth of it.
+
+    >>> rows_per_block(2), rows_per_block(10_000)
     (65536, 419)
     """
-    return max(1, min(size, _MOST_CELLS // n_classes))
+    cells = int(get_config()["working_memory"] * 2**20 / 8 / 32)
+    return max(1, min(_MOST_ROWS, cells // max(1, width)))
 
 
 def chunks(numbers: range, count: int) -> list[range]:
@@ -57,7 +61,7 @@ def chunks(numbers: range, count: int) -> list[range]:
 
 
 @contextmanager
-def beside(threads: int, prepare: Callable[[], None] | None = None) -> Iterator[Callable[..., Future[Any]]]:
+def run_in_background(threads: int, prepare: Callable[[], None] | None = None) -> Iterator[Callable[..., Future[Any]]]:
     """Yield a function that calls others on threads while a ``with`` block runs, in order, and returns their futures.
 
     With 0 threads, each is called where it is given. `prepare` is what a thread calls first.

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,25 +9,14 @@ from numpy.typing import NDArray
 
 from pacbayes._compat import take_rows
 from pacbayes._validation import Array
-from pacbayes.fitting._parallel import chunks, rows_per_block, run_tasks
 from pacbayes.pools import Hypotheses
 from pacbayes.sampling import ChosenSubsamples, Subsamples
 from pacbayes.votes import tally
 
-__all__ = [
-    "VotingBlocks",
-    "draw_voters",
-    "predict_codes",
-    "predict_drawn",
-    "tally_votes",
-    "vote_out_of_bag",
-]
+__all__ = ["draw_voters", "predict_drawn", "tally_votes", "vote", "vote_out_of_bag"]
 
 # Weight of voters that are not asked for shares of the vote: it moves a share by less than this.
 _IGNORED_WEIGHT = 1e-12
-
-# Points that a worker predicts at least: fewer are not worth the overhead.
-_LEAST_POINTS = 4096
 
 # Classes up to which the two with the most weight are found by partitioning.
 _FEW_CLASSES = 32
@@ -69,57 +55,8 @@ def tally_votes(
     return tallies
 
 
-@dataclass(frozen=True)
-class VotingBlocks:
-    """How many points to predict at a time, at most, and by how many threads."""
-
-    size: int
-    workers: int = 1
-
-    def map(self, function: Callable[[Any, slice], Any], X: Any) -> list[Any]:
-        """Call a function with the rows of each block and with their place in X; return the results in order."""
-        n = X.shape[0]
-        count = max(math.ceil(n / self.size), min(self.workers, n // _LEAST_POINTS), 1)
-        parts = [slice(part.start, part.stop) for part in chunks(range(n), count)]
-        if len(parts) <= 1:
-            return [function(X, slice(0, n))]
-
-        def call(part: slice) -> Any:
-            return function(take_rows(X, np.arange(part.start, part.stop)), part)
-
-        if self.workers == 1:
-            return [call(part) for part in parts]
-        tasks = [(part,) for part in parts]
-        return list(run_tasks(call, tasks, n_jobs=self.workers, threads=True, verbose=0, description="prediction"))
-
-
-def predict_codes(
-    hypotheses: Hypotheses,
-    weights: Array,
-    voting: str,
-    X: Any,
-    rng: np.random.Generator,
-    blocks: VotingBlocks | None = None,
-) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Predict class codes as a kind of voting says, and tell where rounding could change them on another engine.
-
-    Only "gibbs" draws from `rng`. Blocks have fewer points where there are many classes; one worker is the default.
-    """
-    size, workers = (X.shape[0], 1) if blocks is None else (blocks.size, blocks.workers)
-    drawn = draw_voters(weights, X.shape[0], rng) if voting == "gibbs" else None
-
-    def predict(rows: Any, part: slice) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        if drawn is None:
-            return _vote(hypotheses, weights, rows)
-        return predict_drawn(hypotheses, drawn[part], rows)
-
-    bounded = VotingBlocks(rows_per_block(size, hypotheses.classes.size), workers)
-    codes, doubtful = zip(*bounded.map(predict, X), strict=True)
-    return np.concatenate(codes), np.concatenate(doubtful)
-
-
-def _vote(hypotheses: Hypotheses, weights: Array, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Let the weighted vote decide. It is doubtful where voters in doubt have enough weight to change the winner."""
+def vote(hypotheses: Hypotheses, weights: Array, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the codes that the weighted vote decides for, and where rounding could change them on another engine."""
     doubted = np.zeros(X.shape[0])
     tallies = tally_votes(hypotheses, weights, X, stop_early=True, doubted=doubted)
     return np.argmax(tallies, axis=1), _are_doubtful(tallies, doubted)
@@ -133,15 +70,6 @@ def vote_out_of_bag(
     `rows` are the numbers of the points in the sample that the training sets are of, rising. Returns codes, where
     rounding could change them, and where there was a voter.
     """
-    voting_blocks = VotingBlocks(rows_per_block(max(1, rows.size), hypotheses.classes.size))
-    parts = voting_blocks.map(lambda X, part: _vote_out_of_bag(hypotheses, weights, subsamples, X, rows[part]), X)
-    codes, doubtful, voted = zip(*parts, strict=True)
-    return np.concatenate(codes), np.concatenate(doubtful), np.concatenate(voted)
-
-
-def _vote_out_of_bag(
-    hypotheses: Hypotheses, weights: Array, subsamples: Subsamples, X: Any, rows: NDArray[Any]
-) -> tuple[NDArray[np.intp], NDArray[np.bool_], NDArray[np.bool_]]:
     n_classes = hypotheses.classes.size
     tallies, doubted = np.zeros((rows.size, n_classes)), np.zeros(rows.size)
     order, remaining = _order_by_weight(weights)
@@ -194,7 +122,7 @@ def draw_voters(weights: Array, n: int, rng: np.random.Generator) -> NDArray[np.
 
 
 def predict_drawn(hypotheses: Hypotheses, drawn: NDArray[Any], X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Predict every point with the hypothesis drawn for it (the randomised classifier); see `predict_codes`."""
+    """Predict every point with the hypothesis drawn for it (the randomised classifier), as `vote`."""
     codes = np.empty(X.shape[0], dtype=np.intp)
     doubtful = np.empty(X.shape[0], dtype=bool)
     for h in np.unique(drawn):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss
 
-from pacbayes.tasks import Loss, resolve_loss
+from pacbayes._losses import Loss, resolve_loss
 
 CLASSES = np.array(["a", "b", "c"])
 CODES = np.array([0, 1, 2, 2])

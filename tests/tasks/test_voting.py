@@ -9,9 +9,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.neighbors import KNeighborsClassifier
 
 from pacbayes import PACBayesClassifier
-from pacbayes.fitting import _parallel as parallel
+from pacbayes import _parallel as parallel
 from pacbayes.fitting import _stream as streaming
-from pacbayes.fitting._voting import VotingBlocks, predict_codes, vote_out_of_bag
+from pacbayes.tasks._voting import VotingBlocks, predict_codes, vote_out_of_bag
 from pacbayes.pools import HypothesisList
 from pacbayes.rows import ArraySource
 from pacbayes.sampling import RandomSubsamples

@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import make_moons
 
 from pacbayes import PACBayesClassifier, classifier
-from pacbayes.fitting._parallel import beside
+from pacbayes._parallel import beside
 
 
 def fit(n_jobs=2, **settings):

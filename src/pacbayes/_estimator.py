@@ -1,0 +1,581 @@
+"""What estimators with a certificate have in common: settings in, `fit_votes`, attributes out."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pacbayes._fingerprint import digest
+from pacbayes._formatting import format_names
+from pacbayes._settings import Choice, Constraint, Number, Rule, Whole, are_sizes, is_flag, is_whole, validate_settings
+from pacbayes._validation import Array, count_missing
+from pacbayes.certificate import Certificate, with_test
+from pacbayes.exceptions import CertificateError, HypothesisError
+from pacbayes.fitting import (
+    FitSettings,
+    FittedVotes,
+    MemoryRows,
+    SampleRows,
+    Vote,
+    Workers,
+    evaluate_on_rows,
+    fit_votes,
+    open_source_rows,
+    predict_rows,
+    read_labels,
+    verify_certificate,
+)
+from pacbayes.pools import Hypotheses, Pool, PrefitPool, Sample, as_pool, to_host
+from pacbayes.rows import ArraySource, CodeBook, Labels
+from pacbayes.sampling import PREDICTION, Subsamples, stream
+from pacbayes.tasks import Task
+
+__all__ = ["CertifiedEstimator"]
+
+# Settings that a certificate is about. A fitted estimator keeps their values, and certifies nothing while they differ.
+_CERTIFIED = ("estimator", "delta", "objective", "voting", "holdout", "prior", "loss", "racing")
+
+# Settings of how to compute, which change no result: they take effect at once.
+_COMPUTING = ("n_jobs", "verbose")
+
+CONSTRAINTS: dict[str, Constraint] = {
+    "n_hypotheses": Whole(1, ("auto",)),
+    "subsample_size": Rule(
+        "'auto', 'paper', a number of points, a share, or a sequence of these",
+        lambda value: value in ("auto", "paper") if isinstance(value, str) else are_sizes(value),
+    ),
+    "subsamples": Rule(
+        "a splitter, a sequence of index arrays, or None",
+        lambda value: value is None or hasattr(value, "split") or hasattr(value, "__len__"),
+    ),
+    "delta": Number(0, 1),
+    "objective": Choice("auto", "lambda", "kl", "dual"),
+    "voting": Choice("majority", "gibbs", "best", "uniform"),
+    "holdout": Rule(
+        "'auto', None, a share or number of rows, or a sequence of these",
+        lambda value: value is None or (value == "auto" if isinstance(value, str) else are_sizes(value)),
+    ),
+    "racing": Choice(True, False, "training"),
+    "checkpoint": Rule("a path or None", lambda value: value is None or isinstance(value, (str, os.PathLike))),
+    "n_jobs": Rule(
+        "a whole number other than 0, or None", lambda value: value is None or (is_whole(value) and value != 0)
+    ),
+    "random_state": Rule(
+        "a whole number, at least 0, a RandomState, or None",
+        lambda value: (
+            value is None or isinstance(value, np.random.RandomState) or (is_whole(value) and int(value) >= 0)
+        ),
+    ),
+    "verbose": Rule(
+        "a whole number, at least 0", lambda value: is_flag(value) or (is_whole(value) and int(value) >= 0)
+    ),
+}
+
+
+def _of_the_vote(name: str, kind: Any, description: str) -> Any:
+    """Return a read-only attribute of a fitted estimator: that of the vote that predicts."""
+
+    def read(self: CertifiedEstimator) -> Any:
+        return getattr(self.fitted_votes_.best, name)
+
+    read.__doc__, read.__annotations__ = description, {"return": kind}
+    return property(read)
+
+
+class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
+    """A scikit-learn estimator around `fit_votes`. What it is fitted to is a value, `fitted_votes_`."""
+
+    fitted_votes_: FittedVotes
+    n_features_in_: int
+
+    certificate_ = _of_the_vote("certificate", Certificate, "What is proved about the estimator.")
+    hypotheses_ = _of_the_vote("hypotheses", Hypotheses, "The trained hypotheses.")
+    subsamples_ = _of_the_vote("subsamples", Subsamples, "Their training sets.")
+    losses_ = _of_the_vote("losses", Array, "Their validation losses; NaN for hypotheses that were dropped.")
+    n_validation_ = _of_the_vote("seen", NDArray[np.intp], "Number of points each was validated on.")
+    prior_ = _of_the_vote("prior", Any, "Their prior; None if it is uniform.")
+    posterior_ = _of_the_vote("posterior", Array, "Their weights.")
+
+    @property
+    def votes_(self) -> list[Vote]:
+        """The votes that competed."""
+        return list(self.fitted_votes_.votes)
+
+    @property
+    def lambda_(self) -> float | None:
+        """Trade-off lambda of the posterior."""
+        return self.fitted_votes_.best.certificate.lam
+
+    # -- what a kind of estimator says ---------------------------------------------------------------
+
+    _CONSTRAINTS: ClassVar[dict[str, Constraint]] = CONSTRAINTS
+
+    def _learn_task(self, target: NDArray[Any] | Labels) -> tuple[Task, NDArray[Any]]:
+        """Return the task of a sample, and its encoded target."""
+        raise NotImplementedError
+
+    # -- fitting -------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_prefit(cls, estimators: Iterable[Any], X: Any, y: ArrayLike, **parameters: Any) -> Self:
+        """Aggregate models that were trained elsewhere, by their losses on a validation set.
+
+        Parameters
+        ----------
+        estimators : iterable of fitted models
+            The hypotheses, none of which has seen the validation points. Copies of them vote: whoever trains the
+            originals again changes neither predictions nor the certificate.
+        X, y : array-like
+            Validation points and their targets.
+        **parameters
+            Parameters of the estimator, such as `delta`, `objective`, `prior` or `voting`. No rows are held out unless
+            `holdout` says so: all of them validate.
+
+        Returns
+        -------
+        estimator
+            The certified aggregate.
+        """
+        return cls(PrefitPool(list(estimators)), **{"holdout": None, **parameters}).fit(X, y)
+
+    @classmethod
+    def from_fitted_votes(cls, fitted: FittedVotes) -> Self:
+        """Return an estimator with the settings and the result of a fit, such as one that comes out of a file.
+
+        Parameters
+        ----------
+        fitted : FittedVotes
+            What a fit came to.
+
+        Returns
+        -------
+        estimator
+            The fitted estimator.
+        """
+        values = {field.name: getattr(fitted.settings, field.name) for field in fields(fitted.settings)}
+        del values["n_candidates"]
+        # A function shares its variables with its copies: `_setting_digests` tells whether these were changed.
+        model = cls(**{name: copy.deepcopy(value) for name, value in values.items()})
+        return model._adopt(fitted, np.random.default_rng())
+
+    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
+        """Train the hypotheses, validate them, and weight them by minimising the bound.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), str, path-like, dask collection or Source
+            Training points: in memory; or in Parquet files, mapped or Zarr arrays and dask collections, which are read
+            in blocks and may be larger than the memory. See `pacbayes.rows.open_source`.
+        y : array-like of shape (n,) or str
+            Targets; the name of their column where X is a path or a dask data frame.
+        **fit_params
+            None are accepted. `sample_weight` in particular is refused: the theorem is about the average loss of
+            identically distributed points, and weights would change whose error is bounded.
+
+        Returns
+        -------
+        estimator
+            The fitted estimator.
+        """
+        if "sample_weight" in fit_params:
+            raise ValueError(
+                "sample_weight is not supported: the certificate bounds the expected loss of points drawn like the "
+                "sample, and a weighted average of losses is not what the theorem is about. Resample the data "
+                "to the distribution of interest beforehand, or put the weights into `loss` as a cost matrix."
+            )
+        if fit_params:
+            raise TypeError(f"fit takes no parameters besides X and y, got {sorted(fit_params)}")
+        return self.fit_candidate(X, y, n_candidates=1)
+
+    def fit_candidate(self, X: Any, y: Any = None, *, n_candidates: int) -> Self:
+        """Fit as one of several candidates of which the one with the smallest bound will be taken.
+
+        Parameters
+        ----------
+        X, y : array-like
+            As in `fit`.
+        n_candidates : int
+            Number of candidates with different settings, this one included. Decided beforehand, they share `delta`, and
+            the choice is covered by the certificate. `CertifiedGridSearch` does this for a grid.
+
+        Returns
+        -------
+        estimator
+            The fitted estimator.
+        """
+        if not (is_whole(n_candidates) and n_candidates >= 1):
+            raise ValueError(f"n_candidates must be a whole number, at least 1, got {n_candidates!r}")
+        self._check_settings()
+        settings = self._copy_settings(n_candidates=int(n_candidates))
+        return self._fit(X, y, settings)
+
+    def add_hypotheses(self, X: Any, y: Any, n_hypotheses: int) -> Self:
+        """Add hypotheses to a fitted estimator, on the same sample: the result is that of fitting them at once.
+
+        To add until the bound looks good is to choose the prior by the data: decide on the number beforehand. The
+        certificate states that.
+
+        Parameters
+        ----------
+        X, y : array-like
+            The training sample, in the same order.
+        n_hypotheses : int
+            Number of hypotheses that there will be, for each vote. The first fit must have had ``racing=False``, so
+            that none was dropped.
+
+        Returns
+        -------
+        estimator
+            This estimator, with its `n_hypotheses` set.
+        """
+        check_is_fitted(self)
+        fitted = self.fitted_votes_
+        self._refuse_changed_settings()
+        if fitted.settings.racing:
+            raise ValueError("racing must be False for a fit that hypotheses are added to: fit again without")
+        if fitted.settings.subsamples is not None:
+            raise ValueError("subsamples must be None for a fit that hypotheses are added to: there are none to add")
+        settings = replace(fitted.settings, n_hypotheses=n_hypotheses)
+        validate_settings(settings, {"n_hypotheses": Whole(len(fitted.best.hypotheses))})
+        self._fit(X, y, settings, continued=fitted)
+        self.n_hypotheses = n_hypotheses
+        return self
+
+    def _fit(self, X: Any, y: Any, settings: FitSettings, continued: FittedVotes | None = None) -> Self:
+        pool, digests = as_pool(settings.estimator), self._digest_settings()
+        try:
+            rows, labels = self._open_sample(pool, X, y, settings)
+            task, target = self._learn_task(labels)
+            if continued is not None:
+                self._check_continued(rows, target, continued)
+            fitted = fit_votes(rows, target, pool, task, settings, continued)
+        except (ValueError, HypothesisError) as error:
+            _explain_missing_values(X, error)
+            raise
+        # Nothing is set before everything has succeeded: no half-fitted state.
+        return self._adopt(fitted, stream(fitted.entropy, 0, PREDICTION), digests)
+
+    def _adopt(self, fitted: FittedVotes, rng: np.random.Generator, digests: dict[str, str] | None = None) -> Self:
+        """Take the result of a fit for that of this estimator."""
+        self.fitted_votes_ = fitted
+        self.n_features_in_ = fitted.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if fitted.feature_names is not None:
+            self.feature_names_in_ = fitted.feature_names
+        self._setting_digests = digests or self._digest_settings()
+        self._prediction_stream = rng
+        return self
+
+    def _check_settings(self) -> None:
+        """Refuse what no data could make right, before anything is trained; the rest is checked where it is used."""
+        validate_settings(self, self._CONSTRAINTS)
+        as_pool(self.estimator).check_settings()
+
+    def _copy_settings(self, n_candidates: int) -> FitSettings:
+        """Return copies of the settings, which nobody else can change."""
+        copies = {}
+        for name, value in self.get_params(deep=False).items():
+            try:
+                # A generator is drawn from, as scikit-learn's estimators do.
+                copies[name] = value if name == "random_state" else copy.deepcopy(value)
+            except Exception as error:
+                raise ValueError(
+                    f"{name} must be something that can be copied, since a certificate is about what it is now: "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+        return FitSettings(**copies, n_candidates=n_candidates)
+
+    def _digest_settings(self) -> dict[str, str]:
+        return {name: digest(getattr(self, name), code=True) for name in _CERTIFIED}
+
+    def _refuse_changed_settings(self) -> None:
+        """Raise CertificateError if settings that a certificate is about are not those of the fit."""
+        changed = [name for name, now in self._digest_settings().items() if now != self._setting_digests[name]]
+        if changed:
+            raise CertificateError(
+                f"the settings of the classifier were changed after the fit: {', '.join(changed)}. Set them back, or "
+                "fit again"
+            )
+
+    def _check_continued(self, rows: SampleRows, target: NDArray[Any], fitted: FittedVotes) -> None:
+        """Raise ValueError unless rows and targets are those of a fit, whose hypotheses have not been changed."""
+        summary, _ = rows.summarize(fitted.training_rows.shift)
+        changed = [] if summary.digest == fitted.training_rows.whole else ["X"]
+        changed += [] if digest(np.asarray(target)) == fitted.target_digest else ["y"]
+        if changed:
+            raise ValueError(
+                f"hypotheses are added on the same sample, but {' and '.join(changed)} differ from that of the fit: "
+                "the losses of the hypotheses that are there would be wrong"
+            )
+        self.verify_certificate(self.certificate_)
+
+    # -- rows ----------------------------------------------------------------------------------------
+
+    def _open_sample(self, pool: Pool, X: Any, y: Any, settings: FitSettings) -> tuple[SampleRows, Any]:
+        """Return the rows of a training sample, and their targets as they are given."""
+        computing: dict[str, Any] = {"n_jobs": settings.n_jobs, "verbose": settings.verbose}
+        rows: SampleRows | None = open_source_rows(X, y, pool, **computing)
+        if rows is None and settings.checkpoint is not None:
+            X, labels, names, code_book = self._validate_sample(pool, X, y)
+            if code_book is not None or not isinstance(X, np.ndarray):
+                raise ValueError("checkpoint must be None unless X is a dense array or read in blocks")
+            rows = open_source_rows(ArraySource(X, labels), None, pool, **computing, local=True)
+        if rows is not None:
+            return rows, read_labels(rows)
+        given = X
+        X, labels, names, code_book = self._validate_sample(pool, X, y)
+        sample = Sample(X, np.zeros(X.shape[0], dtype=np.intp), np.empty(0), code_book)
+        return MemoryRows(sample, pool, Workers(**computing), columns=names, given=given), labels
+
+    def _validate_sample(self, pool: Pool, X: Any, y: Any) -> tuple[Any, NDArray[Any], Any, CodeBook | None]:
+        """Return features and targets of rows in memory, the names of columns, and how these become features."""
+        X = to_host(X)
+        code_book = pool.make_code_book(X)
+        # On a copy: what it notes about the features belongs to a fit that succeeds.
+        noted = copy.copy(self)
+        X, y = validate_data(noted, X, to_host(y), **_validation_kwargs(pool, X, code_book))
+        names = getattr(noted, "feature_names_in_", None)
+        X = X if code_book is None else code_book.encode(X)
+        labels = _check_length(X, y)
+        pool.check_points(X)
+        return X, labels, names, code_book
+
+    def _open(self, X: Any, y: Any = None) -> SampleRows:
+        """Return new rows as the hypotheses take them, in memory or in a source, with targets if they are given."""
+        check_is_fitted(self)
+        validate_settings(self, {name: self._CONSTRAINTS[name] for name in _COMPUTING})
+        fitted = self.fitted_votes_
+        pool, names = fitted.pool, fitted.feature_names
+        computing: dict[str, Any] = {"n_jobs": self.n_jobs, "verbose": self.verbose}
+        rows: SampleRows | None = open_source_rows(X, y, pool, **computing, columns=names)
+        if rows is None:
+            X = validate_data(self, to_host(X), reset=False, **_validation_kwargs(pool, X, fitted.code_book))
+            X = X if fitted.code_book is None else fitted.code_book.encode(X)
+            pool.check_points(X)
+            sample = Sample(X, np.zeros(X.shape[0], dtype=np.intp), np.empty(0), fitted.code_book)
+            rows = MemoryRows(sample, pool, Workers(**computing), columns=names)
+            labels = None if y is None else _check_length(X, to_host(y))
+        else:
+            if fitted.code_book is not None:
+                raise ValueError("X must be a data frame: the sample had text or gaps, which are not read in blocks")
+            if rows.sample.n_columns != fitted.n_features:
+                raise ValueError(
+                    f"X must have {fitted.n_features} features, as in training, got {rows.sample.n_columns}"
+                )
+            if names is not None and rows.columns is not None and tuple(names) != tuple(rows.columns):
+                raise ValueError(f"X must have the columns of training, in their order: {format_names(names)}")
+            labels = None if y is None else read_labels(rows)
+        encoded = np.zeros(len(rows), dtype=np.intp) if labels is None else fitted.task.encode(labels)
+        return rows.with_target(fitted.task, encoded)
+
+    def _predict(self, rows: SampleRows, *, aggregated: bool = False) -> Iterator[NDArray[Any]]:
+        """Yield what the vote predicts, block by block, or its aggregated answers."""
+        fitted = self.fitted_votes_
+        # As certified: a change of `voting` takes effect with the next fit.
+        for found in predict_rows(fitted.best, rows, self._prediction_stream, aggregated=aggregated):
+            yield found["predicted"] if aggregated else fitted.task.decode(found["predicted"])
+
+    # -- the certificate -----------------------------------------------------------------------------
+
+    def verify_certificate(self, certificate: Certificate, X: Any = None, y: ArrayLike | None = None) -> str:
+        """Recompute a certificate from this estimator, and from its training sample if that is given.
+
+        Parameters
+        ----------
+        certificate : Certificate
+            The certificate to verify.
+        X, y : array-like, optional
+            The training sample, in the same order: the validation losses are then computed anew.
+
+        Returns
+        -------
+        str
+            What was verified: "arithmetic and model", or "arithmetic, model and data".
+
+        Raises
+        ------
+        CertificateError
+            If the certificate is not the one of this estimator, naming the first thing that differs.
+        """
+        check_is_fitted(self)
+        self._refuse_changed_settings()
+        fitted = self.fitted_votes_
+        if X is None:
+            return verify_certificate(fitted, certificate)
+        rows = self._open_labelled(X, y)
+        unknown = np.flatnonzero(~fitted.task.is_known(rows.sample.codes))
+        if unknown.size:
+            raise CertificateError(
+                f"y holds a label in row {unknown[0]} which the classifier does not know: it is another sample"
+            )
+        return verify_certificate(fitted, certificate, rows)
+
+    def _open_labelled(self, X: Any, y: Any) -> SampleRows:
+        """Return rows with targets: those that are given, or those of a source."""
+        rows = self._open(X, y)
+        if y is None:
+            rows = rows.with_target(self.fitted_votes_.task, self.fitted_votes_.task.encode(read_labels(rows)))
+        return rows
+
+    def certify(self, X: Any, y: ArrayLike | None = None, *, delta: float | None = None) -> Certificate:
+        """Certify what `predict` does by new points, that had no part in making the estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            New points. Rows of the training sample are refused, in part and in any order, if there are more of them
+            than new points would have in common with it by chance.
+        y : array-like of shape (n,), optional
+            Their targets. A label that the classifier does not know counts as an error.
+        delta : float, optional
+            Probability with which the certificate may fail; by default that of the fit. Only with targets.
+
+        Returns
+        -------
+        Certificate
+            With labels, the exact bound of a test set (Clopper-Pearson), or Chernoff's for other losses of labels, and
+            bounds on the misses and false alarms of each class. Without, a bound on the vote from how often it
+            disagrees with a single hypothesis, whose own error is bounded by its validation points
+            (`pacbayes.votes.disagreement_bound`).
+        """
+        rows = self._check_unseen(self._open(X, y))
+        self._refuse_changed_settings()
+        fitted, loss = self.fitted_votes_, self.fitted_votes_.loss
+        certificate = fitted.best.certificate
+        if loss.on_probabilities or (y is None and not loss.is_zero_one):
+            needed = "the zero-one loss" if y is None else "a loss of labels"
+            raise ValueError(f"certify needs {needed}, and the classifier has {certificate.loss!r}")
+        if delta is not None:
+            validate_settings(FitSettings(delta=delta), {"delta": CONSTRAINTS["delta"]})
+        codes = (*certificate.assumption_codes, "new-points")
+        certificate = replace(certificate, assumption_codes=codes, statements=(), confusion=None)
+        if y is None:
+            if delta is not None:
+                raise ValueError("delta must be None without labels: the bounds on hypotheses are those of the fit")
+            return self._certify_unlabelled(certificate, rows)
+        total, counts = evaluate_on_rows(fitted.best, rows, loss, self._prediction_stream)
+        described = fitted.task.describe_target(rows.sample.codes)
+        level = certificate.delta if delta is None else float(delta)
+        return with_test(replace(certificate, n_votes=1, delta=level, **described), total, len(rows), counts)
+
+    def _certify_unlabelled(self, certificate: Certificate, rows: SampleRows) -> Certificate:
+        raise ValueError("y must be given: without targets, only votes of classifiers can be certified")
+
+    def add_assumption(self, assumption: str) -> Self:
+        """State one more assumption in the certificates of all votes.
+
+        Parameters
+        ----------
+        assumption : str
+            A code of `pacbayes.certificate.assumptions`, or a sentence.
+
+        Returns
+        -------
+        estimator
+            This estimator.
+        """
+        check_is_fitted(self)
+        self.fitted_votes_ = self.fitted_votes_.add_assumption(assumption)
+        return self
+
+    def count_seen(self, X: Any) -> int:
+        """Count rows of the training sample among others, in part and in any order.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        int
+            Their number; 0 if they are no more than new rows would have in common with the sample by chance.
+        """
+        known = self.fitted_votes_.training_rows
+        return known.count_in_summary(self._open(X).summarize(known.shift)[0])
+
+    def check_unseen(self, X: Any) -> None:
+        """Raise ValueError if there are rows of the training sample among others, in part and in any order.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        """
+        self._check_unseen(self._open(X))
+
+    def _check_unseen(self, rows: SampleRows) -> SampleRows:
+        if len(rows) == 0:
+            raise ValueError("X must hold at least one point, got none")
+        known = self.fitted_votes_.training_rows
+        summary, rows = rows.summarize(known.shift)
+        known.check_summary(summary)
+        return rows
+
+    # -- copies, and what a notebook shows: scikit-learn's diagram, and the certificate below it ----------
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
+        state.pop("_prediction_stream", None)
+        return {**state, "checkpoint": None if self.checkpoint is None else os.fspath(self.checkpoint)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "fitted_votes_" in state:
+            self._prediction_stream = np.random.default_rng()
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._certificate_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._certificate_html()
+        return bundle
+
+    def _certificate_html(self) -> str:
+        return self.certificate_._repr_html_() if hasattr(self, "fitted_votes_") else ""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.voting == "gibbs"
+        tags.input_tags = get_tags(as_pool(self.estimator)).input_tags
+        return tags
+
+
+def _validation_kwargs(pool: Pool, X: Any, code_book: CodeBook | None) -> dict[str, Any]:
+    """Return what `validate_data` has to check in X; a code book checks the columns of a table itself."""
+    return pool.validation_kwargs(X) if code_book is None else {"skip_check_array": True}
+
+
+def _check_length(X: Any, y: Any) -> NDArray[Any]:
+    labels = np.asarray(y)
+    if labels.shape != (X.shape[0],):
+        raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
+    return labels
+
+
+def _explain_missing_values(X: Any, error: ValueError | HypothesisError) -> None:
+    """Raise ValueError with the safe way if missing values are why a fit failed.
+
+    scikit-learn's own message recommends an imputer in a pipeline. Around this estimator, it would see the validation
+    points.
+    """
+    n_missing = count_missing(X) if "Input X contains NaN" in str(error) else 0
+    if n_missing:
+        raise ValueError(
+            f"X must not hold missing values with this base learner, got NaN in {n_missing} places. Impute within each "
+            "hypothesis, EstimatorPool(make_pipeline(SimpleImputer(), ...)), give RBFSVMPool() a data frame, gaps "
+            "in which it fills for each hypothesis, or take a base learner that accepts NaN, such as "
+            "HistGradientBoostingClassifier(). An imputer that is fitted to the whole sample would break the "
+            "certificate: it sees the points that validate."
+        ) from error

@@ -1,0 +1,179 @@
+"""What a weighted pool of hypotheses does on rows: its test on held-out ones, and its predictions of new ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes._losses import Loss
+from pacbayes._parallel import count_threads
+from pacbayes._validation import Array
+from pacbayes.certificate import MOST_CLASSES, Certificate, with_confusion, with_test
+from pacbayes.fitting._checkpoint import Arrays
+from pacbayes.fitting._rows import Block, SampleRows
+from pacbayes.fitting._votes import Vote
+from pacbayes.fitting._work import predict_block, sum_losses, sum_test_losses, tabulate_out_of_bag
+from pacbayes.fitting._workers import Workers
+from pacbayes.pools import Hypotheses
+from pacbayes.sampling import TEST, ChosenSubsamples, stream
+from pacbayes.tasks import draw_voters
+
+__all__ = ["evaluate_on_rows", "evaluate_vote", "predict_rows", "total_losses"]
+
+# Rows that a worker predicts at least: fewer are not worth the overhead.
+_LEAST_ROWS = 4096
+
+# Rows that a vote without held-out ones is measured on, by class: it takes as long as predicting them.
+_MOST_OUT_OF_BAG = 2000
+
+# Blocks that are predicted before their results are handed over, fewer if their aggregated answers are more numbers
+# than this.
+_WINDOW = 16
+_MOST_ANSWERS = 1 << 26
+
+
+def total_losses(vote: Vote, chosen: NDArray[np.intp], rest: SampleRows, loss: Loss) -> Array:
+    """Return the total losses of some hypotheses of a vote on all their validation points."""
+    subsamples = ChosenSubsamples(vote.subsamples, chosen)
+    blocks = rest.blocks(0, len(rest), rest.block_rows)
+    common = (loss, vote.hypotheses.take(chosen), subsamples)
+    results = _run(rest, sum_losses, common, [(block,) for block in blocks], "validation")
+    return sum((result["totals"] for result in results), np.zeros(chosen.size))
+
+
+def evaluate_vote(
+    vote: Vote, rows: SampleRows, rest: SampleRows, loss: Loss, k: int | None = None, batch_rows: int | None = None
+) -> Vote:
+    """Add to the certificate what held-out rows, or otherwise validation rows, say about the predictor.
+
+    `rest` are those of `rows` that train and validate the hypotheses. Where rows are held out, `loss` is one of labels.
+    A prediction that could differ on another engine has the largest loss, 1. `k` is the number of the vote in a fit,
+    whose results a checkpoint may hold, and `batch_rows` how many are predicted at a time.
+    """
+    certificate = vote.certificate.revise(**vote.task.describe_target(rows.sample.codes))
+    if vote.split.held_out is None:
+        return replace(vote, certificate=_tabulate_validation(vote, certificate, rest, k))
+    tested = rows.take(vote.split.held_out)
+    rng = stream(vote.split.entropy, 0, TEST)
+    total, counts = evaluate_on_rows(vote, tested, loss, rng, f"vote{k}-test" if k is not None else None, batch_rows)
+    return replace(vote, certificate=with_test(certificate, total, len(tested), counts))
+
+
+def evaluate_on_rows(
+    vote: Vote,
+    rows: SampleRows,
+    loss: Loss,
+    rng: np.random.Generator,
+    name: str | None = None,
+    batch_rows: int | None = None,
+) -> tuple[float, NDArray[np.intp] | None]:
+    """Return the total loss of what a vote predicts for rows, and counts by target and prediction.
+
+    `name` is what to call the results in the checkpoint of the fit; None if they belong to no fit.
+    """
+    blocks = _prediction_blocks(rows, batch_rows)
+    hypotheses, weights, tasks = _with_draws(vote, rows, blocks, rng)
+    common = (vote.task, hypotheses, weights, loss, len(rows))
+    # Where training is not repeatable, a fit that goes on may come to another vote than the one that was tested before
+    # the stop. That result is not used for it. Its own is an honest test: it was made without the held-out rows, and
+    # that it takes the place of the other one does not depend on what either did on them.
+    about = [hypotheses, weights, vote.certificate.voting]
+    results = _run(rows, sum_test_losses, common, tasks, "testing", name, blocks, about)
+    counts = np.sum([result["counts"] for result in results], axis=0) if "counts" in results[0] else None
+    return sum(float(result["total"]) for result in results), counts
+
+
+def _tabulate_validation(vote: Vote, certificate: Certificate, rest: SampleRows, k: int | None) -> Certificate:
+    """Add the confusion matrix of validation rows; none for the randomised classifier.
+
+    For the best hypothesis, of all its validation rows. For a vote, of some rows that are drawn without looking at
+    them: on each, those hypotheses vote that were not trained on it.
+    """
+    if certificate.voting == "gibbs" or vote.task.width > MOST_CLASSES:
+        return certificate
+    most = len(rest) if certificate.voting == "best" else min(len(rest), _MOST_OUT_OF_BAG)
+    rest = rest.arrange(vote.split.entropy)
+    blocks = rest.blocks(0, most, rest.block_rows)
+    hypotheses, weights, subsamples = vote.hypotheses, vote.posterior, vote.subsamples
+    if not rest.in_memory:
+        voters = np.flatnonzero(weights > 0)
+        hypotheses, weights, subsamples = hypotheses.take(voters), weights[voters], ChosenSubsamples(subsamples, voters)
+    tasks: list[tuple[Any, ...]] = [(block,) for block in blocks]
+    name, about = None if k is None else f"vote{k}-confusion", [hypotheses, weights, vote.subsamples]
+    common = (vote.task, hypotheses, weights, subsamples)
+    results = _run(rest, tabulate_out_of_bag, common, tasks, "testing", name, blocks, about)
+    counts = np.sum([result["counts"] for result in results], axis=0)
+    return with_confusion(certificate, counts) if counts.any() else certificate
+
+
+def predict_rows(
+    vote: Vote, rows: SampleRows, rng: np.random.Generator, *, aggregated: bool = False
+) -> Iterator[Arrays]:
+    """Yield what a vote predicts, block by block, in order, or its aggregated answers.
+
+    Only the randomised classifier draws from `rng`.
+    """
+    blocks, window = _prediction_blocks(rows), _WINDOW
+    if aggregated:
+        most_rows = max((len(block.place) for block in blocks), default=1)
+        window = min(_WINDOW, _MOST_ANSWERS // (most_rows * vote.task.width))
+    if window == 0:  # the answers of one block are too many
+        for block in blocks:
+            for _, X, _ in block.batches():
+                yield {"predicted": vote.task.aggregate(vote.hypotheses, vote.posterior, X)}
+        return
+    for i in range(0, len(blocks), window):
+        part = blocks[i : i + window]
+        drawn_by = None if aggregated else rng
+        hypotheses, weights, tasks = _with_draws(vote, rows, part, drawn_by)
+        yield from _run(rows, predict_block, (vote.task, hypotheses, weights, aggregated), tasks, "predicting")
+
+
+def _prediction_blocks(rows: SampleRows, batch_rows: int | None = None) -> list[Block]:
+    """Return all rows; those in memory divided among threads, if there are many."""
+    n, size = len(rows), batch_rows or rows.block_rows
+    threads = count_threads(rows.workers.n_jobs) if rows.pool.shares_rows else 1
+    count = max(math.ceil(n / size), min(threads, n // _LEAST_ROWS), 1)
+    return rows.blocks(0, n, max(1, math.ceil(n / count)), size)
+
+
+def _with_draws(
+    vote: Vote, rows: SampleRows, blocks: list[Block], rng: np.random.Generator | None
+) -> tuple[Hypotheses, Array, list[tuple[Any, ...]]]:
+    """Return the hypotheses to ask, with their weights, and a task for each block, with draws for its rows if any."""
+    hypotheses, weights = vote.hypotheses, vote.posterior
+    voters = np.flatnonzero(weights > 0)
+    if not rows.in_memory:  # they are sent
+        hypotheses, weights = hypotheses.take(voters), weights[voters]
+    if rng is None or vote.certificate.voting != "gibbs":
+        return hypotheses, weights, [(block,) for block in blocks]
+    draws = [draw_voters(vote.posterior, block.n_rows, rng) for block in blocks]
+    if not rows.in_memory:
+        draws = [np.searchsorted(voters, drawn) for drawn in draws]
+    return hypotheses, weights, list(zip(blocks, draws, strict=True))
+
+
+def _run(
+    rows: SampleRows,
+    function: Any,
+    common: tuple[Any, ...],
+    tasks: list[tuple[Any, ...]],
+    description: str,
+    name: str | None = None,
+    blocks: list[Block] | None = None,
+    about: list[Any] | None = None,
+) -> list[Arrays]:
+    """Let workers do tasks about hypotheses; `name` says that results may be stored, and `about` what they rest on."""
+    threads, workers = rows.pool.shares_rows, rows.workers.without_checkpoint()
+    names = [""] * len(tasks)
+    if name is not None and rows.workers.checkpoint is not None and blocks and about:
+        workers, about = rows.workers, [about[0].fingerprint(), *about[1:]]
+        names = workers.name_parts(name, [block.place for block in blocks], about)
+    if rows.in_memory:  # without the others, who would have to be sent all of it
+        workers = Workers(workers.n_jobs if threads else 1)
+    return workers.run(function, common, tasks, names, description, threads=threads)

@@ -1,0 +1,323 @@
+"""From rows and a target to votes with their certificates, in the steps of Theorem PBaggregation.
+
+Rows are held out, subsamples drawn, hypotheses trained, each validated on the rows outside its subsample, weighted by
+minimising the bound, and the vote is tested on the rows that were held out.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from pacbayes import __version__
+from pacbayes._fingerprint import IncomparableError, digest, package_versions
+from pacbayes._losses import Loss
+from pacbayes._parallel import count_threads, rows_per_block, run_in_background
+from pacbayes._settings import is_whole
+from pacbayes._validation import Array
+from pacbayes.certificate import FIT_ASSUMPTIONS, Certificate, certify
+from pacbayes.exceptions import HypothesisError
+from pacbayes.fitting._checkpoint import Checkpoint
+from pacbayes.fitting._evaluation import evaluate_vote
+from pacbayes.fitting._racing import DropRule
+from pacbayes.fitting._rows import SampleRows
+from pacbayes.fitting._settings import FitSettings
+from pacbayes.fitting._training import Trained, Trainer
+from pacbayes.fitting._votes import FittedVotes, Vote
+from pacbayes.pools import Pool, keep_device, probe_hypotheses, release
+from pacbayes.posterior.gibbs import GibbsCurve
+from pacbayes.rows import RowSummary, TrainingRows
+from pacbayes.sampling import PROBE, SamplingPlan, Split, Subsamples, split_holdouts, stream
+from pacbayes.tasks import Task
+
+__all__ = ["digest_vote", "fit_votes", "resolve_holdout", "weigh"]
+
+# Rows that hypotheses predict at once when they are probed, as they do when they are tested.
+_PROBED_TOGETHER = 4096
+
+# A checkpoint holds results that depend on these settings.
+_CHECKPOINTED = (
+    *("subsample_size", "subsamples", "loss", "n_hypotheses", "delta", "objective", "voting", "n_candidates"),
+    *("prior", "racing"),
+)
+
+
+@dataclass(frozen=True)
+class VotePlan:
+    """What a vote is going to be made from."""
+
+    split: Split
+    rest: SampleRows  # the rows that make it, without those that the pool reserved
+    shared: Any  # what all its hypotheses share, as `Pool.prepare` computed it
+    subsamples: Subsamples
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """What all votes of a fit have in common."""
+
+    pool: Pool
+    task: Task
+    loss: Loss
+    settings: FitSettings
+    n_votes: int
+    continued: bool
+
+
+def fit_votes(
+    rows: SampleRows,
+    target: NDArray[Any],
+    pool: Pool,
+    task: Task,
+    settings: FitSettings,
+    continued: FittedVotes | None = None,
+) -> FittedVotes:
+    """Train, weigh and test one or several competing votes.
+
+    Parameters
+    ----------
+    rows : SampleRows
+        The sample, in memory or in a source (`open_rows`).
+    target : ndarray of shape (n,)
+        Its target, as the task encodes it.
+    pool : Pool
+        The hypothesis space.
+    task : Task
+        What is to be predicted.
+    settings : FitSettings
+        How.
+    continued : FittedVotes, optional
+        A fit of the same rows and settings, whose hypotheses are kept: only those that it lacks are trained.
+
+    Returns
+    -------
+    FittedVotes
+        The votes with their certificates. Nothing is changed that was given.
+    """
+    loss = task.resolve_loss(settings.loss)
+    rows = rows.with_target(task, target)
+    pool.check_classes(rows.sample.classes)
+    pool.check_loss(loss)
+    holdout = resolve_holdout(settings, loss)
+    entropy = _draw_entropy(settings.random_state) if continued is None else continued.entropy
+    rows, entropy = _open_checkpoint(rows, pool, settings, holdout, entropy)
+    try:
+        splits = split_holdouts(holdout, len(rows), entropy)
+        fit = _Fit(pool, task, loss, settings, len(splits) * settings.n_candidates, continued is not None)
+        plans, rows, summary = rows.load(_plan_vote(fit, rows, split) for split in splits)
+        votes, training_rows = _make_votes(fit, rows, plans, summary, continued)
+    finally:
+        release()
+    # Their bounds hold all at once: the smallest is a bound as well.
+    winner = min(range(len(votes)), key=lambda k: votes[k].bound)
+    names = None if rows.columns is None else np.array(rows.columns, dtype=object)
+    about = (rows.sample.code_book, rows.sample.n_columns, names, digest(np.asarray(target)))
+    return FittedVotes(tuple(votes), winner, entropy, task, settings, training_rows, *about)
+
+
+def _make_votes(
+    fit: _Fit, rows: SampleRows, plans: Iterable[VotePlan], summary: RowSummary | None, continued: FittedVotes | None
+) -> tuple[list[Vote], TrainingRows]:
+    """Train one vote after another, and certify each while the next one is trained."""
+    trainers = _begin_training(fit, plans)
+    first = next(trainers)
+    with _background(fit, rows, first[0]) as call:
+        futures = []
+        for k, (plan, trainer) in enumerate(chain([first], trainers)):
+            trained = _train_vote(fit, trainer, plan, None if continued is None else continued.votes[k])
+            digests = call(digest_vote, fit.pool, fit.task, fit.settings, trained, plan.subsamples)
+            futures.append(call(_certify_vote, fit, rows, plan, trained, k, digests, trainer.batch_rows))
+        training_rows = TrainingRows.from_summary(rows.summarize()[0] if summary is None else summary)
+        return [future.result() for future in futures], training_rows
+
+
+def _draw_entropy(random_state: Any) -> int:
+    if random_state is None:
+        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+    if is_whole(random_state):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def resolve_holdout(settings: FitSettings, loss: Loss) -> Any:
+    """Return the rows to hold out, None for none."""
+    holdout = settings.holdout
+    given = settings.subsamples is not None and not hasattr(settings.subsamples, "split")
+    if isinstance(holdout, str) and (loss.on_probabilities or given or settings.voting == "best"):
+        return None
+    if holdout is not None and loss.on_probabilities:
+        # What the vote's probabilities would be is not defined.
+        raise ValueError(f"holdout must be None for the loss {loss.name!r}, which is not a loss of labels")
+    if holdout is not None and given:
+        raise ValueError(f"holdout must be None where subsamples are row numbers of all rows, got {holdout!r}")
+    return holdout
+
+
+def _open_checkpoint(
+    rows: SampleRows, pool: Pool, settings: FitSettings, holdout: Any, entropy: int
+) -> tuple[SampleRows, int]:
+    """Return rows whose workers store results, if there is a checkpoint, and the seed: that of the fit that goes on."""
+    if settings.checkpoint is None:
+        return rows, entropy
+    sample = rows.sample
+    fingerprints = {"X": sample.source.fingerprint, "y": digest([sample.codes, sample.classes])}
+    fingerprints["the version of pacbayes"] = __version__
+    values = {"estimator": pool, "holdout": holdout} | {name: getattr(settings, name) for name in _CHECKPOINTED}
+    for name, value in values.items():
+        try:
+            fingerprints[name] = digest(value)
+        except IncomparableError as error:
+            raise ValueError(f"checkpoint must be None with this {name}: {error}") from error
+    seed = None if settings.random_state is None else entropy
+    checkpoint = Checkpoint(Path(settings.checkpoint), fingerprints, seed, package_versions(values))
+    entropy = checkpoint.begin(entropy)
+    return replace(rows, workers=replace(rows.workers, checkpoint=checkpoint)), entropy  # type: ignore[type-var]
+
+
+def _plan_vote(fit: _Fit, rows: SampleRows, split: Split) -> VotePlan:
+    """Choose the rows of one vote, and the training sets of its hypotheses."""
+    sample, shared = fit.pool.prepare(split.take_rows(rows.sample), split.entropy)
+    rest, settings = rows.with_sample(sample).arrange(split.entropy), fit.settings
+    plan = SamplingPlan(settings.n_hypotheses, settings.subsample_size, settings.subsamples, split.entropy)
+    try:
+        subsamples = fit.pool.draw_subsamples(plan, sample)
+    except ValueError as error:
+        if split.rows is None:
+            raise
+        left = f"holdout={settings.holdout!r} leaves {split.rows.size} of {len(rows)} rows"
+        raise ValueError(f"{error} ({left})") from error
+    if subsamples.n != len(rest):
+        raise ValueError(f"subsamples must be of the {len(rest)} rows of the sample, got {subsamples.n}")
+    return VotePlan(split, rest, shared, subsamples)
+
+
+def _begin_training(fit: _Fit, plans: Iterable[VotePlan]) -> Iterator[tuple[VotePlan, Trainer]]:
+    """Yield the plan of each vote, and what trains it. A device begins with the next one before this is yielded."""
+    begun: deque[tuple[VotePlan, Trainer]] = deque()
+    for k, plan in enumerate(plans):
+        rest, subsamples = plan.rest, plan.subsamples
+        drawn = subsamples.cached() if rest.in_memory else subsamples
+        trainer = Trainer(fit.pool, rest, plan.shared, drawn, fit.loss, plan.split.entropy, k)
+        trains_all = rest.in_memory and fit.settings.racing != "training" and not fit.continued
+        on_device = trains_all and fit.pool.uses_device(rest.sample, subsamples)
+        begun.append((plan, trainer.start() if on_device else trainer))
+        if len(begun) > 1 or not on_device:
+            yield begun.popleft()
+    yield from begun
+
+
+def _background(fit: _Fit, rows: SampleRows, plan: VotePlan) -> Any:
+    """Return threads to certify a vote in while the next one is trained, given the plan of one of them."""
+    if not (fit.pool.shares_rows and rows.in_memory) or fit.settings.verbose:  # progress is shown one after another
+        return run_in_background(threads=0)
+    if fit.pool.uses_device(plan.rest.sample, plan.subsamples):  # and cores have nothing else to do
+        return run_in_background(threads=2, prepare=keep_device())
+    return run_in_background(threads=1 if count_threads(fit.settings.n_jobs) > 1 else 0)
+
+
+def _train_vote(fit: _Fit, trainer: Trainer, plan: VotePlan, previous: Vote | None) -> Trained:
+    """Train and validate the hypotheses of one vote; those of a previous one are kept."""
+    subsamples, settings = plan.subsamples, fit.settings
+    prior = _choose_prior(settings, subsamples, plan.split)
+    if prior is not None:
+        GibbsCurve(np.zeros(len(subsamples)), 1.0, prior)  # says what is wrong with a prior
+    if settings.racing and settings.voting != "uniform":
+        log_prior = GibbsCurve(np.zeros(len(subsamples)), 1.0, prior).log_prior
+        rule = DropRule(log_prior, subsamples.n_validation, settings.delta / fit.n_votes)
+        trained = trainer.race(rule, leave_out_kinds=settings.racing == "training")
+    else:
+        done = 0 if previous is None else len(previous.hypotheses)
+        new = trainer.run(range(done, len(subsamples)))
+        trained = Trained.join([part for part in (previous and previous.trained, new) if part is not None])
+    hypotheses = trained.hypotheses.keep_training_points(plan.rest.sample)
+    if len(hypotheses) != len(subsamples):
+        raise HypothesisError(f"{type(fit.pool).__name__} trained {len(hypotheses)} of {len(subsamples)} hypotheses")
+    fit.pool.check_hypotheses(hypotheses)
+    return trained._replace(hypotheses=hypotheses)
+
+
+def _choose_prior(settings: FitSettings, subsamples: Subsamples, split: Split) -> ArrayLike | None:
+    """Return the prior over hypotheses, None if it is uniform.
+
+    A hypothesis with few validation points has a loose bound. Where nothing but the bound decides, hypotheses on larger
+    subsamples therefore get less of the prior.
+    """
+    if settings.prior is not None:
+        return copy.deepcopy(settings.prior)  # type: ignore[no-any-return]
+    equal = subsamples.sizes.min() == subsamples.sizes.max()
+    if equal or split.held_out is not None or settings.voting == "uniform":
+        return None
+    return np.asarray(subsamples.n_validation / subsamples.n_validation.sum())
+
+
+def _certify_vote(
+    fit: _Fit, rows: SampleRows, plan: VotePlan, trained: Trained, k: int, digests: Any, batch_rows: int
+) -> Vote:
+    """Weight the hypotheses of one vote, probe them, and test it on its held-out rows."""
+    split, subsamples = plan.split, plan.subsamples
+    prior = _choose_prior(fit.settings, subsamples, split)
+    assumptions = ["size-decided"] if fit.continued else []
+    certificate, rho = weigh(fit.pool, fit.loss, fit.settings, trained, subsamples, prior, fit.n_votes, assumptions)
+    certificate = replace(certificate, digests={**certificate.digests, **digests.result()})
+    source = rows if rows.in_memory else plan.rest
+    most = min(_PROBED_TOGETHER, rows_per_block(fit.task.width))
+    probe_hypotheses(trained.hypotheses, rho, *source.probe_points(), most, fit.loss, stream(split.entropy, 0, PROBE))
+    vote = Vote(fit.task, trained.hypotheses, subsamples, trained.totals, trained.seen, rho, prior, certificate, split)
+    vote = evaluate_vote(vote, rows, plan.rest, fit.loss, k, batch_rows)
+    vote.hypotheses.leave_device()
+    return vote
+
+
+def weigh(
+    pool: Pool,
+    loss: Loss,
+    settings: FitSettings,
+    trained: Trained,
+    subsamples: Subsamples,
+    prior: ArrayLike | None,
+    n_votes: int,
+    assumptions: Iterable[str] = (),
+) -> tuple[Certificate, Array]:
+    """Return the certificate of a vote before its test, and the weights that minimise the bound."""
+    stated = [*FIT_ASSUMPTIONS, subsamples.assumption, *pool.assumptions()]
+    if settings.prior is not None:
+        stated.append("own-prior")
+    if settings.n_candidates > 1:
+        stated.append(f"candidates:{settings.n_candidates}")
+    return certify(
+        trained.losses(subsamples),
+        subsamples.n_validation,
+        n_votes=n_votes,
+        dropped_loss=trained.dropped_loss(subsamples),
+        delta=settings.delta,
+        prior=prior,
+        objective=settings.resolved_objective,
+        voting=settings.voting,
+        loss=loss.name,
+        strict=pool.is_strict,
+        assumptions=[*stated, *assumptions, *trained.hypotheses.assumptions()],
+    )
+
+
+def digest_vote(
+    pool: Pool, task: Task, settings: FitSettings, trained: Trained, subsamples: Subsamples
+) -> dict[str, str]:
+    """Return digests of the hypotheses, and of the settings that turn them into a certified predictor.
+
+    Hypotheses that were dropped have no part in what is certified.
+    """
+    dropped, hypotheses = np.isnan(trained.losses(subsamples)), trained.hypotheses
+    if dropped.any():
+        hypotheses = hypotheses.take(np.flatnonzero(~dropped))
+    names = ("voting", "objective", "delta", "holdout", "n_candidates", "prior", "loss", "racing")
+    about = [*(getattr(settings, name) for name in names), pool, hypotheses.classes, subsamples]
+    return {"hypotheses": digest(hypotheses.fingerprint(), code=True), "settings": digest(about, code=True)}

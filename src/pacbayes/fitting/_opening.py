@@ -1,0 +1,55 @@
+"""Open rows that are not in memory, and find who is going to read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pacbayes.exceptions import SourceError
+from pacbayes.fitting._cluster import SentArray, connected, find_client
+from pacbayes.fitting._rows import MemoryRows, SourceRows, SourceSample
+from pacbayes.fitting._workers import Workers
+from pacbayes.pools import Pool
+from pacbayes.rows import ArraySource, Labels, Source, find_source, is_dask
+
+__all__ = ["open_source_rows", "read_labels"]
+
+
+def open_source_rows(
+    X: Any,
+    y: Any,
+    pool: Pool,
+    *,
+    n_jobs: int | None,
+    verbose: int,
+    columns: Sequence[str] | None = None,
+    local: bool = False,
+) -> SourceRows | None:
+    """Return rows that are read in blocks, None for arrays and data frames in memory.
+
+    The active Dask client does the work, if there is one, unless they are `local`.
+    """
+    if isinstance(X, Source) and y is not None:
+        raise ValueError("y must be left out where X is a source, which has its labels")
+    client = find_client(needed_for="a dask collection") if is_dask(X) else None
+    with connected(client):
+        source = find_source(X, y, columns=columns)
+    if source is None:
+        return None
+    if pool.needs_all_rows:
+        raise ValueError(
+            f"{type(pool).__name__} must not look at all rows at once where they are read in blocks: gamma_source must "
+            "be 'subsample' or 'reserved'"
+        )
+    client = None if local else client or find_client()
+    if client is not None and type(source) is ArraySource:
+        source = SentArray(source, client)
+    return SourceRows(SourceSample.of(source), pool, Workers(n_jobs, client, None, verbose))
+
+
+def read_labels(rows: SourceRows | MemoryRows) -> Labels:
+    """Return the labels of rows of a source."""
+    if isinstance(rows, MemoryRows):
+        raise SourceError("y must be given: rows in memory have no column of labels")
+    with connected(rows.workers.client):
+        return rows.sample.source.labels()

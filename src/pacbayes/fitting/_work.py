@@ -1,0 +1,81 @@
+"""What one worker does with hypotheses and a block of rows. Results are arrays by name, which a checkpoint can keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes.fitting._checkpoint import Arrays
+from pacbayes.fitting._rows import Block
+from pacbayes.pools import Hypotheses, Sample
+from pacbayes.sampling import Subsamples
+
+__all__ = ["predict_block", "sum_losses", "sum_test_losses", "tabulate_out_of_bag", "train_part"]
+
+
+def train_part(common: Iterable[Any], sample: Sample, chosen: NDArray[np.intp]) -> Hypotheses:
+    """Train some hypotheses on rows that are in memory."""
+    pool, subsamples, entropy, shared = common
+    trained: Hypotheses = pool.train(sample, subsamples, chosen, entropy, shared)
+    return trained
+
+
+def sum_losses(
+    common: Iterable[Any],
+    block: Block,
+    hypotheses: Hypotheses | None = None,
+    subsamples: Subsamples | None = None,
+    chunk: Any = None,
+) -> Arrays:
+    """Return the total validation losses of hypotheses on a block: of those that all tasks share, or of some."""
+    loss, *shared = common
+    trained, training_sets = shared if hypotheses is None else (hypotheses, subsamples)
+    totals = np.zeros(len(trained))
+    for sample, numbers in block.samples(chunk):
+        totals += trained.loss_totals(sample, training_sets, range(len(trained)), numbers, loss)
+    return {"totals": totals}
+
+
+def sum_test_losses(
+    common: Iterable[Any], block: Block, drawn: NDArray[Any] | None = None, chunk: Any = None
+) -> Arrays:
+    """Return the total loss of what weighted hypotheses predict on a block, and counts by target and prediction."""
+    task, hypotheses, weights, loss, n_rows = common
+    total, done, tables = 0.0, 0, []
+    for _, X, target in block.batches(chunk):
+        here = None if drawn is None else drawn[done : done + len(target)]
+        done += len(target)
+        predicted, uncertain = task.predict(hypotheses, weights, X, here)
+        # A target that the sample does not have has the largest loss, as an uncertain prediction has.
+        total += loss.total_with_doubts(target, predicted, uncertain | ~task.is_known(target), n_rows)
+        tables.append(task.tabulate(target.astype(np.intp), predicted, uncertain))
+    counts = [table for table in tables if table is not None]
+    return {"total": np.array(total)} | ({"counts": np.sum(counts, axis=0)} if counts else {})
+
+
+def tabulate_out_of_bag(common: Iterable[Any], block: Block, chunk: Any = None) -> Arrays:
+    """Count rows of a block by target and by what those hypotheses predict that were not trained on them."""
+    task, hypotheses, weights, subsamples = common
+    counts = []
+    for numbers, X, target in block.batches(chunk):
+        predicted, uncertain, voted = task.predict_out_of_bag(hypotheses, weights, subsamples, X, numbers)
+        counts.append(task.tabulate(target.astype(np.intp)[voted], predicted[voted], uncertain[voted]))
+    return {"counts": np.sum(counts, axis=0)}
+
+
+def predict_block(common: Iterable[Any], block: Block, drawn: NDArray[Any] | None = None, chunk: Any = None) -> Arrays:
+    """Return predictions of weighted hypotheses on a block and which are uncertain, or their aggregated answers."""
+    task, hypotheses, weights, aggregated = common
+    parts: list[tuple[NDArray[Any], ...]] = []
+    done = 0
+    for numbers, X, _ in block.batches(chunk):
+        here = None if drawn is None else drawn[done : done + numbers.size]
+        done += numbers.size
+        if aggregated:
+            parts.append((task.aggregate(hypotheses, weights, X),))
+        else:
+            parts.append(task.predict(hypotheses, weights, X, here))
+    return dict(zip(("predicted", "uncertain"), map(np.concatenate, zip(*parts, strict=True)), strict=False))

@@ -1,0 +1,122 @@
+"""Classification: targets are classes, hypotheses vote, and a vote is judged by losses of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+
+from pacbayes._losses import Loss, resolve_loss
+from pacbayes._validation import Array
+from pacbayes.certificate import MOST_CLASSES, MOST_LABELS, label_names, tabulate_predictions
+from pacbayes.pools import Hypotheses, Sample
+from pacbayes.rows import Labels
+from pacbayes.sampling import Subsamples
+from pacbayes.tasks._task import Predicted, Task
+from pacbayes.tasks._voting import predict_drawn, tally_votes, vote, vote_out_of_bag
+
+__all__ = ["Classification", "count_disagreements"]
+
+
+@dataclass(frozen=True, eq=False)
+class Classification(Task):
+    """Predict one of several classes, known from the sample.
+
+    Attributes
+    ----------
+    classes : ndarray
+        The class labels, sorted. A target is encoded as positions in it, and labels that are not there as their number.
+    """
+
+    classes: NDArray[Any]
+    estimator = "PACBayesClassifier"
+
+    @classmethod
+    def learn(cls, labels: NDArray[Any] | Labels) -> tuple[Classification, NDArray[np.intp]]:
+        """Return the task of the classes in a sample, and its encoded target."""
+        if isinstance(labels, Labels):  # read in parts, and encoded already
+            classes, codes = labels.classes, labels.codes
+            kind = type_of_target(classes) if classes.size > 1 else "binary"
+            if kind not in ("binary", "multiclass"):
+                raise ValueError(f"Unknown label type: {kind}. y must hold classes, not a quantity")
+        else:
+            classes, codes = _encode(labels)
+        if classes.size < 2:
+            raise ValueError(f"y must hold at least two classes, got one class only: {classes.tolist()[0]!r}")
+        return cls(classes), codes
+
+    @property
+    def width(self) -> int:
+        return int(self.classes.size)
+
+    def encode(self, target: NDArray[Any] | Labels) -> NDArray[np.intp]:
+        labels, inverse = (target.classes, target.codes) if isinstance(target, Labels) else (target, None)
+        positions = {label: k for k, label in enumerate(self.classes.tolist())}
+        codes = np.array([positions.get(label, self.classes.size) for label in labels.tolist()], dtype=np.intp)
+        return codes if inverse is None else codes[inverse]
+
+    def decode(self, predicted: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(self.classes[predicted])
+
+    def is_known(self, encoded: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.asarray(encoded < self.classes.size)
+
+    def label(self, sample: Sample, encoded: NDArray[Any]) -> Sample:
+        return replace(sample, codes=encoded, classes=self.classes)
+
+    def resolve_loss(self, loss: Any) -> Loss:
+        return resolve_loss(loss, self.classes)
+
+    def describe_target(self, encoded: NDArray[Any]) -> dict[str, Any]:
+        if self.classes.size > MOST_LABELS:
+            return {}
+        counts = np.bincount(encoded, minlength=self.classes.size)[: self.classes.size]
+        return {"labels": label_names(self.classes), "label_counts": tuple(counts.tolist())}
+
+    def predict(self, hypotheses: Hypotheses, weights: Array, X: Any, drawn: NDArray[Any] | None = None) -> Predicted:
+        return vote(hypotheses, weights, X) if drawn is None else predict_drawn(hypotheses, drawn, X)
+
+    def aggregate(self, hypotheses: Hypotheses, weights: Array, X: Any) -> Array:
+        """Return the share of the vote of each class."""
+        tallies = tally_votes(hypotheses, weights, X, stop_early=False)
+        tallies /= tallies.sum(axis=1, keepdims=True)
+        return tallies
+
+    def predict_out_of_bag(
+        self, hypotheses: Hypotheses, weights: Array, subsamples: Subsamples, X: Any, rows: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
+        return vote_out_of_bag(hypotheses, weights, subsamples, X, rows)
+
+    def tabulate(
+        self, encoded: NDArray[Any], predicted: NDArray[Any], uncertain: NDArray[np.bool_]
+    ) -> NDArray[np.intp] | None:
+        n_classes = self.classes.size
+        return None if n_classes > MOST_CLASSES else tabulate_predictions(encoded, predicted, uncertain, n_classes)
+
+
+def _encode(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the distinct labels, sorted, and positions in them."""
+    try:
+        check_classification_targets(labels)
+        classes = np.unique(labels)
+        return classes, np.searchsorted(classes, labels)  # faster than to ask `unique`, which sorts all labels
+    except TypeError as error:  # they cannot be sorted
+        kinds = sorted({type(label).__name__ for label in labels.tolist()})
+        raise ValueError(f"y must hold labels of one type, none of them missing, got {' and '.join(kinds)}") from error
+
+
+def count_disagreements(
+    task: Task, hypotheses: Hypotheses, weights: Array, chosen: NDArray[np.intp], batches: Iterable[Any]
+) -> NDArray[np.intp]:
+    """Count on how many points the weighted vote may disagree with each of some hypotheses."""
+    asked = hypotheses.take(chosen)
+    disagreements = np.zeros(chosen.size, dtype=np.intp)
+    for X in batches:
+        decided, uncertain = task.predict(hypotheses, weights, X)
+        votes, doubts = asked.votes_and_doubts(X)
+        disagreements += np.count_nonzero((votes != decided) | doubts | uncertain, axis=1)
+    return disagreements

@@ -1,0 +1,80 @@
+"""The protocol of a task: what is to be predicted, and how answers of hypotheses become a prediction."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes._losses import Loss
+from pacbayes._validation import Array
+from pacbayes.pools import Hypotheses, Sample
+from pacbayes.sampling import Subsamples
+
+__all__ = ["Task"]
+
+Predicted = tuple[NDArray[Any], NDArray[np.bool_]]
+
+
+class Task(ABC):
+    """What a target is, how hypotheses' answers are aggregated, and by which losses predictions are judged.
+
+    Fitting, certificates and model files know targets as arrays that the task encodes and decodes, and nothing else.
+    """
+
+    # What the estimator for this task is called, in `pacbayes`.
+    estimator: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Numbers that an aggregated answer takes for each row."""
+
+    @abstractmethod
+    def encode(self, target: NDArray[Any]) -> NDArray[Any]:
+        """Return a target as losses take it, with codes of their own for values that are not known."""
+
+    @abstractmethod
+    def decode(self, predicted: NDArray[Any]) -> NDArray[Any]:
+        """Return what the user is told for encoded predictions."""
+
+    @abstractmethod
+    def is_known(self, encoded: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which values of an encoded target occurred in the sample; others have the largest loss."""
+
+    @abstractmethod
+    def label(self, sample: Sample, encoded: NDArray[Any]) -> Sample:
+        """Return a sample with an encoded target."""
+
+    @abstractmethod
+    def resolve_loss(self, loss: Any) -> Loss:
+        """Return what the `loss` setting stands for."""
+
+    @abstractmethod
+    def describe_target(self, encoded: NDArray[Any]) -> dict[str, Any]:
+        """Return what a certificate says about the target of a sample, as fields of it."""
+
+    @abstractmethod
+    def predict(self, hypotheses: Hypotheses, weights: Array, X: Any, drawn: NDArray[Any] | None = None) -> Predicted:
+        """Return encoded predictions, and which of them could differ on another engine.
+
+        The weighted hypotheses decide together or, where they are `drawn`, one hypothesis for each row.
+        """
+
+    @abstractmethod
+    def aggregate(self, hypotheses: Hypotheses, weights: Array, X: Any) -> Array:
+        """Return the aggregated answers, of shape (rows, width)."""
+
+    @abstractmethod
+    def predict_out_of_bag(
+        self, hypotheses: Hypotheses, weights: Array, subsamples: Subsamples, X: Any, rows: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return what those hypotheses predict that were not trained on a row, which is uncertain, and where any is."""
+
+    @abstractmethod
+    def tabulate(
+        self, encoded: NDArray[Any], predicted: NDArray[Any], uncertain: NDArray[np.bool_]
+    ) -> NDArray[np.intp] | None:
+        """Return counts by target and prediction, which add up over blocks of rows; None if there are none."""
