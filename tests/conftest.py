@@ -4,6 +4,8 @@ import mpmath
 import pytest
 from hypothesis import settings
 
+from pacbayes import _parallel
+
 # Examples differ in cost by orders of magnitude (n, m), so no deadline; the same examples every time.
 settings.register_profile("pacbayes", deadline=None, derandomize=True, max_examples=200)
 settings.register_profile("quick", settings.get_profile("pacbayes"), max_examples=40)
@@ -20,6 +22,12 @@ def pytest_configure(config):
 def sixty_digits():
     with mpmath.workdps(60):
         yield
+
+
+@pytest.fixture
+def set_block_rows(monkeypatch):
+    """Return a function that sets how many rows are computed on at a time, at most."""
+    return lambda rows: monkeypatch.setattr(_parallel, "_MOST_ROWS", rows)
 
 
 @pytest.fixture(scope="session")

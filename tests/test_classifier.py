@@ -25,10 +25,10 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import pacbayes.tasks._voting
+import pacbayes.fitting._evaluation
 from pacbayes import PACBayesClassifier, bounds
 from pacbayes._validation import count_missing
-from pacbayes.exceptions import HypothesisError
+from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.pools import Constant, EstimatorPool, Pool, PrefitPool, RBFSVMPool
 from pacbayes.sampling import split_reserved, subsample_sizes
 
@@ -217,11 +217,12 @@ def test_workers_do_not_matter(reference, backend):
 
 @pytest.mark.parametrize("backend", ["threading", "loky", "multiprocessing"])
 @pytest.mark.parametrize("voting", ["majority", "gibbs"])
-def test_workers_do_not_change_predictions(monkeypatch, voting, backend):
-    monkeypatch.setattr(pacbayes.tasks._voting, "_LEAST_POINTS", 10)
+def test_workers_do_not_change_predictions(monkeypatch, set_block_rows, voting, backend):
+    monkeypatch.setattr(pacbayes.fitting._evaluation, "_LEAST_ROWS", 10)
     labels, shares = [], []
     for n_jobs, block_size in ((None, 10**6), (3, 10**6), (2, 7)):
-        model = small(voting=voting, n_jobs=n_jobs, block_size=block_size, random_state=0)
+        set_block_rows(block_size)
+        model = small(voting=voting, n_jobs=n_jobs, random_state=0)
         with joblib.parallel_config(backend):
             labels.append(model.fit(X, Y).predict(X[:50]))
             shares.append(model.predict_proba(X[:50]))
@@ -242,10 +243,13 @@ def test_workers_do_not_change_predictions(monkeypatch, voting, backend):
         {"estimator": RBFSVMPool(gamma_source="sample", working_memory=1e-3), "loss": [[0, 1], [0.3, 0]]},
     ],
 )
-def test_blocks_do_not_matter(block_size, parameters):
-    whole, blocked = small(**parameters).fit(X, Y), small(block_size=block_size, **parameters).fit(X, Y)
+def test_blocks_do_not_matter(block_size, parameters, set_block_rows):
+    whole = small(**parameters).fit(X, Y)
+    shares = whole.predict_proba(X[:50])
+    set_block_rows(block_size)
+    blocked = small(**parameters).fit(X, Y)
     np.testing.assert_array_equal(blocked.posterior_, whole.posterior_)
-    np.testing.assert_array_equal(blocked.predict_proba(X[:50]), whole.predict_proba(X[:50]))
+    np.testing.assert_array_equal(blocked.predict_proba(X[:50]), shares)
 
 
 def ten_classes():
@@ -294,10 +298,10 @@ def test_pickling_does_not_matter(reference):
         {"estimator": DecisionTreeClassifier(splitter="random")},
     ],
 )
-def test_warm_start_equals_fitting_all_at_once(parameters):
-    grown = small(n_hypotheses=7, warm_start=True, **parameters).fit(X, Y)
+def test_adding_hypotheses_equals_fitting_all_at_once(parameters):
+    grown = small(n_hypotheses=7, racing=False, **parameters).fit(X, Y)
     first = list(grown.hypotheses_)
-    grown.set_params(n_hypotheses=20).fit(X, Y)
+    assert grown.add_hypotheses(X, Y, 20).n_hypotheses == 20
     same = operator.is_ if isinstance(parameters.get("estimator"), DecisionTreeClassifier) else same_hypothesis
     assert all(same(one, other) for one, other in zip(first, grown.hypotheses_, strict=False))
     whole = small(racing=False, **parameters).fit(X, Y)
@@ -306,42 +310,41 @@ def test_warm_start_equals_fitting_all_at_once(parameters):
     np.testing.assert_array_equal(grown.predict_proba(X), whole.predict_proba(X))
 
 
-def test_warm_start_without_a_seed_goes_on_with_the_seed_it_drew():
-    model = small(random_state=None, n_hypotheses=5, warm_start=True).fit(X, Y)
-    assert "not chosen by looking at the bound" in model.certificate_.assumptions[-1]
+def test_hypotheses_without_a_seed_are_added_with_the_seed_that_was_drawn():
+    model = small(random_state=None, n_hypotheses=5, racing=False).fit(X, Y)
+    assert "size-decided" not in model.certificate_.assumption_codes
     before = model.losses_
-    model.set_params(n_hypotheses=8).fit(X, Y)
+    model.add_hypotheses(X, Y, 8)
+    assert "not chosen by looking at the bound" in model.certificate_.assumptions[-1]
+    assert model.verify_certificate(model.certificate_, X, Y) == "arithmetic, model and data"
     np.testing.assert_array_equal(model.losses_[:5], before)
-    model.fit(X, Y)  # nothing to add
+    model.add_hypotheses(X, Y, 8)  # nothing to add
 
 
-def test_warm_start_refuses_what_it_cannot_continue():
-    model = small(warm_start=True).fit(X, Y)
-    with pytest.raises(ValueError, match="n_hypotheses must be at least the 20 that warm_start keeps, got 5"):
-        model.set_params(n_hypotheses=5).fit(X, Y)
-    model.set_params(n_hypotheses=30)
-    with pytest.raises(ValueError, match="same data with the same settings, but X, y changed"):
-        model.fit(X[:200], Y[:200])
-    with pytest.raises(ValueError, match="but X changed"):
-        model.fit(X + 1e-9, Y)
-    for name, value in {
-        "subsample_size": 12,
-        "estimator": RBFSVMPool(scaler="minmax"),
-        "loss": [[0, 1], [0.5, 0]],
-    }.items():
-        with pytest.raises(ValueError, match=f"but {name} changed since the last fit"):
-            clone_fitted(model).set_params(**{name: value}).fit(X, Y)
-    cold = small().fit(X, Y)
-    with pytest.raises(ValueError, match="set it before the first fit"):
-        cold.set_params(warm_start=True).fit(X, Y)
+def test_hypotheses_are_added_on_the_same_sample_with_the_same_settings():
+    model = small(racing=False).fit(X, Y)
+    with pytest.raises(ValueError, match="n_hypotheses must be a whole number, at least 20, got 5"):
+        model.add_hypotheses(X, Y, 5)
+    for sample, differs in (((X[:200], Y[:200]), "X and y"), ((X + 1e-9, Y), "X"), ((X, 1 - Y), "y")):
+        with pytest.raises(ValueError, match=f"added on the same sample, but {differs} differ"):
+            model.add_hypotheses(*sample, 30)
+    for name, value in {"estimator": RBFSVMPool(scaler="minmax"), "loss": [[0, 1], [0.5, 0]]}.items():
+        with pytest.raises(CertificateError, match=f"changed after the fit: {name}"):
+            clone_fitted(model).set_params(**{name: value}).add_hypotheses(X, Y, 30)
+    # Those of the fit, not those that were set since.
+    grown = clone_fitted(model).set_params(subsample_size=12).add_hypotheses(X, Y, 30)
+    np.testing.assert_array_equal(grown.losses_, small(racing=False, n_hypotheses=30).fit(X, Y).losses_)
+    with pytest.raises(ValueError, match="racing must be False"):
+        small().fit(X, Y).add_hypotheses(X, Y, 30)
+    assert len(model.hypotheses_) == 20
 
 
-def test_warm_start_refuses_hypotheses_that_were_trained_again():
-    model = small(estimator=DecisionTreeClassifier(max_depth=3), holdout=None, warm_start=True).fit(X, Y)
+def test_hypotheses_that_were_trained_again_are_not_added_to():
+    model = small(estimator=DecisionTreeClassifier(max_depth=3), holdout=None, racing=False).fit(X, Y)
     for tree in model.hypotheses_:
         tree.fit(X, 1 - Y)
-    with pytest.raises(ValueError, match="hypotheses_ changed since the last fit"):
-        model.set_params(n_hypotheses=30).fit(X, Y)
+    with pytest.raises(CertificateError, match="hypotheses"):
+        model.add_hypotheses(X, Y, 30)
 
 
 def test_a_subclass_with_settings_of_its_own_is_cloned():
@@ -365,8 +368,9 @@ BY_NAME = make_pipeline(make_column_transformer((StandardScaler(), ["b"])), Logi
 @pytest.mark.parametrize(
     ("estimator", "rows"), [(None, make_frame()), (BY_NAME, make_frame()), (None, sparse.csr_array(X))]
 )
-def test_rows_of_every_kind_are_predicted_in_batches(estimator, rows, method):
-    model = small(estimator=estimator, block_size=100).fit(rows, Y)
+def test_rows_of_every_kind_are_predicted_in_batches(estimator, rows, method, set_block_rows):
+    set_block_rows(100)
+    model = small(estimator=estimator).fit(rows, Y)
     batches = list(model.predict_batches(rows, method))
     assert len(batches) > 1
     np.testing.assert_array_equal(np.concatenate(batches), getattr(model, method)(rows))
@@ -403,9 +407,10 @@ def test_stopping_early_is_exact(voting, data, estimator):
 
 
 @pytest.mark.parametrize("estimator", [None, LogisticRegression()])
-def test_what_every_hypothesis_predicts(estimator):
+def test_what_every_hypothesis_predicts(estimator, set_block_rows):
+    set_block_rows(100)
     labels = np.array(["no", "yes"])[Y]
-    model = small(estimator=estimator, block_size=100).fit(X, labels)
+    model = small(estimator=estimator).fit(X, labels)
     predicted = model.predict_hypotheses(X)
     assert predicted.shape == (20, 300)
     for h, hypothesis in enumerate(model.hypotheses_):
@@ -763,7 +768,6 @@ def test_a_pool_without_training_is_told():
         ),
         ({"delta": 0}, r"delta must be in \(0, 1\), got 0"),
         ({"objective": "hinge"}, "objective must be 'auto', 'lambda', 'kl' or 'dual', got 'hinge'"),
-        ({"n_candidates": 0}, "n_candidates must be a whole number, at least 1, got 0"),
         ({"voting": "loud"}, "voting must be .*got 'loud'"),
         ({"estimator": RBFSVMPool(gamma_source="all")}, "gamma_source must be .*got 'all'"),
         (
@@ -778,7 +782,6 @@ def test_a_pool_without_training_is_told():
         ({"estimator": RBFSVMPool(C="soft")}, "C must be one or several positive, finite numbers, got 'soft'"),
         ({"subsamples": KFold(3)}, "n_hypotheses must be left at 'auto' where subsamples are given, got 20"),
         ({"estimator": [DecisionTreeClassifier()]}, "left at 'auto' where the classifiers are trained already"),
-        ({"block_size": 0}, "block_size must be a whole number, at least 1, got 0"),
         ({"holdout": (share for share in (0.5, 0.3))}, "holdout must be 'auto', None, .*got <generator"),
         ({"holdout": "half"}, "holdout must be 'auto', None, a share or number of rows.*got 'half'"),
         ({"holdout": [0.5, [0.3]]}, "holdout must be .*a sequence of these, got"),
@@ -788,7 +791,6 @@ def test_a_pool_without_training_is_told():
         ({"n_jobs": 0}, "n_jobs must be a whole number other than 0, or None, got 0"),
         ({"n_jobs": 1.5}, "n_jobs must be a whole number other than 0, or None, got 1.5"),
         ({"verbose": "yes"}, "verbose must be a whole number, at least 0, got 'yes'"),
-        ({"warm_start": "maybe"}, "warm_start must be True or False, got 'maybe'"),
         ({"racing": "maybe"}, "racing must be True, False or 'training', got 'maybe'"),
         ({"racing": 1}, "racing must be True, False or 'training', got 1"),
         ({"checkpoint": 5}, "checkpoint must be a path or None, got 5"),
@@ -812,8 +814,8 @@ def test_bad_parameters(parameters, message):
 
 
 def test_settings_may_be_numbers_and_flags_of_numpy():
-    by_numpy = {"racing": np.True_, "warm_start": np.False_, "verbose": np.int64(0), "delta": np.float32(0.125)}
-    plain = {"racing": True, "warm_start": False, "verbose": False, "delta": 0.125}
+    by_numpy = {"racing": np.True_, "verbose": np.int64(0), "delta": np.float32(0.125)}
+    plain = {"racing": True, "verbose": False, "delta": 0.125}
     one, other = (small(**settings).fit(X, Y).certificate_ for settings in (by_numpy, plain))
     assert one == other
 
@@ -826,7 +828,7 @@ def test_a_wrong_method_is_refused_before_anything_is_predicted():
 @pytest.mark.parametrize("estimator", [None, DecisionTreeClassifier(max_depth=3)])
 def test_a_vote_predicts_lists(estimator):
     model = small(estimator=estimator).fit(X, Y)
-    vote = model.votes_[model._winner]
+    vote = model.votes_[model.fitted_votes_.winner]
     assert vote.predict(X.tolist()).tolist() == vote.predict(X).tolist() == model.predict(X).tolist()
     with pytest.raises(ValueError, match=r"X must have two dimensions, points and features, got shape \(2,\)"):
         vote.predict([1.0, 2.0])

@@ -142,7 +142,7 @@ def test_certificates_are_verified_by_model_and_data(holdout, voting):
     model = small(holdout=holdout, voting=voting).fit(X, Y)
     certificate = Certificate.from_json(model.certificate_.to_json())
     assert model.verify_certificate(certificate, X, Y) == "arithmetic, model and data"
-    held_out = model.votes_[model._winner].split.held_out
+    held_out = model.votes_[model.fitted_votes_.winner].split.held_out
     if held_out is not None:
         flipped = Y.copy()
         flipped[held_out] = 1 - flipped[held_out]
@@ -152,19 +152,18 @@ def test_certificates_are_verified_by_model_and_data(holdout, voting):
 
 def test_the_certificate_of_another_vote_is_refused():
     model = small(holdout=(0.5, 0.35)).fit(X, Y)
-    loser = model.votes_[1 - model._winner]
+    loser = model.votes_[1 - model.fitted_votes_.winner]
     with pytest.raises(CertificateError):
         model.verify_certificate(loser.certificate)
 
 
-def test_warm_start_continues_every_vote():
-    grown = small(n_hypotheses=6, warm_start=True).fit(X, Y)
-    grown.set_params(n_hypotheses=20).fit(X, Y)
+def test_hypotheses_are_added_to_every_vote():
+    grown = small(n_hypotheses=6, racing=False).fit(X, Y).add_hypotheses(X, Y, 20)
     whole = small().fit(X, Y)
     assert [vote.bound for vote in grown.votes_] == [vote.bound for vote in whole.votes_]
     np.testing.assert_array_equal(grown.posterior_, whole.posterior_)
-    with pytest.raises(ValueError, match="holdout changed"):
-        grown.set_params(holdout=0.5).fit(X, Y)
+    with pytest.raises(CertificateError, match="changed after the fit: holdout"):
+        grown.set_params(holdout=0.5).add_hypotheses(X, Y, 30)
 
 
 def test_folds_split_the_other_rows():
@@ -315,7 +314,7 @@ def test_candidates_share_delta():
     assert clone(search).fit(X, Y).certificate_ == search.certificate_
 
 
-@pytest.mark.parametrize("name", ["delta", "loss", "n_candidates"])
+@pytest.mark.parametrize("name", ["delta", "loss"])
 def test_settings_that_candidates_have_in_common(name):
     with pytest.raises(ValueError, match=f"param_grid must not hold {name}"):
         CertifiedGridSearch(small(), {name: [0.1, 0.2]}).fit(X, Y)

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pacbayes._fingerprint import digest
+from pacbayes._fingerprint import IncomparableError, digest
 from pacbayes._formatting import format_names
 from pacbayes._settings import Choice, Constraint, Number, Rule, Whole, are_sizes, is_flag, is_whole, validate_settings
 from pacbayes._validation import Array, count_missing
@@ -244,6 +244,14 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError("racing must be False for a fit that hypotheses are added to: fit again without")
         if fitted.settings.subsamples is not None:
             raise ValueError("subsamples must be None for a fit that hypotheses are added to: there are none to add")
+        for name in ("estimator", "loss"):
+            try:
+                digest(getattr(fitted.settings, name))
+            except IncomparableError as error:
+                raise ValueError(
+                    f"hypotheses cannot be added with this {name}: {error}, so that losses of different settings could "
+                    "be mixed"
+                ) from error
         settings = replace(fitted.settings, n_hypotheses=n_hypotheses)
         validate_settings(settings, {"n_hypotheses": Whole(len(fitted.best.hypotheses))})
         self._fit(X, y, settings, continued=fitted)

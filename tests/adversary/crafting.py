@@ -1,10 +1,21 @@
-"""Rewrite model files: the archive of a model, its schema, and the arrays it refers to."""
+"""Forge models, and rewrite model files: the archive of a model, its schema, and the arrays it refers to."""
 
+import copy
 import io
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
+
+
+def forge(model, **changes):
+    """Return a copy of a fitted model whose winning vote has other parts."""
+    forged = copy.deepcopy(model)
+    fitted = forged.fitted_votes_
+    votes = [replace(vote, **changes) if k == fitted.winner else vote for k, vote in enumerate(fitted.votes)]
+    forged.fitted_votes_ = replace(fitted, votes=tuple(votes))
+    return forged
 
 
 def unpack(path):

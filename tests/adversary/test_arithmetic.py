@@ -72,11 +72,11 @@ def module_level_loss(true, predicted):
     return 1.0 * (true != predicted)
 
 
-def test_warm_start_refuses_a_module_level_function():
+def test_hypotheses_are_not_added_with_a_module_level_function():
     """Redefined under the same name it would be accepted, and its losses mixed with those of the old one."""
-    model = PACBayesClassifier(warm_start=True, loss=module_level_loss, n_hypotheses=6, subsample_size=6)
-    with pytest.raises(ValueError, match="warm_start must be False with this loss"):
-        model.fit(X, Y)
+    model = PACBayesClassifier(racing=False, loss=module_level_loss, n_hypotheses=6, subsample_size=6).fit(X, Y)
+    with pytest.raises(ValueError, match="hypotheses cannot be added with this loss"):
+        model.add_hypotheses(X, Y, 12)
 
 
 def test_alternating_minimisation_of_many_losses_ends():

@@ -63,11 +63,11 @@ class Bag(list, ClassifierMixin, BaseEstimator):
 
 
 # ---------------------------------------------------------------------------------------------------
-# Warm starts that mix losses
+# Added hypotheses that mix losses
 # ---------------------------------------------------------------------------------------------------
 
 
-def test_warm_start_refuses_a_redefined_callable_class_as_loss():
+def test_hypotheses_are_not_added_with_a_callable_class_as_loss():
     def define(cost):
         class Cost:
             def __call__(self, true, predicted):
@@ -75,11 +75,11 @@ def test_warm_start_refuses_a_redefined_callable_class_as_loss():
 
         return Cost()
 
-    with pytest.raises(ValueError, match="warm_start must be False with this loss"):
-        small(loss=define(0.01), warm_start=True).fit(X, Y)
+    with pytest.raises(ValueError, match="hypotheses cannot be added with this loss"):
+        small(loss=define(0.01), racing=False).fit(X, Y).add_hypotheses(X, Y, 30)
 
 
-def test_warm_start_refuses_a_redefined_estimator_class():
+def test_hypotheses_are_not_added_with_an_estimator_class_that_may_be_redefined():
     def define(flip):
         class Tree(DecisionTreeClassifier):
             def predict(self, X):
@@ -88,11 +88,11 @@ def test_warm_start_refuses_a_redefined_estimator_class():
 
         return Tree(max_depth=2)
 
-    with pytest.raises(ValueError, match="warm_start must be False with this estimator"):
-        small(define(False), warm_start=True).fit(X, Y)
+    with pytest.raises(ValueError, match="hypotheses cannot be added with this estimator"):
+        small(define(False), racing=False).fit(X, Y).add_hypotheses(X, Y, 30)
 
 
-def test_warm_start_refuses_a_splitter_that_splits_differently():
+def test_hypotheses_are_not_added_to_those_of_a_splitter():
     class Splitter:
         calls = 0
 
@@ -103,8 +103,9 @@ def test_warm_start_refuses_a_splitter_that_splits_differently():
                 order = np.random.default_rng(k).permutation(len(X))
                 yield order[:size], order[size:]
 
-    with pytest.raises(ValueError, match="warm_start must be False where subsamples are given"):
-        PACBayesClassifier(TREE, subsamples=Splitter(), warm_start=True, random_state=0).fit(X, Y)
+    model = PACBayesClassifier(TREE, subsamples=Splitter(), racing=False, random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match="subsamples must be None for a fit that hypotheses are added to"):
+        model.add_hypotheses(X, Y, 30)
 
 
 # ---------------------------------------------------------------------------------------------------

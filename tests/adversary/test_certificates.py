@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from crafting import forge
 from fuzz_certificates import fuzz, reseal
 from scipy import sparse
 from sklearn.datasets import make_classification, make_moons
@@ -18,9 +19,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import Certificate, CertificateError, PACBayesClassifier, certify
 from pacbayes._fingerprint import digest
-from pacbayes.certificate import FIT_ASSUMPTIONS
-from pacbayes.pools import RBFSVMPool
 from pacbayes._losses import ZERO_ONE
+from pacbayes.certificate import FIT_ASSUMPTIONS
+from pacbayes.fitting._fit import digest_vote, weigh
+from pacbayes.pools import RBFSVMPool
 
 X, Y = make_moons(300, noise=0.15, random_state=0)
 
@@ -77,9 +79,10 @@ def redefined(factor):
         {"estimator": make_pipeline(FunctionTransformer(lambda X: X), DecisionTreeClassifier())},
     ],
 )
-def test_warm_start_refuses_what_it_cannot_compare(setting):
-    with pytest.raises(ValueError, match=r"warm_start must be False with this .*cannot compare the function"):
-        small(warm_start=True, **setting).fit(X, Y)
+def test_hypotheses_are_not_added_with_settings_that_cannot_be_compared(setting):
+    model = small(racing=False, **setting).fit(X, Y)
+    with pytest.raises(ValueError, match=r"hypotheses cannot be added with this .*cannot compare the function"):
+        model.add_hypotheses(X, Y, 30)
 
 
 def test_a_log_prior_stays_a_logarithm():
@@ -193,9 +196,7 @@ def test_a_certificate_of_another_predictor(model):
 
 
 def test_other_weights_than_the_certified_ones(model):
-    forged = copy.deepcopy(model)
-    forged.posterior_ = np.zeros(12)
-    forged.posterior_[np.argmax(model.losses_)] = 1.0
+    forged = forge(model, posterior=(np.arange(12) == np.argmax(model.losses_)).astype(float))
     with pytest.raises(CertificateError, match=r"digests\['posterior'\]"):
         forged.verify_certificate(model.certificate_)
     with pytest.raises(CertificateError, match="digests must say what the certificate is about"):
@@ -206,25 +207,21 @@ def test_other_weights_than_the_certified_ones(model):
 
 
 def test_other_hypotheses_than_the_certified_ones(model):
-    forged = copy.deepcopy(model)
-    forged.hypotheses_ = small(random_state=1).fit(X, Y).hypotheses_
+    forged = forge(model, hypotheses=small(random_state=1).fit(X, Y).hypotheses_)
     with pytest.raises(CertificateError, match=r"digests\['hypotheses'\]"):
         forged.verify_certificate(model.certificate_)
 
 
 def test_other_losses_are_found_by_the_data(model):
     """Who edits the model and its certificate alike is found out by the data."""
-    forged = copy.deepcopy(model)
-    vote = forged.votes_[0]
+    fitted, vote = model.fitted_votes_, model.votes_[0]
     lower = vote.trained._replace(totals=np.maximum(vote.totals - 1, 0))
-    forged.losses_ = lower.losses(vote.subsamples)
-    with pytest.raises(CertificateError, match="losses_ are not those of the fit"):
-        forged.verify_certificate(model.certificate_)
-    certificate, forged.posterior_ = forged._certify(
-        RBFSVMPool(), ZERO_ONE, lower, forged.subsamples_, forged.prior_, 1
-    )
-    digests = forged._digests(RBFSVMPool(), forged.classes_, lower, forged.subsamples_)
-    forged.votes_ = [replace(vote, totals=lower.totals)]
+    with pytest.raises(CertificateError):
+        forge(model, totals=lower.totals).verify_certificate(model.certificate_)
+    about = (lower, vote.subsamples)
+    certificate, posterior = weigh(RBFSVMPool(), ZERO_ONE, fitted.settings, *about, vote.prior, 1)
+    digests = digest_vote(RBFSVMPool(), fitted.task, fitted.settings, *about)
+    forged = forge(model, totals=lower.totals, posterior=posterior)
     by_class = {name: getattr(model.certificate_, name) for name in ("labels", "label_counts", "confusion")}
     certificate = replace(certificate, **by_class, digests={**certificate.digests, **digests})
     assert forged.verify_certificate(certificate) == "arithmetic and model"
@@ -247,13 +244,16 @@ def test_other_losses_are_found_by_the_data(model):
         {"voting": "uniform"},
         {"voting": "best", "objective": "kl"},
         {"holdout": "auto"},
-        {"n_candidates": 3},
         {"prior": np.arange(1, 13) / 78},
         {"racing": False},
     ],
 )
 def test_an_honest_certificate_verifies_at_all_levels(parameters):
     verify_at_all_levels(small(**parameters).fit(X, Y), X, Y)
+
+
+def test_an_honest_certificate_of_a_candidate_verifies_at_all_levels():
+    verify_at_all_levels(small().fit_candidate(X, Y, n_candidates=3), X, Y)
 
 
 def verify_at_all_levels(model, points, labels):
@@ -272,7 +272,6 @@ def verify_at_all_levels(model, points, labels):
         {"voting": "gibbs"},
         {"voting": "best"},
         {"holdout": "auto"},
-        {"n_candidates": 3},
         {"estimator": DecisionTreeClassifier(max_depth=3)},
         {"estimator": DecisionTreeClassifier(max_depth=3), "loss": "brier"},
         {"loss": redefined(0.5)},

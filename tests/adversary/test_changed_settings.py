@@ -56,12 +56,10 @@ REFUSED = {
     "objective": lambda model: model.set_params(objective="kl"),
     "voting": lambda model: model.set_params(voting="gibbs"),
     "holdout": lambda model: model.set_params(holdout=0.4),
-    "n_candidates": lambda model: model.set_params(n_candidates=2),
     "prior": lambda model: model.set_params(prior=None),
     "prior in place": lambda model: model.prior.__setitem__(slice(None), np.eye(12)[0]),
     "loss": lambda model: model.set_params(loss=[[0, 1], [0.5, 0]]),
     "racing": lambda model: model.set_params(racing=False),
-    "warm_start": lambda model: model.set_params(warm_start=True),
 }
 WITHOUT_EFFECT = {
     "n_hypotheses": lambda model: model.set_params(n_hypotheses=7),
@@ -69,8 +67,6 @@ WITHOUT_EFFECT = {
     "subsamples": lambda model: model.set_params(subsamples=[[0, 1]]),
     "random_state": lambda model: model.set_params(random_state=99),
     "checkpoint": lambda model: model.set_params(checkpoint="nowhere"),
-    "client": lambda model: model.set_params(client=None),
-    "block_size": lambda model: model.set_params(block_size=7),
     "n_jobs": lambda model: model.set_params(n_jobs=2),
     "verbose": lambda model: model.set_params(verbose=False),
 }
@@ -79,7 +75,7 @@ WITHOUT_EFFECT = {
 @pytest.fixture(scope="module")
 def fitted():
     pool = RBFSVMPool(C=[10.0, 100.0])
-    return small(estimator=pool, holdout=0.5, prior=np.full(12, 1 / 12), warm_start=False).fit(X, Y)
+    return small(estimator=pool, holdout=0.5, prior=np.full(12, 1 / 12)).fit(X, Y)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +109,7 @@ def test_other_settings_change_no_answer(fitted, before, name):
     assert answers(model) == before
 
 
-@pytest.mark.parametrize(("name", "value"), [("block_size", 0), ("n_jobs", "two"), ("n_jobs", 0), ("verbose", "yes")])
+@pytest.mark.parametrize(("name", "value"), [("n_jobs", "two"), ("n_jobs", 0), ("verbose", "yes")])
 def test_a_wrong_way_to_compute_is_refused_by_name(fitted, name, value):
     model = copy.deepcopy(fitted).set_params(**{name: value})
     for question, answer in answers(model).items():
@@ -196,15 +192,15 @@ def test_a_file_keeps_what_was_fitted(tmp_path):
     costs = [[0.0, 1.0], [0.5, 0.0]]
     model = small(loss=costs, estimator=RBFSVMPool(C=[10.0])).fit(X, Y)
     certificate = model.certify(NEW_X, NEW_Y)
-    model.set_params(loss="zero_one", n_candidates=3, estimator__C=1.0, voting="best", n_jobs=2)
+    model.set_params(loss="zero_one", estimator__C=1.0, voting="best", n_jobs=2)
     save_model(model, tmp_path / "model.skops")
     for again in (load_model(tmp_path / "model.skops")[0], pickle.loads(pickle.dumps(model))):
         np.testing.assert_array_equal(again.predict(NEW_X), model.predict(NEW_X))
     again, _ = load_model(tmp_path / "model.skops")
-    assert (again.loss, again.n_candidates, again.estimator.C) == (costs, 1, [10.0])
+    assert (again.loss, again.estimator.C) == (costs, [10.0])
     assert again.certify(NEW_X, NEW_Y) == certificate
     assert again.verify_certificate(model.certificate_, X, Y) == "arithmetic, model and data"
-    with pytest.raises(CertificateError, match=r"changed after the fit: estimator, voting, n_candidates, loss\."):
+    with pytest.raises(CertificateError, match=r"changed after the fit: estimator, voting, loss\."):
         pickle.loads(pickle.dumps(model)).certify(NEW_X, NEW_Y)
 
 

@@ -529,13 +529,13 @@ def test_where_to_work_is_not_taken_from_a_file(tmp_path):
     for kind in ("RandomForestClassifier", "BaggingClassifier", "PACBayesClassifier"):
         set_attribute(path, kind, "n_jobs", lambda members: text(8000))
     set_attribute(path, "Pipeline", "memory", lambda members: text("/tmp/cache"))
-    set_attribute(path, "PACBayesClassifier", "client", lambda members: text("tcp://192.0.2.1:8786"))
+    set_attribute(path, "FitSettings", "checkpoint", lambda members: text("/etc"))
     set_attribute(path, "PACBayesClassifier", "checkpoint", lambda members: text("/tmp/checkpoint"))
     model, _ = load_model(path)
     hypothesis = next(one for one in model.hypotheses_ if hasattr(one, "steps"))
     found = {**model.get_params(), **{f"fitted__{name}": value for name, value in hypothesis.get_params().items()}}
     found["forest__n_jobs"] = hypothesis[-1].estimators_[0].n_jobs
-    names = [name for name in found if name.split("__")[-1] in ("n_jobs", "memory", "client", "checkpoint")]
+    names = [name for name in found if name.split("__")[-1] in ("n_jobs", "memory", "checkpoint")]
     assert len(names) == 10
     assert {name: found[name] for name in names if found[name] is not None} == {}
     # They are no part of what was certified.

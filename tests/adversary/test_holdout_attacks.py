@@ -24,9 +24,13 @@ X, Y = make_moons(200, noise=0.3, random_state=0)
 NEW_X, NEW_Y = make_moons(100, noise=0.3, random_state=1)
 
 
-def fitted(**parameters):
+def make(**parameters):
     pool = parameters.pop("pool", DecisionTreeClassifier(max_depth=2))
-    return PACBayesClassifier(pool, **{"n_hypotheses": 8, "random_state": 0, **parameters}).fit(X, Y)
+    return PACBayesClassifier(pool, **{"n_hypotheses": 8, "random_state": 0, **parameters})
+
+
+def fitted(**parameters):
+    return make(**parameters).fit(X, Y)
 
 
 def disagreement(certificate, **figures):
@@ -35,17 +39,17 @@ def disagreement(certificate, **figures):
 
 
 # ---------------------------------------------------------------------------------------------------
-# Warm starts
+# Added hypotheses
 # ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("before", "after"), [("majority", "best"), ("best", "majority")])
-def test_a_warm_start_does_not_mix_losses_of_different_rows(before, after):
+def test_added_hypotheses_do_not_mix_losses_of_different_rows(before, after):
     """holdout="auto" holds out no rows for the best hypothesis: losses that are kept would be of other rows."""
-    model = fitted(pool=RBFSVMPool(), warm_start=True, voting=before)
-    with pytest.raises(ValueError, match="holdout changed since the last fit"):
-        model.set_params(voting=after, n_hypotheses=9).fit(X, Y)
-    model.set_params(voting="gibbs" if before == "majority" else "best").fit(X, Y)
+    model = fitted(pool=RBFSVMPool(), racing=False, voting=before)
+    with pytest.raises(CertificateError, match="changed after the fit: voting"):
+        model.set_params(voting=after).add_hypotheses(X, Y, 9)
+    model.set_params(voting=before).add_hypotheses(X, Y, 9)
     assert model.verify_certificate(model.certificate_, X, Y) == "arithmetic, model and data"
 
 
@@ -83,7 +87,8 @@ def test_a_certificate_of_new_points_says_so_where_it_cannot_be_verified():
 @pytest.mark.parametrize("holdout", [None, "auto"])
 @pytest.mark.parametrize("voting", ["majority", "best"])
 def test_labelled_and_unlabelled_points_share_delta(holdout, voting, n_candidates):
-    certificate = fitted(holdout=holdout, voting=voting, n_candidates=n_candidates).certify(NEW_X)
+    model = make(holdout=holdout, voting=voting).fit_candidate(X, Y, n_candidates=n_candidates)
+    certificate = model.certify(NEW_X)
     figures = certificate.statements[0].figures
     spent = certificate.n_votes * np.exp(-figures["kl_div"]) + np.exp(-figures["kl_unlabelled"])
     assert 0 < spent <= 1
@@ -127,15 +132,15 @@ def changed(model, vote, others=None):
     """Return a model whose winner is another vote."""
     forged = copy.deepcopy(model)
     votes = list(forged.votes_) if others is None else others
-    winner = min(forged._winner, len(votes) - 1) if others is None else 0
+    winner = min(forged.fitted_votes_.winner, len(votes) - 1) if others is None else 0
     votes[winner:] = [vote] if others is not None else [vote, *votes[winner + 1 :]]
-    forged._adopt(votes, winner)
+    forged.fitted_votes_ = replace(forged.fitted_votes_, votes=tuple(votes), winner=winner)
     return forged
 
 
 def test_a_test_has_as_many_points_as_were_held_out():
     model = fitted()
-    vote = model.votes_[model._winner]
+    vote = model.votes_[model.fitted_votes_.winner]
     forged = changed(model, replace(vote, certificate=with_test(vote.certificate, 0, 10**6)))
     with pytest.raises(CertificateError, match="number of held-out rows is stated as 1000000"):
         forged.verify_certificate(forged.certificate_)
@@ -143,14 +148,14 @@ def test_a_test_has_as_many_points_as_were_held_out():
 
 def test_a_vote_that_lost_still_counts():
     model = fitted()
-    alone = changed(model, model.votes_[model._winner], others=[])
+    alone = changed(model, model.votes_[model.fitted_votes_.winner], others=[])
     with pytest.raises(CertificateError, match="number of votes"):
         alone.verify_certificate(alone.certificate_)
 
 
 def test_a_model_file_says_how_many_votes_competed(tmp_path):
     model = fitted()
-    vote = model.votes_[model._winner]
+    vote = model.votes_[model.fitted_votes_.winner]
     alone = changed(model, vote, others=[])
     save_model(alone, tmp_path / "model.skops")
     with pytest.raises(ModelFileError, match="a certificate is about 2 competing votes"):
@@ -271,18 +276,18 @@ def test_every_test_counts_doubtful_predictions_as_errors(monkeypatch):
 def test_the_shares_of_delta_of_all_candidates_add_up_to_delta():
     """Candidates with different numbers of votes: every vote has an equal part of its candidate's equal part."""
     grid = [{"holdout": [None, 0.5, (0.5, 0.4, 0.3)]}, {"voting": ["gibbs", "best"], "random_state": [1, 1]}]
-    base = PACBayesClassifier(DecisionTreeClassifier(max_depth=1), n_hypotheses=3, random_state=0, n_candidates=2)
+    base = PACBayesClassifier(DecisionTreeClassifier(max_depth=1), n_hypotheses=3, random_state=0)
     seen = []
 
     class Recording(PACBayesClassifier):
-        def fit(self, X, y):
-            super().fit(X, y)
+        def fit_candidate(self, X, y, *, n_candidates):
+            super().fit_candidate(X, y, n_candidates=n_candidates)
             seen.append([vote.certificate.n_votes for vote in self.votes_])
             return self
 
-    search = CertifiedGridSearch(Recording(**base.get_params(deep=False)), grid).fit(X, Y)
+    search = CertifiedGridSearch(Recording(**base.get_params(deep=False)), grid, n_candidates=14).fit(X, Y)
     assert len(search.results_) == len(seen) == 7
-    # Half of delta is for the other candidate that the classifier declares.
+    # Half of delta is for the candidates of another search.
     assert sum(1 / n_votes for votes in seen for n_votes in votes) == pytest.approx(1 / 2)
 
 
@@ -291,7 +296,6 @@ def test_the_shares_of_delta_of_all_candidates_add_up_to_delta():
     [
         (CertifiedGridSearch(PACBayesClassifier(), {"holdout": [None]}), {}, "classifier must be a PACBayesClassifier"),
         (PACBayesClassifier(), [], "param_grid must hold at least one setting"),
-        (PACBayesClassifier(n_candidates=0.5), {"holdout": [None, 0.5]}, "n_candidates must be a whole number"),
     ],
 )
 def test_searches_that_make_no_sense(classifier, grid, message):
@@ -299,10 +303,20 @@ def test_searches_that_make_no_sense(classifier, grid, message):
         CertifiedGridSearch(classifier, grid).fit(X, Y)
 
 
+@pytest.mark.parametrize("n_candidates", [0, 1, 2.5, "two"])
+def test_numbers_of_candidates(n_candidates):
+    """Fewer than the grid has would make each share of delta too large."""
+    with pytest.raises(ValueError, match="n_candidates must be a whole number, at least 2"):
+        CertifiedGridSearch(PACBayesClassifier(), {"holdout": [None, 0.5]}, n_candidates=n_candidates).fit(X, Y)
+    if n_candidates != 1:
+        with pytest.raises(ValueError, match="n_candidates must be a whole number, at least 1"):
+            PACBayesClassifier().fit_candidate(X, Y, n_candidates=n_candidates)
+
+
 def test_bounds_to_compare_with_pay_for_the_candidates():
     one, many = (
-        {row.label: row.value for row in fitted(holdout=None, subsample_size=20, n_candidates=k).certificate_.rows()}
-        for k in (1, 50)
+        {row.label: row.value for row in model.certificate_.rows()}
+        for model in (make(holdout=None, subsample_size=20).fit_candidate(X, Y, n_candidates=k) for k in (1, 50))
     )
     label = "square-root relaxation"
     assert many[label] > one[label]

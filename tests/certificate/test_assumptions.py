@@ -7,12 +7,11 @@ import pytest
 from sklearn.datasets import make_moons
 from sklearn.tree import DecisionTreeClassifier
 
-from pacbayes import Certificate, CertificateError, PACBayesClassifier, certify
+from pacbayes import Certificate, CertificateError, PACBayesClassifier, _losses, certify
 from pacbayes.certificate import METHODS, assumptions
 from pacbayes.certificate.assumptions import describe_assumption, encode_assumption, find_missing, is_code
 from pacbayes.io import load_model, save_model
 from pacbayes.pools import EstimatorPool, RBFSVMPool
-from pacbayes import _losses
 
 X, Y = make_moons(200, noise=0.2, random_state=0)
 NEW_X, NEW_Y = make_moons(100, noise=0.2, random_state=1)
@@ -39,11 +38,10 @@ MODELS = {
     "paper": small(RBFSVMPool(gamma_source="sample", scaler=None), holdout=None),
     "dual": small(holdout=None, voting="gibbs"),
     "best": small(RBFSVMPool(gamma_source="reserved"), holdout=None, voting="best"),
-    "costs": small(loss=[[0, 1], [0.5, 0]], n_candidates=3),
+    "costs": small(loss=[[0, 1], [0.5, 0]]),
     "function": small(loss=asymmetric, prior=np.full(6, 1 / 6)),
     "probabilities": small(DecisionTreeClassifier(max_depth=3), loss="brier", holdout=None),
     "own words": small(Polite(DecisionTreeClassifier(max_depth=3)), subsample_size=30),
-    "continued": small(warm_start=True),
 }
 
 
@@ -80,7 +78,7 @@ def test_rewording_everything_breaks_nothing(name, monkeypatch, tmp_path):
 
 
 def test_files_hold_codes_and_no_sentences():
-    text = small(n_candidates=2).fit(X, Y).certificate_.to_json()
+    text = small().fit_candidate(X, Y, n_candidates=2).certificate_.to_json()
     assert '"independent-sample"' in text
     assert '"candidates:2"' in text
     for sentence in assumptions._SENTENCES.values():

@@ -117,7 +117,7 @@ def test_predictions_are_counted_by_class(data):
 @pytest.mark.parametrize("voting", ["majority", "gibbs", "best", "uniform"])
 def test_held_out_rows_by_class(voting):
     model = small(voting=voting, holdout=(0.5, 0.4)).fit(X, Y)
-    certificate, held_out = model.certificate_, model.votes_[model._winner].split.held_out
+    certificate, held_out = model.certificate_, model.votes_[model.fitted_votes_.winner].split.held_out
     confusion = certificate.confusion
     assert certificate.labels == ("0", "1")
     assert certificate.label_counts == tuple(np.bincount(Y).tolist())
@@ -306,9 +306,9 @@ def test_a_matrix_that_is_not_the_models_is_refused(moons):
             with pytest.raises(CertificateError, match=f"{name} is stated as"):
                 moons.verify_certificate(replace(moons.certificate_, **changes))
     # A model that agrees with the forged certificate is found out by the data.
-    votes = [replace(vote, certificate=forged) if k == moons._winner else vote for k, vote in enumerate(moons.votes_)]
-    accomplice = small().fit(X, labels)
-    accomplice._adopt(votes, moons._winner)
+    fitted = moons.fitted_votes_
+    others = [forged if k == fitted.winner else vote.certificate for k, vote in enumerate(fitted.votes)]
+    accomplice = PACBayesClassifier.from_fitted_votes(fitted.with_certificates(others))
     assert accomplice.verify_certificate(forged) == "arithmetic and model"
     with pytest.raises(CertificateError, match="confusion is stated as"):
         accomplice.verify_certificate(forged, X, labels)

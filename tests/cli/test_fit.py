@@ -174,7 +174,7 @@ def test_held_out_rows_can_be_recovered(invoke, numeric):
     np.testing.assert_array_equal(test, split_rows(150, 0.3, 5)[1])
     errors = np.count_nonzero(model.predict(numeric.drop(columns="kind").iloc[test]) != numeric["kind"].iloc[test])
     assert errors == json.loads(result.stdout)["test"]["errors"]
-    vote = model.votes_[model._winner]
+    vote = model.votes_[model.fitted_votes_.winner]
     assert sum(schema.class_counts) == train.size == vote.split.rows.size + vote.n_held_out
 
 

@@ -4,13 +4,13 @@ import stored_rows
 from stored_rows import X, make, write
 
 from pacbayes import rows as sources
-from pacbayes.fitting import _blocks
+from pacbayes.fitting import _rows
 
 
 @pytest.fixture(autouse=True)
 def _blocks_of_few_rows(monkeypatch):
     """Read several blocks of several batches, and most rows of the rounds from the source."""
-    monkeypatch.setattr(_blocks, "_EARLY_BYTES", 200 * X.shape[1] * X.itemsize)
+    monkeypatch.setattr(_rows, "_EARLY_BYTES", 200 * X.shape[1] * X.itemsize)
     monkeypatch.setattr(sources._base, "_LEAST_ROWS", 256)
     monkeypatch.setattr(sources, "_MAPPED_BYTES", 0)
 

@@ -36,7 +36,7 @@ def assert_same(first, second):
         assert mine.certificate == other.certificate
         assert mine.certificate.digests == other.certificate.digests  # of hypotheses and settings
     np.testing.assert_array_equal(first.classes_, second.classes_)
-    rows, others = first._training_rows, second._training_rows
+    rows, others = first.fitted_votes_.training_rows, second.fitted_votes_.training_rows
     assert (rows.exact is None) == (others.exact is None)
     for mine, other in [(rows, others)] if rows.exact is None else [(rows, others), (rows.exact, others.exact)]:
         np.testing.assert_array_equal(mine.hashes, other.hashes)

@@ -20,7 +20,7 @@ from stored_rows import X, Y, assert_same, make, write
 from pacbayes import CertifiedGridSearch
 from pacbayes._atomic import open_atomic
 from pacbayes.exceptions import SourceError
-from pacbayes.fitting import _checkpoint, _stream, _tasks
+from pacbayes.fitting import _checkpoint, _rows, _work
 from pacbayes.fitting._checkpoint import Checkpoint
 from pacbayes.pools import RBFSVMPool, _estimator
 
@@ -29,10 +29,10 @@ class StopError(Exception):
     pass
 
 
-def stop_after(monkeypatch, count, name="count_losses", module="_training"):
+def stop_after(monkeypatch, count, name="sum_losses", module="_training"):
     """Let a kind of task fail once it was done some times."""
     done = []
-    original = getattr(_tasks, name)
+    original = getattr(_rows if name == "scan_block" else _work, name)
 
     def task(*arguments, **keywords):
         if len(done) == count:
@@ -45,10 +45,10 @@ def stop_after(monkeypatch, count, name="count_losses", module="_training"):
 
 
 TASKS = {
-    "scan_block": ("_stream", "scan-"),
+    "scan_block": ("_rows", "scan-"),
     "train_part": ("_training", "-train-"),
-    "count_losses": ("_training", "-validate-"),
-    "sum_test_losses": ("_stream", "-test-"),
+    "sum_losses": ("_training", "-validate-"),
+    "sum_test_losses": ("_evaluation", "-test-"),
 }
 
 
@@ -137,7 +137,7 @@ def test_a_fit_without_seed_goes_on_with_its_own(tmp_path, parquet):
     first = make(random_state=None, checkpoint=tmp_path / "a").fit(parquet, "label")
     assert_same(make(random_state=None, checkpoint=tmp_path / "a").fit(parquet, "label"), first)
     other = make(random_state=None, checkpoint=tmp_path / "b").fit(parquet, "label")
-    assert other._entropy != first._entropy
+    assert other.fitted_votes_.entropy != first.fitted_votes_.entropy
 
 
 @pytest.mark.parametrize(
@@ -162,12 +162,13 @@ def test_a_checkpoint_belongs_to_its_data(tmp_path):
             make(checkpoint=tmp_path / "parts").fit(*data)
 
 
-def test_workers_and_blocks_may_change(tmp_path, parquet, in_memory, monkeypatch):
+def test_workers_and_blocks_may_change(tmp_path, parquet, in_memory, monkeypatch, set_block_rows):
     with monkeypatch.context() as patch:
         stop_after(patch, 9)
         with pytest.raises(StopError):
             make(checkpoint=tmp_path / "parts").fit(parquet, "label")
-    model = make(checkpoint=tmp_path / "parts", n_jobs=2, block_size=77).fit(parquet, "label")
+    set_block_rows(77)
+    model = make(checkpoint=tmp_path / "parts", n_jobs=2).fit(parquet, "label")
     assert_same(model, in_memory)
 
 
@@ -214,14 +215,14 @@ def test_parts_of_another_fit_are_not_used(tmp_path, in_memory):
 
 def begin_late(patch, meanwhile):
     """Let a fit find no checkpoint, and begin its own after another fit has done all its work."""
-    original, models = _stream.Stream.begin, []
+    original, models = _checkpoint.Checkpoint.begin, []
 
     def begin(*arguments, **keywords):
         patch.undo()
         models.append(meanwhile())
         return original(*arguments, **keywords)
 
-    patch.setattr(_stream.Stream, "begin", begin)
+    patch.setattr(_checkpoint.Checkpoint, "begin", begin)
     return models
 
 
@@ -336,7 +337,7 @@ def test_a_full_disk_ends_the_fit_with_one_line_and_no_half_file(tmp_path, parqu
 def test_sparse_rows_have_no_checkpoint(tmp_path):
     from scipy.sparse import csr_array
 
-    with pytest.raises(ValueError, match="client and checkpoint must be None unless X is a dense array"):
+    with pytest.raises(ValueError, match="checkpoint must be None unless X is a dense array"):
         make(checkpoint=tmp_path / "parts").fit(csr_array(X), Y)
 
 

@@ -16,13 +16,14 @@ import dask.dataframe as dd
 import numpy as np
 import pytest
 from joblib import parallel_config
-from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 from stored_rows import NAMES, X, Y, assert_same, make, table, write
 
 from pacbayes.exceptions import ClusterError, HypothesisError, SourceError
 from pacbayes.fitting import _cluster as cluster_module
+from pacbayes.fitting._rows import SourceBlock
 from pacbayes.pools import EstimatorPool, Pool, RBFSVMPool, Sample
+from pacbayes.rows import ArraySource
 
 distributed = pytest.importorskip("distributed")
 
@@ -53,14 +54,12 @@ def client(cluster):
         yield client
 
 
-@pytest.mark.parametrize("kind", ["files", "array", "dask array", "data frame", "address"])
+@pytest.mark.parametrize("kind", ["files", "array", "dask array", "data frame"])
 def test_every_source_gives_the_bits_of_an_array(kind, client, parquet, in_memory):
     if kind == "files":
         model = make().fit(parquet, "label")
     elif kind == "array":
-        model = make(client=client).fit(X, Y)
-    elif kind == "address":
-        model = make(client=client.scheduler.address).fit(X, Y)
+        model = make().fit(ArraySource(X, Y))
     elif kind == "dask array":
         model = make().fit(da.from_array(X, chunks=(700, 3)), da.from_array(Y, chunks=900))
     else:
@@ -86,11 +85,6 @@ def test_settings_on_a_cluster(settings, client, parquet):
     np.testing.assert_array_equal(model.predict(parquet), reference.predict(X))
 
 
-def test_the_client_that_is_given_need_not_be_the_active_one(cluster, parquet, in_memory):
-    with distributed.Client(cluster, set_as_default=False) as client:
-        assert_same(make(client=client).fit(parquet, "label"), in_memory)
-
-
 def test_sizes_of_chunks_need_not_be_known(client, in_memory):
     rows = da.from_array(np.column_stack([X, Y]).astype(np.float32), chunks=(1000, 5))
     unknown = rows[rows[:, 4] >= 0]
@@ -98,7 +92,7 @@ def test_sizes_of_chunks_need_not_be_known(client, in_memory):
     assert_same(make().fit(unknown[:, :4], Y), in_memory)
 
 
-def test_arrays_stay_here_unless_a_client_is_given(client, monkeypatch, in_memory):
+def test_arrays_stay_here_unless_they_are_made_a_source(client, monkeypatch, in_memory):
     monkeypatch.setattr(cluster_module, "run_on_cluster", None)
     monkeypatch.setattr("pacbayes.fitting._workers.run_on_cluster", None)
     assert_same(make().fit(X, Y), in_memory)
@@ -131,7 +125,7 @@ def test_what_is_sent_is_small(client, parquet, monkeypatch):
 
     monkeypatch.setattr("pacbayes.fitting._workers.run_on_cluster", measure)
     make(holdout=None).fit(parquet, "label")
-    read = [(size, block) for name, size, block in sent if name == "validation" and block.source is not None]
+    read = [(size, block) for name, size, block in sent if name == "validation" and isinstance(block, SourceBlock)]
     assert read
     for size, block in read:
         assert size < 6000 + 2 * block.codes.size + len(block.place) / 4
@@ -153,28 +147,27 @@ def test_an_array_is_sent_once(client, monkeypatch):
     settings = {"n_hypotheses": 2, "subsample_size": 10, "holdout": 0.3}
     reference = make(**settings).fit(rows, labels)
     monkeypatch.setattr(tcp.TCP, "write", count)
-    model = make(**settings, client=client).fit(rows, labels)
+    model = make(**settings).fit(ArraySource(rows, labels))
     assert rows.nbytes < sum(sent) < 1.3 * rows.nbytes
     assert_same(model, reference)
     sent.clear()
-    assert sum(found.size for found in model.predict_batches(rows)) == 6000
+    assert sum(found.size for found in model.predict_batches(ArraySource(rows))) == 6000
     assert rows.nbytes < sum(sent) < 1.3 * rows.nbytes
 
 
 def test_clients_are_no_part_of_a_model(client, parquet, tmp_path):
-    model = make(client=client, checkpoint=tmp_path / "parts").fit(parquet, "label")
-    assert clone(model).client is client
+    model = make(checkpoint=tmp_path / "parts").fit(parquet, "label")
     again = pickle.loads(pickle.dumps(model))
-    assert again.client is None
     np.testing.assert_array_equal(again.predict(parquet), model.predict(parquet))
 
 
-def test_joblib_sends_rows_and_hypotheses_once(client, monkeypatch, in_memory):
+def test_joblib_sends_rows_and_hypotheses_once(client, monkeypatch, in_memory, set_block_rows):
+    set_block_rows(100)
     count = []
     state = Sample.__getstate__
     monkeypatch.setattr(Sample, "__getstate__", lambda self: (count.append(None), state(self))[1])
     with parallel_config("dask", n_jobs=2):
-        model = make(racing=False, holdout=None, block_size=100).fit(X, Y)
+        model = make(racing=False, holdout=None).fit(X, Y)
     assert_same(model, make(racing=False, holdout=None).fit(X, Y))
     # Training and validation send the sample once each; there are at least 30 blocks.
     assert 1 <= len(count) <= 6
@@ -231,7 +224,7 @@ def test_killed_workers_change_nothing(cluster, client, parquet):
         models = []
         while killer.is_alive() or len(models) < 2:
             models.append(make(**settings).fit(parquet, "label"))
-            models.append(make(**settings, client=client).fit(X, Y))  # rows that a worker held are sent again
+            models.append(make(**settings).fit(ArraySource(X, Y)))  # rows that a worker held are sent again
         killer.join()
     assert killer.kills >= 1
     for model in models:
@@ -289,12 +282,10 @@ def disturbed(monkeypatch, disturb):
 def test_a_connection_that_breaks_ends_the_fit(cluster, parquet, tmp_path, in_memory, monkeypatch):
     with distributed.Client(cluster) as client:
         times = disturbed(monkeypatch, lambda: client.loop.add_callback(client.scheduler_comm.comm.abort))
-        error = outcome(lambda: make(client=client, checkpoint=tmp_path / "parts").fit(parquet, "label"))
+        error = outcome(lambda: make(checkpoint=tmp_path / "parts").fit(parquet, "label"))
         assert times, repr(error)
         assert isinstance(error, ClusterError)
         assert re.fullmatch(r"lost the scheduler of the cluster at tcp://[0-9.:]+: try again when it is .*", str(error))
-    error = outcome(lambda: make(client=client).fit(parquet, "label"))  # which is closed by now
-    assert isinstance(error, ClusterError)
     assert any("-train-" in name for name in os.listdir(tmp_path / "parts"))
     assert_same(make(checkpoint=tmp_path / "parts").fit(parquet, "label"), in_memory)
 
@@ -337,7 +328,7 @@ def test_a_scheduler_that_is_gone_ends_the_fit(how, parquet, tmp_path, in_memory
         client = distributed.Client(scheduler_file=file)
         client.wait_for_workers(1, timeout=60)
         times = disturbed(monkeypatch, disturb)
-        error = outcome(lambda: make(client=client, checkpoint=tmp_path / "parts").fit(parquet, "label"))
+        error = outcome(lambda: make(checkpoint=tmp_path / "parts").fit(parquet, "label"))
         assert times, repr(error)
         assert isinstance(error, ClusterError), repr(error)
         assert "lost the scheduler of the cluster at tcp://" in str(error)
@@ -419,10 +410,10 @@ def test_a_cluster_without_the_package(preload, message, parquet):
     settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
     with (
         distributed.LocalCluster(**settings, preload=preload) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
+        distributed.Client(cluster),
         pytest.raises(ClusterError, match=message),
     ):
-        make(client=client).fit(parquet, "label")
+        make().fit(parquet, "label")
 
 
 def test_versions_are_asked_for_once(client, parquet, monkeypatch):

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 from stored_rows import NAMES, N, X, Y, assert_same, make, table, write
 
 from pacbayes.exceptions import CertificateError, SourceError
-from pacbayes.fitting import _blocks, _tasks
+from pacbayes.fitting import _rows, _work
 from pacbayes.io import load_model, save_model
 from pacbayes.pools import EstimatorPool, RBFSVMPool
 from pacbayes.rows import ArraySource, open_source
@@ -70,9 +70,10 @@ def test_every_setting_gives_the_bits_of_an_array(settings, parquet):
     assert model.verify_certificate(model.certificate_, parquet, "label") == "arithmetic, model and data"
 
 
-@pytest.mark.parametrize("parameters", [{"n_jobs": 2}, {"block_size": 37}, {"n_jobs": 2, "block_size": 300}])
-def test_nothing_depends_on_workers_or_batches(parameters, parquet, in_memory):
-    assert_same(make(**parameters).fit(parquet, "label"), in_memory)
+@pytest.mark.parametrize("parameters", [{"n_jobs": 2}, {"rows": 37}, {"n_jobs": 2, "rows": 300}])
+def test_nothing_depends_on_workers_or_batches(parameters, parquet, in_memory, set_block_rows):
+    set_block_rows(parameters.get("rows", 65536))
+    assert_same(make(n_jobs=parameters.get("n_jobs")).fit(parquet, "label"), in_memory)
 
 
 @pytest.mark.parametrize("backend", ["threading", "loky"])
@@ -87,12 +88,10 @@ def test_most_rows_are_read_rather_than_kept(parquet, monkeypatch):
     """Without this, the tests above would compare arrays with arrays."""
     model = make(holdout=None).fit(parquet, "label")
     blocks = []
-    count = _tasks.count_losses
-    monkeypatch.setattr(
-        "pacbayes.fitting._stream_training.count_losses", lambda *a: (blocks.append(a[1]), count(*a))[1]
-    )
+    count = _work.sum_losses
+    monkeypatch.setattr("pacbayes.fitting._training.sum_losses", lambda *a: (blocks.append(a[1]), count(*a))[1])
     assert_same(make(holdout=None).fit(parquet, "label"), model)
-    assert sum(block.codes.size for block in blocks if block.source is not None) > N / 2
+    assert sum(block.n_rows for block in blocks if isinstance(block, _rows.SourceBlock)) > N / 2
     assert any(block.source is None for block in blocks)
     kept = sum(block.codes.size for block in blocks if block.source is None)
     assert kept < 400
@@ -165,12 +164,13 @@ def test_new_rows_certify(tmp_path, parquet, in_memory):
 @pytest.mark.parametrize(
     "settings", [{"holdout": None}, {"holdout": 0.5}, {"estimator": TREES, "holdout": 0.5}], ids=str
 )
-def test_sums_of_losses_do_not_depend_on_blocks(settings, parquet, monkeypatch):
+def test_sums_of_losses_do_not_depend_on_blocks(settings, parquet, monkeypatch, set_block_rows):
     """As with 2^53 rows: the sum of these losses would have more bits than a number has."""
-    monkeypatch.setattr("pacbayes.tasks._QUANTUM", 2.0**-52)
+    monkeypatch.setattr("pacbayes._losses._QUANTUM", 2.0**-52)
     costs = [[0, 1 / 3], [1, 1 / 7]]
     model = make(loss=costs, **settings).fit(parquet, "label")
-    assert_same(model, make(loss=costs, block_size=37, **settings).fit(X, Y))
+    set_block_rows(37)
+    assert_same(model, make(loss=costs, **settings).fit(X, Y))
     assert model.verify_certificate(model.certificate_, parquet, "label") == "arithmetic, model and data"
 
 
@@ -230,7 +230,7 @@ def test_models_are_saved_cloned_and_sent(parquet, tmp_path, in_memory):
 
 
 def test_hypotheses_need_their_rows_in_memory():
-    rows = _blocks.GatheredRows(np.array([2, 5]), np.zeros((2, 3)), 9)
+    rows = _rows.GatheredRows(np.array([2, 5]), np.zeros((2, 3)), 9)
     assert rows.shape == (9, 3)
     assert rows[np.array([5])].shape == (1, 3)
     with pytest.raises(SourceError, match="not in memory"):
@@ -292,8 +292,6 @@ def test_labels_are_checked(y, message):
 def test_settings_that_need_all_rows_are_refused(parquet):
     with pytest.raises(ValueError, match="gamma_source must be 'subsample' or 'reserved'"):
         make(estimator=RBFSVMPool(gamma_source="sample")).fit(parquet, "label")
-    with pytest.raises(ValueError, match="warm_start must be False where X is read in blocks"):
-        make(warm_start=True).fit(parquet, "label")
     with pytest.raises(ValueError, match="y must be the name of a column where X is a path, got ndarray"):
         make().fit(parquet, Y)
     with pytest.raises(SourceError, match="y must be the name of the column of labels, got None"):
@@ -363,16 +361,10 @@ def test_columns_of_a_source_must_be_those_of_training(parquet):
         model.predict(open_source(parquet, columns=NAMES[::-1]))
 
 
-@pytest.mark.parametrize("client", [3, [], object()])
-def test_clients_are_checked(client):
-    with pytest.raises(ValueError, match="client must be a Dask client, the address of a scheduler or None, got"):
-        make(client=client).fit(X, Y)
-
-
 def test_models_of_tables_with_text_take_no_blocks(parquet, tmp_path):
     frame = table().to_pandas().drop(columns="label").assign(city=np.where(X[:, 0] > 0, "Rome", "Oslo"))
     model = make(n_hypotheses=10).fit(frame, Y)
     with pytest.raises(ValueError, match="X must be a data frame: the sample had text or gaps"):
         model.predict(open_source(np.zeros((5, 5))))
-    with pytest.raises(ValueError, match="client and checkpoint must be None unless X is a dense array"):
+    with pytest.raises(ValueError, match="checkpoint must be None unless X is a dense array"):
         make(checkpoint=tmp_path / "parts").fit(frame, Y)

@@ -101,7 +101,7 @@ def test_round_trip(tmp_path, name, labels):
     again, schema = io.load_model(tmp_path / "model.skops")
     assert schema is None
     assert again.certificate_ == model.certificate_
-    assert again._entropy == model._entropy
+    assert again.fitted_votes_.entropy == model.fitted_votes_.entropy
     np.testing.assert_array_equal(again.classes_, model.classes_)
     np.testing.assert_array_equal(again.predict(data), model.predict(data))
     np.testing.assert_array_equal(again.predict_proba(data), model.predict_proba(data))
@@ -210,9 +210,10 @@ def test_a_prefit_ensemble(tmp_path):
 )
 def test_a_code_book_that_does_not_fit_is_refused(tmp_path, change, message):
     model = PACBayesClassifier(RBFSVMPool(scaler="minmax"), **SETTINGS).fit(TABLE.mask(TABLE == "u"), y)
-    model._code_book = change(model._code_book)
+    model.fitted_votes_.code_book = change(model.fitted_votes_.code_book)
     model.votes_ = [
-        replace(vote, hypotheses=replace(vote.hypotheses, code_book=model._code_book)) for vote in model.votes_
+        replace(vote, hypotheses=replace(vote.hypotheses, code_book=model.fitted_votes_.code_book))
+        for vote in model.votes_
     ]
     io.save_model(model, tmp_path / "model.skops")
     with pytest.raises(ModelFileError, match=message):

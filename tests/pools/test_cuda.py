@@ -391,8 +391,8 @@ def test_of_several_classes_a_vote_is_doubtful_only_if_an_open_pair_could_change
 
 
 def test_doubtful_voters_make_a_vote_doubtful_only_if_they_have_the_weight():
-    from pacbayes.tasks._voting import predict_codes
     from pacbayes.pools import Hypotheses
+    from pacbayes.tasks._voting import vote
 
     class Voters(Hypotheses):
         classes = np.array([0, 1])
@@ -418,8 +418,8 @@ def test_doubtful_voters_make_a_vote_doubtful_only_if_they_have_the_weight():
 
     votes = [[0, 0, 0, 0], [1, 0, 1, 1], [1, 1, 0, 1]]
     doubts = [[0, 0, 1, 0], [0, 0, 0, 0], [1, 1, 0, 0]]
-    voters, weights, rng = Voters(votes, doubts), np.array([0.5, 0.3, 0.2]), np.random.default_rng(0)
-    codes, doubtful = predict_codes(voters, weights, "majority", np.zeros((4, 1)), rng)
+    voters, weights = Voters(votes, doubts), np.array([0.5, 0.3, 0.2])
+    codes, doubtful = vote(voters, weights, np.zeros((4, 1)))
     assert codes.tolist() == [0, 0, 0, 0]
     # A tie that the last voter breaks; 0.8 against it; the first voter alone decides; a tie that all engines break
     # alike.

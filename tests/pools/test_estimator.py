@@ -16,10 +16,10 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from pacbayes import PACBayesClassifier
 from pacbayes._fingerprint import digest
+from pacbayes._losses import resolve_loss
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools import Constant, EstimatorPool, PrefitPool, Sample
 from pacbayes.sampling import GivenSubsamples, NoSubsamples, RandomSubsamples
-from pacbayes._losses import resolve_loss
 
 X, CODES = load_iris(return_X_y=True)
 CLASSES = np.array(["setosa", "versicolor", "virginica"])

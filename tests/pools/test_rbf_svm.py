@@ -15,6 +15,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
 from svc_loop import SVCLoopPool
 
+from pacbayes._losses import resolve_loss
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools import (
     GAMMA_GRID,
@@ -28,7 +29,6 @@ from pacbayes.pools import (
     jaakkola_gamma,
 )
 from pacbayes.sampling import GivenSubsamples, RandomSubsamples
-from pacbayes._losses import resolve_loss
 
 X, Y = make_moons(200, noise=0.2, random_state=0)
 CLASSES = np.array([0, 1])

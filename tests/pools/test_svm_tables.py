@@ -213,16 +213,16 @@ def test_choices_by_other_points_than_the_subsample_are_refused():
 
 def test_competing_votes_predict_data_frames():
     table, labels = make_table(400)
-    model = PACBayesClassifier(n_hypotheses=45, random_state=0, warm_start=True).fit(table[:300], labels[:300])
+    model = PACBayesClassifier(n_hypotheses=45, random_state=0, racing=False).fit(table[:300], labels[:300])
     new = table[300:]
-    np.testing.assert_array_equal(model.votes_[model._winner].predict(new), model.predict(new))
+    np.testing.assert_array_equal(model.votes_[model.fitted_votes_.winner].predict(new), model.predict(new))
     assert model.score(new, labels[300:]) > 0.7
     assert model.certify(new, labels[300:]).bound < 1
     with pytest.raises(ValueError, match="rows of the training sample"):
         model.check_unseen(table[:300].sample(frac=0.5, random_state=0))
     with pytest.warns(UserWarning, match="feature names"), pytest.raises(ValueError, match="X must be a data frame"):
         model.predict(np.zeros((2, 6)))
-    assert len(model.set_params(n_hypotheses=90).fit(table[:300], labels[:300]).hypotheses_) == 90
+    assert len(model.add_hypotheses(table[:300], labels[:300], 90).hypotheses_) == 90
 
 
 def test_numbers_without_gaps_are_taken_as_arrays_are():
@@ -230,7 +230,7 @@ def test_numbers_without_gaps_are_taken_as_arrays_are():
     numbers = table[NUMBERS]
     of_frame, of_array = (fit(X, labels, n_hypotheses=9) for X in (numbers, numbers.to_numpy()))
     np.testing.assert_array_equal(of_frame.losses_, of_array.losses_)
-    assert of_frame._code_book is None
+    assert of_frame.fitted_votes_.code_book is None
 
 
 def test_a_row_is_the_same_in_every_kind_of_data_frame():
@@ -406,13 +406,13 @@ def test_tables_race(racing, tmp_path):
         again.verify_certificate(raced.certificate_, table[:3000].assign(age=0.0), labels[:3000])
 
 
-def test_warm_starts_notice_another_category():
+def test_added_hypotheses_notice_another_category():
     table, labels = make_table()
-    model = fit(table, labels, n_hypotheses=9, warm_start=True)
+    model = fit(table, labels, n_hypotheses=9, racing=False)
     more = clone(model).set_params(n_hypotheses=18).fit(table, labels)
-    np.testing.assert_array_equal(model.set_params(n_hypotheses=18).fit(table, labels).losses_, more.losses_)
-    with pytest.raises(ValueError, match="X changed since the last fit"):
-        model.fit(table.replace({"city": {"Rome": "Roma"}}), labels)
+    np.testing.assert_array_equal(model.add_hypotheses(table, labels, 18).losses_, more.losses_)
+    with pytest.raises(ValueError, match="but X differ"):
+        model.add_hypotheses(table.replace({"city": {"Rome": "Roma"}}), labels, 27)
 
 
 # ---------------------------------------------------------------------------------------------------

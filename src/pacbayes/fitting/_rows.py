@@ -45,7 +45,8 @@ class Block(ABC):
     def batches(self, chunk: Any = None) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any]]]:
         """Yield numbers in the sample, features and targets of the rows, in batches."""
         for sample, numbers in self.samples(chunk):
-            everything = numbers.size == len(sample)
+            # Without a copy, if these are all rows.
+            everything = numbers.size == len(sample) and not isinstance(sample.X, GatheredRows)
             X = sample.X if everything else take_rows(sample.X, numbers)
             yield numbers, X, sample.codes if everything else sample.codes[numbers]
 
