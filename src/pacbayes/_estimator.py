@@ -31,7 +31,6 @@ from pacbayes.fitting import (
     fit_votes,
     open_source_rows,
     predict_rows,
-    read_labels,
     verify_certificate,
 )
 from pacbayes.pools import Hypotheses, Pool, PrefitPool, Sample, as_pool, to_host
@@ -96,6 +95,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
 
     fitted_votes_: FittedVotes
     n_features_in_: int
+    n_hypotheses: Any
 
     certificate_ = _of_the_vote("certificate", Certificate, "What is proved about the estimator.")
     hypotheses_ = _of_the_vote("hypotheses", Hypotheses, "The trained hypotheses.")
@@ -338,7 +338,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 raise ValueError("checkpoint must be None unless X is a dense array or read in blocks")
             rows = open_source_rows(ArraySource(X, labels), None, pool, **computing, local=True)
         if rows is not None:
-            return rows, read_labels(rows)
+            return rows, rows.labels()
         given = X
         X, labels, names, code_book = self._validate_sample(pool, X, y)
         sample = Sample(X, np.zeros(X.shape[0], dtype=np.intp), np.empty(0), code_book)
@@ -364,6 +364,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         fitted = self.fitted_votes_
         pool, names = fitted.pool, fitted.feature_names
         computing: dict[str, Any] = {"n_jobs": self.n_jobs, "verbose": self.verbose}
+        labels: Any
         rows: SampleRows | None = open_source_rows(X, y, pool, **computing, columns=names)
         if rows is None:
             X = validate_data(self, to_host(X), reset=False, **_validation_kwargs(pool, X, fitted.code_book))
@@ -381,7 +382,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 )
             if names is not None and rows.columns is not None and tuple(names) != tuple(rows.columns):
                 raise ValueError(f"X must have the columns of training, in their order: {format_names(names)}")
-            labels = None if y is None else read_labels(rows)
+            labels = None if y is None else rows.labels()
         encoded = np.zeros(len(rows), dtype=np.intp) if labels is None else fitted.task.encode(labels)
         return rows.with_target(fitted.task, encoded)
 
@@ -431,7 +432,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         """Return rows with targets: those that are given, or those of a source."""
         rows = self._open(X, y)
         if y is None:
-            rows = rows.with_target(self.fitted_votes_.task, self.fitted_votes_.task.encode(read_labels(rows)))
+            rows = rows.with_target(self.fitted_votes_.task, self.fitted_votes_.task.encode(rows.labels()))
         return rows
 
     def certify(self, X: Any, y: ArrayLike | None = None, *, delta: float | None = None) -> Certificate:

@@ -21,7 +21,7 @@ from pacbayes.tasks import Classification, count_disagreements
 __all__ = ["PACBayesClassifier"]
 
 
-class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):  # type: ignore[misc]
+class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
     """Many weak classifiers, weighted by minimising a PAC-Bayesian bound, with a certificate.
 
     Each of m hypotheses is trained on a small subsample that is chosen without looking at the data, and validated
@@ -312,8 +312,8 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):  # type: ignore[m
         vote = self.fitted_votes_.best
         kl_divs = GibbsCurve(np.zeros(vote.losses.size), 1.0, vote.prior).point_mass_kls()
         validated = np.flatnonzero(~np.isnan(vote.losses))
-        about = (vote.posterior, vote.losses, vote.seen, kl_divs)
-        voters = validated[choose_voters(*(array[validated] for array in about), certificate.delta)]
+        rho, losses, n, kls = (array[validated] for array in (vote.posterior, vote.losses, vote.seen, kl_divs))
+        voters = validated[choose_voters(rho, losses, n, kls, certificate.delta)]  # type: ignore[arg-type]
         disagreements = count_disagreements(vote.task, vote.hypotheses, vote.posterior, voters, rows.batches())
         return with_unlabelled(
             certificate, vote.losses[voters], vote.seen[voters], kl_divs[voters], disagreements, len(rows)

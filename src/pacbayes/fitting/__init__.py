@@ -6,7 +6,7 @@ show the parts of the other.
 
 from pacbayes.fitting._evaluation import evaluate_on_rows, predict_rows
 from pacbayes.fitting._fit import fit_votes
-from pacbayes.fitting._opening import open_source_rows, read_labels
+from pacbayes.fitting._opening import open_source_rows
 from pacbayes.fitting._rows import MemoryRows, SampleRows, SourceRows
 from pacbayes.fitting._settings import FitSettings
 from pacbayes.fitting._verification import verify_certificate
@@ -25,6 +25,5 @@ __all__ = [
     "fit_votes",
     "open_source_rows",
     "predict_rows",
-    "read_labels",
     "verify_certificate",
 ]

@@ -168,7 +168,7 @@ def _open_checkpoint(
     """Return rows whose workers store results, if there is a checkpoint, and the seed: that of the fit that goes on."""
     if settings.checkpoint is None:
         return rows, entropy
-    sample = rows.sample
+    sample: Any = rows.sample
     fingerprints = {"X": sample.source.fingerprint, "y": digest([sample.codes, sample.classes])}
     fingerprints["the version of pacbayes"] = __version__
     values = {"estimator": pool, "holdout": holdout} | {name: getattr(settings, name) for name in _CHECKPOINTED}
@@ -237,7 +237,8 @@ def _train_vote(fit: _Fit, trainer: Trainer, plan: VotePlan, previous: Vote | No
     else:
         done = 0 if previous is None else len(previous.hypotheses)
         new = trainer.run(range(done, len(subsamples)))
-        trained = Trained.join([part for part in (previous and previous.trained, new) if part is not None])
+        kept = None if previous is None else previous.trained
+        trained = Trained.join([part for part in (kept, new) if part is not None])
     hypotheses = trained.hypotheses.keep_training_points(plan.rest.sample)
     if len(hypotheses) != len(subsamples):
         raise HypothesisError(f"{type(fit.pool).__name__} trained {len(hypotheses)} of {len(subsamples)} hypotheses")

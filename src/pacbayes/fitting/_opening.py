@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from pacbayes.exceptions import SourceError
 from pacbayes.fitting._cluster import SentArray, connected, find_client
-from pacbayes.fitting._rows import MemoryRows, SourceRows, SourceSample
+from pacbayes.fitting._rows import SourceRows, SourceSample
 from pacbayes.fitting._workers import Workers
 from pacbayes.pools import Pool
-from pacbayes.rows import ArraySource, Labels, Source, find_source, is_dask
+from pacbayes.rows import ArraySource, Source, find_source, is_dask
 
-__all__ = ["open_source_rows", "read_labels"]
+__all__ = ["open_source_rows"]
 
 
 def open_source_rows(
@@ -22,7 +21,7 @@ def open_source_rows(
     *,
     n_jobs: int | None,
     verbose: int,
-    columns: Sequence[str] | None = None,
+    columns: Iterable[str] | None = None,
     local: bool = False,
 ) -> SourceRows | None:
     """Return rows that are read in blocks, None for arrays and data frames in memory.
@@ -33,7 +32,7 @@ def open_source_rows(
         raise ValueError("y must be left out where X is a source, which has its labels")
     client = find_client(needed_for="a dask collection") if is_dask(X) else None
     with connected(client):
-        source = find_source(X, y, columns=columns)
+        source = find_source(X, y, columns=None if columns is None else list(columns))
     if source is None:
         return None
     if pool.needs_all_rows:
@@ -45,11 +44,3 @@ def open_source_rows(
     if client is not None and type(source) is ArraySource:
         source = SentArray(source, client)
     return SourceRows(SourceSample.of(source), pool, Workers(n_jobs, client, None, verbose))
-
-
-def read_labels(rows: SourceRows | MemoryRows) -> Labels:
-    """Return the labels of rows of a source."""
-    if isinstance(rows, MemoryRows):
-        raise SourceError("y must be given: rows in memory have no column of labels")
-    with connected(rows.workers.client):
-        return rows.sample.source.labels()

@@ -19,9 +19,10 @@ from pacbayes._compat import take_rows
 from pacbayes._parallel import chunks, rows_per_block
 from pacbayes.exceptions import SourceError
 from pacbayes.fitting._checkpoint import Arrays
+from pacbayes.fitting._cluster import connected
 from pacbayes.fitting._workers import Workers
 from pacbayes.pools import Hypotheses, Pool, Sample
-from pacbayes.rows import RowSummary, Source, Sums, add_sums, shift_for, sum_rows
+from pacbayes.rows import Labels, RowSummary, Source, Sums, add_sums, shift_for, sum_rows
 from pacbayes.sampling import ChosenSubsamples, Subsamples, validation_order
 from pacbayes.tasks import Task
 
@@ -85,7 +86,7 @@ class SampleRows(ABC):
         Names of the features, if they have some.
     """
 
-    sample: Any
+    sample: Sample
     pool: Pool
     workers: Workers
     columns: Sequence[str] | None
@@ -102,6 +103,10 @@ class SampleRows(ABC):
     def with_target(self, task: Task, encoded: NDArray[Any]) -> SampleRows:
         """Return these rows with an encoded target."""
         return self.with_sample(task.label(self.sample, encoded))
+
+    @abstractmethod
+    def labels(self) -> Labels:
+        """Return the labels that a source holds."""
 
     @abstractmethod
     def with_sample(self, sample: Any) -> SampleRows:
@@ -172,6 +177,9 @@ class MemoryRows(SampleRows):
         self.given = given  # what the features were made from: an array on a device, for example
         self.entropy = entropy  # of the order of validation
         self._order: NDArray[Any] | None = None
+
+    def labels(self) -> Labels:
+        raise SourceError("y must be given: rows in memory have no column of labels")
 
     def with_sample(self, sample: Sample) -> MemoryRows:
         return MemoryRows(sample, self.pool, self.workers, columns=self.columns)
@@ -264,7 +272,7 @@ class SourceSample(Sample):
         """Return all rows of a source, none of them in memory and without targets."""
         nothing = np.empty((0, source.n_columns), dtype=source.dtype)
         X = GatheredRows(np.empty(0, dtype=np.int64), nothing, source.n_rows)
-        codes = np.zeros(source.n_rows, dtype=np.uint8)
+        codes: Any = np.zeros(source.n_rows, dtype=np.uint8)
         return cls(X, codes, np.empty(0), code_book, source=source)
 
     def take(self, rows: NDArray[Any]) -> SourceSample:
@@ -306,6 +314,10 @@ class SourceRows(SampleRows):
     def columns(self) -> Sequence[str] | None:  # type: ignore[override]
         """Names of the features."""
         return self.sample.source.columns
+
+    def labels(self) -> Labels:
+        with connected(self.workers.client):
+            return self.sample.source.labels()
 
     def with_sample(self, sample: SourceSample) -> SourceRows:
         return replace(self, sample=sample, rank=None, n_early=0)
@@ -480,7 +492,7 @@ class SourceBlock(Block):
         return int(self.codes.size)
 
     @property
-    def chunk(self) -> Any:  # type: ignore[override]
+    def chunk(self) -> Any:
         """What Dask has to compute."""
         return self.reader.source.piece(self.place)
 

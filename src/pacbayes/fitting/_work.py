@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from pacbayes.fitting._checkpoint import Arrays
 from pacbayes.fitting._rows import Block
 from pacbayes.pools import Hypotheses, Sample
-from pacbayes.sampling import Subsamples
 
 __all__ = ["predict_block", "sum_losses", "sum_test_losses", "tabulate_out_of_bag", "train_part"]
 
@@ -23,19 +22,16 @@ def train_part(common: Iterable[Any], sample: Sample, chosen: NDArray[np.intp]) 
     return trained
 
 
-def sum_losses(
-    common: Iterable[Any],
-    block: Block,
-    hypotheses: Hypotheses | None = None,
-    subsamples: Subsamples | None = None,
-    chunk: Any = None,
-) -> Arrays:
-    """Return the total validation losses of hypotheses on a block: of those that all tasks share, or of some."""
+def sum_losses(common: Iterable[Any], block: Block, *own: Any, chunk: Any = None) -> Arrays:
+    """Return the total validation losses on a block, of hypotheses that all tasks share, or of the task's own.
+
+    Hypotheses come with their training sets.
+    """
     loss, *shared = common
-    trained, training_sets = shared if hypotheses is None else (hypotheses, subsamples)
-    totals = np.zeros(len(trained))
+    hypotheses, subsamples = own or shared
+    totals = np.zeros(len(hypotheses))
     for sample, numbers in block.samples(chunk):
-        totals += trained.loss_totals(sample, training_sets, range(len(trained)), numbers, loss)
+        totals += hypotheses.loss_totals(sample, subsamples, range(len(hypotheses)), numbers, loss)
     return {"totals": totals}
 
 

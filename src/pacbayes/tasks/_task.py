@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pacbayes._losses import Loss
 from pacbayes._validation import Array
 from pacbayes.pools import Hypotheses, Sample
+from pacbayes.rows import Labels
 from pacbayes.sampling import Subsamples
 
 __all__ = ["Task"]
@@ -33,7 +34,7 @@ class Task(ABC):
         """Numbers that an aggregated answer takes for each row."""
 
     @abstractmethod
-    def encode(self, target: NDArray[Any]) -> NDArray[Any]:
+    def encode(self, target: NDArray[Any] | Labels) -> NDArray[Any]:
         """Return a target as losses take it, with codes of their own for values that are not known."""
 
     @abstractmethod
