@@ -26,8 +26,8 @@ from pacbayes.certificate import Certificate
 from pacbayes.classifier import PACBayesClassifier
 from pacbayes.exceptions import ModelFileError
 from pacbayes.fitting import Ensemble
-from pacbayes.io._archive import examine
-from pacbayes.io._fitted import TRUSTED_TYPES, check_objects, reachable, require
+from pacbayes.io._archive import examine, require
+from pacbayes.io._fitted import RULES, check_objects, reachable
 from pacbayes.io._limits import Budget, explain_unreadable
 from pacbayes.io.schema import Schema
 
@@ -161,7 +161,7 @@ def load_model(
 def _load(path: Path, trusted: tuple[str, ...], max_bytes: int) -> tuple[PACBayesClassifier, Schema | None]:
     data = _read(path, max_bytes)
     try:
-        content = _construct(*examine(data, TRUSTED_TYPES, trusted, max_bytes))
+        content = _construct(*examine(data, RULES, trusted, max_bytes))
         version = content.get("pacbayes_model") if isinstance(content, dict) else None
         require(type(version) is int, "there is something else in it")
         require(version == _FORMAT, f"it has format {version}, and this version reads format {_FORMAT}: fit again")
