@@ -122,7 +122,7 @@ class _Walk:
         """Add a value, by what it holds."""
         if isinstance(value, np.generic) or (type(value) is np.ndarray and value.ndim == 0):
             value = value.item()
-        if value is None or type(value) in (bool, int, str, complex):
+        if type(value) in (types.NoneType, bool, int, str, complex):
             self._mark(type(value).__name__, repr(value).encode("utf-8", "replace"))
         elif type(value) is bytes:
             self._mark("bytes", value)
@@ -137,8 +137,8 @@ class _Walk:
             self._add_items("frame", [names, *(_column(value[name]) for name in names)])
         elif isinstance(value, type):
             self._add_type(value)
-        elif isinstance(value, np.ufunc) and getattr(np, value.__name__, None) is value:
-            self._mark("ufunc", value.__name__.encode())
+        elif isinstance(value, np.ufunc) and getattr(np, name := getattr(value, "__name__", ""), None) is value:
+            self._mark("ufunc", name.encode())
         elif isinstance(value, types.ModuleType):
             self._mark("module", value.__name__.encode())
         elif id(value) in self.path:
