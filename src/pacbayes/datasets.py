@@ -11,6 +11,7 @@ nothing is scaled.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import io
 import os
 from collections.abc import Callable, Sequence
@@ -291,13 +292,7 @@ def _from_cache(published: _Published) -> bytes:
         f"Or get {published.file} from {published.url} by other means, put it in a folder and name the folder as "
         f"data_dir or in the environment variable {_FOLDER_VARIABLE}"
     )
-    try:
-        import pooch
-    except ImportError as error:
-        raise ImportError(
-            f"{published.file} must be downloaded, which needs the package pooch: pip install pacbayes[datasets]. "
-            f"{by_hand}"
-        ) from error
+    pooch = _require("pooch", f"{published.file} must be downloaded, which needs", f". {by_hand}")
 
     def download(url: str, output_file: str, pooch_instance: Any) -> None:
         # The download is uncompressed and verified under a temporary name, which pooch removes after an error: the
@@ -309,15 +304,23 @@ def _from_cache(published: _Published) -> bytes:
 
     cache = pooch.os_cache("pacbayes")
     try:
-        path = pooch.retrieve(
-            published.url, known_hash=published.sha256, fname=published.file, path=cache, downloader=download
-        )
+        path = pooch.retrieve(published.url, published.sha256, fname=published.file, path=cache, downloader=download)
         return _verified(published, Path(path).read_bytes(), path)
     except OSError as error:
         # All errors of requests are OSErrors, and so is a cache that cannot be written.
         raise DatasetError(
             f"{published.file} could not be downloaded from {published.url} to {cache}: {error}. "
             f"Try again with a network. {by_hand}"
+        ) from error
+
+
+def _require(package: str, reason: str, remedy: str = "") -> Any:
+    """Import a package of the extra `datasets`, or raise ImportError saying what needs it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise ImportError(
+            f"{reason} the package {package}: pip install pacbayes[datasets]{remedy}", name=package
         ) from error
 
 
@@ -339,12 +342,7 @@ def _verified(published: _Published, contents: bytes, origin: str) -> bytes:
 
 def _uncompress(data: bytes) -> bytes:
     """Decompress a file that was packed by the UNIX program compress."""
-    try:
-        import uncompresspy
-    except ImportError as error:
-        raise ImportError(
-            "files that end with .Z need the package uncompresspy: pip install pacbayes[datasets]"
-        ) from error
+    uncompresspy = _require("uncompresspy", "files that end with .Z need")
     with uncompresspy.LZWFile(io.BytesIO(data), warn_truncation=False) as file:
         return bytes(file.read())
 

@@ -89,12 +89,12 @@ def examine(data: bytes, types: Collection[type], trusted: Collection[str], max_
     members = _unpack(data, budget)
     require(_SCHEMA in members, "it is no skops file")
     budget.check(_PER_JSON_BYTE * len(members[_SCHEMA]))
-    modules = {kind.__name__: kind.__module__ for kind in types if kind.__module__.startswith(_OWN)}
+    own = {kind.__name__: kind.__module__ for kind in types if kind.__module__.startswith(_OWN)}
 
     def locate(node: Node) -> Node:
         """Look for a type of this library where it is now, wherever it was when the file was written."""
         if str(node.get("__module__")).startswith(_OWN):
-            node["__module__"] = modules.get(node["__class__"], node["__module__"])
+            node["__module__"] = own.get(node["__class__"], node["__module__"])
         return node
 
     schema = json.loads(members[_SCHEMA], object_hook=locate)

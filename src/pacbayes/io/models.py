@@ -13,7 +13,7 @@ import copy
 import os
 import stat
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,17 +35,9 @@ __all__ = ["MAX_MODEL_BYTES", "dumps_model", "load_model", "save_model"]
 
 _FORMAT = 5
 
-# Attributes of a classifier that are those of the winning vote.
-_OF_THE_WINNER = (
-    "hypotheses_",
-    "subsamples_",
-    "losses_",
-    "n_validation_",
-    "prior_",
-    "posterior_",
-    "certificate_",
-    "lambda_",
-)
+# Attributes of a classifier that are not in its file: those of the winning vote, and copies of its settings.
+_OF_THE_WINNER = "hypotheses_ subsamples_ losses_ n_validation_ prior_ posterior_ certificate_ lambda_"
+_LEFT_OUT = (*_OF_THE_WINNER.split(), "_fitted_settings", "_setting_digests")
 
 # Default limit on the memory that loading a model may take.
 MAX_MODEL_BYTES = 2**31
@@ -99,7 +91,7 @@ def dumps_model(model: PACBayesClassifier, schema: Schema | None = None) -> byte
     _check_fitted(model)
     # Certificates are kept as JSON, whose types and ranges are checked when they are read.
     bare = copy.copy(model)
-    for name in (*_OF_THE_WINNER, "_fitted_settings", "_setting_digests"):
+    for name in _LEFT_OUT:
         delattr(bare, name)
     bare.__dict__.update(model._fitted_settings)  # what was changed after the fit is no part of a model
     bare.votes_ = [replace(vote, certificate=None) for vote in model.votes_]  # type: ignore[arg-type]
@@ -153,49 +145,11 @@ def load_model(
     the memory of the process as well, for example by ``ulimit -v 4000000`` in the shell.
     """
     try:
-        return _load(Path(path), tuple(trusted), max_bytes)
-    except ModelFileError as error:
-        raise ModelFileError(f"{str(path)!r} is not a model that can be loaded: {error}") from error
-
-
-def _load(path: Path, trusted: tuple[str, ...], max_bytes: int) -> tuple[PACBayesClassifier, Schema | None]:
-    data = _read(path, max_bytes)
-    try:
-        content = _construct(*examine(data, RULES, trusted, max_bytes))
-        version = content.get("pacbayes_model") if isinstance(content, dict) else None
-        require(type(version) is int, "there is something else in it")
-        require(version == _FORMAT, f"it has format {version}, and this version reads format {_FORMAT}: fit again")
-        model = content["model"]
-        require(isinstance(model, PACBayesClassifier), f"it holds a {type(model).__name__}, not a PACBayesClassifier")
-        _restore_votes(model, content["certificates"])
-        _check_fitted(model)
-        check_objects(model, trusted)
-        model._restore_settings()
-        schema = None if content["schema"] is None else Schema.from_json(content["schema"])
-        # What types that the caller trusts make of a row that was made up is up to them.
-        with contextlib.suppress(ValueError) if trusted else contextlib.nullcontext():
-            _check_prediction(model, schema)
-    except ModelFileError:
-        raise
+        return _construct(_read(Path(path), max_bytes), tuple(trusted), max_bytes)
     except Exception as error:
         # What comes out of a file that somebody else made may fail in any way.
-        raise ModelFileError(f"{type(error).__name__}: {error}") from error
-    return model, schema
-
-
-def _restore_votes(model: PACBayesClassifier, certificates: Any) -> None:
-    """Put the certificates back into the votes, and the parts of the winning vote into the classifier."""
-    votes, winner = model.votes_, model._winner
-    whole = isinstance(votes, list) and isinstance(certificates, list) and len(votes) == len(certificates)
-    require(whole and all(type(vote) is Ensemble for vote in votes), "its votes are incomplete")
-    require(type(winner) is int and 0 <= winner < len(votes), "the winner is none of the votes")
-    restored = [
-        replace(vote, certificate=Certificate.from_json(text)) for vote, text in zip(votes, certificates, strict=True)
-    ]
-    bounds = [vote.bound for vote in restored]
-    require(bounds[winner] == min(bounds), "the winner is not the vote with the smallest bound")
-    model._adopt(restored, winner)
-    model.__setstate__({"certificate_": model.certificate_})  # begins the stream of draws
+        reason = str(error) if isinstance(error, ModelFileError) else f"{type(error).__name__}: {error}"
+        raise ModelFileError(f"{str(path)!r} is not a model that can be loaded: {reason}") from error
 
 
 def _read(path: Path, max_bytes: int) -> bytes:
@@ -206,11 +160,40 @@ def _read(path: Path, max_bytes: int) -> bytes:
         return file.read()
 
 
-def _construct(data: bytes, names: Collection[str]) -> Any:
-    """Make the objects of a file that was examined, and names these types."""
+def _construct(data: bytes, trusted: tuple[str, ...], max_bytes: int) -> tuple[PACBayesClassifier, Schema | None]:
+    """Examine the content of a file, make its objects, and check them."""
     import skops.io
 
-    return skops.io.loads(data, trusted=sorted(names))
+    unpacked, names = examine(data, RULES, trusted, max_bytes)
+    content = skops.io.loads(unpacked, trusted=names)
+    version = content.get("pacbayes_model") if isinstance(content, dict) else None
+    require(type(version) is int, "there is something else in it")
+    require(version == _FORMAT, f"it has format {version}, and this version reads format {_FORMAT}: fit again")
+    model = content["model"]
+    require(isinstance(model, PACBayesClassifier), f"it holds a {type(model).__name__}, not a PACBayesClassifier")
+    _restore_votes(model, content["certificates"])
+    _check_fitted(model)
+    check_objects(model, trusted)
+    model._restore_settings()
+    schema = None if content["schema"] is None else Schema.from_json(content["schema"])
+    # What types that the caller trusts make of a row that was made up is up to them.
+    with contextlib.suppress(ValueError) if trusted else contextlib.nullcontext():
+        _check_prediction(model, schema)
+    return model, schema
+
+
+def _restore_votes(model: PACBayesClassifier, certificates: Any) -> None:
+    """Put the certificates back into the votes, and the parts of the winning vote into the classifier."""
+    votes, winner = model.votes_, model._winner
+    whole = isinstance(votes, list) and isinstance(certificates, list) and len(votes) == len(certificates)
+    require(whole and all(type(vote) is Ensemble for vote in votes), "its votes are incomplete")
+    require(type(winner) is int and 0 <= winner < len(votes), "the winner is none of the votes")
+    proofs = map(Certificate.from_json, certificates)
+    restored = [replace(vote, certificate=proof) for vote, proof in zip(votes, proofs, strict=True)]
+    bounds = [vote.bound for vote in restored]
+    require(bounds[winner] == min(bounds), "the winner is not the vote with the smallest bound")
+    model._adopt(restored, winner)
+    model.__setstate__({"certificate_": model.certificate_})  # begins the stream of draws
 
 
 def _check_fitted(model: Any) -> None:
@@ -241,13 +224,10 @@ def _check_prediction(model: PACBayesClassifier, schema: Schema | None) -> None:
         return
     # Encoders that refuse categories which they do not know would refuse this row.
     encoders = [part for part in reachable(model) if getattr(part, "handle_unknown", None) == "error"]
-    trained = np.flatnonzero(model.n_validation_ > 0)
-    with warnings.catch_warnings():
+    trained = model.hypotheses_.take(np.flatnonzero(model.n_validation_ > 0))
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
         warnings.simplefilter("ignore")
-        try:
-            for encoder in encoders:
-                encoder.handle_unknown = "ignore"
-            model.hypotheses_.take(trained).votes(model._validate_points(row))
-        finally:
-            for encoder in encoders:
-                encoder.handle_unknown = "error"
+        for encoder in encoders:
+            encoder.handle_unknown = "ignore"
+            stack.callback(setattr, encoder, "handle_unknown", "error")
+        trained.votes(model._validate_points(row))
