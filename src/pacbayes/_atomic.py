@@ -11,29 +11,42 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
-
-__all__ = [
-    "LOCK_NAME",
-    "check_writable",
-    "create_atomic",
-    "is_partial",
-    "is_special",
-    "locked_folder",
-    "open_atomic",
-    "remove_leftovers",
-    "write_atomic",
-]
+from typing import BinaryIO, NamedTuple
 
 # A file in a locked folder.
 LOCK_NAME = "lock"
 
 # What the process has open.
-_STREAMS = {"stdin": 0, "stdout": 1, "stderr": 2}
+_STREAMS = ("stdin", "stdout", "stderr")
 _DESCRIPTOR = re.compile(r"/dev/(stdin|stdout|stderr)|(?:/dev|/proc/self)/fd/(\d+)")
 
 # Files that are being written.
 _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]+\.partial", re.DOTALL)
+
+
+class _Destination(NamedTuple):
+    """What is found at a path that is to be written."""
+
+    path: Path  # with a symbolic link followed
+    is_special: bool  # there is something to be written to as it is
+    descriptor: int | None  # number by which the process has it open
+
+
+def _find_destination(path: Path) -> _Destination:
+    # Opened by its name, a file that standard output goes to would be cut, and written from its beginning.
+    found = _DESCRIPTOR.fullmatch(os.path.abspath(path))
+    descriptor = None if found is None else _STREAMS.index(found[1]) if found[1] else int(found[2])
+    exists = path.exists() and not path.is_dir()
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    return _Destination(target, exists and not (descriptor is None and path.is_file()), descriptor)
+
+
+def is_special(path: Path) -> bool:
+    """Return whether there is something that is neither a regular file nor a folder, such as a device or a pipe.
+
+    What the process has open already, such as ``/dev/stdout``, is special as well, whatever it leads to.
+    """
+    return _find_destination(path).is_special
 
 
 def write_atomic(contents: Mapping[Path, bytes]) -> None:
@@ -68,46 +81,35 @@ def open_atomic(path: Path) -> Iterator[BinaryIO]:
     A file that exists keeps its mode and, where the system allows it, its owner. A symbolic link stays, and what it
     points to is replaced. A device, a pipe, or what is open already, such as ``/dev/stdout``, is written to as it is.
     """
-    if is_special(path):
-        number = _descriptor_of(path)
-        with path.open("wb") if number is None else os.fdopen(os.dup(number), "wb") as special:
-            yield special
+    path, special, descriptor = _find_destination(path)
+    if special:
+        with path.open("wb") if descriptor is None else os.fdopen(os.dup(descriptor), "wb") as opened:
+            yield opened
         return
-    path = _follow(path)
     with suppress(OSError):
         remove_leftovers(path.parent, path.name)
-    partial, file = _open_partial(path)
-    try:
-        with file:
-            _copy_permissions(path, file)
-            yield file
-            _sync(file)
-            if sys.platform != "win32":
-                partial.replace(path)
+    with _partial_file(path) as (partial, file):
+        _copy_permissions(path, file)
+        yield file
+        _sync(file)
         if sys.platform == "win32":  # where an open file cannot be renamed
-            partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+            file.close()
+        partial.replace(path)
 
 
 def create_atomic(path: Path, content: bytes) -> None:
     """Create a file with its content at once, unless there is one: of several that try, one does."""
-    partial, file = _open_partial(path)
-    try:
-        with file:
-            file.write(content)
-            _sync(file)
+    with _partial_file(path) as (partial, file):
+        file.write(content)
+        _sync(file)
+        try:
             os.link(partial, path)
-    except FileExistsError:
-        return
-    except OSError:  # a file system without links
-        with suppress(FileExistsError), path.open("xb") as file:
-            file.write(content)
-            _sync(file)
-    finally:
-        partial.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without links
+            with suppress(FileExistsError), path.open("xb") as created:
+                created.write(content)
+                _sync(created)
 
 
 def check_writable(path: Path) -> None:
@@ -120,41 +122,33 @@ def check_writable(path: Path) -> None:
     """
     if path.is_dir():
         raise IsADirectoryError(f"{str(path)!r} is a folder, give the name of a file")
-    if is_special(path):
-        if not os.access(path, os.W_OK):
-            raise PermissionError(f"cannot write {str(path)!r}: {os.strerror(errno.EACCES)}")
-        return
-    target = _follow(path)
-    if not target.parent.is_dir():
+    target, special, _ = _find_destination(path)
+    if not special and not target.parent.is_dir():
         raise NotADirectoryError(f"cannot write {str(path)!r}: there is no folder {str(target.parent)!r}")
     try:
-        partial, file = _open_partial(target)
-        file.close()
-        partial.unlink()
+        if special and not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        if not special:
+            with _partial_file(target):
+                pass
     except OSError as error:
         raise PermissionError(f"cannot write {str(path)!r}: {error.strerror}") from error
 
 
-def is_special(path: Path) -> bool:
-    """Return whether there is something that is neither a regular file nor a folder, such as a device or a pipe.
-
-    What the process has open already, such as ``/dev/stdout``, is special as well, whatever it leads to.
-    """
-    return path.exists() and (_descriptor_of(path) is not None or not path.is_file()) and not path.is_dir()
-
-
-def _descriptor_of(path: Path) -> int | None:
-    """Return the number by which the process has something open, if a path such as ``/dev/stdout`` names it.
-
-    Opened by its name, a file that standard output goes to would be cut, and written from its beginning.
-    """
-    name = _DESCRIPTOR.fullmatch(os.path.abspath(path))
-    return None if name is None else _STREAMS[name[1]] if name[1] else int(name[2])
-
-
-def _follow(path: Path) -> Path:
-    """Return what a symbolic link points to, or else the path itself."""
-    return Path(os.path.realpath(path)) if path.is_symlink() else path
+@contextmanager
+def _partial_file(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
+    """Open a new file beside another one, which is removed at the end unless it was renamed."""
+    partial, file = _open_partial(path)
+    try:
+        with file:
+            yield partial, file
+    finally:
+        partial.unlink(missing_ok=True)
+    if sys.platform != "win32":  # write the names of the folder to disk, where the system can
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        with suppress(OSError):
+            os.fsync(descriptor)
+        os.close(descriptor)
 
 
 def _open_partial(path: Path) -> tuple[Path, BinaryIO]:
@@ -198,15 +192,6 @@ def _sync(file: BinaryIO) -> None:
     file.flush()
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Write the names of a folder to disk, where the system can."""
-    if sys.platform != "win32":
-        descriptor = os.open(folder, os.O_RDONLY)
-        with suppress(OSError):
-            os.fsync(descriptor)
-        os.close(descriptor)
 
 
 # ---------------------------------------------------------------------------------------------------

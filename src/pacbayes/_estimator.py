@@ -165,6 +165,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         del values["n_candidates"]
         # A function shares its variables with its copies: `_setting_digests` tells whether these were changed.
         model = cls(**{name: copy.deepcopy(value) for name, value in values.items()})
+        model._check_settings()
         return model._adopt(fitted, np.random.default_rng())
 
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:

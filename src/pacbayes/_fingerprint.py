@@ -33,7 +33,19 @@ _IGNORED = {"_sklearn_version", "refit_time_", "mean_fit_time", "std_fit_time", 
 _NUMERICAL = {"numpy", "scipy", "sklearn"}
 
 # Parameters that say where to work and on how many processors, by package. They change no result.
-_MACHINE = {"sklearn": ("n_jobs", "memory"), "pacbayes": ("n_jobs", "client", "checkpoint")}
+_MACHINE = {"sklearn": ("n_jobs", "memory"), "pacbayes": ("n_jobs", "checkpoint")}
+
+
+# Modules of this library's classes when digests of them were first written, which are part of these digests.
+_FIRST_MODULES = {
+    "pacbayes.io.encoder": ("ColumnEncoder",),
+    "pacbayes.pools._base": ("Constant",),
+    "pacbayes.pools._estimator": ("EstimatorPool", "PrefitPool"),
+    "pacbayes.pools._rbf_svm": ("RBFSVMPool",),
+    "pacbayes.pools._tables": ("CodeBook",),
+    "pacbayes.sampling": ("FoldSubsamples", "GivenSubsamples", "NoSubsamples", "RandomSubsamples"),
+}
+_FIRST_MODULE_OF = {name: module for module, names in _FIRST_MODULES.items() for name in names}
 
 
 class IncomparableError(ValueError):
@@ -61,15 +73,13 @@ def package_versions(value: Any) -> dict[str, str]:
     walk = _Walk(code=True)
     walk.add(value)
     bases = {str(base.__module__).split(".")[0] for kind in walk.types for base in kind.__mro__}
-    names = sorted((bases | _NUMERICAL) - sys.stdlib_module_names)
-    return {"python": platform.python_version(), **{name: _find_version(name) for name in names}}
-
-
-def _find_version(package: str) -> str:
-    try:
-        return str(getattr(sys.modules.get(package), "__version__", None) or importlib.metadata.version(package))
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
+    versions = {"python": platform.python_version()}
+    for name in sorted((bases | _NUMERICAL) - sys.stdlib_module_names):
+        try:
+            versions[name] = getattr(sys.modules.get(name), "__version__", None) or importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = "unknown"
+    return versions
 
 
 @functools.lru_cache(maxsize=1024)  # estimators of a kind have the same attributes
@@ -109,11 +119,13 @@ class _Walk:
         self.hash.update(content)
 
     def add(self, value: Any) -> None:
+        """Add a value, by what it holds."""
         if isinstance(value, np.generic) or (type(value) is np.ndarray and value.ndim == 0):
             value = value.item()
-        if value is None or type(value) in (bool, int, str, bytes, complex):
-            text = value if isinstance(value, bytes) else repr(value).encode("utf-8", "replace")
-            self._mark(type(value).__name__, text)
+        if type(value) in (types.NoneType, bool, int, str, complex):
+            self._mark(type(value).__name__, repr(value).encode("utf-8", "replace"))
+        elif type(value) is bytes:
+            self._mark("bytes", value)
         elif type(value) is float:
             self._mark("float", struct.pack("<d", value))
         elif type(value) is np.ndarray:
@@ -125,10 +137,8 @@ class _Walk:
             self._add_items("frame", [names, *(_column(value[name]) for name in names)])
         elif isinstance(value, type):
             self._add_type(value)
-        elif isinstance(value, np.ufunc) and getattr(np, _name(value), None) is value:
-            self._mark("ufunc", _name(value).encode())
-        elif isinstance(value, (types.FunctionType, types.MethodType)):
-            self._add_function(value)
+        elif isinstance(value, np.ufunc) and getattr(np, name := getattr(value, "__name__", ""), None) is value:
+            self._mark("ufunc", name.encode())
         elif isinstance(value, types.ModuleType):
             self._mark("module", value.__name__.encode())
         elif id(value) in self.path:
@@ -143,7 +153,9 @@ class _Walk:
         if not (self.code or _is_installed(kind)):
             raise IncomparableError(f"cannot compare the class {kind.__qualname__!r} with another of this name")
         self.types.add(kind)
-        self._mark("type", f"{kind.__module__}.{kind.__qualname__}".encode())
+        is_own = str(kind.__module__).startswith("pacbayes.")
+        module = _FIRST_MODULE_OF.get(kind.__qualname__, kind.__module__) if is_own else kind.__module__
+        self._mark("type", f"{module}.{kind.__qualname__}".encode())
 
     def _add_items(self, kind: str, items: Any) -> None:
         self._mark(kind, str(len(items)).encode())
@@ -165,17 +177,12 @@ class _Walk:
         name = getattr(function, "__qualname__", repr(function))
         if not self.code:
             raise IncomparableError(f"cannot compare the function {name!r} with another")
-        if id(function) in self.path:
-            self._mark("cycle", str(len(self.path) - self.path.index(id(function))).encode())
-            return
-        self.path.append(id(function))
         if isinstance(function, types.MethodType):
             self._add_items("method", [name, function.__self__])
             function = function.__func__
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
         self._add_items("function", [name, function.__defaults__, function.__kwdefaults__, cells])
         self._add_code(function.__code__)
-        self.path.pop()
 
     def _add_code(self, code: types.CodeType) -> None:
         self._mark("code", code.co_code)
@@ -186,12 +193,18 @@ class _Walk:
     def _add_object(self, value: Any) -> None:
         if type(value) is dict:
             # By the digest of the key: the order of insertion does not matter.
-            entries = {self._digest_key(key): key for key in value if key not in _IGNORED}
+            entries = {
+                _digest_name(key) if type(key) is str else digest(key, code=self.code): key
+                for key in value
+                if key not in _IGNORED
+            }
             self._add_items("dict", [item for key in sorted(entries) for item in (entries[key], value[entries[key]])])
         elif type(value) in (list, tuple, range):
             self._add_items(type(value).__name__, value)
         elif type(value) in (set, frozenset):
             self._add_items("set", sorted(digest(item, code=self.code) for item in value))
+        elif isinstance(value, (types.FunctionType, types.MethodType)):
+            self._add_function(value)
         elif type(value) is functools.partial:
             self._add_items("partial", [value.func, value.args, value.keywords])
         elif type(value) is np.random.RandomState:
@@ -202,9 +215,6 @@ class _Walk:
             self._add_items("tree", [type(value), *(np.asarray(array) for array in value.get_arrays())])
         else:
             self._add_state(value)
-
-    def _digest_key(self, key: Any) -> str:
-        return _digest_name(key) if type(key) is str else digest(key, code=self.code)
 
     def _add_state(self, value: Any) -> None:
         """Add an object by what pickle would keep of it: its type, how it is made, and its state."""
@@ -225,8 +235,8 @@ class _Walk:
             self.add(constructor)
         if hasattr(value, "__dict__") and not _is_installed(type(value)):
             self.add(self._without_defaults(value, vars(value)))  # what pickle keeps is up to the class
-        # An object without attributes has an empty state, or none.
-        state = [None if part is None else _listed(part) for part in (*parts[2:5], None, None, None)[:3]]
+        # Iterators of items are listed. An object without attributes has an empty state, or none.
+        state = [list(part) if hasattr(part, "__next__") else part for part in (*parts[2:5], None, None, None)[:3]]
         self._add_items("state", [list(parts[1]), self._without_defaults(value, state[0]) or None, *state[1:]])
 
     def _without_defaults(self, value: Any, state: Any) -> Any:
@@ -235,16 +245,13 @@ class _Walk:
             return state
         kind: Any = type(value)
         defaults, ignored = default_parameters(kind), machine_parameters(kind)
-        return {
-            name: item
-            for name, item in state.items()
-            if name not in ignored and not (name in defaults and self._is_same(item, defaults[name]))
-        }
 
-    def _is_same(self, one: Any, other: Any) -> bool:
-        if one is other or type(one) is not type(other):
-            return one is other
-        return digest(one, code=self.code) == digest(other, code=self.code)
+        def is_default(name: str, item: Any) -> bool:
+            if name not in defaults or type(item) is not type(defaults[name]):
+                return False
+            return item is defaults[name] or digest(item, code=self.code) == digest(defaults[name], code=self.code)
+
+        return {name: item for name, item in state.items() if name not in ignored and not is_default(name, item)}
 
 
 def _column(column: Any) -> list[Any]:
@@ -261,16 +268,11 @@ def _is_installed(kind: type) -> bool:
     found: Any = module
     for name in kind.__qualname__.split("."):
         found = getattr(found, name, None)
-    if found is not kind:
-        return False
     top = str(kind.__module__).split(".")[0]
-    if top in sys.stdlib_module_names or top == "pacbayes":
-        return bool(top != "__main__")
-    return any(folder in str(getattr(module, "__file__", "")) for folder in ("site-packages", "dist-packages"))
-
-
-def _name(value: Any) -> str:
-    return str(value.__name__)
+    if found is not kind or top == "__main__":
+        return False
+    installed = any(folder in str(getattr(module, "__file__", "")) for folder in ("site-packages", "dist-packages"))
+    return installed or top == "pacbayes" or top in sys.stdlib_module_names
 
 
 def _coordinates(matrix: Any) -> tuple[Any, ...]:
@@ -278,8 +280,3 @@ def _coordinates(matrix: Any) -> tuple[Any, ...]:
     canonical = matrix.tocsr().copy()
     canonical.sum_duplicates()
     return canonical.indptr.astype(np.int64), canonical.indices.astype(np.int64), canonical.data
-
-
-def _listed(part: Any) -> Any:
-    """Return a part of what pickle keeps; iterators of items become lists."""
-    return list(part) if hasattr(part, "__next__") else part

@@ -11,6 +11,7 @@ nothing is scaled.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import io
 import os
 from collections.abc import Callable, Sequence
@@ -83,18 +84,26 @@ def _read_table(
 class _Published:
     """A published file and the function that reads it.
 
-    `file` is the name of the uncompressed file and `sha256` the hash of its contents; the file at `url` may be
-    compressed. `classes` are the labels that the paper uses.
+    The file at `url` may be compressed; `sha256` is the hash of the uncompressed contents. `classes` are the labels
+    that the paper uses.
     """
 
     title: str
-    file: str
     url: str
     sha256: str
-    read: Callable[[bytes, int], tuple[Array, NDArray[Any]]]
-    feature_names: tuple[str, ...]
-    classes: tuple[int, ...] | tuple[str, ...]
     citation: str
+    feature_names: tuple[str, ...]
+    classes: tuple[int, ...] | tuple[str, ...] = (1, 2)
+    read: Callable[[bytes, int], tuple[Array, NDArray[Any]]] = _read_table
+
+    @property
+    def file(self) -> str:
+        """Name of the uncompressed file."""
+        return self.url.rpartition("/")[2].removesuffix(".Z")
+
+    def dataset(self, name: str, X: Array, y: NDArray[Any]) -> Dataset:
+        """Return rows of this dataset, with what is known about it."""
+        return Dataset(X, y, list(self.feature_names[: X.shape[1]]), name, self.title, self.citation, self.url)
 
 
 def _numbered(letter: str, count: int) -> tuple[str, ...]:
@@ -114,94 +123,80 @@ _LIBSVM_CITATION = (
 
 _PUBLISHED = {
     "mushrooms": _Published(
-        title="Mushrooms",
-        file="mushrooms",
-        url=f"{_LIBSVM_FILES}/mushrooms",
-        sha256="f39a4eb628dc61a7d43760815b061c9e497aa728ce1ad8bde57a09ef6043b538",
+        "Mushrooms",
+        f"{_LIBSVM_FILES}/mushrooms",
+        "f39a4eb628dc61a7d43760815b061c9e497aa728ce1ad8bde57a09ef6043b538",
+        "Mushroom (1981) [Dataset]. UCI Machine Learning Repository. https://doi.org/10.24432/C5959T. "
+        + _LIBSVM_CITATION,
+        _numbered("f", 112),
         read=_read_libsvm,
-        feature_names=_numbered("f", 112),
-        classes=(1, 2),
-        citation=f"Mushroom (1981) [Dataset]. UCI Machine Learning Repository. https://doi.org/10.24432/C5959T. "
-        f"{_LIBSVM_CITATION}",
     ),
     "skin": _Published(
-        title="Skin",
-        file="Skin_NonSkin.txt",
-        url=f"{_UCI_FILES}/00229/Skin_NonSkin.txt",
-        sha256="e30c0a845385dcc95a45c45ed263465674a49638e98ef740afd520769c7714a4",
+        "Skin",
+        f"{_UCI_FILES}/00229/Skin_NonSkin.txt",
+        "e30c0a845385dcc95a45c45ed263465674a49638e98ef740afd520769c7714a4",
+        _uci("Bhatt, R. and Dhall, A.", 2009, "Skin Segmentation", "C5T30C"),
+        ("B", "G", "R"),
         read=partial(_read_table, delimiter="\t"),
-        feature_names=("B", "G", "R"),
-        classes=(1, 2),
-        citation=_uci("Bhatt, R. and Dhall, A.", 2009, "Skin Segmentation", "C5T30C"),
     ),
     "waveform": _Published(
-        title="Waveform",
-        file="waveform-+noise.data",
-        url=f"{_UCI_FILES}/waveform/waveform-+noise.data.Z",
-        sha256="b95842ef008156c06fbdebd9b6b1c45b058dfd6592d41f21c73b8c164b9579c6",
-        read=_read_table,
-        feature_names=_numbered("x", 40),
-        # The 2000 + 600 + 708 points of the paper's table.
-        classes=(1, 2),
-        citation=_uci("Breiman, L. and Stone, C.", 1984, "Waveform Database Generator (Version 2)", "C56014"),
+        "Waveform",
+        f"{_UCI_FILES}/waveform/waveform-+noise.data.Z",
+        "b95842ef008156c06fbdebd9b6b1c45b058dfd6592d41f21c73b8c164b9579c6",
+        _uci("Breiman, L. and Stone, C.", 1984, "Waveform Database Generator (Version 2)", "C56014"),
+        _numbered("x", 40),
+        classes=(1, 2),  # the 2000 + 600 + 708 points of the paper's table
     ),
     "adult": _Published(
-        title="Adult",
-        file="a3a",
-        url=f"{_LIBSVM_FILES}/a3a",
-        sha256="2d513572f103d25e84bebe4b9f2f52ee9445764b5a393caff7db9c482cfc1ee4",
-        read=_read_libsvm,
+        "Adult",
+        f"{_LIBSVM_FILES}/a3a",
+        "2d513572f103d25e84bebe4b9f2f52ee9445764b5a393caff7db9c482cfc1ee4",
+        f"{_uci('Becker, B. and Kohavi, R.', 1996, 'Adult', 'C5XW20')}. {_LIBSVM_CITATION}",
         # The 123rd feature of the family a1a, ..., a9a never occurs in a3a.
-        feature_names=_numbered("f", 122),
+        _numbered("f", 122),
         classes=(-1, 1),
-        citation=f"{_uci('Becker, B. and Kohavi, R.', 1996, 'Adult', 'C5XW20')}. {_LIBSVM_CITATION}",
+        read=_read_libsvm,
     ),
     "ionosphere": _Published(
-        title="Ionosphere",
-        file="ionosphere.data",
-        url=f"{_UCI_FILES}/ionosphere/ionosphere.data",
-        sha256="46d52186b84e20be52918adb93e8fb9926b34795ff7504c24350ae0616a04bbd",
-        read=partial(_read_table, label_type=np.str_),
-        feature_names=_numbered("a", 34),
+        "Ionosphere",
+        f"{_UCI_FILES}/ionosphere/ionosphere.data",
+        "46d52186b84e20be52918adb93e8fb9926b34795ff7504c24350ae0616a04bbd",
+        _uci("Sigillito, V., Wing, S., Hutton, L. and Baker, K.", 1989, "Ionosphere", "C5W01B"),
+        _numbered("a", 34),
         classes=("b", "g"),
-        citation=_uci("Sigillito, V., Wing, S., Hutton, L. and Baker, K.", 1989, "Ionosphere", "C5W01B"),
+        read=partial(_read_table, label_type=np.str_),
     ),
     "avsb": _Published(
-        title="AvsB",
-        file="letter-recognition.data",
-        url=f"{_UCI_FILES}/letter-recognition/letter-recognition.data",
-        sha256="2b89f3602cf768d3c8355267d2f13f2417809e101fc2b5ceee10db19a60de6e2",
-        read=partial(_read_table, label_column=0, label_type=np.str_),
-        feature_names=(
+        "AvsB",
+        f"{_UCI_FILES}/letter-recognition/letter-recognition.data",
+        "2b89f3602cf768d3c8355267d2f13f2417809e101fc2b5ceee10db19a60de6e2",
+        _uci("Slate, D.", 1991, "Letter Recognition", "C5ZP40"),
+        (
             *("x-box", "y-box", "width", "high", "onpix", "x-bar", "y-bar", "x2bar"),
             *("y2bar", "xybar", "x2ybr", "xy2br", "x-ege", "xegvy", "y-ege", "yegvx"),
         ),
         classes=("A", "B"),
-        citation=_uci("Slate, D.", 1991, "Letter Recognition", "C5ZP40"),
+        read=partial(_read_table, label_column=0, label_type=np.str_),
     ),
     "haberman": _Published(
-        title="Haberman",
-        file="haberman.data",
-        url=f"{_UCI_FILES}/haberman/haberman.data",
-        sha256="b4b7a32586a5668f9f4d6dc8be9d1bc8cd4822523affb1f6b5bfc350681ef3e2",
-        read=_read_table,
-        feature_names=("age", "year", "nodes"),
-        classes=(1, 2),
-        citation=_uci("Haberman, S.", 1976, "Haberman's Survival", "C5XK51"),
+        "Haberman",
+        f"{_UCI_FILES}/haberman/haberman.data",
+        "b4b7a32586a5668f9f4d6dc8be9d1bc8cd4822523affb1f6b5bfc350681ef3e2",
+        _uci("Haberman, S.", 1976, "Haberman's Survival", "C5XK51"),
+        ("age", "year", "nodes"),
     ),
     "breast-cancer": _Published(
-        title="Breast cancer",
-        file="breast-cancer",
-        url=f"{_LIBSVM_FILES}/breast-cancer",
-        sha256="445505b580a88e9e19b533b4f126d3dda1883bc7551e46907041ca263aa3c5d9",
-        read=_read_libsvm,
-        feature_names=(
-            # With the sample's id, which LIBSVM's file keeps, d is 10 as in the paper.
+        "Breast cancer",
+        f"{_LIBSVM_FILES}/breast-cancer",
+        "445505b580a88e9e19b533b4f126d3dda1883bc7551e46907041ca263aa3c5d9",
+        f"{_uci('Wolberg, W.', 1990, 'Breast Cancer Wisconsin (Original)', 'C5HP4Z')}. {_LIBSVM_CITATION}",
+        # With the sample's id, which LIBSVM's file keeps, d is 10 as in the paper.
+        (
             *("id", "clump-thickness", "cell-size-uniformity", "cell-shape-uniformity", "marginal-adhesion"),
             *("single-epithelial-cell-size", "bare-nuclei", "bland-chromatin", "normal-nucleoli", "mitoses"),
         ),
         classes=(2, 4),
-        citation=f"{_uci('Wolberg, W.', 1990, 'Breast Cancer Wisconsin (Original)', 'C5HP4Z')}. {_LIBSVM_CITATION}",
+        read=_read_libsvm,
     ),
 }
 
@@ -262,15 +257,7 @@ def load(
     published = _PUBLISHED[name]
     X, y = published.read(_contents(published, data_dir), len(published.feature_names))
     keep = np.isin(y, _check_classes(published.classes if classes is None else classes, np.unique(y).tolist()))
-    return Dataset(
-        X=X[keep],
-        y=y[keep],
-        feature_names=list(published.feature_names),
-        name=name,
-        title=published.title,
-        citation=published.citation,
-        source=published.url,
-    )
+    return published.dataset(name, X[keep], y[keep])
 
 
 def _check_classes(classes: Sequence[int | str], known: list[Any]) -> list[Any]:
@@ -286,16 +273,12 @@ def _check_classes(classes: Sequence[int | str], known: list[Any]) -> list[Any]:
 
 def _contents(published: _Published, data_dir: str | os.PathLike[str] | None) -> bytes:
     """Return the verified contents of a published file: from `data_dir`, the environment's folder or the cache."""
-    if data_dir is not None:
-        return _from_folder(published, Path(data_dir).expanduser(), "data_dir")
-    if folder := os.environ.get(_FOLDER_VARIABLE):
-        return _from_folder(published, Path(folder).expanduser(), _FOLDER_VARIABLE)
-    return _from_cache(published)
-
-
-def _from_folder(published: _Published, folder: Path, origin: str) -> bytes:
-    for file in dict.fromkeys((published.file, published.url.rpartition("/")[2])):
-        path = folder / file
+    origin = "data_dir" if data_dir is not None else _FOLDER_VARIABLE
+    given = data_dir if data_dir is not None else os.environ.get(_FOLDER_VARIABLE) or None
+    if given is None:
+        return _from_cache(published)
+    folder = Path(given).expanduser()
+    for path in (folder / published.file, folder / published.url.rpartition("/")[2]):
         if path.is_file():
             return _verified(published, path.read_bytes(), str(path))
     raise DatasetError(
@@ -309,13 +292,7 @@ def _from_cache(published: _Published) -> bytes:
         f"Or get {published.file} from {published.url} by other means, put it in a folder and name the folder as "
         f"data_dir or in the environment variable {_FOLDER_VARIABLE}"
     )
-    try:
-        import pooch
-    except ImportError as error:
-        raise ImportError(
-            f"{published.file} must be downloaded, which needs the package pooch: pip install pacbayes[datasets]. "
-            f"{by_hand}"
-        ) from error
+    pooch = _require("pooch", f"{published.file} must be downloaded, which needs", f". {by_hand}")
 
     def download(url: str, output_file: str, pooch_instance: Any) -> None:
         # The download is uncompressed and verified under a temporary name, which pooch removes after an error: the
@@ -327,15 +304,23 @@ def _from_cache(published: _Published) -> bytes:
 
     cache = pooch.os_cache("pacbayes")
     try:
-        path = pooch.retrieve(
-            published.url, known_hash=published.sha256, fname=published.file, path=cache, downloader=download
-        )
+        path = pooch.retrieve(published.url, published.sha256, fname=published.file, path=cache, downloader=download)
         return _verified(published, Path(path).read_bytes(), path)
     except OSError as error:
         # All errors of requests are OSErrors, and so is a cache that cannot be written.
         raise DatasetError(
             f"{published.file} could not be downloaded from {published.url} to {cache}: {error}. "
             f"Try again with a network. {by_hand}"
+        ) from error
+
+
+def _require(package: str, reason: str, remedy: str = "") -> Any:
+    """Import a package of the extra `datasets`, or raise ImportError saying what needs it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise ImportError(
+            f"{reason} the package {package}: pip install pacbayes[datasets]{remedy}", name=package
         ) from error
 
 
@@ -357,12 +342,7 @@ def _verified(published: _Published, contents: bytes, origin: str) -> bytes:
 
 def _uncompress(data: bytes) -> bytes:
     """Decompress a file that was packed by the UNIX program compress."""
-    try:
-        import uncompresspy
-    except ImportError as error:
-        raise ImportError(
-            "files that end with .Z need the package uncompresspy: pip install pacbayes[datasets]"
-        ) from error
+    uncompresspy = _require("uncompresspy", "files that end with .Z need")
     with uncompresspy.LZWFile(io.BytesIO(data), warn_truncation=False) as file:
         return bytes(file.read())
 
@@ -429,16 +409,7 @@ def waveform(n: int, *, random_state: Any = None, classes: Sequence[int] = (1, 2
     if noise:
         X = np.hstack([X, rng.standard_normal((n_points, 19))])
 
-    published = _PUBLISHED["waveform"]
-    return Dataset(
-        X=X,
-        y=y,
-        feature_names=list(published.feature_names[: X.shape[1]]),
-        name="waveform",
-        title=published.title,
-        citation=published.citation,
-        source=published.url,
-    )
+    return _PUBLISHED["waveform"].dataset("waveform", X, y)
 
 
 def _generator(random_state: Any) -> np.random.Generator:

@@ -496,9 +496,9 @@ NUMBERS = np.tile(np.array([[1.0], [2.0], [5.0]]), (40, 3))
         (np.array([5.0, 2.0, 1.0]), "not sorted"),
         (np.array([1.0, 2.0, 2.0]), "not sorted"),
         (np.array([np.nan, 1.0, 2.0]), "not sorted"),
-        (np.array([1.0, 2.0, 5.0])[:, np.newaxis], "categories miss"),
-        (np.array([1.0, 2.0, 5.0], dtype=">f8"), "categories miss"),
-        (np.array([], dtype=float), "categories miss"),
+        (np.array([1.0, 2.0, 5.0])[:, np.newaxis], "categories are missing"),
+        (np.array([1.0, 2.0, 5.0], dtype=">f8"), "categories are missing"),
+        (np.array([], dtype=float), "categories are missing"),
     ],
 )
 def test_categories_that_cannot_be_found(tmp_path, categories, message):

@@ -1,5 +1,7 @@
 import contextlib
+import json
 import warnings
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +22,7 @@ from sklearn.svm import SVC
 
 from pacbayes import PACBayesClassifier, io
 from pacbayes.exceptions import ModelFileError
-from pacbayes.io import _fitted
+from pacbayes.io import _archive, _fitted
 from pacbayes.pools import EstimatorPool, RBFSVMPool
 
 rng = np.random.default_rng(0)
@@ -157,6 +159,40 @@ def test_models_with_dropped_hypotheses(tmp_path, parameters):
     assert again.verify_certificate(certificate, RACED, RACED_LABELS) == "arithmetic, model and data"
 
 
+# Where types of this library were in files that were written before modules were moved.
+FORMER_MODULES = {
+    "Ensemble": "pacbayes.ensemble",
+    "Split": "pacbayes.ensemble",
+    "TrainingRows": "pacbayes.recognition",
+    "RandomSubsamples": "pacbayes.sampling",
+    "CodeBook": "pacbayes.pools._tables",
+}
+
+
+def test_types_are_found_wherever_they_were_when_a_file_was_written(tmp_path):
+    model = PACBayesClassifier(**SETTINGS).fit(TABLE, y)
+    path = tmp_path / "model.skops"
+    io.save_model(model, path)
+    moved = set()
+
+    def move(node):
+        if node.get("__class__") in FORMER_MODULES:
+            node["__module__"] = FORMER_MODULES[node["__class__"]]
+            moved.add(node["__class__"])
+        return node
+
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members["schema.json"] = json.dumps(json.loads(members["schema.json"], object_hook=move))
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    assert moved == set(FORMER_MODULES)
+    again, _ = io.load_model(path)
+    np.testing.assert_array_equal(again.predict(TABLE), model.predict(TABLE))
+    assert again.verify_certificate(model.certificate_, TABLE, y) == "arithmetic, model and data"
+
+
 def forge_weight(vote):
     h = int(np.flatnonzero(vote.seen < vote.subsamples.n_validation)[0])
     rho = vote.posterior.copy()
@@ -170,7 +206,7 @@ def forge_weight(vote):
         (forge_weight, "a hypothesis that was dropped has weight"),
         (lambda vote: {"seen": vote.subsamples.n_validation}, "a hypothesis that was not trained has a loss"),
         (lambda vote: {"seen": vote.subsamples.n_validation + 1}, "more points were seen than there are"),
-        (lambda vote: {"seen": -vote.seen}, "more points were seen than there are"),
+        (lambda vote: {"seen": -vote.seen}, "seen of a Ensemble is out of range"),
         (lambda vote: {"totals": vote.totals + 2000}, r"losses are not in \[0, 1\]"),
         (lambda vote: {"seen": vote.seen.astype(float)}, "seen"),
         (lambda vote: {"seen": vote.seen[1:]}, "shapes"),
@@ -182,7 +218,7 @@ def test_dropped_hypotheses_that_make_no_sense_are_refused(tmp_path, forge, mess
     settings = {"n_hypotheses": 135, "subsample_size": [10, 20, 100], "holdout": None, "racing": "training"}
     model = PACBayesClassifier(**settings, random_state=0).fit(RACED, RACED_LABELS)
     assert (model.n_validation_ == 0).any()
-    content = skops.io.loads(io.dumps_model(model), trusted=sorted(_fitted.TRUSTED_TYPES))
+    content = skops.io.loads(io.dumps_model(model), trusted=[_archive.type_name(kind) for kind in _fitted.RULES])
     content["model"].votes_ = [replace(vote, **forge(vote)) for vote in content["model"].votes_]
     (tmp_path / "model.skops").write_bytes(skops.io.dumps(content))
     with pytest.raises(ModelFileError, match=message):

@@ -1,15 +1,14 @@
 import json
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from pacbayes.exceptions import TableError
-from pacbayes.io import Column, HeldOutTest, Schema, Source, Table, split_rows
-from pacbayes.io import schema as schema_module
+from pacbayes.io import Column, HeldOutTest, Provenance, Schema, Table, split_rows
 
-SOURCE = Source("data.csv", "ab" * 32, 5, "csv", ";", ",", "cp1252", ("?",), 0.4, 3)
+SOURCE = Provenance("data.csv", "ab" * 32, 5, "csv", ";", ",", "cp1252", ("?",), 0.4, 3)
 TEST = HeldOutTest(2, 1, 0.05)
 SCHEMA = Schema((Column("size", "number"), Column("city", "text")), "kind", ("a", "b"), (2, 3), False, SOURCE, TEST)
 
@@ -20,35 +19,28 @@ SCHEMA = Schema((Column("size", "number"), Column("city", "text")), "kind", ("a"
         SCHEMA,
         Schema(()),
         replace(SCHEMA, classes=(-1, 1), source=None),
-        replace(SCHEMA, source=Source("x", None, 1)),
+        replace(SCHEMA, source=Provenance("x", None, 1)),
     ],
 )
 def test_json_round_trip(schema):
     assert Schema.from_json(schema.to_json()) == schema
 
 
-def test_every_field_is_checked():
-    assert set(schema_module._SCHEMA_FIELDS) == {field.name for field in fields(Schema)}
-    assert set(schema_module._SOURCE_FIELDS) == {field.name for field in fields(Source)}
-    assert set(schema_module._TEST_FIELDS) == {field.name for field in fields(HeldOutTest)}
-    assert set(schema_module._COLUMN_FIELDS) == {field.name for field in fields(Column)}
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"columns": None}, "columns must be a list"),
-        ({"columns": [{"name": "x"}]}, "a column of the schema must be an object with the fields 'name', 'kind'"),
-        ({"columns": [{"name": "x", "kind": "list"}]}, "kind must be number or text or date, got 'list'"),
+        ({"columns": [{"name": "x"}]}, r"columns\[0\] must be an object with the fields 'name', 'kind'"),
+        ({"columns": [{"name": "x", "kind": "list"}]}, "kind must be one of 'number', 'text', 'date', got 'list'"),
         ({"columns": [{"name": "x", "kind": "text"}] * 2}, "names a column twice"),
         ({"target": 3}, "target must be text or null, got 3"),
         ({"classes": ["a", 1]}, "classes must be a list of text or of integers"),
         ({"classes": [10**400, 1]}, "classes must be a list"),
         ({"classes": ["a", "a"]}, "each class once"),
         ({"class_counts": [1]}, "one count for each of its classes"),
-        ({"class_counts": [1, -1]}, "class_counts must be a list of counts"),
+        ({"class_counts": [1, -1]}, r"class_counts\[1\] must be a whole number in \[0, "),
         ({"complete": "no"}, "complete must be true or false, got 'no'"),
-        ({"source": []}, "source must be an object or null"),
+        ({"source": []}, "source must be an object with the fields"),
         ({"more": 1}, "must be an object with the fields"),
     ],
 )
@@ -79,7 +71,7 @@ def test_fields_that_are_wrong(changes, message):
 def test_sources_that_are_wrong(name, value):
     values = json.loads(SCHEMA.to_json())
     values["source"][name] = value
-    with pytest.raises(TableError, match=f"the source of the schema: {name} must be"):
+    with pytest.raises(TableError, match=f"the schema is not valid: source.{name} must be"):
         Schema.from_json(json.dumps(values))
 
 
@@ -126,12 +118,12 @@ def test_labels_as_trained():
 def test_held_out_rows_come_back_from_the_seed():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=50), "y": rng.choice(["a", "b"], 50)})
-    train, test = Table.from_frame(frame, "y", source=Source("x", None, 50)).split(0.3, seed=7)
+    train, test = Table.from_frame(frame, "y", source=Provenance("x", None, 50)).split(0.3, seed=7)
     again, held_out = Schema.from_json(train.schema.to_json()).source.split()
     np.testing.assert_array_equal(frame["x"].iloc[again], train.X["x"])
     np.testing.assert_array_equal(frame["x"].iloc[held_out], test.X["x"])
     assert train.schema.class_counts == tuple(np.unique(train.y, return_counts=True)[1])
-    everything, nothing = Source("x", None, 50).split()
+    everything, nothing = Provenance("x", None, 50).split()
     assert (everything.size, nothing.size) == (50, 0)
 
 

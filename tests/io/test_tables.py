@@ -13,7 +13,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from pacbayes import PACBayesClassifier
 from pacbayes.exceptions import TableError
-from pacbayes.io import Column, Source, Table, read_losses, read_table
+from pacbayes.io import Column, Provenance, Table, read_losses, read_table
 from pacbayes.io import tables as tables_module
 from pacbayes.io._encoding import _CHUNK_SIZE, decoded
 from pacbayes.io._limits import Budget
@@ -59,7 +59,7 @@ def test_csv_holds_what_was_written(write):
     assert table.X["city"].tolist() == FRAME["city"].tolist()
     assert table.y.tolist() == FRAME["kind"].tolist()
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    assert table.schema.source == Source("data.csv", digest, 60, "csv", ",", ".", "utf-8")
+    assert table.schema.source == Provenance("data.csv", digest, 60, "csv", ",", ".", "utf-8")
 
 
 def test_formats_agree(tmp_path, write):

@@ -14,7 +14,7 @@ from pacbayes.cli._errors import usage_error
 
 if TYPE_CHECKING:
     from pacbayes.classifier import PACBayesClassifier
-    from pacbayes.io import HeldOutTest, Schema, Source, Table
+    from pacbayes.io import HeldOutTest, Provenance, Schema, Table
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class TableOptions:
     max_bytes: int | None
 
     @classmethod
-    def of_training(cls, source: Source, max_bytes: int | None) -> TableOptions:
+    def of_training(cls, source: Provenance, max_bytes: int | None) -> TableOptions:
         """Return the options that read a table as it was for training."""
         return cls(source.format, source.separator, source.decimal, source.encoding, list(source.missing), max_bytes)
 

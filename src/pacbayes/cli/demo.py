@@ -83,11 +83,11 @@ def demo(
 def _load_data() -> Table:
     from sklearn.datasets import load_breast_cancer
 
-    from pacbayes.io import Source, Table
+    from pacbayes.io import Provenance, Table
 
     data: Any = load_breast_cancer(as_frame=True)
     frame = data.data.assign(diagnosis=data.target_names[data.target.to_numpy()].astype(object))
-    source = Source("scikit-learn's breast cancer data", None, len(frame))
+    source = Provenance("scikit-learn's breast cancer data", None, len(frame))
     return Table.from_frame(frame, "diagnosis", source=source)
 
 

@@ -10,54 +10,37 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pacbayes._atomic import check_writable, write_atomic
-    from pacbayes.io.batches import read_batches
-    from pacbayes.io.encoder import ColumnEncoder
-    from pacbayes.io.inspection import Finding, inspect_table
-    from pacbayes.io.models import dumps_model, load_model, save_model
-    from pacbayes.io.schema import Column, HeldOutTest, Schema, Source, split_rows
-    from pacbayes.io.tables import Table, read_losses, read_table
+    from pacbayes._atomic import check_writable as check_writable
+    from pacbayes._atomic import write_atomic as write_atomic
+    from pacbayes.io.batches import read_batches as read_batches
+    from pacbayes.io.encoder import ColumnEncoder as ColumnEncoder
+    from pacbayes.io.inspection import Finding as Finding
+    from pacbayes.io.inspection import inspect_table as inspect_table
+    from pacbayes.io.models import dumps_model as dumps_model
+    from pacbayes.io.models import load_model as load_model
+    from pacbayes.io.models import save_model as save_model
+    from pacbayes.io.schema import Column as Column
+    from pacbayes.io.schema import HeldOutTest as HeldOutTest
+    from pacbayes.io.schema import Provenance as Provenance
+    from pacbayes.io.schema import Schema as Schema
+    from pacbayes.io.schema import split_rows as split_rows
+    from pacbayes.io.tables import Table as Table
+    from pacbayes.io.tables import read_losses as read_losses
+    from pacbayes.io.tables import read_table as read_table
 
 # Where names come from. They are loaded when they are first used: writing a file does not need pandas.
-_MODULES = {
-    "Column": "pacbayes.io.schema",
-    "ColumnEncoder": "pacbayes.io.encoder",
-    "Finding": "pacbayes.io.inspection",
-    "HeldOutTest": "pacbayes.io.schema",
-    "Schema": "pacbayes.io.schema",
-    "Source": "pacbayes.io.schema",
-    "Table": "pacbayes.io.tables",
-    "check_writable": "pacbayes._atomic",
-    "dumps_model": "pacbayes.io.models",
-    "inspect_table": "pacbayes.io.inspection",
-    "load_model": "pacbayes.io.models",
-    "read_batches": "pacbayes.io.batches",
-    "read_losses": "pacbayes.io.tables",
-    "read_table": "pacbayes.io.tables",
-    "save_model": "pacbayes.io.models",
-    "split_rows": "pacbayes.io.schema",
-    "write_atomic": "pacbayes._atomic",
+_NAMES = {
+    "pacbayes._atomic": ("check_writable", "write_atomic"),
+    "pacbayes.io.batches": ("read_batches",),
+    "pacbayes.io.encoder": ("ColumnEncoder",),
+    "pacbayes.io.inspection": ("Finding", "inspect_table"),
+    "pacbayes.io.models": ("dumps_model", "load_model", "save_model"),
+    "pacbayes.io.schema": ("Column", "HeldOutTest", "Provenance", "Schema", "split_rows"),
+    "pacbayes.io.tables": ("Table", "read_losses", "read_table"),
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = [
-    "Column",
-    "ColumnEncoder",
-    "Finding",
-    "HeldOutTest",
-    "Schema",
-    "Source",
-    "Table",
-    "check_writable",
-    "dumps_model",
-    "inspect_table",
-    "load_model",
-    "read_batches",
-    "read_losses",
-    "read_table",
-    "save_model",
-    "split_rows",
-    "write_atomic",
-]
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
@@ -67,4 +50,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

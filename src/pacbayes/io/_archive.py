@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Collection, Mapping
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 import numpy as np
 
@@ -37,57 +37,73 @@ _PER_MEMBER, _ENTRY = 2048, b"PK\x01\x02"
 # An array is held twice while it is loaded: as the bytes of the file, and as an array.
 _COPIES = 2
 
+# How the names of this library's modules begin.
+_OWN = "pacbayes."
+
 # The nodes of scikit-learn's decision trees.
 TREE = "sklearn.tree._tree.Tree"
 
-_SCALARS = frozenset(
-    f"numpy.{name}"
-    for name in (
-        *("bool", "bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-        *("float16", "float32", "float64", "str_"),
-    )
+_SCALARS = (
+    "numpy.bool numpy.bool_ numpy.int8 numpy.int16 numpy.int32 numpy.int64 numpy.uint8 numpy.uint16 numpy.uint32 "
+    "numpy.uint64 numpy.float16 numpy.float32 numpy.float64 numpy.str_"
 )
 
 # Types that are made of nothing but their content, by the node that makes them.
-_PLAIN_TYPES: dict[str, frozenset[str]] = {
-    "DictNode": frozenset({"builtins.dict"}),
-    "ListNode": frozenset({"builtins.list"}),
-    "TupleNode": frozenset({"builtins.tuple"}),
-    "SliceNode": frozenset({"builtins.slice"}),
-    "TypeNode": frozenset({f"builtins.{name}" for name in ("bool", "float", "int", "str", "NoneType")})
-    | _SCALARS
-    | {"sklearn.model_selection._split.KFold"},  # what `RepeatedKFold` repeats
-    "NdArrayNode": frozenset({"numpy.ndarray"}) | _SCALARS,
-    "DTypeNode": frozenset({"numpy.dtype"}),
-    "SparseMatrixNode": frozenset({"scipy.sparse._csr.csr_matrix", "scipy.sparse._csr.csr_array"}),
-    "RandomStateNode": frozenset({"numpy.random.mtrand.RandomState"}),
-    "TreeNode": frozenset({TREE}),
+_PLAIN_TYPES = {
+    "DictNode": "builtins.dict",
+    "ListNode": "builtins.list",
+    "TupleNode": "builtins.tuple",
+    "SliceNode": "builtins.slice",
+    # With what `RepeatedKFold` repeats.
+    "TypeNode": "builtins.bool builtins.float builtins.int builtins.str builtins.NoneType "
+    f"sklearn.model_selection._split.KFold {_SCALARS}",
+    "NdArrayNode": f"numpy.ndarray {_SCALARS}",
+    "DTypeNode": "numpy.dtype",
+    "SparseMatrixNode": "scipy.sparse._csr.csr_matrix scipy.sparse._csr.csr_array",
+    "RandomStateNode": "numpy.random.mtrand.RandomState",
+    "TreeNode": TREE,
 }
 
 
-def examine(data: bytes, objects: Collection[str], trusted: Collection[str], max_bytes: int) -> tuple[bytes, set[str]]:
+def require(condition: Any, message: str) -> None:
+    """Raise ModelFileError with a message unless a condition holds."""
+    if not condition:
+        raise ModelFileError(message)
+
+
+def type_name(kind: type) -> str:
+    """Return the name of a type as model files spell it."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def examine(data: bytes, types: Collection[type], trusted: Collection[str], max_bytes: int) -> tuple[bytes, list[str]]:
     """Return a model file unpacked, if all that it holds is trusted, consistent, and fits the memory.
 
-    Also returns the names of its types. Objects of the types in `objects` may be made from their attributes, those of
-    `trusted` in any way. `max_bytes` limits the memory that loading may take. The archive that is returned is not
-    compressed. Raises ModelFileError for a file that is damaged, exceeds the limit, or names other types.
+    Also returns the names of its types. Objects of `types` may be made from their attributes, those of the types that
+    are named in `trusted` in any way. `max_bytes` limits the memory that loading may take. The archive that is returned
+    is not compressed, and names types of this library as they are named now. Raises ModelFileError for a file that is
+    damaged, exceeds the limit, or names other types.
     """
     budget = Budget(max_bytes, ModelFileError)
     budget.admit(len(data))
     members = _unpack(data, budget)
-    if _SCHEMA not in members:
-        raise ModelFileError("it is no skops file")
+    require(_SCHEMA in members, "it is no skops file")
     budget.check(_PER_JSON_BYTE * len(members[_SCHEMA]))
-    schema = json.loads(members[_SCHEMA])
-    if not isinstance(schema, dict) or not isinstance(schema.get("protocol"), int):
-        raise ModelFileError("it is no skops file")
-    if schema["protocol"] < _OLDEST_PROTOCOL:
-        raise ModelFileError("it was saved by a version of skops that is too old")
-    audit = _Audit(members, objects, trusted, budget)
+    own = {kind.__name__: kind.__module__ for kind in types if kind.__module__.startswith(_OWN)}
+
+    def locate(node: Node) -> Node:
+        """Look for a type of this library where it is now, wherever it was when the file was written."""
+        if str(node.get("__module__")).startswith(_OWN):
+            node["__module__"] = own.get(node["__class__"], node["__module__"])
+        return node
+
+    schema = json.loads(members[_SCHEMA], object_hook=locate)
+    require(isinstance(schema, dict) and isinstance(schema.get("protocol"), int), "it is no skops file")
+    require(schema["protocol"] >= _OLDEST_PROTOCOL, "it was saved by a version of skops that is too old")
+    audit = _Audit(members, types, trusted, budget)
     audit.walk(schema)
-    if audit.refused:
-        raise ModelFileError(f"it holds types that are not trusted: {', '.join(sorted(audit.refused))}")
-    return _pack(members), audit.names
+    require(not audit.refused, f"it holds types that are not trusted: {', '.join(sorted(audit.refused))}")
+    return _pack({**members, _SCHEMA: json.dumps(schema).encode()}), sorted(audit.names)
 
 
 def _unpack(data: bytes, budget: Budget) -> dict[str, bytes]:
@@ -98,22 +114,17 @@ def _unpack(data: bytes, budget: Budget) -> dict[str, bytes]:
     members: dict[str, bytes] = {}
     with ZipFile(io.BytesIO(data)) as archive:
         for info in archive.infolist():
-            if info.filename in members:
-                raise ModelFileError(f"it holds {info.filename!r} twice")
-            members[info.filename] = _read_member(archive, info, budget)
+            name, chunks = info.filename, []
+            require(name not in members, f"it holds {name!r} twice")
+            usual = info.compress_type in (ZIP_STORED, ZIP_DEFLATED) and not info.flag_bits & 1
+            require(usual, f"{name!r} is packed in a way that models are not")
+            with archive.open(info) as file:
+                # In chunks: a single read would unpack all that there is, whatever the size that the archive states.
+                while chunk := file.read(_CHUNK_SIZE):
+                    budget.admit(len(chunk))
+                    chunks.append(chunk)
+            members[name] = b"".join(chunks)
     return members
-
-
-def _read_member(archive: ZipFile, info: ZipInfo, budget: Budget) -> bytes:
-    if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED) or info.flag_bits & 1:
-        raise ModelFileError(f"{info.filename!r} is packed in a way that models are not")
-    chunks = []
-    with archive.open(info) as file:
-        # In chunks: a single read would unpack all that there is, whatever the size that the archive states.
-        while chunk := file.read(_CHUNK_SIZE):
-            budget.admit(len(chunk))
-            chunks.append(chunk)
-    return b"".join(chunks)
 
 
 def _pack(members: Mapping[str, bytes]) -> bytes:
@@ -128,17 +139,13 @@ def read_array_header(content: bytes) -> Header:
     """Return the shape and dtype of an array in NumPy's format, if its size is what they say."""
     file = io.BytesIO(content)
     version = np.lib.format.read_magic(file)
-    if version == (1, 0):
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-    elif version == (2, 0):
-        shape, _, dtype = np.lib.format.read_array_header_2_0(file)
-    else:
-        raise ModelFileError(f"an array is in version {version} of its format")
-    count = math.prod(shape)
-    if dtype.hasobject or any(length < 0 for length in shape) or (dtype.itemsize == 0 and count > 0):
-        raise ModelFileError(f"an array of shape {shape} and type {dtype} cannot be part of a model")
-    if len(content) - file.tell() != count * dtype.itemsize:
-        raise ModelFileError(f"an array of shape {shape} and type {dtype} does not fit its size")
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    require(version in readers, f"an array is in version {version} of its format")
+    shape, _, dtype = readers[version](file)
+    count, what = math.prod(shape), f"an array of shape {shape} and type {dtype}"
+    impossible = dtype.hasobject or any(length < 0 for length in shape) or (dtype.itemsize == 0 and count > 0)
+    require(not impossible, f"{what} cannot be part of a model")
+    require(len(content) - file.tell() == count * dtype.itemsize, f"{what} does not fit its size")
     return shape, dtype
 
 
@@ -146,12 +153,13 @@ class _Audit:
     """A walk over the nodes of a schema: `names` are the types that it names, `refused` those of them not trusted."""
 
     def __init__(
-        self, members: dict[str, bytes], objects: Collection[str], trusted: Collection[str], budget: Budget
+        self, members: dict[str, bytes], types: Collection[type], trusted: Collection[str], budget: Budget
     ) -> None:
         self.names: set[str] = set()
         self.refused: set[str] = set()
         self._members = members
-        self._allowed = {**_PLAIN_TYPES, "ObjectNode": frozenset(objects)}
+        self._allowed = {loader: set(names.split()) for loader, names in _PLAIN_TYPES.items()}
+        self._allowed["ObjectNode"] = {type_name(kind) for kind in types}
         self._trusted = trusted
         self._budget = budget
         self._known: dict[Any, Node] = {}
@@ -162,8 +170,7 @@ class _Audit:
         waiting: list[tuple[Any, int]] = [(schema, 0)]
         while waiting:
             value, depth = waiting.pop()
-            if depth > _MAX_DEPTH:
-                raise ModelFileError(f"it is nested more than {_MAX_DEPTH} deep")
+            require(depth <= _MAX_DEPTH, f"it is nested more than {_MAX_DEPTH} deep")
             if isinstance(value, dict):
                 if "__loader__" in value:
                     self._visit(value)
@@ -173,14 +180,12 @@ class _Audit:
 
     def _visit(self, node: Node) -> None:
         """Check a node, if it is the first with its identity."""
-        identity = node.get("__id__")
-        if identity is not None and identity in self._known:
+        first = self._known.setdefault(node.get("__id__"), node)
+        if first is not node and node.get("__id__") is not None:
             # skops takes the first for both, so they must be the same: the second may be where another was checked.
             # And so must their parts, which have identities of their own.
-            if not self._is_same(self._known[identity], node):
-                raise ModelFileError("it holds two different objects with one identity")
+            require(self._is_same(first, node), "it holds two different objects with one identity")
             return
-        self._known[identity] = node
         self._budget.admit(_PER_NODE)
         self._check(node)
 
@@ -203,8 +208,7 @@ class _Audit:
         if "file" in node:
             self._check_file(node)
         if loader == "JsonNode":
-            if not isinstance(node["content"], str):
-                raise ModelFileError("it holds JSON that is no text")
+            require(isinstance(node["content"], str), "it holds JSON that is no text")
             self._budget.admit(_PER_JSON_BYTE * len(node["content"]))
         elif name in self._trusted:
             return
@@ -231,8 +235,7 @@ class _Audit:
     def _check_array(self, node: Node, name: str) -> None:
         if node["type"] == "numpy":
             shape, _ = self._headers[node["file"]]
-            if name != "numpy.ndarray" and shape != ():
-                raise ModelFileError(f"a {name} must be a single value, got shape {shape}")
+            require(name == "numpy.ndarray" or shape == (), f"a {name} must be a single value, got shape {shape}")
         elif node["type"] != "json" or name != "numpy.ndarray" or len(_items(node["shape"])) != 1:
             # With several dimensions it would be made of the elements of other arrays, each an object of its own.
             self.refused.add(name)
@@ -240,22 +243,22 @@ class _Audit:
     def _check_tree(self, node: Node) -> None:
         """Check what a decision tree is made of, whose constructor follows numbers and shapes without looking."""
         n_features, n_classes, n_outputs = arguments = _items(node["__reduce__"]["args"])
-        if [argument["__loader__"] for argument in arguments] != ["JsonNode", "NdArrayNode", "JsonNode"]:
-            raise ModelFileError("a decision tree must have numbers of features, classes and outputs")
-        if read_array_header(self._members[n_classes["file"]]) != ((1,), np.dtype(np.intp)):
-            raise ModelFileError("a decision tree must have one number of classes")
-        if json.loads(n_outputs["content"]) != 1 or not 0 <= json.loads(n_features["content"]) < 2**31:
-            raise ModelFileError("a decision tree must have one output, and a number of features")
         parts = [node["content"]["content"][name] for name in ("nodes", "values")]
-        if any(part["__loader__"] != "NdArrayNode" for part in parts):
-            raise ModelFileError("a decision tree must have arrays of nodes and values")
-        nodes, values = (read_array_header(self._members[part["file"]])[0] for part in parts)
-        if len(nodes) != 1 or len(values) != 3 or values[:2] != (nodes[0], 1):
-            raise ModelFileError("a decision tree must have as many values as nodes")
+        loaders = [part["__loader__"] for part in (*arguments, *parts)]
+        expected = ["JsonNode", "NdArrayNode", "JsonNode", "NdArrayNode", "NdArrayNode"]
+        require(
+            loaders == expected, "a decision tree must have numbers of features, classes, outputs, nodes and values"
+        )
+        header, nodes, values = (read_array_header(self._members[part["file"]]) for part in (n_classes, *parts))
+        require(header == ((1,), np.dtype(np.intp)), "a decision tree must have one number of classes")
+        one_output = json.loads(n_outputs["content"]) == 1 and 0 <= json.loads(n_features["content"]) < 2**31
+        require(one_output, "a decision tree must have one output, and a number of features")
+        as_many = len(nodes[0]) == 1 and len(values[0]) == 3 and values[0][:2] == (nodes[0][0], 1)
+        require(as_many, "a decision tree must have as many values as nodes")
 
 
 def _items(node: Node) -> list[Node]:
     """Return the nodes of a tuple."""
-    if node["__loader__"] != "TupleNode" or not isinstance(node["content"], list):
-        raise ModelFileError(f"a tuple was expected, not {format_names([node['__loader__']])}")
-    return node["content"]
+    is_tuple = node["__loader__"] == "TupleNode" and isinstance(node["content"], list)
+    require(is_tuple, f"a tuple was expected, not {format_names([node['__loader__']])}")
+    return node["content"]  # type: ignore[no-any-return]

@@ -1,97 +1,89 @@
-"""Check that the fitted arrays of a loaded model fit together, for every type that a model file may hold.
+"""Check that the attributes of a loaded model fit together, for every type that a model file may hold.
 
 Compiled code follows counts and indices without looking: a support vector machine that claims more support vectors than
-it has reads beyond its arrays. So a type is trusted only if there is a rule for it in the table `RULES`: which arrays
-its objects have, of which kinds and shapes, which estimators they consist of, and what else compiled code relies on.
+it has reads beyond its arrays. So a type is trusted only if there is a rule for it in the table `RULES`: of which kind
+and shape the attributes of its objects are, which estimators they consist of, and what else compiled code relies on.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, cached_property
+from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn import discriminant_analysis, ensemble, linear_model, model_selection, naive_bayes, neighbors, svm, tree
+from sklearn import ensemble, linear_model, model_selection, naive_bayes, neighbors, svm, tree
+from sklearn import preprocessing as pre
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    LabelBinarizer,
-    MaxAbsScaler,
-    MinMaxScaler,
-    Normalizer,
-    OneHotEncoder,
-    RobustScaler,
-    StandardScaler,
-)
 
-from pacbayes import sampling
+from pacbayes import pools, sampling
 from pacbayes._fingerprint import default_parameters, machine_parameters
-from pacbayes._losses import resolve_loss
 from pacbayes.bounds.prior import normalise_log_prior
-from pacbayes.classifier import PACBayesClassifier
-from pacbayes.exceptions import ModelFileError
-from pacbayes.fitting import Ensemble
-from pacbayes.io._archive import TREE
+from pacbayes.fitting import FitSettings, FittedVotes, Vote
+from pacbayes.io._archive import TREE, require, type_name
 from pacbayes.io.encoder import ColumnEncoder
-from pacbayes.pools import (
-    CodeBook,
-    Constant,
-    EstimatorPool,
-    Hypotheses,
-    HypothesisGroups,
-    HypothesisList,
-    PrefitPool,
-    RBFSVMPool,
-    RBFSVMs,
-    Untrained,
-    as_pool,
-)
 from pacbayes.rows import TrainingRows
-from pacbayes.sampling import Split
+from pacbayes.tasks import TASKS, Task
 
 Lengths = dict[str, int]
 
 # Metrics without parameters that compiled code would have to trust.
-_METRICS = ("minkowski", "euclidean", "manhattan", "chebyshev", "cityblock", "l1", "l2", "sqeuclidean", "cosine")
+_METRICS = {"minkowski", "euclidean", "manhattan", "chebyshev", "cityblock", "l1", "l2", "sqeuclidean", "cosine"}
 
 # Private attributes of estimators that are not fitted.
 _CONFIGURATION = ("_sklearn", "_metadata_request")
 
-# Kinds of arrays, by how the kind and size of their elements may begin. No number is NaN; all are finite, except in
-# "float" and "label"; and "rows" lie one after the other.
+# Attributes that list (name, estimator, ...).
+_STEPS = {"steps", "transformers", "transformers_"}
+
+# Kinds of arrays, by how the kind and size of their elements may begin. Numbers are finite but in "float" and "label".
 _FLOATS = ("f2", "f4", "f8")
-_KINDS: dict[str, tuple[str, ...]] = {
+_ARRAYS: dict[str, tuple[str, ...]] = {
     "bool": ("b",),
     "int": ("i",),
     "int32": ("i4",),
     "uint64": ("u8",),
     "float": _FLOATS,
     "finite": _FLOATS,
-    "rows": _FLOATS,
-    "double rows": ("f8",),
+    "double": ("f8",),
     "label": ("b", "i", "u", "U", "O", *_FLOATS),
 }
+# Kinds of single numbers: a count is not negative, and fits the integers of compiled code.
+_NUMBERS: dict[str, Any] = {"count": (int, np.integer), "whole": (int, np.integer), "number": (int, float, np.number)}
+
+_COMPARISON = re.compile(r"([<>=]=?)(\w+)")
+_OPERATORS = {"<": np.less, "<=": np.less_equal, "==": np.equal, ">": np.greater, ">=": np.greater_equal}
 
 
 class Rule(NamedTuple):
     """What must be true of an object of a type.
 
-    `given` are lengths that a fitted object states: "k" its classes, "d" its features. `arrays` are its fitted arrays:
-    the kind, or None if that ends in "?", and the names of the lengths. A name is one number.
+    `lengths` are those that a fitted object states: "k" of its classes, "d" of its features.
+
+    `attributes` says what attributes must be, by their names: a type, a set of values, or text such as
+    "int32 >=0 <k: s d". That is the kind; conditions on every number, which may name a length; and, for an array, the
+    lengths of its axes, where a name is one number. A count is a length by its own name. A kind that ends in "?" may be
+    None. "rising" arrays are sorted without repetition, "rows" lie one after the other; "sparse" ones may be sparse,
+    and "nan" ones may hold NaN.
+
+    `members` are the names of attributes that hold estimators, whose types must be in the table, too.
     """
 
-    given: str = ""
-    arrays: Mapping[str, str] = {}
+    lengths: str = ""
+    attributes: Mapping[str, Any] = {}
     then: Callable[[Any, Lengths], Any] | None = None  # checks what kinds and shapes do not tell
-    members: Callable[[Any], Iterable[Any]] | None = None  # its estimators, whose types must be in the table too
+    members: str = ""
 
 
 def check_objects(root: Any, trusted: Collection[str]) -> None:
@@ -105,26 +97,17 @@ def check_objects(root: Any, trusted: Collection[str]) -> None:
         if type_name(type(part)) == TREE:
             _check_nodes(part)
         elif isinstance(part, np.random.RandomState):
-            _check_random_state(part)
+            state: Any = part.get_state(legacy=False)["state"]
+            # Drawing reads the word at this position, wherever that is.
+            require(0 <= state["pos"] <= len(state["key"]), "a random state is out of range")
         elif issparse(part):
             require(part.format == "csr", "a sparse matrix is not stored by rows")
             part.check_format(full_check=True)
-        elif hasattr(part, "__dict__") and not isinstance(part, type):
+        elif _has_attributes(part):
             _clean_attributes(part, trusted)
     for part in parts:
         if type(part) in RULES and type_name(type(part)) not in trusted:
             _check_object(part, RULES[type(part)], trusted)
-
-
-def type_name(kind: type) -> str:
-    """Return the name of a type as model files spell it."""
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def require(condition: Any, message: str) -> None:
-    """Raise ModelFileError with a message unless a condition holds."""
-    if not condition:
-        raise ModelFileError(message)
 
 
 def reachable(root: Any) -> Iterator[Any]:
@@ -133,7 +116,7 @@ def reachable(root: Any) -> Iterator[Any]:
     waiting = [root]
     while waiting:
         part = waiting.pop()
-        if id(part) in seen or isinstance(part, (str, bytes, int, float, type(None))):
+        if id(part) in seen or isinstance(part, (str, bytes, int, float, NoneType)):
             continue
         seen.add(id(part))
         yield part
@@ -141,8 +124,12 @@ def reachable(root: Any) -> Iterator[Any]:
             waiting.extend(part.values())
         elif isinstance(part, (list, tuple, set)) or (isinstance(part, np.ndarray) and part.dtype == object):
             waiting.extend(part)
-        elif hasattr(part, "__dict__") and not isinstance(part, type):
+        elif _has_attributes(part):
             waiting.extend(vars(part).values())
+
+
+def _has_attributes(part: Any) -> bool:
+    return hasattr(part, "__dict__") and not isinstance(part, type)
 
 
 @cache
@@ -169,20 +156,19 @@ def _clean_attributes(part: Any, trusted: Collection[str]) -> None:
     if hasattr(part, "get_params"):
         # A newer version of its package may have added a parameter. And a file must not start threads, connect to a
         # cluster, or write to a folder.
-        attributes.update({name: value for name, value in parameters.items() if name not in attributes})
-        attributes.update({name: None for name in machine_parameters(kind) if name in attributes})
+        machine = {name: None for name in machine_parameters(kind) if name in {**parameters, **attributes}}
+        attributes.update({**parameters, **attributes, **machine})
         part.get_params(deep=False)  # all of its parameters are there
 
 
 def _check_object(part: Any, rule: Rule, trusted: Collection[str]) -> None:
-    if (rule.given or rule.arrays) and hasattr(part, "get_params") and not _is_fitted(part):
+    if (rule.lengths or rule.attributes) and hasattr(part, "get_params") and not _is_fitted(part):
         return
     lengths: Lengths = {}
-    for name in rule.given.split():
-        lengths |= _MEASURES[name](part)
-    for name, spec in rule.arrays.items():
-        _array(part, name, spec, lengths)
-    for member in () if rule.members is None else rule.members(part):
+    for name in rule.lengths.split():
+        lengths |= _LENGTHS[name](part)
+    _check_attributes(part, rule.attributes, lengths)
+    for member in _members(part, rule.members):
         known = type(member) in RULES or type_name(type(member)) in trusted
         require(known, f"a {type(part).__name__} cannot consist of a {type(member).__name__}")
     if rule.then is not None:
@@ -196,256 +182,222 @@ def _is_fitted(part: Any) -> bool:
     )
 
 
-# ---------------------------------------------------------------------------------------------------
-# Arrays
-# ---------------------------------------------------------------------------------------------------
+def _members(owner: Any, names: str) -> Iterator[Any]:
+    for name in names.split():
+        found = getattr(owner, name, ())
+        if name in _STEPS:
+            found = [step[1] for step in found if not (step[1] is None or isinstance(step[1], str))]
+        yield from found if isinstance(found, (list, tuple)) else [found]
+
+
+def _check_attributes(owner: Any, table: Mapping[str, Any], lengths: Lengths) -> None:
+    """Check attributes against a table as in `Rule`. Lengths that are not known yet are added."""
+    for names, spec in table.items():
+        for name in names.split():
+            value, what = getattr(owner, name), f"{name} of a {type(owner).__name__}"
+            if isinstance(spec, set):
+                is_allowed = any(type(value) is type(one) and value == one for one in spec)
+                require(is_allowed, f"{what} cannot be {value!r:.80}")
+            elif not isinstance(spec, str):
+                require(isinstance(value, spec), f"{what} cannot be of type {type(value).__name__}")
+            else:
+                _check_numbers(value, what, spec, lengths)
+
+
+def _check_numbers(value: Any, what: str, spec: str, lengths: Lengths) -> None:
+    """Check a number, or an array of a kind and shape."""
+    words, is_array, axes = spec.partition(":")
+    kind, *conditions = words.split()
+    if value is None and kind.endswith("?"):
+        return
+    kind = kind.rstrip("?")
+    if is_array:
+        value = _check_array(value, what, kind, axes.split(), conditions, lengths)
+    else:
+        is_number = isinstance(value, _NUMBERS[kind]) and not isinstance(value, bool)
+        require(is_number and (kind == "whole" or np.isfinite(value)), f"{what} is no {kind}")
+        if kind == "count":
+            require(0 <= value < 2**31, f"{what} is out of range: it is {value}")
+            lengths.setdefault(what.partition(" ")[0], int(value))
+    for condition in conditions:
+        if found := _COMPARISON.fullmatch(condition):
+            limit = lengths[found[2]] if found[2] in lengths else float(found[2])
+            require(np.all(_OPERATORS[found[1]](value, limit)), f"{what} is out of range: it must be {condition}")
+
+
+def _check_array(
+    value: Any, what: str, kind: str, axes: Sequence[str], conditions: Collection[str], lengths: Lengths
+) -> NDArray[Any]:
+    """Return an array of a kind and shape, or the data of a sparse one."""
+    shape = getattr(value, "shape", ())
+    require("sparse" in conditions or not issparse(value), f"{what} is sparse: it was trained on sparse data")
+    data, kind = (value.data, "finite") if issparse(value) else (value, kind)
+    require(_is_of_kind(data, kind), f"{what} is no array of kind {kind}")
+    expected = tuple(lengths.setdefault(axis, length) for axis, length in zip(axes, shape, strict=False))
+    require(len(shape) == len(axes) and shape == expected, f"{what} has shape {shape}, not {expected}")
+    if data.dtype.kind == "f":
+        require("nan" in conditions or not np.isnan(data).any(), f"{what} holds NaN")
+        require(kind in ("float", "label") or not np.isinf(data).any(), f"{what} is not finite")
+    require("rows" not in conditions or data.flags.c_contiguous, f"{what} is not laid out in rows")
+    require("rising" not in conditions or (data[:-1] < data[1:]).all(), f"{what} is not sorted")
+    return np.asarray(data)
 
 
 def _is_of_kind(value: Any, kind: str) -> bool:
     dtype = value.dtype if type(value) is np.ndarray else np.dtype("V1")
-    return bool(dtype.isnative) and f"{dtype.kind}{dtype.itemsize}".startswith(_KINDS[kind])
+    return bool(dtype.isnative) and f"{dtype.kind}{dtype.itemsize}".startswith(_ARRAYS[kind])
 
 
-def _array(owner: Any, name: str, spec: str, lengths: Lengths) -> Any:
-    """Return an attribute, if it is an array of a kind and shape. Lengths that are not known yet are added."""
-    kind, _, axes = spec.partition(":")
-    value, what = getattr(owner, name), f"{name} of a {type(owner).__name__}"
-    if value is None and kind.endswith("?"):
-        return None
-    kind = kind.rstrip("?")
-    require(not issparse(value), f"{what} is sparse: it was trained on sparse data")
-    require(_is_of_kind(value, kind), f"{what} is no array of its kind")
-    names = axes.split()
-    expected = tuple(lengths.setdefault(axis, length) for axis, length in zip(names, value.shape, strict=False))
-    require(value.ndim == len(names) and value.shape == expected, f"{what} has shape {value.shape}, not {expected}")
-    if value.dtype.kind == "f":
-        require(not np.isnan(value).any(), f"{what} holds NaN")
-        require(kind in ("float", "label") or np.isfinite(value).all(), f"{what} is not finite")
-    require(not kind.endswith("rows") or value.flags.c_contiguous, f"{what} is not laid out in rows")
-    return value
-
-
-def _whole(owner: Any, name: str, low: int, high: int = 2**31 - 1) -> int:
-    """Return an attribute, if it is a whole number in a range."""
-    value = getattr(owner, name)
-    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    require(is_whole and low <= value <= high, f"{name} of a {type(owner).__name__} is out of range")
-    return int(value)
-
-
-def _number(owner: Any, name: str, low: float = -np.inf) -> float:
-    """Return an attribute, if it is a finite number, at least `low`."""
-    value = getattr(owner, name)
-    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    require(is_number and np.isfinite(value) and value >= low, f"{name} of a {type(owner).__name__} is out of range")
-    return float(value)
-
-
-def _classes(owner: Any, name: str = "classes_", *, least: int = 2) -> Lengths:
+def _count_classes(owner: Any, name: str = "classes_", *, least: int = 2) -> Lengths:
     """Return the number k of classes, if the labels are sorted and different, and numbers that follow from it."""
-    labels = _array(owner, name, "label: k", {})
-    k = int(labels.size)
+    _check_attributes(owner, {name: "label: k"}, {})
+    labels = getattr(owner, name)
+    k, what = int(labels.size), f"{name} of a {type(owner).__name__}"
     if labels.dtype == object:
-        require(len({type(label) for label in labels}) == 1, f"{name} of a {type(owner).__name__} mixes types")
-    require(k >= least, f"a {type(owner).__name__} has {k} classes")
-    require(all(labels[:-1] < labels[1:]), f"{name} of a {type(owner).__name__} is not sorted")
+        require(len({type(label) for label in labels}) == 1, f"{what} mixes types")
+    require(k >= least, f"{what} holds {k} classes")
+    require(all(labels[:-1] < labels[1:]), f"{what} is not sorted")
     return {"k": k, "k-1": k - 1, "pairs": k * (k - 1) // 2, "outputs": 1 if k == 2 else k}
 
 
-_MEASURES: dict[str, Callable[[Any], Lengths]] = {
-    "k": _classes,
-    "k>0": lambda owner: _classes(owner, least=1),
-    "labels": lambda owner: _classes(owner, "classes"),
-    "d": lambda owner: {"d": _whole(owner, "n_features_in_", 1)},
+def _count_features(owner: Any) -> Lengths:
+    _check_attributes(owner, {"n_features_in_": "count >0"}, {})
+    return {"d": int(owner.n_features_in_)}
+
+
+_LENGTHS: dict[str, Callable[[Any], Lengths]] = {
+    "k": _count_classes,
+    "k>0": lambda owner: _count_classes(owner, least=1),
+    "labels": lambda owner: _count_classes(owner, "classes"),
+    "d": _count_features,
 }
 
 
 # ---------------------------------------------------------------------------------------------------
-# The library's own
+# The library's own: what kinds and shapes do not tell
 # ---------------------------------------------------------------------------------------------------
 
 
-def _check_classifier(model: Any, lengths: Lengths) -> None:
-    model._check_settings(as_pool(model.estimator))
-    resolve_loss(model.loss, model.classes_)
-    require(model._entropy >= 0, "the seed is negative")
-    require(type(model._training_rows) is TrainingRows, "the rows of the sample are missing")
-    book = model._code_book
-    require(book is None or type(book) is CodeBook, "the code book is of no kind")
-    require(book is None or len(book.names) == model.n_features_in_, "the code book has other columns")
-    for vote in model.votes_:
-        n_votes = vote.certificate.n_votes
-        require(n_votes == len(model.votes_) * model.n_candidates, f"a certificate is about {n_votes} competing votes")
-        require(np.array_equal(vote.hypotheses.classes, model.classes_), "hypotheses have other classes")
-        groups = vote.hypotheses.groups.values() if isinstance(vote.hypotheses, HypothesisGroups) else [vote.hypotheses]
-        for group in groups:
-            if isinstance(group, RBFSVMs):
+def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
+    book, task = fitted.code_book, fitted.task
+    fitted.pool.check_settings()
+    task.resolve_loss(fitted.settings.loss)
+    require(book is None or len(book.names) == n["n_features"], "the code book has other columns")
+    named = fitted.feature_names is None or all(type(name) is str for name in fitted.feature_names)
+    require(named, "names of features are no text")
+    n_features = n["n_features"] if book is None else book.n_features
+    for vote in fitted.votes:
+        n_votes, hypotheses = vote.certificate.n_votes, vote.hypotheses
+        require(n_votes == fitted.n_votes, f"a certificate is about {n_votes} competing votes")
+        require(vote.task is task, "a vote has another task")
+        require(np.array_equal(hypotheses.classes, task.classes), "hypotheses have other classes")
+        for group in hypotheses.groups.values() if isinstance(hypotheses, pools.HypothesisGroups) else [hypotheses]:
+            if isinstance(group, pools.RBFSVMs):
                 require(group.code_book == book, "hypotheses have another code book")
-                n_features = model.n_features_in_ if book is None else book.n_features
                 require(group.points.shape[1] == n_features, "support vectors have other features")
-            elif not isinstance(group, Untrained):
-                require(book is None, f"a {type(group).__name__} has no code book")
+            else:
+                unneeded = book is None or isinstance(group, pools.Untrained)
+                require(unneeded, f"a {type(group).__name__} has no code book")
 
 
-def _check_ensemble(vote: Any, lengths: Lengths) -> None:
-    require(isinstance(vote.hypotheses, Hypotheses) and isinstance(vote.subsamples, sampling.Subsamples), "parts miss")
-    require(type(vote.split) is Split, "a vote has no rows")
-    require(len(vote.hypotheses) == lengths["m"] >= 1, "a vote has no hypotheses")
-    totals, rho, seen, n_validation = vote.totals, vote.posterior, vote.seen, vote.subsamples.n_validation
-    require(((seen >= 0) & (seen <= n_validation)).all(), "more points were seen than there are")
-    require(((totals >= 0) & (totals <= seen)).all(), "losses are not in [0, 1]")
-    require((rho >= 0).all() and abs(rho.sum() - 1) < 1e-6, "posterior is no distribution")
+def _check_vote(vote: Any, n: Lengths) -> None:
+    hypotheses, rho, seen, n_validation = vote.hypotheses, vote.posterior, vote.seen, vote.subsamples.n_validation
+    require(len(hypotheses) == n["m"] >= 1, "a vote has no hypotheses")
+    require((seen <= n_validation).all(), "more points were seen than there are")
+    require((vote.totals <= seen).all(), "losses are not in [0, 1]")
+    require(abs(rho.sum() - 1) < 1e-6, "posterior is no distribution")
     if vote.prior is not None:
-        normalise_log_prior(vote.prior, lengths["m"])  # refuses what is no distribution
+        normalise_log_prior(vote.prior, n["m"])  # refuses what is no distribution
     require(not rho[seen < n_validation].any(), "a hypothesis that was dropped has weight")
-    if isinstance(vote.hypotheses, HypothesisGroups):
-        for k, group in enumerate(vote.hypotheses.groups.values()):
-            seen_by_none = not isinstance(group, Untrained) or not seen[vote.hypotheses.kind == k].any()
-            require(seen_by_none, "a hypothesis that was not trained has a loss")
-    require(not isinstance(vote.hypotheses, Untrained), "no hypothesis was trained")
-    if vote.split.rows is not None:
-        require(vote.split.rows.size >= vote.subsamples.n, "a vote was made of fewer rows than its subsamples")
+    require(not isinstance(hypotheses, pools.Untrained), "no hypothesis was trained")
+    if isinstance(hypotheses, pools.HypothesisGroups):
+        untrained = np.array([isinstance(group, pools.Untrained) for group in hypotheses.groups.values()])
+        require(not seen[untrained[hypotheses.kind]].any(), "a hypothesis that was not trained has a loss")
+    enough = vote.split.rows is None or vote.split.rows.size >= vote.subsamples.n
+    require(enough, "a vote was made of fewer rows than its subsamples")
 
 
-def _check_split(split: Any, lengths: Lengths) -> None:
-    require(isinstance(split.entropy, int) and split.entropy >= 0, "the seed is negative")
+def _check_split(split: Any, n: Lengths) -> None:
     require((split.rows is None) == (split.held_out is None), "rows are held out from nothing")
     if split.rows is not None:
         together = np.sort(np.concatenate((split.rows, split.held_out)))
         require(np.array_equal(together, np.arange(together.size)), "rows are held out and not held out")
 
 
-def _check_training_rows(rows: Any, lengths: Lengths) -> None:
-    hashes, shift = rows.hashes, _whole(rows, "shift", 0, 63)
-    require((hashes[:-1] < hashes[1:]).all(), "hashes are not sorted")
+def _check_training_rows(rows: Any, n: Lengths) -> None:
+    hashes, shift, exact = rows.hashes, rows.shift, rows.exact
     require(hashes.size or shift, "there are no hashes")
     require(not hashes.size or int(hashes[-1]) < 2 ** (64 - shift), "hashes do not begin with zeros")
-    require(0 <= _number(rows, "repeated") <= 1, "a share is out of range")
-    require(isinstance(rows.whole, str), "the digest of the sample is no text")
-    exact = rows.exact
-    kind = type(exact) is TrainingRows and exact.exact is None and exact.shift == shift
-    require(exact is None or kind, "the exact hashes are no hashes of the same rows")
+    of_the_same = exact is None or (exact.exact is None and exact.shift == shift)
+    require(of_the_same, "the exact hashes are no hashes of the same rows")
 
 
-def _check_groups(groups: Any, lengths: Lengths) -> None:
-    require(isinstance(groups.groups, dict) and list(groups.groups) == sorted(groups.groups), "groups are not sorted")
-    sizes = []
-    for group in groups.groups.values():
-        require(isinstance(group, Hypotheses) and not isinstance(group, HypothesisGroups), "a group is of no kind")
+def _check_groups(groups: Any, n: Lengths) -> None:
+    members = list(groups.groups.values())
+    require(list(groups.groups) == sorted(groups.groups), "groups are not sorted")
+    for group in members:
+        is_plain = isinstance(group, pools.Hypotheses) and not isinstance(group, pools.HypothesisGroups)
+        require(is_plain, f"a group of hypotheses cannot be a {type(group).__name__}")
         require(np.array_equal(group.classes, groups.classes), "classes differ")
-        sizes.append(len(group))
-    kind = groups.kind
-    require(((kind >= 0) & (kind < len(sizes))).all(), "kind is out of range")
-    require(np.bincount(kind, minlength=len(sizes)).tolist() == sizes, "groups have other sizes")
+    require((groups.kind < len(members)).all(), "kind is out of range")
+    sizes = np.bincount(groups.kind, minlength=len(members)).tolist()
+    require(sizes == [len(group) for group in members], "groups have other sizes")
 
 
-def _check_svms(svms: Any, lengths: Lengths) -> None:
+def _check_svms(svms: Any, n: Lengths) -> None:
     """Check the arrays of all SVMs in the engine's layout."""
-    k, codes, n_support, m = svms.n_classes.astype(np.int64), svms.class_codes, svms.n_support, lengths["m"]
-    require(((k >= 1) & (k <= lengths["k"])).all(), "n_classes is out of range")
-    starts = np.concatenate(([0], np.cumsum(k)))
-    require(codes.size == starts[-1], "class_codes has another size")
-    require(((codes >= 0) & (codes < min(lengths["k"], 2**16))).all(), "class_codes is out of range")
-    rises = np.ones(codes.size, dtype=bool)
-    rises[1:] = codes[1:] > codes[:-1]
-    rises[starts[:-1]] = True
+    k, book = svms.n_classes.astype(np.int64), svms.code_book
+    starts = np.cumsum(k) - k
+    require(n["known"] == k.sum(), "class_codes has another size")
+    rises = np.diff(svms.class_codes, prepend=-1) > 0
+    rises[starts] = True
     require(rises.all(), "class_codes is not sorted")
-    require((n_support >= 0).all(), "n_support is negative")
-    s = np.add.reduceat(n_support, starts[:-1], dtype=np.int64)
-    sizes = {"support": s, "dual_coef": (k - 1) * s, "intercept": k * (k - 1) // 2}
-    require(all(getattr(svms, name).size == size.sum() for name, size in sizes.items()), "arrays have other sizes")
-    require((svms.gamma >= 0).all() and (svms.C > 0).all(), "gamma is negative, or C not positive")
-    _whole(svms, "working_memory", 0, 2**50)
-    require(svms.engine in ("auto", "cpu", "cuda"), "engine is unknown")
-    d = _check_points(svms)
-    book = svms.code_book
-    if book is not None:
-        require(type(book) is CodeBook and book.n_features == d, "the code book has other features")
-        require(svms.shared_scale is None, "the numbers of a table have a scale in common")
-        require((_array(svms, "scale", "double rows: m d", {"m": m, "d": d}) >= 0).all(), "scale is negative")
-        _array(svms, "fill", "double rows: m numbers", {"m": m, "numbers": book.n_numbers})
-    elif issparse(svms.scale):
-        _check_sparse(svms.scale, m, d)
-    else:
-        _array(svms, "scale", "double rows?: m d", {"m": m, "d": d})
-    require(book is not None or svms.fill is None, "fill is of no table")
-    _array(svms, "shared_scale", "finite?: d", {"d": d})
-
-
-def _check_points(svms: Any) -> int:
-    """Check the stored support vectors, and return their number of features."""
-    rows, stored = svms.rows, svms.points
-    require((rows[:-1] < rows[1:]).all() and (rows >= 0).all(), "rows is not sorted")
-    require(np.isin(svms.support, rows).all(), "support names rows that are not stored")
-    if issparse(stored):
-        _check_sparse(stored, rows.size, stored.shape[1])
-        return int(stored.shape[1])
+    s = np.add.reduceat(svms.n_support, starts, dtype=np.int64)
+    sizes = (s.sum(), ((k - 1) * s).sum(), (k * (k - 1) // 2).sum())
+    require((n["s"], n["coefficients"], n["machines"]) == sizes, "arrays have other sizes")
+    require(np.isin(svms.support, svms.rows).all(), "support names rows that are not stored")
+    if book is None:
+        scaling = {"scale": "double? sparse rows: m d", "shared_scale": "finite?: d", "fill": {None}}
+        _check_attributes(svms, {"points": "double sparse rows: n d", **scaling}, n)
+        return
+    n |= {"d": book.n_features, "numbers": book.n_numbers}
+    scaling = {"scale": "double >=0 rows: m d", "shared_scale": {None}, "fill": "double rows: m numbers"}
+    _check_attributes(svms, {"points": "double nan rows: n d", **scaling}, n)
     # Numbers of a table may be missing.
-    n_numbers = svms.code_book.n_numbers if type(svms.code_book) is CodeBook else 0
-    require(isinstance(stored, np.ndarray) and stored.ndim == 2 and stored.shape[0] == rows.size, "points miss")
-    missing = np.isnan(stored[:, :n_numbers])
-    require(np.isfinite(stored[:, n_numbers:]).all(), "points is not finite")
-    require((missing | np.isfinite(stored[:, :n_numbers])).all(), "points is not finite")
-    require(stored.dtype == np.float64 and stored.flags.c_contiguous, "points is not laid out in rows")
-    return int(stored.shape[1])
+    require(not np.isnan(svms.points[:, book.n_numbers :]).any(), "points holds NaN")
 
 
-def _check_sparse(matrix: Any, *shape: int) -> None:
-    require(matrix.shape == shape, f"a sparse matrix is not of shape {shape}")
-    require(matrix.data.dtype.kind == "f" and np.isfinite(matrix.data).all(), "a sparse matrix is not finite")
-
-
-def _check_code_book(book: Any, lengths: Lengths) -> None:
-    for name, kinds in (
-        ("names", (str,)),
-        ("dates", (bool,)),
-        ("gaps", (bool,)),
-        ("categories", (tuple, type(None))),
-    ):
+def _check_code_book(book: Any, n: Lengths) -> None:
+    for name, kinds in (("names", {str}), ("dates", {bool}), ("gaps", {bool}), ("categories", {tuple, NoneType})):
         entries = getattr(book, name)
         require(isinstance(entries, tuple) and len(entries) == len(book.names), f"{name} of a code book is no tuple")
-        require(all(type(entry) in kinds for entry in entries), f"{name} of a code book is of another type")
+        require({type(entry) for entry in entries} <= kinds, f"{name} of a code book is of another type")
     for labels, is_date in zip(book.categories, book.dates, strict=True):
-        require(labels is None or not is_date, "a column of dates has categories")
-        require(labels is None or all(type(label) is str for label in labels), "a category is no text")
-        require(labels is None or len(set(labels)) == len(labels), "a category is there twice")
+        if labels is not None:
+            require(not is_date, "a column of dates has categories")
+            require(all(type(label) is str for label in labels), "a category is no text")
+            require(len(set(labels)) == len(labels), "a category is there twice")
 
 
-def _check_hypothesis_list(hypotheses: Any, lengths: Lengths) -> None:
+def _check_hypothesis_list(hypotheses: Any, n: Lengths) -> None:
     for member in hypotheses.members:
         require(callable(getattr(member, "predict", None)), f"a {type(member).__name__} is no hypothesis")
-        is_class = type(member) is not Constant or member.label in hypotheses.classes.tolist()
+        is_class = type(member) is not pools.Constant or member.label in hypotheses.classes.tolist()
         require(is_class, "a constant hypothesis predicts none of the classes")
 
 
-def _check_subsamples(subsamples: Any, lengths: Lengths) -> None:
-    n, sizes = _whole(subsamples, "n", 1), subsamples.sizes
-    require(((sizes >= 0) & (sizes < n)).all(), "subsamples are larger than the sample")
-    if isinstance(subsamples, sampling.RandomSubsamples):
-        require((sizes >= 1).all() and subsamples.entropy >= 0, "subsamples are empty")
-        _whole(subsamples, "n_sizes", 1)
-
-
-def _check_given_subsamples(subsamples: Any, lengths: Lengths) -> None:
-    _check_subsamples(subsamples, lengths)
-    again = sampling.GivenSubsamples(subsamples.n, subsamples._index_sets)
+def _check_given_subsamples(subsamples: Any, n: Lengths) -> None:
+    again = sampling.GivenSubsamples(subsamples.n, list(subsamples))  # refuses what are no sets of rows
     require(np.array_equal(again.sizes, subsamples.sizes), "subsamples do not have their sizes")
     same = (np.array_equal(a, b) for a, b in zip(again, subsamples, strict=True))
     require(all(same), "subsamples are not sorted")
 
 
-def _check_encoder(encoder: Any, lengths: Lengths) -> None:
-    known = (len(encoder.numeric), len(encoder.text)) == (lengths["numbers"], lengths["texts"])
-    require(known and len(encoder.categories_) == lengths["texts"], "a ColumnEncoder has another number of columns")
-    require((encoder.scale_ > 0).all(), "scale_ is not positive")
+def _check_encoder(encoder: Any, n: Lengths) -> None:
+    sizes = [len(encoder.numeric), len(encoder.text), len(encoder.categories_)]
+    require(sizes == [n["numbers"], n["texts"], n["texts"]], "a ColumnEncoder has another number of columns")
     for names in encoder.categories_:
         require(isinstance(names, list) and all(isinstance(name, str) for name in names), "categories_ is no text")
-
-
-def _check_random_state(random_state: np.random.RandomState) -> None:
-    state: Any = random_state.get_state(legacy=False)
-    # Drawing reads the word at this position, wherever that is.
-    require(0 <= state["state"]["pos"] <= len(state["state"]["key"]), "a random state is out of range")
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -453,17 +405,10 @@ def _check_random_state(random_state: np.random.RandomState) -> None:
 # ---------------------------------------------------------------------------------------------------
 
 
-def _check_svc(svc: Any, lengths: Lengths) -> None:
-    require(svc._sparse is False, "a support vector machine expects sparse data")
-    require(svc.kernel in ("linear", "poly", "rbf", "sigmoid"), "a support vector machine has an unknown kernel")
-    require((svc._n_support >= 0).all() and svc._n_support.sum(dtype=np.int64) == lengths["s"], "support vectors miss")
-    require((svc.support_ >= 0).all(), "support_ is negative")
+def _check_svc(svc: Any, n: Lengths) -> None:
+    require(svc._n_support.sum(dtype=np.int64) == n["s"], "support vectors are missing")
     gives_probabilities = svc.probability is True or getattr(svc, "_effective_probability", False)
-    require(lengths["sigmoids"] == (lengths["pairs"] if gives_probabilities else 0), "_probA has another size")
-    _whole(svc, "degree", 0)
-    _number(svc, "coef0")
-    _number(svc, "_gamma", 0)
-    _number(svc, "cache_size", 0)
+    require(n["sigmoids"] == (n["pairs"] if gives_probabilities else 0), "_probA has another size")
 
 
 def _check_nodes(nodes: Any) -> None:
@@ -479,216 +424,212 @@ def _check_nodes(nodes: Any) -> None:
     require(np.isfinite(nodes.value).all() and not np.isnan(nodes.threshold).any(), "a decision tree is not finite")
 
 
-def _check_tree(owner: Any, lengths: Lengths) -> None:
-    nodes, k, d = owner.tree_, lengths["k"], lengths["d"]
+def _check_tree(owner: Any, n: Lengths) -> None:
+    nodes = owner.tree_
     require(type_name(type(nodes)) == TREE, "a decision tree has no nodes")
-    require(owner.n_outputs_ == 1 and owner.n_classes_ == k, "a decision tree has other classes")
-    require(nodes.n_features == d and nodes.max_n_classes == k, "a decision tree has other features")
-
-
-def _check_forest(forest: Any, lengths: Lengths) -> None:
-    k, d = lengths["k"], lengths["d"]
-    require(forest.n_outputs_ == 1 and forest.n_classes_ == k, "a forest has other classes")
-    same = (
-        RULES[type(member)].then is _check_tree and member.n_features_in_ == d and member.n_classes_ == k
-        for member in forest.estimators_
+    require(
+        (nodes.max_n_classes, nodes.n_features) == (n["k"], n["d"]), "a decision tree has other classes or features"
     )
-    require(all(same), "the trees of a forest do not fit together")
 
 
-def _check_bagging(bagging: Any, lengths: Lengths) -> None:
-    k, d = lengths["k"], lengths["d"]
-    require(bagging.n_classes_ == k, "bagged classifiers have other classes")
-    for member, features in zip(bagging.estimators_, bagging.estimators_features_, strict=True):
-        columns = np.asarray(features)
-        require(columns.dtype.kind == "i" and ((columns >= 0) & (columns < d)).all(), "features are out of range")
-        codes = _array(member, "classes_", "int: k", {})
-        require(((codes >= 0) & (codes < k)).all(), "bagged classifiers have other classes")
+def _check_members(owner: Any, n: Lengths) -> None:
+    """Check that an ensemble has as many members as it says, and that these have its classes and features."""
+    members, k, d = owner.estimators_, n["k"], n["d"]
+    least = 1 if isinstance(owner, ensemble.AdaBoostClassifier) else n["n_estimators"]  # boosting may end early
+    complete = isinstance(members, list) and least <= len(members) <= n["n_estimators"]
+    require(complete, f"a {type(owner).__name__} does not have {n['n_estimators']} members")
+    if isinstance(owner, ensemble.AdaBoostClassifier):
+        require(n["weights"] >= len(members), "there are too few weights")
+    elif isinstance(owner, ensemble.BaggingClassifier):
+        for member, features in zip(members, owner.estimators_features_, strict=True):
+            columns = np.asarray(features)
+            require(columns.dtype.kind == "i" and ((columns >= 0) & (columns < d)).all(), "features are out of range")
+            _check_attributes(member, {"classes_": "int >=0 <k: known"}, {"k": k})
+    else:
+        same = (RULES[type(one)] is _TREE and (one.n_features_in_, one.n_classes_) == (d, k) for one in members)
+        require(all(same), "the trees of a forest do not fit together")
 
 
-def _check_boosting(boosting: Any, lengths: Lengths) -> None:
-    require(boosting.n_classes_ == lengths["k"], "boosted classifiers have other classes")
-    require(lengths["weights"] >= len(boosting.estimators_), "there are too few weights")
-
-
-def _members(owner: Any) -> Any:
-    """Return the members of an ensemble, if there are as many as it says."""
-    members, n = owner.estimators_, _whole(owner, "n_estimators", 1)
-    least = 1 if isinstance(owner, ensemble.AdaBoostClassifier) else n  # boosting may end early
-    complete = isinstance(members, list) and least <= len(members) <= n
-    require(complete, f"a {type(owner).__name__} does not have {n} members")
-    return members
-
-
-def _check_neighbors(model: Any, lengths: Lengths) -> None:
+def _check_neighbors(model: Any, n: Lengths) -> None:
     # The tree of other methods is of a type that the caller trusts, or would not be here.
     require(model._fit_method == "brute" or model._tree is not None, "nearest neighbours have no tree")
-    n, codes = lengths["n"], model._y
-    require(model.n_samples_fit_ == n, "n_samples_fit_ is not the number of points")
-    require(((codes >= 0) & (codes < lengths["k"])).all() and model.outputs_2d_ is False, "_y is out of range")
-    _whole(model, "n_neighbors", 1, n)
-    require(model.weights in ("uniform", "distance", None), "weights are unknown")
-    require({model.metric, model.effective_metric_} <= set(_METRICS), "the metric is unknown")
     given = {name for name, value in model.effective_metric_params_.items() if value is not None}
     require(not model.metric_params and given <= {"p"}, "the metric has parameters")
 
 
-def _check_linear(model: Any, lengths: Lengths) -> None:
-    # The ridge classifier of two classes has a vector.
-    is_vector = lengths["k"] == 2 and np.ndim(model.coef_) == 1
-    _array(model, "coef_", "finite: d" if is_vector else "finite: outputs d", lengths)
-    if isinstance(model.intercept_, np.ndarray):
-        _array(model, "intercept_", "finite: outputs", lengths)
-    else:
-        _number(model, "intercept_")
+def _check_linear(model: Any, n: Lengths) -> None:
+    # The ridge classifier of two classes has a vector, and an intercept that is not fitted is a number.
+    is_vector = n["k"] == 2 and np.ndim(model.coef_) == 1
+    intercept = "finite: outputs" if isinstance(model.intercept_, np.ndarray) else "number"
+    table = {"coef_": "finite: d" if is_vector else "finite: outputs d", "intercept_": intercept}
+    _check_attributes(model, table, n)
 
 
-def _check_one_hot(encoder: Any, lengths: Lengths) -> None:
-    """Check that no category is encoded in a column that there is not."""
-    whole = encoder.drop_idx_ is None and getattr(encoder, "_drop_idx_after_grouping", None) is None
-    require(whole and not getattr(encoder, "_infrequent_enabled", False), "a one-hot encoder merges categories")
-    require(len(encoder.categories_) == lengths["d"], "a one-hot encoder has other features")
+def _check_one_hot(encoder: Any, n: Lengths) -> None:
+    """Check that no category is encoded in a column that there is not, and that every one of them can be found."""
+    merges = encoder.drop_idx_ is not None or getattr(encoder, "_drop_idx_after_grouping", None) is not None
+    require(not (merges or getattr(encoder, "_infrequent_enabled", False)), "a one-hot encoder merges categories")
+    require(len(encoder.categories_) == n["d"], "a one-hot encoder has other features")
     require(np.dtype(encoder.dtype).kind in "biuf", "a one-hot encoder does not encode by numbers")
-    sizes = [_check_categories(names) for names in encoder.categories_]
-    known = all(type(size) is int for size in encoder._n_features_outs)
-    require(known and encoder._n_features_outs == sizes, "a one-hot encoder has other categories")
+    for names in encoder.categories_:
+        require(_is_of_kind(names, "label") and names.ndim == 1 and names.size, "categories are missing")
+        if names.dtype.kind not in "UO":
+            # By bisection; NaN is the last, if it is one. Text is found by a table, in any order.
+            numbers = names[:-1] if names[-1] != names[-1] else names
+            require((numbers[:-1] < numbers[1:]).all(), "the categories of a one-hot encoder are not sorted")
+    sizes = [(int, names.size) for names in encoder.categories_]
+    stated = [(type(size), size) for size in encoder._n_features_outs]
+    require(stated == sizes, "a one-hot encoder has other categories")
 
 
-def _check_categories(names: Any) -> int:
-    """Return the number of categories, if every one of them can be found."""
-    require(_is_of_kind(names, "label") and names.ndim == 1 and names.size, "categories miss")
-    if names.dtype.kind not in "UO":
-        # By bisection; NaN is the last, if it is one. Text is found by a table, in any order.
-        numbers = names[:-1] if names[-1] != names[-1] else names
-        require((numbers[:-1] < numbers[1:]).all(), "the categories of a one-hot encoder are not sorted")
-    return int(names.size)
-
-
-def _check_pipeline(pipeline: Any, lengths: Lengths) -> None:
+def _check_pipeline(pipeline: Any, n: Lengths) -> None:
     named = all(isinstance(step, tuple) and len(step) == 2 and isinstance(step[0], str) for step in pipeline.steps)
     require(isinstance(pipeline.steps, list) and pipeline.steps and named, "a pipeline has no steps")
 
 
-def _steps(*attributes: str) -> Callable[[Any], Iterable[Any]]:
-    """Return what gives the estimators in lists of (name, estimator, ...)."""
+# ---------------------------------------------------------------------------------------------------
+# The table
+# ---------------------------------------------------------------------------------------------------
 
-    def members(owner: Any) -> list[Any]:
-        steps = [step for name in attributes for step in getattr(owner, name, ())]
-        return [step[1] for step in steps if not (step[1] is None or isinstance(step[1], str))]
-
-    return members
-
-
+_SIZES = {"n": "count >0", "sizes": "int >=0 <n: m"}
 _SVC = Rule(
     "k d",
     {
-        "_n_support": "int32: k",
-        "support_": "int32: s",
+        "kernel": {"linear", "poly", "rbf", "sigmoid"},
+        "degree": "count",
+        "coef0": "number",
+        "_gamma cache_size": "number >=0",
+        "_n_support": "int32 >=0: k",
+        "support_": "int32 >=0: s",
         "support_vectors_": "double rows: s d",
-        "dual_coef_": "double rows: k-1 s",
-        "_dual_coef_": "double rows: k-1 s",
-        "intercept_": "double rows: pairs",
-        "_intercept_": "double rows: pairs",
-        "_probA": "double rows: sigmoids",
-        "_probB": "double rows: sigmoids",
+        "dual_coef_ _dual_coef_": "double rows: k-1 s",
+        "intercept_ _intercept_": "double rows: pairs",
+        "_probA _probB": "double rows: sigmoids",
+        "_sparse": {False},
     },
     _check_svc,
 )
 _LINEAR = Rule("k d", then=_check_linear)
 _NAIVE_BAYES = Rule("k d", {"feature_log_prob_": "float: k d", "class_log_prior_": "float: k"})
-_TREE = Rule("k>0 d", then=_check_tree)
-_FOREST = Rule("k d", {}, _check_forest, _members)
+_TREE = Rule("k>0 d", {"n_outputs_": "count ==1", "n_classes_": "count ==k"}, _check_tree)
+_MANY = {"n_estimators": "count >0", "n_classes_": "count ==k"}
+_FOREST = Rule("k d", {**_MANY, "n_outputs_": "count ==1"}, _check_members, "estimators_")
 _PLAIN = Rule()  # it holds other objects or settings only, and reads no array by its position
 
 RULES: dict[type, Rule] = {
-    PACBayesClassifier: Rule("k d", then=_check_classifier),
-    Ensemble: Rule(
+    FittedVotes: Rule(
         "",
-        {"totals": "finite: m", "posterior": "finite: m", "seen": "int: m"},
-        _check_ensemble,
+        {
+            "task": Task,
+            "settings": FitSettings,
+            "entropy": "whole >=0",
+            "training_rows": TrainingRows,
+            "code_book": pools.CodeBook | None,
+            "n_features": "count >0",
+            "feature_names": "label?: n_features",
+            "target_digest": str,
+        },
+        _check_fitted_votes,
     ),
-    Split: Rule("", {"rows": "int?: n", "held_out": "int?: tested"}, _check_split),
-    TrainingRows: Rule("", {"hashes": "uint64: n"}, _check_training_rows),
-    HypothesisGroups: Rule("labels", {"kind": "int: m"}, _check_groups),
-    RBFSVMs: Rule(
+    FitSettings: Rule("", {"n_candidates": "count >0"}),
+    **{task: Rule("", task.attributes) for task in TASKS},
+    Vote: Rule(
+        "",
+        {
+            "task": Task,
+            "hypotheses": pools.Hypotheses,
+            "subsamples": sampling.Subsamples,
+            "split": sampling.Split,
+            "totals posterior": "finite >=0: m",
+            "seen": "int >=0: m",
+        },
+        _check_vote,
+    ),
+    sampling.Split: Rule("", {"rows": "int?: n", "held_out": "int?: tested", "entropy": "whole >=0"}, _check_split),
+    TrainingRows: Rule(
+        "",
+        {
+            "hashes": "uint64 rising: n",
+            "shift": "count <64",
+            "repeated": "number >=0 <=1",
+            "whole": str,
+            "exact": TrainingRows | None,
+        },
+        _check_training_rows,
+    ),
+    pools.HypothesisGroups: Rule("labels", {"kind": "int >=0: m", "groups": dict}, _check_groups),
+    pools.RBFSVMs: Rule(
         "labels",
         {
-            "n_classes": "int32: m",
-            "class_codes": "int32: known",
-            "n_support": "int32: known",
+            "n_classes": "int32 >0 <=k: m",
+            "class_codes": "int32 >=0 <k <65536: known",
+            "n_support": "int32 >=0: known",
             "support": "int32: s",
             "dual_coef": "double rows: coefficients",
             "intercept": "double rows: machines",
-            "gamma": "double rows: m",
-            "C": "finite: m",
+            "gamma": "double >=0 rows: m",
+            "C": "finite >0: m",
             "failed": "bool: m",
-            "rows": "int32: n",
+            "rows": "int32 >=0 rising: n",
+            "working_memory": "whole >=0 <=1e15",
+            "engine": {"auto", "cpu", "cuda"},
+            "code_book": pools.CodeBook | None,
         },
         _check_svms,
     ),
-    CodeBook: Rule("", {}, _check_code_book),
-    HypothesisList: Rule("labels", {}, _check_hypothesis_list, members=lambda hypotheses: list(hypotheses.members)),
-    Untrained: Rule("labels", {}, lambda hypotheses, _: _whole(hypotheses, "size", 0)),
-    Constant: _PLAIN,
-    EstimatorPool: Rule(members=lambda pool: [pool.estimator]),
-    PrefitPool: Rule(members=lambda pool: list(pool.estimators)),
-    RBFSVMPool: _PLAIN,
+    pools.CodeBook: Rule("", {}, _check_code_book),
+    pools.HypothesisList: Rule("labels", {}, _check_hypothesis_list, "members"),
+    pools.Untrained: Rule("labels", {"size": "count"}),
+    pools.EstimatorPool: Rule(members="estimator"),
+    pools.PrefitPool: Rule(members="estimators"),
     ColumnEncoder: Rule(
         "",
-        {
-            "fill_": "finite: numbers",
-            "center_": "finite: numbers",
-            "scale_": "finite: numbers",
-            "missing_": "bool: texts",
-        },
+        {"fill_ center_": "finite: numbers", "scale_": "finite >0: numbers", "missing_": "bool: texts"},
         _check_encoder,
     ),
-    sampling.FoldSubsamples: Rule("", {"sizes": "int: m"}, _check_given_subsamples),
-    sampling.GivenSubsamples: Rule("", {"sizes": "int: m"}, _check_given_subsamples),
-    sampling.NoSubsamples: Rule("", {"sizes": "int: m"}, _check_subsamples),
-    sampling.RandomSubsamples: Rule("", {"sizes": "int: m"}, _check_subsamples),
+    sampling.FoldSubsamples: Rule("", _SIZES, _check_given_subsamples),
+    sampling.GivenSubsamples: Rule("", _SIZES, _check_given_subsamples),
+    sampling.NoSubsamples: Rule("", _SIZES),
+    sampling.RandomSubsamples: Rule("", {"n n_sizes": "count >0", "sizes": "int >0 <n: m", "entropy": "whole >=0"}),
     # Splitters that need no labels, which `subsamples` may be.
-    model_selection.KFold: _PLAIN,
-    model_selection.RepeatedKFold: _PLAIN,
-    model_selection.ShuffleSplit: _PLAIN,
-    svm.SVC: _SVC,
-    svm.NuSVC: _SVC,
-    svm.LinearSVC: _LINEAR,
-    linear_model.LogisticRegression: _LINEAR,
-    linear_model.RidgeClassifier: _LINEAR._replace(members=lambda model: [model._label_binarizer]),
-    discriminant_analysis.LinearDiscriminantAnalysis: _LINEAR,
+    **dict.fromkeys((model_selection.KFold, model_selection.RepeatedKFold, model_selection.ShuffleSplit), _PLAIN),
+    **dict.fromkeys((pools.Constant, pools.RBFSVMPool, pre.Normalizer), _PLAIN),
+    **dict.fromkeys((svm.SVC, svm.NuSVC), _SVC),
+    **dict.fromkeys((svm.LinearSVC, linear_model.LogisticRegression, LinearDiscriminantAnalysis), _LINEAR),
+    linear_model.RidgeClassifier: _LINEAR._replace(members="_label_binarizer"),
     naive_bayes.GaussianNB: Rule(
+        "k d", {"theta_": "finite: k d", "var_": "finite >=0: k d", "class_prior_": "finite >=0: k"}
+    ),
+    **dict.fromkeys((naive_bayes.BernoulliNB, naive_bayes.ComplementNB, naive_bayes.MultinomialNB), _NAIVE_BAYES),
+    neighbors.KNeighborsClassifier: Rule(
         "k d",
-        {"theta_": "finite: k d", "var_": "finite: k d", "class_prior_": "finite: k"},
-        lambda model, _: require((model.var_ >= 0).all() and (model.class_prior_ >= 0).all(), "a variance is negative"),
+        {
+            "n_samples_fit_": "count",
+            "n_neighbors": "count >0 <=n_samples_fit_",
+            "_fit_X": "finite rows: n_samples_fit_ d",
+            "_y": "int >=0 <k: n_samples_fit_",
+            "outputs_2d_": {False},
+            "weights": {"uniform", "distance", None},
+            "metric effective_metric_": _METRICS,
+        },
+        _check_neighbors,
     ),
-    naive_bayes.BernoulliNB: _NAIVE_BAYES,
-    naive_bayes.ComplementNB: _NAIVE_BAYES,
-    naive_bayes.MultinomialNB: _NAIVE_BAYES,
-    neighbors.KNeighborsClassifier: Rule("k d", {"_fit_X": "rows: n d", "_y": "int: n"}, _check_neighbors),
-    tree.DecisionTreeClassifier: _TREE,
-    tree.ExtraTreeClassifier: _TREE,
-    ensemble.RandomForestClassifier: _FOREST,
-    ensemble.ExtraTreesClassifier: _FOREST,
-    ensemble.BaggingClassifier: Rule("k d", {}, _check_bagging, _members),
-    ensemble.AdaBoostClassifier: Rule("k d", {"estimator_weights_": "finite: weights"}, _check_boosting, _members),
-    StandardScaler: Rule("d", {"mean_": "finite?: d", "scale_": "finite?: d", "var_": "finite?: d"}),
-    MinMaxScaler: Rule("d", {"min_": "finite: d", "scale_": "finite: d"}),
-    MaxAbsScaler: Rule("d", {"scale_": "finite: d"}),
-    RobustScaler: Rule("d", {"center_": "finite?: d", "scale_": "finite?: d"}),
-    Normalizer: _PLAIN,
-    SimpleImputer: Rule(
-        "d", {"statistics_": "label: d"}, lambda one, _: require(one.indicator_ is None, "an imputer has an indicator")
+    **dict.fromkeys((tree.DecisionTreeClassifier, tree.ExtraTreeClassifier), _TREE),
+    **dict.fromkeys((ensemble.RandomForestClassifier, ensemble.ExtraTreesClassifier), _FOREST),
+    ensemble.BaggingClassifier: Rule("k d", _MANY, _check_members, "estimators_"),
+    ensemble.AdaBoostClassifier: Rule(
+        "k d", {**_MANY, "estimator_weights_": "finite: weights"}, _check_members, "estimators_"
     ),
+    pre.StandardScaler: Rule("d", {"mean_ scale_ var_": "finite?: d"}),
+    pre.MinMaxScaler: Rule("d", {"min_ scale_": "finite: d"}),
+    pre.MaxAbsScaler: Rule("d", {"scale_": "finite: d"}),
+    pre.RobustScaler: Rule("d", {"center_ scale_": "finite?: d"}),
+    SimpleImputer: Rule("d", {"statistics_": "label: d", "indicator_": NoneType}),
     PCA: Rule("d", {"components_": "finite: n d", "mean_": "finite: d", "explained_variance_": "finite: n"}),
-    OneHotEncoder: Rule("d", {}, _check_one_hot),
-    ColumnTransformer: Rule(members=_steps("transformers", "transformers_")),
-    FunctionTransformer: Rule(then=lambda one, _: require(not isinstance(one.func, type), "a function is a type")),
-    LabelBinarizer: Rule(
-        "k", {}, lambda one, _: require(one.y_type_ in ("binary", "multiclass"), "labels are no classes")
-    ),
-    Pipeline: Rule(then=_check_pipeline, members=_steps("steps")),
-    FrozenEstimator: Rule(members=lambda frozen: [frozen.estimator]),
+    pre.OneHotEncoder: Rule("d", {}, _check_one_hot),
+    ColumnTransformer: Rule(members="transformers transformers_"),
+    pre.FunctionTransformer: Rule(then=lambda one, _: require(not isinstance(one.func, type), "a function is a type")),
+    pre.LabelBinarizer: Rule("k", {"y_type_": {"binary", "multiclass"}}),
+    Pipeline: Rule(then=_check_pipeline, members="steps"),
+    FrozenEstimator: Rule(members="estimator"),
 }
-
-TRUSTED_TYPES = frozenset(type_name(kind) for kind in RULES)

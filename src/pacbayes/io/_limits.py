@@ -1,4 +1,4 @@
-"""What reading a file may fail of: that it cannot be opened, and the memory that it takes."""
+"""Limits on reading a file: whether it can be opened, and the memory that it takes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,9 @@ def explain_unreadable(error: type[PACBayesError]) -> Iterator[None]:
     """Raise `error`, saying what is wrong with a file, where the system cannot open or read it."""
     try:
         yield
-    except FileNotFoundError as cause:
-        raise error("there is no such file") from cause
-    except IsADirectoryError as cause:
-        raise error("this is a folder, not a file") from cause
     except OSError as cause:
-        raise error(f"cannot be read: {cause.strerror}") from cause
+        known = {FileNotFoundError: "there is no such file", IsADirectoryError: "this is a folder, not a file"}
+        raise error(known.get(type(cause), f"cannot be read: {cause.strerror}")) from cause
 
 
 class Budget:
@@ -37,9 +34,9 @@ class Budget:
         self.left = max_bytes
         self._error = error
 
-    def admit(self, n_bytes: int) -> None:
+    def admit(self, n_bytes: int, reason: str = "") -> None:
         """Count bytes, and raise if they exceed what is left."""
-        self.check(n_bytes)
+        self.check(n_bytes, reason)
         self.left -= n_bytes
 
     def check(self, n_bytes: int, reason: str = "") -> None:
@@ -51,8 +48,7 @@ class Budget:
 
     def admit_columns(self, count: int) -> None:
         """Count what columns take besides their cells."""
-        self.check(count * _PER_COLUMN, f": each of its {count} columns takes {format_bytes(_PER_COLUMN)}")
-        self.left -= count * _PER_COLUMN
+        self.admit(count * _PER_COLUMN, f": each of its {count} columns takes {format_bytes(_PER_COLUMN)}")
 
     def check_growth(self, n_bytes: int, file_size: int, *, most: int = MOST_GROWTH, always: int = ANY_SIZE) -> None:
         """Raise if bytes that are counted later exceed what is left, or what a file of this size may hold.

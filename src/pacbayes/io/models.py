@@ -9,11 +9,10 @@ fitted arrays fit together. All of these checks are made before the model is ret
 from __future__ import annotations
 
 import contextlib
-import copy
 import os
 import stat
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,37 +20,25 @@ from zipfile import ZIP_DEFLATED
 
 import numpy as np
 
+import pacbayes
 from pacbayes._atomic import write_atomic
 from pacbayes.certificate import Certificate
-from pacbayes.classifier import PACBayesClassifier
 from pacbayes.exceptions import ModelFileError
-from pacbayes.fitting import Ensemble
-from pacbayes.io._archive import examine
-from pacbayes.io._fitted import TRUSTED_TYPES, check_objects, reachable, require
+from pacbayes.fitting import FittedVotes, Vote
+from pacbayes.io._archive import examine, require
+from pacbayes.io._fitted import RULES, check_objects, reachable
 from pacbayes.io._limits import Budget, explain_unreadable
 from pacbayes.io.schema import Schema
 
 __all__ = ["MAX_MODEL_BYTES", "dumps_model", "load_model", "save_model"]
 
-_FORMAT = 5
-
-# Attributes of a classifier that are those of the winning vote.
-_OF_THE_WINNER = (
-    "hypotheses_",
-    "subsamples_",
-    "losses_",
-    "n_validation_",
-    "prior_",
-    "posterior_",
-    "certificate_",
-    "lambda_",
-)
+_FORMAT = 6
 
 # Default limit on the memory that loading a model may take.
 MAX_MODEL_BYTES = 2**31
 
 
-def save_model(model: PACBayesClassifier, path: str | os.PathLike[str], schema: Schema | None = None) -> None:
+def save_model(model: Any, path: str | os.PathLike[str], schema: Schema | None = None) -> None:
     """Save a fitted classifier.
 
     Parameters
@@ -79,7 +66,7 @@ def save_model(model: PACBayesClassifier, path: str | os.PathLike[str], schema: 
     write_atomic({Path(path): dumps_model(model, schema)})
 
 
-def dumps_model(model: PACBayesClassifier, schema: Schema | None = None) -> bytes:
+def dumps_model(model: Any, schema: Schema | None = None) -> bytes:
     """Return what `save_model` would write.
 
     Parameters
@@ -96,18 +83,15 @@ def dumps_model(model: PACBayesClassifier, schema: Schema | None = None) -> byte
     """
     import skops.io
 
-    _check_fitted(model)
+    fitted = getattr(model, "fitted_votes_", None)
+    require(isinstance(fitted, FittedVotes), "the model is not fitted")
+    _check_members(fitted)
     # Certificates are kept as JSON, whose types and ranges are checked when they are read.
-    bare = copy.copy(model)
-    for name in (*_OF_THE_WINNER, "_fitted_settings", "_setting_digests"):
-        delattr(bare, name)
-    bare.__dict__.update(model._fitted_settings)  # what was changed after the fit is no part of a model
-    bare.votes_ = [replace(vote, certificate=None) for vote in model.votes_]  # type: ignore[arg-type]
     content = {
         "pacbayes_model": _FORMAT,
-        "certificates": [vote.certificate.to_json() for vote in model.votes_],
+        "certificates": [vote.certificate.to_json() for vote in fitted.votes],
         "schema": None if schema is None else schema.to_json(),
-        "model": bare,
+        "fitted": fitted.with_certificates([None] * len(fitted.votes)),
     }
     data: bytes = skops.io.dumps(content, compression=ZIP_DEFLATED)
     return data
@@ -115,7 +99,7 @@ def dumps_model(model: PACBayesClassifier, schema: Schema | None = None) -> byte
 
 def load_model(
     path: str | os.PathLike[str], *, trusted: Sequence[str] = (), max_bytes: int = MAX_MODEL_BYTES
-) -> tuple[PACBayesClassifier, Schema | None]:
+) -> tuple[Any, Schema | None]:
     """Load a classifier. Nothing in the file is run, and types that are not trusted are refused by name.
 
     Parameters
@@ -147,55 +131,17 @@ def load_model(
     boosting of those, nearest neighbours by brute force, the usual scalers and encoders, and pipelines of all of these.
     Other types, such as nearest neighbours that keep a tree, have to be named in `trusted`.
 
-    Parameters that say where to work, such as `n_jobs` and `client`, are not taken from a file: they are None.
+    Parameters that say where to work, `n_jobs` and `checkpoint`, are not taken from a file: they are None.
 
     Prediction takes memory of its own, which grows with the number of rows and classes. For files of strangers, limit
     the memory of the process as well, for example by ``ulimit -v 4000000`` in the shell.
     """
     try:
-        return _load(Path(path), tuple(trusted), max_bytes)
-    except ModelFileError as error:
-        raise ModelFileError(f"{str(path)!r} is not a model that can be loaded: {error}") from error
-
-
-def _load(path: Path, trusted: tuple[str, ...], max_bytes: int) -> tuple[PACBayesClassifier, Schema | None]:
-    data = _read(path, max_bytes)
-    try:
-        content = _construct(*examine(data, TRUSTED_TYPES, trusted, max_bytes))
-        version = content.get("pacbayes_model") if isinstance(content, dict) else None
-        require(type(version) is int, "there is something else in it")
-        require(version == _FORMAT, f"it has format {version}, and this version reads format {_FORMAT}: fit again")
-        model = content["model"]
-        require(isinstance(model, PACBayesClassifier), f"it holds a {type(model).__name__}, not a PACBayesClassifier")
-        _restore_votes(model, content["certificates"])
-        _check_fitted(model)
-        check_objects(model, trusted)
-        model._restore_settings()
-        schema = None if content["schema"] is None else Schema.from_json(content["schema"])
-        # What types that the caller trusts make of a row that was made up is up to them.
-        with contextlib.suppress(ValueError) if trusted else contextlib.nullcontext():
-            _check_prediction(model, schema)
-    except ModelFileError:
-        raise
+        return _construct(_read(Path(path), max_bytes), tuple(trusted), max_bytes)
     except Exception as error:
         # What comes out of a file that somebody else made may fail in any way.
-        raise ModelFileError(f"{type(error).__name__}: {error}") from error
-    return model, schema
-
-
-def _restore_votes(model: PACBayesClassifier, certificates: Any) -> None:
-    """Put the certificates back into the votes, and the parts of the winning vote into the classifier."""
-    votes, winner = model.votes_, model._winner
-    whole = isinstance(votes, list) and isinstance(certificates, list) and len(votes) == len(certificates)
-    require(whole and all(type(vote) is Ensemble for vote in votes), "its votes are incomplete")
-    require(type(winner) is int and 0 <= winner < len(votes), "the winner is none of the votes")
-    restored = [
-        replace(vote, certificate=Certificate.from_json(text)) for vote, text in zip(votes, certificates, strict=True)
-    ]
-    bounds = [vote.bound for vote in restored]
-    require(bounds[winner] == min(bounds), "the winner is not the vote with the smallest bound")
-    model._adopt(restored, winner)
-    model.__setstate__({"certificate_": model.certificate_})  # begins the stream of draws
+        reason = str(error) if isinstance(error, ModelFileError) else f"{type(error).__name__}: {error}"
+        raise ModelFileError(f"{str(path)!r} is not a model that can be loaded: {reason}") from error
 
 
 def _read(path: Path, max_bytes: int) -> bytes:
@@ -206,24 +152,50 @@ def _read(path: Path, max_bytes: int) -> bytes:
         return file.read()
 
 
-def _construct(data: bytes, names: Collection[str]) -> Any:
-    """Make the objects of a file that was examined, and names these types."""
+def _construct(data: bytes, trusted: tuple[str, ...], max_bytes: int) -> tuple[Any, Schema | None]:
+    """Examine the content of a file, make its objects, and check them."""
     import skops.io
 
-    return skops.io.loads(data, trusted=sorted(names))
+    unpacked, names = examine(data, RULES, trusted, max_bytes)
+    content = skops.io.loads(unpacked, trusted=names)
+    version = content.get("pacbayes_model") if isinstance(content, dict) else None
+    require(type(version) is int, "there is something else in it")
+    require(version == _FORMAT, f"it has format {version}, and this version reads format {_FORMAT}: fit again")
+    fitted = _restore_certificates(content["fitted"], content["certificates"])
+    check_objects(fitted, trusted)
+    # A file must not start threads, or write to a folder.
+    settings = replace(fitted.settings, n_jobs=None, checkpoint=None)
+    model = getattr(pacbayes, fitted.task.estimator).from_fitted_votes(replace(fitted, settings=settings))
+    schema = None if content["schema"] is None else Schema.from_json(content["schema"])
+    # What types that the caller trusts make of a row that was made up is up to them.
+    with contextlib.suppress(ValueError) if trusted else contextlib.nullcontext():
+        _check_prediction(model, schema)
+    return model, schema
 
 
-def _check_fitted(model: Any) -> None:
-    """Raise ModelFileError if this is not a fitted classifier whose certificate is about as many hypotheses."""
-    require(isinstance(model, PACBayesClassifier), f"it is a {type(model).__name__}, not a PACBayesClassifier")
-    require(isinstance(getattr(model, "certificate_", None), Certificate), "the classifier is not fitted")
-    for vote in model.votes_:
+def _restore_certificates(fitted: Any, certificates: Any) -> FittedVotes:
+    """Put the certificates back into the votes."""
+    require(type(fitted) is FittedVotes, f"it holds a {type(fitted).__name__}, not the votes of a model")
+    votes, winner = fitted.votes, fitted.winner
+    whole = isinstance(votes, tuple) and isinstance(certificates, list) and len(votes) == len(certificates)
+    require(whole and all(type(vote) is Vote for vote in votes), "its votes are incomplete")
+    require(type(winner) is int and 0 <= winner < len(votes), "the winner is none of the votes")
+    restored = fitted.with_certificates([Certificate.from_json(text) for text in certificates])
+    bounds = [vote.bound for vote in restored.votes]
+    require(bounds[winner] == min(bounds), "the winner is not the vote with the smallest bound")
+    _check_members(restored)
+    return restored
+
+
+def _check_members(fitted: FittedVotes) -> None:
+    """Raise ModelFileError if a certificate is not about as many hypotheses as its vote has."""
+    for vote in fitted.votes:
         m = {len(part) for part in (vote.hypotheses, vote.totals, vote.seen, vote.posterior, vote.subsamples)}
         fits = m == {vote.certificate.n_hypotheses}
-        require(fits, f"the parts of the classifier do not fit together: {sorted(m)} members")
+        require(fits, f"the parts of the model do not fit together: {sorted(m)} members")
 
 
-def _check_prediction(model: PACBayesClassifier, schema: Schema | None) -> None:
+def _check_prediction(model: Any, schema: Schema | None) -> None:
     """Predict a row with every hypothesis, so that what is left to go wrong goes wrong here.
 
     A row of a table without a schema cannot be made up.
@@ -240,14 +212,10 @@ def _check_prediction(model: PACBayesClassifier, schema: Schema | None) -> None:
     elif hasattr(model, "feature_names_in_"):
         return
     # Encoders that refuse categories which they do not know would refuse this row.
-    encoders = [part for part in reachable(model) if getattr(part, "handle_unknown", None) == "error"]
-    trained = np.flatnonzero(model.n_validation_ > 0)
-    with warnings.catch_warnings():
+    encoders = [part for part in reachable(model.fitted_votes_) if getattr(part, "handle_unknown", None) == "error"]
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
         warnings.simplefilter("ignore")
-        try:
-            for encoder in encoders:
-                encoder.handle_unknown = "ignore"
-            model.hypotheses_.take(trained).votes(model._validate_points(row))
-        finally:
-            for encoder in encoders:
-                encoder.handle_unknown = "error"
+        for encoder in encoders:
+            encoder.handle_unknown = "ignore"
+            stack.callback(setattr, encoder, "handle_unknown", "error")
+        model.predict_hypotheses(row)

@@ -7,28 +7,39 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes._formatting import format_names, join_names
+from pacbayes._json_fields import OneOf, Range, parse_object, raising, read_object
 from pacbayes.bounds import clopper_pearson
 from pacbayes.exceptions import TableError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Column", "HeldOutTest", "Schema", "Source", "split_rows"]
+__all__ = ["Column", "HeldOutTest", "Provenance", "Schema", "split_rows"]
 
 Kind = Literal["number", "text", "date"]
-Label = str | int
 Rows = NDArray[np.intp]
 
-# Beyond this, counts are not exact as float64, in which bounds are calculated.
-_MOST_ROWS = 2**53
+# A schema may come with a model that somebody else made: annotations say what its fields may be in a file.
+_Count = Annotated[int, Range(0, 2**63, open_high=True)]
+_Fraction = Annotated[float, Range(0, 1, open_low=True, open_high=True)]
+_LONGEST = 2**30
 
-_KINDS = ("number", "text", "date")
+
+class _Labels:
+    """Class labels: all of them text, or all of them integers that arrays can hold."""
+
+    def allows(self, labels: Any) -> bool:
+        kinds = {type(label) for label in labels}
+        return kinds <= {str} or (kinds == {int} and all(abs(label) < 2**63 for label in labels))
+
+    def describe(self, base: str) -> str:
+        return f"{base} of text or of integers"
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Source:
+class Provenance:
     """Where the rows of a table came from, and which of them trained a model.
 
     Attributes
@@ -77,14 +88,14 @@ class Source:
 
     name: str
     sha256: str | None
-    n_rows: int
-    format: str | None = None
+    n_rows: _Count
+    format: Annotated[str, OneOf(("csv", "parquet", "libsvm"))] | None = None
     separator: str | None = None
-    decimal: str | None = None
+    decimal: Annotated[str, OneOf((".", ","))] | None = None
     encoding: str | None = None
     missing: tuple[str, ...] = ()
-    test_size: float | None = None
-    seed: int | None = None
+    test_size: _Fraction | None = None
+    seed: _Count | None = None
 
     def split(self) -> tuple[Rows, Rows]:
         """Return the rows that were trained on and those that were held out, see `split_rows`."""
@@ -107,9 +118,10 @@ class HeldOutTest:
         Probability with which the bound that they prove may fail.
     """
 
-    n_rows: int
-    errors: int
-    delta: float
+    # Beyond this, counts are not exact as float64, in which bounds are calculated.
+    n_rows: Annotated[int, Range(1, 2**53)]
+    errors: _Count
+    delta: _Fraction
 
     @property
     def error(self) -> float:
@@ -139,7 +151,7 @@ class Schema:
     complete : bool
         Whether features must not be missing: true for a table where none is. Set it to False for a model that can do
         with missing values although it was trained without any.
-    source : Source or None
+    source : Provenance or None
         Where the rows came from.
     test : HeldOutTest or None
         How the model did on the rows that were held out, if some were.
@@ -160,10 +172,10 @@ class Schema:
 
     columns: tuple[Column, ...]
     target: str | None = None
-    classes: tuple[Label, ...] = ()
-    class_counts: tuple[int, ...] = ()
+    classes: Annotated[tuple[Any, ...], _Labels()] = ()
+    class_counts: tuple[_Count, ...] = ()
     complete: bool = True
-    source: Source | None = None
+    source: Provenance | None = None
     test: HeldOutTest | None = None
 
     @property
@@ -218,7 +230,7 @@ class Schema:
         }
         features = {column.name: parsers[column.kind](table[column.name]) for column in self.columns}
         X = pd.DataFrame(features, index=table.index)
-        gaps = count_missing(X)
+        gaps = missing_by_column(X)
         if gaps and self.complete:
             raise TableError(
                 f"there are missing values in {format_missing(gaps)}, and the model was trained on data without any: "
@@ -280,11 +292,16 @@ class Schema:
         TableError
             If a field is missing, unknown, or of the wrong type.
         """
-        try:
-            values = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise TableError(f"the schema is not JSON: {error}") from error
-        return _schema_from(values)
+        with raising(TableError, "the schema is not valid: "):
+            schema: Schema = read_object(cls, parse_object(text, longest=_LONGEST))
+        names, classes, test = schema.names, schema.classes, schema.test
+        if len(set(names)) < len(names):
+            raise TableError("the schema names a column twice")
+        if len(schema.class_counts) != len(classes) or len(set(classes)) != len(classes):
+            raise TableError("the schema must have one count for each of its classes, and each class once")
+        if test is not None and test.errors > test.n_rows:
+            raise TableError(f"the test of the schema has {test.errors} errors in {test.n_rows} rows")
+        return schema
 
     def with_split(self, y: NDArray[Any], test_size: float | None, seed: int | None) -> Schema:
         """Return the schema of the rows that are left to train on, with labels `y`, after others were held out."""
@@ -333,7 +350,7 @@ def with_text_names(table: pd.DataFrame) -> pd.DataFrame:
     return table.set_axis(names, axis=1)
 
 
-def count_missing(X: pd.DataFrame) -> dict[str, int]:
+def missing_by_column(X: pd.DataFrame) -> dict[str, int]:
     """Return the number of missing values of each column that has some."""
     return {str(name): int(count) for name, count in X.isna().sum().items() if count}
 
@@ -345,99 +362,3 @@ def format_missing(gaps: Mapping[str, int], most: int = 12) -> str:
     "'age' (3) and 1 more"
     """
     return join_names([f"{name!r} ({count})" for name, count in gaps.items()], most)
-
-
-# ---------------------------------------------------------------------------------------------------
-# From JSON: a schema may come with a model that somebody else made, so every field is checked
-# ---------------------------------------------------------------------------------------------------
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_fraction(value: Any) -> bool:
-    return isinstance(value, float) and 0 < value < 1
-
-
-def _list_of(is_valid: Any, value: Any) -> bool:
-    return isinstance(value, list) and all(is_valid(entry) for entry in value)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_count(value: Any) -> bool:
-    return _is_whole(value) and 0 <= value < 2**63
-
-
-def _is_label_list(value: Any) -> bool:
-    return _list_of(_is_text, value) or _list_of(lambda label: _is_whole(label) and abs(label) < 2**63, value)
-
-
-_SOURCE_FIELDS = {
-    "name": (_is_text, "text"),
-    "sha256": (lambda v: v is None or _is_text(v), "text or null"),
-    "n_rows": (_is_count, "a count"),
-    "format": (lambda v: v in (None, "csv", "parquet", "libsvm"), "csv, parquet, libsvm or null"),
-    "separator": (lambda v: v is None or _is_text(v), "text or null"),
-    "decimal": (lambda v: v in (None, ".", ","), "a point, a comma or null"),
-    "encoding": (lambda v: v is None or _is_text(v), "text or null"),
-    "missing": (lambda v: _list_of(_is_text, v), "a list of text"),
-    "test_size": (lambda v: v is None or _is_fraction(v), "a fraction in (0, 1) or null"),
-    "seed": (lambda v: v is None or _is_count(v), "a non-negative integer or null"),
-}
-
-_TEST_FIELDS = {
-    "n_rows": (lambda v: _is_count(v) and 0 < v <= _MOST_ROWS, "a count of rows"),
-    "errors": (_is_count, "a count"),
-    "delta": (_is_fraction, "a fraction in (0, 1)"),
-}
-
-_COLUMN_FIELDS = {
-    "name": (_is_text, "text"),
-    "kind": (lambda v: v in _KINDS, " or ".join(_KINDS)),
-}
-
-_SCHEMA_FIELDS = {
-    "columns": (lambda v: isinstance(v, list), "a list of columns"),
-    "target": (lambda v: v is None or _is_text(v), "text or null"),
-    "classes": (_is_label_list, "a list of text or of integers"),
-    "class_counts": (lambda v: _list_of(_is_count, v), "a list of counts"),
-    "complete": (lambda v: isinstance(v, bool), "true or false"),
-    "source": (lambda v: v is None or isinstance(v, dict), "an object or null"),
-    "test": (lambda v: v is None or isinstance(v, dict), "an object or null"),
-}
-
-
-def _check_fields(what: str, values: Any, expected: Mapping[str, tuple[Any, str]]) -> None:
-    if not isinstance(values, dict) or set(values) != set(expected):
-        raise TableError(f"{what} must be an object with the fields {format_names(expected)}")
-    for name, (is_valid, description) in expected.items():
-        if not is_valid(values[name]):
-            raise TableError(f"{what}: {name} must be {description}, got {values[name]!r:.80}")
-
-
-def _schema_from(values: Any) -> Schema:
-    _check_fields("the schema", values, _SCHEMA_FIELDS)
-    for column in values["columns"]:
-        _check_fields("a column of the schema", column, _COLUMN_FIELDS)
-    columns = tuple(Column(**column) for column in values["columns"])
-    if len({column.name for column in columns}) < len(columns):
-        raise TableError("the schema names a column twice")
-    classes = tuple(values["classes"])
-    if len(values["class_counts"]) != len(classes) or len(set(classes)) != len(classes):
-        raise TableError("the schema must have one count for each of its classes, and each class once")
-    source = values["source"]
-    if source is not None:
-        _check_fields("the source of the schema", source, _SOURCE_FIELDS)
-        source = Source(**{**source, "missing": tuple(source["missing"])})
-    test = values["test"]
-    if test is not None:
-        _check_fields("the test of the schema", test, _TEST_FIELDS)
-        test = HeldOutTest(**test)
-        if test.errors > test.n_rows:
-            raise TableError(f"the test of the schema has {test.errors} errors in {test.n_rows} rows")
-    counts = tuple(values["class_counts"])
-    return Schema(columns, values["target"], classes, counts, values["complete"], source, test)

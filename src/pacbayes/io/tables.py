@@ -28,7 +28,7 @@ from pacbayes.io._libsvm import LABEL, read_libsvm
 from pacbayes.io._limits import Budget
 from pacbayes.io._parquet import read_parquet
 from pacbayes.io._source import Content, is_standard_input, name_of, open_content
-from pacbayes.io.schema import Column, Kind, Schema, Source, count_missing, split_rows, with_text_names
+from pacbayes.io.schema import Column, Kind, Provenance, Schema, missing_by_column, split_rows, with_text_names
 
 __all__ = ["MAX_TABLE_BYTES", "Table", "read_losses", "read_table"]
 
@@ -91,7 +91,7 @@ class Table:
         *,
         text: Collection[str] = (),
         drop: Collection[str] = (),
-        source: Source | None = None,
+        source: Provenance | None = None,
     ) -> Table:
         """Take columns for numbers, dates or text, whichever they hold.
 
@@ -106,7 +106,7 @@ class Table:
             Columns to take for text although they hold numbers or dates.
         drop : collection of str, optional
             Columns to leave out.
-        source : Source, optional
+        source : Provenance, optional
             Where the rows come from. Its decimal mark is that of numbers that are stored as text.
 
         Returns
@@ -141,7 +141,7 @@ class Table:
     @property
     def missing(self) -> dict[str, int]:
         """Number of missing values of each column that has some."""
-        return count_missing(self.X)
+        return missing_by_column(self.X)
 
     def take(self, rows: NDArray[np.intp]) -> Table:
         """Return some of the rows, with the schema of all of them."""
@@ -325,10 +325,10 @@ class ReadOptions:
         return self.decimal or schema.decimal
 
 
-def _read_frame(content: Content, options: ReadOptions, budget: Budget) -> tuple[pd.DataFrame, Source]:
+def _read_frame(content: Content, options: ReadOptions, budget: Budget) -> tuple[pd.DataFrame, Provenance]:
     """Return the columns of a file as they are stored, and what is known about the file."""
     kind = format_of(content, options.format)
-    source = Source(content.name, content.digest, 0, kind, missing=options.missing)
+    source = Provenance(content.name, content.digest, 0, kind, missing=options.missing)
     if kind == "csv":
         with decoded(content.file, options.encoding, budget) as (file, encoding):
             default = "\t" if content.name.lower().endswith(".tsv") else ","

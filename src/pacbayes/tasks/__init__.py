@@ -5,4 +5,7 @@ from pacbayes.tasks._classification import Classification, count_disagreements
 from pacbayes.tasks._task import Task
 from pacbayes.tasks._voting import draw_voters
 
-__all__ = ["Classification", "Loss", "Task", "count_disagreements", "draw_voters"]
+# All tasks.
+TASKS: tuple[type[Task], ...] = (Classification,)
+
+__all__ = ["TASKS", "Classification", "Loss", "Task", "count_disagreements", "draw_voters"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ class Classification(Task):
 
     classes: NDArray[Any]
     estimator = "PACBayesClassifier"
+    attributes: ClassVar[dict[str, str]] = {"classes": "label rising: k"}
 
     @classmethod
     def learn(cls, labels: NDArray[Any] | Labels) -> tuple[Classification, NDArray[np.intp]]:

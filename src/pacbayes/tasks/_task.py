@@ -28,6 +28,9 @@ class Task(ABC):
     # What the estimator for this task is called, in `pacbayes`.
     estimator: ClassVar[str]
 
+    # Kinds and shapes of its attributes, by which a model file is checked (`pacbayes.io`).
+    attributes: ClassVar[dict[str, str]]
+
     @property
     @abstractmethod
     def width(self) -> int:

@@ -1,0 +1,227 @@
+"""Read dataclasses from JSON that somebody else may have written: their annotations are the table of what is allowed.
+
+A kind is an annotation: ``str``, ``bool``, ``int``, ``float``, ``Any``, ``X | None``, ``Literal["a", "b"]``,
+``tuple[X, ...]``, ``tuple[X, Y]``, ``dict[str, X]``, another dataclass, or ``Annotated[X, rule]`` with a `Rule`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
+
+from pacbayes._formatting import format_names
+
+__all__ = [
+    "FieldError",
+    "Length",
+    "OneOf",
+    "Pattern",
+    "Range",
+    "Rule",
+    "parse_object",
+    "raising",
+    "read_object",
+    "read_value",
+    "shorten",
+]
+
+
+class FieldError(ValueError):
+    """A value that its field does not allow."""
+
+
+@contextmanager
+def raising(error: type[Exception], prefix: str = "") -> Iterator[None]:
+    """Turn a `FieldError` into an exception of the caller."""
+    try:
+        yield
+    except FieldError as wrong:
+        raise error(f"{prefix}{wrong}") from wrong
+
+
+class Rule(Protocol):
+    """What else has to be true of a value, besides its type."""
+
+    def allows(self, value: Any) -> bool:
+        """Return whether a value of the right type is allowed."""
+
+    def describe(self, base: str) -> str:
+        """Return what is allowed in words, given the words for the type."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number in a range. Its ends belong to it, unless they are open."""
+
+    low: float
+    high: float = math.inf
+    open_low: bool = False
+    open_high: bool = False
+
+    def allows(self, value: Any) -> bool:
+        # Comparisons of integers with floats are exact, whatever their size.
+        above = self.low < value if self.open_low else self.low <= value
+        return bool(above and (value < self.high if self.open_high else value <= self.high))
+
+    def describe(self, base: str) -> str:
+        return f"{base} in {'[('[self.open_low]}{self.low:g}, {self.high:g}{'])'[self.open_high]}"
+
+
+@dataclass(frozen=True)
+class Length:
+    """Text or a list of some length."""
+
+    low: int
+    high: int
+
+    def allows(self, value: Any) -> bool:
+        return self.low <= len(value) <= self.high
+
+    def describe(self, base: str) -> str:
+        unit = "characters" if base == "text" else "entries"
+        return f"{base} of {f'{self.low} to' if self.low else 'at most'} {self.high} {unit}"
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Text that matches an expression in full."""
+
+    expression: str
+    description: str
+
+    def allows(self, value: Any) -> bool:
+        return re.fullmatch(self.expression, value) is not None
+
+    def describe(self, base: str) -> str:
+        return self.description
+
+
+class OneOf:
+    """One of some values: as `Literal`, where a table holds them."""
+
+    def __init__(self, allowed: Collection[Any]) -> None:
+        self.allowed = allowed
+
+    def allows(self, value: Any) -> bool:
+        return value in self.allowed
+
+    def describe(self, base: str) -> str:
+        return f"one of {', '.join(map(repr, self.allowed))}"
+
+
+def shorten(value: Any) -> str:
+    """Return the repr of a value, cut if it is long."""
+    shown = repr(value)
+    return shown if len(shown) <= 80 else f"{shown[:77]}..."
+
+
+def parse_object(text: str, *, longest: int) -> dict[str, Any]:
+    """Parse a JSON object without repeated fields, NaN or infinity; raise FieldError for anything else."""
+    if len(text) > longest:
+        raise FieldError(f"longer than {longest} characters")
+    try:
+        values = json.loads(text, object_pairs_hook=_without_repetition, parse_constant=_refuse_constant)
+    except FieldError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise FieldError(f"not JSON ({error})") from error
+    if not isinstance(values, dict):
+        raise FieldError("no JSON object")
+    return values
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise FieldError("a field is given twice")
+    return values
+
+
+def _refuse_constant(name: str) -> Any:
+    raise FieldError(f"{name} is no number")
+
+
+def read_object(kind: Any, values: Any, name: str = "") -> Any:
+    """Return a dataclass made from a JSON object, each field of its kind; `name` is where the object was found.
+
+    A field is called as in the class, or by the entry "json" of its metadata.
+
+    >>> @dataclass
+    ... class Test:
+    ...     errors: Annotated[int, Range(0)]
+    ...     delta: Annotated[float, Range(0, 1, open_low=True)] | None
+    >>> read_object(Test, {"errors": 3, "delta": None})
+    Test(errors=3, delta=None)
+    >>> read_object(Test, {"errors": 3, "delta": 1.5})
+    Traceback (most recent call last):
+    pacbayes._json_fields.FieldError: delta must be a number in (0, 1] or null, got 1.5
+    """
+    table = _kinds_by_field(kind)
+    if not isinstance(values, dict) or set(values) != set(table):
+        odd = "" if not isinstance(values, dict) else f"; missing or unknown: {format_names(set(values) ^ set(table))}"
+        raise FieldError(f"{name or kind.__name__} must be an object with the fields {format_names(table)}{odd}")
+    prefix = f"{name}." if name else ""
+    return kind(**{own: read_value(of, f"{prefix}{key}", values[key]) for key, (own, of) in table.items()})
+
+
+@cache
+def _kinds_by_field(kind: Any) -> dict[str, tuple[str, Any]]:
+    """Return names in the class and kinds of a dataclass's fields, by their names in JSON."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {item.metadata.get("json", item.name): (item.name, hints[item.name]) for item in fields(kind)}
+
+
+def read_value(kind: Any, name: str, value: Any) -> Any:
+    """Return a JSON value as a kind; raise FieldError, with its name, if it is none that the kind allows."""
+    optional = get_origin(kind) in (Union, UnionType)
+    if optional:
+        if value is None:
+            return None
+        (kind,) = (option for option in get_args(kind) if option is not type(None))
+    base, rule = get_args(kind)[:2] if get_origin(kind) is Annotated else (kind, None)
+    origin, parts = get_origin(base) or base, get_args(base)
+    if is_dataclass(origin):
+        return read_object(origin, value, name)
+    of_type, words, convert = _TYPES[origin]
+    if origin is Literal:
+        rule = OneOf(parts)
+    if not (of_type(value) and (rule is None or rule.allows(value))):
+        described = words if rule is None else rule.describe(words)
+        raise FieldError(f"{name} must be {described}{' or null' if optional else ''}, got {shorten(value)}")
+    if origin is tuple:
+        kinds = parts[:1] * len(value) if parts[-1] is Ellipsis else parts
+        if len(kinds) != len(value):
+            raise FieldError(f"{name} must hold {len(kinds)} entries, got {shorten(value)}")
+        return tuple(read_value(kinds[i], f"{name}[{i}]", item) for i, item in enumerate(value))
+    if origin is dict:
+        keys = [read_value(parts[0], f"a name in {name}", key) for key in value]
+        return {key: read_value(parts[1], f"{name}.{key}", value[key]) for key in keys}
+    return convert(value)
+
+
+def _is_number(value: Any) -> bool:
+    # Whatever is larger than any float is no number to calculate with; a comparison with NaN is false.
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -(2**1023) < value < 2**1023
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_TYPES: Mapping[Any, tuple[Callable[[Any], bool], str, Callable[[Any], Any]]] = {
+    Any: (lambda value: True, "anything", _same),
+    Literal: (lambda value: True, "", _same),
+    str: (lambda value: isinstance(value, str), "text", _same),
+    bool: (lambda value: isinstance(value, bool), "true or false", _same),
+    int: (lambda value: _is_number(value) and isinstance(value, int), "a whole number", _same),
+    float: (_is_number, "a number", float),
+    tuple: (lambda value: isinstance(value, list), "a list", _same),
+    dict: (lambda value: isinstance(value, dict), "an object", _same),
+}
