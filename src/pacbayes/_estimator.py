@@ -358,8 +358,19 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         pool.check_points(X)
         return X, labels, names, code_book
 
-    def _open(self, X: Any, y: Any = None) -> SampleRows:
-        """Return new rows as the hypotheses take them, in memory or in a source, with targets if they are given."""
+    def open_rows(self, X: Any, y: Any = None) -> SampleRows:
+        """Return rows as the hypotheses take them, after they are checked to have the features of the sample.
+
+        Parameters
+        ----------
+        X, y : array-like, str, path-like, dask collection or Source
+            Rows and, if they are given, targets, as in `fit`.
+
+        Returns
+        -------
+        SampleRows
+            Rows in memory, or of a source: what `predict` and `certify` read in blocks.
+        """
         check_is_fitted(self)
         validate_settings(self, {name: self._CONSTRAINTS[name] for name in _COMPUTING})
         fitted = self.fitted_votes_
@@ -431,7 +442,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _open_labelled(self, X: Any, y: Any) -> SampleRows:
         """Return rows with targets: those that are given, or those of a source."""
-        rows = self._open(X, y)
+        rows = self.open_rows(X, y)
         if y is None:
             rows = rows.with_target(self.fitted_votes_.task, self.fitted_votes_.task.encode(rows.labels()))
         return rows
@@ -457,7 +468,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             disagrees with a single hypothesis, whose own error is bounded by its validation points
             (`pacbayes.votes.disagreement_bound`).
         """
-        rows = self._check_unseen(self._open(X, y))
+        rows = self._check_unseen(self.open_rows(X, y))
         self._refuse_changed_settings()
         fitted, loss = self.fitted_votes_, self.fitted_votes_.loss
         certificate = fitted.best.certificate
@@ -511,7 +522,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             Their number; 0 if they are no more than new rows would have in common with the sample by chance.
         """
         known = self.fitted_votes_.training_rows
-        return known.count_in_summary(self._open(X).summarize(known.shift)[0])
+        return known.count_in_summary(self.open_rows(X).summarize(known.shift)[0])
 
     def check_unseen(self, X: Any) -> None:
         """Raise ValueError if there are rows of the training sample among others, in part and in any order.
@@ -521,7 +532,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         X : array-like of shape (n, d)
             Rows.
         """
-        self._check_unseen(self._open(X))
+        self._check_unseen(self.open_rows(X))
 
     def _check_unseen(self, rows: SampleRows) -> SampleRows:
         if len(rows) == 0:

@@ -205,7 +205,7 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
         ndarray of shape (n,)
             Predicted labels.
         """
-        return np.concatenate(list(self._predict(self._open(X))))
+        return np.concatenate(list(self._predict(self.open_rows(X))))
 
     def predict_proba(self, X: Any) -> Array:
         """Return shares of the vote: the posterior weight of the hypotheses that predict each class.
@@ -223,7 +223,7 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
         ndarray of shape (n, n_classes)
             Shares, summing to one.
         """
-        return np.concatenate(list(self._predict(self._open(X), aggregated=True)))
+        return np.concatenate(list(self._predict(self.open_rows(X), aggregated=True)))
 
     def predict_batches(self, X: Any, method: str = "predict") -> Iterator[NDArray[Any]]:
         """Predict rows that may be more than the memory holds, and yield the results block by block, in order.
@@ -252,7 +252,7 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
         """
         if method not in ("predict", "predict_proba"):
             raise ValueError(f"method must be 'predict' or 'predict_proba', got {method!r}")
-        return self._predict(self._open(X), aggregated=method == "predict_proba")
+        return self._predict(self.open_rows(X), aggregated=method == "predict_proba")
 
     def decision_function(self, X: Any) -> Array:
         """Return the margin of the vote: share of the second class minus that of the first; for more classes, shares.
@@ -283,7 +283,7 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
         ndarray of shape (m, n)
             Labels that hypothesis h predicts, in row h.
         """
-        votes = [self.hypotheses_.votes(points) for points in self._open(X).batches()]
+        votes = [self.hypotheses_.votes(points) for points in self.open_rows(X).batches()]
         return np.asarray(self.classes_[np.concatenate(votes, axis=1)])
 
     def count_errors(self, X: Any, y: ArrayLike) -> int:

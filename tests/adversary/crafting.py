@@ -95,7 +95,7 @@ def a_dict(**content):
 
 
 def add_attribute(schema, name, node):
-    """Give the classifier another attribute."""
-    state = schema["content"]["model"]["content"]
+    """Give the votes of a model another attribute."""
+    state = schema["content"]["fitted"]["content"]
     state["content"][name] = node
     state["key_types"]["content"].append({"__class__": "str", "__module__": "builtins", "__loader__": "TypeNode"})

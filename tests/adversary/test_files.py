@@ -175,9 +175,9 @@ def test_harmful_types_are_refused_by_name(saved, tmp_path, monkeypatch, name, p
         if place == "certificate":
             schema["content"]["certificate"] = node
         elif place == "inside the model":
-            schema["content"]["model"]["content"]["content"]["estimator"] = node
+            schema["content"]["fitted"]["content"]["content"]["settings"]["content"]["content"]["estimator"] = node
         else:
-            schema["content"]["model"] = node
+            schema["content"]["fitted"] = node
 
     rewrite(saved, change)
     assert name in refused(saved, "holds types that are not trusted")
@@ -523,14 +523,13 @@ def test_categories_are_loaded_in_the_orders_that_encoders_know(tmp_path):
 
 
 def test_where_to_work_is_not_taken_from_a_file(tmp_path):
-    """Eight thousand threads, a cluster of a stranger, and a folder to write to."""
+    """Eight thousand threads, and a folder to write to."""
     learner = make_pipeline(StandardScaler(), BaggingClassifier(RandomForestClassifier(2), n_estimators=2))
     path = save(tmp_path, learner)
-    for kind in ("RandomForestClassifier", "BaggingClassifier", "PACBayesClassifier"):
+    for kind in ("RandomForestClassifier", "BaggingClassifier", "FitSettings"):
         set_attribute(path, kind, "n_jobs", lambda members: text(8000))
     set_attribute(path, "Pipeline", "memory", lambda members: text("/tmp/cache"))
-    set_attribute(path, "FitSettings", "checkpoint", lambda members: text("/etc"))
-    set_attribute(path, "PACBayesClassifier", "checkpoint", lambda members: text("/tmp/checkpoint"))
+    set_attribute(path, "FitSettings", "checkpoint", lambda members: text("/tmp/checkpoint"))
     model, _ = load_model(path)
     hypothesis = next(one for one in model.hypotheses_ if hasattr(one, "steps"))
     found = {**model.get_params(), **{f"fitted__{name}": value for name, value in hypothesis.get_params().items()}}
@@ -598,7 +597,7 @@ def test_two_objects_with_one_identity(saved):
     """The second would be taken for the first, where the first was never checked."""
 
     def change(schema, members):
-        vote = next(fitted_nodes(schema, "Ensemble", "totals"))
+        vote = next(fitted_nodes(schema, "Vote", "totals"))
         vote["posterior"]["__id__"] = vote["totals"]["__id__"]
 
     rewrite(saved, change)
@@ -609,7 +608,7 @@ def test_parts_of_two_objects_with_one_identity(saved):
     """skops loads the first of two equal objects, and for a part of it what has the identity of that part."""
 
     def change(schema, members):
-        vote = next(fitted_nodes(schema, "Ensemble", "totals"))
+        vote = next(fitted_nodes(schema, "Vote", "totals"))
         first, second = a_list(a_list()), a_list(a_list())
         first["__id__"] = second["__id__"] = "twins"
         first["content"][0]["__id__"], second["content"][0]["__id__"] = vote["totals"]["__id__"], "another"

@@ -124,7 +124,7 @@ def test_every_type_is_in_a_round_trip():
     reached = {type(part) for model in models for part in _fitted.reachable(model)}
     reached |= {type(part) for learner in LEARNERS for part in _fitted.reachable(learner.fit(X, y))}
     reached |= {type(part) for part in _fitted.reachable(make_pipeline(COLUMNS, SVC()).fit(TABLE, y))}
-    elsewhere = {"Constant", "HypothesisList", "RBFSVMs", "PrefitPool", "FrozenEstimator", "PACBayesClassifier"}
+    elsewhere = {"Constant", "HypothesisList", "RBFSVMs", "PrefitPool", "FrozenEstimator"}
     elsewhere |= {"RandomSubsamples", "FoldSubsamples", "GivenSubsamples", "NoSubsamples", "Untrained"}
     assert {kind.__name__ for kind in _fitted.RULES} <= {kind.__name__ for kind in reached} | elsewhere
 
@@ -161,7 +161,6 @@ def test_models_with_dropped_hypotheses(tmp_path, parameters):
 
 # Where types of this library were in files that were written before modules were moved.
 FORMER_MODULES = {
-    "Ensemble": "pacbayes.ensemble",
     "Split": "pacbayes.ensemble",
     "TrainingRows": "pacbayes.recognition",
     "RandomSubsamples": "pacbayes.sampling",
@@ -206,7 +205,7 @@ def forge_weight(vote):
         (forge_weight, "a hypothesis that was dropped has weight"),
         (lambda vote: {"seen": vote.subsamples.n_validation}, "a hypothesis that was not trained has a loss"),
         (lambda vote: {"seen": vote.subsamples.n_validation + 1}, "more points were seen than there are"),
-        (lambda vote: {"seen": -vote.seen}, "seen of a Ensemble is out of range"),
+        (lambda vote: {"seen": -vote.seen}, "seen of a Vote is out of range"),
         (lambda vote: {"totals": vote.totals + 2000}, r"losses are not in \[0, 1\]"),
         (lambda vote: {"seen": vote.seen.astype(float)}, "seen"),
         (lambda vote: {"seen": vote.seen[1:]}, "shapes"),
@@ -219,7 +218,8 @@ def test_dropped_hypotheses_that_make_no_sense_are_refused(tmp_path, forge, mess
     model = PACBayesClassifier(**settings, random_state=0).fit(RACED, RACED_LABELS)
     assert (model.n_validation_ == 0).any()
     content = skops.io.loads(io.dumps_model(model), trusted=[_archive.type_name(kind) for kind in _fitted.RULES])
-    content["model"].votes_ = [replace(vote, **forge(vote)) for vote in content["model"].votes_]
+    fitted = content["fitted"]
+    content["fitted"] = replace(fitted, votes=tuple(replace(vote, **forge(vote)) for vote in fitted.votes))
     (tmp_path / "model.skops").write_bytes(skops.io.dumps(content))
     with pytest.raises(ModelFileError, match=message):
         io.load_model(tmp_path / "model.skops")
@@ -246,11 +246,9 @@ def test_a_prefit_ensemble(tmp_path):
 )
 def test_a_code_book_that_does_not_fit_is_refused(tmp_path, change, message):
     model = PACBayesClassifier(RBFSVMPool(scaler="minmax"), **SETTINGS).fit(TABLE.mask(TABLE == "u"), y)
-    model.fitted_votes_.code_book = change(model.fitted_votes_.code_book)
-    model.votes_ = [
-        replace(vote, hypotheses=replace(vote.hypotheses, code_book=model.fitted_votes_.code_book))
-        for vote in model.votes_
-    ]
+    book = change(model.fitted_votes_.code_book)
+    votes = [replace(vote, hypotheses=replace(vote.hypotheses, code_book=book)) for vote in model.votes_]
+    model.fitted_votes_ = replace(model.fitted_votes_, code_book=book, votes=tuple(votes))
     io.save_model(model, tmp_path / "model.skops")
     with pytest.raises(ModelFileError, match=message):
         io.load_model(tmp_path / "model.skops")
@@ -307,7 +305,7 @@ def refused(path, match):
 def test_only_fitted_classifiers_are_saved(tmp_path):
     with pytest.raises(ValueError, match="not fitted"):
         io.save_model(PACBayesClassifier(), tmp_path / "model.skops")
-    with pytest.raises(ValueError, match="it is a SVC"):
+    with pytest.raises(ValueError, match="SVC is not fitted, or has no certificate"):
         io.save_model(SVC(), tmp_path / "model.skops")
     assert list(tmp_path.iterdir()) == []
 
@@ -321,16 +319,14 @@ def test_files_that_are_no_models(tmp_path):
         refused(path, "not a zip file")
     skops.io.dump(SVC().fit(X, y), path)
     refused(path, "there is something else in it")
-    for version in (4, 10**9):
+    for version in (5, 10**9):
         skops.io.dump({"pacbayes_model": version}, path)
-        refused(path, f"it has format {version}, and this version reads format 5: fit again")
-    model = {"pacbayes_model": 5, "certificates": ["{}"], "schema": None}
-    skops.io.dump({**model, "model": SVC().fit(X, y)}, path)
-    refused(path, "holds a SVC, not a PACBayesClassifier")
+        refused(path, f"it has format {version}, and this version reads format 6: fit again")
+    model = {"pacbayes_model": 6, "certificates": ["{}"], "schema": None}
+    skops.io.dump({**model, "fitted": SVC().fit(X, y)}, path)
+    refused(path, "holds a SVC, not the votes of a model")
     skops.io.dump(model, path)
-    refused(path, "KeyError: 'model'")
-    skops.io.dump({**model, "model": PACBayesClassifier()}, path)
-    refused(path, "no attribute 'votes_'")
+    refused(path, "KeyError: 'fitted'")
 
 
 def test_every_truncation_is_refused(saved):

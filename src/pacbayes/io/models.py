@@ -84,7 +84,7 @@ def dumps_model(model: Any, schema: Schema | None = None) -> bytes:
     import skops.io
 
     fitted = getattr(model, "fitted_votes_", None)
-    require(isinstance(fitted, FittedVotes), "the model is not fitted")
+    require(isinstance(fitted, FittedVotes), f"{type(model).__name__} is not fitted, or has no certificate")
     _check_members(fitted)
     # Certificates are kept as JSON, whose types and ranges are checked when they are read.
     content = {
@@ -218,4 +218,6 @@ def _check_prediction(model: Any, schema: Schema | None) -> None:
         for encoder in encoders:
             encoder.handle_unknown = "ignore"
             stack.callback(setattr, encoder, "handle_unknown", "error")
-        model.predict_hypotheses(row)
+        trained = model.hypotheses_.take(np.flatnonzero(model.n_validation_ > 0))
+        for points in model.open_rows(row).batches():
+            trained.votes(points)
