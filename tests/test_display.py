@@ -111,7 +111,7 @@ def test_not_fitted(display):
     "other", [LogisticRegression(), make_pipeline(StandardScaler(), PACBayesClassifier()), "model"]
 )
 def test_other_estimators(display, other):
-    with pytest.raises(TypeError, match=r"estimator must be a PACBayesClassifier, got"):
+    with pytest.raises(TypeError, match=r"estimator must have a certificate, as a PACBayesClassifier has, got"):
         display.from_estimator(other)
 
 
