@@ -95,6 +95,10 @@ def test_private_uses_are_found():
     assert found == ["b.py"] * 3 + ["c/y.py"] * 5
 
 
+def test_no_room_uses_private_names_of_another():
+    assert list(private_uses(TREES)) == []
+
+
 def test_few_public_entries():
     entries = {path.stem for path in SOURCE.iterdir() if not path.name.startswith("_") and path.name != "py.typed"}
     assert len(entries) <= 20, sorted(entries)
