@@ -14,7 +14,7 @@ BLACK, BLUE, RED, GREEN = "#000000", "#0072b2", "#d55e00", "#009e73"
 GREY, LIGHT_GREY, SHADE = "#666666", "#bbbbbb", "#d0e3f1"
 
 # Numbers of hypotheses that differ by more than this factor are drawn on a logarithmic axis.
-LOG_RANKS = 20
+_LOG_COUNTS = 20
 
 
 @dataclass(eq=False, repr=False)
@@ -69,15 +69,17 @@ class Display:
         style: dict[str, Any] = {"linestyle": "none", "markersize": 8, "markeredgecolor": BLACK, "clip_on": False}
         return self.ax_.plot([x], [y], label=label, marker=marker, color=color, zorder=3, **style)[0]
 
-    def _show_counts(self, *, log: bool) -> None:
-        """Show whole numbers on the horizontal axis."""
+    def _show_counts(self, first: int, last: int) -> bool:
+        """Show whole numbers on the horizontal axis; return whether that is logarithmic."""
         from matplotlib.ticker import MaxNLocator
 
-        if log:
+        is_log = last / first > _LOG_COUNTS
+        if is_log:
             self.ax_.set_xscale("log")
             self.ax_.xaxis.set_major_formatter("{x:,.0f}")
         else:
             self.ax_.xaxis.set_major_locator(MaxNLocator(integer=True))
+        return is_log
 
     def _mark_not_strict(self, bounds: str, pad: float | None = None) -> None:
         """Say above the axes that the theorem does not cover the bounds."""

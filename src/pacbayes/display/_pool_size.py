@@ -13,7 +13,7 @@ from pacbayes._formatting import format_confidence
 from pacbayes._validation import Array, whole_number
 from pacbayes.bounds.prior import normalise_log_prior
 from pacbayes.certificate import MAJORITY, certify
-from pacbayes.display._base import BLACK, BLUE, LOG_RANKS, RED, Display
+from pacbayes.display._base import BLACK, BLUE, RED, Display
 from pacbayes.display.checks import check_fitted, check_test_labels
 from pacbayes.votes import weighted_vote
 
@@ -142,7 +142,7 @@ class PoolSizeDisplay(Display):
         self.test_error_ = None
         if self.test_error is not None:
             self.test_error_ = line(self.test_error, BLACK, ":", "^", f"test error of the {self.voter}")
-        self._show_counts(log=self.sizes[-1] / self.sizes[0] > LOG_RANKS)
+        self._show_counts(self.sizes[0], self.sizes[-1])
         ax.set_ylim(bottom=0)
         ax.set(xlabel="number of hypotheses $m$", ylabel="loss")
         each = f"each bound alone holds with probability {format_confidence(self.delta)}"
@@ -157,12 +157,10 @@ def _check_sizes(sizes: ArrayLike | None, m: int, log_prior: Array | None) -> ND
     if sizes is None:
         return np.unique(np.rint(np.geomspace(smallest, m, 30)).astype(np.intp))
     counts = whole_number("sizes", sizes)
-    if counts.ndim != 1 or counts.size == 0 or np.any(np.diff(counts) <= 0):
-        raise ValueError(f"sizes must be an increasing sequence of whole numbers, got {sizes!r}")
-    if counts[-1] > m:
-        raise ValueError(f"sizes must be at most the number of hypotheses, {m}, got {counts[-1]:g}")
-    if counts[0] < smallest:
-        raise ValueError(f"sizes must be at least {smallest}: earlier hypotheses have no prior mass, got {counts[0]:g}")
+    increases = counts.ndim == 1 and counts.size > 0 and np.all(np.diff(counts) > 0)
+    if not increases or counts[0] < smallest or counts[-1] > m:
+        why = f"; the first {smallest - 1} hypotheses have no prior mass" if smallest > 1 else ""
+        raise ValueError(f"sizes must be an increasing sequence of numbers from {smallest} to {m}, got {sizes!r}{why}")
     return counts.astype(np.intp)
 
 

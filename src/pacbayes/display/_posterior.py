@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from pacbayes._formatting import format_nearest
 from pacbayes._validation import Array, finite_nonnegative, loss_vector
-from pacbayes.display._base import BLUE, LOG_RANKS, RED, Display
+from pacbayes.display._base import BLUE, RED, Display
 from pacbayes.display.checks import check_fitted
 from pacbayes.votes import count_half_mass
 
@@ -152,11 +152,10 @@ class PosteriorDisplay(Display):
     def _draw_cumulative(self, ax: Axes, half: str, kwargs: dict[str, Any]) -> None:
         m = self.cumulative_mass.size
         style = {"color": BLUE, "linewidth": 2, "drawstyle": "steps-post", "label": "mass of the heaviest hypotheses"}
-        style |= {"marker": "o" if m <= LOG_RANKS else "none", "markersize": 4}
+        is_log = self._show_counts(1, m)
+        style |= {"marker": "none" if is_log else "o", "markersize": 4}
         self.line_ = self._plot_line(np.arange(1, m + 1), self.cumulative_mass, kwargs, **style)
         self.half_ = self._plot_marker(self.n_half, float(self.cumulative_mass[self.n_half - 1]), half)
-        self._show_counts(log=m > LOG_RANKS)
         ax.set(ylim=(0, 1.05), xlabel="number of hypotheses, heaviest first", ylabel="cumulative posterior mass")
         # If n_half is above the square root of m, the curve rises in the right half of a logarithmic axis.
-        rises_late = m > LOG_RANKS and self.n_half**2 > m
-        self.legend_ = ax.legend(loc="upper left" if rises_late else "lower right")
+        self.legend_ = ax.legend(loc="upper left" if is_log and self.n_half**2 > m else "lower right")
