@@ -139,7 +139,7 @@ def test_page_of_default_svms(svms, cancer):
     assert "Not strict" not in text
     for shown in ("Breast cancer", "cancer.csv", "malignant (173)", "benign (227)", "mean radius"):
         assert shown in text
-    vote = svms.votes_[svms._winner]
+    vote = svms.fitted_votes_.best
     for shown in (f"validate{400 - vote.n_held_out}", f"certificate{vote.n_held_out}"):
         assert shown in text
     assert "<dt>estimator__scaler</dt><dd>&#39;standard&#39;</dd>" in page

@@ -14,7 +14,6 @@ from pacbayes._formatting import format_nearest
 from pacbayes._versions import collect_versions
 from pacbayes.certificate import Row
 from pacbayes.display.checks import check_fitted, state_test
-from pacbayes.pools import as_pool
 from pacbayes.report._html import Table, capitalize, render_page
 from pacbayes.report._importance import tabulate_importances
 from pacbayes.report._plots import certificate_plot, posterior_plots
@@ -95,10 +94,10 @@ def fit_page(
     certificate = model.certificate_
     tested = state_test(model, X_test, y_test, test)
     # What was changed after the fit is no setting of it.
-    fitted = model.get_params(deep=False) | model._fitted_settings
-    pool = as_pool(fitted["estimator"])
+    fitted, pool = model.fitted_votes_.settings, model.fitted_votes_.pool
+    chosen = {name: getattr(fitted, name) for name in model.get_params(deep=False)}
     changed, defaults = _split_settings(
-        [("", type(model), fitted), ("estimator__", type(pool), pool.get_params(deep=False))]
+        [("", type(model), chosen), ("estimator__", type(pool), pool.get_params(deep=False))]
     )
     return render_page(
         "fit.html.jinja",

@@ -32,7 +32,7 @@ def tabulate_importances(model: Any, X: Any, y: Any, X_test: Any, y_test: Any) -
     These are held-out rows of the sample X, y; test rows if none were held out. Returns None without any, for sparse
     rows, or if it would take too long.
     """
-    held_out = min(model.votes_, key=lambda vote: vote.bound).split.held_out  # of the vote that predicts
+    held_out = model.fitted_votes_.best.split.held_out
     if X is not None and held_out is not None:
         rows, labels, which, where = X, np.asarray(y), held_out, "held-out rows"
     elif X_test is not None:
