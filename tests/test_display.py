@@ -116,6 +116,17 @@ def test_other_estimators(display, other):
 
 
 @pytest.mark.parametrize("display", DISPLAYS)
+def test_any_estimator_with_a_certificate(display, svms):
+    """Displays ask for what they need, not for a class."""
+
+    class Other:
+        def __getattr__(self, name):
+            return getattr(svms, name)
+
+    assert drawn(display.from_estimator(Other())).ax_.get_xlabel()
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
 def test_without_matplotlib(display, svms, monkeypatch):
     shown = display.from_estimator(svms)
     monkeypatch.setitem(sys.modules, "matplotlib", None)

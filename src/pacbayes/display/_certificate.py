@@ -156,12 +156,12 @@ class CertificateDisplay(Display):
         return 6.4, 1.0 + 0.5 * len(self.rows)
 
     def _draw(self, ax: Axes, **kwargs: Any) -> None:
-        colours = [(LIGHT_GREY, GREY) if row.kind == "measured" else (BLUE, BLUE) for row in self.rows]
+        fill, edge = {"measured": LIGHT_GREY}, {"measured": GREY}
         style = {
             "height": 0.6,
             "linewidth": 1,
-            "edgecolor": [edge for _, edge in colours],
-            "color": [fill if row.covered else "white" for row, (fill, _) in zip(self.rows, colours, strict=True)],
+            "edgecolor": [edge.get(row.kind, BLUE) for row in self.rows],
+            "color": [fill.get(row.kind, BLUE) if row.covered else "white" for row in self.rows],
             "hatch": ["" if row.covered else "////" for row in self.rows],
         }
         heights, values = range(len(self.rows)), [row.value for row in self.rows]
