@@ -111,8 +111,19 @@ def test_not_fitted(display):
     "other", [LogisticRegression(), make_pipeline(StandardScaler(), PACBayesClassifier()), "model"]
 )
 def test_other_estimators(display, other):
-    with pytest.raises(TypeError, match=r"estimator must be a PACBayesClassifier, got"):
+    with pytest.raises(TypeError, match=r"estimator must have a certificate, as a PACBayesClassifier has, got"):
         display.from_estimator(other)
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_any_estimator_with_a_certificate(display, svms):
+    """Displays ask for what they need, not for a class."""
+
+    class Other:
+        def __getattr__(self, name):
+            return getattr(svms, name)
+
+    assert drawn(display.from_estimator(Other())).ax_.get_xlabel()
 
 
 @pytest.mark.parametrize("display", DISPLAYS)
@@ -444,14 +455,14 @@ class TestPoolSizeDisplay:
         prior = [0, 0, 0, 0.5, 0, 0.5]
         model = PACBayesClassifier(n_hypotheses=6, prior=prior, random_state=0).fit(X, y)
         assert drawn(PoolSizeDisplay.from_estimator(model)).sizes.tolist() == [4, 5, 6]
-        with pytest.raises(ValueError, match="sizes must be at least 4: earlier hypotheses have no prior mass, got 2"):
+        with pytest.raises(ValueError, match=r"from 4 to 6, got \[2, 6\]; the first 3 hypotheses have no prior mass"):
             PoolSizeDisplay.from_estimator(model, sizes=[2, 6])
 
     @pytest.mark.parametrize(
         ("sizes", "message"),
         [
             ([0, 5], "sizes must be a whole number, at least 1, got 0"),
-            ([5, 61], "sizes must be at most the number of hypotheses, 60, got 61"),
+            ([5, 61], r"sizes must be an increasing sequence of numbers from 1 to 60, got \[5, 61\]$"),
             ([5, 5], "sizes must be an increasing sequence"),
             ([], "sizes must be an increasing sequence"),
             (5, "sizes must be an increasing sequence"),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from itertools import product
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,32 @@ def test_pages_do_what_they_say(page, monkeypatch):
     monkeypatch.chdir(ROOT / "docs" / "session")  # the files that pages speak of
     examples = doctest.DocTestParser().get_doctest(page.read_text(encoding="utf-8"), {}, page.name, str(page), 0)
     assert doctest.DocTestRunner(NearlyChecker()).run(examples).failed == 0
+
+
+CONTRIBUTING = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
+
+
+def test_the_newcomers_walk_names_what_exists():
+    walk = CONTRIBUTING.partition("## A newcomer's walk")[2].partition("\n## ")[0]
+    steps = re.findall(r"^(\d+)\. ", walk, re.MULTILINE)
+    assert steps == [str(k + 1) for k in range(len(steps))]
+    assert 8 <= len(steps) <= 12
+    names = re.findall(r"`([\w/]+\.py): ([\w.]+)`", walk)
+    assert len(names) >= len(steps)
+    for file, name in names:
+        module = importlib.import_module(f"pacbayes.{file.removesuffix('.py').replace('/', '.')}")
+        found = attrgetter(name)(module)
+        assert callable(found), f"{file}: {name}"
+        assert getattr(module, name.partition(".")[0]).__module__ == module.__name__, f"{name} is not defined in {file}"
+
+
+def test_the_layers_are_those_that_are_checked():
+    described = re.search(r"## The layers.*?```text\n(.*?)```", CONTRIBUTING, re.DOTALL)[1]
+    layers = [set(re.split(r" {2,}", line)[0].split(" | ")) for line in described.splitlines()]
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    checked = [set(layer.split(" | ")) for layer in pyproject["tool"]["importlinter"]["contracts"][0]["layers"]]
+    public = [{room for room in layer if not room.startswith("_")} for layer in checked]
+    assert layers == [layer for layer in public if layer]
 
 
 @pytest.mark.parametrize("page", recorded_session.PAGES)

@@ -377,7 +377,7 @@ def damage_attribute(source, target, rng):
     if rng.random() < 0.15:
         # One that the class defines, or that is computed from others.
         extra = ["_impl", "_used", "_offsets", "_ensemble", "_gathered", "_device", "_numbers", "_codes", "n_jobs"]
-        extra += ["memory", "client", "checkpoint", "predict", "classes_", "_sparse", "_tree", "n_features_in_"]
+        extra += ["memory", "checkpoint", "predict", "classes_", "_sparse", "_tree", "n_features_in_"]
         name = rng.choice([one for one in extra if one not in attributes])
         attributes[name] = hostile_value(attributes[rng.choice(known)], everything, members, rng)
         key = {"__class__": "str", "__module__": "builtins", "__loader__": "TypeNode"}
@@ -414,7 +414,9 @@ def use_model(path, rng, row):
         try:
             model.predict(X)
             model.predict_proba(X)
-            model.hypotheses_.take(np.flatnonzero(model.n_validation_ > 0)).votes(model._validate_points(X))
+            trained = model.hypotheses_.take(np.flatnonzero(model.n_validation_ > 0))
+            for points in model.open_rows(X).batches():
+                trained.votes(points)
         except ValueError as error:
             if "infinity" not in str(error) and "NaN" not in str(error):
                 raise

@@ -103,7 +103,7 @@ def test_hypotheses_are_not_added_to_those_of_a_splitter():
                 order = np.random.default_rng(k).permutation(len(X))
                 yield order[:size], order[size:]
 
-    model = PACBayesClassifier(TREE, subsamples=Splitter(), racing=False, random_state=0).fit(X, Y)
+    model = PACBayesClassifier(TREE, subsamples=Splitter(), racing=False, holdout=None, random_state=0).fit(X, Y)
     with pytest.raises(ValueError, match="subsamples must be None for a fit that hypotheses are added to"):
         model.add_hypotheses(X, Y, 30)
 

@@ -208,7 +208,7 @@ def forge_weight(vote):
         (lambda vote: {"seen": -vote.seen}, "seen of a Vote is out of range"),
         (lambda vote: {"totals": vote.totals + 2000}, r"losses are not in \[0, 1\]"),
         (lambda vote: {"seen": vote.seen.astype(float)}, "seen"),
-        (lambda vote: {"seen": vote.seen[1:]}, "shapes"),
+        (lambda vote: {"seen": vote.seen[1:]}, "do not fit together"),
         (lambda vote: {"prior": vote.posterior[:1]}, "prior must have one entry per hypothesis"),
         (lambda vote: {"prior": vote.posterior * 2}, "prior must sum to one"),
     ],

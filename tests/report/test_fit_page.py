@@ -387,7 +387,7 @@ def test_what_is_refused(svms):
 
     with pytest.raises(NotFittedError):
         fit_page(PACBayesClassifier())
-    with pytest.raises(TypeError, match="must be a PACBayesClassifier, got LogisticRegression"):
+    with pytest.raises(TypeError, match="must have a certificate, as a PACBayesClassifier has, got LogisticRegression"):
         fit_page(LogisticRegression())
     with pytest.raises(ValueError, match="heaviest must be at least 1, got 0"):
         fit_page(svms, heaviest=0)

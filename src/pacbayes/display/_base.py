@@ -1,13 +1,12 @@
-"""What the displays share: colours, axes, lines, and the classifier and the test points that they are made from."""
+"""What the displays share: colours, axes and lines."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart. Dashes and markers differ as well, for greyscale.
@@ -15,32 +14,48 @@ BLACK, BLUE, RED, GREEN = "#000000", "#0072b2", "#d55e00", "#009e73"
 GREY, LIGHT_GREY, SHADE = "#666666", "#bbbbbb", "#d0e3f1"
 
 # Numbers of hypotheses that differ by more than this factor are drawn on a logarithmic axis.
-LOG_RANKS = 20
+_LOG_COUNTS = 20
 
 
 @dataclass(eq=False, repr=False)
 class Display:
-    """Base class: what is to be drawn, and the axes that it was drawn on."""
+    """Base class: values to draw, and the axes and figure that they were drawn on."""
 
-    ax_: Axes = field(init=False)
-    figure_: Figure | SubFigure = field(init=False)
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
+        """Draw the display.
 
-    @classmethod
-    def _require_matplotlib(cls) -> None:
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; a new figure by default.
+        **kwargs
+            Properties of the lines, as in `matplotlib.lines.Line2D`, or of the bars, as in
+            `matplotlib.patches.Rectangle`; for a posterior also its `kind`.
+
+        Returns
+        -------
+        Display
+            This display, with `ax_`, `figure_` and, unless it has bars, `legend_`.
+        """
         try:
             import matplotlib  # noqa: F401
         except ImportError as error:
-            raise ImportError(f'{cls.__name__} needs Matplotlib: pip install "pacbayes[plots]"') from error
-
-    def _start(self, ax: Axes | None, figsize: tuple[float, float] | None = None) -> Axes:
-        """Take the given axes, or those of a new figure."""
-        self._require_matplotlib()
+            raise ImportError(f'{type(self).__name__} needs Matplotlib: pip install "pacbayes[plots]"') from error
         if ax is None:
             import matplotlib.pyplot as plt
 
-            ax = plt.subplots(figsize=figsize, layout="constrained")[1]
+            ax = plt.subplots(figsize=self._figsize, layout="constrained")[1]
         self.ax_, self.figure_ = ax, ax.figure
-        return ax
+        self._draw(ax, **kwargs)
+        return self
+
+    @property
+    def _figsize(self) -> tuple[float, float] | None:
+        """Width and height of a new figure, in inches; None for Matplotlib's default."""
+        return None
+
+    def _draw(self, ax: Axes, **kwargs: Any) -> None:
+        raise NotImplementedError
 
     def _plot_line(self, x: Any, y: Any, given: dict[str, Any], **style: Any) -> Line2D:
         """Plot a line, with properties that the user gave, under any of their names, in place of ours."""
@@ -54,17 +69,18 @@ class Display:
         style: dict[str, Any] = {"linestyle": "none", "markersize": 8, "markeredgecolor": BLACK, "clip_on": False}
         return self.ax_.plot([x], [y], label=label, marker=marker, color=color, zorder=3, **style)[0]
 
-    def _show_counts(self, *, log: bool) -> None:
-        """Show whole numbers on the horizontal axis."""
+    def _show_counts(self, first: int, last: int) -> bool:
+        """Show whole numbers on the horizontal axis; return whether that is logarithmic."""
         from matplotlib.ticker import MaxNLocator
 
-        if log:
+        is_log = last / first > _LOG_COUNTS
+        if is_log:
             self.ax_.set_xscale("log")
             self.ax_.xaxis.set_major_formatter("{x:,.0f}")
         else:
             self.ax_.xaxis.set_major_locator(MaxNLocator(integer=True))
+        return is_log
 
     def _mark_not_strict(self, bounds: str, pad: float | None = None) -> None:
         """Say above the axes that the theorem does not cover the bounds."""
-        title = f"NOT STRICT: the theorem does not cover {bounds}"
-        self.ax_.set_title(title, loc="left", fontsize="medium", pad=pad)
+        self.ax_.set_title(f"NOT STRICT: the theorem does not cover {bounds}", loc="left", fontsize="medium", pad=pad)

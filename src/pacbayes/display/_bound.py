@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +21,9 @@ from pacbayes.quasiconvexity import QuasiconvexityReport, check_quasiconvexity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.collections import PolyCollection
-    from matplotlib.legend import Legend
     from matplotlib.lines import Line2D
 
-    from pacbayes.classifier import PACBayesClassifier
+Range = tuple[float, float] | None
 
 # Near lambda = 0, F grows without limit: by default the curve begins where F is this many times its minimum.
 _HIGHEST = 2.0
@@ -42,20 +40,17 @@ class BoundDisplay(Display):
 
     Parameters
     ----------
-    lam : ndarray of shape (k,)
-        Values of lambda, increasing.
-    bound : ndarray of shape (k,)
-        :math:`F(\lambda)` at each of them.
-    minimum_lam : float
-        The lambda of the global minimum.
-    minimum : float
-        The global minimum.
+    lam, bound : ndarray of shape (k,)
+        Values of lambda, increasing, and :math:`F(\lambda)` at each of them.
+    minimum_lam, minimum : float
+        The lambda of the global minimum, and the minimum.
     lower : float
         A proved lower bound on :math:`F(\lambda)` for all lambda.
     condition_holds : ndarray of bool of shape (k,)
         Whether one of the paper's two sufficient conditions for quasiconvexity holds, at each lambda.
     report : QuasiconvexityReport
-        Whether F is proved to be quasiconvex.
+        Whether F is proved to be quasiconvex for all lambda. The proof may rest on other conditions than those two:
+        ``report.condition`` names the one.
     posterior_lam : float, optional
         The lambda of a posterior that minimises the kl bound.
     strict : bool, default=True
@@ -63,27 +58,14 @@ class BoundDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : Axes, Figure
-        Axes and figure of the plot.
-    line_ : Line2D
-        The curve.
-    minimum_ : Line2D or None
-        Marker of the minimum; None if it is out of the range of `lam`.
-    posterior_ : Line2D or None
-        Marker of `posterior_lam`; None if there is none in the range of `lam`.
-    lower_ : Line2D
-        Line of the lower bound.
+    line_, lower_ : Line2D
+        The curve, and the line of the lower bound.
+    minimum_, posterior_ : Line2D or None
+        Markers of the minimum and of `posterior_lam`; None if there is none in the range of `lam`.
     condition_ : PolyCollection
         Shade where a condition holds.
     vacuous_ : Line2D or None
         Line at 1, where nothing is proved; None if the curve stays below.
-    legend_ : Legend
-        Legend. Its title says whether F is proved to be quasiconvex.
-
-    Notes
-    -----
-    The shaded range is where a condition was found to hold at single values of lambda. The proof for all lambda is that
-    of `report`, and may rest on other conditions of the paper; ``report.condition`` names the one.
 
     Examples
     --------
@@ -103,13 +85,6 @@ class BoundDisplay(Display):
     report: QuasiconvexityReport
     posterior_lam: float | None = None
     strict: bool = True
-    line_: Line2D = field(init=False)
-    minimum_: Line2D | None = field(init=False)
-    posterior_: Line2D | None = field(init=False)
-    lower_: Line2D = field(init=False)
-    condition_: PolyCollection = field(init=False)
-    vacuous_: Line2D | None = field(init=False)
-    legend_: Legend = field(init=False)
 
     @classmethod
     def from_losses(
@@ -120,7 +95,7 @@ class BoundDisplay(Display):
         n_max: int | None = None,
         delta: float = 0.05,
         prior: ArrayLike | None = None,
-        lam_range: tuple[float, float] | None = None,
+        lam_range: Range = None,
         grid_resolution: int = 300,
         ax: Axes | None = None,
         **kwargs: Any,
@@ -131,11 +106,9 @@ class BoundDisplay(Display):
         ----------
         losses : array_like of shape (m,)
             Empirical losses in [0, 1].
-        n : int
-            Number of points that each loss was measured on; the smallest, if they differ.
-        n_max : int, optional
-            The largest such number; `n` by default. As in a certificate, F is then that of the smallest number, with
-            :math:`\ln(2 \sqrt{n_{max}} / \delta)`.
+        n, n_max : int
+            Smallest and largest number of points that a loss was measured on; `n_max` is `n` by default. As in a
+            certificate, F is that of the smallest number, with :math:`\ln(2 \sqrt{n_{max}} / \delta)`.
         delta : float, default=0.05
             Probability with which the bound may fail, in (0, 1).
         prior : array_like of shape (m,), optional
@@ -145,63 +118,54 @@ class BoundDisplay(Display):
             larger than twice its minimum and than F(1).
         grid_resolution : int, default=300
             Number of values of lambda, at least 2. The minimum and 1 are added to them.
-        ax : Axes, optional
-            Axes to plot on; a new figure by default.
-        **kwargs
-            Properties of the curve, as in `matplotlib.lines.Line2D`.
+        ax, **kwargs
+            As in `plot`.
 
         Returns
         -------
         BoundDisplay
-            The display.
         """
-        cls._require_matplotlib()
         theorem = {"n": n, "n_max": n_max, "delta": delta, "prior": prior}
         return cls._compute(losses, theorem, lam_range, grid_resolution).plot(ax, **kwargs)
 
     @classmethod
     def from_estimator(
         cls,
-        estimator: PACBayesClassifier,
+        estimator: Any,
         *,
-        lam_range: tuple[float, float] | None = None,
+        lam_range: Range = None,
         grid_resolution: int = 300,
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> BoundDisplay:
-        """Plot the bound for the losses of a classifier's hypotheses.
+        """Plot the bound for the losses of a classifier's hypotheses, as it is in the certificate.
 
-        With validation sets of different sizes, F is that of the certificate: the theorem for the smallest of them,
-        with the logarithm of the largest, and the share of delta that one of several competing votes has. The weights
-        are those at the minimum of F for ``objective="lambda"`` only. For ``objective="kl"`` their lambda is marked
-        too; others have none.
+        The weights are those at the minimum of F for ``objective="lambda"`` only. For ``objective="kl"`` their lambda
+        is marked too; others have none.
 
         Parameters
         ----------
         estimator : PACBayesClassifier
             Fitted classifier.
-        lam_range, grid_resolution, ax, **kwargs
+        lam_range, grid_resolution
             As in `from_losses`. The default range is extended to the lambda of the posterior if that is above 1.
+        ax, **kwargs
+            As in `plot`.
 
         Returns
         -------
         BoundDisplay
-            The display.
         """
-        cls._require_matplotlib()
         model = check_fitted(estimator)
         proved = model.certificate_
-        # As in the certificate: dropped hypotheses have no weight, and their share of the prior is lost.
+        # As in the certificate: dropped hypotheses have no weight, and their share of the prior is lost; competing
+        # votes share delta.
         validated = ~np.isnan(model.losses_)
         prior, log_mass = restrict_prior(model.prior_, validated)
-        theorem = {
-            "n": proved.n_validation,
-            "n_max": proved.n_validation_max,
-            "delta": proved.delta / proved.n_votes * math.exp(log_mass),
-            "prior": prior,
-        }
-        posterior_lam = proved.lam if proved.objective == "kl" else None
-        display = cls._compute(model.losses_[validated], theorem, lam_range, grid_resolution, posterior_lam)
+        delta = proved.delta / proved.n_votes * math.exp(log_mass)
+        theorem = {"n": proved.n_validation, "n_max": proved.n_validation_max, "delta": delta, "prior": prior}
+        posterior = proved.lam if proved.objective == "kl" else None
+        display = cls._compute(model.losses_[validated], theorem, lam_range, grid_resolution, posterior)
         display.strict = proved.strict
         return display.plot(ax, **kwargs)
 
@@ -210,14 +174,14 @@ class BoundDisplay(Display):
         cls,
         losses: ArrayLike,
         theorem: dict[str, Any],
-        lam_range: tuple[float, float] | None,
-        grid_resolution: int,
-        posterior_lam: float | None = None,
+        lam_range: Range,
+        resolution: int,
+        posterior: float | None = None,
     ) -> BoundDisplay:
-        """Compute what is to be drawn. `theorem` holds n, n_max, delta and the prior."""
+        """Compute what is to be drawn: `theorem` holds n, n_max, delta and the prior, `posterior` is a lambda."""
         best = minimize_lambda_bound(losses, method="global", **theorem)
         assert best.lower is not None
-        resolution = int(scalar("grid_resolution", whole_number("grid_resolution", grid_resolution, 2)))
+        resolution = int(scalar("grid_resolution", whole_number("grid_resolution", resolution, 2)))
         if lam_range is not None:
             low, high = _check_range(lam_range)
         else:
@@ -225,10 +189,10 @@ class BoundDisplay(Display):
             highest = max(_HIGHEST * best.fun, lambda_bound(losses, 1.0, **theorem))
             low_enough = lambda_bound(losses, begin, **theorem) <= highest * (1 + 1e-9)
             low = float(begin[np.argmax(low_enough)])
-            high = posterior_lam if posterior_lam is not None and 1 < posterior_lam < 2 else 1.0
+            high = posterior if posterior is not None and 1 < posterior < 2 else 1.0
         lam = np.geomspace(low, high, resolution)
         lam[[0, -1]] = low, high  # exactly, without rounding errors
-        lam = np.union1d(lam, [at for at in (1.0, best.lam, posterior_lam) if at is not None and low <= at <= high])
+        lam = np.union1d(lam, [at for at in (1.0, best.lam, posterior) if at is not None and low <= at <= high])
         return cls(
             lam,
             lambda_bound(losses, lam, **theorem),
@@ -237,66 +201,33 @@ class BoundDisplay(Display):
             lower=best.lower,
             condition_holds=_check_conditions(losses, lam, **theorem),
             report=check_quasiconvexity(losses, **theorem),
-            posterior_lam=posterior_lam,
+            posterior_lam=posterior,
         )
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> BoundDisplay:
-        """Plot the curve.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to plot on; a new figure by default.
-        **kwargs
-            Properties of the curve, as in `matplotlib.lines.Line2D`.
-
-        Returns
-        -------
-        BoundDisplay
-            This display.
-        """
-        ax = self._start(ax)
-        self.condition_ = ax.fill_between(
-            self.lam,
-            0,
-            1,
-            where=self.condition_holds,
-            transform=ax.get_xaxis_transform(),
-            facecolor=SHADE,
-            edgecolor="none",
-            zorder=0,
-            label="sufficient condition for quasiconvexity",
-        )
-        style = {"color": BLUE, "linewidth": 2, "label": r"PAC-Bayes-$\lambda$ bound $F(\lambda)$"}
-        self.line_ = self._plot_line(self.lam, self.bound, kwargs, **style)
-        self._plot_levels(ax)
-        self._plot_markers()
-        if self.lam[-1] / self.lam[0] > _LOG_LAMBDA:
-            ax.set_xscale("log")
-            ax.xaxis.set_major_formatter("{x:g}")
-        ax.set_xlabel(r"trade-off $\lambda$")
-        ax.set_ylabel("bound on the expected loss")
-        # No margins: nothing is known about the shape beyond the range.
-        ax.margins(x=0)
-        proved = "proved strongly" if self.report.guaranteed else "not proved"
-        self.legend_ = ax.legend(title=rf"$F(\lambda)$ is {proved} quasiconvex")
-        if not self.strict:
-            self._mark_not_strict("this bound")
-        return self
-
-    def _plot_levels(self, ax: Axes) -> None:
-        """Plot the lower bound, and the line above which nothing is proved."""
+    def _draw(self, ax: Axes, **kwargs: Any) -> None:
+        shade: dict[str, Any] = {"where": self.condition_holds, "transform": ax.get_xaxis_transform(), "zorder": 0}
+        label = "sufficient condition for quasiconvexity"
+        self.condition_ = ax.fill_between(self.lam, 0, 1, **shade, facecolor=SHADE, edgecolor="none", label=label)
+        label = r"PAC-Bayes-$\lambda$ bound $F(\lambda)$"
+        self.line_ = self._plot_line(self.lam, self.bound, kwargs, color=BLUE, linewidth=2, label=label)
         label = f"proved lower bound {format_lower(self.lower)}"
         self.lower_ = ax.axhline(self.lower, color=BLACK, linestyle="--", linewidth=1, label=label)
         self.vacuous_ = None
         if np.max(self.bound) >= 1:
             label = "nothing is proved from here up"
             self.vacuous_ = ax.axhline(1, color=GREY, linestyle=":", linewidth=1, label=label)
-
-    def _plot_markers(self) -> None:
-        """Mark the minimum, and the lambda of the posterior if that minimises another bound."""
         self.minimum_ = self._mark(self.minimum_lam, f"minimum {format_upper(self.minimum)} at")
         self.posterior_ = self._mark(self.posterior_lam, "posterior of the kl bound,", marker="D", color=GREEN)
+        if self.lam[-1] / self.lam[0] > _LOG_LAMBDA:
+            ax.set_xscale("log")
+            ax.xaxis.set_major_formatter("{x:g}")
+        ax.set(xlabel=r"trade-off $\lambda$", ylabel="bound on the expected loss")
+        # No margins: nothing is known about the shape beyond the range.
+        ax.margins(x=0)
+        proved = "proved strongly" if self.report.guaranteed else "not proved"
+        self.legend_ = ax.legend(title=rf"$F(\lambda)$ is {proved} quasiconvex")
+        if not self.strict:
+            self._mark_not_strict("this bound")
 
     def _mark(self, lam: float | None, label: str, **style: str) -> Line2D | None:
         """Mark the curve at a lambda, if that is in its range."""

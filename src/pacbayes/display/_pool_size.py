@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,18 +11,15 @@ from scipy.special import logsumexp
 
 from pacbayes._formatting import format_confidence
 from pacbayes._validation import Array, whole_number
+from pacbayes.bounds.prior import normalise_log_prior
 from pacbayes.certificate import MAJORITY, certify
-from pacbayes.display._base import BLACK, BLUE, LOG_RANKS, RED, Display
+from pacbayes.display._base import BLACK, BLUE, RED, Display
 from pacbayes.display.checks import check_fitted, check_test_labels
-from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.votes import weighted_vote
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.legend import Legend
     from matplotlib.lines import Line2D
-
-    from pacbayes.classifier import PACBayesClassifier
 
 
 @dataclass(eq=False, repr=False)
@@ -54,14 +51,8 @@ class PoolSizeDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : Axes, Figure
-        Axes and figure of the plot.
-    bound_, validation_loss_ : Line2D
-        Lines of the bound and of the validation loss.
-    test_error_ : Line2D or None
-        Line of the test error of the vote; None without test points.
-    legend_ : Legend
-        Legend.
+    bound_, validation_loss_, test_error_ : Line2D
+        The lines; `test_error_` is None without test points.
 
     Notes
     -----
@@ -79,15 +70,11 @@ class PoolSizeDisplay(Display):
     bound_label: str = "bound"
     voter: str = MAJORITY
     strict: bool = True
-    bound_: Line2D = field(init=False)
-    validation_loss_: Line2D = field(init=False)
-    test_error_: Line2D | None = field(init=False)
-    legend_: Legend = field(init=False)
 
     @classmethod
     def from_estimator(
         cls,
-        estimator: PACBayesClassifier,
+        estimator: Any,
         X_test: Any = None,
         y_test: ArrayLike | None = None,
         *,
@@ -106,56 +93,38 @@ class PoolSizeDisplay(Display):
         sizes : array_like of int, optional
             Numbers of hypotheses m, increasing; by default about thirty, from 1 to all, evenly spaced on a logarithmic
             axis. A prior that is not uniform is restricted to the first m hypotheses and normalised.
-        ax : Axes, optional
-            Axes to plot on; a new figure by default.
-        **kwargs
-            Properties of all lines, as in `matplotlib.lines.Line2D`.
+        ax, **kwargs
+            As in `plot`.
 
         Returns
         -------
         PoolSizeDisplay
-            The display.
         """
-        cls._require_matplotlib()
-        from sklearn.metrics import accuracy_score
-
         model = check_fitted(estimator)
         labels = check_test_labels(X_test, y_test)
-        losses, n_validation, proved = model.losses_, model.n_validation_, model.certificate_
+        losses, proved = model.losses_, model.certificate_
         if proved.n_dropped:
             raise ValueError(
                 f"estimator must have validated all hypotheses: {proved.n_dropped} were dropped, fit with racing=False"
             )
-        log_prior = None if model.prior_ is None else GibbsCurve(losses, 1.0, model.prior_).log_prior
+        log_prior = None if model.prior_ is None else normalise_log_prior(model.prior_, losses.size)
         counts = _check_sizes(sizes, losses.size, log_prior)
-        stated, validation_loss, posteriors = [], np.empty(counts.size), []
-        for i, m in enumerate(counts):
-            certificate, rho = certify(
-                losses[:m],
-                n_validation[:m],
-                delta=proved.delta,
-                n_votes=proved.n_votes,
-                prior=None if log_prior is None else log_prior[:m] - logsumexp(log_prior[:m]),
-                objective=proved.objective,
-                voting=proved.voting,
-                loss=proved.loss,
-            )
+        settings = {name: getattr(proved, name) for name in ("delta", "n_votes", "objective", "voting", "loss")}
+        certificates, posteriors, stated = [], [], []
+        for m in counts:
+            prior = None if log_prior is None else log_prior[:m] - logsumexp(log_prior[:m])
+            certificate, rho = certify(losses[:m], model.n_validation_[:m], prior=prior, **settings)
+            certificates.append(certificate)
+            posteriors.append(rho)
             # Of the randomised classifier, or of the best hypothesis where nothing else is certified.
             stated.append(next(s for s in certificate.statements if s.predictor != MAJORITY))
-            validation_loss[i] = certificate.empirical_loss
-            posteriors.append(rho)
-        test_error = None
-        if labels is not None:
-            votes = np.searchsorted(model.classes_, model.predict_hypotheses(X_test))
-            winners = [model.classes_[weighted_vote(votes[: rho.size], rho, model.classes_.size)] for rho in posteriors]
-            test_error = np.array([1 - accuracy_score(labels, winner) for winner in winners])
         # With validation sets of different sizes, small pools may be bounded by another method than large ones.
         methods = " or ".join(dict.fromkeys(statement.title for statement in stated))
         display = cls(
             counts,
             np.array([statement.bound for statement in stated]),
-            validation_loss,
-            test_error,
+            np.array([certificate.empirical_loss for certificate in certificates]),
+            None if labels is None else _test_votes(model, posteriors, X_test, labels),
             delta=proved.delta,
             bound_label=f"{methods},\n{stated[-1].predictor}",
             voter=MAJORITY if proved.voting == "gibbs" else proved.predictor,
@@ -163,23 +132,7 @@ class PoolSizeDisplay(Display):
         )
         return display.plot(ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> PoolSizeDisplay:
-        """Plot the curves.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to plot on; a new figure by default.
-        **kwargs
-            Properties of all lines, as in `matplotlib.lines.Line2D`.
-
-        Returns
-        -------
-        PoolSizeDisplay
-            This display.
-        """
-        ax = self._start(ax)
-
+    def _draw(self, ax: Axes, **kwargs: Any) -> None:
         def line(values: Array, color: str, linestyle: str, marker: str, label: str) -> Line2D:
             style = {"color": color, "linestyle": linestyle, "marker": marker, "markersize": 4, "label": label}
             return self._plot_line(self.sizes, values, kwargs, **style)
@@ -189,15 +142,13 @@ class PoolSizeDisplay(Display):
         self.test_error_ = None
         if self.test_error is not None:
             self.test_error_ = line(self.test_error, BLACK, ":", "^", f"test error of the {self.voter}")
-        self._show_counts(log=self.sizes[-1] / self.sizes[0] > LOG_RANKS)
+        self._show_counts(self.sizes[0], self.sizes[-1])
         ax.set_ylim(bottom=0)
-        ax.set_xlabel("number of hypotheses $m$")
-        ax.set_ylabel("loss")
+        ax.set(xlabel="number of hypotheses $m$", ylabel="loss")
         each = f"each bound alone holds with probability {format_confidence(self.delta)}"
         self.legend_ = ax.legend(title=each if self.strict else None)
         if not self.strict:
             self._mark_not_strict("these bounds")
-        return self
 
 
 def _check_sizes(sizes: ArrayLike | None, m: int, log_prior: Array | None) -> NDArray[np.intp]:
@@ -206,10 +157,18 @@ def _check_sizes(sizes: ArrayLike | None, m: int, log_prior: Array | None) -> ND
     if sizes is None:
         return np.unique(np.rint(np.geomspace(smallest, m, 30)).astype(np.intp))
     counts = whole_number("sizes", sizes)
-    if counts.ndim != 1 or counts.size == 0 or np.any(np.diff(counts) <= 0):
-        raise ValueError(f"sizes must be an increasing sequence of whole numbers, got {sizes!r}")
-    if counts[-1] > m:
-        raise ValueError(f"sizes must be at most the number of hypotheses, {m}, got {counts[-1]:g}")
-    if counts[0] < smallest:
-        raise ValueError(f"sizes must be at least {smallest}: earlier hypotheses have no prior mass, got {counts[0]:g}")
+    increases = counts.ndim == 1 and counts.size > 0 and np.all(np.diff(counts) > 0)
+    if not increases or counts[0] < smallest or counts[-1] > m:
+        why = f"; the first {smallest - 1} hypotheses have no prior mass" if smallest > 1 else ""
+        raise ValueError(f"sizes must be an increasing sequence of numbers from {smallest} to {m}, got {sizes!r}{why}")
     return counts.astype(np.intp)
+
+
+def _test_votes(model: Any, posteriors: list[Array], X_test: Any, labels: NDArray[Any]) -> Array:
+    """Return the test error of the vote of the first hypotheses with each of the posteriors."""
+    from sklearn.metrics import zero_one_loss
+
+    classes = model.classes_
+    votes = np.searchsorted(classes, model.predict_hypotheses(X_test))
+    winners = [classes[weighted_vote(votes[: rho.size], rho, classes.size)] for rho in posteriors]
+    return np.array([zero_one_loss(labels, winner) for winner in winners])

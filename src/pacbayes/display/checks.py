@@ -1,8 +1,8 @@
-"""Check the classifier and the test set that a display or a report is made from."""
+"""Check the model and the test set that a display or a report is made from."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,25 +10,20 @@ from numpy.typing import ArrayLike, NDArray
 from pacbayes._losses import is_of_probabilities
 from pacbayes.certificate import Statement
 
-if TYPE_CHECKING:
-    from pacbayes.classifier import PACBayesClassifier
-
 __all__ = ["check_fitted", "check_test_labels", "state_test"]
 
 
-def check_fitted(estimator: Any) -> PACBayesClassifier:
-    """Return the estimator, or raise if it is not a fitted `PACBayesClassifier`."""
-    # Imported here because scikit-learn, which these need, takes long to import.
+def check_fitted(estimator: Any) -> Any:
+    """Return the estimator, or raise if it is not a fitted one with a certificate and the votes behind it."""
+    # Imported here because scikit-learn takes long to import.
     from sklearn.utils.validation import check_is_fitted
 
-    from pacbayes.classifier import PACBayesClassifier
-
-    if not isinstance(estimator, PACBayesClassifier):
+    if not hasattr(estimator, "verify_certificate"):
         raise TypeError(
-            f"estimator must be a PACBayesClassifier, got {type(estimator).__name__}; of a pipeline, give the last "
-            "step, and test points as they arrive there"
+            f"estimator must have a certificate, as a PACBayesClassifier has, got {type(estimator).__name__}; of a "
+            "pipeline, give the last step, and test points as they arrive there"
         )
-    check_is_fitted(estimator)
+    check_is_fitted(estimator, ["votes_", "certificate_"])
     return estimator
 
 
@@ -50,7 +45,7 @@ def check_test_labels(X_test: Any, y_test: ArrayLike | None) -> NDArray[Any] | N
 
 
 def state_test(
-    model: PACBayesClassifier, X_test: Any, y_test: ArrayLike | None, counted: tuple[int, int] | None = None
+    model: Any, X_test: Any, y_test: ArrayLike | None, counted: tuple[int, int] | None = None
 ) -> Statement | None:
     """Return what test points prove about what `predict` does, None without any.
 
@@ -61,7 +56,8 @@ def state_test(
     certificate = model.certificate_
     if labels is not None and counted is None:
         if not is_of_probabilities(certificate.loss):
-            return model.certify(X_test, labels).statements[0]
+            statement: Statement = model.certify(X_test, labels).statements[0]
+            return statement
         counted = model.count_errors(X_test, labels), labels.size
     if counted is None:
         return None

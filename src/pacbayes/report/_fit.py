@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import reprlib
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pacbayes._formatting import format_nearest
 from pacbayes._versions import collect_versions
-from pacbayes.certificate import Certificate, Row
+from pacbayes.certificate import Row
 from pacbayes.display.checks import check_fitted, state_test
-from pacbayes.pools import as_pool
-from pacbayes.report._html import Table, render_page
+from pacbayes.report._html import Table, capitalize, render_page
 from pacbayes.report._importance import tabulate_importances
 from pacbayes.report._plots import certificate_plot, posterior_plots
-
-if TYPE_CHECKING:
-    from pacbayes.classifier import PACBayesClassifier
 
 # Names of features and classes that are shown; of more, their number.
 _MOST_NAMES = 40
@@ -33,11 +28,9 @@ _SHORT = reprlib.Repr()
 _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = 6
 _SHORT.maxstring = _SHORT.maxother = _LONGEST
 
-Facts = dict[str, str | list[str]]
-
 
 def fit_page(
-    model: PACBayesClassifier,
+    model: Any,
     *,
     title: str | None = None,
     data: Mapping[str, Any] | None = None,
@@ -60,12 +53,11 @@ def fit_page(
         Fitted classifier.
     title : str, optional
         Title of the page.
-    data : mapping, optional
-        Further facts about the data, by name: a file, its checksum, the target.
+    data, settings : mapping, optional
+        Further facts about the data (a file, its checksum, the target) and settings of the fit, by name. The settings
+        of the model are always shown.
     class_counts : mapping, optional
         Number of training points of each class, by its label; by default those that the certificate knows.
-    settings : mapping, optional
-        Further settings of the fit, by name. The settings of the model are always shown.
     X, y : array-like, optional
         The training sample, in the same order: adds which features matter, measured on the rows that were held out.
     X_test, y_test : array-like, optional
@@ -101,80 +93,59 @@ def fit_page(
         raise ValueError(f"X and y must be given together, got no {'X' if X is None else 'y'}")
     certificate = model.certificate_
     tested = state_test(model, X_test, y_test, test)
-    fitted = copy.copy(model)
-    fitted.__dict__.update(model._fitted_settings)  # what was changed after the fit is no setting of it
-    changed, defaults = _split_settings({"": fitted, "estimator__": as_pool(fitted.estimator)})
+    # What was changed after the fit is no setting of it.
+    fitted, pool = model.fitted_votes_.settings, model.fitted_votes_.pool
+    chosen = {name: getattr(fitted, name) for name in model.get_params(deep=False)}
+    changed, defaults = _split_settings(
+        [("", type(model), chosen), ("estimator__", type(pool), pool.get_params(deep=False))]
+    )
     return render_page(
         "fit.html.jinja",
         title=title or "A classifier with a certificate",
         certificate=certificate,
-        tiles=[(_capitalize(a.title), a.value, _capitalize(a.remark)) for a in certificate.answers(tested)],
-        by_class=_tabulate_classes(certificate),
+        answers=certificate.answers(tested),
+        by_class=certificate.class_table(),
         columns=tabulate_importances(model, X, y, X_test, y_test),
         bounds=_tabulate_rows(certificate.rows(tested)),
         certificate_plot=certificate_plot(model, tested),
         plots=posterior_plots(model),
         voters=_tabulate_voters(model, heaviest),
-        data=_list_data_facts(model, class_counts) | {name: _as_words(value) for name, value in (data or {}).items()},
-        settings={name: _as_words(value) for name, value in (settings or {}).items()} | changed,
+        data=_list_data_facts(model, class_counts) | dict(data or {}),
+        settings=dict(settings or {}) | changed,
         defaults=defaults,
         versions=collect_versions(),
-        json=certificate.to_json(),
-        command=f"pacbayes verify {shlex.quote(certificate_path)} --model {shlex.quote(model_path)}",
-        lines=_verification_code(model_path, certificate_path),
+        command=shlex.join(["pacbayes", "verify", certificate_path, "--model", model_path]),
+        model_path=model_path,
+        certificate_path=certificate_path,
     )
 
 
-def _as_words(value: Any) -> str | list[str]:
-    """Return a fact as text, or as a list of words that the page sets apart."""
-    if isinstance(value, (list, tuple)):
-        return [str(word) for word in value]
-    return str(value)
-
-
-def _tabulate_classes(certificate: Certificate) -> tuple[Table, list[str]] | None:
-    """Return misses and false alarms of each class with the confusion matrix, and notes about them."""
-    table = certificate.class_table()
-    if table is None:
-        return None
-    header = [_capitalize(name) for name in table.header]
-    return Table("by-class", table.title, header, table.rows, ""), table.notes
-
-
-def _capitalize(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
-
-
 def _tabulate_rows(rows: Sequence[Row]) -> Table:
-    kinds = {
-        ("measured", True): ", measured",
-        ("certified", True): ", certified",
-        ("certified", False): ", not covered by the theorem",
-    }
-    cells = [
-        [f"{_capitalize(row.label)}{kinds.get((row.kind, row.covered), '')}", row.shown, row.predictor] for row in rows
-    ]
+    cells = []
+    for row in rows:
+        remark = "" if row.kind == "comparison" else row.kind if row.covered else "not covered by the theorem"
+        cells.append([", ".join(filter(None, (capitalize(row.label), remark))), row.shown, row.predictor])
     note = "Bounds are rounded up, measured losses to the nearest."
     if any(row.kind == "comparison" for row in rows):
         note += " Bounds without a remark are there to compare with: the certificate does not state them."
     return Table("bounds", "Bounds", ["Loss or bound", "Value", "Whose loss"], cells, note)
 
 
-def _tabulate_voters(model: PACBayesClassifier, heaviest: int) -> Table:
+def _tabulate_voters(model: Any, heaviest: int) -> Table:
     """Tabulate the hypotheses with the largest weights."""
     rho, sizes = model.posterior_, model.subsamples_.sizes
     order = np.argsort(-rho, kind="stable")[: min(heaviest, np.count_nonzero(rho))]
     rows = [
         [
-            f"{rank + 1}",
+            f"{rank}",
             _format_weight(rho[h]),
-            _format_weight(rho[order[: rank + 1]].sum()),
+            _format_weight(rho[order[:rank]].sum()),
             format_nearest(model.losses_[h]),
             f"{sizes[h]}" if sizes[h] else "-",
             f"{h}",
             _cut(model.hypotheses_.describe(int(h))),
         ]
-        for rank, h in enumerate(order)
+        for rank, h in enumerate(order, 1)
     ]
     header = ["Rank", "Weight", "Cumulative", "Validation loss", "Subsample size", "Hypothesis", "Description"]
     note = f"{np.count_nonzero(rho)} of {rho.size} hypotheses have weight."
@@ -191,19 +162,18 @@ def _format_weight(mass: float) -> str:
     return f"{mass:.4f}" if mass >= 1e-4 else f"{mass:.1e}"
 
 
-def _split_settings(estimators: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return settings that were changed, and those with their default values, of estimators by prefix of their names.
+def _split_settings(estimators: Iterable[tuple[str, type, Mapping[str, Any]]]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return settings that were changed and those with their defaults, from prefixes, types and settings of estimators.
 
     >>> from sklearn.tree import DecisionTreeClassifier
-    >>> changed, defaults = _split_settings({"tree__": DecisionTreeClassifier(max_depth=3)})
-    >>> changed, defaults["tree__min_samples_leaf"]
-    ({'tree__max_depth': '3'}, '1')
+    >>> _split_settings([("tree__", DecisionTreeClassifier, {"max_depth": 3, "min_samples_leaf": 1})])
+    ({'tree__max_depth': '3'}, {'tree__min_samples_leaf': '1'})
     """
     changed: dict[str, str] = {}
     defaults: dict[str, str] = {}
-    for prefix, estimator in estimators.items():
-        signature = inspect.signature(type(estimator).__init__).parameters
-        for name, value in estimator.get_params(deep=False).items():
+    for prefix, kind, settings in estimators:
+        signature = inspect.signature(kind).parameters
+        for name, value in settings.items():
             # The texts are compared, not the values: an array does not compare to None.
             is_default = name in signature and _show(value) == _show(signature[name].default)
             (defaults if is_default else changed)[f"{prefix}{name}"] = _show(value)
@@ -215,40 +185,23 @@ def _show(value: Any) -> str:
     return " ".join(_SHORT.repr(value).split())
 
 
-def _list_data_facts(model: PACBayesClassifier, class_counts: Mapping[Any, int] | None) -> Facts:
+def _list_data_facts(model: Any, class_counts: Mapping[Any, int] | None) -> dict[str, Any]:
     """Return the shape of the data, as far as the model knows it."""
-    known = dict(zip(model.certificate_.labels, model.certificate_.label_counts, strict=True))
-    counts = {str(label): count for label, count in (class_counts or known).items()}
-    classes = [
-        f"{label} ({counts[str(label)]})" if str(label) in counts else f"{label}" for label in model.classes_.tolist()
-    ]
-    tested = model.certificate_.statements[0].figures["n"] if model.certificate_.is_tested else 0
+    certificate = model.certificate_
+    known = dict(zip(certificate.labels, certificate.label_counts, strict=True))
+    counts = {str(label): f" ({count})" for label, count in (class_counts or known).items()}
+    classes = [f"{label}{counts.get(str(label), '')}" for label in model.classes_.tolist()]
     use = "train and validate" if model.subsamples_.sizes.any() else "validate"
-    facts: Facts = {
-        f"Points that {use}": f"{model.subsamples_.n}",
-        **({"Points held out for the certificate": f"{tested}"} if tested else {}),
-        "Features": f"{model.n_features_in_}",
-        f"Classes ({len(classes)})": _cut_list(classes),
-    }
+    facts: dict[str, Any] = {f"Points that {use}": model.subsamples_.n}
+    if certificate.is_tested:
+        facts["Points held out for the certificate"] = certificate.statements[0].figures["n"]
+    facts |= {"Features": model.n_features_in_, f"Classes ({len(classes)})": _cut_list(classes)}
     if hasattr(model, "feature_names_in_"):
         facts["Names of the features"] = _cut_list(model.feature_names_in_)
     return facts
 
 
-def _cut_list(names: Iterable[Any]) -> list[str]:
+def _cut_list(names: Sequence[Any]) -> list[Any]:
     """Return the first names, and the number of the others."""
-    words = [str(name) for name in names]
-    more = len(words) - _MOST_NAMES
-    return words if more <= 0 else [*words[:_MOST_NAMES], f"and {more} more"]
-
-
-def _verification_code(model_path: str, certificate_path: str) -> str:
-    """Return lines of Python that verify the certificate."""
-    return f"""from pathlib import Path
-
-from pacbayes import Certificate
-from pacbayes.io import load_model
-
-model, _ = load_model({model_path!r})
-certificate = Certificate.from_json(Path({certificate_path!r}).read_text(encoding="utf-8"))
-print(model.verify_certificate(certificate))  # raises CertificateError if it does not follow"""
+    more = len(names) - _MOST_NAMES
+    return [*names[:_MOST_NAMES], *([f"and {more} more"] if more > 0 else [])]

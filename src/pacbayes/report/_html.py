@@ -17,10 +17,8 @@ class Table:
 
     Attributes
     ----------
-    name : str
-        Name, unique on a page.
-    title : str
-        Title.
+    name, title : str
+        Name, unique on a page, and title.
     header : list of str
         Names of the columns. The first column names the rows.
     rows : list of list of str
@@ -34,13 +32,6 @@ class Table:
     header: list[str]
     rows: list[list[str]]
     note: str
-
-    @property
-    def numeric(self) -> list[bool]:
-        """Whether each column holds numbers, which are aligned at the right."""
-        columns = zip(*self.rows, strict=True) if self.rows else [()] * len(self.header)
-        # The first letter or digit, if there is one, is a digit: 0.06 ± 0.01, > 2000, a dash.
-        return [all(re.match(r"\W*(\d|$)", cell) for cell in column) for column in columns]
 
 
 def render_page(template: str, *, package: str = "pacbayes.report", **values: Any) -> str:
@@ -69,8 +60,22 @@ def render_page(template: str, *, package: str = "pacbayes.report", **values: An
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {"capital": capitalize, "numeric": _find_numeric, "python": repr}
+    environment.tests["words"] = lambda value: isinstance(value, list | tuple)
     html: str = environment.get_template(template).render(**values)
     return html
+
+
+def capitalize(text: str) -> str:
+    """Return a text with a capital at its beginning, and the rest as it is."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _find_numeric(table: Any) -> list[bool]:
+    """Return whether each column of a table holds numbers, which are aligned at the right."""
+    columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.header)
+    # The first letter or digit, if there is one, is a digit: 0.06 ± 0.01, > 2000, a dash.
+    return [all(re.match(r"\W*(\d|$)", cell) for cell in column) for column in columns]
 
 
 def write_page(path: str | os.PathLike[str], html: str) -> Path:

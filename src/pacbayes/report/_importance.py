@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -12,9 +12,6 @@ from sklearn.inspection import permutation_importance
 from pacbayes._compat import take_rows
 from pacbayes._formatting import format_percent
 from pacbayes.report._html import Table
-
-if TYPE_CHECKING:
-    from pacbayes.classifier import PACBayesClassifier
 
 # Features that are shown.
 _MOST_SHOWN = 10
@@ -29,16 +26,25 @@ _LEAST_ROWS = 50
 _SECONDS = 10.0
 
 
-def tabulate_importances(model: PACBayesClassifier, X: Any, y: Any, X_test: Any, y_test: Any) -> Table | None:
+def tabulate_importances(model: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> Table | None:
     """Measure how much the error grows when a feature is shuffled, on rows that had no part in making the predictor.
 
     These are held-out rows of the sample X, y; test rows if none were held out. Returns None without any, for sparse
     rows, or if it would take too long.
     """
-    chosen = _choose_rows(model, X, y, X_test, y_test)
-    if chosen is None:
+    held_out = model.fitted_votes_.best.split.held_out
+    if X is not None and held_out is not None:
+        rows, labels, which, where = X, np.asarray(y), held_out, "held-out rows"
+    elif X_test is not None:
+        rows, labels, where = X_test, np.asarray(y_test), "test rows"
+        which = np.arange(labels.size)
+    else:
         return None
-    rows, labels, where = chosen
+    if issparse(rows) or which.size < _LEAST_ROWS:
+        return None
+    # Rows come in no order that matters to the predictor, but files may be sorted.
+    which = which[np.random.default_rng(0).permutation(which.size)[:_MOST_ROWS]]
+    rows, labels = take_rows(rows if hasattr(rows, "iloc") else np.asarray(rows), which), labels[which]
     start = perf_counter()
     _score(model, rows, labels)
     seconds = (perf_counter() - start) * model.n_features_in_
@@ -52,39 +58,18 @@ def tabulate_importances(model: PACBayesClassifier, X: Any, y: Any, X_test: Any,
     names = getattr(model, "feature_names_in_", [f"feature {k}" for k in range(model.n_features_in_)])
     order = np.argsort(-found.importances_mean, kind="stable")
     cells = [[str(names[k]), format_percent(float(found.importances_mean[k]))] for k in order[:_MOST_SHOWN]]
+    first = f"The first {_MOST_SHOWN} of {len(names)} columns. " if len(names) > _MOST_SHOWN else ""
     note = (
-        f"Measured on {labels.size} {where}: how many more of them are predicted wrongly once a column is shuffled"
-        f"{f' (mean of {repeats} times)' if repeats > 1 else ''}. Columns that say the same stand in for each other: "
-        "each of them then seems to matter less than both do. Not part of the certificate."
+        f"{first}Measured on {labels.size} {where}: how many more of them are predicted wrongly once a column is "
+        f"shuffled{f' (mean of {repeats} times)' if repeats > 1 else ''}. Columns that say the same stand in for each "
+        "other: each of them then seems to matter less than both do. Not part of the certificate."
     )
-    if len(names) > _MOST_SHOWN:
-        note = f"The first {_MOST_SHOWN} of {len(names)} columns. {note}"
     return Table("columns", "Which columns matter", ["Column", "Error grows by"], cells, note)
 
 
-def _choose_rows(model: PACBayesClassifier, X: Any, y: Any, X_test: Any, y_test: Any) -> tuple[Any, Any, str] | None:
-    """Return some rows that had no part in making the predictor, their labels, and what they are."""
-    held_out = min(model.votes_, key=lambda vote: vote.bound).split.held_out  # of the vote that predicts
-    if X is not None and held_out is not None:
-        rows, labels, where = take_rows(_as_rows(X), held_out), np.asarray(y)[held_out], "held-out rows"
-    elif X_test is not None:
-        rows, labels, where = _as_rows(X_test), np.asarray(y_test), "test rows"
-    else:
-        return None
-    if issparse(rows) or labels.size < _LEAST_ROWS:
-        return None
-    # Rows come in no order that matters to the predictor, but files may be sorted.
-    drawn = np.random.default_rng(0).permutation(labels.size)[:_MOST_ROWS]
-    return take_rows(rows, drawn), labels[drawn], where
-
-
-def _score(model: PACBayesClassifier, rows: Any, labels: Any) -> float:
+def _score(model: Any, rows: Any, labels: Any) -> float:
     """Return the share of rows that are predicted right; for the randomised classifier, its expectation."""
     if model.certificate_.voting != "gibbs":
         return float(model.score(rows, labels))
     # Drawn anew for every shuffle, its predictions would differ by more than a column matters.
     return float(model.predict_proba(rows)[labels[:, np.newaxis] == model.classes_].sum() / labels.size)
-
-
-def _as_rows(X: Any) -> Any:
-    return X if hasattr(X, "iloc") or issparse(X) else np.asarray(X)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from pacbayes._formatting import format_confidence, format_nearest, format_upper
 from pacbayes.certificate import Statement
@@ -16,8 +14,6 @@ from pacbayes.sampling import RandomSubsamples
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from pacbayes.classifier import PACBayesClassifier
 
 # Narrow enough for its text to be readable on a phone.
 _WIDTH = 4.4
@@ -38,13 +34,11 @@ class Plot:
     svg: str
 
 
-def certificate_plot(model: PACBayesClassifier, tested: Statement | None) -> Plot:
+def certificate_plot(model: Any, tested: Statement | None) -> Plot:
     """Plot losses and bounds as bars."""
-    certificate = model.certificate_
-    n_rows = len(certificate.rows(tested))
 
     def draw(ax: Axes) -> CertificateDisplay:
-        n_classes = model.classes_.size
+        n_classes = model.classes_.size if certificate.is_zero_one else None
         display = CertificateDisplay.from_certificate(certificate, n_classes=n_classes, tested=tested, ax=ax)
         for text in ax.texts:
             text.set_fontsize("medium")  # readable on a phone
@@ -53,75 +47,54 @@ def certificate_plot(model: PACBayesClassifier, tested: Statement | None) -> Plo
         ax.set_xlabel(display.loss_label, parse_math=False)
         return display
 
-    display, svg = _draw("plot-certificate", draw, height=0.7 + 0.46 * n_rows)
-    hatched = "Hatched: the theorem does not cover these bounds. Each other" if display.not_covered else "Each"
-    caption = f"{hatched} bound alone holds with probability {format_confidence(certificate.delta)}."
+    certificate = model.certificate_
+    display, svg = _draw("plot-certificate", draw, height=0.7 + 0.46 * len(certificate.rows(tested)))
+    each = "Each" if display.covered else "Hatched: the theorem does not cover these bounds. Each other"
+    caption = f"{each} bound alone holds with probability {format_confidence(certificate.delta)}."
     values = [f"{row.label}, {row.predictor} {row.shown}" for row in display.rows]
     return Plot("plot-certificate", "Loss and bounds", caption, f"Bars: {'; '.join(values)}.", svg)
 
 
-def posterior_plots(model: PACBayesClassifier) -> list[Plot]:
+def posterior_plots(model: Any) -> Iterator[Plot]:
     """Plot F(lambda), the mass of the posterior, and the bound of smaller pools."""
-    plots = [_plot_bound(model), *_plot_posterior(model)]
-    m = model.losses_.size
-    # The first hypotheses of others than random pools say nothing about smaller pools.
-    whole = not np.isnan(model.losses_).any()
-    if whole and 1 < m <= _MOST_CERTIFIED and isinstance(model.subsamples_, RandomSubsamples):
-        plots.append(_plot_pool_size(model))
-    return plots
-
-
-def _plot_bound(model: PACBayesClassifier) -> Plot:
-    display, svg = _draw("plot-bound", lambda ax: BoundDisplay.from_estimator(model, ax=ax))
     certificate = model.certificate_
+    bound, svg = _draw("plot-bound", lambda ax: BoundDisplay.from_estimator(model, ax=ax))
     at_minimum = certificate.objective == "lambda" and certificate.lam is not None
     where = "those at the minimum" if at_minimum else "not chosen by this curve"
     caption = f"The weights are {where}: {certificate.figures()['Posterior']}."
     description = (
-        f"F(lambda) for lambda from {display.lam[0]:.3g} to {display.lam[-1]:.3g}: its minimum is "
-        f"{format_upper(display.minimum)} at lambda = {display.minimum_lam:.3g}."
+        f"F(lambda) for lambda from {bound.lam[0]:.3g} to {bound.lam[-1]:.3g}: its minimum is "
+        f"{format_upper(bound.minimum)} at lambda = {bound.minimum_lam:.3g}."
     )
-    return Plot("plot-bound", "PAC-Bayes-lambda bound as a function of lambda", caption, description, svg)
-
-
-def _plot_posterior(model: PACBayesClassifier) -> list[Plot]:
-    mass, mass_svg = _draw("plot-mass", lambda ax: PosteriorDisplay.from_estimator(model, ax=ax))
-    half, half_svg = _draw(
-        "plot-cumulative", lambda ax: PosteriorDisplay.from_estimator(model, kind="cumulative", ax=ax)
-    )
-    lowest, highest, mean = map(format_nearest, (mass.losses[0], mass.losses[-1], mass.loss))
-    n_dropped = model.certificate_.n_dropped
+    yield Plot("plot-bound", "PAC-Bayes-lambda bound as a function of lambda", caption, description, svg)
+    n_dropped = certificate.n_dropped
     dropped = f" The {n_dropped} that were dropped have none, and are not shown." if n_dropped else ""
-    return [
-        Plot(
-            "plot-mass",
-            "Posterior mass by validation loss",
-            f"Mass is summed over hypotheses with the same validation loss.{dropped}",
-            f"Posterior mass of hypotheses with validation losses from {lowest} to {highest}; the validation loss of "
-            f"the posterior is {mean}.",
-            mass_svg,
-        ),
-        Plot(
-            "plot-cumulative",
-            "Cumulative posterior mass",
-            f"The mass of the heaviest hypotheses, against their number.{dropped}",
-            f"Cumulative posterior mass: {half.n_half} of {half.cumulative_mass.size} hypotheses hold half of it.",
-            half_svg,
-        ),
-    ]
-
-
-def _plot_pool_size(model: PACBayesClassifier) -> Plot:
-    display, svg = _draw("plot-pool", lambda ax: PoolSizeDisplay.from_estimator(model, ax=ax))
-    bound = " ".join(display.bound_label.split())
+    mass, svg = _draw("plot-mass", lambda ax: PosteriorDisplay.from_estimator(model, ax=ax))
+    lowest, highest, mean = map(format_nearest, (mass.losses[0], mass.losses[-1], mass.loss))
+    caption = f"Mass is summed over hypotheses with the same validation loss.{dropped}"
     description = (
-        f"Bound ({bound}) and validation loss for the first {display.sizes[0]} to {display.sizes[-1]} hypotheses: the "
-        f"bound goes from {format_upper(display.bound[0])} to {format_upper(display.bound[-1])}."
+        f"Posterior mass of hypotheses with validation losses from {lowest} to {highest}; the validation loss of the "
+        f"posterior is {mean}."
     )
-    caption = (
-        "Bound and loss of the first hypotheses alone. To choose their number by this plot is not covered by the bound."
-    )
-    return Plot("plot-pool", "Bound and loss as the pool grows", caption, description, svg)
+    yield Plot("plot-mass", "Posterior mass by validation loss", caption, description, svg)
+    _, svg = _draw("plot-cumulative", lambda ax: mass.plot(ax, kind="cumulative"))
+    caption = f"The mass of the heaviest hypotheses, against their number.{dropped}"
+    description = f"Cumulative posterior mass: {mass.n_half} of {mass.cumulative_mass.size} hypotheses hold half of it."
+    yield Plot("plot-cumulative", "Cumulative posterior mass", caption, description, svg)
+    # The first hypotheses of others than random pools say nothing about smaller pools.
+    whole = certificate.n_dropped == 0 and isinstance(model.subsamples_, RandomSubsamples)
+    if whole and 1 < model.losses_.size <= _MOST_CERTIFIED:
+        pool, svg = _draw("plot-pool", lambda ax: PoolSizeDisplay.from_estimator(model, ax=ax))
+        caption = (
+            "Bound and loss of the first hypotheses alone. To choose their number by this plot is not covered by the "
+            "bound."
+        )
+        description = (
+            f"Bound ({' '.join(pool.bound_label.split())}) and validation loss for the first {pool.sizes[0]} to "
+            f"{pool.sizes[-1]} hypotheses: the bound goes from {format_upper(pool.bound[0])} to "
+            f"{format_upper(pool.bound[-1])}."
+        )
+        yield Plot("plot-pool", "Bound and loss as the pool grows", caption, description, svg)
 
 
 def _draw(prefix: str, draw: Callable[[Axes], Any], height: float = _HEIGHT) -> tuple[Any, str]:
