@@ -248,14 +248,14 @@ def _is_of_kind(value: Any, kind: str) -> bool:
     return bool(dtype.isnative) and f"{dtype.kind}{dtype.itemsize}".startswith(_ARRAYS[kind])
 
 
-def _count_classes(owner: Any, name: str = "classes_", *, least: int = 2) -> Lengths:
+def _count_classes(owner: Any) -> Lengths:
     """Return the number k of classes, if the labels are sorted and different, and numbers that follow from it."""
+    name = "classes" if isinstance(owner, pools.Hypotheses) else "classes_"
     _check_attributes(owner, {name: "label: k"}, {})
-    labels = getattr(owner, name)
-    k, what = int(labels.size), f"{name} of a {type(owner).__name__}"
-    if labels.dtype == object:
-        require(len({type(label) for label in labels}) == 1, f"{what} mixes types")
+    labels, what = getattr(owner, name), f"{name} of a {type(owner).__name__}"
+    k, least = int(labels.size), 1 if isinstance(owner, tree.DecisionTreeClassifier) else 2
     require(k >= least, f"{what} holds {k} classes")
+    require(labels.dtype != object or len({type(label) for label in labels}) == 1, f"{what} mixes types")
     require(all(labels[:-1] < labels[1:]), f"{what} is not sorted")
     return {"k": k, "k-1": k - 1, "pairs": k * (k - 1) // 2, "outputs": 1 if k == 2 else k}
 
@@ -265,12 +265,7 @@ def _count_features(owner: Any) -> Lengths:
     return {"d": int(owner.n_features_in_)}
 
 
-_LENGTHS: dict[str, Callable[[Any], Lengths]] = {
-    "k": _count_classes,
-    "k>0": lambda owner: _count_classes(owner, least=1),
-    "labels": lambda owner: _count_classes(owner, "classes"),
-    "d": _count_features,
-}
+_LENGTHS = {"k": _count_classes, "d": _count_features}
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -511,7 +506,7 @@ _SVC = Rule(
 )
 _LINEAR = Rule("k d", then=_check_linear)
 _NAIVE_BAYES = Rule("k d", {"feature_log_prob_": "float: k d", "class_log_prior_": "float: k"})
-_TREE = Rule("k>0 d", {"n_outputs_": "count ==1", "n_classes_": "count ==k"}, _check_tree)
+_TREE = Rule("k d", {"n_outputs_": "count ==1", "n_classes_": "count ==k"}, _check_tree)
 _MANY = {"n_estimators": "count >0", "n_classes_": "count ==k"}
 _FOREST = Rule("k d", {**_MANY, "n_outputs_": "count ==1"}, _check_members, "estimators_")
 _PLAIN = Rule()  # it holds other objects or settings only, and reads no array by its position
@@ -557,9 +552,9 @@ RULES: dict[type, Rule] = {
         },
         _check_training_rows,
     ),
-    pools.HypothesisGroups: Rule("labels", {"kind": "int >=0: m", "groups": dict}, _check_groups),
+    pools.HypothesisGroups: Rule("k", {"kind": "int >=0: m", "groups": dict}, _check_groups),
     pools.RBFSVMs: Rule(
-        "labels",
+        "k",
         {
             "n_classes": "int32 >0 <=k: m",
             "class_codes": "int32 >=0 <k <65536: known",
@@ -578,8 +573,8 @@ RULES: dict[type, Rule] = {
         _check_svms,
     ),
     pools.CodeBook: Rule("", {}, _check_code_book),
-    pools.HypothesisList: Rule("labels", {}, _check_hypothesis_list, "members"),
-    pools.Untrained: Rule("labels", {"size": "count"}),
+    pools.HypothesisList: Rule("k", {}, _check_hypothesis_list, "members"),
+    pools.Untrained: Rule("k", {"size": "count"}),
     pools.EstimatorPool: Rule(members="estimator"),
     pools.PrefitPool: Rule(members="estimators"),
     ColumnEncoder: Rule(

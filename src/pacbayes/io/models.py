@@ -25,6 +25,7 @@ from pacbayes._atomic import write_atomic
 from pacbayes.certificate import Certificate
 from pacbayes.exceptions import ModelFileError
 from pacbayes.fitting import FittedVotes, Vote
+from pacbayes.io import _format5
 from pacbayes.io._archive import examine, require
 from pacbayes.io._fitted import RULES, check_objects, reachable
 from pacbayes.io._limits import Budget, explain_unreadable
@@ -156,12 +157,14 @@ def _construct(data: bytes, trusted: tuple[str, ...], max_bytes: int) -> tuple[A
     """Examine the content of a file, make its objects, and check them."""
     import skops.io
 
-    unpacked, names = examine(data, RULES, trusted, max_bytes)
+    unpacked, names = examine(data, [*RULES, *_format5.TYPES], trusted, max_bytes)
     content = skops.io.loads(unpacked, trusted=names)
     version = content.get("pacbayes_model") if isinstance(content, dict) else None
     require(type(version) is int, "there is something else in it")
-    require(version == _FORMAT, f"it has format {version}, and this version reads format {_FORMAT}: fit again")
-    fitted = _restore_certificates(content["fitted"], content["certificates"])
+    known = version in (5, _FORMAT)
+    require(known, f"it has format {version}, and this version reads format {_FORMAT}: fit again")
+    found = content["fitted"] if version == _FORMAT else _format5.read_classifier(content["model"])
+    fitted = _restore_certificates(found, content["certificates"])
     check_objects(fitted, trusted)
     # A file must not start threads, or write to a folder.
     settings = replace(fitted.settings, n_jobs=None, checkpoint=None)
