@@ -10,8 +10,8 @@ import numpy as np
 
 from pacbayes.rows._arrays import ArraySource, MemmapSource, ZarrSource, is_mapped
 from pacbayes.rows._base import Labels, Source
-from pacbayes.rows._code_book import CodeBook, is_table, needs_code_book
-from pacbayes.rows._dask import DaskSource, is_dask
+from pacbayes.rows._code_book import CodeBook, is_table, learn_code_book
+from pacbayes.rows._dask import is_dask, open_dask
 from pacbayes.rows._dates import N_DATE_FEATURES, expand_days, to_days
 from pacbayes.rows._extras import require
 from pacbayes.rows._parquet import ANY_SIZE, MOST_GROWTH, ParquetSource, find_files, open_parquet
@@ -23,7 +23,6 @@ __all__ = [
     "N_DATE_FEATURES",
     "ArraySource",
     "CodeBook",
-    "DaskSource",
     "Labels",
     "MemmapSource",
     "ParquetSource",
@@ -39,7 +38,7 @@ __all__ = [
     "hash_rows",
     "is_dask",
     "is_table",
-    "needs_code_book",
+    "learn_code_book",
     "open_source",
     "require",
     "shift_for",
@@ -92,7 +91,7 @@ def find_source(
             raise ValueError(f"y must be the name of a column where X is a path, got {type(y).__name__}")
         return open_parquet(os.fspath(X), y, columns)
     if is_dask(X):
-        return DaskSource(X, y, columns)
+        return open_dask(X, y, columns)
     if is_mapped(X) and X.ndim == 2 and X.nbytes >= (_MAPPED_BYTES if least_mapped is None else least_mapped):
         return MemmapSource(X, y)
     if type(X).__module__.split(".")[0] == "zarr":
