@@ -475,6 +475,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             self.n_features_in_ = streamed.source.n_columns
             if streamed.source.columns is not None:
                 self.feature_names_in_ = np.array(streamed.source.columns, dtype=object)
+            streamed = streamed.encoded(streamed.learn_code_book())
         return streamed
 
     def _open_stream(
@@ -852,7 +853,8 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
     def _known_sample(self, pool: Pool, X: Any, y: Any) -> tuple[Sample, Stream | None]:
         """Return rows with labels that the classifier knows, and where they are read from if not from memory."""
         streamed = self._open_known(pool, X, y)
-        if streamed is not None and self._code_book is None:
+        if streamed is not None:
+            streamed = streamed.encoded(self._code_book)
             sample = streamed.read_labels()
             if not np.array_equal(sample.classes, self.classes_):
                 raise CertificateError("y holds other labels than those of the classifier: it is another sample")
@@ -1026,12 +1028,10 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         if streamed is not None:
             if streamed.shape[1] != self.n_features_in_:
                 raise ValueError(f"X must have {self.n_features_in_} features, as in training, got {streamed.shape[1]}")
-            if self._code_book is not None:
-                raise ValueError("X must be a data frame: the sample had text or gaps, which are not read in blocks")
             known, names = getattr(self, "feature_names_in_", None), streamed.source.columns
             if known is not None and names is not None and tuple(known) != names:
                 raise ValueError(f"X must have the columns of training, in their order: {format_names(known)}")
-            return streamed
+            return streamed.encoded(self._code_book)
         X = self._features_of(pool, X)
         pool.check_points(X)
         return X

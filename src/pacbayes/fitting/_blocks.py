@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pacbayes.exceptions import SourceError
 from pacbayes.pools import Sample
-from pacbayes.rows import Source, Sums, add_sums, sum_rows
+from pacbayes.rows import CodeBook, Source, Sums, add_sums, sum_rows
 from pacbayes.sampling import Subsamples, validation_order
 
 __all__ = ["Block", "GatheredRows", "SourceSample", "partial_sample"]
@@ -52,10 +52,17 @@ class GatheredRows:
         return np.asarray(self.values[positions])
 
 
-def partial_sample(numbers: NDArray[Any], X: NDArray[Any], codes: NDArray[Any], n_rows: int, classes: Any) -> Sample:
+def partial_sample(
+    numbers: NDArray[Any],
+    X: NDArray[Any],
+    codes: NDArray[Any],
+    n_rows: int,
+    classes: Any,
+    code_book: CodeBook | None = None,
+) -> Sample:
     """Return a sample of which some rows are known."""
     known: Any = GatheredRows(numbers, codes, n_rows)
-    return Sample(GatheredRows(numbers, X, n_rows), known, classes)
+    return Sample(GatheredRows(numbers, X, n_rows), known, classes, code_book)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -73,7 +80,8 @@ class SourceSample(Sample):
     def of(cls, source: Source, codes: NDArray[Any], classes: NDArray[Any]) -> SourceSample:
         """Return all rows of a source, none of them in memory."""
         nothing = np.empty((0, source.n_columns), dtype=source.dtype)
-        return cls(GatheredRows(np.empty(0, dtype=np.int64), nothing, source.n_rows), codes, classes, source=source)
+        rows = GatheredRows(np.empty(0, dtype=np.int64), nothing, source.n_rows)
+        return cls(rows, codes, classes, source.code_book, source=source)
 
     def take(self, rows: NDArray[Any]) -> SourceSample:
         """Return some of the rows, by their numbers, rising. None of them is read."""
@@ -84,7 +92,7 @@ class SourceSample(Sample):
 
     def gather(self, rows: NDArray[Any]) -> Sample:
         numbers = rows if self.kept is None else np.flatnonzero(self.kept)[rows]
-        return Sample(self.source.take(numbers), self.codes[rows], self.classes)
+        return Sample(self.source.take(numbers), self.codes[rows], self.classes, self.code_book)
 
     def plan(self, subsamples: Subsamples, entropy: int) -> tuple[SourceSample, NDArray[Any]]:
         """Return the sample with an order of validation, and the rows that have to be in memory, rising."""

@@ -31,7 +31,7 @@ from pacbayes.fitting._tasks import (
 from pacbayes.fitting._voting import draw_voters, tally_votes
 from pacbayes.fitting._workers import Workers
 from pacbayes.pools import Hypotheses, Pool, Sample
-from pacbayes.rows import ArraySource, RowSummary, Source, Sums, TrainingRows, find_source, is_dask, shift_for
+from pacbayes.rows import ArraySource, CodeBook, RowSummary, Source, Sums, TrainingRows, find_source, is_dask, shift_for
 from pacbayes.sampling import TEST, ChosenSubsamples, Subsamples, stream
 from pacbayes.tasks import Loss
 
@@ -60,6 +60,15 @@ class Stream:
         return self.source.shape
 
     # -- the sample ----------------------------------------------------------------------------------
+
+    def learn_code_book(self) -> CodeBook | None:
+        """Read a table once, and return how its columns become features; None if the pool takes them as they are."""
+        with connected(self.workers.client):
+            return self.pool.make_code_book(self.source)
+
+    def encoded(self, code_book: CodeBook | None) -> Stream:
+        """Return this stream with rows as a code book encodes them; without one, as they are, if they are numbers."""
+        return replace(self, source=self.source.encoded(code_book))
 
     def read_labels(self) -> SourceSample:
         """Read the labels, and return a sample of which no row is in memory."""
@@ -134,7 +143,7 @@ class Stream:
             ]
             tasks.append((self._whole(block), wanted))
         names = self.workers.name_parts("scan", blocks, [numbers, shift])
-        common = (self.pool, self.source.columns, shift)
+        common = (self.pool, shift)
         return self.workers.run(scan_block, common, tasks, names, "reading", threads=True)
 
     def _whole(self, block: range) -> Block:
@@ -154,7 +163,7 @@ class Stream:
         """Yield all rows in order, validated, in batches."""
         for block in self.source.blocks():
             for first, rows in self._whole(block).read():
-                yield validate_rows(self.pool, rows, first, self.source.columns)
+                yield validate_rows(self.pool, rows, first, self.source)
 
     # -- votes ---------------------------------------------------------------------------------------
 
@@ -250,7 +259,7 @@ class Stream:
         A `voting` of None yields the weight behind each class. Only "gibbs" draws from `rng`.
         """
         voters = np.flatnonzero(posterior > 0)
-        common = (hypotheses.take(voters), posterior[voters], voting, self.pool, self.source.columns)
+        common = (hypotheses.take(voters), posterior[voters], voting, self.pool)
         blocks, window = self.source.blocks(), _WINDOW
         if voting is None:
             window = min(_WINDOW, _MOST_SHARES // (max(map(len, blocks), default=1) * hypotheses.classes.size))

@@ -73,7 +73,7 @@ class StreamTrainer(Trainer):
         subsamples = ChosenSubsamples(self.subsamples, part)
         rows = np.unique(subsamples.concatenated(range(part.size)))
         sample = self._rows
-        return partial_sample(rows, sample.X[rows], sample.codes[rows], len(sample), sample.classes)
+        return partial_sample(rows, sample.X[rows], sample.codes[rows], len(sample), sample.classes, sample.code_book)
 
     def _validate_round(
         self, trained: Hypotheses, subsamples: Subsamples, order: Any, start: int, end: int

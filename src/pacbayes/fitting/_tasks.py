@@ -15,7 +15,7 @@ from pacbayes.fitting._checkpoint import Arrays
 from pacbayes.fitting._ensemble import tabulate_classes
 from pacbayes.fitting._voting import predict_codes, predict_drawn, tally_votes, vote_out_of_bag
 from pacbayes.pools import Pool
-from pacbayes.rows import RowSummary
+from pacbayes.rows import RowSummary, Source
 
 __all__ = [
     "count_losses",
@@ -28,8 +28,12 @@ __all__ = [
 ]
 
 
-def validate_rows(pool: Pool, X: NDArray[Any], first: int, columns: tuple[str, ...] | None) -> NDArray[Any]:
+def validate_rows(pool: Pool, X: NDArray[Any], first: int, source: Source | None) -> NDArray[Any]:
     """Return rows as the hypotheses of a pool take them, or raise SourceError naming the first that is wrong."""
+    if source is not None and source.code_book is not None:  # which has checked them, and numbers may be missing
+        pool.check_points(X)
+        return X
+    columns = None if source is None else source.columns
     settings = pool.validation_kwargs(X)
     if settings.get("ensure_all_finite", True) is True and not np.isfinite(X).all():
         row, j = (int(one) for one in np.argwhere(~np.isfinite(X))[0])
@@ -47,14 +51,14 @@ def validate_rows(pool: Pool, X: NDArray[Any], first: int, columns: tuple[str, .
 def scan_block(common: tuple[Any, ...], block: Block, wanted: list[NDArray[np.int64]], chunk: Any = None) -> Arrays:
     """Read a block for the first time: validate and hash all rows, and return those that are wanted.
 
-    `common` holds the pool, the names of the columns, and how many hashes to keep (`recognition.shift_for`); `wanted`,
-    for each vote, positions in the block's range, rising; `chunk` the rows, if Dask computed them.
+    `common` holds the pool, and how many hashes to keep (`recognition.shift_for`); `wanted`, for each vote, positions
+    in the block's range, rising; `chunk` the rows, if Dask computed them.
     """
-    pool, columns, shift = common
+    pool, shift = common
     parts: list[RowSummary] = []
     taken: list[list[NDArray[Any]]] = [[] for _ in wanted]
     for first, rows in block.read(chunk):
-        X = validate_rows(pool, rows, first, columns)
+        X = validate_rows(pool, rows, first, block.source)
         parts.append(RowSummary.of(rows, first, shift))
         begin = first - block.place.start
         for k, positions in enumerate(wanted):
@@ -111,10 +115,10 @@ def predict_block(
     common: tuple[Any, ...], block: Block, drawn: NDArray[Any] | None = None, chunk: Any = None
 ) -> Arrays:
     """Return what the weighted hypotheses predict on a block: codes and which are in doubt, or shares of the vote."""
-    hypotheses, weights, voting, pool, columns = common
+    hypotheses, weights, voting, pool = common
     parts: list[tuple[NDArray[Any], ...]] = []
     for first, rows in block.read(chunk):
-        X = validate_rows(pool, rows, first, columns)
+        X = validate_rows(pool, rows, first, block.source)
         begin = first - block.place.start
         if voting is None:
             parts.append((tally_votes(hypotheses, weights, X, stop_early=False),))
