@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pacbayes.io.inspection import Finding, inspect_table
     from pacbayes.io.models import dumps_model, load_model, save_model
     from pacbayes.io.schema import Column, HeldOutTest, Schema, Source, split_rows
+    from pacbayes.io.streams import StreamedTable, open_table
     from pacbayes.io.tables import Table, read_losses, read_table
 
 # Where names come from. They are loaded when they are first used: writing a file does not need pandas.
@@ -26,11 +27,13 @@ _MODULES = {
     "HeldOutTest": "pacbayes.io.schema",
     "Schema": "pacbayes.io.schema",
     "Source": "pacbayes.io.schema",
+    "StreamedTable": "pacbayes.io.streams",
     "Table": "pacbayes.io.tables",
     "check_writable": "pacbayes._atomic",
     "dumps_model": "pacbayes.io.models",
     "inspect_table": "pacbayes.io.inspection",
     "load_model": "pacbayes.io.models",
+    "open_table": "pacbayes.io.streams",
     "read_batches": "pacbayes.io.batches",
     "read_losses": "pacbayes.io.tables",
     "read_table": "pacbayes.io.tables",
@@ -46,11 +49,13 @@ __all__ = [
     "HeldOutTest",
     "Schema",
     "Source",
+    "StreamedTable",
     "Table",
     "check_writable",
     "dumps_model",
     "inspect_table",
     "load_model",
+    "open_table",
     "read_batches",
     "read_losses",
     "read_table",

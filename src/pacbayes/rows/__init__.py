@@ -10,11 +10,19 @@ import numpy as np
 
 from pacbayes.rows._arrays import ArraySource, MemmapSource, ZarrSource, is_mapped
 from pacbayes.rows._base import Labels, Source
-from pacbayes.rows._code_book import CodeBook, is_table, learn_code_book
+from pacbayes.rows._code_book import CodeBook, is_table, is_text, learn_code_book
 from pacbayes.rows._dask import is_dask, open_dask
 from pacbayes.rows._dates import N_DATE_FEATURES, expand_days, to_days
 from pacbayes.rows._extras import require
-from pacbayes.rows._parquet import ANY_SIZE, MOST_GROWTH, ParquetSource, find_files, open_parquet
+from pacbayes.rows._parquet import (
+    ANY_SIZE,
+    MOST_GROWTH,
+    ParquetSource,
+    feature_names,
+    find_files,
+    is_readable,
+    open_parquet,
+)
 from pacbayes.rows._recognition import RowSummary, Sums, TrainingRows, add_sums, hash_rows, shift_for, sum_rows
 
 __all__ = [
@@ -33,12 +41,16 @@ __all__ = [
     "ZarrSource",
     "add_sums",
     "expand_days",
+    "feature_names",
     "find_files",
     "find_source",
     "hash_rows",
     "is_dask",
+    "is_readable",
     "is_table",
+    "is_text",
     "learn_code_book",
+    "open_parquet",
     "open_source",
     "require",
     "shift_for",

@@ -22,7 +22,7 @@ from pacbayes.rows._base import FileState, Labels, TableSource, encode_labels
 from pacbayes.rows._code_book import is_text
 from pacbayes.rows._extras import require
 
-__all__ = ["ANY_SIZE", "MOST_GROWTH", "ParquetSource", "is_readable", "open_parquet"]
+__all__ = ["ANY_SIZE", "MOST_GROWTH", "ParquetSource", "feature_names", "find_files", "is_readable", "open_parquet"]
 
 # Honest tables do not grow by more than this when they are unpacked: values that repeat are stored once in the first
 # place. A string of gigabytes in a file of a kilobyte does. Any file may hold so many bytes besides.
@@ -192,7 +192,9 @@ def find_files(path: str) -> list[str]:
     return sorted(paths)
 
 
-def open_parquet(path: str, target: str | None, columns: Sequence[str] | None = None) -> ParquetSource:
+def open_parquet(
+    path: str, target: str | None, columns: Sequence[str] | None = None, kind: type[ParquetSource] = ParquetSource
+) -> ParquetSource:
     """Open Parquet files (a file, a folder, a glob or an address that fsspec knows), and compare their schemas.
 
     `columns` are the features, in this order; all but the target by default.
@@ -216,7 +218,7 @@ def open_parquet(path: str, target: str | None, columns: Sequence[str] | None = 
         groups = tuple(group.num_rows for group in row_groups)
         _check_growth(name, state.content[1], sum(groups), max((one.total_byte_size for one in row_groups), default=0))
         if not files:
-            first, columns = name, _feature_names(name, schema, target, columns)
+            first, columns = name, _choose_features(name, schema, target, columns)
             known = None if given else set(schema.names)
         _check_schema(name, schema, _used(columns or (), target), fields, first)
         extra = [] if known is None else sorted(set(schema.names) - known)
@@ -224,7 +226,7 @@ def open_parquet(path: str, target: str | None, columns: Sequence[str] | None = 
             raise SourceError(f"{name!r} has columns that {first!r} has not: {format_names(extra)}")
         files.append(_File(name if _is_remote(name) else os.path.abspath(name), state, groups))
     assert columns is not None
-    source = ParquetSource(files, columns, target, fields)
+    source = kind(files, columns, target, fields)
     if source.n_rows == 0:
         raise SourceError(f"there are no rows in {path!r}")
     return source
@@ -242,15 +244,14 @@ def _used(columns: Sequence[str], target: str | None) -> list[str]:
     return [*columns, *([] if target is None else [target])]
 
 
-def _feature_names(name: str, schema: Any, target: str | None, columns: Sequence[str] | None) -> list[str]:
+def _choose_features(name: str, schema: Any, target: str | None, columns: Sequence[str] | None) -> list[str]:
     repeated = [column for column, count in Counter(schema.names).items() if count > 1]
     if repeated:
         raise SourceError(f"{name!r}: more than one column is named {format_names(repeated)}")
     for column in _used(columns or (), target):
         if column not in schema.names:
             raise SourceError(f"{name!r} has no column {column!r}, only {format_names(schema.names)}")
-    index = _index_names(schema)
-    features = columns or [one for one in schema.names if one != target and one not in index]
+    features = columns or [one for one in feature_names(schema) if one != target]
     if not features:
         raise SourceError(f"{name!r} has no columns besides {target!r}")
     for column in features:
@@ -259,12 +260,13 @@ def _feature_names(name: str, schema: Any, target: str | None, columns: Sequence
     return list(features)
 
 
-def _index_names(schema: Any) -> list[Any]:
-    """Return the columns that were the index of a data frame."""
+def feature_names(schema: Any) -> list[str]:
+    """Return the columns of a Parquet file without those that were the index of a data frame."""
     try:
-        return list((schema.pandas_metadata or {}).get("index_columns", []))
+        index = list((schema.pandas_metadata or {}).get("index_columns", []))
     except (ValueError, AttributeError, TypeError):  # what the file says about data frames may be damaged
-        return []
+        index = []
+    return [name for name in schema.names if name not in index]
 
 
 def _check_schema(name: str, schema: Any, columns: Sequence[str], types: dict[str, Any], first: str) -> None:
