@@ -112,7 +112,7 @@ def test_rows_are_held_out_for_a_test_as_in_memory(tmp_path):
     tables = both(write(tmp_path / "rows.csv", FRAME.drop(columns=["id", "copy"])))
     (memory, test), (streamed, streamed_test) = (table.split(0.25, seed=3) for table in tables)
     assert streamed.schema == memory.schema
-    assert streamed_test.n_rows == len(test.X) == N // 4
+    assert len(streamed_test.X) == len(test.X) == N // 4
     models = assert_same_fit(memory, streamed)
     assert models[0].count_errors(test.X, test.y) == models[1].count_errors(streamed_test.X, streamed_test.y)
 
@@ -166,5 +166,5 @@ def test_text_that_unpacks_to_a_thousand_times_its_size(tmp_path):
 def test_libsvm_text_is_read_at_once(tmp_path):
     (tmp_path / "rows.svm").write_text("1 1:2\n0 1:3\n" * 300)
     assert open_table(tmp_path / "rows.svm").schema.target == "label"
-    with pytest.raises(TableError, match="LIBSVM text cannot be read in parts"):
+    with pytest.raises(TableError, match=r"rows\.svm': it takes more than 10 bytes of memory"):
         open_table(tmp_path / "rows.svm", max_bytes=10)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pacbayes.io.models import dumps_model, load_model, save_model
     from pacbayes.io.schema import Column, HeldOutTest, Schema, Source, split_rows
     from pacbayes.io.streams import StreamedTable, open_table
-    from pacbayes.io.tables import Table, read_losses, read_table
+    from pacbayes.io.tables import MAX_TABLE_BYTES, Table, read_losses, read_table
 
 # Where names come from. They are loaded when they are first used: writing a file does not need pandas.
 _MODULES = {
@@ -25,6 +25,7 @@ _MODULES = {
     "ColumnEncoder": "pacbayes.io.encoder",
     "Finding": "pacbayes.io.inspection",
     "HeldOutTest": "pacbayes.io.schema",
+    "MAX_TABLE_BYTES": "pacbayes.io.tables",
     "Schema": "pacbayes.io.schema",
     "Source": "pacbayes.io.schema",
     "StreamedTable": "pacbayes.io.streams",
@@ -43,6 +44,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "MAX_TABLE_BYTES",
     "Column",
     "ColumnEncoder",
     "Finding",

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from pacbayes.exceptions import TableError
 from pacbayes.io._limits import Budget, format_bytes
 
-# A row, or a quoted cell that spans lines, may not be longer than this, or than a quarter of the memory that is allowed.
+# A row, or a quoted cell that spans lines, may not be longer than this, or a quarter of the memory that is allowed.
 _BLOCK_SIZE, _LEAST_BLOCK = 2**26, 2**20
 # What is looked at to find out which character separates cells.
 _SAMPLE_SIZE, _SAMPLE_ROWS = 2**18, 200

@@ -49,7 +49,8 @@ def _read_batches(file: BinaryIO, budget: Budget, *, whole: bool) -> Iterator[An
         stored = pq.ParquetFile(file).schema_arrow
         names = feature_names(stored)
         _check_columns(stored, names, budget)
-        reader = pq.ParquetFile(file, read_dictionary=[name for name in names if is_text(stored.field(name).type)])
+        texts = [name for name in names if is_text(stored.field(name).type)]
+        reader = pq.ParquetFile(file, read_dictionary=texts if whole else [])
         groups = [reader.metadata.row_group(i).total_byte_size for i in range(reader.metadata.num_row_groups)]
         # As the file states it: batches are counted as they come, but a page is unpacked at once.
         budget.check_growth(sum(groups) if whole else max(groups, default=0), file.seek(0, io.SEEK_END))

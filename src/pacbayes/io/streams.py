@@ -83,11 +83,6 @@ class StreamedTable:
         X = open_parquet(str(path), schema.target, schema.names, kind=_TypedRows)
         return cls(X, replace(schema, complete=not missing), missing, path, folder)
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.X.n_rows)
-
     def column(self, name: str) -> pd.Series[Any]:
         """Return one of the features, as the data frame of a `Table` has it."""
         values = pq.read_table(self._path, columns=[name], read_dictionary=[name]).to_pandas()[name]
@@ -108,8 +103,8 @@ class StreamedTable:
         """Hold out rows, drawn without looking at them: those that `Table.split` holds out."""
         if self.schema.target is None or self.schema.source is None:
             raise TableError("a table without a target cannot be split for a test")
-        held_out = np.zeros(self.n_rows, dtype=bool)
-        held_out[split_rows(self.n_rows, test_size, seed)[1]] = True
+        held_out = np.zeros(len(self.X), dtype=bool)
+        held_out[split_rows(len(self.X), test_size, seed)[1]] = True
         labels = self.X.labels()
         counts = np.bincount(labels.codes[~held_out], minlength=labels.classes.size)
         known = np.flatnonzero(counts)  # a rare class may be held out altogether
@@ -164,13 +159,15 @@ def open_table(
     Returns
     -------
     Table or StreamedTable
-        Both are fitted by ``model.fit(table.X, table.y)``.
+        A classifier is fitted to either by ``model.fit(table.X, table.y)``.
     """
     options = ReadOptions(format, separator, decimal, encoding, tuple(missing))
     with open_file(Path(path), options, UNLIMITED) as file:
         try:
             frame = file.read(Budget(max_bytes, _TooLargeError))
         except _TooLargeError:
+            if file.source.format == "libsvm":
+                raise
             return _spool(file, target, text, drop, max_bytes)
         source = replace(file.source, n_rows=len(frame))
         source = replace(source, decimal=file.find_decimal([frame.drop(columns=[*text, *drop], errors="ignore")]))

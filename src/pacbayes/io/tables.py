@@ -123,11 +123,6 @@ class Table:
         """Number of missing values of each column that has some."""
         return count_missing(self.X)
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.X)
-
     def column(self, name: str) -> pd.Series[Any]:
         """Return one of the features."""
         return self.X[name]

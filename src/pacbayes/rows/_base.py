@@ -52,6 +52,9 @@ class Source(ABC):
     # How columns of a table became the features, if they did.
     code_book: CodeBook | None = None
 
+    def __len__(self) -> int:
+        return self.n_rows
+
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of features."""
