@@ -958,7 +958,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
         """
         X = self._validate_points(X)
         if isinstance(X, Stream):
-            return self._training_rows.count_in_summary(X.summarize(self._training_rows.shift)[0])
+            return self._training_rows.count_seen(X.summarize(self._training_rows.shift)[0])
         return self._training_rows.count_seen(X)
 
     def check_unseen(self, X: Any) -> Any:
@@ -981,7 +981,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("X must hold at least one point, got none")
         if isinstance(X, Stream):
             summary, X = X.summarize(self._training_rows.shift)
-            self._training_rows.check_summary(summary)
+            self._training_rows.check_unseen(summary)
         else:
             self._training_rows.check_unseen(X)
         return X

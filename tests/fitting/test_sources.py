@@ -116,6 +116,12 @@ def test_labels_of_any_kind(tmp_path, values):
     assert labels.classes[labels.codes].tolist() == values
 
 
+def test_labels_that_only_the_dictionary_knows_are_none(tmp_path):
+    labels = pa.array(["c", "a", "b", "a"]).dictionary_encode()[1:]
+    source = open_source(write(tmp_path / "t.parquet", pa.table({"x": [1.0, 2.0, 3.0], "label": labels})), "label")
+    assert source.labels().classes.tolist() == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("types", "expected"),
     [

@@ -47,11 +47,11 @@ _MISSING = (
 class ReadOptions:
     """Arguments of `read_table` that say how a file is written; None where that is to be found out."""
 
-    format: str | None
-    separator: str | None
-    decimal: str | None
-    encoding: str | None
-    missing: tuple[str, ...]
+    format: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    missing: Sequence[str] = ()
     n_features: int | None = None
 
     def __post_init__(self) -> None:
@@ -142,7 +142,7 @@ def open_file(path: Path, options: ReadOptions, budget: Budget) -> Iterator[Tabl
     """Open a file, unpack and decode it; errors in the ``with`` block begin with its name."""
     with errors_of(path), open_content(path, budget) as content:
         kind = _format_of(content, options.format)
-        source = Source(name_of(path), content.digest, 0, kind, missing=options.missing)
+        source = Source(name_of(path), content.digest, 0, kind, missing=tuple(options.missing))
         if kind != "csv":
             yield TableFile(content.file, source, options)
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pacbayes.exceptions import TableError
 from pacbayes.io._files import ReadOptions, open_file
@@ -19,23 +20,15 @@ UNLIMITED = Budget(2**62, TableError)
 
 
 def read_batches(
-    paths: Sequence[Path],
-    schema: Schema,
-    *,
-    format: str | None = None,
-    separator: str | None = None,
-    decimal: str | None = None,
-    encoding: str | None = None,
-    missing: Sequence[str] = (),
-    max_bytes: int = MAX_TABLE_BYTES,
+    paths: Sequence[Path], schema: Schema, *, max_bytes: int = MAX_TABLE_BYTES, **how: Any
 ) -> Iterator[Table]:
     """Yield the rows of CSV or Parquet files, some thousand at a time, with the columns that a model was trained on.
 
-    Options are as in `read_table`; `max_bytes` limits the memory that the cells of the rows that are read at a time may
-    take. Tables have no labels, and no features that the schema does not know; `carried` are all columns as they are
-    stored.
+    `max_bytes` limits the memory that the cells of the rows that are read at a time may take; `how` are format,
+    separator, decimal, encoding and missing, as in `read_table`. Tables have no labels, and no features that the schema
+    does not know; `carried` are all columns as they are stored.
     """
-    options = ReadOptions(format, separator, decimal, encoding, tuple(missing)).for_schema(schema)
+    options = ReadOptions(**how).for_schema(schema)
     for path in paths:
         with open_file(path, options, UNLIMITED) as file:
             for first, frame in file.frames(max_bytes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -24,7 +24,7 @@ from pacbayes.io._files import ReadOptions, TableFile, open_file
 from pacbayes.io._limits import Budget
 from pacbayes.io.batches import UNLIMITED, rows_from
 from pacbayes.io.schema import Column, Schema, count_missing, split_rows
-from pacbayes.io.tables import MAX_TABLE_BYTES, Table, check_classes, check_roles
+from pacbayes.io.tables import MAX_TABLE_BYTES, Table, check_classes, check_roles, table_of
 from pacbayes.rows import Labels, ParquetSource, open_parquet
 
 __all__ = ["StreamedTable", "open_table"]
@@ -43,7 +43,7 @@ class _TypedRows(ParquetSource):
     def labels(self) -> Labels:
         labels = super().labels()
         is_text = labels.classes.dtype.kind == "U"
-        return Labels(labels.classes.astype(object), labels.codes) if is_text else labels
+        return labels._replace(classes=labels.classes.astype(object)) if is_text else labels
 
 
 class _Folder:
@@ -137,14 +137,10 @@ def open_table(
     path: str | PathLike[str],
     target: str | None = None,
     *,
-    format: str | None = None,
-    separator: str | None = None,
-    decimal: str | None = None,
-    encoding: str | None = None,
-    missing: Sequence[str] = (),
     text: Collection[str] = (),
     drop: Collection[str] = (),
     max_bytes: int = MAX_TABLE_BYTES,
+    **how: Any,
 ) -> Table | StreamedTable:
     """Read a table to train on, also one that is larger than the memory.
 
@@ -153,15 +149,17 @@ def open_table(
 
     Parameters
     ----------
-    path, target, format, separator, decimal, encoding, missing, text, drop, max_bytes
+    path, target, text, drop, max_bytes
         As in `read_table`.
+    **how
+        Format, separator, decimal, encoding and missing, as in `read_table`.
 
     Returns
     -------
     Table or StreamedTable
         A classifier is fitted to either by ``model.fit(table.X, table.y)``.
     """
-    options = ReadOptions(format, separator, decimal, encoding, tuple(missing))
+    options = ReadOptions(**how)
     with open_file(Path(path), options, UNLIMITED) as file:
         try:
             frame = file.read(Budget(max_bytes, _TooLargeError))
@@ -169,9 +167,7 @@ def open_table(
             if file.source.format == "libsvm":
                 raise
             return _spool(file, target, text, drop, max_bytes)
-        source = replace(file.source, n_rows=len(frame))
-        source = replace(source, decimal=file.find_decimal([frame.drop(columns=[*text, *drop], errors="ignore")]))
-        return Table.from_frame(frame, target or file.label, text=text, drop=drop, source=source)
+        return table_of(file, frame, target, text, drop)
 
 
 def _spool(

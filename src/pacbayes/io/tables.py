@@ -22,7 +22,7 @@ from pacbayes.exceptions import TableError
 from pacbayes.io._columns import infer_column, parse_labels, parse_text
 from pacbayes.io._csv import find_line, read_cells
 from pacbayes.io._encoding import decoded
-from pacbayes.io._files import ReadOptions, errors_of, open_file
+from pacbayes.io._files import ReadOptions, TableFile, errors_of, open_file
 from pacbayes.io._limits import Budget
 from pacbayes.io._source import open_content
 from pacbayes.io.schema import Column, Kind, Schema, Source, count_missing, split_rows, with_text_names
@@ -250,22 +250,29 @@ def read_table(
     >>> table.schema.names, table.schema.classes
     (['length', 'width'], ('lily', 'rose'))
     """
-    options = ReadOptions(format, separator, decimal, encoding, tuple(missing))
+    options = ReadOptions(format, separator, decimal, encoding, missing)
     if schema is not None:
         options = options.for_schema(schema)
     with open_file(Path(path), options, budget := Budget(max_bytes, TableError)) as file:
         frame = file.read(budget)
         carried = frame if carry else None
-        source = replace(file.source, n_rows=len(frame))
         if schema is None:
-            source = replace(source, decimal=file.find_decimal([frame.drop(columns=[*text, *drop], errors="ignore")]))
-            table = Table.from_frame(frame, target or file.label, text=text, drop=drop, source=source)
-            return replace(table, carried=carried)
-        decimal = options.decimal_for(schema, frame, source.separator)
+            return replace(table_of(file, frame, target, text, drop), carried=carried)
+        decimal = options.decimal_for(schema, frame, file.source.separator)
         y = None if target is None else schema.labels(frame, target, decimal=decimal)
         features = frame.drop(columns=target) if target is not None else frame
         X = schema.apply(features, allow_extra=allow_extra, decimal=decimal)
-        return Table(X, y, replace(schema, source=replace(source, decimal=decimal)), carried)
+        source = replace(file.source, n_rows=len(frame), decimal=decimal)
+        return Table(X, y, replace(schema, source=source), carried)
+
+
+def table_of(
+    file: TableFile, frame: pd.DataFrame, target: str | None, text: Collection[str], drop: Collection[str]
+) -> Table:
+    """Return all rows of a file as a table to train on."""
+    decimal = file.find_decimal([frame.drop(columns=[*text, *drop], errors="ignore")])
+    source = replace(file.source, n_rows=len(frame), decimal=decimal)
+    return Table.from_frame(frame, target or file.label, text=text, drop=drop, source=source)
 
 
 def check_roles(names: list[str], target: str | None, text: Collection[str], drop: Collection[str]) -> None:

@@ -7,7 +7,7 @@ import platform
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -219,7 +219,7 @@ def split_at(boundaries: NDArray[np.int64], size: int) -> list[range]:
     return ranges
 
 
-class Labels:
+class Labels(NamedTuple):
     """Labels of many rows, as codes in few bytes.
 
     Attributes
@@ -230,9 +230,8 @@ class Labels:
         Position of each label in `classes`, of the smallest unsigned type that holds them.
     """
 
-    def __init__(self, classes: NDArray[Any], codes: NDArray[Any]) -> None:
-        self.classes = classes
-        self.codes = codes
+    classes: NDArray[Any]
+    codes: NDArray[Any]
 
 
 def encode_labels(parts: Iterator[tuple[NDArray[Any], NDArray[Any]]], n_rows: int) -> Labels:

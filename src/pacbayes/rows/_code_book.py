@@ -198,9 +198,6 @@ class CodeBook:
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in ("names", "categories", "dates", "gaps")}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
 
 @dataclass
 class ColumnSummary:

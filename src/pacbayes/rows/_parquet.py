@@ -91,7 +91,8 @@ class ParquetSource(TableSource):
             if column.null_count:
                 row = first + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
                 raise SourceError(f"column {target!r} must hold a label in every row, got null in row {row}")
-            encoded = column.dictionary_encode() if not hasattr(column, "dictionary") else column
+            # A dictionary that is stored may hold labels that no row has.
+            encoded = (column.dictionary_decode() if hasattr(column, "dictionary") else column).dictionary_encode()
             values = np.array(encoded.dictionary.to_pylist())
             if values.dtype.kind == "f" and np.isnan(values).any():
                 raise SourceError(f"column {target!r} must hold a label in every row, got NaN")
@@ -124,8 +125,6 @@ def _reading(file: _File) -> Iterator[None]:
     try:
         _check_state(file)
         yield
-    except FileNotFoundError as error:
-        raise SourceError(f"{file.path!r} disappeared while it was being read") from error
     except (pa.ArrowException, OSError) as error:
         _check_state(file)  # a change explains more
         raise SourceError(f"{file.path!r} cannot be read: {error}") from error
