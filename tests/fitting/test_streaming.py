@@ -102,7 +102,7 @@ def test_most_rows_are_read_rather_than_kept(parquet, monkeypatch):
 def test_labels_of_text_and_many_classes(tmp_path):
     names = np.array(["low", "mid", "high"])[np.digitize(X[:, 0], [-0.5, 0.5])]
     path = write(tmp_path / "t.parquet", table(y=names), row_group_size=500)
-    model, reference = make().fit(path, "label"), make().fit(X, names)
+    model, reference = make().fit(path, "label"), make().fit(X, names.astype(object))  # as in a data frame
     assert_same(model, reference)
     assert model.predict(path).tolist() == reference.predict(X).tolist()
 

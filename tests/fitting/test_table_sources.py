@@ -149,6 +149,14 @@ def test_models_are_saved_and_fits_go_on(stored, tmp_path):
     assert_same(make(checkpoint=tmp_path / "parts").fit(rows, "label"), model)
 
 
+@pytest.mark.parametrize("dictionary", [False, True])
+def test_labels_that_are_text(dictionary, tmp_path):
+    words = pa.array(np.array(["no", "yes"])[LABELS])
+    columns = {"age": AGE, "city": KINDS["text"]}
+    rows, frame, labels = write(tmp_path / "rows", columns, words.dictionary_encode() if dictionary else words)
+    assert_same(make(n_hypotheses=10).fit(rows, "label"), make(n_hypotheses=10).fit(frame, np.asarray(labels)))
+
+
 def test_numbers_without_gaps_are_taken_as_arrays_are(tmp_path):
     rows, frame, labels = write(tmp_path / "rows", {"age": AGE, "k": _rng.integers(0, 9, N)})
     model = make(n_hypotheses=10).fit(rows, "label")

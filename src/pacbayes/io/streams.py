@@ -25,7 +25,7 @@ from pacbayes.io._limits import Budget
 from pacbayes.io.batches import UNLIMITED, rows_from
 from pacbayes.io.schema import Column, Schema, count_missing, split_rows
 from pacbayes.io.tables import MAX_TABLE_BYTES, Table, check_classes, check_roles, table_of
-from pacbayes.rows import Labels, ParquetSource, open_parquet
+from pacbayes.rows import open_parquet
 
 __all__ = ["StreamedTable", "open_table"]
 
@@ -35,15 +35,6 @@ _BATCH_ROWS = 2**16
 
 class _TooLargeError(TableError):
     """A table that takes more memory than it may."""
-
-
-class _TypedRows(ParquetSource):
-    """Rows of a temporary file, with the labels that a `Table` has: text as objects."""
-
-    def labels(self) -> Labels:
-        labels = super().labels()
-        is_text = labels.classes.dtype.kind == "U"
-        return labels._replace(classes=labels.classes.astype(object)) if is_text else labels
 
 
 class _Folder:
@@ -80,7 +71,7 @@ class StreamedTable:
     @classmethod
     def _of(cls, path: Path, schema: Schema, missing: dict[str, int], folder: _Folder) -> StreamedTable:
         missing = {name: count for name, count in missing.items() if name in schema.names}
-        X = open_parquet(str(path), schema.target, schema.names, kind=_TypedRows)
+        X = open_parquet(str(path), schema.target, schema.names)
         return cls(X, replace(schema, complete=not missing), missing, path, folder)
 
     def column(self, name: str) -> pd.Series[Any]:

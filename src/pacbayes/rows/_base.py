@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pacbayes.exceptions import SourceError
 from pacbayes.rows._code_book import CodeBook, ColumnSummary, join_summaries, summarize_columns
 
-__all__ = ["FileState", "Labels", "Source", "TableSource", "encode_labels", "split_at"]
+__all__ = ["FileState", "Labels", "Source", "TableSource", "encode_labels", "label_array", "split_at"]
 
 # Rows of a block: what one task reads. Fewer of a small source, so that there is work for all.
 _MOST_ROWS, _LEAST_ROWS, _BLOCKS = 1 << 18, 1 << 12, 64
@@ -232,6 +232,12 @@ class Labels(NamedTuple):
 
     classes: NDArray[Any]
     codes: NDArray[Any]
+
+
+def label_array(labels: list[Any]) -> NDArray[Any]:
+    """Return labels of a table as an array: text as objects, which it is in a data frame."""
+    array = np.array(labels)
+    return array.astype(object) if array.dtype.kind == "U" else array
 
 
 def encode_labels(parts: Iterator[tuple[NDArray[Any], NDArray[Any]]], n_rows: int) -> Labels:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pacbayes._formatting import format_names
 from pacbayes.exceptions import SourceError
 from pacbayes.rows._arrays import number_type
-from pacbayes.rows._base import FileState, Labels, TableSource, encode_labels
+from pacbayes.rows._base import FileState, Labels, TableSource, encode_labels, label_array
 from pacbayes.rows._code_book import is_text
 from pacbayes.rows._extras import require
 
@@ -93,7 +93,7 @@ class ParquetSource(TableSource):
                 raise SourceError(f"column {target!r} must hold a label in every row, got null in row {row}")
             # A dictionary that is stored may hold labels that no row has.
             encoded = (column.dictionary_decode() if hasattr(column, "dictionary") else column).dictionary_encode()
-            values = np.array(encoded.dictionary.to_pylist())
+            values = label_array(encoded.dictionary.to_pylist())
             if values.dtype.kind == "f" and np.isnan(values).any():
                 raise SourceError(f"column {target!r} must hold a label in every row, got NaN")
             yield values, encoded.indices.to_numpy(zero_copy_only=False)
@@ -191,9 +191,7 @@ def find_files(path: str) -> list[str]:
     return sorted(paths)
 
 
-def open_parquet(
-    path: str, target: str | None, columns: Sequence[str] | None = None, kind: type[ParquetSource] = ParquetSource
-) -> ParquetSource:
+def open_parquet(path: str, target: str | None, columns: Sequence[str] | None = None) -> ParquetSource:
     """Open Parquet files (a file, a folder, a glob or an address that fsspec knows), and compare their schemas.
 
     `columns` are the features, in this order; all but the target by default.
@@ -225,7 +223,7 @@ def open_parquet(
             raise SourceError(f"{name!r} has columns that {first!r} has not: {format_names(extra)}")
         files.append(_File(name if _is_remote(name) else os.path.abspath(name), state, groups))
     assert columns is not None
-    source = kind(files, columns, target, fields)
+    source = ParquetSource(files, columns, target, fields)
     if source.n_rows == 0:
         raise SourceError(f"there are no rows in {path!r}")
     return source
