@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pacbayes._atomic import check_writable, write_atomic
-    from pacbayes.io.batches import read_batches
     from pacbayes.io.encoder import ColumnEncoder
     from pacbayes.io.inspection import Finding, inspect_table
     from pacbayes.io.models import dumps_model, load_model, save_model
     from pacbayes.io.schema import Column, HeldOutTest, Schema, Source, split_rows
-    from pacbayes.io.streams import StreamedTable, open_table
+    from pacbayes.io.streams import StreamedTable, open_table, read_batches
     from pacbayes.io.tables import MAX_TABLE_BYTES, Table, read_losses, read_table
 
 # Where names come from. They are loaded when they are first used: writing a file does not need pandas.
@@ -35,7 +34,7 @@ _MODULES = {
     "inspect_table": "pacbayes.io.inspection",
     "load_model": "pacbayes.io.models",
     "open_table": "pacbayes.io.streams",
-    "read_batches": "pacbayes.io.batches",
+    "read_batches": "pacbayes.io.streams",
     "read_losses": "pacbayes.io.tables",
     "read_table": "pacbayes.io.tables",
     "save_model": "pacbayes.io.models",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -94,6 +95,13 @@ class TableFile:
     def label(self) -> str | None:
         """Name of the target, if the format has one."""
         return LABEL if self.source.format == "libsvm" else None
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        size = self.file.seek(0, io.SEEK_END)
+        self.file.seek(0)
+        return size
 
     def read(self, budget: Budget) -> pd.DataFrame:
         """Return all rows."""

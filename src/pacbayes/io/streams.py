@@ -1,11 +1,12 @@
-"""Tables that are larger than the memory, as sources that a classifier is fitted to."""
+"""Tables that are larger than the memory: read in parts to predict, and as sources that a classifier is fitted to."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 import weakref
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -22,15 +23,45 @@ from pacbayes.exceptions import TableError
 from pacbayes.io._columns import ColumnGuess, parse_labels, parse_text
 from pacbayes.io._files import ReadOptions, TableFile, open_file
 from pacbayes.io._limits import Budget
-from pacbayes.io.batches import UNLIMITED, rows_from
 from pacbayes.io.schema import Column, Schema, count_missing, split_rows
 from pacbayes.io.tables import MAX_TABLE_BYTES, Table, check_classes, check_roles, table_of
 from pacbayes.rows import open_parquet
 
-__all__ = ["StreamedTable", "open_table"]
+__all__ = ["StreamedTable", "open_table", "read_batches"]
+
+# Text of any size may be unpacked to a temporary file.
+_UNLIMITED = Budget(2**62, TableError)
 
 # Rows that are copied at a time.
 _BATCH_ROWS = 2**16
+
+
+def read_batches(
+    paths: Sequence[Path], schema: Schema, *, max_bytes: int = MAX_TABLE_BYTES, **how: Any
+) -> Iterator[Table]:
+    """Yield the rows of CSV or Parquet files, some thousand at a time, with the columns that a model was trained on.
+
+    `max_bytes` limits the memory that the cells of the rows that are read at a time may take; `how` are format,
+    separator, decimal, encoding and missing, as in `read_table`. Tables have no labels, and no features that the schema
+    does not know; `carried` are all columns as they are stored.
+    """
+    options = ReadOptions(**how).for_schema(schema)
+    for path in paths:
+        with open_file(path, options, _UNLIMITED) as file:
+            for first, frame in file.frames(max_bytes):
+                with _rows_from(first):
+                    mark = options.decimal_for(schema, frame, file.source.separator)
+                    X = schema.apply(frame, allow_extra=True, decimal=mark)
+                yield Table(X, None, schema, frame)
+
+
+@contextmanager
+def _rows_from(first: int) -> Iterator[None]:
+    """Say where a batch begins in whose rows something is wrong."""
+    try:
+        yield
+    except TableError as error:
+        raise (TableError(f"counting rows from {first}: {error}") if first > 1 else error) from error
 
 
 class _TooLargeError(TableError):
@@ -151,9 +182,11 @@ def open_table(
         A classifier is fitted to either by ``model.fit(table.X, table.y)``.
     """
     options = ReadOptions(**how)
-    with open_file(Path(path), options, UNLIMITED) as file:
+    with open_file(Path(path), options, _UNLIMITED) as file:
         try:
-            frame = file.read(Budget(max_bytes, _TooLargeError))
+            budget = Budget(max_bytes, _TooLargeError)
+            budget.check(file.size)
+            frame = file.read(budget)
         except _TooLargeError:
             if file.source.format == "libsvm":
                 raise
@@ -175,7 +208,7 @@ def _spool(
     folder, gaps = _Folder(), dict.fromkeys(schema.names, 0)
     path, writer = folder.path / "rows.parquet", None
     for first, frame in file.frames(max_bytes):
-        with rows_from(first):
+        with _rows_from(first):
             X = schema.apply(frame, allow_extra=True)
             for name, count in count_missing(X).items():
                 gaps[name] += count

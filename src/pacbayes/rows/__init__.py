@@ -12,7 +12,7 @@ from pacbayes.rows._arrays import ArraySource, MemmapSource, ZarrSource, is_mapp
 from pacbayes.rows._base import Labels, Source
 from pacbayes.rows._code_book import CodeBook, is_table, is_text, learn_code_book
 from pacbayes.rows._dask import is_dask, open_dask
-from pacbayes.rows._dates import N_DATE_FEATURES, expand_days, to_days
+from pacbayes.rows._dates import to_days
 from pacbayes.rows._extras import require
 from pacbayes.rows._parquet import (
     ANY_SIZE,
@@ -23,12 +23,11 @@ from pacbayes.rows._parquet import (
     is_readable,
     open_parquet,
 )
-from pacbayes.rows._recognition import RowSummary, Sums, TrainingRows, add_sums, hash_rows, shift_for, sum_rows
+from pacbayes.rows._recognition import RowSummary, Sums, TrainingRows, add_sums, shift_for, sum_rows
 
 __all__ = [
     "ANY_SIZE",
     "MOST_GROWTH",
-    "N_DATE_FEATURES",
     "ArraySource",
     "CodeBook",
     "Labels",
@@ -40,11 +39,9 @@ __all__ = [
     "TrainingRows",
     "ZarrSource",
     "add_sums",
-    "expand_days",
     "feature_names",
     "find_files",
     "find_source",
-    "hash_rows",
     "is_dask",
     "is_readable",
     "is_table",
