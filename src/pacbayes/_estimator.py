@@ -377,7 +377,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         pool, names = fitted.pool, fitted.feature_names
         computing: dict[str, Any] = {"n_jobs": self.n_jobs, "verbose": self.verbose}
         labels: Any
-        rows: SampleRows | None = open_source_rows(X, y, pool, **computing, columns=names)
+        rows: SampleRows | None = open_source_rows(X, y, pool, **computing, fitted=fitted)
         if rows is None:
             X = validate_data(self, to_host(X), reset=False, **_validation_kwargs(pool, X, fitted.code_book))
             X = X if fitted.code_book is None else fitted.code_book.encode(X)
@@ -522,7 +522,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             Their number; 0 if they are no more than new rows would have in common with the sample by chance.
         """
         known = self.fitted_votes_.training_rows
-        return known.count_in_summary(self.open_rows(X).summarize(known.shift)[0])
+        return known.count_seen(self.open_rows(X).summarize(known.shift)[0])
 
     def check_unseen(self, X: Any) -> None:
         """Raise ValueError if there are rows of the training sample among others, in part and in any order.
@@ -539,7 +539,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError("X must hold at least one point, got none")
         known = self.fitted_votes_.training_rows
         summary, rows = rows.summarize(known.shift)
-        known.check_summary(summary)
+        known.check_unseen(summary)
         return rows
 
     # -- copies, and what a notebook shows: scikit-learn's diagram, and the certificate below it ----------

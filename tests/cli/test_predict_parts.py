@@ -219,10 +219,11 @@ def test_parts_that_take_more_memory_than_the_limit(refuses, invoke, mixed, fitt
     table = table.assign(note=[f"{i}" * 1300 for i in range(1000, 4000)])
     table.to_csv(data, index=False) if data.endswith("csv") else table.to_parquet(data)
     arguments = ("predict", "model.skops", data, "--stream", "-o", "out.csv", "--max-bytes")
-    assert f"'{data}': it takes more than 11.4 MiB of memory, the limit that max_bytes sets" in refuses(
-        *arguments, 12_000_000
-    )
-    assert invoke(*arguments, 40_000_000).exit_code == 0
+    if data.endswith("parquet"):  # of CSV files, parts are smaller where less is allowed
+        assert f"'{data}': it takes more than 11.4 MiB of memory, the limit that max_bytes sets" in refuses(
+            *arguments, 12_000_000
+        )
+    assert invoke(*arguments, 40_000_000 if data.endswith("parquet") else 12_000_000).exit_code == 0
 
 
 def test_a_folder_that_another_one_writes_to(invoke, fitted, monkeypatch):

@@ -437,10 +437,28 @@ def test_a_worker_of_another_version_that_joins_later(client, parquet, monkeypat
         make().fit(parquet, "label")
 
 
-def test_text_and_gaps_in_a_data_frame(client):
+@pytest.mark.parametrize("kind", ["data frame", "categories", "files"])
+def test_text_and_gaps(client, kind, tmp_path):
+    frame = table().to_pandas().assign(city=np.where(X[:, 1] > 1, "Rome", "Oslo"), late=None, vip=X[:, 2] > 0)
+    frame.loc[::7, ["city", "x0"]] = None
+    frame.loc[2900:, "late"] = "x"  # of which only the last partition knows what it is
+    features = frame.drop(columns="label")
+    reference = make().fit(features, Y)
+    if kind == "files":
+        frame.to_parquet(tmp_path / "rows.parquet", row_group_size=500)
+        rows = str(tmp_path / "rows.parquet")
+    else:
+        rows = dd.from_pandas(frame.astype({"city": "category"} if kind == "categories" else {}), npartitions=5)
+    model = make().fit(rows, "label")
+    assert_same(model, reference)
+    np.testing.assert_array_equal(model.predict(rows), reference.predict(features))
+    assert model.verify_certificate(model.certificate_, rows, "label") == "arithmetic, model and data"
+
+
+def test_data_frames_that_are_not_right(client):
     frame = table().to_pandas()
-    with pytest.raises(SourceError, match=r"column 'city' holds .* values: a source takes numbers and booleans only"):
-        make().fit(dd.from_pandas(frame.assign(city="Rome"), npartitions=2), "label")
+    with pytest.raises(SourceError, match=r"column 'city' holds .* values, and these hypotheses take numbers"):
+        make(estimator=DecisionTreeClassifier()).fit(dd.from_pandas(frame.assign(city="Rome"), npartitions=2), "label")
     with pytest.raises(SourceError, match="X has no column 'y'"):
         make().fit(dd.from_pandas(frame, npartitions=2), "y")
     with pytest.raises(SourceError, match="'label' must hold a label in every row, got null"):

@@ -14,7 +14,7 @@ from sklearn.datasets import dump_svmlight_file
 from pacbayes import PACBayesClassifier
 from pacbayes.exceptions import TableError
 from pacbayes.io import Column, Provenance, Table, read_losses, read_table
-from pacbayes.io import tables as tables_module
+from pacbayes.io import _files as files_module
 from pacbayes.io._encoding import _CHUNK_SIZE, decoded
 from pacbayes.io._limits import Budget
 
@@ -85,7 +85,7 @@ def test_formats_agree(tmp_path, write):
         st.tuples(
             st.floats(allow_nan=False, allow_infinity=False),
             st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1).filter(
-                lambda text: text not in tables_module._MISSING and not text.isdigit()
+                lambda text: text not in files_module._MISSING and not text.isdigit()
             ),
         ),
         min_size=1,

@@ -14,7 +14,7 @@ from pacbayes.cli._errors import usage_error
 
 if TYPE_CHECKING:
     from pacbayes.classifier import PACBayesClassifier
-    from pacbayes.io import HeldOutTest, Provenance, Schema, Table
+    from pacbayes.io import HeldOutTest, Provenance, Schema, StreamedTable, Table
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,12 @@ class TableOptions:
         from pacbayes.io import read_table
 
         return read_table(path, target, **self.as_arguments(), **limit(self.max_bytes), **settings)
+
+    def open(self, path: Path, target: str | None, **settings: Any) -> Table | StreamedTable:
+        """Read a table to train on, in parts if it is larger than the memory that is allowed."""
+        from pacbayes.io import open_table
+
+        return open_table(path, target, **self.as_arguments(), **limit(self.max_bytes), **settings)
 
     def as_arguments(self) -> dict[str, Any]:
         """Return how files are written, as arguments of the functions of `pacbayes.io` that read them."""
@@ -81,7 +87,7 @@ def load_with_schema(path: Path, max_bytes: int | None = None) -> tuple[PACBayes
     return model, schema
 
 
-def train(model: PACBayesClassifier, table: Table) -> None:
+def train(model: PACBayesClassifier, table: Table | StreamedTable) -> None:
     """Fit a model to a table, without warnings that do not matter here."""
     import warnings
 
@@ -120,12 +126,12 @@ def take_held_out(table: Table, schema: Schema, path: Path) -> Table:
     return table.take(source.split()[1])
 
 
-def test_model(model: PACBayesClassifier, table: Table, delta: float) -> HeldOutTest:
+def test_model(model: PACBayesClassifier, table: Table | StreamedTable, delta: float) -> HeldOutTest:
     """Count the errors of a model on rows that it has not seen."""
     from pacbayes.io import HeldOutTest
 
-    assert table.y is not None  # tables without classes are refused where they are read
-    return HeldOutTest(len(table.X), model.count_errors(table.X, table.y), delta)
+    y: Any = table.y
+    return HeldOutTest(len(table.X), model.count_errors(table.X, y), delta)
 
 
 def test_values(test: HeldOutTest) -> dict[str, Any]:

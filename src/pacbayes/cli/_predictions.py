@@ -76,7 +76,7 @@ class RowChecks:
                 f"warning: the model knows no value of {format_names(strange)}: are they written as in the table it "
                 "was trained on?"
             )
-        seen = self._model._training_rows.count_in_summary(RowSummary.join(self._summaries))
+        seen = self._model._training_rows.count_seen(RowSummary.join(self._summaries))
         if seen:
             print_error(
                 f"{seen} of {self._n_rows} rows are rows that the model was trained on: the certificate is about new "

@@ -31,7 +31,7 @@ from pacbayes.cli._options import (
 if TYPE_CHECKING:
     from pacbayes.certificate import Certificate
     from pacbayes.classifier import PACBayesClassifier
-    from pacbayes.io import Finding, Schema, Table
+    from pacbayes.io import Finding, Schema, StreamedTable, Table
     from pacbayes.pools import Pool
 
 # Columns that are warned of by a line each.
@@ -124,8 +124,8 @@ def fit(
         check_output(output, [data, certificate], different)
         check_output(certificate, [data], different)
         options = TableOptions(format, separator, decimal, encoding, missing, max_bytes)
-        table = options.read(data, target, text=text or (), drop=drop or ())
-        if table.y is None:
+        table = options.open(data, target, text=text or (), drop=drop or ())
+        if table.schema.target is None:
             raise usage_error(f"which column holds the classes? Give --target, one of {format_names(table.X.columns)}")
         table, findings = _leave_out(table, keep or ())
         if not json:
@@ -179,7 +179,7 @@ def parse_sizes(option: str, words: str, names: tuple[str, ...]) -> Any:
     return sizes if len(sizes) > 1 else sizes[0]
 
 
-def _choose_pool(table: Table, estimator: str, scaler: Scaler) -> tuple[Pool, Schema]:
+def _choose_pool(table: Table | StreamedTable, estimator: str, scaler: Scaler) -> tuple[Pool, Schema]:
     """Return the compiled SVMs, or another base learner that handles text and gaps itself."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -189,6 +189,10 @@ def _choose_pool(table: Table, estimator: str, scaler: Scaler) -> tuple[Pool, Sc
     from pacbayes.pools import EstimatorPool, RBFSVMPool
 
     numbers, texts = table.schema.names_of("number", "date"), table.schema.names_of("text")
+    if estimator != "svm" and not hasattr(table.X, "iloc"):
+        raise usage_error(
+            f"--estimator {estimator} needs all rows in memory, and they take more than --max-bytes: svm would do"
+        )
     if estimator == "svm":
         pool = RBFSVMPool(**({} if scaler == Scaler.AUTO else {"scaler": _scaling(scaler)}))
         # A model of numbers without gaps is the only one that cannot do with gaps.
@@ -213,7 +217,7 @@ def _assume_known_columns(model: PACBayesClassifier) -> None:
     model._adopt(votes, model._winner)
 
 
-def _leave_out(table: Table, keep: Collection[str]) -> tuple[Table, list[Finding]]:
+def _leave_out(table: Table | StreamedTable, keep: Collection[str]) -> tuple[Table | StreamedTable, list[Finding]]:
     """Leave out columns from which nothing can be learned, and return all that was found about the others as well."""
     from pacbayes.io import inspect_table
 
@@ -227,7 +231,9 @@ def _leave_out(table: Table, keep: Collection[str]) -> tuple[Table, list[Finding
     return (table.without(names) if names else table), findings
 
 
-def _print_table(table: Table, findings: Sequence[Finding], dropped: Sequence[str], estimator: Estimator) -> None:
+def _print_table(
+    table: Table | StreamedTable, findings: Sequence[Finding], dropped: Sequence[str], estimator: Estimator
+) -> None:
     """Say what each column was taken for."""
     from pacbayes.io.schema import format_missing
 
@@ -239,7 +245,7 @@ def _print_table(table: Table, findings: Sequence[Finding], dropped: Sequence[st
         f"{len(schema.classes)} classes in {schema.target!r}"
     )
     fill, places = ("mean", ", and places in year, week and day") if estimator == Estimator.SVM else ("median", "")
-    kinds = [f"{name!r} ({format_count(table.X[name].nunique(), 'value')})" for name in texts]
+    kinds = [f"{name!r} ({format_count(table.column(name).nunique(), 'value')})" for name in texts]
     lines = {
         "numbers": format_names(numbers),
         "dates": f"{format_names(dates)}, as days since 1970{places}" if dates else "",
@@ -257,7 +263,7 @@ def _print_table(table: Table, findings: Sequence[Finding], dropped: Sequence[st
         )
 
 
-def _print_warnings(table: Table, findings: Sequence[Finding]) -> None:
+def _print_warnings(table: Table | StreamedTable, findings: Sequence[Finding]) -> None:
     """Warn of guesses about the file, and of columns that may not be what they seem."""
     source = table.schema.source
     if source is not None and source.encoding == "cp1252":

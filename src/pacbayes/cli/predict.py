@@ -76,13 +76,15 @@ def predict(
     that the model does not know are ignored, and so is the target if it is there.
     """
     with user_errors():
-        from pacbayes.io import write_atomic
+        from pacbayes.io import MAX_TABLE_BYTES, write_atomic
 
         if output is not None:
             check_output(output, [model, data], _OWN_FILE)
         classifier, schema = load_with_schema(model, max_bytes)
         options = TableOptions(format, separator, decimal, encoding, missing, max_bytes)
         several = data.is_dir() or not (data.exists() or str(data) == "-")
+        if output is not None and not held_out and data.is_file():
+            stream = stream or data.stat().st_size > (max_bytes or MAX_TABLE_BYTES)
         if stream or several or (output is not None and is_parquet(output)):
             # A file that is not there is said, whatever else was forgotten.
             tables = [] if str(data) == "-" else find_tables(data, output)

@@ -268,12 +268,12 @@ class SourceSample(Sample):
     mask: NDArray[np.bool_] | None = None  # which rows of the source these are; None for all
 
     @classmethod
-    def of(cls, source: Source, code_book: Any = None) -> SourceSample:
+    def of(cls, source: Source) -> SourceSample:
         """Return all rows of a source, none of them in memory and without targets."""
         nothing = np.empty((0, source.n_columns), dtype=source.dtype)
         X = GatheredRows(np.empty(0, dtype=np.int64), nothing, source.n_rows)
         codes: Any = np.zeros(source.n_rows, dtype=np.uint8)
-        return cls(X, codes, np.empty(0), code_book, source=source)
+        return cls(X, codes, np.empty(0), source.code_book, source=source)
 
     def take(self, rows: NDArray[Any]) -> SourceSample:
         """Return some of the rows, by their numbers, rising. None of them is read."""
@@ -414,7 +414,7 @@ class SourceRows(SampleRows):
         """
         source = self.sample.source
         shift = shift_for(source.n_rows) if shift is None else shift
-        everything = self.with_sample(SourceSample.of(source, self.sample.code_book))
+        everything = self.with_sample(SourceSample.of(source))
         blocks = everything.blocks(0, source.n_rows, 0)
         wanted = [rows.positions(numbers) for rows, numbers in needed]
         tasks = [(block, [positions[i] for positions in wanted]) for i, block in enumerate(blocks)]
@@ -453,7 +453,8 @@ class Reader:
 
     def validate(self, X: NDArray[Any], first: int) -> NDArray[Any]:
         """Return rows as hypotheses take them, or raise SourceError naming the first that is wrong."""
-        if self.code_book is not None:  # which checked them
+        if self.code_book is not None:  # which has checked them, and numbers may be missing
+            self.pool.check_points(X)
             return X
         settings = self.pool.validation_kwargs(X)
         if settings.get("ensure_all_finite", True) is True and not np.isfinite(X).all():

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pacbayes._atomic import check_writable as check_writable
     from pacbayes._atomic import write_atomic as write_atomic
-    from pacbayes.io.batches import read_batches as read_batches
     from pacbayes.io.encoder import ColumnEncoder as ColumnEncoder
     from pacbayes.io.inspection import Finding as Finding
     from pacbayes.io.inspection import inspect_table as inspect_table
@@ -24,6 +23,10 @@ if TYPE_CHECKING:
     from pacbayes.io.schema import Provenance as Provenance
     from pacbayes.io.schema import Schema as Schema
     from pacbayes.io.schema import split_rows as split_rows
+    from pacbayes.io.streams import StreamedTable as StreamedTable
+    from pacbayes.io.streams import open_table as open_table
+    from pacbayes.io.streams import read_batches as read_batches
+    from pacbayes.io.tables import MAX_TABLE_BYTES as MAX_TABLE_BYTES
     from pacbayes.io.tables import Table as Table
     from pacbayes.io.tables import read_losses as read_losses
     from pacbayes.io.tables import read_table as read_table
@@ -31,12 +34,12 @@ if TYPE_CHECKING:
 # Where names come from. They are loaded when they are first used: writing a file does not need pandas.
 _NAMES = {
     "pacbayes._atomic": ("check_writable", "write_atomic"),
-    "pacbayes.io.batches": ("read_batches",),
     "pacbayes.io.encoder": ("ColumnEncoder",),
     "pacbayes.io.inspection": ("Finding", "inspect_table"),
     "pacbayes.io.models": ("dumps_model", "load_model", "save_model"),
     "pacbayes.io.schema": ("Column", "HeldOutTest", "Provenance", "Schema", "split_rows"),
-    "pacbayes.io.tables": ("Table", "read_losses", "read_table"),
+    "pacbayes.io.streams": ("StreamedTable", "open_table", "read_batches"),
+    "pacbayes.io.tables": ("MAX_TABLE_BYTES", "Table", "read_losses", "read_table"),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -56,28 +57,58 @@ def parse_dates(column: pd.Series[Any]) -> pd.Series[Any]:
     return column
 
 
-def infer_column(column: pd.Series[Any], decimal: str = ".") -> tuple[Kind, pd.Series[Any]]:
-    """Return what a column holds, and the column as numbers, dates or text.
+@dataclass
+class ColumnGuess:
+    """What a column holds, whose parts are added one after the other: numbers, dates or text."""
 
-    A column that holds numbers except for a few words, or with the other decimal mark, is refused: it is likely a
-    mistake.
-    """
-    if _is_boolean(column):
-        return "text", parse_text(column)
-    if _is_date_type(column):
-        return "date", parse_dates(column)
-    numbers, invalid = _parse(column, decimal)
-    if not invalid.any():
-        return "number", _finite(column, numbers)
-    words = invalid if decimal == "." else invalid & _parse(column, ".")[1]
-    if np.count_nonzero(column.notna() & ~words) > np.count_nonzero(words):
-        raise TableError(
-            f"{_first_invalid(column, invalid, decimal)}, and most of the column are; correct it, or declare it as "
-            "missing (missing=, --missing), or the column as text (text=, --text), or leave it out (drop=, --drop)"
-        )
-    if _holds_iso_dates(column):
-        return "date", parse_dates(column)
-    return "text", parse_text(column)
+    decimal: str = "."
+    types: set[Kind] = field(default_factory=set)  # as which parts are stored
+    present: int = 0
+    words: int = 0  # cells that are no numbers, whichever the decimal mark
+    invalid: str | None = None  # what is wrong with the first cell that is no number
+    dates: bool = True  # whether all cells are dates that have one meaning and exist
+
+    def add(self, column: pd.Series[Any], first: int = 1) -> Array | None:
+        """Add a part, and return its numbers, if it could be one of a column of numbers."""
+        if _is_boolean(column) or _is_date_type(column):
+            self.types.add("date" if _is_date_type(column) else "text")
+            return None
+        numbers, invalid = _parse(column, self.decimal)
+        self.present += int(column.notna().sum())
+        if invalid.any():
+            words = invalid if self.decimal == "." else invalid & _parse(column, ".")[1]
+            self.words += int(np.count_nonzero(words))
+            self.invalid = self.invalid or _first_invalid(column, invalid, self.decimal, first)
+        self.dates = self.dates and _holds_iso_dates(column)
+        return numbers
+
+    @property
+    def kind(self) -> Kind:
+        """What the column holds.
+
+        One that holds numbers except for a few words, or with the other decimal mark, is refused: it is likely a
+        mistake.
+        """
+        if self.types:
+            return "date" if self.types == {"date"} else "text"
+        if self.invalid is None:
+            return "number"
+        if self.present - self.words > self.words:
+            raise TableError(
+                f"{self.invalid}, and most of the column are; correct it, or declare it as missing (missing=, "
+                "--missing), or the column as text (text=, --text), or leave it out (drop=, --drop)"
+            )
+        return "date" if self.dates else "text"
+
+
+def infer_column(column: pd.Series[Any], decimal: str = ".") -> tuple[Kind, pd.Series[Any]]:
+    """Return what a column holds, and the column as numbers, dates or text."""
+    guess = ColumnGuess(decimal)
+    numbers = guess.add(column)
+    kind = guess.kind
+    if kind == "number" and numbers is not None:
+        return kind, _finite(column, numbers)
+    return kind, parse_dates(column) if kind == "date" else parse_text(column)
 
 
 def _is_date_type(column: pd.Series[Any]) -> bool:
@@ -150,18 +181,28 @@ def _parse(column: pd.Series[Any], decimal: str) -> tuple[Array, NDArray[np.bool
     elif pd.api.types.is_timedelta64_dtype(column.dtype):
         numbers = to_days(column.to_numpy())
     elif isinstance(column.dtype, pd.StringDtype) or pd.api.types.infer_dtype(column) in ("string", "empty"):
-        cells = column if decimal == "." else to_points(column)
-        numbers = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers = parse_cells(column if decimal == "." else to_points(column))
     else:
         raise TableError(f"column {column.name!r} holds {column.dtype} values: give numbers or text")
     return numbers, np.isnan(numbers) & column.notna().to_numpy()
 
 
-def _first_invalid(column: pd.Series[Any], invalid: NDArray[np.bool_], decimal: str) -> str:
+def parse_cells(cells: pd.Series[Any]) -> Array:
+    """Return text cells as numbers, NaN where one is missing or no number."""
+    import pyarrow as pa
+
+    try:
+        # Much faster, and the same numbers. It refuses some that pandas takes, such as +1, and all that are none.
+        return np.array(pa.array(cells, pa.string()).cast(pa.float64()), dtype=np.float64)
+    except (pa.ArrowException, ValueError):
+        return pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _first_invalid(column: pd.Series[Any], invalid: NDArray[np.bool_], decimal: str, first: int = 1) -> str:
     row = int(np.argmax(invalid))
     cell, mark = column.iloc[row], {".": "point", ",": "comma"}[decimal]
     how = f" with a decimal {mark} (decimal=, --decimal)" if re.search(r"\d[.,]|[.,]\d", str(cell)) else ""
-    return f"column {column.name!r}, row {row + 1}: {cell!r} is no number{how}"
+    return f"column {column.name!r}, row {row + first}: {cell!r} is no number{how}"
 
 
 def _finite(column: pd.Series[Any], numbers: Array) -> pd.Series[Any]:

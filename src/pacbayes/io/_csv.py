@@ -10,10 +10,10 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from pacbayes.exceptions import TableError
-from pacbayes.io._limits import Budget
+from pacbayes.io._limits import Budget, format_bytes
 
-# A row, or a quoted cell that spans lines, may not be longer than this.
-_BLOCK_SIZE = 2**26
+# A row, or a quoted cell that spans lines, may not be longer than this, or a quarter of the memory that is allowed.
+_BLOCK_SIZE, _LEAST_BLOCK = 2**26, 2**20
 # What is looked at to find out which character separates cells.
 _SAMPLE_SIZE, _SAMPLE_ROWS = 2**18, 200
 _SEPARATORS = (",", ";", "\t", "|")
@@ -26,20 +26,21 @@ def read_cells(file: BinaryIO, separator: str, budget: Budget) -> Any:
     """
     import pyarrow as pa
 
-    batches = [budget.admit_batch(batch) for batch in _read_batches(file, separator, budget)]
-    table = pa.Table.from_batches(batches)
-    _check_closed(file, table)
-    return trim_cells(table)
+    return pa.concat_tables(iterate_cells(file, separator, budget, budget.admit_batch))
 
 
-def iterate_cells(file: BinaryIO, separator: str, budget: Budget) -> Iterator[Any]:
-    """Yield what `read_cells` returns in tables of about 64 MiB; the first row of the first one is the header."""
+def iterate_cells(file: BinaryIO, separator: str, budget: Budget, count: Any = None) -> Iterator[Any]:
+    """Yield what `read_cells` returns in tables of about 64 MiB; the first row of the first one is the header.
+
+    `count` takes each batch out of the budget; by default, batches are compared with it one by one.
+    """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     last = None
     for batch in _read_batches(file, separator, budget):
-        last = pa.Table.from_batches([budget.check_batch(batch)])
-        yield trim_cells(last)
+        last = (count or budget.check_batch)(batch)
+        yield pa.table([pc.utf8_trim_whitespace(column) for column in last.columns], last.schema.names)
     if last is not None:
         _check_closed(file, last)
 
@@ -56,6 +57,7 @@ def _read_batches(file: BinaryIO, separator: str, budget: Budget) -> Iterator[An
         raise TableError("nothing but empty lines")
     budget.admit_columns(len(first))
     names = [str(j) for j in range(len(first))]
+    block_size = min(_BLOCK_SIZE, max(_LEAST_BLOCK, budget.max_bytes // 4))
     invalid: list[Any] = []
 
     def stop(row: Any) -> str:
@@ -67,7 +69,7 @@ def _read_batches(file: BinaryIO, separator: str, budget: Budget) -> Iterator[An
         yield from pyarrow.csv.open_csv(
             _native(file),
             # One thread: rows are numbered, and the order of errors is that of the file.
-            read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK_SIZE, column_names=names),
+            read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=block_size, column_names=names),
             parse_options=pyarrow.csv.ParseOptions(
                 delimiter=separator, newlines_in_values=True, invalid_row_handler=stop
             ),
@@ -79,7 +81,8 @@ def _read_batches(file: BinaryIO, separator: str, budget: Budget) -> Iterator[An
             found, expected = invalid[0].actual_columns, invalid[0].expected_columns
             raise TableError(f"line {line}: {found} cells, and the first row has {expected}") from error
         if "straddl" in str(error):
-            raise TableError("a row or quoted cell is longer than 64 MiB: is a quote not closed?") from error
+            longest = format_bytes(block_size)
+            raise TableError(f"a row or quoted cell is longer than {longest}: is a quote not closed?") from error
         raise TableError(f"not a CSV file: {error}") from error
 
 
@@ -115,17 +118,9 @@ def guess_separator(file: BinaryIO, default: str) -> str:
     return default
 
 
-def trim_cells(table: Any) -> Any:
-    """Return cells without the spaces around them."""
-    import pyarrow as pa
-    import pyarrow.compute
-
-    return pa.table([pyarrow.compute.utf8_trim_whitespace(column) for column in table.columns], table.column_names)
-
-
-def _check_closed(file: BinaryIO, table: Any) -> None:
+def _check_closed(file: BinaryIO, batch: Any) -> None:
     """Raise if the last quoted cell is not closed. The parser takes the rest of the file for its content."""
-    last = table.column(table.num_columns - 1)[-1].as_py()
+    last = batch.column(batch.num_columns - 1)[-1].as_py()
     if last is None or not ("\n" in last or "\r" in last):
         return
     file.seek(-1, io.SEEK_END)

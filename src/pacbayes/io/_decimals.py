@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 # With a decimal comma, points can only group thousands.
 _GROUPED = r"[1-9]\d{0,2}(?:\.\d{3})+"
@@ -23,12 +25,17 @@ def has_mark(cells: pd.Series[Any]) -> pd.Series[bool]:
     return cells.str.contains("[.,]").fillna(False).astype(bool)
 
 
-def uses_commas(columns: Iterable[pd.Series[Any]]) -> bool:
-    """Return whether one of several columns of text cells mostly holds numbers, and one with a decimal comma."""
-    for cells in columns:
-        commas = cells.str.contains(",", regex=False).fillna(False).astype(bool)
-        if commas.any():
-            numbers = pd.to_numeric(to_points(cells), errors="coerce").notna()
-            if (numbers & commas).any() and numbers.sum() * 2 > cells.notna().sum():
-                return True
-    return False
+def uses_commas(frames: Iterable[pd.DataFrame]) -> bool:
+    """Return whether a column of text cells, in all parts of a table, mostly holds numbers, and one with a comma."""
+    counts: dict[str, Any] = {}
+    for frame in frames:
+        for name in frame.columns:
+            counts[name] = counts.get(name, 0) + _count_numbers(frame[name])
+    return any(with_comma and numbers * 2 > present for with_comma, numbers, present in counts.values())
+
+
+def _count_numbers(cells: pd.Series[Any]) -> NDArray[np.int64]:
+    """Return how many cells are numbers with a decimal comma, are numbers where commas are decimal, and are there."""
+    numbers = pd.to_numeric(to_points(cells), errors="coerce").notna()
+    with_comma = numbers & cells.str.contains(",", regex=False).fillna(False).astype(bool)
+    return np.array([with_comma.sum(), numbers.sum(), cells.notna().sum()])

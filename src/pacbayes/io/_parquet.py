@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from pacbayes._formatting import format_names
 from pacbayes.exceptions import TableError
 from pacbayes.io._limits import Budget
+from pacbayes.rows import feature_names, is_readable, is_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,47 +28,38 @@ def read_parquet(file: BinaryIO, budget: Budget) -> pd.DataFrame:
     Columns that were the index of a data frame are left out. Text is kept as a dictionary, so that a string that many
     rows share is stored once.
     """
+    batches = [budget.admit_batch(batch) for batch in _read_batches(file, budget, whole=True)]
+    if not batches:
+        raise TableError("no rows")
+    return _to_frame(batches)
+
+
+def iterate_parquet(file: BinaryIO, budget: Budget) -> Iterator[pd.DataFrame]:
+    """Yield what `read_parquet` returns for the rows of a file, some thousand at a time."""
+    for batch in _read_batches(file, budget, whole=False):
+        yield _to_frame([budget.check_batch(batch)])
+
+
+def _read_batches(file: BinaryIO, budget: Budget, *, whole: bool) -> Iterator[Any]:
+    """Yield record batches, all of which (`whole`), or one at a time, must be within the budget."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         stored = pq.ParquetFile(file).schema_arrow
-        names = [name for name in stored.names if name not in _index_names(stored)]
+        names = feature_names(stored)
         _check_columns(stored, names, budget)
-        texts = [name for name in names if _is_text(stored.field(name).type)]
-        reader = pq.ParquetFile(file, read_dictionary=texts)
+        texts = [name for name in names if is_text(stored.field(name).type)]
+        reader = pq.ParquetFile(file, read_dictionary=texts if whole else [])
+        groups = [reader.metadata.row_group(i).total_byte_size for i in range(reader.metadata.num_row_groups)]
         # As the file states it: batches are counted as they come, but a page is unpacked at once.
-        budget.check_growth(sum(_group_sizes(reader)), file.seek(0, io.SEEK_END))
-        # Numbers that repeat are stored once, and take their room as soon as they are read.
-        budget.check(sum(reader.metadata.num_rows * _bits(stored.field(name).type) for name in names) // 8)
-        batches = [budget.admit_batch(batch) for batch in reader.iter_batches(_BATCH_ROWS, columns=names)]
-        if not batches:
-            raise TableError("no rows")
-        frame = _to_frame(batches)
+        budget.check_growth(sum(groups) if whole else max(groups, default=0), file.seek(0, io.SEEK_END))
+        if whole:
+            # Numbers that repeat are stored once, and take their room as soon as they are read.
+            budget.check(sum(reader.metadata.num_rows * _bits(stored.field(name).type) for name in names) // 8)
+        yield from reader.iter_batches(_BATCH_ROWS, columns=names)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise TableError(f"not a Parquet file: {error}") from error
-    return frame
-
-
-def iterate_parquet(path: str, budget: Budget) -> Iterator[pd.DataFrame]:
-    """Yield what `read_parquet` returns for the rows of a file, some thousand at a time."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as reader:
-            names = [name for name in reader.schema_arrow.names if name not in _index_names(reader.schema_arrow)]
-            _check_columns(reader.schema_arrow, names, budget)
-            budget.check_growth(max(_group_sizes(reader), default=0), os.path.getsize(path))
-            for batch in reader.iter_batches(_BATCH_ROWS, columns=names):
-                yield _to_frame([budget.check_batch(batch)])
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise TableError(f"not a Parquet file: {error}") from error
-
-
-def _group_sizes(reader: Any) -> list[int]:
-    """Return the bytes that each row group takes once it is unpacked, as the file states it."""
-    return [reader.metadata.row_group(i).total_byte_size for i in range(reader.metadata.num_row_groups)]
 
 
 def _to_frame(batches: list[Any]) -> pd.DataFrame:
@@ -84,24 +75,14 @@ def _to_frame(batches: list[Any]) -> pd.DataFrame:
     return frame
 
 
-def _index_names(schema: Any) -> set[str]:
-    """Return the names of the columns that were the index of the data frame that was written."""
-    try:
-        names = (schema.pandas_metadata or {}).get("index_columns", [])
-    except (ValueError, AttributeError):
-        return set()
-    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
-
-
 def _check_columns(schema: Any, names: list[str], budget: Budget) -> None:
     budget.admit_columns(len(names))
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise TableError(f"more than one column is named {format_names(repeated)}")
     for name in names:
-        kind = schema.field(name).type
-        if not (_is_text(kind) or _is_plain(kind)):
-            raise TableError(f"column {name!r} holds {kind} values: give numbers or text")
+        if not is_readable(schema.field(name).type):
+            raise TableError(f"column {name!r} holds {schema.field(name).type} values: give numbers or text")
 
 
 def _simplify(column: Any) -> Any:
@@ -134,26 +115,4 @@ def _bits(kind: Any) -> int:
     """Return the bits that a value takes at least; of text, its place in the dictionary."""
     from pyarrow import types
 
-    return 32 if _is_text(kind) else 0 if types.is_null(kind) else int(kind.bit_width)
-
-
-def _is_text(kind: Any) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_string(kind) or types.is_large_string(kind))
-
-
-def _is_plain(kind: Any) -> bool:
-    from pyarrow import types
-
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_boolean(kind)
-        or types.is_null(kind)
-        or (types.is_temporal(kind) and not types.is_interval(kind))
-        or types.is_decimal(kind)
-        or _is_text(kind)
-    )
+    return 32 if is_text(kind) else 0 if types.is_null(kind) else int(kind.bit_width)

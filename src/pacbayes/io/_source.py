@@ -16,6 +16,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
@@ -62,67 +63,60 @@ def open_content(path: Path, budget: Budget) -> Iterator[Content]:
     with ExitStack() as stack:
         file = stack.enter_context(_open_seekable(path, budget))
         digest = hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
-        file.seek(0)
-        name, compression = name_of(path), _detect_compression(file)
-        if compression is not None:
-            stored = file.seek(0, io.SEEK_END)
-            file.seek(0)
-            name, chunks = compression(file, name)
-            file = stack.enter_context(_unpack(chunks, stored, budget))
+        stored = file.tell()
+        name, start = name_of(path), _read_start(file)
+        unpack = next((unpack for magic, unpack in _MAGIC if magic.match(start)), None)
+        if unpack is not None:
+            check = partial(budget.check_growth, file_size=stored, most=_MOST_GROWTH, always=_ANY_SIZE)
+            own = Path(name).suffix.lower() in _EXTENSIONS
+            name, chunks = unpack(file, name.removesuffix(Path(name).suffix) if own else name)
+            file = stack.enter_context(_copy(_report_damage(chunks), check))
+            if not _read_start(file):
+                raise TableError("the file is empty, once it is unpacked")
         yield Content(file, name, digest)
+
+
+def _read_start(file: BinaryIO) -> bytes:
+    """Return the first bytes of a file, and leave it at its beginning."""
+    file.seek(0)
+    start = file.read(16)
+    file.seek(0)
+    return start
 
 
 @contextmanager
 def _open_seekable(path: Path, budget: Budget) -> Iterator[BinaryIO]:
     """Open a file for reading at any position. What comes through a pipe is copied first."""
     with ExitStack() as stack:
-        file: Any = sys.stdin.buffer if is_standard_input(path) else stack.enter_context(_open(path))
+        if is_standard_input(path):
+            file: Any = sys.stdin.buffer
+        else:
+            with explain_unreadable(TableError):
+                file = stack.enter_context(path.open("rb"))
         try:
             mode = os.fstat(file.fileno()).st_mode
         except (OSError, ValueError):  # an object in the place of standard input
             mode = stat.S_IFIFO
         if stat.S_ISREG(mode):
-            size = os.fstat(file.fileno()).st_size
-            budget.check(size)
+            budget.check(os.fstat(file.fileno()).st_size)
         elif is_standard_input(path) or stat.S_ISFIFO(mode):
             file = stack.enter_context(_copy(_read_chunks(file), budget.check))
-            size = file.seek(0, io.SEEK_END)
         else:
             raise TableError("this is no regular file")
-        if size == 0:
+        if not _read_start(file):
             raise TableError("nothing came in" if is_standard_input(path) else "the file is empty")
-        file.seek(0)
         yield file
-
-
-def _open(path: Path) -> BinaryIO:
-    with explain_unreadable(TableError):
-        return path.open("rb")
 
 
 @contextmanager
 def _copy(chunks: Iterator[bytes], check: Callable[[int], None]) -> Iterator[BinaryIO]:
     """Copy what comes to a temporary file, as long as its size is accepted."""
     with tempfile.NamedTemporaryFile() as copy:
-        size = 0
         for chunk in chunks:
-            size += len(chunk)
-            check(size)
+            check(copy.tell() + len(chunk))
             copy.write(chunk)
         copy.seek(0)
         yield cast(BinaryIO, copy)
-
-
-@contextmanager
-def _unpack(chunks: Iterator[bytes], stored: int, budget: Budget) -> Iterator[BinaryIO]:
-    def check(size: int) -> None:
-        budget.check_growth(size, stored, most=_MOST_GROWTH, always=_ANY_SIZE)
-
-    with _copy(_report_damage(chunks), check) as file:
-        if file.read(1) == b"":
-            raise TableError("the file is empty, once it is unpacked")
-        file.seek(0)
-        yield file
 
 
 def _report_damage(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -142,20 +136,12 @@ def _report_damage(chunks: Iterator[bytes]) -> Iterator[bytes]:
 Unpacker = Callable[[BinaryIO, str], tuple[str, Iterator[bytes]]]
 
 
-def _without_extension(name: str) -> str:
-    return name.removesuffix(Path(name).suffix) if Path(name).suffix.lower() in _EXTENSIONS else name
-
-
 def _read_chunks(file: Any) -> Iterator[bytes]:
     return iter(lambda: file.read(_CHUNK_SIZE), b"")
 
 
-def _unpack_gzip(file: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
-    return _without_extension(name), _read_chunks(gzip.GzipFile(fileobj=file, mode="rb"))
-
-
-def _unpack_bzip2(file: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
-    return _without_extension(name), _read_chunks(bz2.BZ2File(file))
+def _unpack_by(reader: Callable[[BinaryIO], Any]) -> Unpacker:
+    return lambda file, name: (name, _read_chunks(reader(file)))
 
 
 def _unpack_xz(file: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
@@ -171,13 +157,13 @@ def _unpack_xz(file: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
                 yield stream.decompress(given, _CHUNK_SIZE)
             rest = stream.unused_data.lstrip(b"\0")
 
-    return _without_extension(name), chunks()
+    return name, chunks()
 
 
-def _unpack_zstd(file: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
+def _open_zstd(file: BinaryIO) -> Any:
     import pyarrow as pa
 
-    return _without_extension(name), _read_chunks(pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd"))
+    return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
 
 
 def _unpack_zip(file: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
@@ -195,8 +181,7 @@ def _unpack_zip(file: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
         raise TableError("the zip archive is encrypted, or compressed in an unusual way: unpack it first")
 
     def chunks() -> Iterator[bytes]:
-        with archive.open(members[0]) as member:
-            yield from _read_chunks(member)
+        yield from _read_chunks(archive.open(members[0]))
 
     return PurePosixPath(members[0].filename).name, chunks()
 
@@ -214,15 +199,9 @@ def _check_zip_index(file: BinaryIO) -> None:
 
 
 _MAGIC: tuple[tuple[re.Pattern[bytes], Unpacker], ...] = (
-    (re.compile(rb"\x1f\x8b\x08"), _unpack_gzip),
-    (re.compile(rb"BZh[1-9]1AY&SY"), _unpack_bzip2),
+    (re.compile(rb"\x1f\x8b\x08"), _unpack_by(lambda file: gzip.GzipFile(fileobj=file, mode="rb"))),
+    (re.compile(rb"BZh[1-9]1AY&SY"), _unpack_by(bz2.BZ2File)),
     (re.compile(rb"\xfd7zXZ\0"), _unpack_xz),
-    (re.compile(rb"\x28\xb5\x2f\xfd"), _unpack_zstd),
+    (re.compile(rb"\x28\xb5\x2f\xfd"), _unpack_by(_open_zstd)),
     (re.compile(rb"PK\x03\x04"), _unpack_zip),
 )
-
-
-def _detect_compression(file: BinaryIO) -> Unpacker | None:
-    start = file.read(16)
-    file.seek(0)
-    return next((unpack for magic, unpack in _MAGIC if magic.match(start)), None)

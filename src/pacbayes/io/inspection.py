@@ -13,6 +13,7 @@ import pandas as pd
 
 from pacbayes._formatting import format_names
 from pacbayes.io.schema import Column
+from pacbayes.io.streams import StreamedTable
 from pacbayes.io.tables import Table
 
 __all__ = ["Finding", "inspect_table"]
@@ -48,12 +49,12 @@ class Finding:
     leave_out: bool = False
 
 
-def inspect_table(table: Table) -> list[Finding]:
+def inspect_table(table: Table | StreamedTable) -> list[Finding]:
     """Find columns that are ids, unique, constant, empty or copies of the target, and targets that look wrong.
 
     Parameters
     ----------
-    table : Table
+    table : Table or StreamedTable
         The table.
 
     Returns
@@ -71,18 +72,20 @@ def inspect_table(table: Table) -> list[Finding]:
     unit holds one value only, 'cm'
     kind has labels that differ by blanks or case only: 'Yes', 'yes'
     """
-    codes = None if table.y is None else pd.factorize(table.y)[0]
-    findings = [finding for column in table.schema.columns for finding in _inspect_feature(table.X, column, codes)]
+    codes = table.label_codes()
+    findings: list[Finding] = []
+    for column in table.schema.columns:  # one at a time is in memory
+        findings += _inspect_feature(table.column(column.name), column, codes)
     return [*findings, *_inspect_target(table)]
 
 
-def _inspect_feature(X: pd.DataFrame, column: Column, codes: Any) -> Iterator[Finding]:
+def _inspect_feature(values: pd.Series[Any], column: Column, codes: Any) -> Iterator[Finding]:
     """Yield what is remarkable about a feature, the most important finding only."""
-    name, values = column.name, X[column.name]
+    name, n_rows = column.name, len(values)
     present, distinct = int(values.notna().sum()), int(values.nunique())
     if present == 0:
         yield Finding(name, "is empty", leave_out=True)
-    elif distinct == 1 and present == len(X) > 1:
+    elif distinct == 1 and present == n_rows > 1:
         only = values.iloc[0]
         is_number = column.kind == "number"
         yield Finding(name, f"is {only:g} throughout" if is_number else f"holds one value only, {str(only)!r}", True)
@@ -90,10 +93,10 @@ def _inspect_feature(X: pd.DataFrame, column: Column, codes: Any) -> Iterator[Fi
         yield Finding(name, "numbers the rows", leave_out=True)
     elif column.kind == "text":
         yield from _inspect_text(name, values, present, distinct)
-    elif column.kind == "number" and distinct == len(X) >= _FEWEST_ROWS and _are_whole(values):
+    elif column.kind == "number" and distinct == n_rows >= _FEWEST_ROWS and _are_whole(values):
         looks = "looks like an id" if _ID_NAME.fullmatch(name) or _ID_NAME.fullmatch(name.lower()) else "may be an id"
         yield Finding(name, f"{looks}: it holds another whole number in every row")
-    if codes is not None and 1 < distinct <= len(X) / 4 and _determines(values, codes, distinct):
+    if codes is not None and 1 < distinct <= n_rows / 4 and _determines(values, codes, distinct):
         yield Finding(name, "tells the class in every row: is it a copy of the target, or known only afterwards?")
 
 
@@ -139,7 +142,7 @@ def _determines(values: pd.Series[Any], codes: Any, distinct: int) -> bool:
     return len(pairs) == distinct
 
 
-def _inspect_target(table: Table) -> Iterator[Finding]:
+def _inspect_target(table: Table | StreamedTable) -> Iterator[Finding]:
     target, classes = table.schema.target, table.schema.classes
     if target is None:
         return

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,38 +20,17 @@ from pacbayes._formatting import format_names
 from pacbayes._validation import Array
 from pacbayes.exceptions import TableError
 from pacbayes.io._columns import infer_column, parse_labels, parse_text
-from pacbayes.io._csv import find_line, guess_separator, read_cells
-from pacbayes.io._decimals import has_mark, uses_commas
+from pacbayes.io._csv import find_line, read_cells
 from pacbayes.io._encoding import decoded
-from pacbayes.io._libsvm import LABEL, read_libsvm
+from pacbayes.io._files import ReadOptions, TableFile, errors_of, open_file
 from pacbayes.io._limits import Budget
-from pacbayes.io._parquet import read_parquet
-from pacbayes.io._source import Content, is_standard_input, name_of, open_content
+from pacbayes.io._source import open_content
 from pacbayes.io.schema import Column, Kind, Provenance, Schema, missing_by_column, split_rows, with_text_names
 
 __all__ = ["MAX_TABLE_BYTES", "Table", "read_losses", "read_table"]
 
-Format = Literal["csv", "parquet", "libsvm"]
-
 # Default limit on the memory that the cells of a table may take.
 MAX_TABLE_BYTES = 2**33
-
-_EXTENSIONS: dict[str, Format] = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".libsvm": "libsvm",
-    ".svm": "libsvm",
-    ".svmlight": "libsvm",
-}
-
-# Cells of a CSV file that stand for a missing value: those of pandas.
-_MISSING = (
-    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
-    *("NULL", "NaN", "None", "n/a", "nan", "null"),
-)
 
 
 @dataclass(frozen=True)
@@ -115,7 +93,7 @@ class Table:
             Features, labels and schema.
         """
         frame = with_text_names(frame)
-        _check_roles(list(frame.columns), target, text, drop)
+        check_roles(list(frame.columns), target, text, drop)
         decimal = (None if source is None else source.decimal) or "."
         y = None if target is None else parse_labels(frame[target], decimal)
         features = [name for name in frame.columns if name != target and name not in drop]
@@ -127,12 +105,14 @@ class Table:
             else:
                 kinds[name], parsed[name] = infer_column(frame[name], decimal)
         X = pd.DataFrame(parsed, index=frame.index)
-        classes, counts = ((), ()) if y is None else _count_classes(str(target), y)
+        classes, counts = np.unique([] if y is None else y, return_counts=True)
+        if y is not None:
+            check_classes(str(target), classes, y.size)
         schema = Schema(
             columns=tuple(Column(name, kind) for name, kind in kinds.items()),
             target=target,
-            classes=classes,
-            class_counts=counts,
+            classes=tuple(classes.tolist()),
+            class_counts=tuple(counts.tolist()),
             complete=not X.isna().to_numpy().any(),
             source=source,
         )
@@ -142,6 +122,14 @@ class Table:
     def missing(self) -> dict[str, int]:
         """Number of missing values of each column that has some."""
         return missing_by_column(self.X)
+
+    def column(self, name: str) -> pd.Series[Any]:
+        """Return one of the features."""
+        return self.X[name]
+
+    def label_codes(self) -> NDArray[Any] | None:
+        """Return the labels as numbers."""
+        return None if self.y is None else np.asarray(pd.factorize(self.y)[0])
 
     def take(self, rows: NDArray[np.intp]) -> Table:
         """Return some of the rows, with the schema of all of them."""
@@ -262,134 +250,32 @@ def read_table(
     >>> table.schema.names, table.schema.classes
     (['length', 'width'], ('lily', 'rose'))
     """
-    path = Path(path)
-    with errors_of(path), open_content(path, budget := Budget(max_bytes, TableError)) as content:
-        options = ReadOptions(format, separator, decimal, encoding, tuple(missing))
-        if schema is not None:
-            options = options.for_schema(schema)
-        frame, source = _read_frame(content, options, budget)
+    options = ReadOptions(format, separator, decimal, encoding, missing)
+    if schema is not None:
+        options = options.for_schema(schema)
+    with open_file(Path(path), options, budget := Budget(max_bytes, TableError)) as file:
+        frame = file.read(budget)
         carried = frame if carry else None
-        source = replace(source, name=name_of(path))
         if schema is None:
-            if decimal is None and source.format == "csv":
-                columns = (frame[name] for name in frame.columns if name not in text and name not in drop)
-                # In a file that is separated by commas, a quoted 1,234 may be a thousand.
-                decimal = "," if source.separator != "," and uses_commas(columns) else "."
-            target = LABEL if target is None and source.format == "libsvm" else target
-            source = replace(source, decimal=decimal)
-            table = Table.from_frame(frame, target, text=text, drop=drop, source=source)
-            return replace(table, carried=carried)
-        decimal = options.decimal_for(schema, frame, source.separator)
+            return replace(table_of(file, frame, target, text, drop), carried=carried)
+        decimal = options.decimal_for(schema, frame, file.source.separator)
         y = None if target is None else schema.labels(frame, target, decimal=decimal)
         features = frame.drop(columns=target) if target is not None else frame
         X = schema.apply(features, allow_extra=allow_extra, decimal=decimal)
-        return Table(X, y, replace(schema, source=replace(source, decimal=decimal)), carried)
+        source = replace(file.source, n_rows=len(frame), decimal=decimal)
+        return Table(X, y, replace(schema, source=source), carried)
 
 
-@dataclass(frozen=True)
-class ReadOptions:
-    """Arguments of `read_table` that say how a file is written; None where that is to be found out."""
-
-    format: str | None
-    separator: str | None
-    decimal: str | None
-    encoding: str | None
-    missing: tuple[str, ...]
-    n_features: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.decimal not in (None, ".", ","):
-            raise TableError(f"the decimal mark must be a point or a comma, got {self.decimal!r}")
-
-    def for_schema(self, schema: Schema) -> ReadOptions:
-        """Return the options for a table with the columns of a schema, whose words for missing values are kept."""
-        missing = self.missing if schema.source is None else (*self.missing, *schema.source.missing)
-        return replace(self, missing=missing, n_features=len(schema.columns))
-
-    def decimal_for(self, schema: Schema, frame: pd.DataFrame, separator: str | None) -> str:
-        """Return the decimal mark of a table with the columns of a schema: the one that is given, or that of training.
-
-        Where cells are separated by commas, and were not in training, decimal commas are unlikely: what is another
-        number with a point is refused.
-        """
-        trained = schema.source
-        if self.decimal is None and trained is not None and trained.decimal == separator == "," != trained.separator:
-            for name in frame.columns.intersection(schema.names_of("number")):
-                marked = has_mark(frame[name])
-                if marked.any():
-                    row = int(np.argmax(marked))
-                    raise TableError(
-                        f"column {name!r}, row {row + 1}: is {frame[name].iloc[row]!r} a number with a decimal comma, "
-                        "as in training, though commas separate the cells? Give the mark (decimal=, --decimal)"
-                    )
-        return self.decimal or schema.decimal
+def table_of(
+    file: TableFile, frame: pd.DataFrame, target: str | None, text: Collection[str], drop: Collection[str]
+) -> Table:
+    """Return all rows of a file as a table to train on."""
+    decimal = file.find_decimal([frame.drop(columns=[*text, *drop], errors="ignore")])
+    source = replace(file.source, n_rows=len(frame), decimal=decimal)
+    return Table.from_frame(frame, target or file.label, text=text, drop=drop, source=source)
 
 
-def _read_frame(content: Content, options: ReadOptions, budget: Budget) -> tuple[pd.DataFrame, Provenance]:
-    """Return the columns of a file as they are stored, and what is known about the file."""
-    kind = format_of(content, options.format)
-    source = Provenance(content.name, content.digest, 0, kind, missing=options.missing)
-    if kind == "csv":
-        with decoded(content.file, options.encoding, budget) as (file, encoding):
-            default = "\t" if content.name.lower().endswith(".tsv") else ","
-            separator = guess_separator(file, default) if options.separator is None else options.separator
-            cells = read_cells(file, separator, budget)
-            frame = name_columns(cells.slice(1), header_of(cells), options.missing)
-        source = replace(source, separator=separator, encoding=encoding)
-    elif kind == "parquet":
-        frame = read_parquet(content.file, budget)
-    else:
-        frame = read_libsvm(content.file, options.n_features, budget)
-    if frame.shape[0] == 0:
-        raise TableError("there is a header and there are no rows")
-    return frame, replace(source, n_rows=len(frame))
-
-
-@contextmanager
-def errors_of(path: Path) -> Iterator[None]:
-    """Put the name of the file before what is wrong with it."""
-    try:
-        yield
-    except TableError as error:
-        shown = name_of(path) if is_standard_input(path) else repr(str(path))
-        raise TableError(f"{shown}: {error}") from error
-
-
-def format_of(content: Content, given: str | None) -> Format:
-    """Return the format of a file, by its extension or, where it has none, its first bytes, unless it is given."""
-    if given in get_args(Format):
-        return cast(Format, given)
-    if given is not None:
-        raise TableError(f"the format must be csv, parquet or libsvm, got {given!r}")
-    extension = Path(content.name).suffix.lower()
-    if extension in _EXTENSIONS:
-        return _EXTENSIONS[extension]
-    if extension:
-        raise TableError(f"the name does not end in {', '.join(_EXTENSIONS)}: give the format, csv, parquet or libsvm")
-    start = content.file.read(4)
-    content.file.seek(0)
-    return "parquet" if start == b"PAR1" else "csv"
-
-
-def header_of(cells: Any) -> list[str]:
-    """Return the names of the columns of a CSV file, from its first row, as pandas names them."""
-    names = [str(column[0].as_py()) for column in cells.columns]
-    return [name or f"Unnamed: {j}" for j, name in enumerate(names)]
-
-
-def name_columns(cells: Any, names: list[str], missing: Sequence[str]) -> pd.DataFrame:
-    """Return the cells of a CSV file as named columns, and mark what is missing."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    words, nothing = pa.array([*_MISSING, *(word.strip() for word in missing)]), pa.scalar(None, pa.string())
-    columns = [pc.if_else(pc.is_in(column, value_set=words), nothing, column) for column in cells.columns]
-    text = pd.StringDtype("pyarrow")
-    numbered = pa.table(columns, cells.column_names).to_pandas(types_mapper=lambda _: text)
-    return with_text_names(numbered.set_axis(names, axis=1))
-
-
-def _check_roles(names: list[str], target: str | None, text: Collection[str], drop: Collection[str]) -> None:
+def check_roles(names: list[str], target: str | None, text: Collection[str], drop: Collection[str]) -> None:
     """Check that the columns that are asked for exist, and that there are features besides the target."""
     for name in (*([] if target is None else [target]), *text, *drop):
         if name not in names:
@@ -403,16 +289,14 @@ def _check_roles(names: list[str], target: str | None, text: Collection[str], dr
         raise TableError(f"there is no column besides the target {target!r}" + (" and those left out" if drop else ""))
 
 
-def _count_classes(target: str, y: NDArray[Any]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    """Return the class labels and how often each occurs, if these can be classes."""
-    classes, counts = np.unique(y, return_counts=True)
+def check_classes(target: str, classes: NDArray[Any], n_rows: int) -> None:
+    """Raise TableError if the labels of so many rows cannot be classes."""
     if classes.size == 1:
         raise TableError(
             f"the target {target!r} holds one value only, {classes.tolist()[0]!r}: a classifier needs two classes"
         )
-    if classes.size == y.size > 2:
-        raise TableError(f"the target {target!r} is different in each of the {y.size} rows: it is no class")
-    return tuple(classes.tolist()), tuple(counts.tolist())
+    if classes.size == n_rows > 2:
+        raise TableError(f"the target {target!r} is different in each of the {n_rows} rows: it is no class")
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -272,7 +272,7 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         }
 
     def make_code_book(self, X: Any) -> CodeBook | None:
-        """Return how the columns of a data frame become features, None if the hypotheses take X as it is."""
+        """Return how columns of a data frame or source become features, None if the hypotheses take X as it is."""
         return None
 
     def check_points(self, X: Any) -> None:

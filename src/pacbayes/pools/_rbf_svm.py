@@ -26,7 +26,7 @@ from pacbayes.pools._groups import HypothesisGroups
 from pacbayes.pools._kernel_width import Scaling, feature_scale, jaakkola_gamma
 from pacbayes.pools._layout import LARGEST_VALUE, contiguous, is_wide, to_engine
 from pacbayes.pools._svm_models import RBFSVMs, scaled
-from pacbayes.rows import CodeBook, is_table, needs_code_book
+from pacbayes.rows import CodeBook, learn_code_book
 from pacbayes.sampling import (
     DEAL,
     LEARNER,
@@ -193,14 +193,13 @@ class RBFSVMPool(Pool):
         return {"accept_sparse": "csr", "accept_large_sparse": False, "dtype": [np.float64, np.float32]}
 
     def make_code_book(self, X: Any) -> CodeBook | None:
-        if not (is_table(X) and needs_code_book(X)):
-            return None
-        if self.gamma_source != "subsample":
+        book = learn_code_book(X)
+        if book is not None and self.gamma_source != "subsample":
             raise ValueError(
                 "gamma_source must be 'subsample' for tables with text, booleans, dates or gaps, got "
                 f"{self.gamma_source!r}"
             )
-        return CodeBook.learn(X)
+        return book
 
     def check_points(self, X: Any) -> None:
         values = X.data if issparse(X) else X

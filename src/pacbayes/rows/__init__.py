@@ -10,20 +10,26 @@ import numpy as np
 
 from pacbayes.rows._arrays import ArraySource, MemmapSource, ZarrSource, is_mapped
 from pacbayes.rows._base import Labels, Source
-from pacbayes.rows._code_book import CodeBook, is_table, needs_code_book
-from pacbayes.rows._dask import DaskSource, is_dask
-from pacbayes.rows._dates import N_DATE_FEATURES, expand_days, to_days
+from pacbayes.rows._code_book import CodeBook, is_table, is_text, learn_code_book
+from pacbayes.rows._dask import is_dask, open_dask
+from pacbayes.rows._dates import to_days
 from pacbayes.rows._extras import require
-from pacbayes.rows._parquet import ANY_SIZE, MOST_GROWTH, ParquetSource, find_files, open_parquet
-from pacbayes.rows._recognition import RowSummary, Sums, TrainingRows, add_sums, hash_rows, shift_for, sum_rows
+from pacbayes.rows._parquet import (
+    ANY_SIZE,
+    MOST_GROWTH,
+    ParquetSource,
+    feature_names,
+    find_files,
+    is_readable,
+    open_parquet,
+)
+from pacbayes.rows._recognition import RowSummary, Sums, TrainingRows, add_sums, shift_for, sum_rows
 
 __all__ = [
     "ANY_SIZE",
     "MOST_GROWTH",
-    "N_DATE_FEATURES",
     "ArraySource",
     "CodeBook",
-    "DaskSource",
     "Labels",
     "MemmapSource",
     "ParquetSource",
@@ -33,13 +39,15 @@ __all__ = [
     "TrainingRows",
     "ZarrSource",
     "add_sums",
-    "expand_days",
+    "feature_names",
     "find_files",
     "find_source",
-    "hash_rows",
     "is_dask",
+    "is_readable",
     "is_table",
-    "needs_code_book",
+    "is_text",
+    "learn_code_book",
+    "open_parquet",
     "open_source",
     "require",
     "shift_for",
@@ -92,7 +100,7 @@ def find_source(
             raise ValueError(f"y must be the name of a column where X is a path, got {type(y).__name__}")
         return open_parquet(os.fspath(X), y, columns)
     if is_dask(X):
-        return DaskSource(X, y, columns)
+        return open_dask(X, y, columns)
     if is_mapped(X) and X.ndim == 2 and X.nbytes >= (_MAPPED_BYTES if least_mapped is None else least_mapped):
         return MemmapSource(X, y)
     if type(X).__module__.split(".")[0] == "zarr":

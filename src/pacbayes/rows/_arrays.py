@@ -42,11 +42,12 @@ def given_labels(y: ArrayLike, n_rows: int) -> Labels:
 class _CutSource(Source):
     """Rows of something that is cut like an array."""
 
+    X: Any = None
     y: Any = None
 
     def _rows(self) -> Any:
         """Return what is cut."""
-        raise NotImplementedError
+        return self.X
 
     def check_unchanged(self) -> None:
         """Raise SourceError if the rows are no longer those that the source was opened with."""
@@ -88,9 +89,6 @@ class ArraySource(_CutSource):
         self.n_rows, self.n_columns = check_shape(X)
         self.X, self.y = X, y
         self.dtype = number_type(X.dtype)
-
-    def _rows(self) -> Any:
-        return self.X
 
     @property
     def fingerprint(self) -> str:  # type: ignore[override]
@@ -147,18 +145,16 @@ class ZarrSource(_CutSource):
         self.X, self.y = X, y
         self.dtype = number_type(X.dtype)
         self.chunk_rows = int(X.chunks[0])
-        self.root = _local_folder(X)
+        root = getattr(X.store, "root", None)
+        self.root = None if root is None else os.path.join(str(root), X.path)
         self._state = self._stat()
         self.fingerprint = self._digest()
-
-    def _rows(self) -> Any:
-        return self.X
 
     def _stat(self) -> FileState:
         """Return the state of the files, if they are local."""
         if self.root is None:
             return FileState(())
-        files = [entry.stat() for entry in _walk(self.root)]
+        files = [os.stat(os.path.join(folder, name)) for folder, _, names in os.walk(self.root) for name in names]
         if not files:
             raise SourceError(f"{self.root!r} disappeared while it was being read")
         return FileState.of(*files)
@@ -172,20 +168,3 @@ class ZarrSource(_CutSource):
 
     def _digest(self) -> str:
         return digest([str(self.X.store), self.X.path, str(self.X.metadata.to_dict()), self._state.content])
-
-
-def _local_folder(X: Any) -> str | None:
-    root = getattr(X.store, "root", None)
-    return None if root is None else os.path.join(str(root), X.path)
-
-
-def _walk(folder: str) -> Iterator[Any]:
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir():
-                    yield from _walk(entry.path)
-                else:
-                    yield entry
-    except FileNotFoundError:
-        return

@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import platform
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes.exceptions import SourceError
+from pacbayes.rows._code_book import CodeBook, ColumnSummary, join_summaries, summarize_columns
 
-__all__ = ["FileState", "Labels", "Source", "encode_labels", "split_at"]
+__all__ = ["FileState", "Labels", "Source", "TableSource", "encode_labels", "label_array", "split_at"]
 
 # Rows of a block: what one task reads. Fewer of a small source, so that there is work for all.
 _MOST_ROWS, _LEAST_ROWS, _BLOCKS = 1 << 18, 1 << 12, 64
+
+# Rows of a table that are summarised at a time.
+_SUMMARIZED_ROWS = 1 << 16
 
 
 class Source(ABC):
@@ -45,6 +49,11 @@ class Source(ABC):
     fingerprint: str
     # Whether the workers of a cluster hold the rows.
     is_sent = False
+    # How columns of a table became the features, if they did.
+    code_book: CodeBook | None = None
+
+    def __len__(self) -> int:
+        return self.n_rows
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -90,6 +99,14 @@ class Source(ABC):
             raise SourceError(f"a chunk has shape {rows.shape}, and should have {(len(block), self.n_columns)}")
         return rows
 
+    def encoded(self, code_book: CodeBook | None) -> Source:
+        """Return the rows of a table as a code book encodes them; without one, the rows as they are, if numbers."""
+        if code_book is not None:
+            raise ValueError(
+                "X must be a table with the columns of the sample, which had text or gaps: it has no columns"
+            )
+        return self
+
     def take(self, rows: NDArray[Any], size: int = 1 << 16) -> NDArray[Any]:
         """Return some rows, by their numbers, rising. Only blocks that hold some of them are read."""
         taken = np.empty((rows.size, self.n_columns), dtype=self.dtype)
@@ -100,6 +117,73 @@ class Source(ABC):
                 begin, end = np.searchsorted(rows, [first, first + len(batch)])
                 taken[begin:end] = batch[rows[begin:end] - first]
         return taken
+
+
+class TableSource(Source):
+    """Rows of a table: of numbers and booleans, which are read as arrays, or of columns that a code book encodes.
+
+    `not_numbers` names the types of the columns that are neither.
+    """
+
+    columns: tuple[str, ...]
+    not_numbers: Mapping[str, str]
+
+    @abstractmethod
+    def tables(self, start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
+        """Do what `batches` does, for data frames or Arrow record batches of the features."""
+
+    @abstractmethod
+    def to_array(self, table: Any) -> NDArray[Any]:
+        """Return rows of numbers and booleans as an array."""
+
+    def batches(self, start: int, stop: int, size: int) -> Iterator[tuple[int, NDArray[Any]]]:
+        self.encoded(None)
+        return ((first, self.to_array(table)) for first, table in self.tables(start, stop, size))
+
+    def summarize_columns(self) -> list[ColumnSummary]:
+        """Read all rows once, and return what the columns hold."""
+        return join_summaries(summarize_columns(table) for _, table in self.tables(0, self.n_rows, _SUMMARIZED_ROWS))
+
+    def encoded(self, code_book: CodeBook | None) -> Source:
+        if code_book is not None:
+            return _EncodedSource(self, code_book)
+        for name, kind in self.not_numbers.items():
+            raise SourceError(
+                f"column {name!r} holds {kind} values, and these hypotheses take numbers and booleans only: name other "
+                "columns, encode it before, or take RBFSVMPool()"
+            )
+        return self
+
+
+class _EncodedSource(Source):
+    """Rows of a table as a code book encodes them."""
+
+    def __init__(self, source: TableSource, code_book: CodeBook) -> None:
+        self.source, self.code_book = source, code_book
+        self.n_rows, self.n_columns = source.n_rows, code_book.n_features
+        self.columns, self.fingerprint = source.columns, source.fingerprint
+        self.dtype = np.dtype(np.float64)
+
+    def batches(self, start: int, stop: int, size: int) -> Iterator[tuple[int, NDArray[Any]]]:
+        assert self.code_book is not None
+        for first, table in self.source.tables(start, stop, size):
+            yield first, self.code_book.encode(table)
+
+    def labels(self) -> Labels:
+        return self.source.labels()
+
+    def boundaries(self) -> NDArray[np.int64]:
+        return self.source.boundaries()
+
+    def blocks(self) -> list[range]:
+        return self.source.blocks()
+
+    def piece(self, block: range) -> Any:
+        return self.source.piece(block)
+
+    def to_rows(self, piece: Any, block: range) -> NDArray[Any]:
+        assert self.code_book is not None
+        return super().to_rows(self.code_book.encode(piece), block)
 
 
 @dataclass(frozen=True)
@@ -135,7 +219,7 @@ def split_at(boundaries: NDArray[np.int64], size: int) -> list[range]:
     return ranges
 
 
-class Labels:
+class Labels(NamedTuple):
     """Labels of many rows, as codes in few bytes.
 
     Attributes
@@ -146,9 +230,14 @@ class Labels:
         Position of each label in `classes`, of the smallest unsigned type that holds them.
     """
 
-    def __init__(self, classes: NDArray[Any], codes: NDArray[Any]) -> None:
-        self.classes = classes
-        self.codes = codes
+    classes: NDArray[Any]
+    codes: NDArray[Any]
+
+
+def label_array(labels: list[Any]) -> NDArray[Any]:
+    """Return labels of a table as an array: text as objects, which it is in a data frame."""
+    array = np.array(labels)
+    return array.astype(object) if array.dtype.kind == "U" else array
 
 
 def encode_labels(parts: Iterator[tuple[NDArray[Any], NDArray[Any]]], n_rows: int) -> Labels:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pacbayes._validation import Array
 from pacbayes.rows._dates import N_DATE_FEATURES, expand_days, to_days
 
-__all__ = ["CodeBook", "is_table", "needs_code_book"]
+__all__ = ["CodeBook", "ColumnSummary", "is_table", "is_text", "join_summaries", "learn_code_book", "summarize_columns"]
 
 # Numbers of categories: of a gap, of one that the code book does not know, and of the first one that it knows. No point
 # of the sample has an unknown category, so that an unknown one differs from all that it is compared with.
@@ -30,6 +30,15 @@ _GAP, _UNKNOWN, _FIRST = 0, -1, 1
 _EXPECTED = "numbers, text, booleans, categories or dates would be right"
 
 Kind = Literal["number", "date", "category"]
+
+# What columns are, by what they hold.
+_KINDS: dict[str, Kind] = {
+    "numbers": "number",
+    "dates": "date",
+    "text": "category",
+    "booleans": "category",
+    "categories": "category",
+}
 
 
 @dataclass(frozen=True)
@@ -81,18 +90,21 @@ class CodeBook:
         ValueError
             If a column is missing in every row, or holds what is neither numbers nor categories.
         """
-        names = tuple(str(name) for name in table.columns)
-        categories: list[tuple[str, ...] | None] = []
-        dates, gaps = [], []
-        for name, column in zip(names, _columns(table), strict=True):
-            read = _Column(name, column)
-            missing = read.missing
-            if missing.all():
-                raise ValueError(f"column {name!r} of X is missing in every row: leave it out")
-            categories.append(read.labels if read.kind == "category" else None)
-            dates.append(read.kind == "date")
-            gaps.append(bool(missing.any()))
-        return cls(names, tuple(categories), tuple(dates), tuple(gaps))
+        return cls.of(summarize_columns(table))
+
+    @classmethod
+    def of(cls, columns: Sequence[ColumnSummary]) -> CodeBook:
+        """Return the code book of columns that were summarised."""
+        kinds = [column.kind for column in columns]
+        return cls(
+            names=tuple(column.name for column in columns),
+            categories=tuple(
+                tuple(sorted(column.labels)) if kind == "category" else None
+                for column, kind in zip(columns, kinds, strict=True)
+            ),
+            dates=tuple(kind == "date" for kind in kinds),
+            gaps=tuple(column.gaps for column in columns),
+        )
 
     @cached_property
     def _numbers(self) -> list[int]:
@@ -128,13 +140,12 @@ class CodeBook:
         table : DataFrame
             Rows with the columns of the sample.
         """
-        others = [k for k, labels in enumerate(self.categories) if labels is not None]
-        read = [_Column(self.names[k], _columns(table)[k], "category") for k in others]
-        return [
-            column.name
-            for column, codes in zip(read, self._codes, strict=True)
-            if column.labels and not any(label in codes for label in column.labels)
-        ]
+        strange = []
+        for (name, column), known in zip(_named_columns(table), self.categories, strict=True):
+            found = () if known is None else _Column(name, column, "category").labels
+            if found and known is not None and not set(found) & set(known):
+                strange.append(name)
+        return strange
 
     def encode(self, table: Any) -> Array:
         """Return rows as the engine reads them.
@@ -149,12 +160,12 @@ class CodeBook:
         ndarray of shape (n, n_features)
             The rows.
         """
-        if not is_table(table):
+        if not (is_table(table) or _is_arrow(table)):
             raise ValueError(f"X must be a data frame with the {len(self.names)} columns that the sample has")
-        columns = _columns(table)
+        columns = _named_columns(table)
         if len(columns) != len(self.names):
             raise ValueError(f"X must have the {len(self.names)} columns that the sample has, got {len(columns)}")
-        for k, (expected, name) in enumerate(zip(self.names, map(str, table.columns), strict=True)):
+        for k, (expected, (name, _)) in enumerate(zip(self.names, columns, strict=True)):
             if name != expected:
                 raise ValueError(f"column {k} of X must be {expected!r}, as in the sample, got {name!r}")
         rows = np.zeros((table.shape[0], self.n_features))
@@ -162,7 +173,9 @@ class CodeBook:
         unexpected = np.zeros(table.shape[0])
         position = 0
         for k in self._numbers:
-            numbers = _Column(self.names[k], columns[k], "date" if self.dates[k] else "number").numbers
+            column = _Column(*columns[k], "date" if self.dates[k] else "number")
+            column.check_finite()
+            numbers = column.numbers
             features = expand_days(numbers) if self.dates[k] else numbers[:, np.newaxis]
             rows[:, position : position + features.shape[1]] = features
             position += features.shape[1]
@@ -176,7 +189,7 @@ class CodeBook:
             rows[:, indicator] = np.sqrt(unexpected)
         others = [k for k, labels in enumerate(self.categories) if labels is not None]
         for position, (k, codes) in enumerate(zip(others, self._codes, strict=True), category):
-            column = _Column(self.names[k], columns[k], "category")
+            column = _Column(*columns[k], "category")
             column.check_comparable(codes)
             code_of = np.array([*(codes.get(label, _UNKNOWN) for label in column.labels), _GAP])
             rows[:, position] = code_of[column.positions]
@@ -185,8 +198,67 @@ class CodeBook:
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in ("names", "categories", "dates", "gaps")}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+
+@dataclass
+class ColumnSummary:
+    """What a column holds in some rows of a table. Summaries of parts add up to that of the whole."""
+
+    name: str
+    held: set[str]  # empty if every value is missing
+    labels: set[str]  # of categories
+    gaps: bool
+    is_array: bool  # whether it is stored as numbers, which an array can hold
+
+    @classmethod
+    def of(cls, name: str, column: Any) -> ColumnSummary:
+        """Summarise a column of a data frame, or of an Arrow record batch."""
+        read = _Column(name, column)
+        missing = read.missing
+        held = set() if read.held is None or missing.all() else {read.held}
+        return cls(name, held, set(read.labels), bool(missing.any()), read.is_array)
+
+    def add(self, other: ColumnSummary) -> None:
+        """Add what the column holds in other rows."""
+        self.held |= other.held
+        self.labels |= other.labels
+        self.gaps |= other.gaps
+        self.is_array &= other.is_array
+
+    @property
+    def kind(self) -> Kind:
+        """What the column is, if it is one thing in all rows."""
+        kinds = {_KINDS[held] for held in self.held}
+        if not kinds:
+            raise ValueError(f"column {self.name!r} of X is missing in every row: leave it out")
+        if len(kinds) > 1 or {"booleans", "text"} <= self.held:
+            raise ValueError(f"column {self.name!r} of X mixes {' and '.join(sorted(self.held))}: make it one")
+        return kinds.pop()
+
+
+def summarize_columns(table: Any) -> list[ColumnSummary]:
+    """Summarise the columns of a data frame, or of an Arrow record batch."""
+    return [ColumnSummary.of(name, column) for name, column in _named_columns(table)]
+
+
+def join_summaries(parts: Iterable[list[ColumnSummary]]) -> list[ColumnSummary]:
+    """Add up the summaries of the columns of parts of a table, of which there is one at least."""
+    remaining = iter(parts)
+    joined = next(remaining)
+    for part in remaining:
+        for column, more in zip(joined, part, strict=True):
+            column.add(more)
+    return joined
+
+
+def learn_code_book(X: Any) -> CodeBook | None:
+    """Return the code book of a data frame or a source of tables; None for arrays, and for numbers without gaps."""
+    if is_table(X):
+        columns = summarize_columns(X)
+    elif hasattr(X, "summarize_columns"):
+        columns = X.summarize_columns()
+    else:
+        return None
+    return None if all(one.is_array and not one.gaps for one in columns) else CodeBook.of(columns)
 
 
 def is_table(X: Any) -> bool:
@@ -194,23 +266,22 @@ def is_table(X: Any) -> bool:
     return hasattr(X, "columns") and hasattr(X, "dtypes") and len(getattr(X, "shape", ())) == 2
 
 
-def needs_code_book(table: Any) -> bool:
-    """Return whether a data frame holds more than numbers without gaps."""
-    for column in _columns(table):
-        values = _to_numpy(column)
-        if values.dtype.kind not in "iuf" or (values.dtype.kind == "f" and np.isnan(values).any()):
-            return True
-    return False
+def _is_arrow(X: Any) -> bool:
+    return type(X).__module__.partition(".")[0] == "pyarrow"
 
 
-def _columns(table: Any) -> list[Any]:
+def _named_columns(table: Any) -> list[tuple[str, Any]]:
+    if _is_arrow(table):
+        return list(zip(table.schema.names, table.columns, strict=True))
     if hasattr(table, "get_columns"):  # polars
-        return list(table.get_columns())
-    return [table.iloc[:, k] for k in range(table.shape[1])]  # by position: names may be repeated
+        return [(column.name, column) for column in table.get_columns()]
+    return [(str(name), table.iloc[:, k]) for k, name in enumerate(table.columns)]  # by position: names may be repeated
 
 
 def _to_numpy(column: Any) -> NDArray[Any]:
     """Return a column as an array, with NaN, NaT or None where it is missing."""
+    if _is_arrow(column):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
     dtype = column.dtype
     if not hasattr(column, "isna") or isinstance(dtype, np.dtype):
         return np.asarray(column.to_numpy())
@@ -227,24 +298,29 @@ class _Column:
     """A column of a table, read as numbers, dates or categories: as asked for, or as what it holds."""
 
     kind: Kind
-    _held: Kind  # before it was converted
+    held: str | None  # before it was converted; None if that cannot be told, since all is missing
+    is_array = False
+    labels: tuple[str, ...] = ()  # of categories, sorted; `positions` in them are those of the rows
 
     def __init__(self, name: str, column: Any, kind: Kind | None = None) -> None:
         self.name = name
-        categories = _pandas_categories(column)
-        if categories is not None and kind in ("category", None):
-            self.kind = self._held = "category"
-            self._set_labels(categories, np.asarray(column.cat.codes.to_numpy(), dtype=np.intp))
+        coded = _find_categories(name, column) if kind in ("category", None) else None
+        if coded is not None:
+            self.kind = "category"
+            self.held, labels, positions = coded
+            self._set_labels(labels, positions)
             return
-        held, values = self._plain(_to_numpy(column))
-        self.kind, self._held = kind or held, held
+        values = _to_numpy(column)
+        self.is_array = values.dtype.kind in "iuf"
+        self.held, values = self._plain(values)
+        self.kind = kind or _KINDS[self.held or "numbers"]
         if self.kind != "category":
-            self.numbers = self._to_numbers(held, values)
+            self.numbers = self._to_numbers(values)
         else:
             # Each category is converted once, however many rows have it.
             distinct: dict[Any, int] = {}
-            positions = [-1 if _is_missing(v) else distinct.setdefault(v, len(distinct)) for v in values.tolist()]
-            self._set_labels([_label(value) for value in distinct], np.array(positions, dtype=np.intp))
+            codes = [-1 if _is_missing(v) else distinct.setdefault(v, len(distinct)) for v in values.tolist()]
+            self._set_labels([_label(value) for value in distinct], np.array(codes, dtype=np.intp))
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -256,30 +332,37 @@ class _Column:
 
         Without this, 0 and 1 in the place of booleans, or dates in the place of text, would all be unknown categories.
         """
-        if self.labels and (self._held == "date" or (self._held == "number" and not any(map(_spells_number, known)))):
-            got = "dates" if self._held == "date" else f"the number {self.labels[0]}"
+        is_number = self.held == "numbers" and not any(map(_spells_number, known))
+        if self.labels and (self.held == "dates" or is_number):
+            got = "dates" if self.held == "dates" else f"the number {self.labels[0]}"
             expected = " or ".join(repr(label)[:80] for label in list(known)[:2])
             raise ValueError(
                 f"column {self.name!r} of X must hold categories such as {expected}, as in the sample, got {got}"
             )
 
-    def _set_labels(self, labels: Sequence[str], positions: NDArray[np.intp]) -> None:
-        """Take the labels, each of them once, and where in them the label of each row is; -1 where it is missing."""
+    def check_finite(self) -> None:
+        """Raise ValueError if a number is infinite."""
+        if np.isinf(self.numbers).any():
+            raise ValueError(f"column {self.name!r} of X holds infinite values: they have no distances")
+
+    def _set_labels(self, labels: Sequence[str | None], positions: NDArray[np.intp]) -> None:
+        """Take the labels, and where in them the label of each row is; -1 and the label None for what is missing."""
         used = np.zeros(len(labels) + 1, dtype=bool)
         used[positions] = True
-        names = sorted({label for label, is_used in zip(labels, used[:-1], strict=True) if is_used})
-        index = {label: i for i, label in enumerate(names)}
-        self.labels = tuple(names)
+        self.labels = tuple(
+            sorted({one for one, is_used in zip(labels, used, strict=False) if is_used and one is not None})
+        )
+        index: dict[str | None, int] = {label: i for i, label in enumerate(self.labels)}
         self.positions = np.array([*(index.get(label, -1) for label in labels), -1], dtype=np.intp)[positions]
 
-    def _plain(self, values: NDArray[Any]) -> tuple[Kind, NDArray[Any]]:
+    def _plain(self, values: NDArray[Any]) -> tuple[str | None, NDArray[Any]]:
         """Return what values are, as numbers, days, booleans, or objects that are text, booleans or missing."""
         if values.dtype.kind in "Mm":
-            return "date" if values.dtype.kind == "M" else "number", to_days(values)
+            return "dates" if values.dtype.kind == "M" else "numbers", to_days(values)
         if values.dtype.kind in "US":
-            return "category", values.astype(str).astype(object)
+            return "text", values.astype(str).astype(object)
         if values.dtype.kind in "biuf":
-            return "category" if values.dtype.kind == "b" else "number", values
+            return "booleans" if values.dtype.kind == "b" else "numbers", values
         if values.dtype.kind != "O" or values.ndim != 1:
             raise ValueError(f"column {self.name!r} of X is of type {values.dtype}: {_EXPECTED}")
         present = [value for value in values if not _is_missing(value)]
@@ -288,40 +371,60 @@ class _Column:
             raise ValueError(f"column {self.name!r} of X holds values of type {kinds[None].__name__}: {_EXPECTED}")
         if len(kinds) > 1:
             raise ValueError(f"column {self.name!r} of X mixes {' and '.join(sorted(map(str, kinds)))}: make it one")
-        if "dates" in kinds:
+        held = next(iter(kinds), None)
+        if held == "dates":
             utc = [None if _is_missing(value) else _to_utc(value) for value in values]
-            return "date", to_days(np.array(utc, dtype="datetime64[us]"))
-        if "numbers" in kinds or not kinds:
+            return held, to_days(np.array(utc, dtype="datetime64[us]"))
+        if held in ("numbers", None):
             known = [np.nan if _is_missing(value) else float(value) for value in values]
-            return "number", np.array(known, dtype=np.float64)
-        return "category", values
+            return held, np.array(known, dtype=np.float64)
+        return held, values
 
-    def _to_numbers(self, held: Kind, values: NDArray[Any]) -> Array:
+    def _to_numbers(self, values: NDArray[Any]) -> Array:
         # True and false are numbers where numbers are expected.
-        is_number = self.kind == "number" and held == "category" and values.dtype.kind == "b"
-        if held != self.kind and not is_number:
+        is_number = self.kind == "number" and values.dtype.kind == "b"
+        if self.held is not None and _KINDS[self.held] != self.kind and not is_number:
             example = next((value for value in values if not _is_missing(value)), None)
             if example is not None:
-                got = "dates" if held == "date" else f"{example!r:.80}"
+                got = "dates" if self.held == "dates" else f"{example!r:.80}"
                 raise ValueError(f"column {self.name!r} of X must hold {self.kind}s, as in the sample, got {got}")
-        numbers = values.astype(np.float64)
-        if np.isinf(numbers).any():
-            raise ValueError(f"column {self.name!r} of X holds infinite values: they have no distances")
-        return numbers
+        return values.astype(np.float64, copy=False)
 
 
-def _pandas_categories(column: Any) -> list[str] | None:
-    """Return the categories of a categorical column of pandas, each converted once; None for another column."""
-    if not (hasattr(column, "isna") and hasattr(column, "cat")):
+def _find_categories(name: str, column: Any) -> tuple[str, list[str | None], NDArray[np.intp]] | None:
+    """Return what a column of pandas' or Arrow's categories holds, their names, each converted once, and their codes.
+
+    Text and booleans of Arrow are taken for categories as well. None for another column, None as the name of a gap.
+    """
+    held: str = "categories"
+    if _is_arrow(column):
+        from pyarrow import types
+
+        if types.is_boolean(column.type):
+            held, column = "booleans", column.dictionary_encode()
+        elif is_text(column.type):
+            held, column = "text", column.dictionary_encode()
+        elif not types.is_dictionary(column.type):
+            return None
+        values = column.dictionary.to_pylist()
+        codes = column.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+    elif hasattr(column, "isna") and hasattr(column, "cat"):
+        values, codes = column.cat.categories.to_numpy(dtype=object).tolist(), column.cat.codes.to_numpy()
+    else:
         return None
-    categories = np.asarray(column.cat.categories.to_numpy(dtype=object))
-    odd = [value for value in categories if _kind_of_object(type(value)) is None]
+    odd = [value for value in values if not _is_missing(value) and _kind_of_object(type(value)) is None]
     if odd:
         raise ValueError(
-            f"column {str(column.name)!r} of X has categories of type {type(odd[0]).__name__}: text or numbers would "
-            "be right"
+            f"column {name!r} of X has categories of type {type(odd[0]).__name__}: text or numbers would be right"
         )
-    return [_label(value) for value in categories]
+    return held, [None if _is_missing(value) else _label(value) for value in values], codes.astype(np.intp)
+
+
+def is_text(kind: Any) -> bool:
+    """Return whether an Arrow type is one of text."""
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
 def _is_missing(value: Any) -> bool:

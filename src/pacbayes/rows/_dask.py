@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from pacbayes._formatting import format_names
 from pacbayes.exceptions import SourceError
 from pacbayes.rows._arrays import check_shape, given_labels, number_type
-from pacbayes.rows._base import Labels, Source, encode_labels, split_at
+from pacbayes.rows._base import Labels, Source, TableSource, encode_labels, label_array, split_at
+from pacbayes.rows._code_book import ColumnSummary, join_summaries, summarize_columns
 from pacbayes.rows._extras import require
 
-__all__ = ["DaskSource", "is_dask"]
+__all__ = ["DaskArraySource", "DaskTableSource", "is_dask", "open_dask"]
 
 
 def is_dask(X: Any) -> bool:
@@ -22,46 +23,23 @@ def is_dask(X: Any) -> bool:
     return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
 
 
-class DaskSource(Source):
-    """Rows of a dask array or data frame.
+def open_dask(X: Any, y: Any, columns: Sequence[str] | None) -> Source:
+    """Open a dask array or data frame, of which `y` may be a column and `columns` the features."""
+    return DaskTableSource(X, y, columns) if hasattr(X, "columns") else DaskArraySource(X, y)
 
-    `y` may be the name of a column. `columns` are the features of a data frame, in this order; all but the target by
-    default.
-    """
 
-    def __init__(self, X: Any, y: Any = None, columns: Any = None) -> None:
-        dask = require("dask", "dask")
-        self.target = y if isinstance(y, str) else None
-        if hasattr(X, "columns"):
-            names = [str(name) for name in X.columns]
-            for name in [*(columns or ()), *([] if self.target is None else [self.target])]:
-                if name not in names:
-                    raise SourceError(f"X has no column {name!r}, only {format_names(names)}")
-            self.columns = tuple(columns or [name for name in names if name != self.target])
-            kinds = [X.dtypes[name] for name in self.columns]
-            for name, kind in zip(self.columns, kinds, strict=True):
-                if not (isinstance(kind, np.dtype) and kind.kind in "biuf"):
-                    raise SourceError(f"column {name!r} holds {kind} values: a source takes numbers and booleans only")
-            self.dtype = number_type(np.result_type(*kinds))
-            self.n_columns = len(self.columns)
-            lengths = dask.compute(*X.map_partitions(len).to_delayed())
-            pieces = X[list(self.columns)].to_delayed()
-        else:
-            if np.isnan(X.shape[0]):
-                X = X.compute_chunk_sizes()
-            self.n_rows, self.n_columns = check_shape(X)
-            self.dtype = number_type(X.dtype)
-            X = X.rechunk({1: -1})
-            lengths = X.chunks[0]
-            pieces = [row[0] for row in X.to_delayed()]
+class _DaskSource(Source):
+    """Rows in chunks, each of which is a delayed object."""
+
+    _y: Any
+
+    def _set_chunks(self, X: Any, pieces: Sequence[Any], lengths: Sequence[int]) -> None:
+        self._pieces: Any = list(pieces)
         self._starts = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
         self.n_rows = int(self._starts[-1])
         if self.n_rows == 0:
             raise SourceError("there are no rows in X")
-        self._pieces: Any = list(pieces)
-        self._label_pieces: Any = None if self.target is None else X[self.target].to_delayed()
-        self._y = None if self.target is not None else y
-        self.fingerprint = str(dask.base.tokenize(X))
+        self.fingerprint = str(_dask().base.tokenize(X))
 
     def boundaries(self) -> NDArray[np.int64]:
         return np.unique(self._starts)
@@ -74,35 +52,84 @@ class DaskSource(Source):
         position = int(np.flatnonzero((self._starts[:-1] == block.start) & (lengths > 0))[0])
         return self._pieces[position]
 
-    def batches(self, start: int, stop: int, size: int) -> Iterator[tuple[int, NDArray[Any]]]:
-        dask = require("dask", "dask")
+    def chunks(self, start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
+        """Yield what is computed of the rows of a range, `size` at a time at most, each with its first row's number."""
         for block in self.blocks():
-            if block.start < stop and block.stop > start:
-                rows = self.to_rows(dask.compute(self.piece(block))[0], block)
-                low, high = max(start, block.start), min(stop, block.stop)
+            low, high = max(start, block.start), min(stop, block.stop)
+            if low < high:
+                (chunk,) = _dask().compute(self.piece(block))
+                rows = getattr(chunk, "iloc", chunk)
                 for first in range(low, high, size):
                     yield first, rows[first - block.start : min(first + size, high) - block.start]
 
     def labels(self) -> Labels:
-        dask = require("dask", "dask")
-        if self._label_pieces is not None:
-            encode = dask.delayed(_encode)
-            parts = dask.compute(*(encode(piece, self.target) for piece in self._label_pieces))
-            return encode_labels(iter(parts), self.n_rows)
-        if self._y is None:
-            return super().labels()
         y = self._y
-        return given_labels(np.asarray(dask.compute(y)[0] if is_dask(y) else y), self.n_rows)
+        if y is None:
+            return super().labels()
+        return given_labels(np.asarray(_dask().compute(y)[0] if is_dask(y) else y), self.n_rows)
 
     def __getstate__(self) -> dict[str, Any]:
         # A task is sent its chunk: the graph stays where the fit is.
-        return {**self.__dict__, "_pieces": None, "_label_pieces": None, "_y": None}
+        return {**self.__dict__, "_pieces": None, "_y": None}
+
+
+class DaskArraySource(_DaskSource):
+    """Rows of a dask array."""
+
+    def __init__(self, X: Any, y: Any = None) -> None:
+        if np.isnan(X.shape[0]):
+            X = X.compute_chunk_sizes()
+        _, self.n_columns = check_shape(X)
+        self.dtype, self._y = number_type(X.dtype), y
+        X = X.rechunk({1: -1})
+        self._set_chunks(X, [row[0] for row in X.to_delayed()], X.chunks[0])
+
+    def batches(self, start: int, stop: int, size: int) -> Iterator[tuple[int, NDArray[Any]]]:
+        for first, rows in self.chunks(start, stop, size):
+            yield first, np.ascontiguousarray(rows, dtype=self.dtype)
+
+
+class DaskTableSource(_DaskSource, TableSource):
+    """Rows of a dask data frame, `columns` of it in this order; all but the target by default."""
+
+    def __init__(self, X: Any, y: Any = None, columns: Sequence[str] | None = None) -> None:
+        self.target = y if isinstance(y, str) else None
+        names = [str(name) for name in X.columns]
+        for name in [*(columns or ()), *([] if self.target is None else [self.target])]:
+            if name not in names:
+                raise SourceError(f"X has no column {name!r}, only {format_names(names)}")
+        self.columns = tuple(columns or [name for name in names if name != self.target])
+        self.n_columns = len(self.columns)
+        kinds = {name: X.dtypes[name] for name in self.columns}
+        numbers = {name: kind for name, kind in kinds.items() if isinstance(kind, np.dtype) and kind.kind in "biuf"}
+        self.not_numbers = {name: str(kind) for name, kind in kinds.items() if name not in numbers}
+        self.dtype = number_type(np.result_type(*numbers.values()) if numbers else np.float64)
+        self._y = y if self.target is None else X[self.target].to_delayed()
+        lengths = _dask().compute(*X.map_partitions(len).to_delayed())
+        self._set_chunks(X, X[list(self.columns)].to_delayed(), lengths)
+
+    def tables(self, start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
+        return self.chunks(start, stop, size)
+
+    def to_array(self, table: Any) -> NDArray[Any]:
+        return np.ascontiguousarray(table, dtype=self.dtype)
+
+    def summarize_columns(self) -> list[ColumnSummary]:
+        summarize = _dask().delayed(summarize_columns)
+        return join_summaries(_dask().compute(*(summarize(piece) for piece in self._pieces)))
+
+    def labels(self) -> Labels:
+        if self.target is None:
+            return super().labels()
+        encode = _dask().delayed(_encode)
+        return encode_labels(iter(_dask().compute(*(encode(piece, self.target) for piece in self._y))), self.n_rows)
+
+
+def _dask() -> Any:
+    return require("dask", "dask")
 
 
 def _encode(column: Any, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
     if column.isna().any():
         raise SourceError(f"column {name!r} must hold a label in every row, got null")
-    values = np.asarray(column)
-    if values.dtype.kind == "O":
-        values = np.array(values.tolist())
-    return np.unique(values, return_inverse=True)
+    return np.unique(label_array(np.asarray(column).tolist()), return_inverse=True)

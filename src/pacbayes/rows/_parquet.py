@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from pacbayes._formatting import format_names
 from pacbayes.exceptions import SourceError
 from pacbayes.rows._arrays import number_type
-from pacbayes.rows._base import FileState, Labels, Source, encode_labels
+from pacbayes.rows._base import FileState, Labels, TableSource, encode_labels, label_array
+from pacbayes.rows._code_book import is_text
 from pacbayes.rows._extras import require
 
-__all__ = ["ANY_SIZE", "MOST_GROWTH", "ParquetSource", "open_parquet"]
+__all__ = ["ANY_SIZE", "MOST_GROWTH", "ParquetSource", "feature_names", "find_files", "is_readable", "open_parquet"]
 
 # Honest tables do not grow by more than this when they are unpacked: values that repeat are stored once in the first
 # place. A string of gigabytes in a file of a kilobyte does. Any file may hold so many bytes besides.
@@ -33,6 +34,8 @@ _ROW_BYTES = 32
 # Rows decoded at a time where only labels are read.
 _LABEL_ROWS = 1 << 18
 
+_EXPECTED = "numbers, text, booleans, categories or dates would be right"
+
 
 @dataclass(frozen=True)
 class _File:
@@ -43,35 +46,39 @@ class _File:
     groups: tuple[int, ...]  # rows of each row group
 
 
-class ParquetSource(Source):
-    """Rows of Parquet files, in the order of their names.
+class ParquetSource(TableSource):
+    """Rows of Parquet files, in the order of their names. `types` are the Arrow types of features and target."""
 
-    `dtype` is the type of the features together, `layout` a digest of schema and row groups.
-    """
-
-    def __init__(
-        self, files: list[_File], columns: Sequence[str], target: str | None, dtype: np.dtype[Any], layout: str
-    ) -> None:
+    def __init__(self, files: list[_File], columns: Sequence[str], target: str | None, types: dict[str, Any]) -> None:
         self.files = files
         self.columns: tuple[str, ...] = tuple(columns)
         self.n_columns = len(self.columns)
         self.target = target
-        self.dtype = dtype
+        numbers = {name: _number_type(types[name]) for name in self.columns}
+        self.not_numbers = {name: str(types[name]) for name, dtype in numbers.items() if dtype is None}
+        known = [dtype for dtype in numbers.values() if dtype is not None]
+        self.dtype = number_type(np.result_type(*known) if known else np.float64)
         sizes = np.array([size for file in files for size in file.groups], dtype=np.int64)
         self._starts = np.concatenate(([0], np.cumsum(sizes)))
         self.n_rows = int(self._starts[-1])
+        layout = str(sorted(types.items()))
         content = "\n".join([layout, *(f"{file.path} {file.state.content} {file.groups}" for file in files)])
         self.fingerprint = hashlib.sha256(content.encode()).hexdigest()
 
     def boundaries(self) -> NDArray[np.int64]:
         return np.unique(self._starts)
 
-    def batches(self, start: int, stop: int, size: int) -> Iterator[tuple[int, NDArray[Any]]]:
+    def tables(self, start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
         for first, batch in self._record_batches(start, stop, size, self.columns):
-            rows = np.empty((batch.num_rows, self.n_columns), dtype=self.dtype)
-            for j, name in enumerate(self.columns):
-                rows[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
-            yield first, rows
+            yield first, batch.select(self.columns)  # in this order
+
+    def to_array(self, table: Any) -> NDArray[Any]:
+        rows = np.empty((table.num_rows, self.n_columns), dtype=self.dtype)
+        for j, column in enumerate(table.columns):
+            # Neither true and false nor nothing but gaps are numbers that may be missing.
+            plain = column.cast("float64") if str(column.type) in ("bool", "null") else column
+            rows[:, j] = plain.to_numpy(zero_copy_only=False)
+        return rows
 
     def labels(self) -> Labels:
         if self.target is None:
@@ -84,8 +91,9 @@ class ParquetSource(Source):
             if column.null_count:
                 row = first + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
                 raise SourceError(f"column {target!r} must hold a label in every row, got null in row {row}")
-            encoded = column.dictionary_encode() if not hasattr(column, "dictionary") else column
-            values = np.array(encoded.dictionary.to_pylist())
+            # A dictionary that is stored may hold labels that no row has.
+            encoded = (column.dictionary_decode() if hasattr(column, "dictionary") else column).dictionary_encode()
+            values = label_array(encoded.dictionary.to_pylist())
             if values.dtype.kind == "f" and np.isnan(values).any():
                 raise SourceError(f"column {target!r} must hold a label in every row, got NaN")
             yield values, encoded.indices.to_numpy(zero_copy_only=False)
@@ -117,8 +125,6 @@ def _reading(file: _File) -> Iterator[None]:
     try:
         _check_state(file)
         yield
-    except FileNotFoundError as error:
-        raise SourceError(f"{file.path!r} disappeared while it was being read") from error
     except (pa.ArrowException, OSError) as error:
         _check_state(file)  # a change explains more
         raise SourceError(f"{file.path!r} cannot be read: {error}") from error
@@ -209,16 +215,15 @@ def open_parquet(path: str, target: str | None, columns: Sequence[str] | None = 
         groups = tuple(group.num_rows for group in row_groups)
         _check_growth(name, state.content[1], sum(groups), max((one.total_byte_size for one in row_groups), default=0))
         if not files:
-            first, columns = name, _feature_names(name, schema, target, columns)
-            fields = {column: schema.field(column).type for column in _used(columns, target)}
+            first, columns = name, _choose_features(name, schema, target, columns)
             known = None if given else set(schema.names)
-        _check_schema(name, schema, fields, first)
+        _check_schema(name, schema, _used(columns or (), target), fields, first)
         extra = [] if known is None else sorted(set(schema.names) - known)
         if extra:
             raise SourceError(f"{name!r} has columns that {first!r} has not: {format_names(extra)}")
         files.append(_File(name if _is_remote(name) else os.path.abspath(name), state, groups))
     assert columns is not None
-    source = ParquetSource(files, columns, target, _common_dtype(fields, columns), str(sorted(fields.items())))
+    source = ParquetSource(files, columns, target, fields)
     if source.n_rows == 0:
         raise SourceError(f"there are no rows in {path!r}")
     return source
@@ -236,53 +241,69 @@ def _used(columns: Sequence[str], target: str | None) -> list[str]:
     return [*columns, *([] if target is None else [target])]
 
 
-def _feature_names(name: str, schema: Any, target: str | None, columns: Sequence[str] | None) -> list[str]:
+def _choose_features(name: str, schema: Any, target: str | None, columns: Sequence[str] | None) -> list[str]:
     repeated = [column for column, count in Counter(schema.names).items() if count > 1]
     if repeated:
         raise SourceError(f"{name!r}: more than one column is named {format_names(repeated)}")
     for column in _used(columns or (), target):
         if column not in schema.names:
             raise SourceError(f"{name!r} has no column {column!r}, only {format_names(schema.names)}")
-    index = _index_names(schema)
-    features = columns or [one for one in schema.names if one != target and one not in index]
+    features = columns or [one for one in feature_names(schema) if one != target]
     if not features:
         raise SourceError(f"{name!r} has no columns besides {target!r}")
     for column in features:
-        kind = schema.field(column).type
-        if _numpy_type(kind) is None:
-            raise SourceError(
-                f"{name!r}: column {column!r} holds {kind} values, and a source takes numbers and booleans only: name "
-                "others by `columns`, or encode it before"
-            )
+        if not is_readable(schema.field(column).type):
+            raise SourceError(f"{name!r}: column {column!r} holds {schema.field(column).type} values: {_EXPECTED}")
     return list(features)
 
 
-def _index_names(schema: Any) -> list[Any]:
-    """Return the columns that were the index of a data frame."""
+def feature_names(schema: Any) -> list[str]:
+    """Return the columns of a Parquet file without those that were the index of a data frame."""
     try:
-        return list((schema.pandas_metadata or {}).get("index_columns", []))
+        index = list((schema.pandas_metadata or {}).get("index_columns", []))
     except (ValueError, AttributeError, TypeError):  # what the file says about data frames may be damaged
-        return []
+        index = []
+    return [name for name in schema.names if name not in index]
 
 
-def _check_schema(name: str, schema: Any, fields: dict[str, Any], first: str) -> None:
-    for column, kind in fields.items():
+def _check_schema(name: str, schema: Any, columns: Sequence[str], types: dict[str, Any], first: str) -> None:
+    """Check that columns have the types of other files, and add those that are not known yet."""
+    for column in columns:
         if column not in schema.names:
             raise SourceError(f"{name!r} has no column {column!r}, which {first!r} has")
         actual = schema.field(column).type
-        if actual != kind:
-            raise SourceError(f"{name!r}: column {column!r} holds {actual} values, and {kind} in {first!r}")
+        known = types.setdefault(column, actual)
+        if str(known) == "null":  # of a file in which the column is missing in every row
+            types[column] = actual
+        elif actual != known and str(actual) != "null" and not (_holds_text(actual) and _holds_text(known)):
+            raise SourceError(f"{name!r}: column {column!r} holds {actual} values, and {known} in {first!r}")
 
 
-def _numpy_type(kind: Any) -> np.dtype[Any] | None:
+def _holds_text(kind: Any) -> bool:
+    return is_text(getattr(kind, "value_type", kind))
+
+
+def is_readable(kind: Any) -> bool:
+    """Return whether columns of an Arrow type can be features: numbers, text, booleans, dates, categories of these."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_null(kind)
+        or (types.is_temporal(kind) and not types.is_interval(kind))
+        or types.is_decimal(kind)
+        or is_text(kind)
+    )
+
+
+def _number_type(kind: Any) -> np.dtype[Any] | None:
     from pyarrow import types
 
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
         dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
         return dtype
     return None
-
-
-def _common_dtype(fields: dict[str, Any], columns: Sequence[str]) -> np.dtype[Any]:
-    """Return the type of an array that holds all features."""
-    return number_type(np.result_type(*(_numpy_type(fields[column]) for column in columns)))

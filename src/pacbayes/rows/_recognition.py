@@ -76,10 +76,7 @@ def _hash_sparse(X: Any, exact: bool) -> Hashes:
 
 
 def _hash_columns(columns: Sequence[NDArray[Any]], n_rows: int, exact: bool) -> Hashes:
-    hashes = np.zeros(n_rows, dtype=np.uint64)
-    for k, column in enumerate(columns):
-        hashes += _hash_column(column, k, exact)
-    return hashes
+    return sum((_hash_column(column, k, exact) for k, column in enumerate(columns)), np.zeros(n_rows, dtype=np.uint64))
 
 
 def _hash_column(column: NDArray[Any], k: int, exact: bool) -> Hashes:
@@ -127,9 +124,9 @@ Sums = tuple[int, int]
 
 
 def sum_rows(X: Any, first: int) -> Sums:
-    """Return two sums that tell rows from all others, and from themselves in another order.
+    """Return two sums that tell rows, the first of which is number `first`, from all others and in another order.
 
-    `first` is the number of the first row. The sums of parts add up to those of the whole (`add_sums`).
+    The sums of parts add up to those of the whole (`add_sums`).
     """
     return _sum_hashes(hash_rows(X, exact=True), first)
 
@@ -256,15 +253,25 @@ class TrainingRows:
         return np.asarray(self.hashes[positions] == hashes)
 
     def count_seen(self, X: Any) -> int:
-        """Return how many of the rows occur in the sample, 0 if they are no more than new rows would by chance."""
-        return self.count_in_summary(RowSummary.of(X, 0, self.shift))
+        """Return how many of the rows occur in the sample, 0 if they are no more than new rows would by chance.
 
-    def count_in_summary(self, summary: RowSummary) -> int:
-        """Do what `count_seen` does for rows that were summarised in parts: of those whose hashes are kept."""
-        return self._count(summary)[0]
+        X are rows, or their summary with the shift of these: of rows that were summarised, those whose hashes are kept.
+        """
+        return self._count(X)[0]
 
-    def _count(self, summary: RowSummary) -> tuple[int, int]:
+    def check_unseen(self, X: Any) -> None:
+        """Raise ValueError if more of the rows, or of summarised ones, occur in the sample than new ones by chance."""
+        count, n = self._count(X)
+        if count:
+            looked_at = "" if self.shift == 0 else " that were looked at"
+            raise ValueError(
+                f"X must hold rows that were not used in training: {count} of {n} rows{looked_at} are rows of the "
+                "training sample"
+            )
+
+    def _count(self, X: Any) -> tuple[int, int]:
         """Return how many rows occur in the sample, 0 if by chance, and how many were looked at."""
+        summary = X if isinstance(X, RowSummary) else RowSummary.of(X, 0, self.shift)
         count, n = int(np.count_nonzero(self._contains(summary.kept))), summary.kept.size
         if self.hashes.size > 1 and summary.digest == self.whole:
             return n, n
@@ -284,17 +291,3 @@ class TrainingRows:
         pairs = (size - 1) * (share + xlog1py(1 - share, -share)) / share
         both = poisson.cdf(self.repeated * size / 2, pairs) * binom.sf(count - 1, n, share)
         return bool(both.max() >= _FALSE_ALARM_IF_SMALL)
-
-    def check_unseen(self, X: Any) -> None:
-        """Raise ValueError if more of the rows occur in the sample than new rows would by chance."""
-        self.check_summary(RowSummary.of(X, 0, self.shift))
-
-    def check_summary(self, summary: RowSummary) -> None:
-        """Do what `check_unseen` does for rows that were summarised in parts, with the shift of these."""
-        count, n = self._count(summary)
-        if count:
-            looked_at = "" if self.shift == 0 else " that were looked at"
-            raise ValueError(
-                f"X must hold rows that were not used in training: {count} of {n} rows{looked_at} are rows of the "
-                "training sample"
-            )

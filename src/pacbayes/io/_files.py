@@ -1,0 +1,204 @@
+"""Open files of tables in any format, and read their columns as they are stored: all rows, or some at a time."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, cast, get_args
+
+import numpy as np
+import pandas as pd
+
+from pacbayes.exceptions import TableError
+from pacbayes.io._csv import guess_separator, iterate_cells, read_cells
+from pacbayes.io._decimals import has_mark, uses_commas
+from pacbayes.io._encoding import decoded
+from pacbayes.io._libsvm import LABEL, read_libsvm
+from pacbayes.io._limits import Budget
+from pacbayes.io._parquet import iterate_parquet, read_parquet
+from pacbayes.io._source import Content, is_standard_input, name_of, open_content
+from pacbayes.io.schema import Provenance, Schema, with_text_names
+
+__all__ = ["ReadOptions", "TableFile", "errors_of", "open_file"]
+
+Format = Literal["csv", "parquet", "libsvm"]
+
+_EXTENSIONS: dict[str, Format] = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".libsvm": "libsvm",
+    ".svm": "libsvm",
+    ".svmlight": "libsvm",
+}
+
+# Cells of a CSV file that stand for a missing value: those of pandas.
+_MISSING = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
+    *("NULL", "NaN", "None", "n/a", "nan", "null"),
+)
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Arguments of `read_table` that say how a file is written; None where that is to be found out."""
+
+    format: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    missing: Sequence[str] = ()
+    n_features: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.decimal not in (None, ".", ","):
+            raise TableError(f"the decimal mark must be a point or a comma, got {self.decimal!r}")
+
+    def for_schema(self, schema: Schema) -> ReadOptions:
+        """Return the options for a table with the columns of a schema, whose words for missing values are kept."""
+        missing = self.missing if schema.source is None else (*self.missing, *schema.source.missing)
+        return replace(self, missing=missing, n_features=len(schema.columns))
+
+    def decimal_for(self, schema: Schema, frame: pd.DataFrame, separator: str | None) -> str:
+        """Return the decimal mark of a table with the columns of a schema: the one that is given, or that of training.
+
+        Where cells are separated by commas, and were not in training, decimal commas are unlikely: what is another
+        number with a point is refused.
+        """
+        trained = schema.source
+        if self.decimal is None and trained is not None and trained.decimal == separator == "," != trained.separator:
+            for name in frame.columns.intersection(schema.names_of("number")):
+                marked = has_mark(frame[name])
+                if marked.any():
+                    row = int(np.argmax(marked))
+                    raise TableError(
+                        f"column {name!r}, row {row + 1}: is {frame[name].iloc[row]!r} a number with a decimal comma, "
+                        "as in training, though commas separate the cells? Give the mark (decimal=, --decimal)"
+                    )
+        return self.decimal or schema.decimal
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A file of a table: text is in UTF-8. Frames hold its columns as they are stored."""
+
+    file: BinaryIO
+    source: Provenance  # without the number of rows
+    options: ReadOptions
+
+    @property
+    def label(self) -> str | None:
+        """Name of the target, if the format has one."""
+        return LABEL if self.source.format == "libsvm" else None
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        size = self.file.seek(0, io.SEEK_END)
+        self.file.seek(0)
+        return size
+
+    def read(self, budget: Budget) -> pd.DataFrame:
+        """Return all rows."""
+        if self.source.format == "csv":
+            cells = read_cells(self.file, str(self.source.separator), budget)
+            frame = _name_columns(cells.slice(1), _header_of(cells), self.options.missing)
+        elif self.source.format == "parquet":
+            frame = read_parquet(self.file, budget)
+        else:
+            frame = read_libsvm(self.file, self.options.n_features, budget)
+        if frame.shape[0] == 0:
+            raise TableError("there is a header and there are no rows")
+        return frame
+
+    def frames(self, max_bytes: int) -> Iterator[tuple[int, pd.DataFrame]]:
+        """Yield rows, some at a time, and the number of the first of them, from 1. May be called more than once."""
+        first = 1
+        for frame in self._frames(Budget(max_bytes, TableError)):
+            yield first, frame
+            first += len(frame)
+
+    def _frames(self, budget: Budget) -> Iterator[pd.DataFrame]:
+        if self.source.format == "parquet":
+            yield from iterate_parquet(self.file, budget)
+        elif self.source.format == "libsvm":
+            raise TableError("LIBSVM text cannot be read in parts: convert it to Parquet or CSV")
+        else:
+            names: list[str] | None = None
+            for cells in iterate_cells(self.file, str(self.source.separator), budget):
+                rows = cells
+                if names is None:
+                    names, rows = _header_of(cells), cells.slice(1)
+                if rows.num_rows:
+                    yield _name_columns(rows, names, self.options.missing)
+
+    def find_decimal(self, frames: Iterable[pd.DataFrame]) -> str | None:
+        """Return the decimal mark of the numbers of a CSV file: what was given, or what columns of it show."""
+        if self.options.decimal is not None or self.source.format != "csv":
+            return self.options.decimal
+        # In a file that is separated by commas, a quoted 1,234 may be a thousand.
+        return "," if self.source.separator != "," and uses_commas(frames) else "."
+
+
+@contextmanager
+def open_file(path: Path, options: ReadOptions, budget: Budget) -> Iterator[TableFile]:
+    """Open a file, unpack and decode it; errors in the ``with`` block begin with its name."""
+    with errors_of(path), open_content(path, budget) as content:
+        kind = _format_of(content, options.format)
+        source = Provenance(name_of(path), content.digest, 0, kind, missing=tuple(options.missing))
+        if kind != "csv":
+            yield TableFile(content.file, source, options)
+            return
+        with decoded(content.file, options.encoding, budget) as (file, encoding):
+            default = "\t" if content.name.lower().endswith(".tsv") else ","
+            separator = guess_separator(file, default) if options.separator is None else options.separator
+            yield TableFile(file, replace(source, separator=separator, encoding=encoding), options)
+
+
+@contextmanager
+def errors_of(path: Path) -> Iterator[None]:
+    """Put the name of the file before what is wrong with it."""
+    try:
+        yield
+    except TableError as error:
+        shown = name_of(path) if is_standard_input(path) else repr(str(path))
+        raise type(error)(f"{shown}: {error}") from error
+
+
+def _format_of(content: Content, given: str | None) -> Format:
+    """Return the format of a file, by its extension or, where it has none, its first bytes, unless it is given."""
+    if given in get_args(Format):
+        return cast(Format, given)
+    if given is not None:
+        raise TableError(f"the format must be csv, parquet or libsvm, got {given!r}")
+    extension = Path(content.name).suffix.lower()
+    if extension in _EXTENSIONS:
+        return _EXTENSIONS[extension]
+    if extension:
+        raise TableError(f"the name does not end in {', '.join(_EXTENSIONS)}: give the format, csv, parquet or libsvm")
+    start = content.file.read(4)
+    content.file.seek(0)
+    return "parquet" if start == b"PAR1" else "csv"
+
+
+def _header_of(cells: Any) -> list[str]:
+    """Return the names of the columns of a CSV file, from its first row, as pandas names them."""
+    names = [str(column[0].as_py()) for column in cells.columns]
+    return [name or f"Unnamed: {j}" for j, name in enumerate(names)]
+
+
+def _name_columns(cells: Any, names: list[str], missing: Sequence[str]) -> pd.DataFrame:
+    """Return the cells of a CSV file as named columns, and mark what is missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    words, nothing = pa.array([*_MISSING, *(word.strip() for word in missing)]), pa.scalar(None, pa.string())
+    columns = [pc.if_else(pc.is_in(column, value_set=words), nothing, column) for column in cells.columns]
+    text = pd.StringDtype("pyarrow")
+    numbered = pa.table(columns, cells.column_names).to_pandas(types_mapper=lambda _: text)
+    return with_text_names(numbered.set_axis(names, axis=1))

@@ -1,0 +1,264 @@
+"""Tables that are larger than the memory: read in parts to predict, and as sources that a classifier is fitted to."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pacbayes._formatting import format_names
+from pacbayes.exceptions import TableError
+from pacbayes.io._columns import ColumnGuess, parse_labels, parse_text
+from pacbayes.io._files import ReadOptions, TableFile, open_file
+from pacbayes.io._limits import Budget
+from pacbayes.io.schema import Column, Schema, missing_by_column, split_rows
+from pacbayes.io.tables import MAX_TABLE_BYTES, Table, check_classes, check_roles, table_of
+from pacbayes.rows import open_parquet
+
+__all__ = ["StreamedTable", "open_table", "read_batches"]
+
+# Text of any size may be unpacked to a temporary file.
+_UNLIMITED = Budget(2**62, TableError)
+
+# Rows that are copied at a time.
+_BATCH_ROWS = 2**16
+
+
+def read_batches(
+    paths: Sequence[Path], schema: Schema, *, max_bytes: int = MAX_TABLE_BYTES, **how: Any
+) -> Iterator[Table]:
+    """Yield the rows of CSV or Parquet files, some thousand at a time, with the columns that a model was trained on.
+
+    `max_bytes` limits the memory that the cells of the rows that are read at a time may take; `how` are format,
+    separator, decimal, encoding and missing, as in `read_table`. Tables have no labels, and no features that the schema
+    does not know; `carried` are all columns as they are stored.
+    """
+    options = ReadOptions(**how).for_schema(schema)
+    for path in paths:
+        with open_file(path, options, _UNLIMITED) as file:
+            for first, frame in file.frames(max_bytes):
+                with _rows_from(first):
+                    mark = options.decimal_for(schema, frame, file.source.separator)
+                    X = schema.apply(frame, allow_extra=True, decimal=mark)
+                yield Table(X, None, schema, frame)
+
+
+@contextmanager
+def _rows_from(first: int) -> Iterator[None]:
+    """Say where a batch begins in whose rows something is wrong."""
+    try:
+        yield
+    except TableError as error:
+        raise (TableError(f"counting rows from {first}: {error}") if first > 1 else error) from error
+
+
+class _TooLargeError(TableError):
+    """A table that takes more memory than it may."""
+
+
+class _Folder:
+    """A temporary folder that is deleted with the last table whose rows are there."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="pacbayes-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class StreamedTable:
+    """Rows to train a classifier on that are read in blocks from a temporary file, which is deleted with the table.
+
+    Attributes
+    ----------
+    X : Source
+        Features and labels, for `PACBayesClassifier.fit`.
+    y : None
+        The labels are those of `X`.
+    schema : Schema
+        Names and kinds of the columns, the target and the classes.
+    missing : dict of str to int
+        Number of missing values of each column that has some.
+    """
+
+    X: Any
+    schema: Schema
+    missing: dict[str, int]
+    _path: Path
+    _folder: _Folder
+    y: None = None
+
+    @classmethod
+    def _of(cls, path: Path, schema: Schema, missing: dict[str, int], folder: _Folder) -> StreamedTable:
+        missing = {name: count for name, count in missing.items() if name in schema.names}
+        X = open_parquet(str(path), schema.target, schema.names)
+        return cls(X, replace(schema, complete=not missing), missing, path, folder)
+
+    def column(self, name: str) -> pd.Series[Any]:
+        """Return one of the features, as the data frame of a `Table` has it."""
+        values = pq.read_table(self._path, columns=[name], read_dictionary=[name]).to_pandas()[name]
+        return parse_text(values) if name in self.schema.names_of("text") else values
+
+    def label_codes(self) -> NDArray[Any] | None:
+        """Return the labels as positions in the classes of the schema."""
+        return None if self.schema.target is None else self.X.labels().codes
+
+    def without(self, names: Collection[str]) -> StreamedTable:
+        """Return the table without some of its features."""
+        columns = tuple(column for column in self.schema.columns if column.name not in names)
+        if not columns:
+            raise TableError(f"no column is left to learn from without {format_names(names)}")
+        return self._of(self._path, replace(self.schema, columns=columns), self.missing, self._folder)
+
+    def split(self, test_size: float, seed: int) -> tuple[StreamedTable, StreamedTable]:
+        """Hold out rows, drawn without looking at them: those that `Table.split` holds out."""
+        if self.schema.target is None or self.schema.source is None:
+            raise TableError("a table without a target cannot be split for a test")
+        held_out = np.zeros(len(self.X), dtype=bool)
+        held_out[split_rows(len(self.X), test_size, seed)[1]] = True
+        labels = self.X.labels()
+        counts = np.bincount(labels.codes[~held_out], minlength=labels.classes.size)
+        known = np.flatnonzero(counts)  # a rare class may be held out altogether
+        source = replace(self.schema.source, test_size=test_size, seed=seed)
+        schema = replace(
+            self.schema,
+            classes=tuple(labels.classes[known].tolist()),
+            class_counts=tuple(counts[known].tolist()),
+            source=source,
+        )
+        paths = [self._folder.path / name for name in ("train.parquet", "test.parquet")]
+        with pq.ParquetFile(self._path) as reader:
+            writers = [pq.ParquetWriter(path, reader.schema_arrow) for path in paths]
+            first = 0
+            for batch in reader.iter_batches(_BATCH_ROWS):
+                is_test = held_out[first : first + batch.num_rows]
+                for writer, chosen in zip(writers, (~is_test, is_test), strict=True):
+                    writer.write_batch(batch.filter(pa.array(chosen)))
+                first += batch.num_rows
+            for writer in writers:
+                writer.close()
+        train, test = (
+            self._of(path, one, self.missing, self._folder)
+            for path, one in zip(paths, (schema, self.schema), strict=True)
+        )
+        return train, test
+
+
+def open_table(
+    path: str | PathLike[str],
+    target: str | None = None,
+    *,
+    text: Collection[str] = (),
+    drop: Collection[str] = (),
+    max_bytes: int = MAX_TABLE_BYTES,
+    **how: Any,
+) -> Table | StreamedTable:
+    """Read a table to train on, also one that is larger than the memory.
+
+    A table whose cells take more than `max_bytes` is read in parts, first to find out what its columns hold, then to
+    write them to a temporary file, from which a classifier is fitted as to the same rows in memory.
+
+    Parameters
+    ----------
+    path, target, text, drop, max_bytes
+        As in `read_table`.
+    **how
+        Format, separator, decimal, encoding and missing, as in `read_table`.
+
+    Returns
+    -------
+    Table or StreamedTable
+        A classifier is fitted to either by ``model.fit(table.X, table.y)``.
+    """
+    options = ReadOptions(**how)
+    with open_file(Path(path), options, _UNLIMITED) as file:
+        try:
+            budget = Budget(max_bytes, _TooLargeError)
+            budget.check(file.size)
+            frame = file.read(budget)
+        except _TooLargeError:
+            if file.source.format == "libsvm":
+                raise
+            return _spool(file, target, text, drop, max_bytes)
+        return table_of(file, frame, target, text, drop)
+
+
+def _spool(
+    file: TableFile, target: str | None, text: Collection[str], drop: Collection[str], max_bytes: int
+) -> StreamedTable:
+    """Write the rows of a file, once they are known to be numbers, dates or text, to a temporary file."""
+    left_out = [*text, *drop]
+    decimal = file.find_decimal(frame.drop(columns=left_out, errors="ignore") for _, frame in file.frames(max_bytes))
+    guesses, n_rows = _guess(file, target, text, drop, decimal or ".", max_bytes)
+    has_words = target is not None and (bool(guesses[target].types) or guesses[target].invalid is not None)
+    columns = tuple(Column(name, guess.kind) for name, guess in guesses.items() if name != target)
+    source = replace(file.source, n_rows=n_rows, decimal=decimal)
+    schema = Schema(columns, target, complete=False, source=source)
+    folder, gaps = _Folder(), dict.fromkeys(schema.names, 0)
+    path, writer = folder.path / "rows.parquet", None
+    for first, frame in file.frames(max_bytes):
+        with _rows_from(first):
+            X = schema.apply(frame, allow_extra=True)
+            for name, count in missing_by_column(X).items():
+                gaps[name] += count
+            if target is not None:
+                X[target] = parse_labels(frame[target], schema.decimal, text=has_words)
+        rows = _to_arrow(X, file.source.format)
+        writer = writer or pq.ParquetWriter(path, rows.schema)
+        writer.write_table(rows)
+    assert writer is not None
+    writer.close()
+    table = StreamedTable._of(path, schema, {name: count for name, count in gaps.items() if count}, folder)
+    if target is None:
+        return table
+    found = table.X.labels()
+    counts = np.bincount(found.codes, minlength=found.classes.size)
+    check_classes(target, found.classes, n_rows)
+    schema = replace(table.schema, classes=tuple(found.classes.tolist()), class_counts=tuple(counts.tolist()))
+    return replace(table, schema=schema)
+
+
+def _guess(
+    file: TableFile, target: str | None, text: Collection[str], drop: Collection[str], decimal: str, max_bytes: int
+) -> tuple[dict[str, ColumnGuess], int]:
+    """Read all rows once; return what the columns hold, that of the target included, and the number of rows."""
+    guesses: dict[str, ColumnGuess] = {}
+    n_rows = 0
+    for first, frame in file.frames(max_bytes):
+        if not guesses:
+            check_roles(list(frame.columns), target, text, drop)
+            kept = [name for name in frame.columns if name not in drop]
+            guesses = {name: ColumnGuess(decimal, {"text"} if name in text else set()) for name in kept}
+        for name, guess in guesses.items():
+            if name not in text:
+                guess.add(frame[name], first)
+        n_rows += len(frame)
+    if not n_rows:
+        raise TableError("there is a header and there are no rows")
+    return guesses, n_rows
+
+
+def _to_arrow(X: pd.DataFrame, format: str | None) -> pa.Table:
+    """Return typed columns as every part of a file stores them."""
+    columns: dict[str, pa.Array] = {}
+    for name in X.columns:
+        values = X[name].to_numpy()
+        if X[name].dtype == "category":
+            columns[name] = pa.array(X[name], from_pandas=True).cast(pa.string())
+        elif values.dtype.kind == "M" and (format == "csv" or np.datetime_data(values.dtype)[0] == "ns"):
+            # The unit of dates that were text depends on the rows.
+            columns[name] = pa.array(values.astype("datetime64[us]"))
+        else:
+            columns[name] = pa.array(values, from_pandas=True)
+    return pa.table(columns)
