@@ -386,14 +386,6 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             rows = MemoryRows(sample, pool, Workers(**computing), columns=names)
             labels = None if y is None else _check_length(X, to_host(y))
         else:
-            if fitted.code_book is not None:
-                raise ValueError("X must be a data frame: the sample had text or gaps, which are not read in blocks")
-            if rows.sample.n_columns != fitted.n_features:
-                raise ValueError(
-                    f"X must have {fitted.n_features} features, as in training, got {rows.sample.n_columns}"
-                )
-            if names is not None and rows.columns is not None and tuple(names) != tuple(rows.columns):
-                raise ValueError(f"X must have the columns of training, in their order: {format_names(names)}")
             labels = None if y is None else rows.labels()
         encoded = np.zeros(len(rows), dtype=np.intp) if labels is None else fitted.task.encode(labels)
         return rows.with_target(fitted.task, encoded)

@@ -84,7 +84,7 @@ def dumps_model(model: Any, schema: Schema | None = None) -> bytes:
     """
     import skops.io
 
-    fitted = getattr(model, "fitted_votes_", None)
+    fitted: Any = getattr(model, "fitted_votes_", None)
     require(isinstance(fitted, FittedVotes), f"{type(model).__name__} is not fitted, or has no certificate")
     _check_members(fitted)
     # Certificates are kept as JSON, whose types and ranges are checked when they are read.
@@ -183,7 +183,7 @@ def _restore_certificates(fitted: Any, certificates: Any) -> FittedVotes:
     whole = isinstance(votes, tuple) and isinstance(certificates, list) and len(votes) == len(certificates)
     require(whole and all(type(vote) is Vote for vote in votes), "its votes are incomplete")
     require(type(winner) is int and 0 <= winner < len(votes), "the winner is none of the votes")
-    restored = fitted.with_certificates([Certificate.from_json(text) for text in certificates])
+    restored: FittedVotes = fitted.with_certificates([Certificate.from_json(text) for text in certificates])
     bounds = [vote.bound for vote in restored.votes]
     require(bounds[winner] == min(bounds), "the winner is not the vote with the smallest bound")
     _check_members(restored)
