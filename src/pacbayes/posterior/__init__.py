@@ -10,7 +10,7 @@ fail; `prior`, probabilities or log-probabilities (an array with no entry above 
 Zeros are allowed. Uniform by default.
 """
 
-from pacbayes.bounds.dual import DualResult, dual_bound, minimize_dual_bound
+from pacbayes.posterior._dual import DualResult, dual_bound, minimize_dual_bound
 from pacbayes.posterior._minimizers import (
     PosteriorResult,
     gibbs_posterior,
