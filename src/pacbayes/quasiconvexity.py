@@ -108,12 +108,7 @@ class QuasiconvexityReport:
 
 
 def check_quasiconvexity(
-    losses: ArrayLike,
-    n: int,
-    *,
-    delta: float = 0.05,
-    prior: ArrayLike | None = None,
-    n_max: int | None = None,
+    losses: ArrayLike, n: int, *, delta: float = 0.05, prior: ArrayLike | None = None, n_max: int | None = None
 ) -> QuasiconvexityReport:
     r"""Check whether F(lambda) is guaranteed to be strongly quasiconvex.
 

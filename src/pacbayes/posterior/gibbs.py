@@ -29,6 +29,9 @@ _LARGEST_EXPONENT_ERROR = 0.1
 # Exponentials that a search may compute, if that leaves enough evaluations: some ten seconds.
 _MAX_EXPONENTIALS = 200_000_000
 
+# Smaller positive differences of losses are replaced by it: products of weights with them would underflow to zero.
+_SMALLEST_DIFFERENCE = 1e-280
+
 # exp(-746) is zero in double precision.
 _UNDERFLOW = 746.0
 
@@ -137,7 +140,8 @@ class GibbsCurve:
         self._groups = _group(loss_array, n)
         self.counts = self._groups.counts
         self.min_loss = float(self._groups.values[0])
-        self.x = self._groups.values - self.min_loss
+        x = self._groups.values - self.min_loss
+        self.x = np.where(x > 0, np.maximum(x, _SMALLEST_DIFFERENCE), 0.0)
         self.is_uniform = self._log_prior is None or bool(np.ptp(self._log_prior) == 0)
         if self.x.size == 1:
             self.log_mass = np.zeros(1)

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacbayes._validation import nonnegative, open_interval, scalar, unit_interval, whole_number
+from pacbayes._validation import largest_size, numbers, scalar, unit_interval
 from pacbayes.bounds import kl_inverse_lower, kl_inverse_upper
-from pacbayes.votes._weights import normalized_weights
+from pacbayes.votes._weights import check_voters_by_points, normalized_weights
 
 _EPS = float(np.finfo(np.float64).eps)
 _ROUND_UP = 1 + 64 * _EPS
@@ -68,7 +68,7 @@ def pair_losses(errors: ArrayLike, rho: ArrayLike, validated: ArrayLike | None =
     Returns
     -------
     PairLosses
-        With `gibbs`, `tandem`, `one_errs`, `n`, `n_max`, `n_pair` and `n_pair_max`.
+        The losses, and the numbers of points.
 
     Examples
     --------
@@ -80,11 +80,7 @@ def pair_losses(errors: ArrayLike, rho: ArrayLike, validated: ArrayLike | None =
     wrong = unit_interval("errors", errors)
     inside = np.ones(wrong.shape) if validated is None else unit_interval("validated", validated)
     for name, array in (("errors", wrong), ("validated", inside)):
-        if array.ndim != 2 or array.shape[0] != weights.size or array.shape != wrong.shape or array.shape[1] == 0:
-            raise ValueError(
-                f"{name} must have a row for each of the {weights.size} voters and a column for each point, "
-                f"got shape {array.shape}"
-            )
+        check_voters_by_points(name, array, weights.size, wrong.shape)
         if not np.all((array == 0) | (array == 1)):
             raise ValueError(f"{name} must be 0 or 1, got {array[(array != 0) & (array != 1)].flat[0]!s}")
     wrong = wrong * inside
@@ -95,15 +91,21 @@ def pair_losses(errors: ArrayLike, rho: ArrayLike, validated: ArrayLike | None =
     both = wrong @ wrong.T
     one = wrong @ inside.T
     exactly_one = one + one.T - 2 * both
+    sizes = np.diag(shared)
     return PairLosses(
-        gibbs=float(weights @ (np.diag(both) / np.diag(shared))),
+        gibbs=float(weights @ (np.diag(both) / sizes)),
         tandem=float(weights @ (both / shared) @ weights),
         one_errs=float(weights @ (exactly_one / shared) @ weights),
-        n=int(np.diag(shared).min()),
-        n_max=int(np.diag(shared).max()),
+        n=int(sizes.min()),
+        n_max=int(sizes.max()),
         n_pair=int(shared.min()),
         n_pair_max=int(shared.max()),
     )
+
+
+# ---------------------------------------------------------------------------------------------------
+# The bounds: limits on the moments of W, put into an inequality
+# ---------------------------------------------------------------------------------------------------
 
 
 def tandem(
@@ -148,8 +150,7 @@ def tandem(
     >>> round(tandem(0.02, kl_div=1.0, n_pair=1000), 6)
     0.180254
     """
-    level = scalar("delta", open_interval("delta", delta, 0, 1))
-    both = _upper("tandem_loss", tandem_loss, _complexity(2, kl_div, "n_pair", n_pair, n_pair_max, level))
+    ((_, both),) = _limits(kl_div, delta, n_pair=(n_pair, n_pair_max), tandem_loss=tandem_loss)
     return min(1.0, 4 * both)
 
 
@@ -179,17 +180,13 @@ def c_bound(
         Empirical loss :math:`E_\rho[\hat L(h)]`, in [0, 1].
     disagreement : float
         Empirical disagreement :math:`E_{\rho^2}[\hat D(h, h')]`, in [0, 1].
-    kl_div : float
-        :math:`KL(\rho \| \pi)`, non-negative.
-    n : int
-        Smallest number of validation points of a voter.
-    delta : float, default=0.05
-        Probability with which the bound may fail, in (0, 1).
-    n_max : int, optional
-        Largest number of validation points of a voter, if they differ.
+    kl_div, delta
+        As in `tandem`.
+    n, n_max : int
+        Smallest and, if they differ, largest number of validation points of a voter.
     n_pair, n_pair_max : int, optional
-        Smallest and largest number of points on which the disagreement of two voters was counted; n and n_max by
-        default, which is right if all voters have the same validation points.
+        Smallest and largest number of points on which two voters were compared; n and n_max by default, which is
+        right if all voters have the same validation points.
 
     Returns
     -------
@@ -208,10 +205,10 @@ def c_bound(
     >>> round(c_bound(0.2, 0.28, kl_div=1.0, n=10000), 6)
     0.340532
     """
-    half = scalar("delta", open_interval("delta", delta, 0, 1)) / 2
-    gibbs = _upper("gibbs_loss", gibbs_loss, _complexity(1, kl_div, "n", n, n_max, half))
     pairs = (n, n_max) if n_pair is None else (n_pair, n_pair_max)
-    apart = _lower("disagreement", disagreement, _complexity(2, kl_div, "n_pair", *pairs, half))
+    (_, gibbs), (apart, _) = _limits(
+        kl_div, delta, n=(n, n_max), n_pair=pairs, gibbs_loss=gibbs_loss, disagreement=disagreement
+    )
     return _c_bound(gibbs, apart)
 
 
@@ -237,21 +234,10 @@ def chebyshev_cantelli(
 
     Parameters
     ----------
-    gibbs_loss : float
-        Empirical loss :math:`E_\rho[\hat L(h)]`, in [0, 1].
-    tandem_loss : float
-        Empirical tandem loss :math:`E_{\rho^2}[\hat L(h, h')]`, in [0, 1].
-    kl_div : float
-        :math:`KL(\rho \| \pi)`, non-negative.
-    n : int
-        Smallest number of validation points of a voter.
-    delta : float, default=0.05
-        Probability with which the bound may fail, in (0, 1).
-    n_max : int, optional
-        Largest number of validation points of a voter, if they differ.
-    n_pair, n_pair_max : int, optional
-        Smallest and largest number of validation points that two voters share; n and n_max by default, which is
-        right if all voters have the same validation points.
+    gibbs_loss, n, n_max, n_pair, n_pair_max
+        As in `c_bound`.
+    tandem_loss, kl_div, delta
+        As in `tandem`.
 
     Returns
     -------
@@ -268,11 +254,10 @@ def chebyshev_cantelli(
     >>> round(chebyshev_cantelli(0.2, 0.06, kl_div=1.0, n=10000), 6)
     0.276214
     """
-    half = scalar("delta", open_interval("delta", delta, 0, 1)) / 2
-    complexity = _complexity(1, kl_div, "n", n, n_max, half)
     pairs = (n, n_max) if n_pair is None else (n_pair, n_pair_max)
-    both = _upper("tandem_loss", tandem_loss, _complexity(2, kl_div, "n_pair", *pairs, half))
-    low, high = _lower("gibbs_loss", gibbs_loss, complexity), _upper("gibbs_loss", gibbs_loss, complexity)
+    (low, high), (_, both) = _limits(
+        kl_div, delta, n=(n, n_max), n_pair=pairs, gibbs_loss=gibbs_loss, tandem_loss=tandem_loss
+    )
     return _chebyshev_cantelli(low, high, both)
 
 
@@ -298,19 +283,11 @@ def split_kl(
 
     Parameters
     ----------
-    tandem_loss : float
-        Empirical tandem loss :math:`E_{\rho^2}[\hat L(h, h')]`, in [0, 1].
+    tandem_loss, kl_div, n_pair, delta, n_pair_max
+        As in `tandem`.
     one_errs : float
         Empirical share of points at which exactly one of two voters errs, in [0, 1]: with two classes, the
         disagreement.
-    kl_div : float
-        :math:`KL(\rho \| \pi)`, non-negative.
-    n_pair : int
-        Smallest number of validation points that two voters share.
-    delta : float, default=0.05
-        Probability with which the bound may fail, in (0, 1).
-    n_pair_max : int, optional
-        Largest such number, if they differ.
 
     Returns
     -------
@@ -327,17 +304,36 @@ def split_kl(
     >>> round(split_kl(0.06, 0.28, kl_div=1.0, n_pair=10000), 6)
     0.259301
     """
-    half = scalar("delta", open_interval("delta", delta, 0, 1)) / 2
-    complexity = _complexity(2, kl_div, "n_pair", n_pair, n_pair_max, half)
-    both = _upper("tandem_loss", tandem_loss, complexity)
-    low, high = _lower("one_errs", one_errs, complexity), _upper("one_errs", one_errs, complexity)
+    (_, both), (low, high) = _limits(
+        kl_div, delta, n_pair=(n_pair, n_pair_max), tandem_loss=tandem_loss, one_errs=one_errs
+    )
     # G = T + U / 2, and for a fixed U the bound grows with T.
     return _chebyshev_cantelli((both + low / 2) * (1 - _EPS), (both + high / 2) * (1 + _EPS), both)
 
 
-# ---------------------------------------------------------------------------------------------------
-# The inequalities for expectations
-# ---------------------------------------------------------------------------------------------------
+def _limits(
+    kl_div: float,
+    delta: float,
+    *,
+    n: tuple[int, int | None] | None = None,
+    n_pair: tuple[int, int | None],
+    **losses: float,
+) -> list[tuple[float, float]]:
+    """Limits on the expectations of the given empirical losses, by PAC-Bayes-kl (Theorem PBkl), delta shared equally.
+
+    The Gibbs loss is that of one voter, all others are of two drawn together: KL(rho^2 || pi^2) = 2 KL(rho || pi).
+    The smallest number of points divides, the largest is inside of the logarithm.
+    """
+    divergence, level = numbers(kl_div=kl_div, delta=delta)
+    limits = []
+    for name, loss in losses.items():
+        voters, size, given = (1, "n", n) if name == "gibbs_loss" and n else (2, "n_pair", n_pair)
+        empirical, smallest = numbers(**{name: loss, size: given[0]})
+        largest = scalar(f"{size}_max", largest_size(smallest, given[1], size))
+        logarithm = np.log(2.0) - np.log(level / len(losses)) + 0.5 * np.log(largest)
+        complexity = (voters * divergence + logarithm) / smallest * _ROUND_UP
+        limits.append((float(kl_inverse_lower(empirical, complexity)), float(kl_inverse_upper(empirical, complexity))))
+    return limits
 
 
 def _c_bound(gibbs: float, disagreement: float) -> float:
@@ -362,33 +358,3 @@ def _chebyshev_cantelli(low: float, high: float, both: float) -> float:
     numerator = both - 2 * mu * worst + mu * mu
     error = 8 * _EPS * (both + 2 * abs(mu) * worst + mu * mu)
     return min(1.0, 4 * both, (numerator + error) / (0.5 - mu) ** 2 * _ROUND_UP)
-
-
-# ---------------------------------------------------------------------------------------------------
-# PAC-Bayes-kl for one and for two voters
-# ---------------------------------------------------------------------------------------------------
-
-
-def _complexity(voters: int, kl_div: float, name: str, n: int, n_max: int | None, delta: float) -> float:
-    r"""Right hand side of eq. PBkl for voters drawn together: KL(rho^k || pi^k) = k KL(rho || pi), rounded up.
-
-    With unequal numbers of points, as for unequal validation sets: the smallest divides, the largest is inside of
-    the logarithm.
-    """
-    divergence = scalar("kl_div", nonnegative("kl_div", kl_div))
-    smallest = scalar(name, whole_number(name, n))
-    largest = smallest if n_max is None else scalar(f"{name}_max", whole_number(f"{name}_max", n_max))
-    if largest < smallest:
-        raise ValueError(f"{name}_max must be at least {name} = {smallest:g}, got {largest:g}")
-    logarithm = np.log(2.0) - np.log(delta) + 0.5 * np.log(largest)
-    return float((voters * divergence + logarithm) / smallest * _ROUND_UP)
-
-
-def _upper(name: str, loss: float, complexity: float) -> float:
-    """Upper limit on an expectation."""
-    return float(kl_inverse_upper(scalar(name, unit_interval(name, loss)), complexity))
-
-
-def _lower(name: str, loss: float, complexity: float) -> float:
-    """Lower limit on an expectation."""
-    return float(kl_inverse_lower(scalar(name, unit_interval(name, loss)), complexity))

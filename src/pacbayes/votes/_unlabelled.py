@@ -9,16 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacbayes._validation import (
-    Array,
-    as_real_array,
-    finite_nonnegative,
-    half_open_interval,
-    open_interval,
-    scalar,
-    unit_interval,
-    whole_number,
-)
+from pacbayes._validation import Array, as_real_array, finite_nonnegative, half_open_interval, numbers, unit_interval
 from pacbayes.bounds import clopper_pearson
 from pacbayes.votes._means import choose_bet, mean_upper_bound
 from pacbayes.votes._weights import first_order
@@ -60,9 +51,8 @@ def split_delta(delta: float, n: int, n_unlabelled: int) -> tuple[float, float]:
     >>> round(labelled, 4), round(unlabelled, 4)
     (0.0333, 0.0167)
     """
-    total = scalar("delta", open_interval("delta", delta, 0, 1))
-    labelled = scalar("n", whole_number("n", n))
-    ratio = 0.5 * math.sqrt(labelled / scalar("n_unlabelled", whole_number("n_unlabelled", n_unlabelled)))
+    total, labelled, unlabelled = numbers(delta=delta, n=n, n_unlabelled=n_unlabelled)
+    ratio = 0.5 * math.sqrt(labelled / unlabelled)
     part = total * ratio / (1 + ratio)
     # Rounding must not make the parts exceed the whole.
     return (total - part) * (1 - _EPS), part * (1 - _EPS)
@@ -106,13 +96,11 @@ def disagreement_bound(voter_bound: float, n_disagreements: int, n_points: int, 
     >>> round(disagreement_bound(0.08, n_disagreements=10, n_points=1000, delta=0.01), 6)
     0.100043
     """
-    bound = scalar("voter_bound", finite_nonnegative("voter_bound", voter_bound))
-    disagreements = scalar("n_disagreements", whole_number("n_disagreements", n_disagreements, 0))
-    points = scalar("n_points", whole_number("n_points", n_points))
+    bound, points, level = numbers(voter_bound=voter_bound, n_points=n_points, delta=delta)
+    (disagreements,) = numbers(n_disagreements=n_disagreements)
     if disagreements > points:
         raise ValueError(f"n_disagreements must be at most n_points, got {disagreements:g} of {points:g}")
-    limit = float(clopper_pearson(disagreements, points, scalar("delta", open_interval("delta", delta, 0, 1))))
-    return min(1.0, (bound + limit) * (1 + 2 * _EPS))
+    return min(1.0, (bound + float(clopper_pearson(disagreements, points, level))) * (1 + 2 * _EPS))
 
 
 def choose_voter(voter_bounds: ArrayLike, disagreement_rate: ArrayLike, n_points: int, delta: float = 0.05) -> int:
@@ -141,17 +129,14 @@ def choose_voter(voter_bounds: ArrayLike, disagreement_rate: ArrayLike, n_points
     >>> choose_voter([0.08, 0.09, 0.2], [0.05, 0.01, 0.0], n_points=1000)
     1
     """
-    bounds_, rates = (
-        finite_nonnegative("voter_bounds", voter_bounds),
-        unit_interval("disagreement_rate", disagreement_rate),
-    )
+    bounds_ = finite_nonnegative("voter_bounds", voter_bounds)
+    rates = unit_interval("disagreement_rate", disagreement_rate)
     if bounds_.ndim != 1 or bounds_.size == 0 or bounds_.shape != rates.shape:
         raise ValueError(
             "voter_bounds and disagreement_rate must be one-dimensional with one entry per voter, "
             f"got shapes {bounds_.shape} and {rates.shape}"
         )
-    points = scalar("n_points", whole_number("n_points", n_points))
-    level = scalar("delta", open_interval("delta", delta, 0, 1))
+    points, level = numbers(n_points=n_points, delta=delta)
     return int(np.argmin(bounds_ + np.asarray(clopper_pearson(np.rint(rates * points), points, level))))
 
 
@@ -230,12 +215,10 @@ def margin_bound(
     >>> round(margin_bound(0.05, winner, 1 - winner, delta=0.01), 6)
     0.066166
     """
-    bound = scalar("gibbs_bound", finite_nonnegative("gibbs_bound", gibbs_bound))
+    bound, level = numbers(gibbs_bound=gibbs_bound, delta=delta)
     first, second = _shares(winner_share, runner_up_share)
-    gammas = np.atleast_1d(half_open_interval("gamma", gamma, 0, 1))
-    if gammas.ndim != 1 or gammas.size == 0:
-        raise ValueError(f"gamma must be a number or a non-empty sequence of numbers, got shape {gammas.shape}")
-    part = scalar("delta", open_interval("delta", delta, 0, 1)) / gammas.size * (1 - _EPS)
+    gammas = _margins("gamma", gamma)
+    part = level / gammas.size * (1 - _EPS)
     limits = []
     for margin in gammas:
         mean = mean_upper_bound(_margin_values(first, second, margin), part, high=_largest_value(margin), bet=bet)
@@ -282,23 +265,31 @@ def choose_margin(
     >>> choice.gamma
     0.8
     """
-    bound = scalar("gibbs_bound", finite_nonnegative("gibbs_bound", gibbs_bound))
+    bound, points, level = numbers(gibbs_bound=gibbs_bound, n_points=n_points, delta=delta)
     first, second = _shares(winner_share, runner_up_share)
-    points = int(scalar("n_points", whole_number("n_points", n_points)))
-    level = scalar("delta", open_interval("delta", delta, 0, 1))
-    candidates = np.atleast_1d(half_open_interval("gammas", gammas, 0, 1))
-    if candidates.size == 0:
-        raise ValueError("gammas must name at least one margin, got none")
     choices = []
-    for margin in candidates:
-        bet, mean = choose_bet(_margin_values(first, second, margin), points, level, _largest_value(margin))
+    for margin in _margins("gammas", gammas):
+        bet, mean = choose_bet(_margin_values(first, second, margin), int(points), level, _largest_value(margin))
         choices.append(MarginChoice(float(margin), bet, float(_margin_total(bound, mean, margin))))
     return min(choices, key=lambda choice: choice.expected)
 
 
+def _margins(name: str, value: float | Sequence[float]) -> Array:
+    """Validate one or several margins."""
+    margins = np.atleast_1d(half_open_interval(name, value, 0, 1))
+    if margins.ndim != 1 or margins.size == 0:
+        raise ValueError(f"{name} must be a number or a non-empty sequence of numbers, got shape {margins.shape}")
+    return margins
+
+
 def _shares(winner_share: ArrayLike, runner_up_share: ArrayLike) -> tuple[Array, Array]:
-    """Shares of winner and runner-up at each point, checked."""
-    first, second = _share("winner_share", winner_share), _share("runner_up_share", runner_up_share)
+    """Shares of winner and runner-up at each point, in [0, 1] as sums over voters are up to rounding."""
+    shares = []
+    for name, share in (("winner_share", winner_share), ("runner_up_share", runner_up_share)):
+        given = as_real_array(name, share, "in [0, 1]")
+        rounded = np.clip(given, 0.0, 1.0)
+        shares.append(unit_interval(name, np.where(np.abs(given - rounded) <= _SHARE_ERROR, rounded, given)))
+    first, second = shares
     if first.ndim != 1 or first.size == 0 or first.shape != second.shape:
         raise ValueError(
             "winner_share and runner_up_share must be one-dimensional with one entry per point, "
@@ -309,13 +300,6 @@ def _shares(winner_share: ArrayLike, runner_up_share: ArrayLike) -> tuple[Array,
     if np.any(first + second > 1 + 2 * _SHARE_ERROR):
         raise ValueError("winner_share and runner_up_share must sum to at most 1 at every point")
     return first, second
-
-
-def _share(name: str, share: ArrayLike) -> Array:
-    """Shares in [0, 1], as sums over voters are up to rounding."""
-    given = as_real_array(name, share, "in [0, 1]")
-    rounded = np.clip(given, 0.0, 1.0)
-    return unit_interval(name, np.where(np.abs(given - rounded) <= _SHARE_ERROR, rounded, given))
 
 
 def _largest_value(gamma: float) -> float:

@@ -9,17 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
-from pacbayes._validation import (
-    Array,
-    as_real_array,
-    finite_nonnegative,
-    open_interval,
-    scalar,
-    unit_interval,
-    whole_number,
-)
+from pacbayes._validation import Array, as_real_array, finite_nonnegative, numbers, unit_interval, vector
 from pacbayes.bounds import clopper_pearson
 from pacbayes.votes._means import choose_bet, mean_upper_bound
+from pacbayes.votes._weights import check_voters_by_points
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -120,15 +113,20 @@ def voters_bound(
     weights = finite_nonnegative("w", w)
     if weights.shape != bounds_.shape:
         raise ValueError(f"w must have one weight for each of the {bounds_.size} voters, got shape {weights.shape}")
-    level = scalar("delta", open_interval("delta", delta, 0, 1))
+    (level,) = numbers(delta=delta)
+    n_points = apart.shape[1]
+    rival = None if runner_up is None else finite_nonnegative("runner_up", runner_up)
+    if rival is not None and rival.shape != (n_points,):
+        raise ValueError(f"runner_up must have one entry for each of the {n_points} points, got shape {rival.shape}")
     used = np.flatnonzero(weights)
     if used.size == 0:
         return 1.0
     if used.size == 1 and apart.dtype == np.bool_:
-        mean = _single_voter_limit(float(weights[used[0]]), float(apart[used[0]].sum()), apart.shape[1], level)
+        # The variable has two values, (1 - w)_+ and 1.
+        low = max(0.0, 1 - float(weights[used[0]]))
+        mean = (low + (1 - low) * float(clopper_pearson(apart[used[0]].sum(), n_points, level))) * (1 + 4 * _EPS)
     else:
-        values = _voter_values(weights[used], apart[used], _checked_runner_up(runner_up, apart.shape[1]))
-        mean = mean_upper_bound(values, level, bet=bet)
+        mean = mean_upper_bound(_voter_values(weights[used], apart[used], rival), level, bet=bet)
     # Below zero the bounds contradict each other, which happens with probability at most delta.
     return min(1.0, max(0.0, _total(bounds_, weights, mean)))
 
@@ -171,16 +169,14 @@ def optimize_voter_weights(
     array([1., 0., 0.])
     """
     bounds_, apart = _checked_voters(voter_bounds, disagreement)
-    level = scalar("delta", open_interval("delta", delta, 0, 1))
-    points = None if n_points is None else int(scalar("n_points", whole_number("n_points", n_points)))
+    (level,) = numbers(delta=delta)
+    points = None if n_points is None else int(*numbers(n_points=n_points))
     share = apart.mean(axis=1)
     singles = bounds_ + share
     if points is not None and apart.dtype == np.bool_:
         singles = bounds_ + np.asarray(clopper_pearson(np.rint(share * points), points, level))
     best = int(np.argmin(singles))
-    single = np.zeros(bounds_.size)
-    single[best] = 1.0
-    choice = VoterWeights(single, None, float(singles[best]))
+    choice = VoterWeights(np.eye(1, bounds_.size, best)[0], None, float(singles[best]))
     solution = _solve(bounds_, apart[:, :: -(-apart.shape[1] // _MOST_POINTS)], singles)
     # Smaller weights have a smaller variance; below a sum of 1 they are no better than a single voter.
     scales = [1.0] if points is None else np.linspace(1.0, 1 / max(float(solution.sum()), 1.0), _SCALES)
@@ -197,32 +193,13 @@ def optimize_voter_weights(
 
 def _checked_voters(voter_bounds: ArrayLike, disagreement: ArrayLike) -> tuple[Array, NDArray[np.bool_] | Array]:
     """One bound and one row of disagreements for each voter."""
-    bounds_ = finite_nonnegative("voter_bounds", voter_bounds)
-    if bounds_.ndim != 1 or bounds_.size == 0:
-        raise ValueError(
-            f"voter_bounds must be one-dimensional, non-empty, with one bound per voter, got shape {bounds_.shape}"
-        )
+    bounds_ = vector("voter_bounds", finite_nonnegative("voter_bounds", voter_bounds), "one bound per voter")
     apart = np.asarray(disagreement)
     if apart.dtype != np.bool_:
-        apart = unit_interval(
-            "disagreement", as_real_array("disagreement", disagreement, "booleans or numbers in [0, 1]")
-        )
-    if apart.ndim != 2 or apart.shape[0] != bounds_.size or apart.shape[1] == 0:
-        raise ValueError(
-            f"disagreement must have a row for each of the {bounds_.size} voters and a column for each point, "
-            f"got shape {apart.shape}"
-        )
+        numbers_ = as_real_array("disagreement", disagreement, "booleans or numbers in [0, 1]")
+        apart = unit_interval("disagreement", numbers_)
+    check_voters_by_points("disagreement", apart, bounds_.size)
     return bounds_, apart
-
-
-def _checked_runner_up(runner_up: ArrayLike | None, n_points: int) -> Array | None:
-    """Weight behind the strongest class that the vote does not predict, at each point."""
-    if runner_up is None:
-        return None
-    rival = finite_nonnegative("runner_up", runner_up)
-    if rival.shape != (n_points,):
-        raise ValueError(f"runner_up must have one entry for each of the {n_points} points, got shape {rival.shape}")
-    return rival
 
 
 def _voter_values(w: Array, apart: NDArray[np.bool_] | Array, runner_up: Array | None) -> Array:
@@ -232,13 +209,6 @@ def _voter_values(w: Array, apart: NDArray[np.bool_] | Array, runner_up: Array |
     # Sums over voters are rounded: by less than this, to the safe side.
     error = 4 * (w.size + 4) * _EPS * (1 + w.sum())
     return np.asarray(np.minimum(np.maximum(-against, 1 - w.sum() + rival) + error, 1.0))
-
-
-def _single_voter_limit(weight: float, disagreements: float, n_points: int, delta: float) -> float:
-    """Limit on the mean for a single voter: the variable has two values, (1 - w)_+ and 1."""
-    low = max(0.0, 1 - weight)
-    probability = float(clopper_pearson(disagreements, n_points, delta))
-    return (low + (1 - low) * probability) * (1 + 4 * _EPS)
 
 
 def _total(voter_bounds: Array, w: Array, mean: float) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, finite_nonnegative, float_or_array, nonnegative
+from pacbayes._validation import Array, finite_nonnegative, float_or_array, nonnegative, vector
 from pacbayes.bounds import majority_vote
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -21,11 +21,10 @@ _HALVES = (1 << 8, 1 << 16)
 
 
 def first_order(gibbs_bound: ArrayLike) -> Any:
-    r"""Bound the vote by twice the randomised classifier's bound: the first-order bound.
+    r"""Bound the vote by twice the randomised classifier's bound, as `pacbayes.bounds.majority_vote` does.
 
     Where the vote errs, the true class has at most the winner's weight, so that the voters that err have
-    at least half of the weight. By Markov's inequality :math:`L(\text{vote}) \le 2 E_\rho[L(h)]`, for any
-    number of classes and however ties are broken [1]_.
+    at least half of the weight: for any number of classes and however ties are broken [1]_.
 
     Parameters
     ----------
@@ -81,8 +80,7 @@ def subset_sum_constant(rho: ArrayLike) -> float:
     r"""Return the smallest weight that voters can have together if it is at least one half.
 
     Where the vote errs, the voters that err have at least half of the weight, and what they have is the
-    sum of a subset of the weights. The smallest such sum, c, is 0.7 for the weights (0.7, 0.2, 0.1) and
-    2/3 for three equal ones; see `subset_sum_bound`.
+    sum of a subset of the weights: c is the smallest such sum. See `subset_sum_bound`.
 
     The sums of the largest weights are enumerated, by halves and with equal weights counted rather than
     enumerated; what is left of the weight may be divided in any way. The result is exact where all
@@ -92,7 +90,7 @@ def subset_sum_constant(rho: ArrayLike) -> float:
     Parameters
     ----------
     rho : array_like of shape (m,)
-        Weights of the vote, which sum to one up to rounding.
+        Weights of the vote, which sum to one.
 
     Returns
     -------
@@ -162,7 +160,7 @@ def subset_sum_bound(gibbs_bound: ArrayLike, rho: ArrayLike) -> Any:
     gibbs_bound : array_like
         Upper bound on :math:`E_\rho[L(h)]`, zero-one loss.
     rho : array_like of shape (m,)
-        Weights of the vote, which sum to one up to rounding.
+        Weights of the vote, which sum to one.
 
     Returns
     -------
@@ -183,11 +181,7 @@ def subset_sum_bound(gibbs_bound: ArrayLike, rho: ArrayLike) -> Any:
 
 def normalized_weights(rho: ArrayLike) -> Array:
     """Weights of a vote, summing to one exactly up to rounding."""
-    weights = finite_nonnegative("rho", rho)
-    if weights.ndim != 1 or weights.size == 0:
-        raise ValueError(
-            f"rho must be a one-dimensional, non-empty array with one weight per voter, got shape {weights.shape}"
-        )
+    weights = vector("rho", finite_nonnegative("rho", rho), "one weight per voter")
     total = float(weights.sum())
     if not abs(total - 1) <= _SUM_TOLERANCE:
         raise ValueError(f"rho must sum to one, got a sum of {total!s}")
@@ -197,3 +191,12 @@ def normalized_weights(rho: ArrayLike) -> Array:
 def sum_error(weights: Array) -> float:
     """More than the rounding error of sums over voters, in any order, and of their differences."""
     return 4 * (weights.size + 16) * _EPS
+
+
+def check_voters_by_points(name: str, array: NDArray[Any], n_voters: int, shape: tuple[int, ...] | None = None) -> None:
+    """Raise if an array does not have a row for each voter and a column for each point, or not the given shape."""
+    if array.ndim != 2 or array.shape[0] != n_voters or array.shape[1] == 0 or array.shape != (shape or array.shape):
+        raise ValueError(
+            f"{name} must have a row for each of the {n_voters} voters and a column for each point, "
+            f"got shape {array.shape}"
+        )
