@@ -79,9 +79,8 @@ class QuasiconvexityReport:
     Attributes
     ----------
     guaranteed : bool
-        Whether F(lambda) is proved strongly quasiconvex on (0, 1], so that alternating minimisation
-        converges to the global minimum from any start. False does not say that it is not: the
-        conditions are sufficient, not necessary.
+        Whether F(lambda) is proved strongly quasiconvex on (0, 1], so that alternating minimisation converges to the
+        global minimum from any start. The conditions are sufficient, not necessary.
     condition : str or None
         Name of the first condition that holds, one of `CONDITIONS`.
     details : dict of str to Condition
@@ -120,7 +119,6 @@ def check_quasiconvexity(
         Theorem var: at most K hypotheses with excess loss in (a, b), uniform prior.
     "few mediocre losses, tuned"
         The same with tuned a(alpha), b(beta), K(alpha, beta) (eq. Kab), at the best pair (alpha, beta).
-        Only those pairs matter at which the loss of some hypothesis is at an end of the interval.
     "few mediocre losses, refined b"
         The same with the refined b of the appendix, under its side conditions.
     "few mediocre losses, tuned, refined b"
@@ -128,8 +126,7 @@ def check_quasiconvexity(
     "small variance"
         Theorem global-min: eq. KL-cond or eq. E-cond proved at every lambda, any prior.
     "small variance where F' = 0"
-        As in the proof of Theorem global-min, its conditions are only needed where F' may vanish:
-        proved at every lambda at which F' is not proved to be non-zero, any prior.
+        The same at every lambda at which F' is not proved to be non-zero, which is where its proof needs it.
 
     Parameters
     ----------
@@ -147,7 +144,7 @@ def check_quasiconvexity(
     >>> report.guaranteed, report.condition
     (True, 'few hypotheses')
     """
-    details = dict(_check_in_order(losses, n, delta, prior, n_max))
+    details = dict(_check_in_order(GibbsProblem.validated(losses, n, delta, prior, n_max)))
     first = next((name for name, condition in details.items() if condition.holds), None)
     return QuasiconvexityReport(first is not None, first, details)
 
@@ -156,15 +153,12 @@ def first_condition(
     losses: ArrayLike, n: int, delta: float, prior: ArrayLike | None = None, n_max: int | None = None
 ) -> str | None:
     """Return the name of the first condition that holds, as `check_quasiconvexity` would, without checking others."""
-    conditions = _check_in_order(losses, n, delta, prior, n_max)
+    conditions = _check_in_order(GibbsProblem.validated(losses, n, delta, prior, n_max))
     return next((name for name, condition in conditions if condition.holds), None)
 
 
-def _check_in_order(
-    losses: ArrayLike, n: int, delta: float, prior: ArrayLike | None, n_max: int | None
-) -> Iterator[tuple[str, Condition]]:
+def _check_in_order(problem: GibbsProblem) -> Iterator[tuple[str, Condition]]:
     """Yield all conditions by name, from the simplest to the most general, each checked when it is asked for."""
-    problem = GibbsProblem.validated(losses, n, delta, prior, n_max)
     yield from _check_theorem_var(problem).items()
     # Where F' = 0, lambda is optimal for its own posterior (eq. lambda), whose loss is at most 1, and at most the
     # prior's: the loss of Gibbs posteriors decreases with lambda.
@@ -217,16 +211,12 @@ def _check_theorem_var(problem: GibbsProblem) -> dict[str, Condition]:
         right = x * scale - np.log(4 / (confidence * ln_4n_delta2))
         ln_y = 2 * special.wrightomega(right / 2 - np.log(2))
         beta_refined = np.exp(np.log(m) + np.log(n) - ln_y) * (1 + _MARGIN)
-    too_small = x * scale < 2 * (1 + _MARGIN)
-    beta = np.where(too_small | (beta > 1) | (not bad_allowed), np.inf, beta)
-    beta_refined = np.where(too_small | (beta_refined > 1) | (not bad_allowed), np.inf, beta_refined)
-    return {
-        _FEW: few,
-        _VAR: var,
-        _VAR_TUNED: _tune_interval(curve, n, ln_4n_delta2, beta),
-        _VAR_REFINED: refined,
-        _VAR_TUNED_REFINED: _tune_interval(curve, n, ln_4n_delta2, beta_refined),
-    }
+    may_be_bad = bad_allowed & (x * scale >= 2 * (1 + _MARGIN))
+    tuned, tuned_refined = (
+        _tune_interval(curve, n, ln_4n_delta2, np.where(may_be_bad & (smallest <= 1), smallest, np.inf))
+        for smallest in (beta, beta_refined)
+    )
+    return dict(zip(THEOREM_VAR_CONDITIONS, (few, var, tuned, refined, tuned_refined), strict=True))
 
 
 def _count_mediocre(curve: GibbsCurve, a: float, b: float, k: float) -> Condition:
@@ -249,24 +239,18 @@ def _tune_interval(curve: GibbsCurve, n: float, ln_4n_delta2: float, beta: Array
         alpha = (curve.x * n) ** 2 / ln_4n_delta2 * (1 + _MARGIN)
     up_to = np.cumsum(curve.counts).astype(np.float64)
     below = np.concatenate((up_to - curve.counts, [float(curve.m)]))
-    cost = np.concatenate((beta, [0.0])) * kappa + below  # of the smallest bad loss
+    x, beta = np.append(curve.x, np.inf), np.append(beta, 0.0)
+    cost = beta * kappa + below  # of the smallest bad loss
     gain = np.where(alpha <= 1, up_to - kappa * alpha, -np.inf)  # of the largest good loss
     # The smallest cost at j > i for every i, from the right.
     cheapest = np.minimum.accumulate(cost[::-1])[::-1][1:]
     i = int(np.argmax(gain - cheapest))
     j = i + 1 + int(np.argmin(cost[i + 1 :]))
-    beta_j = float(beta[j]) if j < curve.x.size else 0.0
-    k, count = kappa * (1 - float(alpha[i]) - beta_j), int(below[j] - up_to[i])
+    k, count = kappa * (1 - float(alpha[i]) - float(beta[j])), int(below[j] - up_to[i])
+    figures = {"alpha": alpha[i], "beta": beta[j], "a": x[i], "b": x[j], "K": k}
     return Condition(
         bool(k >= 0 and count <= k * (1 - _MARGIN)),
-        {
-            "alpha": float(alpha[i]),
-            "beta": beta_j,
-            "a": float(curve.x[i]),
-            "b": float(curve.x[j]) if j < curve.x.size else np.inf,
-            "K": float(k),
-            "mediocre": count,
-        },
+        {name: float(value) for name, value in figures.items()} | {"mediocre": count},
     )
 
 

@@ -237,8 +237,8 @@ def xi(n: ArrayLike) -> Any:
     References
     ----------
     .. [1] A. Maurer. A note on the PAC-Bayesian theorem. 2004.
-    .. [2] P. Flajolet, P. Grabner, P. Kirschenhofer, H. Prodinger. On Ramanujan's Q-function. Journal of
-       Computational and Applied Mathematics, 1995.
+    .. [2] P. Flajolet, P. Grabner, P. Kirschenhofer, H. Prodinger. On Ramanujan's Q-function. J. Comput. Appl. Math.,
+       1995.
 
     Examples
     --------

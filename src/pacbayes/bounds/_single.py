@@ -20,16 +20,13 @@ def single_hypothesis_kl(loss: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05,
 
     With probability at least 1 - delta, for all hypotheses h of a countable set simultaneously,
     :math:`kl(\hat L(h) \| L(h)) \le \ln\frac{1}{\pi(h) \delta} / n` where :math:`\hat L(h) < L(h)` [1]_.
-    With `prior_mass` 1 it holds for the one hypothesis that was fixed before its n points were seen:
-    the test-set bound. With the prior mass of the hypothesis selected from a set, say 1/m, it is the
-    Occam's razor bound. Losses in [0, 1].
+    With `prior_mass` 1 it is the test-set bound of the one hypothesis that was fixed before its n points were seen;
+    with the prior mass of a hypothesis selected from a set, say 1/m, the Occam's razor bound.
 
     Parameters
     ----------
-    loss : array_like
-        Empirical loss of the hypothesis on n points that it was not trained on, in [0, 1].
-    n : array_like
-        Number of those points.
+    loss, n : array_like
+        Empirical loss of the hypothesis, in [0, 1], on n points that it was not trained on.
     delta : array_like, default=0.05
         Probability with which the bound may fail, in (0, 1).
     prior_mass : array_like, default=1.0
@@ -57,10 +54,9 @@ def single_hypothesis_kl(loss: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05,
 def clopper_pearson(errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *, prior_mass: ArrayLike = 1.0) -> Any:
     r"""Compute the exact binomial (Clopper-Pearson) upper bound for single hypotheses and the zero-one loss.
 
-    The largest q at which `errors` or fewer mistakes on n points still have probability
-    :math:`\pi(h) \delta`. With probability at least 1 - delta it bounds L(h) for all hypotheses of a
-    countable set simultaneously; with `prior_mass` 1 it is the test-set bound, the tightest there is
-    for a hypothesis fixed before its n points were seen [1]_. Never above `single_hypothesis_kl`.
+    The largest q at which `errors` or fewer mistakes on n points still have probability :math:`\pi(h) \delta`. It
+    holds as `single_hypothesis_kl` does, and is never above it; with `prior_mass` 1 it is the tightest bound there
+    is for a hypothesis fixed before its n points were seen [1]_.
 
     Parameters
     ----------

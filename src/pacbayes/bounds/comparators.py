@@ -24,16 +24,6 @@ from pacbayes._validation import Array
 from pacbayes.bounds._kl import scaled_f, xi
 from pacbayes.bounds.prior import SLACK
 
-__all__ = [
-    "CatoniMixture",
-    "Comparator",
-    "ComparatorName",
-    "Conjugate",
-    "KlComparator",
-    "log_sum_exp",
-    "make_comparator",
-]
-
 ComparatorName = Literal["kl", "mixture"]
 
 _EPS = float(np.finfo(np.float64).eps)

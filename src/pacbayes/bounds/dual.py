@@ -30,18 +30,6 @@ from pacbayes._validation import Array, loss_vector, numbers, whole_number
 from pacbayes.bounds.comparators import ComparatorName, log_sum_exp, make_comparator
 from pacbayes.bounds.prior import SLACK, normalise_log_prior, one_per_hypothesis
 
-__all__ = [
-    "BETA_RANGE",
-    "DualProblem",
-    "FixedPosterior",
-    "Nodes",
-    "Step",
-    "descend",
-    "dual_bound_of",
-    "pac_bayes_dual",
-    "starting_beta",
-]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 # Values of beta that are evaluated; the bounds are vacuous beyond.
@@ -269,8 +257,7 @@ def pac_bayes_dual(
 ) -> float:
     r"""Dual bound on the expected loss of the randomised classifier of a given posterior.
 
-    The smallest value over mu of :math:`E_\rho[\psi_h(\mu)] + \mu (KL(\rho \| \pi) + \ln\frac1\delta)`: the largest
-    :math:`E_\rho[L]` that :math:`E_\rho[D_h(L_h)] \le KL(\rho \| \pi) + \ln\frac1\delta` allows. It holds with
+    The smallest value over mu of :math:`E_\rho[\psi_h(\mu)] + \mu (KL(\rho \| \pi) + \ln\frac1\delta)`. It holds with
     probability at least 1 - delta for all posteriors simultaneously.
 
     Parameters

@@ -73,15 +73,14 @@ def pac_bayes_kl(
 ) -> Any:
     r"""Compute the PAC-Bayes-kl bound on the expected loss of the randomised classifier (Theorem PBkl).
 
-    With probability at least 1 - delta over the draw of the sample, for all posteriors rho
-    simultaneously,
+    With probability at least 1 - delta, for all posteriors rho simultaneously [1]_,
 
     .. math::
         kl\left(E_\rho[\hat L(h, S)] \,\middle\|\, E_\rho[L(h)]\right)
         \le \frac{KL(\rho \| \pi) + \ln \frac{2 \sqrt n}{\delta}}{n},
 
-    where the prior pi does not depend on the sample. Inverted with respect to its second argument
-    this bounds :math:`E_\rho[L(h)]` from above. The tightest of the paper's bounds.
+    where the prior pi does not depend on the sample: inverted, an upper bound on :math:`E_\rho[L(h)]`. The tightest
+    of the paper's bounds.
 
     Parameters
     ----------
@@ -104,8 +103,7 @@ def pac_bayes_kl(
 
     References
     ----------
-    .. [1] M. Seeger. PAC-Bayesian generalization error bounds for Gaussian process classification.
-       JMLR, 2002.
+    .. [1] M. Seeger. PAC-Bayesian generalization error bounds for Gaussian process classification. JMLR, 2002.
 
     Examples
     --------
@@ -126,8 +124,7 @@ def pac_bayes_lambda(
 ) -> Any:
     r"""Compute the PAC-Bayes-lambda bound on the expected loss of the randomised classifier (Theorem PBlambda).
 
-    With probability at least 1 - delta over the draw of the sample, for all posteriors rho and all
-    lambda in (0, 2) simultaneously,
+    With probability at least 1 - delta, for all posteriors rho and all lambda in (0, 2) simultaneously,
 
     .. math::
         E_\rho[L(h)] \le \frac{E_\rho[\hat L(h, S)]}{1 - \lambda / 2}
@@ -234,8 +231,7 @@ def majority_vote(gibbs_bound: ArrayLike) -> Any:
 def catoni(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, lam: ArrayLike, delta: ArrayLike = 0.05) -> Any:
     r"""Compute Catoni's bound [1]_, for a trade-off that is fixed before the sample is seen.
 
-    With probability at least 1 - delta, for all posteriors rho simultaneously but for the one given
-    lambda,
+    With probability at least 1 - delta, for all posteriors rho simultaneously but for the one given lambda,
 
     .. math::
         E_\rho[L(h)] \le \frac{1 - \exp\left(-\lambda E_\rho[\hat L(h, S)]
@@ -258,8 +254,7 @@ def catoni(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, lam: ArrayLike, del
 
     References
     ----------
-    .. [1] O. Catoni. PAC-Bayesian supervised classification: the thermodynamics of statistical
-       learning. IMS Lecture Notes Monograph Series 56, 2007.
+    .. [1] O. Catoni. PAC-Bayesian supervised classification: the thermodynamics of statistical learning. IMS, 2007.
 
     Examples
     --------
@@ -308,8 +303,7 @@ def empirical_bernstein(
     n : array_like
         Number of points each hypothesis was validated on, at least 2.
     c1, c2 : array_like, default=1.15
-        Ratios of the geometric grids over the trade-off parameters of both theorems, above 1, chosen
-        independently of the sample.
+        Ratios of the grids over the trade-offs of both theorems, above 1, chosen independently of the sample.
 
     Returns
     -------

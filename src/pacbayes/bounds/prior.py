@@ -8,8 +8,6 @@ from scipy import special
 
 from pacbayes._validation import Array, as_real_array
 
-__all__ = ["SLACK", "normalise_log_prior", "one_per_hypothesis", "restrict_prior"]
-
 # Relative error granted to an exponential, to the last operation on its exponent and to a pairwise sum.
 SLACK = 32 * float(np.finfo(np.float64).eps)
 

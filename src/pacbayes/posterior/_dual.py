@@ -26,14 +26,10 @@ class DualResult(MinimizerResult):
         included.
     mu : float
         The multiplier; 0 if nothing is proved.
-    nit : int
-        Number of steps of the descents.
-    status : int
+    status, message : int and str
         0 if `lower` is as close to `fun` as asked, 1 if `max_iter` ended the search before.
-    history : ndarray of shape (nit,)
-        The smallest bound so far at every step of the descents; its last entry is `fun` up to rounding.
-    mu_history : ndarray of shape (nit,)
-        The multiplier at every step of the descents.
+    history, mu_history : ndarray of shape (nit,)
+        The smallest bound so far, up to rounding, and the multiplier at every step of the descents.
     lam : None
         For symmetry with `PosteriorResult`: the posterior is no Gibbs posterior of the empirical losses.
     """
@@ -99,20 +95,16 @@ def minimize_dual_bound(
         \psi_h(\mu) = \max_{0 \le L \le 1} \{L - \mu D_h(L)\}.
 
     Each hypothesis may have its own number of points: a hypothesis with few of them costs in proportion to the weight
-    that it gets. For equal numbers and the comparator "kl" the bound is never above PAC-Bayes-kl
-    (`pacbayes.posterior.minimize_kl_bound`). The one-dimensional function of mu that remains is minimised by Newton's
-    method, and a covering of all mu by lower bounds proves that the minimum is global.
+    that it gets. For equal numbers and the comparator "kl" the bound is never above that of `minimize_kl_bound`.
+    The function of mu that remains is minimised by Newton's method, and a covering of all mu by lower bounds proves
+    that the minimum is global.
 
     Parameters
     ----------
-    losses : array_like of shape (m,)
-        Empirical losses in [0, 1].
+    losses, delta, prior
+        As in `minimize_lambda_bound`.
     n : int or array_like of shape (m,)
         Number of points each loss was measured on, chosen independently of those points.
-    delta : float, default=0.05
-        Probability with which the bound may fail, in (0, 1).
-    prior : array_like of shape (m,), optional
-        Prior as probabilities or log-probabilities; uniform by default.
     comparator : {"kl", "mixture"}, default="kl"
         What compares true and empirical losses: :math:`D_h(L) = n_h\, kl(\hat L_h \| L) - \ln \xi(n_h)`, or a mixture
         of Catoni's inequalities over a fixed grid of parameters, which is tighter in most cases, though not in
@@ -128,7 +120,7 @@ def minimize_dual_bound(
     Returns
     -------
     DualResult
-        The posterior `rho`, its `mu`, the bound `fun`, the proved `lower` bound on it, and how they were found.
+        The posterior `rho`, its `mu`, the bound `fun`, and a proved `lower` bound on it.
 
     Examples
     --------

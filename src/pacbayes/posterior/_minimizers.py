@@ -203,29 +203,21 @@ class PosteriorResult(MinimizerResult):
         restricted to the smallest loss.
     fun : float
         The bound on :math:`E_\rho[L]`, rounded up.
-    loss : float
-        Empirical loss :math:`E_\rho[\hat L]`, rounded up.
-    kl_div : float
-        :math:`KL(\rho \| \pi)`, rounded up.
-    nit : int
-        Number of iterations of the descent that ended at rho.
-    nfev : int
-        Number of evaluations of the Gibbs posterior, in all descents and in branch and bound.
+    loss, kl_div : float
+        Empirical loss :math:`E_\rho[\hat L]` and :math:`KL(\rho \| \pi)`, rounded up.
+    nit, nfev : int
+        Number of iterations of the descent that ended at rho, and of posteriors that were evaluated in all.
     success : bool
         Whether alternating minimisation converged, or the global search proved that `fun` is the minimum to within
         the requested tolerance; also called `converged`.
-    status : int
+    status, message : int and str
         0: success. 1: the largest number of iterations was reached. 2: the largest number of evaluations was reached.
         3: `lower` cannot be improved in double precision.
-    message : str
-        Description of `status`.
     lower : float or None
         A proved lower bound on the minimum over all posteriors (and all lambda), rounded down. None for
         alternating minimisation, which proves none.
-    history : ndarray of shape (nit + 1,)
-        The bound at every iteration of the descent, non-increasing; its last entry is `fun`.
-    lam_history : ndarray of shape (nit + 1,)
-        Lambda at every iteration of the descent.
+    history, lam_history : ndarray of shape (nit + 1,)
+        The bound, which does not increase, and lambda at every iteration of the descent.
     """
 
     lam: float
@@ -237,11 +229,7 @@ class _Objective(ABC):
     """A bound B(E, KL), increasing in both arguments, whose sublevel sets are {KL <= convex function of E}."""
 
     problem: GibbsProblem
-
-    @property
-    @abstractmethod
-    def t_max(self) -> float:
-        """A temperature that the best posterior's is at most."""
+    t_max: float  # the best posterior's temperature is at most this
 
     @abstractmethod
     def bound_of(self, loss: Array, complexity: Array) -> Array:
@@ -263,10 +251,6 @@ class _Objective(ABC):
 class _LambdaObjective(_Objective):
     """F(lambda), t = n lambda. At its optimal lambda the bound of a posterior is eq. PBsqrt."""
 
-    @property
-    def t_max(self) -> float:
-        return self.problem.n  # The optimal lambda is at most 1 (eq. lambda).
-
     def bound_of(self, loss: Array, complexity: Array) -> Array:
         return sqrt_bound_of(loss, complexity)
 
@@ -280,8 +264,6 @@ class _LambdaObjective(_Objective):
 
 class _KlObjective(_Objective):
     """Theorem PBkl, inverted."""
-
-    t_max = np.inf
 
     def bound_of(self, loss: Array, complexity: Array) -> Array:
         return np.asarray(kl_inverse_upper(loss, complexity))
@@ -420,17 +402,6 @@ def _minimize_globally(objective: _Objective, rtol: float, max_iter: int | None)
     return _posterior_result(objective.problem, descent, nfev, status, message, lower)
 
 
-def _minimize_alternately(objective: _Objective, lam0: float, max_iter: int | None) -> PosteriorResult:
-    """Descend from `lam0`."""
-    problem = objective.problem
-    descent = _descend(objective, lam0 * problem.n, max_iter or min(_MAX_ITER, problem.curve.max_evaluations - 1))
-    if descent.converged:
-        status, message = 0, f"Lambda changed by less than a relative {_STEP_RTOL:g}."
-    else:
-        status, message = 1, _OUT_OF_ITERATIONS.format(descent.ts.size - 1)
-    return _posterior_result(problem, descent, descent.ts.size, status, message, None)
-
-
 def _posterior_result(
     problem: GibbsProblem, descent: _Descent, nfev: int, status: int, message: str, lower: float | None
 ) -> PosteriorResult:
@@ -465,11 +436,10 @@ def minimize_lambda_bound(
 ) -> PosteriorResult:
     r"""Minimise the PAC-Bayes-lambda bound over all posteriors and all lambda (Theorem PBlambda).
 
-    ``method="alternating"`` applies eq. rho and eq. lambda in turn until lambda stops changing. It
-    finds the global minimum where F(lambda) is quasiconvex (`pacbayes.quasiconvexity` can guarantee
-    it), and a local one elsewhere. ``method="global"`` finds the global minimum in all cases, by
-    branch and bound over the Gibbs posteriors, and proves it: `lower` of the result is a lower bound
-    on the minimum. Where either needs too many evaluations, it ends early, with a valid bound and `success` false.
+    ``method="alternating"`` applies eq. rho and eq. lambda in turn until lambda stops changing. It finds the global
+    minimum where F(lambda) is quasiconvex (`pacbayes.quasiconvexity` can guarantee it), and a local one elsewhere.
+    ``method="global"`` finds the global minimum in all cases, by branch and bound over the Gibbs posteriors, and
+    proves it. Where either needs too many evaluations, it ends early, with a valid bound and `success` false.
 
     Parameters
     ----------
@@ -500,8 +470,7 @@ def minimize_lambda_bound(
 
     Examples
     --------
-    >>> losses = [0.10, 0.12, 0.15, 0.30, 0.45]
-    >>> result = minimize_lambda_bound(losses, n=500, method="global")
+    >>> result = minimize_lambda_bound([0.10, 0.12, 0.15, 0.30, 0.45], n=500, method="global")
     >>> round(result.fun, 6), round(result.lam, 4), result.converged
     (0.177108, 0.4339, True)
     >>> 0 <= result.fun - result.lower <= 1e-8
@@ -511,10 +480,16 @@ def minimize_lambda_bound(
     start, tolerance = numbers(lam0=lam0, rtol=rtol)
     if method not in ("alternating", "global"):
         raise ValueError(f"method must be 'alternating' or 'global', got {method!r}")
-    objective, iterations = _LambdaObjective(problem), _validate_max_iter(max_iter)
+    # The optimal lambda is at most 1 (eq. lambda).
+    objective, iterations = _LambdaObjective(problem, t_max=problem.n), _validate_max_iter(max_iter)
     if method == "global":
         return _minimize_globally(objective, tolerance, iterations)
-    return _minimize_alternately(objective, start, iterations)
+    most = iterations or min(_MAX_ITER, problem.curve.max_evaluations - 1)
+    descent = _descend(objective, start * problem.n, most)
+    status, message = 0, f"Lambda changed by less than a relative {_STEP_RTOL:g}."
+    if not descent.converged:
+        status, message = 1, _OUT_OF_ITERATIONS.format(descent.ts.size - 1)
+    return _posterior_result(problem, descent, descent.ts.size, status, message, None)
 
 
 def _validate_max_iter(max_iter: int | None) -> int | None:
@@ -535,8 +510,8 @@ def minimize_kl_bound(
 
     The bound grows in :math:`E_\rho[\hat L]` and in :math:`KL(\rho \| \pi)`, so its best posterior is a
     Gibbs posterior, and the search is over one number, its temperature, by branch and bound. The minimum is never
-    above the kl bound of the posterior that `minimize_lambda_bound` finds, and `lower` is a lower bound on it.
-    Where the search needs too many evaluations, it ends early, with a valid bound and `success` false.
+    above the kl bound of the posterior that `minimize_lambda_bound` finds. Where the search needs too many
+    evaluations, it ends early, with a valid bound and `success` false.
 
     Parameters
     ----------
@@ -550,11 +525,10 @@ def minimize_kl_bound(
 
     Examples
     --------
-    >>> losses = [0.10, 0.12, 0.15, 0.30, 0.45]
-    >>> result = minimize_kl_bound(losses, n=500)
+    >>> result = minimize_kl_bound([0.10, 0.12, 0.15, 0.30, 0.45], n=500)
     >>> round(result.fun, 6), round(result.lam, 4), result.converged
     (0.163752, 0.5659, True)
     """
     problem = GibbsProblem.validated(losses, n, delta, prior, n_max)
     (tolerance,) = numbers(rtol=rtol)
-    return _minimize_globally(_KlObjective(problem), tolerance, _validate_max_iter(max_iter))
+    return _minimize_globally(_KlObjective(problem, np.inf), tolerance, _validate_max_iter(max_iter))

@@ -27,13 +27,12 @@ def mean_upper_bound(values: ArrayLike, delta: float = 0.05, *, high: float = 1.
     r"""Bound the mean of a variable from above by independent values of it, none above `high`.
 
     For the mean m of X and any c in (0, 1), :math:`1 - c + c (\text{high} - X) / (\text{high} - m)` is
-    non-negative with expectation 1. So is the product over independent values, the capital of a gambler
-    who bets c in every round, and the average of capitals over several c. By Markov's inequality this
-    average is below 1 / delta with probability at least 1 - delta, and grows with m: the bound is where
-    it reaches 1 / delta (method of mixtures [1]_ [2]_).
+    non-negative with expectation 1. So is the product over independent values, the capital of a gambler who bets c
+    in every round, and its average over several c: by Markov's inequality it is below 1 / delta with probability at
+    least 1 - delta. It grows with m, and the bound is where it reaches 1 / delta [1]_ [2]_.
 
-    Neither a lower end of the values nor their variance need be known. It adapts to the variance as
-    empirical Bernstein inequalities do, and comes close to the kl inequality for values 0 and 1.
+    No lower end of the values need be known. It adapts to the variance as empirical Bernstein inequalities do, and
+    comes close to the kl inequality for values 0 and 1.
 
     Parameters
     ----------
@@ -55,13 +54,12 @@ def mean_upper_bound(values: ArrayLike, delta: float = 0.05, *, high: float = 1.
     References
     ----------
     .. [1] I. Waudby-Smith, A. Ramdas. Estimating means of bounded random variables by betting. JRSS B, 2023.
-    .. [2] F. Orabona, K.-S. Jun. Tight concentrations and confidence sequences from the regret of universal
-       portfolio. IEEE Transactions on Information Theory, 2024.
+    .. [2] F. Orabona, K.-S. Jun. Tight concentrations and confidence sequences from the regret of universal portfolio.
+       IEEE Transactions on Information Theory, 2024.
 
     Examples
     --------
-    >>> values = [0.1, 0.2, 0.1, 0.3, 0.2] * 20
-    >>> round(mean_upper_bound(values), 4)
+    >>> round(mean_upper_bound([0.1, 0.2, 0.1, 0.3, 0.2] * 20), 4)
     0.2174
     """
     sample = vector("values", as_real_array("values", values, "an array of numbers"), "one value per point")

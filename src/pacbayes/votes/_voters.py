@@ -37,7 +37,7 @@ class VoterWeights:
     w : ndarray of shape (m,)
         Weights of the voters, non-negative; their sum is at least 1 unless nothing can be proved.
     bet : float or None
-        The bet for `mean_upper_bound`; None where a single voter has all of the weight, which needs none.
+        The bet for `mean_upper_bound`; None for a single voter, which needs none.
     expected : float
         What the bound would be on points with the same disagreements.
     """
@@ -67,8 +67,8 @@ def voters_bound(
         - \sum_h w_h d_h(x)\right].
 
     The weights w are those of the proof, not of the vote, and V may be any classifier. The second term needs
-    inputs only. For weights that do not depend on the u unlabelled points it is a mean of independent values
-    that are at most 1, bounded by `mean_upper_bound`; if a single voter has weight, by Clopper-Pearson.
+    inputs only: a mean of independent values that are at most 1, bounded by `mean_upper_bound`; if a single
+    voter has weight, by Clopper-Pearson. With w = rho / gamma for the vote's own weights it is `margin_bound`.
 
     Parameters
     ----------
@@ -87,27 +87,20 @@ def voters_bound(
         With more than two classes, the largest sum of w over the voters for one class other than V(x): where V
         errs, no more than these can be right. By default all that disagree.
     bet : float, optional
-        The bet for `mean_upper_bound`, chosen without looking at these points.
+        As in `mean_upper_bound`.
 
     Returns
     -------
     float
         Upper bound on the loss of the vote, at most 1.
 
-    Notes
-    -----
-    With w = rho / gamma for the weights rho of the vote itself this is `margin_bound`. With total weight 1 the
-    bound is linear in w, so that a single voter is best; several voters help where their errors differ.
-
     Examples
     --------
-    >>> import numpy as np
-    >>> disagreement = np.zeros((3, 1000), dtype=bool)
-    >>> disagreement[0, :30] = disagreement[1, 30:60] = disagreement[2, 60:90] = True
-    >>> one = voters_bound([0.05, 0.05, 0.05], disagreement, [1, 0, 0], delta=0.01)
-    >>> all_three = voters_bound([0.05, 0.05, 0.05], disagreement, [0.6, 0.6, 0.6], delta=0.01)
-    >>> round(one, 4), round(all_three, 4)
-    (0.0951, 0.0795)
+    >>> disagreement = np.repeat(np.eye(3, 4, dtype=bool), [30, 30, 30, 910], axis=1)
+    >>> round(voters_bound([0.05, 0.05, 0.05], disagreement, [1, 0, 0], delta=0.01), 4)
+    0.0951
+    >>> round(voters_bound([0.05, 0.05, 0.05], disagreement, [0.6, 0.6, 0.6], delta=0.01), 4)
+    0.0795
     """
     bounds_, apart = _checked_voters(voter_bounds, disagreement)
     weights = finite_nonnegative("w", w)
@@ -137,32 +130,27 @@ def optimize_voter_weights(
     r"""Choose weights for `voters_bound` by a linear programme.
 
     The bound without its deviation term is convex and piecewise linear in w: with one slack variable for each
-    pattern of disagreements it is a linear programme, solved by HiGHS. Voters enter it by column generation,
-    the ones with the smallest single bounds first. With `n_points` the solution and some of its multiples are
+    pattern of disagreements it is a linear programme. With `n_points` the solution and some of its multiples are
     compared with the best single voter, deviation terms included.
 
     Parameters
     ----------
-    voter_bounds : array_like of shape (m,)
+    voter_bounds, delta
         As in `voters_bound`.
     disagreement : array_like of shape (m, n)
-        As in `voters_bound`, at other points than those that `voters_bound` will be given: the training inputs,
-        or a part of the unlabelled points. Beyond 4000 points, a part of them is used.
+        As in `voters_bound`, at other points than those that it will be given: the training inputs, or a part
+        of the unlabelled points. Beyond 4000 points, a part of them is used.
     n_points : int, optional
         Number of unlabelled points that `voters_bound` will be given. None means infinitely many.
-    delta : float, default=0.05
-        The delta of `voters_bound`.
 
     Returns
     -------
     VoterWeights
-        With `w`, `bet` and `expected`.
+        The weights and the bet for `voters_bound`.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> disagreement = np.zeros((3, 1000), dtype=bool)
-    >>> disagreement[0, :30] = disagreement[1, 30:60] = disagreement[2, 60:90] = True
+    >>> disagreement = np.repeat(np.eye(3, 4, dtype=bool), [30, 30, 30, 910], axis=1)
     >>> optimize_voter_weights([0.05, 0.05, 0.05], disagreement, n_points=1000).w.round(3)
     array([0.6, 0.6, 0.6])
     >>> optimize_voter_weights([0.05, 0.2, 0.2], disagreement, n_points=1000).w
@@ -218,7 +206,7 @@ def _total(voter_bounds: Array, w: Array, mean: float) -> float:
 
 
 def _solve(voter_bounds: Array, apart: NDArray[np.bool_] | Array, singles: Array) -> Array:
-    """Minimise the bound without its deviation term over w, by column generation."""
+    """Minimise the bound without its deviation term over w, by column generation: small single bounds enter first."""
     margins = 1.0 - 2.0 * apart
     share = apart.mean(axis=1)
     order = np.argsort(singles, kind="stable")

@@ -61,8 +61,7 @@ def heavy_voter(rho: ArrayLike) -> int | None:
     Returns
     -------
     int or None
-        Index of the voter. None also if its weight is above one half by no more than the rounding error
-        of the vote's sums.
+        Index of the voter. None also if its weight is above one half by no more than rounding errors.
 
     Examples
     --------
@@ -80,12 +79,11 @@ def subset_sum_constant(rho: ArrayLike) -> float:
     r"""Return the smallest weight that voters can have together if it is at least one half.
 
     Where the vote errs, the voters that err have at least half of the weight, and what they have is the
-    sum of a subset of the weights: c is the smallest such sum. See `subset_sum_bound`.
+    sum of a subset of the weights: at least the smallest such sum, c.
 
-    The sums of the largest weights are enumerated, by halves and with equal weights counted rather than
-    enumerated; what is left of the weight may be divided in any way. The result is exact where all
-    weights can be enumerated (any 32 of them, or any number of equal ones up to some ten thousand), and a
-    lower bound on c always.
+    The sums of the largest weights are enumerated; what is left of the weight may be divided in any way. The
+    result is exact where all weights can be enumerated (any 32 of them, or equal ones up to some ten
+    thousand), and a lower bound on c always.
 
     Parameters
     ----------
@@ -151,9 +149,9 @@ def _smallest_sum(values: Array, used: list[int], target: float) -> float:
 def subset_sum_bound(gibbs_bound: ArrayLike, rho: ArrayLike) -> Any:
     r"""Bound the vote by the randomised classifier's bound over the subset-sum constant c.
 
-    Where the vote errs, the voters that err have at least the weight c of `subset_sum_constant`, so by
-    Markov's inequality :math:`L(\text{vote}) \le E_\rho[L(h)] / c`. It never exceeds `first_order` by more
-    than rounding, and is far below it where a few voters have most of the weight. Any number of classes.
+    With c of `subset_sum_constant`, by Markov's inequality :math:`L(\text{vote}) \le E_\rho[L(h)] / c`. It never
+    exceeds `first_order` by more than rounding, and is far below it where a few voters have most of the
+    weight. Any number of classes.
 
     Parameters
     ----------
