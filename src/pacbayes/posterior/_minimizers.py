@@ -450,7 +450,8 @@ def minimize_lambda_bound(
     delta : float, default=0.05
         Probability with which the bound may fail, in (0, 1).
     prior : array_like of shape (m,), optional
-        Prior as probabilities or log-probabilities; uniform by default.
+        Probabilities, or log-probabilities (an array with no entry above zero is read as such), summing to one. Zeros
+        are allowed. Uniform by default.
     method : {"alternating", "global"}, default="alternating"
         How to minimise.
     lam0 : float, default=1.0
