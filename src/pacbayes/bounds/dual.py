@@ -4,14 +4,10 @@ Let hypothesis h have empirical loss :math:`\hat L_h` on :math:`n_h` points that
 :math:`D_h` be a comparator (`pacbayes.bounds.comparators`): convex in the true loss, with
 :math:`E[e^{D_h(L_h)}] \le 1`. With probability at least 1 - delta, for all posteriors rho simultaneously,
 
-.. math:: E_\rho[D_h(L_h)] \le KL(\rho \| \pi) + \ln\frac1\delta,
+.. math:: E_\rho[D_h(L_h)] \le KL(\rho \| \pi) + \ln\frac1\delta.
 
-and therefore, for all :math:`\mu > 0` as well,
-
-.. math:: E_\rho[L_h] \le E_\rho[\psi_h(\mu)] + \mu \left(KL(\rho \| \pi) + \ln\frac1\delta\right), \qquad
-    \psi_h(\mu) = \max_{0 \le L \le 1} \{L - \mu D_h(L)\}.
-
-For a given mu the best posterior is proportional to :math:`\pi_h e^{-\psi_h(\mu) / \mu}`, and what it attains is
+`pacbayes.posterior.minimize_dual_bound` says what follows for :math:`E_\rho[L]` and every :math:`\mu > 0`. For a given
+mu the best posterior is proportional to :math:`\pi_h e^{-\psi_h(\mu) / \mu}`, and what it attains is
 
 .. math:: F(\mu) = \mu \left[\ln\frac1\delta - \ln \sum_h \pi_h e^{-\psi_h(\mu) / \mu}\right].
 

@@ -200,10 +200,10 @@ def sqrt_bound_of(loss: Array, complexity: Array) -> Array:
 
 
 def majority_vote(gibbs_bound: ArrayLike) -> Any:
-    r"""Bound the rho-weighted majority vote by twice the bound of the randomised classifier (first order).
+    r"""Bound the rho-weighted majority vote by twice the bound of the randomised classifier (first order) [1]_.
 
-    Where the vote errs, at least half of the posterior mass errs, so by Markov's inequality
-    :math:`L(\text{vote}) \le 2 E_\rho[L(h)]`. It holds whenever `gibbs_bound` does, at no cost in delta.
+    Where the vote errs, at least half of the posterior mass errs, for any number of classes and however ties are
+    broken. By Markov's inequality :math:`L(\text{vote}) \le 2 E_\rho[L(h)]`, at no cost in delta.
 
     Parameters
     ----------
@@ -214,6 +214,10 @@ def majority_vote(gibbs_bound: ArrayLike) -> Any:
     -------
     float or ndarray
         :math:`\min(1, 2 \cdot \text{gibbs\_bound})`; 1 means that nothing is proved.
+
+    References
+    ----------
+    .. [1] J. Langford, J. Shawe-Taylor. PAC-Bayes & margins. NIPS, 2002.
 
     Examples
     --------

@@ -140,10 +140,8 @@ class MarginChoice:
 
     Attributes
     ----------
-    gamma : float
-        The margin.
-    bet : float
-        The bet, see `mean_upper_bound`.
+    gamma, bet : float
+        The margin, and the bet for `mean_upper_bound`.
     expected : float
         What the bound would be on points with the same shares.
     """

@@ -20,32 +20,8 @@ _SUM_TOLERANCE = 1e-6
 _HALVES = (1 << 8, 1 << 16)
 
 
-def first_order(gibbs_bound: ArrayLike) -> Any:
-    r"""Bound the vote by twice the randomised classifier's bound, as `pacbayes.bounds.majority_vote` does.
-
-    Where the vote errs, the true class has at most the winner's weight, so that the voters that err have
-    at least half of the weight: for any number of classes and however ties are broken [1]_.
-
-    Parameters
-    ----------
-    gibbs_bound : array_like
-        Upper bound on :math:`E_\rho[L(h)]`, zero-one loss.
-
-    Returns
-    -------
-    float or ndarray
-        :math:`\min(1, 2 \cdot \text{gibbs\_bound})`. It holds whenever `gibbs_bound` does.
-
-    References
-    ----------
-    .. [1] J. Langford, J. Shawe-Taylor. PAC-Bayes & margins. NIPS, 2002.
-
-    Examples
-    --------
-    >>> first_order(0.08)
-    0.16
-    """
-    return majority_vote(gibbs_bound)
+# The name of the first-order bound among the vote's other bounds.
+first_order = majority_vote
 
 
 def heavy_voter(rho: ArrayLike) -> int | None:
