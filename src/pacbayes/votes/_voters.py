@@ -184,8 +184,8 @@ def _checked_voters(voter_bounds: ArrayLike, disagreement: ArrayLike) -> tuple[A
     bounds_ = vector("voter_bounds", finite_nonnegative("voter_bounds", voter_bounds), "one bound per voter")
     apart = np.asarray(disagreement)
     if apart.dtype != np.bool_:
-        numbers_ = as_real_array("disagreement", disagreement, "booleans or numbers in [0, 1]")
-        apart = unit_interval("disagreement", numbers_)
+        real = as_real_array("disagreement", disagreement, "booleans or numbers in [0, 1]")
+        apart = unit_interval("disagreement", real)
     check_voters_by_points("disagreement", apart, bounds_.size)
     return bounds_, apart
 
