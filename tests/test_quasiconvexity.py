@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_posterior import two_minima
 
 from pacbayes.posterior import lambda_bound, lambda_bound_derivatives, minimize_lambda_bound
-from pacbayes.posterior.gibbs import GibbsCurve
+from pacbayes.posterior.gibbs import GibbsCurve, GibbsProblem
 from pacbayes.quasiconvexity import (
     CONDITIONS,
     THEOREM_VAR_CONDITIONS,
@@ -248,7 +248,7 @@ def test_rounding_is_not_taken_for_proof():
 def assert_true_on_the_interval(losses, log_prior, n, confidence, left, right):
     """Whatever is claimed about F on [left, right] (in t = n lambda) is true, by mpmath."""
     curve = GibbsCurve(losses, n, log_prior)
-    intervals = _Intervals(curve.at(left), curve.at(right), n, confidence)
+    intervals = _Intervals(curve.at(left), curve.at(right), GibbsProblem(curve, n, confidence))
     with mp.workdps(120):
         points = [mp.mpf(left) + (mp.mpf(right) - mp.mpf(left)) * k / 4 for k in range(5)]
         for t in {float(t) for t in points}:

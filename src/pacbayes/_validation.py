@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import reprlib
 from collections.abc import Callable
 from decimal import Decimal
@@ -100,24 +101,8 @@ def finite_nonnegative(name: str, value: ArrayLike) -> Array:
 
 def whole_number(name: str, value: ArrayLike, minimum: int = 1) -> Array:
     """Validate whole numbers of at least `minimum`, given as integers or floats such as 1e9."""
-    return _validate(
-        name,
-        value,
-        lambda a: (a >= minimum) & (a < np.inf) & (a == np.floor(a)),
-        f"a whole number, at least {minimum}",
-    )
-
-
-def largest_size(n: Array, n_max: ArrayLike | None) -> Array:
-    """Validate the largest validation set `n_max`, at least as large as the smallest, `n`; `n` itself by default."""
-    if n_max is None:
-        return n
-    largest = whole_number("n_max", n_max)
-    too_small = largest < n
-    if too_small.any():
-        offender = np.broadcast_to(largest, too_small.shape)[too_small].flat[0]
-        raise ValueError(f"n_max must be at least n, got {offender!s}")
-    return largest
+    expected = f"a whole number, at least {minimum}"
+    return _validate(name, value, lambda a: (a >= minimum) & (a < np.inf) & (a == np.floor(a)), expected)
 
 
 def scalar(name: str, array: Array) -> float:
@@ -127,27 +112,54 @@ def scalar(name: str, array: Array) -> float:
     return float(array)
 
 
-def n_and_delta(n: ArrayLike, delta: ArrayLike) -> tuple[float, float]:
-    """Validate one sample size and one probability of failure."""
-    return scalar("n", whole_number("n", n)), scalar("delta", open_interval("delta", delta, 0, 1))
+# What an argument of this name must be, in every public function of the theory.
+_DOMAINS: dict[str, Callable[[str, ArrayLike], Array]] = {
+    **dict.fromkeys(("loss", "p", "q", "gibbs_loss", "tandem_loss", "one_errs", "disagreement"), unit_interval),
+    **dict.fromkeys(("delta", "grid_delta", "rtol"), functools.partial(open_interval, low=0, high=1)),
+    **dict.fromkeys(("lam", "lam0"), functools.partial(open_interval, low=0, high=2)),
+    **dict.fromkeys(("c1", "c2"), functools.partial(open_interval, low=1, high=np.inf)),
+    **dict.fromkeys(("prior_mass", "gamma", "gammas"), functools.partial(half_open_interval, low=0, high=1)),
+    **dict.fromkeys(("kl_div", "c"), nonnegative),
+    **dict.fromkeys(("variance", "voter_bound", "gibbs_bound"), finite_nonnegative),
+    **dict.fromkeys(("n", "n_max", "n_pair", "n_pair_max", "n_points", "n_unlabelled", "max_iter"), whole_number),
+    **dict.fromkeys(("errors", "n_disagreements"), functools.partial(whole_number, minimum=0)),
+}
 
 
-def n_delta_and_largest(n: ArrayLike, delta: ArrayLike, n_max: ArrayLike | None) -> tuple[float, float, float]:
-    """Validate one smallest sample size, one probability of failure and one largest sample size."""
-    n_points, delta_value = n_and_delta(n, delta)
-    return n_points, delta_value, scalar("n_max", largest_size(np.asarray(n_points), n_max))
+def arrays(**values: ArrayLike) -> list[Array]:
+    """Validate arguments that may be arrays, each by its name."""
+    return [_DOMAINS[name](name, value) for name, value in values.items()]
+
+
+def numbers(**values: ArrayLike) -> list[float]:
+    """Validate arguments that are single numbers, each by its name."""
+    return [scalar(name, _DOMAINS[name](name, value)) for name, value in values.items()]
+
+
+def largest_size(n: float | Array, n_max: ArrayLike | None, name: str = "n") -> Array:
+    """Validate the largest number of points `n_max`, at least as large as the smallest, `n`; `n` itself by default."""
+    if n_max is None:
+        return np.asarray(n)
+    largest = whole_number(f"{name}_max", n_max)
+    too_small = largest < n
+    if too_small.any():
+        offender = np.broadcast_to(largest, too_small.shape)[too_small].flat[0]
+        raise ValueError(f"{name}_max must be at least {name}, got {offender!s}")
+    return largest
+
+
+def vector(name: str, array: Array, entries: str) -> Array:
+    """Return a one-dimensional, non-empty array, or raise and say what its `entries` are."""
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} must be a one-dimensional, non-empty array with {entries}, got shape {array.shape}")
+    return array
 
 
 def loss_vector(name: str, value: ArrayLike, *, partial: bool = False) -> Array:
     """Validate one loss in [0, 1] for each hypothesis, at least one; if `partial`, others may be NaN."""
-    if partial:
-        losses = _validate(name, value, lambda a: (a >= 0) & (a <= 1) | np.isnan(a), "in [0, 1], or NaN")
-        if losses.size and np.isnan(losses).all():
-            raise ValueError(f"{name} must hold at least one number, got NaN only")
-    else:
-        losses = unit_interval(name, value)
-    if losses.ndim != 1 or losses.size == 0:
-        raise ValueError(
-            f"{name} must be a one-dimensional, non-empty array with one loss per hypothesis, got shape {losses.shape}"
-        )
-    return losses
+    if not partial:
+        return vector(name, unit_interval(name, value), "one loss per hypothesis")
+    losses = _validate(name, value, lambda a: (a >= 0) & (a <= 1) | np.isnan(a), "in [0, 1], or NaN")
+    if losses.size and np.isnan(losses).all():
+        raise ValueError(f"{name} must hold at least one number, got NaN only")
+    return vector(name, losses, "one loss per hypothesis")

@@ -30,11 +30,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from pacbayes._validation import Array, n_delta_and_largest
-from pacbayes.bounds import confidence_term
+from pacbayes._validation import Array
 from pacbayes.bounds.prior import SLACK
-from pacbayes.posterior import optimal_lambda
-from pacbayes.posterior.gibbs import GibbsCurve, GibbsMoments, split_interval
+from pacbayes.posterior.gibbs import GibbsCurve, GibbsMoments, GibbsProblem, optimal_lambda_of, split_interval
 
 __all__ = ["Condition", "QuasiconvexityReport", "check_quasiconvexity"]
 
@@ -81,9 +79,8 @@ class QuasiconvexityReport:
     Attributes
     ----------
     guaranteed : bool
-        Whether F(lambda) is proved strongly quasiconvex on (0, 1], so that alternating minimisation
-        converges to the global minimum from any start. False does not say that it is not: the
-        conditions are sufficient, not necessary.
+        Whether F(lambda) is proved strongly quasiconvex on (0, 1], so that alternating minimisation converges to the
+        global minimum from any start. The conditions are sufficient, not necessary.
     condition : str or None
         Name of the first condition that holds, one of `CONDITIONS`.
     details : dict of str to Condition
@@ -110,12 +107,7 @@ class QuasiconvexityReport:
 
 
 def check_quasiconvexity(
-    losses: ArrayLike,
-    n: int,
-    *,
-    delta: float = 0.05,
-    prior: ArrayLike | None = None,
-    n_max: int | None = None,
+    losses: ArrayLike, n: int, *, delta: float = 0.05, prior: ArrayLike | None = None, n_max: int | None = None
 ) -> QuasiconvexityReport:
     r"""Check whether F(lambda) is guaranteed to be strongly quasiconvex.
 
@@ -127,7 +119,6 @@ def check_quasiconvexity(
         Theorem var: at most K hypotheses with excess loss in (a, b), uniform prior.
     "few mediocre losses, tuned"
         The same with tuned a(alpha), b(beta), K(alpha, beta) (eq. Kab), at the best pair (alpha, beta).
-        Only those pairs matter at which the loss of some hypothesis is at an end of the interval.
     "few mediocre losses, refined b"
         The same with the refined b of the appendix, under its side conditions.
     "few mediocre losses, tuned, refined b"
@@ -135,21 +126,12 @@ def check_quasiconvexity(
     "small variance"
         Theorem global-min: eq. KL-cond or eq. E-cond proved at every lambda, any prior.
     "small variance where F' = 0"
-        As in the proof of Theorem global-min, its conditions are only needed where F' may vanish:
-        proved at every lambda at which F' is not proved to be non-zero, any prior.
+        The same at every lambda at which F' is not proved to be non-zero, which is where its proof needs it.
 
     Parameters
     ----------
-    losses : array_like of shape (m,)
-        Empirical losses in [0, 1].
-    n : int
-        Number of points each loss was measured on (n - r in Theorem PBaggregation); the smallest, if they differ.
-    delta : float, default=0.05
-        Probability with which the bound may fail, in (0, 1).
-    prior : array_like of shape (m,), optional
-        Prior as probabilities or log-probabilities; uniform by default.
-    n_max : int, optional
-        Largest validation set, if they differ: the confidence term is then :math:`\ln\frac{2 \sqrt{n_{max}}}{\delta}`.
+    losses, n, delta, prior, n_max
+        As in `pacbayes.posterior.minimize_lambda_bound`.
 
     Returns
     -------
@@ -162,7 +144,7 @@ def check_quasiconvexity(
     >>> report.guaranteed, report.condition
     (True, 'few hypotheses')
     """
-    details = dict(_check_in_order(losses, n, delta, prior, n_max))
+    details = dict(_check_in_order(GibbsProblem.validated(losses, n, delta, prior, n_max)))
     first = next((name for name, condition in details.items() if condition.holds), None)
     return QuasiconvexityReport(first is not None, first, details)
 
@@ -171,27 +153,20 @@ def first_condition(
     losses: ArrayLike, n: int, delta: float, prior: ArrayLike | None = None, n_max: int | None = None
 ) -> str | None:
     """Return the name of the first condition that holds, as `check_quasiconvexity` would, without checking others."""
-    conditions = _check_in_order(losses, n, delta, prior, n_max)
+    conditions = _check_in_order(GibbsProblem.validated(losses, n, delta, prior, n_max))
     return next((name for name, condition in conditions if condition.holds), None)
 
 
-def _check_in_order(
-    losses: ArrayLike, n: int, delta: float, prior: ArrayLike | None, n_max: int | None
-) -> Iterator[tuple[str, Condition]]:
+def _check_in_order(problem: GibbsProblem) -> Iterator[tuple[str, Condition]]:
     """Yield all conditions by name, from the simplest to the most general, each checked when it is asked for."""
-    n_points, delta_value, n_largest = n_delta_and_largest(n, delta, n_max)
-    curve = GibbsCurve(losses, n_points, prior)
-    confidence = float(confidence_term(n_points, delta_value, n_max=n_largest))
-    yield from _check_theorem_var(curve, n_points, confidence).items()
+    yield from _check_theorem_var(problem).items()
     # Where F' = 0, lambda is optimal for its own posterior (eq. lambda), whose loss is at most 1, and at most the
     # prior's: the loss of Gibbs posteriors decreases with lambda.
-    lam_any, lam_prior = (
-        float(optimal_lambda(loss, 0.0, n_points, delta_value, n_max=n_largest)) * (1 - SLACK)
-        for loss in (1.0, curve.at(0.0).loss_up[0])
-    )
-    start = min(lam_any, float(np.sqrt(confidence / n_points)) * (1 - SLACK))
-    yield _ALL_LAMBDA, _check_all_lambda(curve, n_points, confidence, start, only_stationary=False)
-    yield _STATIONARY, _check_all_lambda(curve, n_points, confidence, lam_prior, only_stationary=True)
+    losses_at_most = np.append(1.0, problem.curve.at(0.0).loss_up)
+    lam_any, lam_prior = optimal_lambda_of(losses_at_most, np.zeros(2), problem.n, problem.confidence) * (1 - SLACK)
+    start = min(float(lam_any), float(np.sqrt(problem.confidence / problem.n)) * (1 - SLACK))
+    yield _ALL_LAMBDA, _check_all_lambda(problem, start, only_stationary=False)
+    yield _STATIONARY, _check_all_lambda(problem, float(lam_prior), only_stationary=True)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -199,8 +174,9 @@ def _check_in_order(
 # ---------------------------------------------------------------------------------------------------
 
 
-def _check_theorem_var(curve: GibbsCurve, n: float, confidence: float) -> dict[str, Condition]:
-    """Check Theorem var and its relaxations, with `confidence` for ln(2 sqrt(n) / delta)."""
+def _check_theorem_var(problem: GibbsProblem) -> dict[str, Condition]:
+    """Check Theorem var and its relaxations."""
+    curve, n, confidence = problem.curve, problem.n, problem.confidence
     if not curve.is_uniform:
         reason = Condition(False, {"reason": "the prior is not uniform"})
         return dict.fromkeys(THEOREM_VAR_CONDITIONS, reason)
@@ -218,12 +194,12 @@ def _check_theorem_var(curve: GibbsCurve, n: float, confidence: float) -> dict[s
     b = float((np.log(3 * m) + 2 * np.log(n)) / scale)
     ln_3mn = float(np.log(3 * m) + np.log(n))
     ln_refined = float(np.log(4) + ln_3mn + 2 * np.log(ln_3mn) - np.log(confidence * ln_4n_delta2))
-    var = _count_mediocre(curve, a, b, k) if bad_allowed else Condition(False, needs)
-    refined = Condition(False, needs)
-    if bad_allowed and ln_refined >= 2 * (1 + _MARGIN):
+    var = refined = Condition(False, needs)
+    if bad_allowed:
+        var = _count_mediocre(curve, a, b, k)
         refined = _count_mediocre(curve, a, ln_refined / scale, k)
-    elif bad_allowed:
-        refined = Condition(False, {"reason": "needs ln(...) >= 2 in b", "ln(...)": ln_refined})
+        if ln_refined < 2 * (1 + _MARGIN):
+            refined = Condition(False, {"reason": "needs ln(...) >= 2 in b", "ln(...)": ln_refined})
 
     # Smallest beta with b(beta) <= x, for each x > 0 as the smallest bad loss; inf where there is none. The exponents
     # that matter, those with a beta that is neither above 1 nor 0, are below 1000: `_MARGIN` covers their errors.
@@ -235,16 +211,12 @@ def _check_theorem_var(curve: GibbsCurve, n: float, confidence: float) -> dict[s
         right = x * scale - np.log(4 / (confidence * ln_4n_delta2))
         ln_y = 2 * special.wrightomega(right / 2 - np.log(2))
         beta_refined = np.exp(np.log(m) + np.log(n) - ln_y) * (1 + _MARGIN)
-    too_small = x * scale < 2 * (1 + _MARGIN)
-    beta = np.where(too_small | (beta > 1) | (not bad_allowed), np.inf, beta)
-    beta_refined = np.where(too_small | (beta_refined > 1) | (not bad_allowed), np.inf, beta_refined)
-    return {
-        _FEW: few,
-        _VAR: var,
-        _VAR_TUNED: _tune_interval(curve, n, ln_4n_delta2, beta),
-        _VAR_REFINED: refined,
-        _VAR_TUNED_REFINED: _tune_interval(curve, n, ln_4n_delta2, beta_refined),
-    }
+    may_be_bad = bad_allowed & (x * scale >= 2 * (1 + _MARGIN))
+    tuned, tuned_refined = (
+        _tune_interval(curve, n, ln_4n_delta2, np.where(may_be_bad & (smallest <= 1), smallest, np.inf))
+        for smallest in (beta, beta_refined)
+    )
+    return dict(zip(THEOREM_VAR_CONDITIONS, (few, var, tuned, refined, tuned_refined), strict=True))
 
 
 def _count_mediocre(curve: GibbsCurve, a: float, b: float, k: float) -> Condition:
@@ -267,24 +239,18 @@ def _tune_interval(curve: GibbsCurve, n: float, ln_4n_delta2: float, beta: Array
         alpha = (curve.x * n) ** 2 / ln_4n_delta2 * (1 + _MARGIN)
     up_to = np.cumsum(curve.counts).astype(np.float64)
     below = np.concatenate((up_to - curve.counts, [float(curve.m)]))
-    cost = np.concatenate((beta, [0.0])) * kappa + below  # of the smallest bad loss
+    x, beta = np.append(curve.x, np.inf), np.append(beta, 0.0)
+    cost = beta * kappa + below  # of the smallest bad loss
     gain = np.where(alpha <= 1, up_to - kappa * alpha, -np.inf)  # of the largest good loss
     # The smallest cost at j > i for every i, from the right.
     cheapest = np.minimum.accumulate(cost[::-1])[::-1][1:]
     i = int(np.argmax(gain - cheapest))
     j = i + 1 + int(np.argmin(cost[i + 1 :]))
-    beta_j = float(beta[j]) if j < curve.x.size else 0.0
-    k, count = kappa * (1 - float(alpha[i]) - beta_j), int(below[j] - up_to[i])
+    k, count = kappa * (1 - float(alpha[i]) - float(beta[j])), int(below[j] - up_to[i])
+    figures = {"alpha": alpha[i], "beta": beta[j], "a": x[i], "b": x[j], "K": k}
     return Condition(
         bool(k >= 0 and count <= k * (1 - _MARGIN)),
-        {
-            "alpha": float(alpha[i]),
-            "beta": beta_j,
-            "a": float(curve.x[i]),
-            "b": float(curve.x[j]) if j < curve.x.size else np.inf,
-            "K": float(k),
-            "mediocre": count,
-        },
+        {name: float(value) for name, value in figures.items()} | {"mediocre": count},
     )
 
 
@@ -304,8 +270,7 @@ class _Intervals:
 
     left: GibbsMoments
     right: GibbsMoments
-    n: float
-    confidence: float  # ln(2 sqrt(n) / delta)
+    problem: GibbsProblem
 
     @property
     def largest_variance(self) -> Array:
@@ -322,37 +287,36 @@ class _Intervals:
 
     def _complement(self, t: Array) -> Array:
         """Return 1 - lambda at t = n lambda. The difference n - t is exact where it is small."""
-        return (self.n - t) / self.n
+        return (self.problem.n - t) / self.problem.n
 
     def conditions_hold(self) -> NDArray[np.bool_]:
         """Return whether eq. KL-cond holds on the whole interval, or eq. E-cond does."""
         var = self.largest_variance
         with np.errstate(over="ignore"):
-            kl_cond = 2 * (self.left.kl_div_down + self.confidence) * (1 - _MARGIN) > self.right.t**2 * var
-        e_cond = self.right.loss_down * (1 - _MARGIN) > self._complement(self.left.t) * self.n * var
+            kl_cond = 2 * (self.left.kl_div_down + self.problem.confidence) * (1 - _MARGIN) > self.right.t**2 * var
+        e_cond = self.right.loss_down * (1 - _MARGIN) > self._complement(self.left.t) * self.problem.n * var
         return np.asarray(kl_cond | e_cond)
 
     # The sign of F' is that of lambda^2 n E - 2 (1 - lambda)(KL + ln(2 sqrt(n) / delta)).
 
     def increasing(self) -> NDArray[np.bool_]:
         """Return whether F' > 0 on the whole interval."""
-        least = self.left.t / self.n * self.left.t * self.right.loss_down * (1 - _MARGIN)
-        return np.asarray(least > 2 * self._complement(self.left.t) * (self.right.kl_div_up + self.confidence))
+        least = self.left.t / self.problem.n * self.left.t * self.right.loss_down * (1 - _MARGIN)
+        return np.asarray(least > 2 * self._complement(self.left.t) * (self.right.kl_div_up + self.problem.confidence))
 
     def decreasing(self) -> NDArray[np.bool_]:
         """Return whether F' < 0 on the whole interval."""
-        most = self.right.t / self.n * self.right.t * self.left.loss_up
-        least = 2 * self._complement(self.right.t) * (self.left.kl_div_down + self.confidence)
+        most = self.right.t / self.problem.n * self.right.t * self.left.loss_up
+        least = 2 * self._complement(self.right.t) * (self.left.kl_div_down + self.problem.confidence)
         return np.asarray(most < least * (1 - _MARGIN))
 
 
-def _check_all_lambda(
-    curve: GibbsCurve, n: float, confidence: float, start: float, *, only_stationary: bool
-) -> Condition:
+def _check_all_lambda(problem: GibbsProblem, start: float, *, only_stationary: bool) -> Condition:
     """Prove eq. KL-cond or eq. E-cond for all lambda in [start, 1], or for all that may be stationary.
 
     Intervals are split until each is proved, a counterexample is found, or `max_evaluations` is reached.
     """
+    curve, n = problem.curve, problem.n
 
     def condition(reason: str | None, lam: float) -> Condition:
         figures: dict[str, Any] = {"lambda from": start, "lambda to": 1.0}
@@ -366,15 +330,15 @@ def _check_all_lambda(
         if only_stationary:
             # If F' changes from positive to negative, there is a local maximum, and F is not quasiconvex.
             seen = seen[np.argsort(seen.t)]
-            points = _Intervals(seen, seen, n, confidence)
+            points = _Intervals(seen, seen, problem)
             decreases_again = np.logical_or.accumulate(points.increasing()) & points.decreasing()
             if decreases_again.any():
                 return condition("F increases and decreases again", float(seen.t[decreases_again][0] / n))
         else:
-            fails = ~_Intervals(new, new, n, confidence).conditions_hold()
+            fails = ~_Intervals(new, new, problem).conditions_hold()
             if fails.any():
                 return condition("both conditions fail", float(new.t[fails][0] / n))
-        intervals = _Intervals(left, right, n, confidence)
+        intervals = _Intervals(left, right, problem)
         proved = intervals.conditions_hold()
         if only_stationary:
             proved |= intervals.increasing() | intervals.decreasing()

@@ -297,3 +297,8 @@ def test_mean_loss_never_leaves_the_unit_interval():
         point = GibbsCurve([low, 1.0, 1.0, 1.0], 10, [1e-17, 0.3, 0.3, 0.4]).at([0.0, 1e-9, 1e-3])
         assert np.all(point.loss <= 1)
         assert np.all(point.loss_up <= 1)
+
+
+def test_differences_that_underflow_are_rounded_up():
+    """Half of the smallest float is zero in double precision: the mean must not be."""
+    assert GibbsCurve([0.0, 5e-324], 1).at(0.0).loss_up[0] > 0

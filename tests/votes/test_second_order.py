@@ -175,7 +175,7 @@ def test_pair_losses_by_counting():
         (lambda: votes.tandem(1.5, 1.0, 10), r"tandem_loss must be in \[0, 1\], got 1.5"),
         (lambda: votes.tandem(0.5, -1.0, 10), "kl_div must be non-negative, got -1.0"),
         (lambda: votes.tandem(0.5, 1.0, 0), "n_pair must be a whole number, at least 1, got 0"),
-        (lambda: votes.tandem(0.5, 1.0, 10, n_pair_max=5), "n_pair_max must be at least n_pair = 10, got 5"),
+        (lambda: votes.tandem(0.5, 1.0, 10, n_pair_max=5), "n_pair_max must be at least n_pair, got 5"),
         (lambda: votes.tandem([0.5, 0.5], 1.0, 10), "tandem_loss must be a single number"),
         (lambda: votes.tandem(0.5, 1.0, 10, delta=0), r"delta must be in \(0, 1\), got 0.0"),
         (lambda: votes.c_bound(0.1, np.nan, 1.0, 10), r"disagreement must be in \[0, 1\], got nan"),

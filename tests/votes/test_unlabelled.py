@@ -123,7 +123,7 @@ def test_split_delta_spends_no_more_than_delta(delta, n, u):
         (lambda: votes.margin_bound(0.1, [0.9], [0.1], gamma=[]), "gamma must be a number or a non-empty sequence"),
         (lambda: votes.margin_bound(0.1, [0.9], [0.1], delta=0.0), r"delta must be in \(0, 1\), got 0.0"),
         (lambda: votes.choose_margin(0.1, [0.9], [0.1], 0), "n_points must be a whole number, at least 1, got 0"),
-        (lambda: votes.choose_margin(0.1, [0.9], [0.1], 9, gammas=[]), "gammas must name at least one margin"),
+        (lambda: votes.choose_margin(0.1, [0.9], [0.1], 9, gammas=[]), "gammas must be a number or a non-empty"),
         (lambda: votes.disagreement_bound(0.1, 5, 4), "n_disagreements must be at most n_points, got 5 of 4"),
         (lambda: votes.disagreement_bound(-0.1, 1, 4), "voter_bound must be non-negative and finite, got -0.1"),
         (lambda: votes.disagreement_bound(0.1, 0, 0), "n_points must be a whole number, at least 1, got 0"),

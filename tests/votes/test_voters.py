@@ -142,7 +142,7 @@ def test_equals_the_margin_bound_for_the_weights_of_the_vote():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: votes.voters_bound([], np.zeros((0, 3)), []), "voter_bounds must be one-dimensional, non-empty"),
+        (lambda: votes.voters_bound([], np.zeros((0, 3)), []), "voter_bounds must be a one-dimensional, non-empty"),
         (lambda: votes.voters_bound([0.1], np.zeros((2, 3)), [1]), "disagreement must have a row for each of the 1 "),
         (lambda: votes.voters_bound([0.1], np.zeros((1, 0)), [1]), "a column for each point, got shape"),
         (lambda: votes.voters_bound([0.1], [[0.5, 2.0]], [1]), r"disagreement must be in \[0, 1\], got 2.0"),

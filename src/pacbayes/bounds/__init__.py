@@ -1,18 +1,11 @@
-r"""Compute the binary kl divergence, its inverses, and PAC-Bayesian and test-set bounds.
+"""Compute the binary kl divergence, its inverses, and PAC-Bayesian and test-set bounds.
 
 All functions broadcast over arrays and return a float for scalars. Labels such as ``eq. PBkl`` are
 those of Thiemann, Igel, Wintenberger, Seldin, "A Strongly Quasiconvex PAC-Bayesian Bound" (ALT 2017).
 
 Upper bounds are rounded up and lower bounds down: no bound is on the wrong side of its exact value.
 A bound of 1 or more proves nothing, and is returned unchanged.
-
-Common arguments
-----------------
-loss : the empirical loss :math:`E_\rho[\hat L(h, S)]`, in [0, 1].
-kl_div : :math:`KL(\rho \| \pi)`, the divergence of the posterior from the prior.
-n : the number of points each hypothesis was validated on; the smallest, if they differ.
-n_max : the largest such number, if they differ.
-delta : the probability with which the bound may fail.
+Arguments of one name mean the same everywhere; `pac_bayes_kl` describes them.
 """
 
 from pacbayes.bounds._kl import kl, kl_inverse_lower, kl_inverse_upper, xi

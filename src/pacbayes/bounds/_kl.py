@@ -8,13 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from pacbayes._validation import (
-    Array,
-    float_or_array,
-    nonnegative,
-    unit_interval,
-    whole_number,
-)
+from pacbayes._validation import Array, arrays, float_or_array, whole_number
 
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).smallest_subnormal)
@@ -91,7 +85,7 @@ def kl(p: ArrayLike, q: ArrayLike) -> Any:
     >>> kl(0.5, 1.0)
     inf
     """
-    return float_or_array(_kl(*np.broadcast_arrays(unit_interval("p", p), unit_interval("q", q))))
+    return float_or_array(_kl(*np.broadcast_arrays(*arrays(p=p, q=q))))
 
 
 def _solve_displacement(grows: Array, shrinks: Array, c: Array) -> Array:
@@ -144,7 +138,7 @@ def _round_outward(p: Array, q: Array, c: Array, error: Array, toward: float) ->
 
 def _kl_inverse(p: ArrayLike, c: ArrayLike, toward: float) -> Any:
     """Find the q between p and `toward` (0 or 1) with kl(p || q) = c, rounded towards `toward`."""
-    p_array, c_array = np.broadcast_arrays(unit_interval("p", p), nonnegative("c", c))
+    p_array, c_array = np.broadcast_arrays(*arrays(p=p, c=c))
     with np.errstate(all="ignore"):
         c_solved = np.minimum(c_array, _LARGEST_C)
         if toward == 1.0:
@@ -191,10 +185,8 @@ def kl_inverse_lower(p: ArrayLike, c: ArrayLike) -> Any:
 
     Parameters
     ----------
-    p : array_like
-        Bias of the first Bernoulli distribution, in [0, 1].
-    c : array_like
-        Bound on the divergence, in [0, inf].
+    p, c : array_like
+        As in `kl_inverse_upper`.
 
     Returns
     -------
@@ -245,8 +237,8 @@ def xi(n: ArrayLike) -> Any:
     References
     ----------
     .. [1] A. Maurer. A note on the PAC-Bayesian theorem. 2004.
-    .. [2] P. Flajolet, P. Grabner, P. Kirschenhofer, H. Prodinger. On Ramanujan's Q-function. Journal of
-       Computational and Applied Mathematics, 1995.
+    .. [2] P. Flajolet, P. Grabner, P. Kirschenhofer, H. Prodinger. On Ramanujan's Q-function. J. Comput. Appl. Math.,
+       1995.
 
     Examples
     --------
@@ -263,12 +255,10 @@ def xi(n: ArrayLike) -> Any:
 
 
 def _xi_sum(n: Array) -> Array:
-    """1 + Q(n) by Horner's rule, for n in rising order."""
-    if n.size == 0:
-        return n
+    """1 + Q(n) by Horner's rule."""
     # Q(n) = 1 + (1 - 1/n) (1 + (1 - 2/n) (1 + ...)). What follows after j factors is at most the geometric series
     # n / j, and by then it is multiplied by less than exp(-j^2 / (2 n)) < 1e-21.
-    terms = int(10 * np.sqrt(n[-1])) + 1
+    terms = int(10 * np.sqrt(n.max(initial=1.0))) + 1
     q = n / terms
     for j in range(terms, 0, -1):
         q = 1.0 + np.maximum(n - j, 0.0) / n * q

@@ -8,13 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from pacbayes._validation import (
-    float_or_array,
-    half_open_interval,
-    open_interval,
-    unit_interval,
-    whole_number,
-)
+from pacbayes._validation import arrays, float_or_array
 from pacbayes.bounds._kl import ROUND_UP, kl_inverse_upper
 
 # Relative error granted to the incomplete beta function of SciPy (tests/bounds/test_bounds.py measures it).
@@ -26,16 +20,13 @@ def single_hypothesis_kl(loss: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05,
 
     With probability at least 1 - delta, for all hypotheses h of a countable set simultaneously,
     :math:`kl(\hat L(h) \| L(h)) \le \ln\frac{1}{\pi(h) \delta} / n` where :math:`\hat L(h) < L(h)` [1]_.
-    With `prior_mass` 1 it holds for the one hypothesis that was fixed before its n points were seen:
-    the test-set bound. With the prior mass of the hypothesis selected from a set, say 1/m, it is the
-    Occam's razor bound. Losses in [0, 1].
+    With `prior_mass` 1 it is the test-set bound of the one hypothesis that was fixed before its n points were seen;
+    with the prior mass of a hypothesis selected from a set, say 1/m, the Occam's razor bound.
 
     Parameters
     ----------
-    loss : array_like
-        Empirical loss of the hypothesis on n points that it was not trained on, in [0, 1].
-    n : array_like
-        Number of those points.
+    loss, n : array_like
+        Empirical loss of the hypothesis, in [0, 1], on n points that it was not trained on.
     delta : array_like, default=0.05
         Probability with which the bound may fail, in (0, 1).
     prior_mass : array_like, default=1.0
@@ -55,9 +46,7 @@ def single_hypothesis_kl(loss: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05,
     >>> round(single_hypothesis_kl(loss=0.1, n=1000), 6)
     0.124808
     """
-    loss_array, n_array = unit_interval("loss", loss), whole_number("n", n)
-    delta_array = open_interval("delta", delta, 0, 1)
-    mass = half_open_interval("prior_mass", prior_mass, 0, 1)
+    loss_array, n_array, delta_array, mass = arrays(loss=loss, n=n, delta=delta, prior_mass=prior_mass)
     complexity = -(np.log(delta_array) + np.log(mass)) / n_array * ROUND_UP
     return kl_inverse_upper(loss_array, complexity)
 
@@ -65,21 +54,16 @@ def single_hypothesis_kl(loss: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05,
 def clopper_pearson(errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *, prior_mass: ArrayLike = 1.0) -> Any:
     r"""Compute the exact binomial (Clopper-Pearson) upper bound for single hypotheses and the zero-one loss.
 
-    The largest q at which `errors` or fewer mistakes on n points still have probability
-    :math:`\pi(h) \delta`. With probability at least 1 - delta it bounds L(h) for all hypotheses of a
-    countable set simultaneously; with `prior_mass` 1 it is the test-set bound, the tightest there is
-    for a hypothesis fixed before its n points were seen [1]_. Never above `single_hypothesis_kl`.
+    The largest q at which `errors` or fewer mistakes on n points still have probability :math:`\pi(h) \delta`. It
+    holds as `single_hypothesis_kl` does, and is never above it; with `prior_mass` 1 it is the tightest bound there
+    is for a hypothesis fixed before its n points were seen [1]_.
 
     Parameters
     ----------
     errors : array_like
         Number of mistakes on n points the hypothesis was not trained on, 0 to n.
-    n : array_like
-        Number of those points.
-    delta : array_like, default=0.05
-        Probability with which the bound may fail, in (0, 1).
-    prior_mass : array_like, default=1.0
-        Prior probability of the hypothesis, in (0, 1].
+    n, delta, prior_mass : array_like
+        As in `single_hypothesis_kl`.
 
     Returns
     -------
@@ -95,10 +79,11 @@ def clopper_pearson(errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *,
     >>> round(clopper_pearson(errors=100, n=1000), 6)
     0.116992
     """
-    k, n_array = np.broadcast_arrays(whole_number("errors", errors, 0), whole_number("n", n))
+    k, n_array = np.broadcast_arrays(*arrays(errors=errors, n=n))
     if np.any(k > n_array):
         raise ValueError(f"errors must be at most n, got {k[k > n_array].flat[0]!s}")
-    level = open_interval("delta", delta, 0, 1) * half_open_interval("prior_mass", prior_mass, 0, 1)
+    delta_array, mass = arrays(delta=delta, prior_mass=prior_mass)
+    level = delta_array * mass
     proved = np.asarray(single_hypothesis_kl(k / n_array, n_array, delta, prior_mass=prior_mass))
     # Bisect between 0, which is no bound, and Chernoff's bound, which is one, on the binomial tail probability itself
     # (SciPy's inverse loses digits at large n). Its error is granted `_BETA_ERROR`, which costs less than 1e-8 of the

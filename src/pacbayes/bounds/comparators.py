@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +23,6 @@ from scipy import special
 from pacbayes._validation import Array
 from pacbayes.bounds._kl import scaled_f, xi
 from pacbayes.bounds.prior import SLACK
-
-__all__ = ["CatoniMixture", "Comparator", "ComparatorName", "Conjugate", "KlComparator", "make_comparator"]
 
 ComparatorName = Literal["kl", "mixture"]
 
@@ -45,8 +42,7 @@ _COLUMNS = 1 << 14
 _LARGEST_RATIO = 1e100
 
 
-@dataclass(frozen=True)
-class Conjugate:
+class Conjugate(NamedTuple):
     r"""The conjugates :math:`\varphi` of k comparators at r values of beta: arrays of shape (r, k)."""
 
     maximizer: Array  # the maximiser L, or a number close to it, rounded down
@@ -86,8 +82,8 @@ class KlComparator(Comparator):
         columns = [self._columns(beta, slice(i, i + _COLUMNS)) for i in range(0, self._n.size, _COLUMNS)]
         return Conjugate(*(np.concatenate(parts, axis=1) for parts in zip(*columns, strict=True)))
 
-    def _columns(self, beta: Array, part: slice) -> tuple[Array, Array, Array, Array]:
-        """The four arrays of the conjugate for some of the hypotheses."""
+    def _columns(self, beta: Array, part: slice) -> Conjugate:
+        """The conjugates of some of the hypotheses."""
         p, n, log_xi, column = self._loss[part], self._n[part], self._log_xi[part], beta[:, np.newaxis]
         # The conjugate grows as s = n / beta falls, hence s is rounded down.
         with np.errstate(over="ignore"):
@@ -99,7 +95,7 @@ class KlComparator(Comparator):
             curvature = np.where(maximizer > 0, maximizer * rest / (column * root), 0.0)
         psi = maximizer * (1 + _MAXIMIZER_ERROR) - s * divergence * (1 - _DIVERGENCE_ERROR)
         deviation = n * divergence * (1 + _DIVERGENCE_ERROR) - self.minimum[part]
-        return maximizer * (1 - _MAXIMIZER_ERROR), deviation, column * np.maximum(psi, p) + log_xi, curvature
+        return Conjugate(maximizer * (1 - _MAXIMIZER_ERROR), deviation, column * np.maximum(psi, p) + log_xi, curvature)
 
 
 def _maximize(p: Array, s: Array) -> tuple[Array, Array, Array]:
@@ -225,16 +221,21 @@ class CatoniMixture(Comparator):
         scaled = a * loss[:, np.newaxis]
         growth = -n * np.log1p(-scaled)
         exponent = self._log_q[which] + growth - shift
-        top = exponent.max(axis=1)
-        weight = np.exp(exponent - top[:, np.newaxis])
-        total = weight.sum(axis=1)
-        weight /= total[:, np.newaxis]
+        log_sum, weight = log_sum_exp(exponent)
         slope = n * a / (1 - scaled)
         d1 = (weight * slope).sum(axis=1)
         d2 = (weight * (slope**2 / n + (slope - d1[:, np.newaxis]) ** 2)).sum(axis=1)
         # Where only the constant is left, D is flat to double precision.
         d2 = np.maximum(d2, _FLAT)
-        return np.stack((top + np.log(total), d1, d2, (weight * (growth + shift)).sum(axis=1)))
+        return np.stack((log_sum, d1, d2, (weight * (growth + shift)).sum(axis=1)))
+
+
+def log_sum_exp(exponent: Array) -> tuple[Array, Array]:
+    """Logarithms of the rows' sums of exponentials, and the shares of their terms."""
+    top = exponent.max(axis=1)
+    weight = np.exp(exponent - top[:, np.newaxis])
+    total = weight.sum(axis=1)
+    return top + np.log(total), weight / total[:, np.newaxis]
 
 
 def make_comparator(name: ComparatorName, loss: Array, n: Array, delta: float) -> Comparator:

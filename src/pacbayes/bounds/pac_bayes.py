@@ -7,16 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacbayes._validation import (
-    Array,
-    finite_nonnegative,
-    float_or_array,
-    largest_size,
-    nonnegative,
-    open_interval,
-    unit_interval,
-    whole_number,
-)
+from pacbayes._validation import Array, arrays, float_or_array, largest_size, nonnegative, open_interval, whole_number
 from pacbayes.bounds._kl import ROUND_UP, kl_inverse_upper
 
 _SMALLEST_NORMAL = float(np.finfo(np.float64).smallest_normal)
@@ -29,12 +20,8 @@ def confidence_term(n: ArrayLike, delta: ArrayLike = 0.05, *, n_max: ArrayLike |
 
     Parameters
     ----------
-    n : array_like
-        Number of points each hypothesis was validated on; the smallest, if they differ.
-    delta : array_like, default=0.05
-        Probability with which the bound may fail, in (0, 1).
-    n_max : array_like, optional
-        Largest validation set, if they differ: the term is then :math:`\ln\frac{2 \sqrt{n_{max}}}{\delta}`.
+    n, delta, n_max : array_like
+        As in `pac_bayes_kl`.
 
     Returns
     -------
@@ -50,7 +37,7 @@ def confidence_term(n: ArrayLike, delta: ArrayLike = 0.05, *, n_max: ArrayLike |
     >>> round(confidence_term(100, 0.05), 6)
     5.991465
     """
-    n_array, delta_array = whole_number("n", n), open_interval("delta", delta, 0, 1)
+    n_array, delta_array = arrays(n=n, delta=delta)
     largest = largest_size(n_array, n_max)
     # With delta' = delta sqrt(n / n_max), the term is ln(2 sqrt(n) / delta'). Where delta' loses digits, its logarithm
     # is the sum of two.
@@ -63,18 +50,20 @@ def confidence_term(n: ArrayLike, delta: ArrayLike = 0.05, *, n_max: ArrayLike |
     return float_or_array(np.log(2.0) - log_delta + 0.5 * np.log(n_array))
 
 
-def _complexity(kl_div: ArrayLike, n: ArrayLike, delta: ArrayLike, n_max: ArrayLike | None) -> Array:
-    """Compute the right hand side of eq. PBkl, (KL + ln(2 sqrt(n) / delta)) / n, rounded up.
+def _loss_and_complexity(
+    loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, delta: ArrayLike, n_max: ArrayLike | None
+) -> tuple[Array, Array]:
+    """Validate the arguments of a bound; return the loss and the right hand side of eq. PBkl, rounded up."""
+    loss_array, divergence, n_array = arrays(loss=loss, kl_div=kl_div, n=n)
+    return loss_array, complexity_of(divergence, n_array, confidence_term(n, delta, n_max=n_max))
+
+
+def complexity_of(kl_div: Array, n: float | Array, confidence: float | Array) -> Array:
+    """Compute the right hand side of eq. PBkl, (KL + ln(2 sqrt(n) / delta)) / n, from valid arguments, rounded up.
 
     With validation sets of n to n_max points, E_rho[n_h kl(L_hat_h || L_h)] <= KL + ln(2 sqrt(n_max) / delta), and
     by convexity of kl, kl(E_rho[L_hat] || E_rho[L]) <= (KL + ln(2 sqrt(n_max) / delta)) / n.
     """
-    confidence = confidence_term(n, delta, n_max=n_max)
-    return complexity_of(nonnegative("kl_div", kl_div), np.asarray(n, dtype=np.float64), confidence)
-
-
-def complexity_of(kl_div: Array, n: float | Array, confidence: float | Array) -> Array:
-    """Compute the right hand side of eq. PBkl from valid arguments and their confidence term, rounded up."""
     with np.errstate(over="ignore"):  # to inf, which proves nothing
         return np.asarray((kl_div + confidence) / n * ROUND_UP)
 
@@ -84,15 +73,14 @@ def pac_bayes_kl(
 ) -> Any:
     r"""Compute the PAC-Bayes-kl bound on the expected loss of the randomised classifier (Theorem PBkl).
 
-    With probability at least 1 - delta over the draw of the sample, for all posteriors rho
-    simultaneously,
+    With probability at least 1 - delta, for all posteriors rho simultaneously [1]_,
 
     .. math::
         kl\left(E_\rho[\hat L(h, S)] \,\middle\|\, E_\rho[L(h)]\right)
         \le \frac{KL(\rho \| \pi) + \ln \frac{2 \sqrt n}{\delta}}{n},
 
-    where the prior pi does not depend on the sample. Inverted with respect to its second argument
-    this bounds :math:`E_\rho[L(h)]` from above. The tightest of the paper's bounds.
+    where the prior pi does not depend on the sample: inverted, an upper bound on :math:`E_\rho[L(h)]`. The tightest
+    of the paper's bounds.
 
     Parameters
     ----------
@@ -115,15 +103,14 @@ def pac_bayes_kl(
 
     References
     ----------
-    .. [1] M. Seeger. PAC-Bayesian generalization error bounds for Gaussian process classification.
-       JMLR, 2002.
+    .. [1] M. Seeger. PAC-Bayesian generalization error bounds for Gaussian process classification. JMLR, 2002.
 
     Examples
     --------
     >>> round(pac_bayes_kl(loss=0.1, kl_div=2.0, n=1000), 6)
     0.145371
     """
-    return kl_inverse_upper(unit_interval("loss", loss), _complexity(kl_div, n, delta, n_max))
+    return kl_inverse_upper(*_loss_and_complexity(loss, kl_div, n, delta, n_max))
 
 
 def pac_bayes_lambda(
@@ -137,8 +124,7 @@ def pac_bayes_lambda(
 ) -> Any:
     r"""Compute the PAC-Bayes-lambda bound on the expected loss of the randomised classifier (Theorem PBlambda).
 
-    With probability at least 1 - delta over the draw of the sample, for all posteriors rho and all
-    lambda in (0, 2) simultaneously,
+    With probability at least 1 - delta, for all posteriors rho and all lambda in (0, 2) simultaneously,
 
     .. math::
         E_\rho[L(h)] \le \frac{E_\rho[\hat L(h, S)]}{1 - \lambda / 2}
@@ -148,19 +134,10 @@ def pac_bayes_lambda(
 
     Parameters
     ----------
-    loss : array_like
-        Empirical loss :math:`E_\rho[\hat L(h, S)]`, in [0, 1].
-    kl_div : array_like
-        :math:`KL(\rho \| \pi)`, non-negative.
-    n : array_like
-        Number of points each hypothesis was validated on (n - r in Theorem PBaggregation); the smallest, if they
-        differ.
+    loss, kl_div, n, delta, n_max : array_like
+        As in `pac_bayes_kl`.
     lam : array_like
         Trade-off lambda, in (0, 2). It may be chosen after seeing the data.
-    delta : array_like, default=0.05
-        Probability with which the bound may fail, in (0, 1).
-    n_max : array_like, optional
-        Largest validation set, if they differ: the confidence term is then :math:`\ln\frac{2 \sqrt{n_{max}}}{\delta}`.
 
     Returns
     -------
@@ -173,10 +150,10 @@ def pac_bayes_lambda(
     0.153571
     """
     trade_off = open_interval("lam", lam, 0, 2)
-    loss_array = unit_interval("loss", loss)
+    loss_array, complexity = _loss_and_complexity(loss, kl_div, n, delta, n_max)
     # Dividing by a subnormal lam overflows to inf, a vacuous bound.
     with np.errstate(over="ignore"):
-        numerator = loss_array + _complexity(kl_div, n, delta, n_max) / trade_off
+        numerator = loss_array + complexity / trade_off
         return float_or_array(numerator / (1 - trade_off / 2) * ROUND_UP)
 
 
@@ -212,7 +189,7 @@ def pac_bayes_sqrt(
     >>> round(pac_bayes_sqrt(loss=0.1, kl_div=2.0, n=1000), 6)
     0.152871
     """
-    return float_or_array(sqrt_bound_of(unit_interval("loss", loss), _complexity(kl_div, n, delta, n_max)))
+    return float_or_array(sqrt_bound_of(*_loss_and_complexity(loss, kl_div, n, delta, n_max)))
 
 
 def sqrt_bound_of(loss: Array, complexity: Array) -> Array:
@@ -223,10 +200,10 @@ def sqrt_bound_of(loss: Array, complexity: Array) -> Array:
 
 
 def majority_vote(gibbs_bound: ArrayLike) -> Any:
-    r"""Bound the rho-weighted majority vote by twice the bound of the randomised classifier (first order).
+    r"""Bound the rho-weighted majority vote by twice the bound of the randomised classifier (first order) [1]_.
 
-    Where the vote errs, at least half of the posterior mass errs, so by Markov's inequality
-    :math:`L(\text{vote}) \le 2 E_\rho[L(h)]`. It holds whenever `gibbs_bound` does, at no cost in delta.
+    Where the vote errs, at least half of the posterior mass errs, for any number of classes and however ties are
+    broken. By Markov's inequality :math:`L(\text{vote}) \le 2 E_\rho[L(h)]`, at no cost in delta.
 
     Parameters
     ----------
@@ -237,6 +214,10 @@ def majority_vote(gibbs_bound: ArrayLike) -> Any:
     -------
     float or ndarray
         :math:`\min(1, 2 \cdot \text{gibbs\_bound})`; 1 means that nothing is proved.
+
+    References
+    ----------
+    .. [1] J. Langford, J. Shawe-Taylor. PAC-Bayes & margins. NIPS, 2002.
 
     Examples
     --------
@@ -254,8 +235,7 @@ def majority_vote(gibbs_bound: ArrayLike) -> Any:
 def catoni(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, lam: ArrayLike, delta: ArrayLike = 0.05) -> Any:
     r"""Compute Catoni's bound [1]_, for a trade-off that is fixed before the sample is seen.
 
-    With probability at least 1 - delta, for all posteriors rho simultaneously but for the one given
-    lambda,
+    With probability at least 1 - delta, for all posteriors rho simultaneously but for the one given lambda,
 
     .. math::
         E_\rho[L(h)] \le \frac{1 - \exp\left(-\lambda E_\rho[\hat L(h, S)]
@@ -278,8 +258,7 @@ def catoni(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, lam: ArrayLike, del
 
     References
     ----------
-    .. [1] O. Catoni. PAC-Bayesian supervised classification: the thermodynamics of statistical
-       learning. IMS Lecture Notes Monograph Series 56, 2007.
+    .. [1] O. Catoni. PAC-Bayesian supervised classification: the thermodynamics of statistical learning. IMS, 2007.
 
     Examples
     --------
@@ -287,8 +266,7 @@ def catoni(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, lam: ArrayLike, del
     0.133458
     """
     trade_off = open_interval("lam", lam, 0, np.inf)
-    loss_array, divergence = unit_interval("loss", loss), nonnegative("kl_div", kl_div)
-    n_array, delta_array = whole_number("n", n), open_interval("delta", delta, 0, 1)
+    loss_array, divergence, n_array, delta_array = arrays(loss=loss, kl_div=kl_div, n=n, delta=delta)
     # Dividing by a subnormal lam overflows to inf, a vacuous bound.
     with np.errstate(over="ignore"):
         exponent = trade_off * loss_array + (divergence - np.log(delta_array)) / n_array
@@ -329,8 +307,7 @@ def empirical_bernstein(
     n : array_like
         Number of points each hypothesis was validated on, at least 2.
     c1, c2 : array_like, default=1.15
-        Ratios of the geometric grids over the trade-off parameters of both theorems, above 1, chosen
-        independently of the sample.
+        Ratios of the grids over the trade-offs of both theorems, above 1, chosen independently of the sample.
 
     Returns
     -------
@@ -346,11 +323,10 @@ def empirical_bernstein(
     >>> round(empirical_bernstein(loss=0.1, variance=0.001, kl_div=2.0, n=1000), 6)
     0.126242
     """
-    loss_array, divergence = unit_interval("loss", loss), nonnegative("kl_div", kl_div)
+    loss_array, v_hat, divergence = arrays(loss=loss, variance=variance, kl_div=kl_div)
+    delta_array, ratio1, ratio2 = arrays(delta=delta, c1=c1, c2=c2)
     n_array = whole_number("n", n, minimum=2)
-    log_inverse = np.log(2) - np.log(open_interval("delta", delta, 0, 1))  # ln(1 / delta_i), delta_i = delta / 2
-    ratio1, ratio2 = open_interval("c1", c1, 1, np.inf), open_interval("c2", c2, 1, np.inf)
-    v_hat = finite_nonnegative("variance", variance)
+    log_inverse = np.log(2) - np.log(delta_array)  # ln(1 / delta_i), delta_i = delta / 2
     # 4 n may overflow: divide first.
     largest = n_array / (n_array - 1) / 4
     too_large = v_hat > largest * ROUND_UP
@@ -362,10 +338,10 @@ def empirical_bernstein(
     # nu_1 and nu_2 are the numbers of grid points that cover every trade-off that can be optimal.
     reach1 = np.sqrt((n_array - 1) / log_inverse + 1) / 2 + 0.5
     reach2 = np.sqrt((np.e - 2) * n_array / (4 * log_inverse))
-    nu1 = np.maximum(1.0, np.ceil(np.log(reach1) / np.log(ratio1) * ROUND_UP))
-    nu2 = np.maximum(1.0, np.ceil(np.log(reach2) / np.log(ratio2) * ROUND_UP))
-    k1 = divergence + np.log(nu1) + log_inverse
-    k2 = divergence + np.log(nu2) + log_inverse
+    k1, k2 = (
+        divergence + np.log(np.maximum(1.0, np.ceil(np.log(reach) / np.log(ratio) * ROUND_UP))) + log_inverse
+        for reach, ratio in ((reach1, ratio1), (reach2, ratio2))
+    )
     # With an infinite divergence v_bar is its largest value, 1/4, and the bound is vacuous.
     with np.errstate(invalid="ignore"):
         v_bar = v_hat + (1 + ratio1) * np.sqrt(v_hat) * np.sqrt(k1 / (2 * (n_array - 1)))

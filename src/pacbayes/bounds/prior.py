@@ -8,8 +8,6 @@ from scipy import special
 
 from pacbayes._validation import Array, as_real_array
 
-__all__ = ["SLACK", "normalise_log_prior", "restrict_prior"]
-
 # Relative error granted to an exponential, to the last operation on its exponent and to a pairwise sum.
 SLACK = 32 * float(np.finfo(np.float64).eps)
 
@@ -21,11 +19,17 @@ _PRIOR_TOLERANCE_DOUBLE = 1e-8
 _SMALLEST_LOG_MASS = -460.0
 
 
+def one_per_hypothesis(name: str, value: ArrayLike, m: int) -> Array:
+    """Validate an array of m numbers."""
+    given = as_real_array(name, value, "an array of numbers")
+    if given.shape != (m,):
+        raise ValueError(f"{name} must have one entry per hypothesis: there are {m} losses, got shape {given.shape}")
+    return given
+
+
 def normalise_log_prior(prior: ArrayLike, m: int) -> Array:
     """Return normalised log-probabilities, from probabilities or log-probabilities."""
-    given = as_real_array("prior", prior, "an array of numbers")
-    if given.shape != (m,):
-        raise ValueError(f"prior must have one entry per hypothesis: there are {m} losses, got shape {given.shape}")
+    given = one_per_hypothesis("prior", prior, m)
     if np.isnan(given).any() or (given == np.inf).any():
         raise ValueError(f"prior must not contain NaN or inf, got {given[~(given < np.inf)][0]!s}")
     if (given > 0).any():

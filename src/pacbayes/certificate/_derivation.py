@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from pacbayes._fingerprint import digest
 from pacbayes._validation import Array, loss_vector, open_interval, scalar, whole_number
 from pacbayes.bounds import clopper_pearson, kl_inverse_upper
-from pacbayes.bounds.dual import dual_bound_of, minimize_dual_bound
+from pacbayes.bounds.dual import dual_bound_of
 from pacbayes.bounds.prior import restrict_prior
 from pacbayes.certificate._statements import BEST, MAJORITY, RANDOMISED, Statement
-from pacbayes.posterior import PosteriorResult, minimize_kl_bound, minimize_lambda_bound
+from pacbayes.posterior import PosteriorResult, minimize_dual_bound, minimize_kl_bound, minimize_lambda_bound
 from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.quasiconvexity import first_condition
 from pacbayes.votes import heavy_voter, split_delta, subset_sum_constant

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacbayes._validation import (
-    Array,
-    finite_nonnegative,
-    float_or_array,
-    n_delta_and_largest,
-    open_interval,
-    scalar,
-    unit_interval,
-    whole_number,
-)
+from pacbayes._validation import Array, arrays, finite_nonnegative, float_or_array, numbers, open_interval
 from pacbayes.bounds import confidence_term, kl_inverse_upper
 from pacbayes.bounds.pac_bayes import complexity_of, sqrt_bound_of
 from pacbayes.bounds.prior import SLACK
-from pacbayes.posterior.gibbs import GibbsCurve, GibbsMoments, split_interval
+from pacbayes.posterior._results import MinimizerResult, is_proved
+from pacbayes.posterior.gibbs import GibbsCurve, GibbsMoments, GibbsProblem, optimal_lambda_of, split_interval
 
 # Relative change of lambda below which a descent has converged. It has to be this small: where F is almost flat without
 # being stationary, lambda moves slowly while the bound decreases by less than its rounding error.
@@ -31,6 +22,8 @@ _STEP_RTOL = 1e-12
 
 # Iterations of a descent, unless the user asks for more.
 _MAX_ITER = 10_000
+
+_OUT_OF_ITERATIONS = "The largest number of iterations, {}, was reached."
 
 # Factor that undoes the rounding up of a bound, and more, where it serves as a lower bound.
 _ROUND_DOWN = 1 - 4 * SLACK
@@ -49,14 +42,10 @@ def gibbs_posterior(losses: ArrayLike, lam: float, n: int, prior: ArrayLike | No
 
     Parameters
     ----------
-    losses : array_like of shape (m,)
-        Empirical losses in [0, 1].
+    losses, n, prior
+        As in `minimize_lambda_bound`.
     lam : float
         Trade-off lambda, in (0, 2).
-    n : int
-        Number of points each loss was measured on.
-    prior : array_like of shape (m,), optional
-        Prior as probabilities or log-probabilities; uniform by default.
 
     Returns
     -------
@@ -68,9 +57,8 @@ def gibbs_posterior(losses: ArrayLike, lam: float, n: int, prior: ArrayLike | No
     >>> gibbs_posterior([0.1, 0.2, 0.2], lam=0.5, n=20).round(4).tolist()
     [0.5761, 0.2119, 0.2119]
     """
-    n_points = scalar("n", whole_number("n", n))
-    t = scalar("lam", open_interval("lam", lam, 0, 2)) * n_points
-    return GibbsCurve(losses, n_points, prior).rho(t)
+    n_points, trade_off = numbers(n=n, lam=lam)
+    return GibbsCurve(losses, n_points, prior).rho(trade_off * n_points)
 
 
 def optimal_lambda(
@@ -87,12 +75,8 @@ def optimal_lambda(
         Empirical loss of the posterior, in [0, 1].
     kl_div : array_like
         :math:`KL(\rho \| \pi)`, non-negative and finite.
-    n : array_like
-        Number of points each loss was measured on; the smallest, if they differ.
-    delta : array_like, default=0.05
-        Probability with which the bound may fail, in (0, 1).
-    n_max : array_like, optional
-        Largest validation set, if they differ: the confidence term is then :math:`\ln\frac{2 \sqrt{n_{max}}}{\delta}`.
+    n, delta, n_max : array_like
+        As in `pacbayes.bounds.pac_bayes_kl`.
 
     Returns
     -------
@@ -104,79 +88,33 @@ def optimal_lambda(
     >>> round(optimal_lambda(loss=0.1, kl_div=2.0, n=1000), 6)
     0.345853
     """
-    loss_array, divergence = unit_interval("loss", loss), finite_nonnegative("kl_div", kl_div)
-    confidence = confidence_term(n, delta, n_max=n_max)
-    return float_or_array(_optimal_lambda(loss_array, divergence, np.asarray(n, dtype=np.float64), confidence))
+    loss_array, n_array = arrays(loss=loss, n=n)
+    divergence, confidence = finite_nonnegative("kl_div", kl_div), confidence_term(n, delta, n_max=n_max)
+    return float_or_array(optimal_lambda_of(loss_array, divergence, n_array, confidence))
 
 
-def _optimal_lambda(loss: Array, kl_div: Array, n: float | Array, confidence: float | Array) -> Array:
-    """Compute `optimal_lambda` from valid arguments and their confidence term."""
-    ratio = loss / (kl_div + confidence) * n
-    return np.asarray(2 / (np.sqrt(2 * ratio + 1) + 1))
+def _lambda_curve(moments: GibbsMoments, lam: Array, problem: GibbsProblem) -> tuple[Array, Array, Array]:
+    """Compute F = f g, rounded up, F' and F'' at each lambda = t / n (appendix derivatives)."""
+    # -ln E_pi[exp(-n lam L)] is n lam times the smallest loss plus `minus_log_z`.
+    f = lam * moments.min_loss + (moments.minus_log_z + problem.confidence) / problem.n
+    df, d2f = moments.loss, -problem.n * moments.var
+    u = lam * (1 - lam / 2)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        g, dg, d2g = 1 / u, (lam - 1) / u**2, (3 * (lam - 1) ** 2 + 1) / (2 * u**3)
+        second = d2f * g + 2 * df * dg + f * d2g
+        # Where lambda^3 underflows, the last term overflows and dominates the others.
+        return f * g * (1 + SLACK), df * g + f * dg, np.where(np.isnan(second), np.inf, second)
 
 
-@dataclass(frozen=True)
-class _Factors:
-    """The factors of F = f g and their derivatives in lambda (appendix derivatives).
-
-    `moments` are those of the Gibbs posteriors at t = n lambda, and `confidence` is the confidence term.
-    """
-
-    moments: GibbsMoments
-    lam: Array
-    n: float
-    confidence: float
-
-    @property
-    def f(self) -> Array:
-        # -ln E_pi[exp(-n lam L)] is n lam times the smallest loss plus `minus_log_z`.
-        rest = (self.moments.minus_log_z + self.confidence) / self.n
-        return np.asarray(self.lam * self.moments.min_loss + rest)
-
-    @property
-    def df(self) -> Array:
-        return self.moments.loss
-
-    @property
-    def d2f(self) -> Array:
-        return -self.n * self.moments.var
-
-    @property
-    def _u(self) -> Array:
-        return self.lam * (1 - self.lam / 2)
-
-    @property
-    def g(self) -> Array:
-        return 1 / self._u
-
-    @property
-    def dg(self) -> Array:
-        return (self.lam - 1) / self._u**2
-
-    @property
-    def d2g(self) -> Array:
-        return (3 * (self.lam - 1) ** 2 + 1) / (2 * self._u**3)
-
-    def product(self) -> Array:
-        """Compute F, rounded up. All terms are positive."""
-        with np.errstate(over="ignore", divide="ignore"):
-            return self.f * self.g * (1 + SLACK)
-
-
-def _factors(
-    losses: ArrayLike, lam: ArrayLike, n: ArrayLike, delta: ArrayLike, prior: ArrayLike | None, n_max: ArrayLike | None
-) -> tuple[_Factors, tuple[int, ...]]:
-    """Evaluate the factors at each lambda, flattened, and return them with the shape of `lam`."""
-    n_points, delta_value, n_largest = n_delta_and_largest(n, delta, n_max)
+def _evaluate_curve(
+    losses: ArrayLike, lam: ArrayLike, n: int, delta: float, prior: ArrayLike | None, n_max: int | None
+) -> list[Any]:
+    """Evaluate F, F' and F'' at each lambda, in the shape of `lam`."""
+    problem = GibbsProblem.validated(losses, n, delta, prior, n_max)
     lam_array = open_interval("lam", lam, 0, 2)
     flat = lam_array.ravel()
-    moments = GibbsCurve(losses, n_points, prior).at(flat * n_points)
-    confidence = float(confidence_term(n_points, delta_value, n_max=n_largest))
-    return _Factors(moments, flat, n_points, confidence), lam_array.shape
-
-
-def _reshape(values: Array, shape: tuple[int, ...]) -> Any:
-    return values.reshape(shape) if shape else float(values[0])
+    values = _lambda_curve(problem.curve.at(flat * problem.n), flat, problem)
+    return [float_or_array(value.reshape(lam_array.shape)) for value in values]
 
 
 def lambda_bound(
@@ -195,18 +133,10 @@ def lambda_bound(
 
     Parameters
     ----------
-    losses : array_like of shape (m,)
-        Empirical losses in [0, 1].
+    losses, n, delta, prior, n_max
+        As in `minimize_lambda_bound`.
     lam : array_like
         Trade-offs lambda, in (0, 2).
-    n : int
-        Number of points each loss was measured on; the smallest, if they differ.
-    delta : float, default=0.05
-        Probability with which the bound may fail, in (0, 1).
-    prior : array_like of shape (m,), optional
-        Prior as probabilities or log-probabilities; uniform by default.
-    n_max : int, optional
-        Largest validation set, if they differ: the confidence term is then :math:`\ln\frac{2 \sqrt{n_{max}}}{\delta}`.
 
     Returns
     -------
@@ -218,8 +148,7 @@ def lambda_bound(
     >>> lambda_bound([0.1, 0.2, 0.2], lam=[0.2, 0.6], n=1000).round(6).tolist()
     [0.156896, 0.162479]
     """
-    factors, shape = _factors(losses, lam, n, delta, prior, n_max)
-    return _reshape(factors.product(), shape)
+    return _evaluate_curve(losses, lam, n, delta, prior, n_max)[0]
 
 
 def lambda_bound_derivatives(
@@ -252,12 +181,8 @@ def lambda_bound_derivatives(
     >>> round(first, 6), round(second, 6)
     (0.029836, 0.359223)
     """
-    x, shape = _factors(losses, lam, n, delta, prior, n_max)
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        first = x.df * x.g + x.f * x.dg
-        second = x.d2f * x.g + 2 * x.df * x.dg + x.f * x.d2g
-    # Where lambda^3 underflows, the last term overflows and dominates the others.
-    return _reshape(first, shape), _reshape(np.where(np.isnan(second), np.inf, second), shape)
+    _, first, second = _evaluate_curve(losses, lam, n, delta, prior, n_max)
+    return first, second
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -265,8 +190,8 @@ def lambda_bound_derivatives(
 # ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class PosteriorResult:
+@dataclass(frozen=True, kw_only=True)
+class PosteriorResult(MinimizerResult):
     r"""A posterior and the bound that it minimises, in the style of `scipy.optimize.OptimizeResult`.
 
     Attributes
@@ -278,98 +203,70 @@ class PosteriorResult:
         restricted to the smallest loss.
     fun : float
         The bound on :math:`E_\rho[L]`, rounded up.
-    loss : float
-        Empirical loss :math:`E_\rho[\hat L]`, rounded up.
-    kl_div : float
-        :math:`KL(\rho \| \pi)`, rounded up.
-    nit : int
-        Number of iterations of the descent that ended at rho.
-    nfev : int
-        Number of evaluations of the Gibbs posterior, in all descents and in branch and bound.
+    loss, kl_div : float
+        Empirical loss :math:`E_\rho[\hat L]` and :math:`KL(\rho \| \pi)`, rounded up.
+    nit, nfev : int
+        Number of iterations of the descent that ended at rho, and of posteriors that were evaluated in all.
     success : bool
         Whether alternating minimisation converged, or the global search proved that `fun` is the minimum to within
-        the requested tolerance.
-    status : int
+        the requested tolerance; also called `converged`.
+    status, message : int and str
         0: success. 1: the largest number of iterations was reached. 2: the largest number of evaluations was reached.
         3: `lower` cannot be improved in double precision.
-    message : str
-        Description of `status`.
     lower : float or None
         A proved lower bound on the minimum over all posteriors (and all lambda), rounded down. None for
         alternating minimisation, which proves none.
-    history : ndarray of shape (nit + 1,)
-        The bound at every iteration of the descent, non-increasing; its last entry is `fun`.
-    lam_history : ndarray of shape (nit + 1,)
-        Lambda at every iteration of the descent.
+    history, lam_history : ndarray of shape (nit + 1,)
+        The bound, which does not increase, and lambda at every iteration of the descent.
     """
 
-    rho: Array = field(repr=False)
     lam: float
-    fun: float
-    loss: float
-    kl_div: float
-    nit: int
-    nfev: int
-    success: bool
-    status: int
-    message: str
-    lower: float | None
-    history: Array = field(repr=False)
     lam_history: Array = field(repr=False)
-
-    @property
-    def converged(self) -> bool:
-        """Alias of `success`."""
-        return self.success
 
 
 @dataclass(frozen=True)
 class _Objective(ABC):
     """A bound B(E, KL), increasing in both arguments, whose sublevel sets are {KL <= convex function of E}."""
 
-    n: float
-    delta: float
-    n_max: float
-
-    @cached_property
-    def confidence(self) -> float:
-        """The confidence term."""
-        return float(confidence_term(self.n, self.delta, n_max=self.n_max))
+    problem: GibbsProblem
+    t_max: float  # the best posterior's temperature is at most this
 
     @abstractmethod
-    def bound(self, loss: Array, kl_div: Array) -> Array:
-        """Compute B, rounded up."""
-
-    @abstractmethod
-    def at(self, moments: GibbsMoments) -> Array:
-        """Compute what is minimised along the Gibbs curve: at least B, and equal to it at a minimum."""
+    def bound_of(self, loss: Array, complexity: Array) -> Array:
+        """Compute B, rounded up, from the loss and the right hand side of eq. PBkl."""
 
     @abstractmethod
     def next_temperature(self, moments: GibbsMoments, value: Array) -> Array:
         """Return a temperature whose Gibbs posterior has a bound of at most `value`, that of `moments`."""
 
+    def bound(self, loss: Array, kl_div: Array) -> Array:
+        """Compute B, rounded up."""
+        return self.bound_of(loss, complexity_of(kl_div, self.problem.n, self.problem.confidence))
+
+    def at(self, moments: GibbsMoments) -> Array:
+        """Compute what is minimised along the Gibbs curve: at least B, and equal to it at a minimum."""
+        return self.bound(moments.loss_up, moments.kl_div_up)
+
 
 class _LambdaObjective(_Objective):
     """F(lambda), t = n lambda. At its optimal lambda the bound of a posterior is eq. PBsqrt."""
 
-    def bound(self, loss: Array, kl_div: Array) -> Array:
-        return sqrt_bound_of(loss, complexity_of(kl_div, self.n, self.confidence))
-
-    def at(self, moments: GibbsMoments) -> Array:
-        return _Factors(moments, moments.t / self.n, self.n, self.confidence).product()
+    def bound_of(self, loss: Array, complexity: Array) -> Array:
+        return sqrt_bound_of(loss, complexity)
 
     def next_temperature(self, moments: GibbsMoments, value: Array) -> Array:
-        return self.n * _optimal_lambda(moments.loss, moments.kl_div, self.n, self.confidence)
+        n = self.problem.n
+        return n * optimal_lambda_of(moments.loss, moments.kl_div, n, self.problem.confidence)
+
+    def at(self, moments: GibbsMoments) -> Array:
+        return _lambda_curve(moments, moments.t / self.problem.n, self.problem)[0]
 
 
 class _KlObjective(_Objective):
     """Theorem PBkl, inverted."""
 
-    def bound(self, loss: Array, kl_div: Array) -> Array:
-        return np.asarray(kl_inverse_upper(loss, complexity_of(kl_div, self.n, self.confidence)))
-
-    def at(self, moments: GibbsMoments) -> Array:
-        return self.bound(moments.loss_up, moments.kl_div_up)
+    def bound_of(self, loss: Array, complexity: Array) -> Array:
+        return np.asarray(kl_inverse_upper(loss, complexity))
 
     def next_temperature(self, moments: GibbsMoments, value: Array) -> Array:
         # kl(E || b) is convex in E. Replacing it by its tangent at this posterior's E, with b its bound, gives a lower
@@ -379,7 +276,7 @@ class _KlObjective(_Objective):
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = np.log(b) - np.log(loss) + np.log1p(-loss) - np.log1p(-b)
         # If the bound is vacuous (loss and bound are 1), no posterior is better.
-        return np.where(loss < b, self.n * slope, moments.t)
+        return np.where(loss < b, self.problem.n * slope, moments.t)
 
 
 class _Descent(NamedTuple):
@@ -395,8 +292,9 @@ class _Descent(NamedTuple):
         return float(self.values[-1])
 
 
-def _descend(curve: GibbsCurve, objective: _Objective, t: float, max_iter: int) -> _Descent:
+def _descend(objective: _Objective, t: float, max_iter: int) -> _Descent:
     """Iterate `next_temperature` until it changes by less than `_STEP_RTOL`, at most `max_iter` times."""
+    curve = objective.problem.curve
     moments = curve.at(t)
     value = objective.at(moments)
     ts, values = [t], [float(value[0])]
@@ -450,11 +348,9 @@ class _Search(NamedTuple):
     exhausted: bool  # whether `max_evaluations` ended the search
 
 
-def _branch_and_bound(
-    curve: GibbsCurve, objective: _Objective, t_max: float, best: float, rtol: float, max_evaluations: int
-) -> _Search:
-    """Bound the minimum over temperatures up to `t_max` from below, and search for posteriors better than `best`."""
-    better = None
+def _branch_and_bound(objective: _Objective, best: float, rtol: float, max_evaluations: int) -> _Search:
+    """Bound the minimum over all temperatures from below, and search for posteriors better than `best`."""
+    curve, t_max, better = objective.problem.curve, objective.t_max, None
     # Any first partition will do. Temperatures at which the posterior changes lie between 1 / max x and some 1 / min x.
     t_last = min(t_max, 1e3 / max(1e-290, min(curve.x[curve.x > 0], default=1.0)))
     inner = np.geomspace(min(0.5, t_last / 2), t_last, 17)
@@ -480,64 +376,49 @@ def _branch_and_bound(
         left, right = left[~settled].concatenate(new), new.concatenate(right[~settled])
 
 
-def _minimize_globally(
-    curve: GibbsCurve, objective: _Objective, t_max: float, rtol: float, max_iter: int | None
-) -> PosteriorResult:
+def _minimize_globally(objective: _Objective, rtol: float, max_iter: int | None) -> PosteriorResult:
     """Descend from lambda = 1, then search for anything better by branch and bound, and descend from there."""
-    budget = curve.max_evaluations
-    descent = _descend(curve, objective, objective.n, max_iter or min(_MAX_ITER, budget // 2))
+    budget = objective.problem.curve.max_evaluations
+    descent = _descend(objective, objective.problem.n, max_iter or min(_MAX_ITER, budget // 2))
     nfev = descent.ts.size
-    search = _branch_and_bound(curve, objective, t_max, descent.fun, rtol, max(budget - nfev, budget // 2))
+    search = _branch_and_bound(objective, descent.fun, rtol, max(budget - nfev, budget // 2))
     nfev += search.nfev
     if search.better is not None:
         value = objective.bound(search.better.loss_up, search.better.kl_div_up)
         start = float(objective.next_temperature(search.better, value)[0])
-        other = _descend(curve, objective, start, max_iter or min(_MAX_ITER, max(budget - nfev, 1)))
+        other = _descend(objective, start, max_iter or min(_MAX_ITER, max(budget - nfev, 1)))
         nfev += other.ts.size
         if other.fun < descent.fun:
             descent = other
     lower = min(search.lower, descent.fun)
-    if descent.fun - lower <= (rtol + 1e-12) * descent.fun:
+    if is_proved(descent.fun, lower, rtol):
         status, message = 0, f"The minimum is proved to a relative gap of {rtol:g}."
     elif search.exhausted:
         status, message = 2, f"The largest number of evaluations, {nfev}, was reached."
     elif not descent.converged:
-        status, message = 1, f"The largest number of iterations, {descent.ts.size - 1}, was reached."
+        status, message = 1, _OUT_OF_ITERATIONS.format(descent.ts.size - 1)
     else:
         status, message = 3, "The lower bound cannot be improved in double precision."
-    return _posterior_result(curve, objective.n, descent, nfev, status, message, lower)
-
-
-def _minimize_alternately(
-    curve: GibbsCurve, objective: _Objective, lam0: float, max_iter: int | None
-) -> PosteriorResult:
-    """Descend from `lam0`."""
-    descent = _descend(curve, objective, lam0 * objective.n, max_iter or min(_MAX_ITER, curve.max_evaluations - 1))
-    if descent.converged:
-        status, message = 0, f"Lambda changed by less than a relative {_STEP_RTOL:g}."
-    else:
-        status, message = 1, f"The largest number of iterations, {descent.ts.size - 1}, was reached."
-    return _posterior_result(curve, objective.n, descent, descent.ts.size, status, message, None)
+    return _posterior_result(objective.problem, descent, nfev, status, message, lower)
 
 
 def _posterior_result(
-    curve: GibbsCurve, n: float, descent: _Descent, nfev: int, status: int, message: str, lower: float | None
+    problem: GibbsProblem, descent: _Descent, nfev: int, status: int, message: str, lower: float | None
 ) -> PosteriorResult:
     t = float(descent.ts[-1])
     return PosteriorResult(
-        rho=curve.rho(t),
-        lam=t / n,
+        rho=problem.curve.rho(t),
+        lam=t / problem.n,
         fun=descent.fun,
         loss=float(descent.moments.loss_up[0]),
         kl_div=float(descent.moments.kl_div_up[0]),
         nit=descent.ts.size - 1,
         nfev=nfev,
-        success=status == 0,
         status=status,
         message=message,
         lower=lower,
         history=descent.values,
-        lam_history=descent.ts / n,
+        lam_history=descent.ts / problem.n,
     )
 
 
@@ -555,11 +436,10 @@ def minimize_lambda_bound(
 ) -> PosteriorResult:
     r"""Minimise the PAC-Bayes-lambda bound over all posteriors and all lambda (Theorem PBlambda).
 
-    ``method="alternating"`` applies eq. rho and eq. lambda in turn until lambda stops changing. It
-    finds the global minimum where F(lambda) is quasiconvex (`pacbayes.quasiconvexity` can guarantee
-    it), and a local one elsewhere. ``method="global"`` finds the global minimum in all cases, by
-    branch and bound over the Gibbs posteriors, and proves it: `lower` of the result is a lower bound
-    on the minimum. Where either needs too many evaluations, it ends early, with a valid bound and `success` false.
+    ``method="alternating"`` applies eq. rho and eq. lambda in turn until lambda stops changing. It finds the global
+    minimum where F(lambda) is quasiconvex (`pacbayes.quasiconvexity` can guarantee it), and a local one elsewhere.
+    ``method="global"`` finds the global minimum in all cases, by branch and bound over the Gibbs posteriors, and
+    proves it. Where either needs too many evaluations, it ends early, with a valid bound and `success` false.
 
     Parameters
     ----------
@@ -570,7 +450,8 @@ def minimize_lambda_bound(
     delta : float, default=0.05
         Probability with which the bound may fail, in (0, 1).
     prior : array_like of shape (m,), optional
-        Prior as probabilities or log-probabilities; uniform by default.
+        Probabilities, or log-probabilities (an array with no entry above zero is read as such), summing to one. Zeros
+        are allowed. Uniform by default.
     method : {"alternating", "global"}, default="alternating"
         How to minimise.
     lam0 : float, default=1.0
@@ -590,29 +471,30 @@ def minimize_lambda_bound(
 
     Examples
     --------
-    >>> losses = [0.10, 0.12, 0.15, 0.30, 0.45]
-    >>> result = minimize_lambda_bound(losses, n=500, method="global")
+    >>> result = minimize_lambda_bound([0.10, 0.12, 0.15, 0.30, 0.45], n=500, method="global")
     >>> round(result.fun, 6), round(result.lam, 4), result.converged
     (0.177108, 0.4339, True)
     >>> 0 <= result.fun - result.lower <= 1e-8
     True
     """
-    n_points, delta_value, n_largest = n_delta_and_largest(n, delta, n_max)
-    start = scalar("lam0", open_interval("lam0", lam0, 0, 2))
+    problem = GibbsProblem.validated(losses, n, delta, prior, n_max)
+    start, tolerance = numbers(lam0=lam0, rtol=rtol)
     if method not in ("alternating", "global"):
         raise ValueError(f"method must be 'alternating' or 'global', got {method!r}")
-    iterations = _validate_max_iter(max_iter)
-    tolerance = scalar("rtol", open_interval("rtol", rtol, 0, 1))
-    curve = GibbsCurve(losses, n_points, prior)
-    objective = _LambdaObjective(n_points, delta_value, n_largest)
+    # The optimal lambda is at most 1 (eq. lambda).
+    objective, iterations = _LambdaObjective(problem, t_max=problem.n), _validate_max_iter(max_iter)
     if method == "global":
-        # The optimal lambda is at most 1 (eq. lambda).
-        return _minimize_globally(curve, objective, n_points, tolerance, iterations)
-    return _minimize_alternately(curve, objective, start, iterations)
+        return _minimize_globally(objective, tolerance, iterations)
+    most = iterations or min(_MAX_ITER, problem.curve.max_evaluations - 1)
+    descent = _descend(objective, start * problem.n, most)
+    status, message = 0, f"Lambda changed by less than a relative {_STEP_RTOL:g}."
+    if not descent.converged:
+        status, message = 1, _OUT_OF_ITERATIONS.format(descent.ts.size - 1)
+    return _posterior_result(problem, descent, descent.ts.size, status, message, None)
 
 
 def _validate_max_iter(max_iter: int | None) -> int | None:
-    return None if max_iter is None else int(scalar("max_iter", whole_number("max_iter", max_iter)))
+    return None if max_iter is None else int(*numbers(max_iter=max_iter))
 
 
 def minimize_kl_bound(
@@ -629,26 +511,13 @@ def minimize_kl_bound(
 
     The bound grows in :math:`E_\rho[\hat L]` and in :math:`KL(\rho \| \pi)`, so its best posterior is a
     Gibbs posterior, and the search is over one number, its temperature, by branch and bound. The minimum is never
-    above the kl bound of the posterior that `minimize_lambda_bound` finds, and `lower` is a lower bound on it.
-    Where the search needs too many evaluations, it ends early, with a valid bound and `success` false.
+    above the kl bound of the posterior that `minimize_lambda_bound` finds. Where the search needs too many
+    evaluations, it ends early, with a valid bound and `success` false.
 
     Parameters
     ----------
-    losses : array_like of shape (m,)
-        Empirical losses in [0, 1].
-    n : int
-        Number of points each loss was measured on (n - r in Theorem PBaggregation); the smallest, if they differ.
-    delta : float, default=0.05
-        Probability with which the bound may fail, in (0, 1).
-    prior : array_like of shape (m,), optional
-        Prior as probabilities or log-probabilities; uniform by default.
-    rtol : float, default=1e-8
-        Relative gap between `fun` and `lower` at which the search stops.
-    max_iter : int, optional
-        Largest number of iterations of a descent. By default 10,000, or fewer where there are more than 10,000
-        distinct losses (200 to 10,000, so that they take some ten seconds for a million distinct losses).
-    n_max : int, optional
-        Largest validation set, if they differ: the confidence term is then :math:`\ln\frac{2 \sqrt{n_{max}}}{\delta}`.
+    losses, n, delta, prior, rtol, max_iter, n_max
+        As in `minimize_lambda_bound`.
 
     Returns
     -------
@@ -657,14 +526,10 @@ def minimize_kl_bound(
 
     Examples
     --------
-    >>> losses = [0.10, 0.12, 0.15, 0.30, 0.45]
-    >>> result = minimize_kl_bound(losses, n=500)
+    >>> result = minimize_kl_bound([0.10, 0.12, 0.15, 0.30, 0.45], n=500)
     >>> round(result.fun, 6), round(result.lam, 4), result.converged
     (0.163752, 0.5659, True)
     """
-    n_points, delta_value, n_largest = n_delta_and_largest(n, delta, n_max)
-    iterations = _validate_max_iter(max_iter)
-    tolerance = scalar("rtol", open_interval("rtol", rtol, 0, 1))
-    curve = GibbsCurve(losses, n_points, prior)
-    objective = _KlObjective(n_points, delta_value, n_largest)
-    return _minimize_globally(curve, objective, np.inf, tolerance, iterations)
+    problem = GibbsProblem.validated(losses, n, delta, prior, n_max)
+    (tolerance,) = numbers(rtol=rtol)
+    return _minimize_globally(_KlObjective(problem, np.inf), tolerance, _validate_max_iter(max_iter))

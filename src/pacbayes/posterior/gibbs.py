@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, loss_vector
+from pacbayes._validation import Array, largest_size, loss_vector, numbers, scalar
+from pacbayes.bounds import confidence_term
 from pacbayes.bounds.prior import SLACK, normalise_log_prior
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -28,6 +29,9 @@ _LARGEST_EXPONENT_ERROR = 0.1
 # Exponentials that a search may compute, if that leaves enough evaluations: some ten seconds.
 _MAX_EXPONENTIALS = 200_000_000
 
+# Smaller positive differences of losses are replaced by it: products of weights with them would underflow to zero.
+_SMALLEST_DIFFERENCE = 1e-280
+
 # exp(-746) is zero in double precision.
 _UNDERFLOW = 746.0
 
@@ -39,6 +43,7 @@ _BLOCK = 1 << 22
 class GibbsMoments:
     r"""Moments of :math:`\rho_t`, one entry per temperature; x = L - min L over the prior's support."""
 
+    min_loss: float  # smallest loss with positive prior
     t: Array  # inverse temperatures, from 0 (the prior) to inf (the prior restricted to the smallest loss)
     minus_log_z: Array  # -ln E_pi[exp(-t x)] >= 0; concave in t with slope `mean_x`
     mean_x: Array  # E_rho_t[x], which falls with t
@@ -46,7 +51,6 @@ class GibbsMoments:
     log_error: Array  # this and the next two bound the rounding errors of `minus_log_z`, `mean_x` and `var`
     mean_error: Array
     var_error: Array
-    min_loss: float  # smallest loss with positive prior
 
     @property
     def loss(self) -> Array:
@@ -136,7 +140,8 @@ class GibbsCurve:
         self._groups = _group(loss_array, n)
         self.counts = self._groups.counts
         self.min_loss = float(self._groups.values[0])
-        self.x = self._groups.values - self.min_loss
+        x = self._groups.values - self.min_loss
+        self.x = np.where(x > 0, np.maximum(x, _SMALLEST_DIFFERENCE), 0.0)
         self.is_uniform = self._log_prior is None or bool(np.ptp(self._log_prior) == 0)
         if self.x.size == 1:
             self.log_mass = np.zeros(1)
@@ -164,14 +169,14 @@ class GibbsCurve:
         return log_prior
 
     def point_mass_kl(self, h: int) -> float:
-        r"""Compute :math:`KL(\rho \| \pi) = -\ln \pi(h)` of the posterior with all mass on hypothesis h, rounded up.
-
-        The logarithm is never exponentiated: it is exact to rounding also where pi(h) is too small for a float.
-        """
+        """Compute `point_mass_kls` of hypothesis h."""
         return float(self.point_mass_kls()[h])
 
     def point_mass_kls(self) -> Array:
-        """Compute `point_mass_kl` of every hypothesis."""
+        r"""Compute :math:`KL(\rho \| \pi) = -\ln \pi(h)` of the posterior with all mass on h, for every h, rounded up.
+
+        The logarithm is never exponentiated: it is exact to rounding also where pi(h) is too small for a float.
+        """
         kl_div = -self.log_prior
         # The errors of the logarithm, of the normalising sum and of their difference are relative to 1 + KL, since the
         # largest log-probability lies between -KL and 0. The prior of a single hypothesis is exactly one.
@@ -183,8 +188,7 @@ class GibbsCurve:
         rows = max(1, _BLOCK // self.x.size)
         blocks = [self._moments(t_array[i : i + rows]) for i in range(0, t_array.size, rows)]
         moments = np.concatenate(blocks, axis=1) if blocks else np.empty((6, 0))
-        minus_log_z, mean_x, var, log_error, mean_error, var_error = moments
-        return GibbsMoments(t_array, minus_log_z, mean_x, var, log_error, mean_error, var_error, self.min_loss)
+        return GibbsMoments(self.min_loss, t_array, *moments)
 
     @property
     def max_evaluations(self) -> int:
@@ -265,3 +269,28 @@ def _group(losses: Array, n: float) -> _Groups:
         return _Groups(used / n, counts[used], slot, used, counts.size)
     values, slot, counts = np.unique(losses, return_inverse=True, return_counts=True)
     return _Groups(values, counts, slot, np.arange(values.size), values.size)
+
+
+@dataclass(frozen=True)
+class GibbsProblem:
+    """What the paper's bounds depend on: Gibbs posteriors, the number of points n, and the confidence term."""
+
+    curve: GibbsCurve
+    n: float
+    confidence: float  # ln(2 sqrt(n_max) / delta)
+
+    @classmethod
+    def validated(
+        cls, losses: ArrayLike, n: int, delta: float, prior: ArrayLike | None, n_max: int | None
+    ) -> GibbsProblem:
+        """Validate the arguments that the functions of `pacbayes.posterior` share."""
+        n_points, level = numbers(n=n, delta=delta)
+        largest = scalar("n_max", largest_size(n_points, n_max))
+        confidence = float(confidence_term(n_points, level, n_max=largest))
+        return cls(GibbsCurve(losses, n_points, prior), n_points, confidence)
+
+
+def optimal_lambda_of(loss: Array, kl_div: Array, n: float | Array, confidence: float | Array) -> Array:
+    """Compute the lambda that minimises the PAC-Bayes-lambda bound (eq. lambda), from valid arguments."""
+    ratio = loss / (kl_div + confidence) * n
+    return np.asarray(2 / (np.sqrt(2 * ratio + 1) + 1))

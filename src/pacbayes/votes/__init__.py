@@ -11,14 +11,7 @@ Every bound is rounded up. 1 means that nothing is proved.
 
 from pacbayes.votes._aggregation import count_half_mass, tally, weighted_vote
 from pacbayes.votes._means import mean_upper_bound
-from pacbayes.votes._second_order import (
-    PairLosses,
-    c_bound,
-    chebyshev_cantelli,
-    pair_losses,
-    split_kl,
-    tandem,
-)
+from pacbayes.votes._second_order import PairLosses, c_bound, chebyshev_cantelli, pair_losses, split_kl, tandem
 from pacbayes.votes._unlabelled import (
     MarginChoice,
     choose_margin,

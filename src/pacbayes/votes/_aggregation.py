@@ -1,8 +1,4 @@
-"""Weighted votes of many hypotheses, and how many of the hypotheses hold most of the weight.
-
-Everything here knows weights and class codes only. The classifier, the displays and the paper's experiments all count
-votes with these functions, so that ties fall the same way everywhere.
-"""
+"""Weighted votes of many hypotheses, counted in one way everywhere, so that ties fall the same way everywhere."""
 
 from __future__ import annotations
 
@@ -12,8 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import Array, finite_nonnegative
-
-__all__ = ["count_half_mass", "tally", "weighted_vote"]
 
 
 def tally(votes: NDArray[np.intp], weights: ArrayLike, n_classes: int, initial: Array | None = None) -> Array:
@@ -67,12 +61,8 @@ def weighted_vote(votes: NDArray[np.intp], weights: ArrayLike, n_classes: int) -
 
     Parameters
     ----------
-    votes : ndarray of int of shape (m, n)
-        Codes, from 0 to ``n_classes - 1``, of the classes that hypothesis h predicts, in row h.
-    weights : array_like of shape (m,)
-        Weights of the hypotheses, non-negative.
-    n_classes : int
-        Number of classes.
+    votes, weights, n_classes
+        As in `tally`.
 
     Returns
     -------
@@ -90,7 +80,7 @@ def weighted_vote(votes: NDArray[np.intp], weights: ArrayLike, n_classes: int) -
 
 
 def count_half_mass(weights: ArrayLike) -> int:
-    """Count the heaviest hypotheses that together hold at least half of the mass: the fewest that do.
+    """Count the fewest hypotheses that together hold at least half of the mass.
 
     Parameters
     ----------
@@ -100,8 +90,7 @@ def count_half_mass(weights: ArrayLike) -> int:
     Returns
     -------
     int
-        Their number, at least 1. Sums that miss half of the mass by less than their rounding errors count as half: of
-        m equal weights, it takes exactly m / 2, rounded up.
+        Their number, at least 1. Sums that miss half of the mass by less than their rounding errors count as half.
 
     Examples
     --------

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, as_real_array, half_open_interval, open_interval, scalar
+from pacbayes._validation import Array, as_real_array, half_open_interval, numbers, open_interval, scalar, vector
 
 # Bets that the capital is spread over, for every size of sample and variance.
 _BETS = np.concatenate((np.geomspace(1e-4, 0.5, 12), 1 - np.geomspace(0.3, 1e-3, 6)))
@@ -25,13 +27,12 @@ def mean_upper_bound(values: ArrayLike, delta: float = 0.05, *, high: float = 1.
     r"""Bound the mean of a variable from above by independent values of it, none above `high`.
 
     For the mean m of X and any c in (0, 1), :math:`1 - c + c (\text{high} - X) / (\text{high} - m)` is
-    non-negative with expectation 1. So is the product over independent values, the capital of a gambler
-    who bets c in every round, and the average of capitals over several c. By Markov's inequality this
-    average is below 1 / delta with probability at least 1 - delta, and grows with m: the bound is where
-    it reaches 1 / delta (method of mixtures [1]_ [2]_).
+    non-negative with expectation 1. So is the product over independent values, the capital of a gambler who bets c
+    in every round, and its average over several c: by Markov's inequality it is below 1 / delta with probability at
+    least 1 - delta. It grows with m, and the bound is where it reaches 1 / delta [1]_ [2]_.
 
-    Neither a lower end of the values nor their variance need be known. It adapts to the variance as
-    empirical Bernstein inequalities do, and comes close to the kl inequality for values 0 and 1.
+    No lower end of the values need be known. It adapts to the variance as empirical Bernstein inequalities do, and
+    comes close to the kl inequality for values 0 and 1.
 
     Parameters
     ----------
@@ -53,37 +54,31 @@ def mean_upper_bound(values: ArrayLike, delta: float = 0.05, *, high: float = 1.
     References
     ----------
     .. [1] I. Waudby-Smith, A. Ramdas. Estimating means of bounded random variables by betting. JRSS B, 2023.
-    .. [2] F. Orabona, K.-S. Jun. Tight concentrations and confidence sequences from the regret of universal
-       portfolio. IEEE Transactions on Information Theory, 2024.
+    .. [2] F. Orabona, K.-S. Jun. Tight concentrations and confidence sequences from the regret of universal portfolio.
+       IEEE Transactions on Information Theory, 2024.
 
     Examples
     --------
-    >>> values = [0.1, 0.2, 0.1, 0.3, 0.2] * 20
-    >>> round(mean_upper_bound(values), 4)
+    >>> round(mean_upper_bound([0.1, 0.2, 0.1, 0.3, 0.2] * 20), 4)
     0.2174
     """
-    sample = as_real_array("values", values, "an array of numbers")
-    if sample.ndim != 1 or sample.size == 0:
-        raise ValueError(f"values must be a one-dimensional, non-empty array, got shape {sample.shape}")
+    sample = vector("values", as_real_array("values", values, "an array of numbers"), "one value per point")
     top = scalar("high", open_interval("high", high, -np.inf, np.inf))
     possible_values = (sample > -np.inf) & (sample <= top)
     if not possible_values.all():
         raise ValueError(f"values must be finite and at most high = {top:g}, got {sample[~possible_values][0]!s}")
-    level = scalar("delta", open_interval("delta", delta, 0, 1))
+    (level,) = numbers(delta=delta)
     bets, log_shares = _BETS, np.full(_BETS.size, -np.log(_BETS.size))
     if bet is not None:
-        bets = np.append(checked_bet(bet), bets)
+        bets = np.append(scalar("bet", half_open_interval("bet", bet, 0, LARGEST_BET)), bets)
         log_shares = np.append(0.0, log_shares) + np.log(0.5)
     gaps, counts = _levels(top - sample)
     needed = -np.log(level) * (1 + 1e-12) + _LOG_ERROR * (sample.size + 100)
-    # Capital falls as the mean gap grows: what reaches 1 / delta is refuted, and so is all below it.
-    refuted, possible = 0.0, float(gaps[-1])
-    for _ in range(44):
-        middle = refuted + (possible - refuted) / 2
-        if np.logaddexp.reduce(_log_capital(gaps, counts, middle, bets) + log_shares) >= needed:
-            refuted = middle
-        else:
-            possible = middle
+
+    def is_refuted(gap: Array) -> NDArray[np.bool_]:
+        return np.asarray(np.logaddexp.reduce(_log_capital(gaps, counts, gap, bets) + log_shares) >= needed)
+
+    refuted = float(_largest_refuted(is_refuted, np.array(gaps[-1]), 44))
     return float(np.nextafter(top - refuted, np.inf)) if refuted > 0 else top
 
 
@@ -92,19 +87,23 @@ def choose_bet(values: Array, n_points: int, delta: float, high: float) -> tuple
     gaps, counts = _levels(high - values)
     if gaps[-1] == 0:
         return LARGEST_BET, high
-    refuted, possible = np.zeros(_CANDIDATES.size), np.full(_CANDIDATES.size, gaps[-1])
-    for _ in range(24):
-        middle = refuted + (possible - refuted) / 2
-        capital = n_points * _log_capital(gaps, counts / counts.sum(), middle, _CANDIDATES)
-        won = capital >= -np.log(delta)
-        refuted, possible = np.where(won, middle, refuted), np.where(won, possible, middle)
+
+    def is_refuted(gap: Array) -> NDArray[np.bool_]:
+        return np.asarray(n_points * _log_capital(gaps, counts / counts.sum(), gap, _CANDIDATES) >= -np.log(delta))
+
+    refuted = _largest_refuted(is_refuted, np.full(_CANDIDATES.size, gaps[-1]), 24)
     best = int(np.argmax(refuted))
     return float(_CANDIDATES[best]), float(high - refuted[best])
 
 
-def checked_bet(bet: float) -> float:
-    """Return the bet, or say that it is not one."""
-    return scalar("bet", half_open_interval("bet", bet, 0, LARGEST_BET))
+def _largest_refuted(is_refuted: Callable[[Array], NDArray[np.bool_]], largest: Array, steps: int) -> Array:
+    """Bisect for the largest mean gap that is refuted: capital falls as the gap grows, so all below it are."""
+    refuted, possible = np.zeros_like(largest), largest
+    for _ in range(steps):
+        middle = refuted + (possible - refuted) / 2
+        won = is_refuted(middle)
+        refuted, possible = np.where(won, middle, refuted), np.where(won, possible, middle)
+    return refuted
 
 
 def _log_capital(gaps: Array, counts: Array | NDArray[np.intp], mean_gap: float | Array, bets: Array) -> Array:
@@ -121,5 +120,4 @@ def _levels(gaps: Array) -> tuple[Array, NDArray[np.intp]]:
         if step > 0:
             # A smaller gap is a larger value: the bound can only grow.
             gaps = np.minimum(np.floor(gaps / step) * step * (1 - 1e-15), gaps)
-    values, counts = np.unique(gaps, return_counts=True)
-    return values, counts
+    return np.unique(gaps, return_counts=True)

@@ -5,8 +5,8 @@ voters h, h' drawn from rho independently, :math:`E[W] = E_\rho[L(h)]` is the Gi
 :math:`E[W^2] = E_{\rho^2}[L(h, h')]` the tandem loss T (both err), and :math:`2 E[W (1 - W)] = 2 (G - T)` the
 probability U that exactly one of them errs. Both moments bound P(W >= 1/2).
 
-They pay for pools of weak, diverse voters such as trees. For strong voters that err at the same points they
-are above `first_order`.
+Each takes empirical losses (`pair_losses`) and bounds their expectations by PAC-Bayes-kl (`_limits`). They pay for
+pools of weak, diverse voters such as trees; for strong voters that err at the same points they are above `first_order`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacbayes._validation import nonnegative, open_interval, scalar, unit_interval, whole_number
+from pacbayes._validation import largest_size, numbers, scalar, unit_interval
 from pacbayes.bounds import kl_inverse_lower, kl_inverse_upper
-from pacbayes.votes._weights import normalized_weights
+from pacbayes.votes._weights import check_voters_by_points, normalized_weights
 
 _EPS = float(np.finfo(np.float64).eps)
 _ROUND_UP = 1 + 64 * _EPS
@@ -31,11 +31,9 @@ class PairLosses(NamedTuple):
     ----------
     gibbs : float
         Expected loss of one voter.
-    tandem : float
-        Expected share of the points shared by two voters at which both err.
-    one_errs : float
-        Expected share of the points shared by two voters at which exactly one of them errs. With two classes this
-        is their disagreement.
+    tandem, one_errs : float
+        Expected shares of the points shared by two voters at which both err, and at which exactly one of them errs.
+        With two classes the latter is their disagreement.
     n, n_max : int
         Smallest and largest number of validation points of a voter.
     n_pair, n_pair_max : int
@@ -61,14 +59,13 @@ def pair_losses(errors: ArrayLike, rho: ArrayLike, validated: ArrayLike | None =
     rho : array_like of shape (m,)
         Weights of the voters, which sum to one.
     validated : array_like of shape (m, n), optional
-        Whether a point is a validation point of voter h, that is, outside of its training set (out of bag for a
-        tree). All by default. Any two voters must share at least one, also those without weight: the bounds
-        hold for all weights at once.
+        Whether a point is a validation point of voter h, outside of its training set. All by default. Any two
+        voters must share at least one, also those without weight: the bounds hold for all weights at once.
 
     Returns
     -------
     PairLosses
-        With `gibbs`, `tandem`, `one_errs`, `n`, `n_max`, `n_pair` and `n_pair_max`.
+        The losses, and the numbers of points.
 
     Examples
     --------
@@ -80,11 +77,7 @@ def pair_losses(errors: ArrayLike, rho: ArrayLike, validated: ArrayLike | None =
     wrong = unit_interval("errors", errors)
     inside = np.ones(wrong.shape) if validated is None else unit_interval("validated", validated)
     for name, array in (("errors", wrong), ("validated", inside)):
-        if array.ndim != 2 or array.shape[0] != weights.size or array.shape != wrong.shape or array.shape[1] == 0:
-            raise ValueError(
-                f"{name} must have a row for each of the {weights.size} voters and a column for each point, "
-                f"got shape {array.shape}"
-            )
+        check_voters_by_points(name, array, weights.size, wrong.shape)
         if not np.all((array == 0) | (array == 1)):
             raise ValueError(f"{name} must be 0 or 1, got {array[(array != 0) & (array != 1)].flat[0]!s}")
     wrong = wrong * inside
@@ -95,30 +88,34 @@ def pair_losses(errors: ArrayLike, rho: ArrayLike, validated: ArrayLike | None =
     both = wrong @ wrong.T
     one = wrong @ inside.T
     exactly_one = one + one.T - 2 * both
+    sizes = np.diag(shared)
     return PairLosses(
-        gibbs=float(weights @ (np.diag(both) / np.diag(shared))),
+        gibbs=float(weights @ (np.diag(both) / sizes)),
         tandem=float(weights @ (both / shared) @ weights),
         one_errs=float(weights @ (exactly_one / shared) @ weights),
-        n=int(np.diag(shared).min()),
-        n_max=int(np.diag(shared).max()),
+        n=int(sizes.min()),
+        n_max=int(sizes.max()),
         n_pair=int(shared.min()),
         n_pair_max=int(shared.max()),
     )
 
 
+# ---------------------------------------------------------------------------------------------------
+# The bounds: limits on the moments of W, put into an inequality
+# ---------------------------------------------------------------------------------------------------
+
+
 def tandem(
     tandem_loss: float, kl_div: float, n_pair: int, delta: float = 0.05, *, n_pair_max: int | None = None
 ) -> float:
-    r"""Bound the vote by four times the expected tandem loss [1]_.
+    r"""Bound the vote by four times the expected tandem loss; any number of classes [1]_.
 
     By Markov's inequality for :math:`W^2`, :math:`L(V) \le 4 E_{\rho^2}[L(h, h')]`, and with probability at least
     1 - delta, for all rho simultaneously,
 
     .. math::
         kl\left(E_{\rho^2}[\hat L(h, h')] \,\middle\|\, E_{\rho^2}[L(h, h')]\right)
-        \le \frac{2 KL(\rho \| \pi) + \ln \frac{2 \sqrt{n}}{\delta}}{n},
-
-    with n the number of validation points that two voters share. Any number of classes.
+        \le \frac{2 KL(\rho \| \pi) + \ln \frac{2 \sqrt{n}}{\delta}}{n}.
 
     Parameters
     ----------
@@ -126,12 +123,10 @@ def tandem(
         Empirical tandem loss :math:`E_{\rho^2}[\hat L(h, h')]`, in [0, 1], see `pair_losses`.
     kl_div : float
         :math:`KL(\rho \| \pi)`, non-negative.
-    n_pair : int
-        Smallest number of validation points that two voters share.
+    n_pair, n_pair_max : int
+        Smallest number n of validation points that two voters share and, if they differ, the largest.
     delta : float, default=0.05
         Probability with which the bound may fail, in (0, 1).
-    n_pair_max : int, optional
-        Largest such number, if they differ.
 
     Returns
     -------
@@ -148,8 +143,7 @@ def tandem(
     >>> round(tandem(0.02, kl_div=1.0, n_pair=1000), 6)
     0.180254
     """
-    level = scalar("delta", open_interval("delta", delta, 0, 1))
-    both = _upper("tandem_loss", tandem_loss, _complexity(2, kl_div, "n_pair", n_pair, n_pair_max, level))
+    ((_, both),) = _limits(kl_div, delta, {"n_pair": (n_pair, n_pair_max)}, tandem_loss=tandem_loss)
     return min(1.0, 4 * both)
 
 
@@ -170,26 +164,18 @@ def c_bound(
 
     .. math:: L(V) \le 1 - \frac{(1 - 2 G)^2}{1 - 2 D} \quad\text{if } G < \tfrac12,
 
-    which grows with G and falls with D. G is bounded from above and D from below by PAC-Bayes-kl, each with half
-    of delta. With two classes D needs no labels, and may be taken from unlabelled points.
+    which grows with G and falls with D: G is bounded from above and D from below, each with half of delta. D may
+    be taken from unlabelled points.
 
     Parameters
     ----------
-    gibbs_loss : float
-        Empirical loss :math:`E_\rho[\hat L(h)]`, in [0, 1].
-    disagreement : float
-        Empirical disagreement :math:`E_{\rho^2}[\hat D(h, h')]`, in [0, 1].
-    kl_div : float
-        :math:`KL(\rho \| \pi)`, non-negative.
-    n : int
-        Smallest number of validation points of a voter.
-    delta : float, default=0.05
-        Probability with which the bound may fail, in (0, 1).
-    n_max : int, optional
-        Largest number of validation points of a voter, if they differ.
-    n_pair, n_pair_max : int, optional
-        Smallest and largest number of points on which the disagreement of two voters was counted; n and n_max by
-        default, which is right if all voters have the same validation points.
+    gibbs_loss, disagreement : float
+        Empirical loss :math:`E_\rho[\hat L(h)]` and disagreement :math:`E_{\rho^2}[\hat D(h, h')]`, in [0, 1].
+    kl_div, delta
+        As in `tandem`.
+    n, n_max, n_pair, n_pair_max : int
+        As in `PairLosses`. Those of pairs are n and n_max by default, which is right if all voters have the same
+        validation points.
 
     Returns
     -------
@@ -208,10 +194,8 @@ def c_bound(
     >>> round(c_bound(0.2, 0.28, kl_div=1.0, n=10000), 6)
     0.340532
     """
-    half = scalar("delta", open_interval("delta", delta, 0, 1)) / 2
-    gibbs = _upper("gibbs_loss", gibbs_loss, _complexity(1, kl_div, "n", n, n_max, half))
-    pairs = (n, n_max) if n_pair is None else (n_pair, n_pair_max)
-    apart = _lower("disagreement", disagreement, _complexity(2, kl_div, "n_pair", *pairs, half))
+    sizes = {"n": (n, n_max), "n_pair": (n, n_max) if n_pair is None else (n_pair, n_pair_max)}
+    (_, gibbs), (apart, _) = _limits(kl_div, delta, sizes, gibbs_loss=gibbs_loss, disagreement=disagreement)
     return _c_bound(gibbs, apart)
 
 
@@ -226,32 +210,20 @@ def chebyshev_cantelli(
     n_pair: int | None = None,
     n_pair_max: int | None = None,
 ) -> float:
-    r"""Bound the vote by the Chebyshev-Cantelli bound, from Gibbs and tandem loss [1]_.
+    r"""Bound the vote by the Chebyshev-Cantelli bound, from Gibbs and tandem loss; any number of classes [1]_.
 
     For every mu < 1/2, by Markov's inequality for :math:`(W - \mu)^2`, with G and T the Gibbs and the tandem loss,
 
     .. math:: L(V) \le \frac{T - 2 \mu G + \mu^2}{(\tfrac12 - \mu)^2}.
 
-    T is bounded from above and G from both sides by PAC-Bayes-kl, each with half of delta; as these hold for
-    all mu, so does the bound, and the best mu costs nothing. mu = 0 gives `tandem`. Any number of classes.
+    T is bounded from above and G from both sides, each with half of delta; the best mu costs nothing.
 
     Parameters
     ----------
-    gibbs_loss : float
-        Empirical loss :math:`E_\rho[\hat L(h)]`, in [0, 1].
-    tandem_loss : float
-        Empirical tandem loss :math:`E_{\rho^2}[\hat L(h, h')]`, in [0, 1].
-    kl_div : float
-        :math:`KL(\rho \| \pi)`, non-negative.
-    n : int
-        Smallest number of validation points of a voter.
-    delta : float, default=0.05
-        Probability with which the bound may fail, in (0, 1).
-    n_max : int, optional
-        Largest number of validation points of a voter, if they differ.
-    n_pair, n_pair_max : int, optional
-        Smallest and largest number of validation points that two voters share; n and n_max by default, which is
-        right if all voters have the same validation points.
+    gibbs_loss, n, n_max, n_pair, n_pair_max
+        As in `c_bound`.
+    tandem_loss, kl_div, delta
+        As in `tandem`.
 
     Returns
     -------
@@ -268,11 +240,8 @@ def chebyshev_cantelli(
     >>> round(chebyshev_cantelli(0.2, 0.06, kl_div=1.0, n=10000), 6)
     0.276214
     """
-    half = scalar("delta", open_interval("delta", delta, 0, 1)) / 2
-    complexity = _complexity(1, kl_div, "n", n, n_max, half)
-    pairs = (n, n_max) if n_pair is None else (n_pair, n_pair_max)
-    both = _upper("tandem_loss", tandem_loss, _complexity(2, kl_div, "n_pair", *pairs, half))
-    low, high = _lower("gibbs_loss", gibbs_loss, complexity), _upper("gibbs_loss", gibbs_loss, complexity)
+    sizes = {"n": (n, n_max), "n_pair": (n, n_max) if n_pair is None else (n_pair, n_pair_max)}
+    (low, high), (_, both) = _limits(kl_div, delta, sizes, gibbs_loss=gibbs_loss, tandem_loss=tandem_loss)
     return _chebyshev_cantelli(low, high, both)
 
 
@@ -285,32 +254,20 @@ def split_kl(
     *,
     n_pair_max: int | None = None,
 ) -> float:
-    r"""Bound the vote by the Chebyshev-Cantelli inequality with the PAC-Bayes-split-kl inequality [1]_.
+    r"""Bound the vote by Chebyshev-Cantelli with the PAC-Bayes-split-kl inequality; any number of classes [1]_.
 
-    For two voters the product of :math:`1\{h \text{ errs}\} - \mu` takes three values, for both, one or none of
-    them erring. Its expectation is :math:`(1 - 2 \mu) T - \mu U + \mu^2`, with T the tandem loss and U the
-    probability that exactly one errs. For every mu < 1/2
+    For every mu < 1/2, with T the tandem loss and U the probability that exactly one of two voters errs,
 
-    .. math:: L(V) \le \frac{(1 - 2 \mu) T - \mu U + \mu^2}{(\tfrac12 - \mu)^2},
+    .. math:: L(V) \le \frac{(1 - 2 \mu) T - \mu U + \mu^2}{(\tfrac12 - \mu)^2}.
 
-    where T is bounded from above and U from both sides by PAC-Bayes-kl, each with half of delta. These hold for
-    all mu, so the best mu costs nothing. Any number of classes.
+    T is bounded from above and U from both sides, each with half of delta; the best mu costs nothing.
 
     Parameters
     ----------
-    tandem_loss : float
-        Empirical tandem loss :math:`E_{\rho^2}[\hat L(h, h')]`, in [0, 1].
+    tandem_loss, kl_div, n_pair, delta, n_pair_max
+        As in `tandem`.
     one_errs : float
-        Empirical share of points at which exactly one of two voters errs, in [0, 1]: with two classes, the
-        disagreement.
-    kl_div : float
-        :math:`KL(\rho \| \pi)`, non-negative.
-    n_pair : int
-        Smallest number of validation points that two voters share.
-    delta : float, default=0.05
-        Probability with which the bound may fail, in (0, 1).
-    n_pair_max : int, optional
-        Largest such number, if they differ.
+        Empirical share of points at which exactly one of two voters errs, in [0, 1], see `pair_losses`.
 
     Returns
     -------
@@ -327,17 +284,30 @@ def split_kl(
     >>> round(split_kl(0.06, 0.28, kl_div=1.0, n_pair=10000), 6)
     0.259301
     """
-    half = scalar("delta", open_interval("delta", delta, 0, 1)) / 2
-    complexity = _complexity(2, kl_div, "n_pair", n_pair, n_pair_max, half)
-    both = _upper("tandem_loss", tandem_loss, complexity)
-    low, high = _lower("one_errs", one_errs, complexity), _upper("one_errs", one_errs, complexity)
+    sizes = {"n_pair": (n_pair, n_pair_max)}
+    (_, both), (low, high) = _limits(kl_div, delta, sizes, tandem_loss=tandem_loss, one_errs=one_errs)
     # G = T + U / 2, and for a fixed U the bound grows with T.
     return _chebyshev_cantelli((both + low / 2) * (1 - _EPS), (both + high / 2) * (1 + _EPS), both)
 
 
-# ---------------------------------------------------------------------------------------------------
-# The inequalities for expectations
-# ---------------------------------------------------------------------------------------------------
+def _limits(
+    kl_div: float, delta: float, sizes: dict[str, tuple[int, int | None]], **losses: float
+) -> list[tuple[float, float]]:
+    """Limits on the expectations of the given empirical losses, by PAC-Bayes-kl (Theorem PBkl), delta shared equally.
+
+    The Gibbs loss is that of one voter, all others are of two drawn together: KL(rho^2 || pi^2) = 2 KL(rho || pi).
+    The smallest number of points divides, the largest is inside of the logarithm.
+    """
+    divergence, level = numbers(kl_div=kl_div, delta=delta)
+    limits = []
+    for name, loss in losses.items():
+        voters, size = (1, "n") if name == "gibbs_loss" else (2, "n_pair")
+        empirical, smallest = numbers(**{name: loss, size: sizes[size][0]})
+        largest = scalar(f"{size}_max", largest_size(smallest, sizes[size][1], size))
+        logarithm = np.log(2.0) - np.log(level / len(losses)) + 0.5 * np.log(largest)
+        complexity = (voters * divergence + logarithm) / smallest * _ROUND_UP
+        limits.append((float(kl_inverse_lower(empirical, complexity)), float(kl_inverse_upper(empirical, complexity))))
+    return limits
 
 
 def _c_bound(gibbs: float, disagreement: float) -> float:
@@ -362,33 +332,3 @@ def _chebyshev_cantelli(low: float, high: float, both: float) -> float:
     numerator = both - 2 * mu * worst + mu * mu
     error = 8 * _EPS * (both + 2 * abs(mu) * worst + mu * mu)
     return min(1.0, 4 * both, (numerator + error) / (0.5 - mu) ** 2 * _ROUND_UP)
-
-
-# ---------------------------------------------------------------------------------------------------
-# PAC-Bayes-kl for one and for two voters
-# ---------------------------------------------------------------------------------------------------
-
-
-def _complexity(voters: int, kl_div: float, name: str, n: int, n_max: int | None, delta: float) -> float:
-    r"""Right hand side of eq. PBkl for voters drawn together: KL(rho^k || pi^k) = k KL(rho || pi), rounded up.
-
-    With unequal numbers of points, as for unequal validation sets: the smallest divides, the largest is inside of
-    the logarithm.
-    """
-    divergence = scalar("kl_div", nonnegative("kl_div", kl_div))
-    smallest = scalar(name, whole_number(name, n))
-    largest = smallest if n_max is None else scalar(f"{name}_max", whole_number(f"{name}_max", n_max))
-    if largest < smallest:
-        raise ValueError(f"{name}_max must be at least {name} = {smallest:g}, got {largest:g}")
-    logarithm = np.log(2.0) - np.log(delta) + 0.5 * np.log(largest)
-    return float((voters * divergence + logarithm) / smallest * _ROUND_UP)
-
-
-def _upper(name: str, loss: float, complexity: float) -> float:
-    """Upper limit on an expectation."""
-    return float(kl_inverse_upper(scalar(name, unit_interval(name, loss)), complexity))
-
-
-def _lower(name: str, loss: float, complexity: float) -> float:
-    """Lower limit on an expectation."""
-    return float(kl_inverse_lower(scalar(name, unit_interval(name, loss)), complexity))

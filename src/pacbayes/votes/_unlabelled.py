@@ -9,16 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacbayes._validation import (
-    Array,
-    as_real_array,
-    finite_nonnegative,
-    half_open_interval,
-    open_interval,
-    scalar,
-    unit_interval,
-    whole_number,
-)
+from pacbayes._validation import Array, as_real_array, finite_nonnegative, half_open_interval, numbers, unit_interval
 from pacbayes.bounds import clopper_pearson
 from pacbayes.votes._means import choose_bet, mean_upper_bound
 from pacbayes.votes._weights import first_order
@@ -35,19 +26,16 @@ _GAMMAS = (1.0, 0.75, 0.5, 0.3, 0.15, 0.05)
 def split_delta(delta: float, n: int, n_unlabelled: int) -> tuple[float, float]:
     r"""Divide delta between bounds from n labelled points and a mean over unlabelled ones.
 
-    The unlabelled points get the share s / (1 + s) with :math:`s = \frac12 \sqrt{n / u}`: the fewer there
-    are, the more. That nearly minimises the sum of both deviations for a disagreement of some hundredths,
-    and the sum is flat around its minimum. The rule depends on numbers of points only, as it must: delta is
-    divided before the bounds are known.
+    The unlabelled points get the share s / (1 + s) with :math:`s = \frac12 \sqrt{n / u}`, which nearly minimises
+    the sum of both deviations for a disagreement of some hundredths. The rule depends on numbers of points only,
+    as it must: delta is divided before the bounds are known.
 
     Parameters
     ----------
     delta : float
         Probability with which the certificate may fail, in (0, 1).
-    n : int
-        Number of labelled points.
-    n_unlabelled : int
-        Number u of unlabelled points.
+    n, n_unlabelled : int
+        Numbers of labelled and of unlabelled points.
 
     Returns
     -------
@@ -60,9 +48,8 @@ def split_delta(delta: float, n: int, n_unlabelled: int) -> tuple[float, float]:
     >>> round(labelled, 4), round(unlabelled, 4)
     (0.0333, 0.0167)
     """
-    total = scalar("delta", open_interval("delta", delta, 0, 1))
-    labelled = scalar("n", whole_number("n", n))
-    ratio = 0.5 * math.sqrt(labelled / scalar("n_unlabelled", whole_number("n_unlabelled", n_unlabelled)))
+    total, labelled, unlabelled = numbers(delta=delta, n=n, n_unlabelled=n_unlabelled)
+    ratio = 0.5 * math.sqrt(labelled / unlabelled)
     part = total * ratio / (1 + ratio)
     # Rounding must not make the parts exceed the whole.
     return (total - part) * (1 - _EPS), part * (1 - _EPS)
@@ -76,19 +63,17 @@ def disagreement_bound(voter_bound: float, n_disagreements: int, n_points: int, 
     .. math:: L(V) \le L(h) + P(V(x) \ne h(x)),
 
     and the second term needs no labels: on u unlabelled points the number of disagreements is binomial, and
-    its probability is bounded by Clopper-Pearson. It is `voters_bound` for a single voter with weight 1, for
-    any number of classes, and often the tightest bound of a vote of strong, similar voters.
+    its probability is bounded by Clopper-Pearson [1]_. Any number of classes. Often the tightest bound of a vote
+    of strong, similar voters.
 
     Parameters
     ----------
     voter_bound : float
         Upper bound on L(h), zero-one loss. If h was chosen after seeing the losses of m voters, a
         simultaneous one, such as ``clopper_pearson(errors, n, delta, prior_mass=1 / m)``.
-    n_disagreements : int
-        Number of points at which the vote and the voter predict different classes.
-    n_points : int
-        Number u of the unlabelled points, drawn from the distribution of the sample and used neither for the
-        voters, nor for the weights, nor for the choice of h.
+    n_disagreements, n_points : int
+        At how many of u unlabelled points the vote and the voter predict different classes, and u. The points are
+        drawn from the distribution of the sample and used neither for the vote nor for the choice of h.
     delta : float, default=0.05
         Probability with which the bound on the disagreement may fail, on top of that of `voter_bound`.
 
@@ -106,13 +91,11 @@ def disagreement_bound(voter_bound: float, n_disagreements: int, n_points: int, 
     >>> round(disagreement_bound(0.08, n_disagreements=10, n_points=1000, delta=0.01), 6)
     0.100043
     """
-    bound = scalar("voter_bound", finite_nonnegative("voter_bound", voter_bound))
-    disagreements = scalar("n_disagreements", whole_number("n_disagreements", n_disagreements, 0))
-    points = scalar("n_points", whole_number("n_points", n_points))
+    bound, points, level = numbers(voter_bound=voter_bound, n_points=n_points, delta=delta)
+    (disagreements,) = numbers(n_disagreements=n_disagreements)
     if disagreements > points:
         raise ValueError(f"n_disagreements must be at most n_points, got {disagreements:g} of {points:g}")
-    limit = float(clopper_pearson(disagreements, points, scalar("delta", open_interval("delta", delta, 0, 1))))
-    return min(1.0, (bound + limit) * (1 + 2 * _EPS))
+    return min(1.0, (bound + float(clopper_pearson(disagreements, points, level))) * (1 + 2 * _EPS))
 
 
 def choose_voter(voter_bounds: ArrayLike, disagreement_rate: ArrayLike, n_points: int, delta: float = 0.05) -> int:
@@ -124,12 +107,11 @@ def choose_voter(voter_bounds: ArrayLike, disagreement_rate: ArrayLike, n_points
         Simultaneous upper bounds on the zero-one losses of the voters.
     disagreement_rate : array_like of shape (m,)
         How often each voter and the vote disagree at points other than those that `disagreement_bound` will be
-        given, best at the voter's own validation points: at those that both were trained on they agree too
-        often. Nothing is assumed about these rates: bad ones make a loose bound, not a wrong one.
+        given, best at the voter's own validation points. Bad rates make a loose bound, not a wrong one.
     n_points : int
         Number of unlabelled points that `disagreement_bound` will be given.
     delta : float, default=0.05
-        The delta of `disagreement_bound`.
+        As in `disagreement_bound`.
 
     Returns
     -------
@@ -141,17 +123,14 @@ def choose_voter(voter_bounds: ArrayLike, disagreement_rate: ArrayLike, n_points
     >>> choose_voter([0.08, 0.09, 0.2], [0.05, 0.01, 0.0], n_points=1000)
     1
     """
-    bounds_, rates = (
-        finite_nonnegative("voter_bounds", voter_bounds),
-        unit_interval("disagreement_rate", disagreement_rate),
-    )
+    bounds_ = finite_nonnegative("voter_bounds", voter_bounds)
+    rates = unit_interval("disagreement_rate", disagreement_rate)
     if bounds_.ndim != 1 or bounds_.size == 0 or bounds_.shape != rates.shape:
         raise ValueError(
             "voter_bounds and disagreement_rate must be one-dimensional with one entry per voter, "
             f"got shapes {bounds_.shape} and {rates.shape}"
         )
-    points = scalar("n_points", whole_number("n_points", n_points))
-    level = scalar("delta", open_interval("delta", delta, 0, 1))
+    points, level = numbers(n_points=n_points, delta=delta)
     return int(np.argmin(bounds_ + np.asarray(clopper_pearson(np.rint(rates * points), points, level))))
 
 
@@ -161,10 +140,8 @@ class MarginChoice:
 
     Attributes
     ----------
-    gamma : float
-        The margin.
-    bet : float
-        The bet, see `mean_upper_bound`.
+    gamma, bet : float
+        The margin, and the bet for `mean_upper_bound`.
     expected : float
         What the bound would be on points with the same shares.
     """
@@ -186,16 +163,14 @@ def margin_bound(
     r"""Bound the vote by the randomised classifier's bound and the margins at unlabelled points.
 
     Let the winner of the vote at x have the share s1 of the weight and the runner-up s2. The voters that err
-    have the weight 1 - s1 where the vote is right and at least 1 - s2 where it errs, so errors of the vote cost
-    :math:`E[(s_1 - s_2) 1\{V \text{ errs}\}] \le E_\rho[L(h)] - E[1 - s_1]`, and for every gamma in (0, 1]
+    have the weight 1 - s1 where the vote is right and at least 1 - s2 where it errs. For every gamma in (0, 1]
 
     .. math::
         L(V) \le \frac{E_\rho[L(h)]}{\gamma}
         + E_x\left[\left(1 - \frac{s_1 - s_2}{\gamma}\right)_+ - \frac{1 - s_1}{\gamma}\right],
 
-    for any number of classes and however ties are broken. The second term needs inputs only. Its mean over u
-    unlabelled points is bounded by `mean_upper_bound`: the variable is at most
-    :math:`\max(0, 1 - \frac{1}{2 \gamma})`.
+    for any number of classes and however ties are broken [1]_. The second term needs inputs only: the mean of a
+    variable that is at most :math:`\max(0, 1 - \frac{1}{2 \gamma})`, bounded by `mean_upper_bound`.
 
     Parameters
     ----------
@@ -205,13 +180,13 @@ def margin_bound(
         Largest and second largest share of the vote at each unlabelled point. The points are drawn from the
         distribution of the sample and used neither for the voters nor for the weights.
     delta : float, default=0.05
-        Probability with which the mean over the points may fail, on top of that of `gibbs_bound`. If there are
-        several gamma, each gets an equal part.
+        Probability with which the mean over the points may fail, on top of that of `gibbs_bound`. Several gamma get
+        equal parts of it.
     gamma : float or sequence of float
         Margins to try, in (0, 1], chosen without looking at these points. One that `choose_margin` found on
         other points, such as the training inputs, is better than the default of six.
     bet : float, optional
-        The bet for `mean_upper_bound`, chosen likewise.
+        As in `mean_upper_bound`.
 
     Returns
     -------
@@ -220,22 +195,18 @@ def margin_bound(
 
     References
     ----------
-    .. [1] M.-R. Amini, F. Laviolette, N. Usunier. A transductive bound for the voted classifier with an
-       application to semi-supervised learning. NIPS, 2008.
+    .. [1] M.-R. Amini, F. Laviolette, N. Usunier. A transductive bound for the voted classifier. NIPS, 2008.
 
     Examples
     --------
-    >>> import numpy as np
     >>> winner = np.repeat([1.0, 0.9, 0.6], [900, 80, 20])
     >>> round(margin_bound(0.05, winner, 1 - winner, delta=0.01), 6)
     0.066166
     """
-    bound = scalar("gibbs_bound", finite_nonnegative("gibbs_bound", gibbs_bound))
+    bound, level = numbers(gibbs_bound=gibbs_bound, delta=delta)
     first, second = _shares(winner_share, runner_up_share)
-    gammas = np.atleast_1d(half_open_interval("gamma", gamma, 0, 1))
-    if gammas.ndim != 1 or gammas.size == 0:
-        raise ValueError(f"gamma must be a number or a non-empty sequence of numbers, got shape {gammas.shape}")
-    part = scalar("delta", open_interval("delta", delta, 0, 1)) / gammas.size * (1 - _EPS)
+    gammas = _margins("gamma", gamma)
+    part = level / gammas.size * (1 - _EPS)
     limits = []
     for margin in gammas:
         mean = mean_upper_bound(_margin_values(first, second, margin), part, high=_largest_value(margin), bet=bet)
@@ -257,48 +228,52 @@ def choose_margin(
 
     Parameters
     ----------
-    gibbs_bound : float
+    gibbs_bound, delta
         As in `margin_bound`.
     winner_share, runner_up_share : array_like
         Shares of the vote at points other than those that `margin_bound` will be given, for instance at the
-        training inputs. Nothing is assumed about them: a bad choice makes a loose bound, not a wrong one.
+        training inputs. A bad choice makes a loose bound, not a wrong one.
     n_points : int
         Number of unlabelled points that `margin_bound` will be given.
-    delta : float, default=0.05
-        The delta of `margin_bound`.
     gammas : sequence of float
         Candidates.
 
     Returns
     -------
     MarginChoice
-        The candidate with the smallest expected bound, with `gamma`, `bet` and `expected`.
+        The candidate with the smallest expected bound.
 
     Examples
     --------
-    >>> import numpy as np
     >>> winner = np.repeat([1.0, 0.9, 0.6], [900, 80, 20])
-    >>> choice = choose_margin(0.05, winner, 1 - winner, n_points=1000, delta=0.01)
-    >>> choice.gamma
+    >>> choose_margin(0.05, winner, 1 - winner, n_points=1000, delta=0.01).gamma
     0.8
     """
-    bound = scalar("gibbs_bound", finite_nonnegative("gibbs_bound", gibbs_bound))
+    bound, points, level = numbers(gibbs_bound=gibbs_bound, n_points=n_points, delta=delta)
     first, second = _shares(winner_share, runner_up_share)
-    points = int(scalar("n_points", whole_number("n_points", n_points)))
-    level = scalar("delta", open_interval("delta", delta, 0, 1))
-    candidates = np.atleast_1d(half_open_interval("gammas", gammas, 0, 1))
-    if candidates.size == 0:
-        raise ValueError("gammas must name at least one margin, got none")
     choices = []
-    for margin in candidates:
-        bet, mean = choose_bet(_margin_values(first, second, margin), points, level, _largest_value(margin))
+    for margin in _margins("gammas", gammas):
+        bet, mean = choose_bet(_margin_values(first, second, margin), int(points), level, _largest_value(margin))
         choices.append(MarginChoice(float(margin), bet, float(_margin_total(bound, mean, margin))))
     return min(choices, key=lambda choice: choice.expected)
 
 
+def _margins(name: str, value: float | Sequence[float]) -> Array:
+    """Validate one or several margins."""
+    margins = np.atleast_1d(half_open_interval(name, value, 0, 1))
+    if margins.ndim != 1 or margins.size == 0:
+        raise ValueError(f"{name} must be a number or a non-empty sequence of numbers, got shape {margins.shape}")
+    return margins
+
+
 def _shares(winner_share: ArrayLike, runner_up_share: ArrayLike) -> tuple[Array, Array]:
-    """Shares of winner and runner-up at each point, checked."""
-    first, second = _share("winner_share", winner_share), _share("runner_up_share", runner_up_share)
+    """Shares of winner and runner-up at each point, in [0, 1] as sums over voters are up to rounding."""
+    shares = []
+    for name, share in (("winner_share", winner_share), ("runner_up_share", runner_up_share)):
+        given = as_real_array(name, share, "in [0, 1]")
+        rounded = np.clip(given, 0.0, 1.0)
+        shares.append(unit_interval(name, np.where(np.abs(given - rounded) <= _SHARE_ERROR, rounded, given)))
+    first, second = shares
     if first.ndim != 1 or first.size == 0 or first.shape != second.shape:
         raise ValueError(
             "winner_share and runner_up_share must be one-dimensional with one entry per point, "
@@ -309,13 +284,6 @@ def _shares(winner_share: ArrayLike, runner_up_share: ArrayLike) -> tuple[Array,
     if np.any(first + second > 1 + 2 * _SHARE_ERROR):
         raise ValueError("winner_share and runner_up_share must sum to at most 1 at every point")
     return first, second
-
-
-def _share(name: str, share: ArrayLike) -> Array:
-    """Shares in [0, 1], as sums over voters are up to rounding."""
-    given = as_real_array(name, share, "in [0, 1]")
-    rounded = np.clip(given, 0.0, 1.0)
-    return unit_interval(name, np.where(np.abs(given - rounded) <= _SHARE_ERROR, rounded, given))
 
 
 def _largest_value(gamma: float) -> float:

@@ -9,17 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
-from pacbayes._validation import (
-    Array,
-    as_real_array,
-    finite_nonnegative,
-    open_interval,
-    scalar,
-    unit_interval,
-    whole_number,
-)
+from pacbayes._validation import Array, as_real_array, finite_nonnegative, numbers, unit_interval, vector
 from pacbayes.bounds import clopper_pearson
 from pacbayes.votes._means import choose_bet, mean_upper_bound
+from pacbayes.votes._weights import check_voters_by_points
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -44,7 +37,7 @@ class VoterWeights:
     w : ndarray of shape (m,)
         Weights of the voters, non-negative; their sum is at least 1 unless nothing can be proved.
     bet : float or None
-        The bet for `mean_upper_bound`; None where a single voter has all of the weight, which needs none.
+        The bet for `mean_upper_bound`; None for a single voter, which needs none.
     expected : float
         What the bound would be on points with the same disagreements.
     """
@@ -74,8 +67,8 @@ def voters_bound(
         - \sum_h w_h d_h(x)\right].
 
     The weights w are those of the proof, not of the vote, and V may be any classifier. The second term needs
-    inputs only. For weights that do not depend on the u unlabelled points it is a mean of independent values
-    that are at most 1, bounded by `mean_upper_bound`; if a single voter has weight, by Clopper-Pearson.
+    inputs only: a mean of independent values that are at most 1, bounded by `mean_upper_bound`; if a single
+    voter has weight, by Clopper-Pearson. With w = rho / gamma for the vote's own weights it is `margin_bound`.
 
     Parameters
     ----------
@@ -94,41 +87,39 @@ def voters_bound(
         With more than two classes, the largest sum of w over the voters for one class other than V(x): where V
         errs, no more than these can be right. By default all that disagree.
     bet : float, optional
-        The bet for `mean_upper_bound`, chosen without looking at these points.
+        As in `mean_upper_bound`.
 
     Returns
     -------
     float
         Upper bound on the loss of the vote, at most 1.
 
-    Notes
-    -----
-    With w = rho / gamma for the weights rho of the vote itself this is `margin_bound`. With total weight 1 the
-    bound is linear in w, so that a single voter is best; several voters help where their errors differ.
-
     Examples
     --------
-    >>> import numpy as np
-    >>> disagreement = np.zeros((3, 1000), dtype=bool)
-    >>> disagreement[0, :30] = disagreement[1, 30:60] = disagreement[2, 60:90] = True
-    >>> one = voters_bound([0.05, 0.05, 0.05], disagreement, [1, 0, 0], delta=0.01)
-    >>> all_three = voters_bound([0.05, 0.05, 0.05], disagreement, [0.6, 0.6, 0.6], delta=0.01)
-    >>> round(one, 4), round(all_three, 4)
-    (0.0951, 0.0795)
+    >>> disagreement = np.repeat(np.eye(3, 4, dtype=bool), [30, 30, 30, 910], axis=1)
+    >>> round(voters_bound([0.05, 0.05, 0.05], disagreement, [1, 0, 0], delta=0.01), 4)
+    0.0951
+    >>> round(voters_bound([0.05, 0.05, 0.05], disagreement, [0.6, 0.6, 0.6], delta=0.01), 4)
+    0.0795
     """
     bounds_, apart = _checked_voters(voter_bounds, disagreement)
     weights = finite_nonnegative("w", w)
     if weights.shape != bounds_.shape:
         raise ValueError(f"w must have one weight for each of the {bounds_.size} voters, got shape {weights.shape}")
-    level = scalar("delta", open_interval("delta", delta, 0, 1))
+    (level,) = numbers(delta=delta)
+    n_points = apart.shape[1]
+    rival = None if runner_up is None else finite_nonnegative("runner_up", runner_up)
+    if rival is not None and rival.shape != (n_points,):
+        raise ValueError(f"runner_up must have one entry for each of the {n_points} points, got shape {rival.shape}")
     used = np.flatnonzero(weights)
     if used.size == 0:
         return 1.0
     if used.size == 1 and apart.dtype == np.bool_:
-        mean = _single_voter_limit(float(weights[used[0]]), float(apart[used[0]].sum()), apart.shape[1], level)
+        # The variable has two values, (1 - w)_+ and 1.
+        low = max(0.0, 1 - float(weights[used[0]]))
+        mean = (low + (1 - low) * float(clopper_pearson(apart[used[0]].sum(), n_points, level))) * (1 + 4 * _EPS)
     else:
-        values = _voter_values(weights[used], apart[used], _checked_runner_up(runner_up, apart.shape[1]))
-        mean = mean_upper_bound(values, level, bet=bet)
+        mean = mean_upper_bound(_voter_values(weights[used], apart[used], rival), level, bet=bet)
     # Below zero the bounds contradict each other, which happens with probability at most delta.
     return min(1.0, max(0.0, _total(bounds_, weights, mean)))
 
@@ -139,48 +130,41 @@ def optimize_voter_weights(
     r"""Choose weights for `voters_bound` by a linear programme.
 
     The bound without its deviation term is convex and piecewise linear in w: with one slack variable for each
-    pattern of disagreements it is a linear programme, solved by HiGHS. Voters enter it by column generation,
-    the ones with the smallest single bounds first. With `n_points` the solution and some of its multiples are
+    pattern of disagreements it is a linear programme. With `n_points` the solution and some of its multiples are
     compared with the best single voter, deviation terms included.
 
     Parameters
     ----------
-    voter_bounds : array_like of shape (m,)
+    voter_bounds, delta
         As in `voters_bound`.
     disagreement : array_like of shape (m, n)
-        As in `voters_bound`, at other points than those that `voters_bound` will be given: the training inputs,
-        or a part of the unlabelled points. Beyond 4000 points, a part of them is used.
+        As in `voters_bound`, at other points than those that it will be given: the training inputs, or a part
+        of the unlabelled points. Beyond 4000 points, a part of them is used.
     n_points : int, optional
         Number of unlabelled points that `voters_bound` will be given. None means infinitely many.
-    delta : float, default=0.05
-        The delta of `voters_bound`.
 
     Returns
     -------
     VoterWeights
-        With `w`, `bet` and `expected`.
+        The weights and the bet for `voters_bound`.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> disagreement = np.zeros((3, 1000), dtype=bool)
-    >>> disagreement[0, :30] = disagreement[1, 30:60] = disagreement[2, 60:90] = True
+    >>> disagreement = np.repeat(np.eye(3, 4, dtype=bool), [30, 30, 30, 910], axis=1)
     >>> optimize_voter_weights([0.05, 0.05, 0.05], disagreement, n_points=1000).w.round(3)
     array([0.6, 0.6, 0.6])
     >>> optimize_voter_weights([0.05, 0.2, 0.2], disagreement, n_points=1000).w
     array([1., 0., 0.])
     """
     bounds_, apart = _checked_voters(voter_bounds, disagreement)
-    level = scalar("delta", open_interval("delta", delta, 0, 1))
-    points = None if n_points is None else int(scalar("n_points", whole_number("n_points", n_points)))
+    (level,) = numbers(delta=delta)
+    points = None if n_points is None else int(*numbers(n_points=n_points))
     share = apart.mean(axis=1)
     singles = bounds_ + share
     if points is not None and apart.dtype == np.bool_:
         singles = bounds_ + np.asarray(clopper_pearson(np.rint(share * points), points, level))
     best = int(np.argmin(singles))
-    single = np.zeros(bounds_.size)
-    single[best] = 1.0
-    choice = VoterWeights(single, None, float(singles[best]))
+    choice = VoterWeights(np.eye(1, bounds_.size, best)[0], None, float(singles[best]))
     solution = _solve(bounds_, apart[:, :: -(-apart.shape[1] // _MOST_POINTS)], singles)
     # Smaller weights have a smaller variance; below a sum of 1 they are no better than a single voter.
     scales = [1.0] if points is None else np.linspace(1.0, 1 / max(float(solution.sum()), 1.0), _SCALES)
@@ -197,32 +181,13 @@ def optimize_voter_weights(
 
 def _checked_voters(voter_bounds: ArrayLike, disagreement: ArrayLike) -> tuple[Array, NDArray[np.bool_] | Array]:
     """One bound and one row of disagreements for each voter."""
-    bounds_ = finite_nonnegative("voter_bounds", voter_bounds)
-    if bounds_.ndim != 1 or bounds_.size == 0:
-        raise ValueError(
-            f"voter_bounds must be one-dimensional, non-empty, with one bound per voter, got shape {bounds_.shape}"
-        )
+    bounds_ = vector("voter_bounds", finite_nonnegative("voter_bounds", voter_bounds), "one bound per voter")
     apart = np.asarray(disagreement)
     if apart.dtype != np.bool_:
-        apart = unit_interval(
-            "disagreement", as_real_array("disagreement", disagreement, "booleans or numbers in [0, 1]")
-        )
-    if apart.ndim != 2 or apart.shape[0] != bounds_.size or apart.shape[1] == 0:
-        raise ValueError(
-            f"disagreement must have a row for each of the {bounds_.size} voters and a column for each point, "
-            f"got shape {apart.shape}"
-        )
+        real = as_real_array("disagreement", disagreement, "booleans or numbers in [0, 1]")
+        apart = unit_interval("disagreement", real)
+    check_voters_by_points("disagreement", apart, bounds_.size)
     return bounds_, apart
-
-
-def _checked_runner_up(runner_up: ArrayLike | None, n_points: int) -> Array | None:
-    """Weight behind the strongest class that the vote does not predict, at each point."""
-    if runner_up is None:
-        return None
-    rival = finite_nonnegative("runner_up", runner_up)
-    if rival.shape != (n_points,):
-        raise ValueError(f"runner_up must have one entry for each of the {n_points} points, got shape {rival.shape}")
-    return rival
 
 
 def _voter_values(w: Array, apart: NDArray[np.bool_] | Array, runner_up: Array | None) -> Array:
@@ -234,13 +199,6 @@ def _voter_values(w: Array, apart: NDArray[np.bool_] | Array, runner_up: Array |
     return np.asarray(np.minimum(np.maximum(-against, 1 - w.sum() + rival) + error, 1.0))
 
 
-def _single_voter_limit(weight: float, disagreements: float, n_points: int, delta: float) -> float:
-    """Limit on the mean for a single voter: the variable has two values, (1 - w)_+ and 1."""
-    low = max(0.0, 1 - weight)
-    probability = float(clopper_pearson(disagreements, n_points, delta))
-    return (low + (1 - low) * probability) * (1 + 4 * _EPS)
-
-
 def _total(voter_bounds: Array, w: Array, mean: float) -> float:
     """The bound, rounded up."""
     labelled = float(w @ voter_bounds)
@@ -248,7 +206,7 @@ def _total(voter_bounds: Array, w: Array, mean: float) -> float:
 
 
 def _solve(voter_bounds: Array, apart: NDArray[np.bool_] | Array, singles: Array) -> Array:
-    """Minimise the bound without its deviation term over w, by column generation."""
+    """Minimise the bound without its deviation term over w, by column generation: small single bounds enter first."""
     margins = 1.0 - 2.0 * apart
     share = apart.mean(axis=1)
     order = np.argsort(singles, kind="stable")

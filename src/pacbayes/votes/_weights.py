@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, finite_nonnegative, float_or_array, nonnegative
+from pacbayes._validation import Array, finite_nonnegative, float_or_array, nonnegative, vector
 from pacbayes.bounds import majority_vote
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -20,33 +20,8 @@ _SUM_TOLERANCE = 1e-6
 _HALVES = (1 << 8, 1 << 16)
 
 
-def first_order(gibbs_bound: ArrayLike) -> Any:
-    r"""Bound the vote by twice the randomised classifier's bound: the first-order bound.
-
-    Where the vote errs, the true class has at most the winner's weight, so that the voters that err have
-    at least half of the weight. By Markov's inequality :math:`L(\text{vote}) \le 2 E_\rho[L(h)]`, for any
-    number of classes and however ties are broken [1]_.
-
-    Parameters
-    ----------
-    gibbs_bound : array_like
-        Upper bound on :math:`E_\rho[L(h)]`, zero-one loss.
-
-    Returns
-    -------
-    float or ndarray
-        :math:`\min(1, 2 \cdot \text{gibbs\_bound})`. It holds whenever `gibbs_bound` does.
-
-    References
-    ----------
-    .. [1] J. Langford, J. Shawe-Taylor. PAC-Bayes & margins. NIPS, 2002.
-
-    Examples
-    --------
-    >>> first_order(0.08)
-    0.16
-    """
-    return majority_vote(gibbs_bound)
+# The name of the first-order bound among the vote's other bounds.
+first_order = majority_vote
 
 
 def heavy_voter(rho: ArrayLike) -> int | None:
@@ -62,8 +37,7 @@ def heavy_voter(rho: ArrayLike) -> int | None:
     Returns
     -------
     int or None
-        Index of the voter. None also if its weight is above one half by no more than the rounding error
-        of the vote's sums.
+        Index of the voter. None also if its weight is above one half by no more than rounding errors.
 
     Examples
     --------
@@ -81,18 +55,16 @@ def subset_sum_constant(rho: ArrayLike) -> float:
     r"""Return the smallest weight that voters can have together if it is at least one half.
 
     Where the vote errs, the voters that err have at least half of the weight, and what they have is the
-    sum of a subset of the weights. The smallest such sum, c, is 0.7 for the weights (0.7, 0.2, 0.1) and
-    2/3 for three equal ones; see `subset_sum_bound`.
+    sum of a subset of the weights: at least the smallest such sum, c.
 
-    The sums of the largest weights are enumerated, by halves and with equal weights counted rather than
-    enumerated; what is left of the weight may be divided in any way. The result is exact where all
-    weights can be enumerated (any 32 of them, or any number of equal ones up to some ten thousand), and a
-    lower bound on c always.
+    The sums of the largest weights are enumerated; what is left of the weight may be divided in any way. The
+    result is exact where all weights can be enumerated (any 32 of them, or equal ones up to some ten
+    thousand), and a lower bound on c always.
 
     Parameters
     ----------
     rho : array_like of shape (m,)
-        Weights of the vote, which sum to one up to rounding.
+        Weights of the vote, which sum to one.
 
     Returns
     -------
@@ -153,16 +125,16 @@ def _smallest_sum(values: Array, used: list[int], target: float) -> float:
 def subset_sum_bound(gibbs_bound: ArrayLike, rho: ArrayLike) -> Any:
     r"""Bound the vote by the randomised classifier's bound over the subset-sum constant c.
 
-    Where the vote errs, the voters that err have at least the weight c of `subset_sum_constant`, so by
-    Markov's inequality :math:`L(\text{vote}) \le E_\rho[L(h)] / c`. It never exceeds `first_order` by more
-    than rounding, and is far below it where a few voters have most of the weight. Any number of classes.
+    With c of `subset_sum_constant`, by Markov's inequality :math:`L(\text{vote}) \le E_\rho[L(h)] / c`. It never
+    exceeds `first_order` by more than rounding, and is far below it where a few voters have most of the
+    weight. Any number of classes.
 
     Parameters
     ----------
     gibbs_bound : array_like
         Upper bound on :math:`E_\rho[L(h)]`, zero-one loss.
     rho : array_like of shape (m,)
-        Weights of the vote, which sum to one up to rounding.
+        Weights of the vote, which sum to one.
 
     Returns
     -------
@@ -183,11 +155,7 @@ def subset_sum_bound(gibbs_bound: ArrayLike, rho: ArrayLike) -> Any:
 
 def normalized_weights(rho: ArrayLike) -> Array:
     """Weights of a vote, summing to one exactly up to rounding."""
-    weights = finite_nonnegative("rho", rho)
-    if weights.ndim != 1 or weights.size == 0:
-        raise ValueError(
-            f"rho must be a one-dimensional, non-empty array with one weight per voter, got shape {weights.shape}"
-        )
+    weights = vector("rho", finite_nonnegative("rho", rho), "one weight per voter")
     total = float(weights.sum())
     if not abs(total - 1) <= _SUM_TOLERANCE:
         raise ValueError(f"rho must sum to one, got a sum of {total!s}")
@@ -197,3 +165,12 @@ def normalized_weights(rho: ArrayLike) -> Array:
 def sum_error(weights: Array) -> float:
     """More than the rounding error of sums over voters, in any order, and of their differences."""
     return 4 * (weights.size + 16) * _EPS
+
+
+def check_voters_by_points(name: str, array: NDArray[Any], n_voters: int, shape: tuple[int, ...] | None = None) -> None:
+    """Raise if an array does not have a row for each voter and a column for each point, or not the given shape."""
+    if array.ndim != 2 or array.shape[0] != n_voters or array.shape[1] == 0 or array.shape != (shape or array.shape):
+        raise ValueError(
+            f"{name} must have a row for each of the {n_voters} voters and a column for each point, "
+            f"got shape {array.shape}"
+        )
