@@ -15,7 +15,6 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pacbayes._fingerprint import IncomparableError, digest
-from pacbayes._formatting import format_names
 from pacbayes._settings import Choice, Constraint, Number, Rule, Whole, are_sizes, is_flag, is_whole, validate_settings
 from pacbayes._validation import Array, count_missing
 from pacbayes.certificate import Certificate, with_test

@@ -79,8 +79,8 @@ def write(folder, columns, labels=LABELS, parts=3):
 def test_every_kind_of_column_gives_the_bits_of_a_data_frame(kind, tmp_path):
     rows, frame, labels = write(tmp_path / "rows", {"x": KINDS[kind], "age": AGE})
     model, reference = make(n_hypotheses=10).fit(rows, "label"), make(n_hypotheses=10).fit(frame, labels)
-    assert reference._code_book is not None
-    assert model._code_book == reference._code_book
+    assert reference.fitted_votes_.code_book is not None
+    assert model.fitted_votes_.code_book == reference.fitted_votes_.code_book
     assert_same(model, reference)
     assert model.feature_names_in_.tolist() == ["x", "age"]
     np.testing.assert_array_equal(model.predict(rows), reference.predict(frame))
@@ -98,13 +98,15 @@ def stored(tmp_path_factory):
         {"holdout": None},
         {"holdout": 0.3, "voting": "gibbs"},
         {"racing": "training", "holdout": None},
-        {"n_jobs": 2, "block_size": 37},
+        {"n_jobs": 2, "rows": 37},
         {"estimator": RBFSVMPool(scaler=None), "racing": False},
     ],
     ids=str,
 )
-def test_all_kinds_together(settings, stored):
+def test_all_kinds_together(settings, stored, set_block_rows):
     rows, frame, labels = stored
+    settings = dict(settings)
+    set_block_rows(settings.pop("rows", 65536))
     model, reference = make(**settings).fit(rows, "label"), make(**settings).fit(frame, labels)
     assert_same(model, reference)
     np.testing.assert_array_equal(model.predict(rows), reference.predict(frame))
@@ -160,7 +162,7 @@ def test_labels_that_are_text(dictionary, tmp_path):
 def test_numbers_without_gaps_are_taken_as_arrays_are(tmp_path):
     rows, frame, labels = write(tmp_path / "rows", {"age": AGE, "k": _rng.integers(0, 9, N)})
     model = make(n_hypotheses=10).fit(rows, "label")
-    assert model._code_book is None
+    assert model.fitted_votes_.code_book is None
     assert_same(model, make(n_hypotheses=10).fit(frame.to_numpy(), labels))
 
 
