@@ -493,7 +493,7 @@ def test_with_a_device_too_small_for_a_subsample(emulated):
 
 
 def test_a_small_problem_stays_on_the_cpu(emulated, monkeypatch):
-    monkeypatch.setattr(_cuda, "train_at", None)  # a call would fail
+    monkeypatch.setattr(_cuda, "train", None)  # a call would fail
     assert fit("auto").certificate_.bound <= 1
     assert not _device.is_worthwhile("auto", 2, 2, 1e9)
     assert _device.is_worthwhile("auto", 2, 2, 1e11)

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from itertools import cycle
@@ -21,27 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes.exceptions import DeviceError
-
-__all__ = [
-    "DeviceRows",
-    "check_engine",
-    "explain_absence",
-    "find_cupy",
-    "fits",
-    "fork",
-    "free_bytes",
-    "has_tensor_cores",
-    "is_on_device",
-    "is_worthwhile",
-    "keep_device",
-    "kernel",
-    "options",
-    "release",
-    "source",
-    "struct_of",
-    "to_host",
-    "with_less_memory",
-]
 
 # Threads of a block, of all kernels but those that train.
 THREADS = 128
@@ -55,6 +33,16 @@ _STREAMS = 16
 
 # Kernel values from which on a device is worth its start: about ten seconds of one core.
 _WORTHWHILE = 1e10
+
+# The source files that kernels are in.
+_FILES = {
+    "pack_support": "exact",
+    "decide_rows": "exact",
+    "pack_machines": "filter",
+    "pack_rows": "filter",
+    "filter_rows": "filter",
+    "train": "train",
+}
 
 _ROWS_STRUCT = np.dtype([("values", "u8"), ("d", "i4"), ("is_float", "i4")], align=True)
 
@@ -118,9 +106,11 @@ def _module(device: int, name: str, features: int) -> Any:
     return compiled
 
 
-def kernel(name: str, file: str, features: int = 0) -> Callable[..., None]:
-    function: Callable[..., None] = _module(find_cupy().cuda.Device().id, file, features).get_function(name)
-    return function
+def launch(name: str, grid: tuple[int, ...], *arguments: Any, threads: int = THREADS, features: int = 0) -> None:
+    """Launch a kernel. Rows and machines are passed as the structures that it reads, None as a null pointer."""
+    kernel = _module(find_cupy().cuda.Device().id, _FILES[name], features).get_function(name)
+    structures = (value.struct() if hasattr(value, "struct") else value for value in arguments)
+    kernel(grid, (threads,), tuple(np.uint64(0) if value is None else value for value in structures))
 
 
 @cache
@@ -140,11 +130,6 @@ def fork() -> Iterator[Any]:
     stream.wait_event(cuda.get_current_stream().record())
     with stream:
         yield stream
-
-
-def has_tensor_cores() -> bool:
-    """Return whether the device multiplies in TF32."""
-    return int(find_cupy().cuda.Device().compute_capability) >= 80
 
 
 def release() -> None:
@@ -175,12 +160,6 @@ def is_worthwhile(engine: str, n_features: int, n_classes: int, kernel_values: f
     return (engine == "cuda" or kernel_values >= _WORTHWHILE) and explain_absence() is None
 
 
-def check_engine(engine: str) -> None:
-    """Raise DeviceError if an engine is asked for that this machine does not have."""
-    if engine == "cuda":
-        find_cupy()
-
-
 def fits(X: Any) -> bool:
     """Return whether there is room for rows on the device, and as much for work on them."""
     return bool(X.nbytes < free_bytes() // 3)
@@ -192,10 +171,11 @@ def free_bytes() -> int:
     return int(cupy.cuda.Device().mem_info[0] + cupy.get_default_memory_pool().free_bytes())
 
 
-def struct_of(dtype: np.dtype[Any], **values: Any) -> NDArray[Any]:
-    """Return a structure to be passed to a kernel by value; arrays become pointers, None a null pointer."""
+def struct_of(dtype: np.dtype[Any], values: Mapping[str, Any]) -> NDArray[Any]:
+    """Return a structure to be passed to a kernel by value; arrays become pointers, what is missing a null pointer."""
     record = np.zeros(1, dtype=dtype)
-    for name, value in values.items():
+    for name in dtype.names or ():
+        value = values.get(name)
         record[name] = 0 if value is None else value.data.ptr if is_on_device(value) else value
     return record
 
@@ -221,11 +201,12 @@ def with_less_memory(compute: Callable[[int], Any]) -> Any:
 # ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class DeviceRows:
-    """Dense rows in the memory of the device."""
+    """Dense rows in the memory of the device, and what is computed from them once."""
 
-    values: Any  # (n, d) cupy.ndarray, float32 or float64
+    def __init__(self, values: Any) -> None:
+        self.values = values  # (n, d) cupy.ndarray, float32 or float64
+        self._block: tuple[Any, Any, Any] = (None, None, None)  # the last one that was asked for
 
     @classmethod
     def of(cls, X: Any) -> DeviceRows:
@@ -234,6 +215,8 @@ class DeviceRows:
         An array of another library, such as PyTorch, is taken by its `__cuda_array_interface__`; one that is not
         float32 or float64 in rows is converted.
         """
+        if isinstance(X, DeviceRows):
+            return X
         cupy = find_cupy()
         values = cupy.asarray(X)
         dtype = values.dtype if values.dtype == np.float32 else np.float64
@@ -250,9 +233,9 @@ class DeviceRows:
         return int(self.values.shape[1])
 
     def take(self, rows: Any) -> DeviceRows:
-        """Return some of the rows, by their numbers, or by a slice without a copy."""
-        taken = DeviceRows(self.values[rows if isinstance(rows, slice) else find_cupy().asarray(rows)])
-        taken.__dict__.update(centre=self.centre, largest=self.largest)  # good enough for some of them
+        """Return some of the rows, by their numbers."""
+        taken = DeviceRows(self.values[find_cupy().asarray(rows)])
+        taken.centre, taken.largest = self.centre, self.largest  # good enough for some of them
         return taken
 
     def block(self, rows: NDArray[np.intp], numbers: Any) -> tuple[DeviceRows, Any]:
@@ -261,21 +244,18 @@ class DeviceRows:
         The block is kept until another one is asked for: several groups of machines are asked about the same rows.
         """
         cupy = find_cupy()
-        of, taken, position = self.__dict__.get("_block", (None, None, None))
+        of, taken, position = self._block
         if of is not rows:
             taken = self.take(rows)
             position = cupy.full(len(self), -1, dtype=np.int32)
             position[cupy.asarray(rows)] = cupy.arange(len(rows), dtype=np.int32)
-            self.__dict__["_block"] = (rows, taken, position)
+            self._block = (rows, taken, position)
         return taken, position[cupy.asarray(numbers)]
-
-    def measure(self) -> None:
-        """Compute `centre` and `largest` now, for several streams to read."""
-        _ = self.centre, self.largest
 
     def struct(self) -> NDArray[Any]:
         """Return what kernels read."""
-        return struct_of(_ROWS_STRUCT, values=self.values, d=self.d, is_float=int(self.values.dtype == np.float32))
+        is_float = int(self.values.dtype == np.float32)
+        return struct_of(_ROWS_STRUCT, {"values": self.values, "d": self.d, "is_float": is_float})
 
     @cached_property
     def centre(self) -> Any:

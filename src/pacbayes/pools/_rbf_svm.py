@@ -20,7 +20,7 @@ from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools import _cuda, _engine
 from pacbayes.pools._base import Codes, Hypotheses, Numbers, Pool, Sample
-from pacbayes.pools._device import check_engine, is_worthwhile
+from pacbayes.pools._device import find_cupy, is_worthwhile
 from pacbayes.pools._groups import HypothesisGroups
 from pacbayes.pools._kernel_width import Scaling, feature_scale, jaakkola_gamma
 from pacbayes.pools._layout import LARGEST_VALUE, contiguous, is_wide, to_engine
@@ -271,7 +271,8 @@ class RBFSVMPool(Pool):
         shared: dict[Scaling | None, _Shared],
     ) -> Callable[[], Hypotheses]:
         # Not before: a model that a device trained is loaded, and verified, on machines without one.
-        check_engine(self.engine)
+        if self.engine == "cuda":
+            find_cupy()
         combinations = self._combinations()
         assigned = self.kinds(subsamples, hypotheses, entropy)
         numbers = np.asarray(hypotheses, dtype=np.intp)
@@ -351,7 +352,7 @@ class RBFSVMPool(Pool):
         sizes = sizes.astype(np.int64)
         if on_device:
             points = sample.on_device if used is None else contiguous(X)
-            machines = _cuda.train_at(points, labels, rows, sizes, *settings, sample.classes.size)
+            machines = _cuda.train(points, labels, rows, sizes, *settings, sample.classes.size)
 
         def finish() -> RBFSVMs:
             if machines is not None:
