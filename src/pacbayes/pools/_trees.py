@@ -103,6 +103,10 @@ class RowBlock:
             return TreePoints.convert(self._X[rows[0] : rows[-1] + 1])  # without a copy before the conversion
         return TreePoints.convert(self.points)
 
+    def is_read_by(self, hypothesis: Any) -> bool:
+        """Return whether a hypothesis is a tree that reads the converted rows."""
+        return is_tree(hypothesis) and self._tree_points is not None
+
     def predict_by_tree(self, hypothesis: Any, classes: NDArray[Any]) -> NDArray[np.intp] | None:
         """Return the class codes that a tree predicts; None if a hypothesis must be asked for labels by `predict`."""
         if not is_tree(hypothesis) or self._tree_points is None:
