@@ -113,7 +113,7 @@ def test_one_class_only_gives_the_constant_hypothesis():
 
 def test_probabilities_of_classes_that_a_hypothesis_has_not_seen_are_zero():
     trained = fit(EstimatorPool(DecisionTreeClassifier()), GivenSubsamples(150, [[0, 1, 120, 121]]), range(1))
-    probabilities = trained._probabilities(trained[0], X)
+    probabilities = trained.responses(X, resolve_loss("brier", CLASSES))[0]
     assert probabilities.shape == (150, 3)
     assert np.all(probabilities[:, 1] == 0)
     assert set(trained.votes(X)[0]) <= {0, 2}
