@@ -112,7 +112,7 @@ def test_both_engines_give_the_same_bits(cupy, case):
     points = X.astype(np.float64)
     votes, uncertain = votes_of(host, X, points, scale)
     copied = _cuda.DeviceMachines.of(*(host[name] for name in ARRAYS), scale, points)
-    for found, expected in zip(copied.vote_at(X), (votes, uncertain), strict=True):
+    for found, expected in zip(copied.vote(X), (votes, uncertain), strict=True):
         np.testing.assert_array_equal(found, expected)
 
     mistakes = np.empty(m, dtype=np.int64)
@@ -164,10 +164,10 @@ def test_the_filter_decides_most_rows_and_never_wrongly(cupy):
     multipliers[:] = np.array([0.001, 0.1, 1.0, 1.0] * 2)
     host, machines = trained_by_both(X, codes, rows, sizes, multipliers, C, None, 2)
     device, everyone = _device.DeviceRows.of(X), np.arange(8, dtype=np.int32)
-    ((begin, end, _, packed),) = machines._parts(device, 0, 320, everyone, True)
+    ((_, _, packed),) = machines._parts(device, None, range(320), everyone, True)
     votes, certain = cupy.empty((8, 320), dtype=np.uint16), cupy.empty((8, 320), dtype=np.uint8)
-    sink = {"errors": None, "sign": 0, "votes": votes, "certain": certain}
-    masks = packed.filter_rows(device, None, begin, end, sink).get()
+    sink = {"votes": votes, "certain": certain}
+    masks = packed.filter_rows(sink).get()
     rows_of_bits = np.arange(32) % 4 * 16 + np.arange(32) // 4
     marked = np.zeros((8, 320), dtype=bool)
     for word in range(masks.shape[1]):
@@ -184,7 +184,7 @@ def test_without_tensor_cores_everything_is_in_double_precision(emulated):
     emulated.memory.capability = "70"
     X, codes, rows, sizes, multipliers, C = problem(8, 100, 5, 3, 15)
     host, machines = trained_by_both(X, codes, rows, sizes, multipliers, C, None, 2)
-    np.testing.assert_array_equal(machines.vote_at(X)[0], votes_of(host, X, X, None)[0])
+    np.testing.assert_array_equal(machines.vote(X)[0], votes_of(host, X, X, None)[0])
     assert "filter" not in compiled_modules()
 
 

@@ -156,15 +156,29 @@ class DeviceMachines:
         totals, end = with_less_memory(count)
         return partial(_wait_for, totals, end, (X, inside))
 
-    def vote_at(self, X: Any, chosen: NDArray[np.int32] | None = None) -> Votes:
-        """Return votes of chosen machines at rows of a NumPy array, as many at a time as fit the memory."""
+    def vote(self, X: Any, chosen: NDArray[np.int32] | None = None) -> Votes:
+        """Return the codes that chosen machines vote for, and which votes are uncertain.
 
-        def vote(shrink: int) -> Any:
-            parts = [self.vote(rows, chosen, shrink=shrink) for _, rows in _copy_blocks(X, shrink)]
-            return tuple(np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+        X is `DeviceRows`, or a NumPy array, of which as many rows at a time are copied as fit the memory.
+        """
+        cupy = find_cupy()
+        numbers = np.arange(len(self), dtype=np.int32) if chosen is None else chosen
 
-        votes: Votes = with_less_memory(vote)
-        return votes
+        def compute(shrink: int) -> Votes:
+            codes = np.empty((numbers.size, len(X)), dtype=np.uint16)
+            uncertain = np.empty(codes.shape, dtype=bool)
+            for begin, block in _copy_blocks(X, shrink):
+                for rows, part, packed in self._parts(block, None, range(len(block)), numbers, True, shrink):
+                    shape = (part.stop - part.start, len(rows))
+                    votes, certain = cupy.empty(shape, dtype=np.uint16), cupy.empty(shape, dtype=np.uint8)
+                    packed.decide({"votes": votes, "certain": certain})
+                    here = slice(begin + rows.start, begin + rows.stop)
+                    codes[part, here] = votes.get()
+                    uncertain[part, here] = certain.get() == 0
+            return codes, uncertain
+
+        voted: Votes = with_less_memory(compute)
+        return voted
 
     def count_mistakes(
         self,
@@ -189,34 +203,19 @@ class DeviceMachines:
         numbers = np.arange(len(self), dtype=np.int32) if chosen is None else cupy.asnumpy(chosen)
         totals = cupy.zeros(numbers.size, dtype=np.int64)
         typical = -(-training.size // numbers.size)
-        parts = self._parts(X, first, len(X) if stop is None else stop, numbers, use_filter, shrink)
-        for begin, end, part, packed in parts:
+        rows = range(first, len(X) if stop is None else stop)
+        for _, part, packed in self._parts(X, codes, rows, numbers, use_filter, shrink):
             errors = cupy.zeros(part.stop - part.start, dtype=np.int32)
-            packed.decide(X, codes, begin, end, {"errors": errors, "sign": 1})
+            packed.decide({"errors": errors, "sign": 1})
             own = (training_at[:-1][part], training_at[1:][part], training)
-            sink = {"errors": errors, "sign": -1}
-            packed.decide_rows(X, codes, begin, end, _TRAINING, sink, training=own, n_training=typical)
+            packed.decide_rows(_TRAINING, typical, {"errors": errors, "sign": -1}, training=own)
             totals[part] += errors
         return totals
 
-    def vote(self, X: DeviceRows, chosen: NDArray[np.int32] | None = None, *, shrink: int = 1) -> Votes:
-        """Return the codes that chosen machines vote for at all rows, and which votes are uncertain."""
-        cupy = find_cupy()
-        numbers = np.arange(len(self), dtype=np.int32) if chosen is None else chosen
-        codes = np.empty((numbers.size, len(X)), dtype=np.uint16)
-        uncertain = np.empty(codes.shape, dtype=bool)
-        for begin, end, part, packed in self._parts(X, 0, len(X), numbers, True, shrink):
-            shape = (part.stop - part.start, end - begin)
-            votes, certain = cupy.empty(shape, dtype=np.uint16), cupy.empty(shape, dtype=np.uint8)
-            packed.decide(X, None, begin, end, {"votes": votes, "certain": certain})
-            codes[part, begin:end] = votes.get()
-            uncertain[part, begin:end] = certain.get() == 0
-        return codes, uncertain
-
     def _parts(
-        self, X: DeviceRows, first: int, stop: int, chosen: NDArray[np.int32], use_filter: bool, shrink: int = 1
-    ) -> Iterator[tuple[int, int, slice, _Packed]]:
-        """Yield blocks of rows and of machines that fit the memory of the device, and the machines packed."""
+        self, X: DeviceRows, codes: Any, rows: range, chosen: NDArray[np.int32], use_filter: bool, shrink: int = 1
+    ) -> Iterator[tuple[range, slice, _Packed]]:
+        """Yield blocks of rows and of machines that fit the memory of the device, packed for the kernels."""
         cupy = find_cupy()
         use_filter = use_filter and int(cupy.cuda.Device().compute_capability) >= 80  # which multiplies in TF32
         groups = -(-self.n_support[chosen] // _GROUP)
@@ -224,17 +223,17 @@ class DeviceMachines:
         per_machine = groups * (_GROUP * 8 * X.d + steps * 256 + 64) + steps * 32 + FILTERED_BYTES
         budget = free_bytes() // 8 // shrink
         tile = max(_ROWS, min(1 << 18, budget // (steps * 32 + 16) // _ROWS * _ROWS))
-        for begin in range(first, stop, tile):
-            end = min(begin + tile, stop)
-            cost = np.cumsum(per_machine + 3 * (end - begin))
+        for begin in range(0, len(rows), tile):
+            block = rows[begin : begin + tile]
+            cost = np.cumsum(per_machine + 3 * len(block))
             start = 0
             while start < chosen.size:
                 spent = cost[start - 1] if start else 0
                 last = max(start + 1, int(np.searchsorted(cost, spent + budget, side="right")))
-                last = min(last, start + 32768, chosen.size)
-                part = slice(start, last)
-                yield begin, end, part, _Packed(self, X, cupy.asarray(chosen[part]), groups[part], use_filter)
-                start = last
+                part = slice(start, min(last, start + 32768, chosen.size))
+                numbers = cupy.asarray(chosen[part])
+                yield block, part, _Packed(self, numbers, groups[part], X, codes, block, use_filter)
+                start = part.stop
 
 
 def _wait_for(result: Any, end: Any, _reads: Any) -> NDArray[Any]:
@@ -243,21 +242,32 @@ def _wait_for(result: Any, end: Any, _reads: Any) -> NDArray[Any]:
     return np.asarray(result.get())
 
 
-def _copy_blocks(X: NDArray[Any], shrink: int) -> Iterator[tuple[int, DeviceRows]]:
+def _copy_blocks(X: Any, shrink: int) -> Iterator[tuple[int, DeviceRows]]:
     """Yield where blocks of rows begin, and the blocks in a share of the memory of the device; at least one block."""
+    if isinstance(X, DeviceRows):
+        yield 0, X
+        return
     size = max(_ROWS, min(len(X), free_bytes() // 4 // (X.shape[1] * X.itemsize) // shrink))
     for begin in range(0, max(len(X), 1), size):
         yield begin, DeviceRows.of(X[begin : begin + size])
 
 
 class _Packed:
-    """Chosen machines in the order in which kernels read them."""
+    """Chosen machines in the order in which kernels read them, and the rows to evaluate them at."""
 
     def __init__(
-        self, machines: DeviceMachines, X: DeviceRows, chosen: Any, groups: NDArray[np.int64], use_filter: bool
+        self,
+        machines: DeviceMachines,
+        chosen: Any,
+        groups: NDArray[np.int64],
+        X: DeviceRows,
+        codes: Any,
+        rows: range,
+        use_filter: bool,
     ) -> None:
         cupy = find_cupy()
         self.machines, self.chosen, self.count, self.use_filter = machines, chosen, groups.size, use_filter
+        self.X, self.codes, self.rows = X, codes, rows
         d, total, points = X.d, max(int(groups.sum()), 1), machines.points
         self.group_at = cupy.asarray(starts(groups)[:-1])
         self.support = cupy.empty(total * d * _GROUP)
@@ -277,14 +287,17 @@ class _Packed:
             inputs = (machines, points, chosen, self.group_at, *bounds)
             launch("pack_machines", (self.count,), *inputs, *outputs, features=d)
 
-    def decide(self, X: DeviceRows, codes: Any, begin: int, end: int, sink: dict[str, Any]) -> None:
-        """Evaluate the machines at rows: by the filter where it can, in double precision where it must."""
-        masks = self.filter_rows(X, codes, begin, end, sink) if self.use_filter else None
-        self.decide_rows(X, codes, begin, end, _MASKED if self.use_filter else _ALL, sink, masks=masks)
+    def decide(self, sink: dict[str, Any]) -> None:
+        """Evaluate the machines: by the filter where it can, in double precision where it must."""
+        if self.use_filter:
+            masks = self.filter_rows(sink)
+            self.decide_rows(_MASKED, masks.shape[1], sink, masks=masks)
+        else:
+            self.decide_rows(_ALL, len(self.rows), sink)
 
-    def filter_rows(self, X: DeviceRows, codes: Any, begin: int, end: int, sink: dict[str, Any]) -> Any:
+    def filter_rows(self, sink: dict[str, Any]) -> Any:
         """Decide what the filter can; return the masks of what it cannot."""
-        cupy = find_cupy()
+        cupy, X, begin, end = find_cupy(), self.X, self.rows.start, self.rows.stop
         count, steps = end - begin, -(-X.d // 8)
         warps = -(-count // _ROWS)
         rows = cupy.empty(warps * _ROWS * steps * 8, dtype=np.float32)
@@ -294,40 +307,26 @@ class _Packed:
         masks = cupy.empty((self.count, 2 * warps), dtype=np.uint32)
         row_blocks = -(-warps * 32 // THREADS)
         per_block = -(-self.count // max(1, min(self.count, _BLOCKS // row_blocks)))
-        block = (rows, norms, None if codes is None else codes[begin:end], np.int64(count))
+        block = (rows, norms, None if self.codes is None else self.codes[begin:end], np.int64(count))
         machines = (self.filtered, np.int32(self.count), np.int32(per_block), self.vectors, self.columns, self.weights)
         outputs = (masks, np.int64(2 * warps), *(sink.get(name) for name in ("errors", "votes", "certain")))
         launch("filter_rows", (row_blocks, -(-self.count // per_block)), *block, *machines, *outputs, features=X.d)
         return masks
 
     def decide_rows(
-        self,
-        X: DeviceRows,
-        codes: Any,
-        begin: int,
-        end: int,
-        mode: int,
-        sink: dict[str, Any],
-        *,
-        masks: Any = None,
-        training: tuple[Any, Any, Any] = (None, None, None),
-        n_training: int = 0,
+        self, mode: int, things: int, sink: dict[str, Any], masks: Any = None, training: Any = (None, None, None)
     ) -> None:
-        """Evaluate the machines in double precision; `n_training` is about how many points trained one."""
-        words = 0 if masks is None else masks.shape[1]
-        things, fewest, most, turns = {
-            _MASKED: (words, 1, _WORDS, _TURNS),
-            _ALL: (end - begin, 32, THREADS, 1),
-            _TRAINING: (n_training, 32, THREADS, 1),
-        }[mode]
+        """Evaluate the machines in double precision, each at about as many things: words of masks, or rows."""
+        fewest, most, turns = (1, _WORDS, _TURNS) if mode == _MASKED else (32, THREADS, 1)
         # As many blocks as keep the device busy, each with as much as it can take at a time, and some more if it must.
         enough = -(-_ENOUGH // self.count)
         per_turn = min(most, max(fewest, -(-things // enough)))
         blocks = max(1, -(-things // (per_turn * turns)), min(-(-things // per_turn), enough))
         machines = (self.chosen, self.group_at, self.support, self.margins)
-        block = (np.int64(begin), np.int64(end - begin), np.int32(mode), np.int32(per_turn))
-        marked = (masks, np.int64(words), *training, struct_of(_SINK_STRUCT, sink))
-        launch("decide_rows", (blocks, self.count), self.machines, X, codes, *machines, *block, *marked)
+        place = (np.int64(self.rows.start), np.int64(len(self.rows)), np.int32(mode), np.int32(per_turn))
+        words = np.int64(0 if masks is None else masks.shape[1])
+        marked = (masks, words, *training, struct_of(_SINK_STRUCT, sink))
+        launch("decide_rows", (blocks, self.count), self.machines, self.X, self.codes, *machines, *place, *marked)
 
 
 # ---------------------------------------------------------------------------------------------------

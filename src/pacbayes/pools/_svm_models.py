@@ -338,7 +338,7 @@ class RBFSVMs(Hypotheses):
         n = X.shape[0]
         if self._computes_on_device(X, n):
             machines, chosen = self._on_device()
-            return machines.vote_at(to_engine(scaled(X, self.shared_scale), sparse=False), chosen)
+            return machines.vote(to_engine(scaled(X, self.shared_scale), sparse=False), chosen)
         votes = np.empty((len(self), n), dtype=np.uint16)
         uncertain = np.empty(votes.shape, dtype=bool)
         for part, *voted in self._vote_blocks(lambda part: X[part], n, self._own_points()):
