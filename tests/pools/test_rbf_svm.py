@@ -24,9 +24,9 @@ from pacbayes.pools import (
     _engine,
     _layout,
     _rbf_svm,
-    feature_scale,
     jaakkola_gamma,
 )
+from pacbayes.pools._kernel_width import feature_scale
 from pacbayes.sampling import GivenSubsamples, RandomSubsamples
 from pacbayes.tasks import resolve_loss
 

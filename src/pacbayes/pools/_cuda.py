@@ -31,19 +31,10 @@ _ENOUGH = 1 << 12
 
 _SCALERS = {None: 0, "minmax": 1, "standard": 2}
 
-# Where the parts of each machine begin, by the engine's arrays.
-_BEGINS = {
-    "classes": "class_at",
-    "counts": "class_at",
-    "support": "support_at",
-    "coefficients": "coefficient_at",
-    "intercepts": "intercept_at",
-}
-
-# The arrays of `_engine.Ensemble`, and the structures of the kernels.
+# The arrays of `_engine.Ensemble`, where the parts of each machine begin in some of them, and the kernels' structures.
 _ARRAYS = ("n_classes", "classes", "counts", "support", "coefficients", "intercepts", "gamma", "scale")
-_PARTS = ("n_classes", "class_at", "classes", "counts", "support_at", "support", "coefficient_at", "coefficients")
-_MACHINES_STRUCT = np.dtype([(name, "u8") for name in (*_PARTS, "intercept_at", "intercepts", "gamma", "scale")])
+_PARTS = ("n_classes", "classes_at", "classes", "counts", "support_at", "support", "coefficients_at", "coefficients")
+_MACHINES_STRUCT = np.dtype([(name, "u8") for name in (*_PARTS, "intercepts_at", "intercepts", "gamma", "scale")])
 _TRAINED_STRUCT = np.dtype([(name, "u8") for name in (*_ARRAYS, "converged")])
 _SUBSAMPLES_STRUCT = np.dtype([("at", "u8"), ("rows", "u8")])
 _SETTINGS = {"seed": "f8", "multipliers": "u8", "C": "u8", "scaler": "i4", "max_classes": "i4", "tolerance": "f8"}
@@ -66,7 +57,8 @@ class DeviceMachines:
     Parameters
     ----------
     arrays : dict of str to cupy.ndarray
-        Those of `Machines` in `exact.cu`, and "converged" if they were trained there.
+        Those of `_engine.Ensemble`, without a scale if there is none, and where parts of each machine begin in them,
+        as "support_at"; also "converged" if they were trained there.
     points : DeviceRows
         What the support vectors are rows of.
     trained : event, optional
@@ -84,12 +76,9 @@ class DeviceMachines:
         *arrays, points = arrays_and_points
         host = dict(zip(_ARRAYS, arrays, strict=True))
         sizes = part_sizes(host["n_classes"], host["counts"])
-        host |= {_BEGINS[name]: starts(size)[:-1] for name, size in sizes.items()}
-        copied = {
-            name: None if array is None else find_cupy().asarray(np.ascontiguousarray(array))
-            for name, array in host.items()
-        }
-        return cls(copied, DeviceRows.of(points))
+        host |= {f"{name}_at": starts(size)[:-1] for name, size in sizes.items()}
+        known = {name: np.ascontiguousarray(array) for name, array in host.items() if array is not None}
+        return cls({name: find_cupy().asarray(array) for name, array in known.items()}, DeviceRows.of(points))
 
     def __len__(self) -> int:
         return int(self.arrays["gamma"].size)
@@ -98,7 +87,7 @@ class DeviceMachines:
     def _sizes(self) -> dict[str, NDArray[np.int64]]:
         if self.trained is not None:
             self.trained.synchronize()
-        return part_sizes(*(self.arrays[name].get() for name in ("n_classes", "counts", "class_at")))
+        return part_sizes(*(self.arrays[name].get() for name in ("n_classes", "counts", "counts_at")))
 
     @property
     def n_support(self) -> NDArray[np.int64]:
@@ -112,10 +101,8 @@ class DeviceMachines:
     def to_host(self) -> dict[str, NDArray[Any]]:
         """Return machines that `train` made as `_engine.train` returns them."""
         sizes = self._sizes
-        host: dict[str, Any] = {name: array.get() for name, array in self.arrays.items() if array is not None}
-        result = {name: host[name] for name in ("n_classes", "gamma", "converged")}
-        result |= {name: host[name][segments(host[begins], sizes[name])] for name, begins in _BEGINS.items()}
-        return result | ({"scale": host["scale"].ravel()} if "scale" in host else {})
+        host: dict[str, Any] = {name: array.get().ravel() for name, array in self.arrays.items()}
+        return host | {name: host[name][segments(host[f"{name}_at"], size)] for name, size in sizes.items()}
 
     # -- votes and mistakes --------------------------------------------------------------------------
 
@@ -135,25 +122,23 @@ class DeviceMachines:
         """
         cupy = find_cupy()
 
-        def count_in_blocks(shrink: int) -> NDArray[np.int64]:
+        def count(shrink: int) -> Any:
             at, training, truth = (cupy.asarray(part) for part in (starts(sizes), inside, codes))
-            counts = []
-            for begin, rows in _copy_blocks(X, shrink):
-                block = (rows, truth[begin : begin + len(rows)], at, training - begin)
-                counts.append(self.count_mistakes(*block, chosen=chosen, shrink=shrink).get())
-            return np.asarray(np.sum(counts, axis=0))
+            counts = [
+                self.count_mistakes(rows, truth[i : i + len(rows)], at, training - i, chosen=chosen, shrink=shrink)
+                for i, rows in _copy_blocks(X, shrink)
+            ]
+            return sum(counts[1:], counts[0])
 
-        def count(shrink: int) -> tuple[Any, Any]:
+        def start(shrink: int) -> tuple[Any, Any]:
             with fork() as stream:
-                training = (cupy.asarray(starts(sizes)), cupy.asarray(inside))
-                totals = self.count_mistakes(X, cupy.asarray(codes), *training, chosen=chosen, shrink=shrink)
-                return totals, stream.record()
+                return count(shrink), stream.record()
 
         if not isinstance(X, DeviceRows):
-            return partial(with_less_memory, count_in_blocks)
+            return lambda: np.asarray(with_less_memory(count).get())
         # All that several streams read is computed before they begin.
         _ = self.n_support, X.centre, X.largest, self.points.centre, self.points.largest
-        totals, end = with_less_memory(count)
+        totals, end = with_less_memory(start)
         return partial(_wait_for, totals, end, (X, inside))
 
     def vote(self, X: Any, chosen: NDArray[np.int32] | None = None) -> Votes:
@@ -280,8 +265,8 @@ class _Packed:
             self.filtered = cupy.empty(self.count * FILTERED_BYTES, dtype=np.uint8)
             self.vectors = cupy.empty((total * steps * 32, 2), dtype=np.float32)
             self.columns = cupy.empty((total * 8, 2), dtype=np.float32)
-            scaled = machines.arrays["scale"] is not None
-            self.weights = cupy.empty(self.count * steps * 8, dtype=np.float32) if scaled else None
+            is_scaled = "scale" in machines.arrays
+            self.weights = cupy.empty(self.count * steps * 8, dtype=np.float32) if is_scaled else None
             bounds = (self.margins, X.centre, cupy.maximum(X.largest, points.largest))
             outputs = (self.filtered, self.vectors, self.columns, self.weights)
             inputs = (machines, points, chosen, self.group_at, *bounds)
@@ -362,19 +347,21 @@ def train(
             at = cupy.asarray(starts(sizes))
             arrays = {
                 "n_classes": cupy.empty(m, dtype=np.int32),
-                "class_at": cupy.arange(m, dtype=np.int64) * most,
+                "classes_at": cupy.arange(m, dtype=np.int64) * most,
+                "counts_at": cupy.arange(m, dtype=np.int64) * most,
                 "classes": cupy.zeros(m * most, dtype=np.int32),
                 "counts": cupy.zeros(m * most, dtype=np.int32),
                 "support_at": at[:-1],
                 "support": cupy.empty(total, dtype=np.int32),
-                "coefficient_at": at[:-1] * (most - 1),
+                "coefficients_at": at[:-1] * (most - 1),
                 "coefficients": cupy.empty(total * (most - 1)),
-                "intercept_at": cupy.arange(m, dtype=np.int64) * pairs,
+                "intercepts_at": cupy.arange(m, dtype=np.int64) * pairs,
                 "intercepts": cupy.empty(m * pairs),
                 "gamma": cupy.empty(m),
-                "scale": None if scaler is None else cupy.empty((m, points.d)),
                 "converged": cupy.empty(m, dtype=np.uint8),
             }
+            if scaler is not None:
+                arrays["scale"] = cupy.empty((m, points.d))
             rows, truth = (cupy.asarray(part, dtype=np.int32) for part in (subsamples, codes))
             grids = [cupy.asarray(np.ascontiguousarray(grid, dtype=np.float64)) for grid in (multipliers, C)]
             numbers = (seed, *grids, _SCALERS[scaler], most, tolerance, max_iterations)

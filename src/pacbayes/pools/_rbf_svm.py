@@ -266,7 +266,7 @@ class RBFSVMPool(Pool):
         assigned, scalers = self.kinds(subsamples, hypotheses, entropy), self._scalers()
         combinations, numbers = self._combinations(), np.asarray(hypotheses, dtype=np.intp)
         kind = assigned % len(scalers)
-        started: dict[str, Callable[[], Hypotheses]] = {}
+        started = {}
         for k in np.unique(kind):
             own = np.flatnonzero(kind == k)
             chosen = ChosenSubsamples(subsamples, numbers[own])
@@ -274,10 +274,10 @@ class RBFSVMPool(Pool):
             group = (sample, chosen, [combinations[i] for i in assigned[own]], shared[scalers[k]], entropy, on_device)
             # Only a device works meanwhile. Elsewhere groups would only hold the copies of their points side by side.
             start = partial(self._start_group, *group)
-            started[str(scalers[k])] = start() if on_device else partial(_start_and_finish, start)
+            started[str(scalers[k])] = (start, start() if on_device else None)
 
         def finish() -> Hypotheses:
-            groups = {name: finish_group() for name, finish_group in started.items()}
+            groups: dict[str, Hypotheses] = {name: (begun or start())() for name, (start, begun) in started.items()}
             if len(scalers) == 1:
                 return next(iter(groups.values()))
             names = sorted(groups)
@@ -370,10 +370,6 @@ class RBFSVMPool(Pool):
         if is_wide(sample.X) or sample.code_book is not None:
             return False
         return is_worthwhile(self.engine, sample.X.shape[1], sample.classes.size, kernel_values)
-
-
-def _start_and_finish(start: Callable[[], Callable[[], RBFSVMs]]) -> RBFSVMs:
-    return start()()
 
 
 def _positive(name: str, values: Any) -> list[float]:
