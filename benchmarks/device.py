@@ -226,7 +226,7 @@ def measure(n: int, m: int, r: int) -> list[str]:
         lines.append(
             f"| n={n} m={m} {scaler} | draw {drawing:.3f} | train {training:.4f} | race {racing:.4f} "
             f"({pairs / n / m:.4%} of pairs, {alive.size} left, best survives {best_survives}, equal {agree}) "
-            f"| full {full:.3f} | marked {marked:.3%} | CPU {equal} | sv {machines.n_support.mean():.1f} |"
+            f"| full {full:.3f} | marked {marked:.3%} | CPU {equal} | sv {machines.sizes['support'].mean():.1f} |"
         )
         print(lines[-1], flush=True)
         del machines

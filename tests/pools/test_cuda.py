@@ -489,10 +489,11 @@ def test_with_a_device_too_small_for_a_subsample(emulated):
 def test_a_small_problem_stays_on_the_cpu(emulated, monkeypatch):
     monkeypatch.setattr(_cuda, "train", None)  # a call would fail
     assert fit("auto").certificate_.bound <= 1
-    assert not _device.is_worthwhile("auto", 2, 2, 1e9)
-    assert _device.is_worthwhile("auto", 2, 2, 1e11)
-    assert not _device.is_worthwhile("cuda", 2, 17, 1e11)
-    assert not _device.is_worthwhile("cpu", 2, 2, 1e11)
+    X = np.zeros((1, 2))
+    assert not _device.is_worthwhile("auto", X, 2, 1e9)
+    assert _device.is_worthwhile("auto", X, 2, 1e11)
+    assert not _device.is_worthwhile("cuda", X, 17, 1e11)
+    assert not _device.is_worthwhile("cpu", X, 2, 1e11)
 
 
 def test_sparse_rows_of_many_features_stay_on_the_cpu(emulated):

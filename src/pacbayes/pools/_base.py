@@ -19,7 +19,7 @@ from sklearn.utils import get_tags
 from pacbayes._compat import take_rows
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
-from pacbayes.pools._device import DeviceRows, fits, is_on_device
+from pacbayes.pools._device import DeviceRows, free_bytes, is_on_device
 from pacbayes.pools._trees import RowBlock
 from pacbayes.rows import CodeBook
 from pacbayes.sampling import LEARNER, ChosenSubsamples, SamplingPlan, Subsamples, stream
@@ -94,7 +94,8 @@ class Sample:
     def on_device(self) -> DeviceRows | None:
         """The rows in the memory of a CUDA device, None if they are too many; copied once in the life of the sample."""
         if self not in _DEVICE_COPIES:
-            _DEVICE_COPIES[self] = DeviceRows.of(self.X) if fits(self.X) else None
+            has_room = self.X.nbytes < free_bytes() // 3  # and as much for work on the rows
+            _DEVICE_COPIES[self] = DeviceRows.of(self.X) if has_room else None
         return _DEVICE_COPIES[self]
 
     def __sizeof__(self) -> int:

@@ -43,6 +43,7 @@ _SINK_STRUCT = np.dtype([("errors", "u8"), ("sign", "i4"), ("votes", "u8"), ("ce
 FILTERED_BYTES = 48
 _MASKED, _ALL, _TRAINING = 0, 1, 2
 
+Integers = NDArray[np.int32]
 Votes = tuple[NDArray[np.uint16], NDArray[np.bool_]]  # codes, and which of them are uncertain
 
 
@@ -52,23 +53,14 @@ Votes = tuple[NDArray[np.uint16], NDArray[np.bool_]]  # codes, and which of them
 
 
 class DeviceMachines:
-    """Trained machines in the memory of the device, in the layout of the compiled engine.
-
-    Parameters
-    ----------
-    arrays : dict of str to cupy.ndarray
-        Those of `_engine.Ensemble`, without a scale if there is none, and where parts of each machine begin in them,
-        as "support_at"; also "converged" if they were trained there.
-    points : DeviceRows
-        What the support vectors are rows of.
-    trained : event, optional
-        What to wait for before the arrays are read, if they are being trained.
-    """
+    """Trained machines in the memory of the device, in the layout of the compiled engine."""
 
     def __init__(self, arrays: dict[str, Any], points: DeviceRows, trained: Any = None) -> None:
+        # Those of `_engine.Ensemble`, without a scale if there is none, where the parts of each machine begin in them,
+        # as "support_at", and "converged" if they were trained there.
         self.arrays = arrays
-        self.points = points
-        self.trained = trained
+        self.points = points  # what the support vectors are rows of
+        self.trained = trained  # event to wait for before the arrays are read, if they are being trained
 
     @classmethod
     def of(cls, *arrays_and_points: Any) -> DeviceMachines:
@@ -84,15 +76,11 @@ class DeviceMachines:
         return int(self.arrays["gamma"].size)
 
     @cached_property
-    def _sizes(self) -> dict[str, NDArray[np.int64]]:
+    def sizes(self) -> dict[str, NDArray[np.int64]]:
+        """Sizes of the parts of each machine in the arrays, when it is trained."""
         if self.trained is not None:
             self.trained.synchronize()
         return part_sizes(*(self.arrays[name].get() for name in ("n_classes", "counts", "counts_at")))
-
-    @property
-    def n_support(self) -> NDArray[np.int64]:
-        """Number of support vectors of each, when they are trained."""
-        return self._sizes["support"]
 
     def struct(self) -> NDArray[Any]:
         """Return what kernels read."""
@@ -100,19 +88,14 @@ class DeviceMachines:
 
     def to_host(self) -> dict[str, NDArray[Any]]:
         """Return machines that `train` made as `_engine.train` returns them."""
-        sizes = self._sizes
+        sizes = self.sizes
         host: dict[str, Any] = {name: array.get().ravel() for name, array in self.arrays.items()}
         return host | {name: host[name][segments(host[f"{name}_at"], size)] for name, size in sizes.items()}
 
     # -- votes and mistakes --------------------------------------------------------------------------
 
     def start_counting(
-        self,
-        X: Any,
-        codes: NDArray[np.int32],
-        inside: Any,
-        sizes: NDArray[np.int64],
-        chosen: NDArray[np.int32] | None = None,
+        self, X: Any, codes: Integers, inside: Any, sizes: NDArray[np.int64], chosen: Integers | None = None
     ) -> Callable[[], NDArray[np.int64]]:
         """Begin to count mistakes beside what the device does already; return what gives the counts.
 
@@ -137,11 +120,11 @@ class DeviceMachines:
         if not isinstance(X, DeviceRows):
             return lambda: np.asarray(with_less_memory(count).get())
         # All that several streams read is computed before they begin.
-        _ = self.n_support, X.centre, X.largest, self.points.centre, self.points.largest
+        _ = self.sizes, X.centre, X.largest, self.points.centre, self.points.largest
         totals, end = with_less_memory(start)
         return partial(_wait_for, totals, end, (X, inside))
 
-    def vote(self, X: Any, chosen: NDArray[np.int32] | None = None) -> Votes:
+    def vote(self, X: Any, chosen: Integers | None = None) -> Votes:
         """Return the codes that chosen machines vote for, and which votes are uncertain.
 
         X is `DeviceRows`, or a NumPy array, of which as many rows at a time are copied as fit the memory.
@@ -198,12 +181,12 @@ class DeviceMachines:
         return totals
 
     def _parts(
-        self, X: DeviceRows, codes: Any, rows: range, chosen: NDArray[np.int32], use_filter: bool, shrink: int = 1
+        self, X: DeviceRows, codes: Any, rows: range, chosen: Integers, use_filter: bool, shrink: int = 1
     ) -> Iterator[tuple[range, slice, _Packed]]:
         """Yield blocks of rows and of machines that fit the memory of the device, packed for the kernels."""
         cupy = find_cupy()
         use_filter = use_filter and int(cupy.cuda.Device().compute_capability) >= 80  # which multiplies in TF32
-        groups = -(-self.n_support[chosen] // _GROUP)
+        groups = -(-self.sizes["support"][chosen] // _GROUP)
         steps = -(-X.d // 8)
         per_machine = groups * (_GROUP * 8 * X.d + steps * 256 + 64) + steps * 32 + FILTERED_BYTES
         budget = free_bytes() // 8 // shrink

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes.exceptions import DeviceError
+from pacbayes.pools._layout import is_wide
 
 # Threads of a block, of all kernels but those that train.
 THREADS = 128
@@ -56,15 +57,12 @@ def explain_absence() -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a CuPy that finds no CUDA
-            cupy = import_module("cupy")
+            count = import_module("cupy").cuda.runtime.getDeviceCount()
     except ImportError as error:
         return f"CuPy cannot be imported ({error}): pip install 'pacbayes[cuda12]', or cuda13 for CUDA 13"
-    try:
-        if cupy.cuda.runtime.getDeviceCount() == 0:
-            return "CuPy finds no CUDA device"
     except Exception as error:
         return f"CuPy finds no CUDA device ({error})"
-    return None
+    return None if count else "CuPy finds no CUDA device"
 
 
 def find_cupy() -> Any:
@@ -153,16 +151,11 @@ def to_host(X: Any) -> Any:
     return find_cupy().asnumpy(find_cupy().asarray(X)) if is_on_device(X) else X
 
 
-def is_worthwhile(engine: str, n_features: int, n_classes: int, kernel_values: float) -> bool:
+def is_worthwhile(engine: str, X: Any, n_classes: int, kernel_values: float) -> bool:
     """Return whether to compute on a device, by the setting `engine`, the problem, and whether there is one."""
-    if engine == "cpu" or n_classes > MAX_CLASSES or n_features > MAX_FEATURES:
+    if engine == "cpu" or n_classes > MAX_CLASSES or X.shape[1] > MAX_FEATURES or is_wide(X):
         return False
     return (engine == "cuda" or kernel_values >= _WORTHWHILE) and explain_absence() is None
-
-
-def fits(X: Any) -> bool:
-    """Return whether there is room for rows on the device, and as much for work on them."""
-    return bool(X.nbytes < free_bytes() // 3)
 
 
 def free_bytes() -> int:

@@ -67,9 +67,7 @@ def segments(begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.
     return np.repeat(begins - starts(sizes)[:-1], sizes) + np.arange(sizes.sum())
 
 
-def part_sizes(
-    n_classes: NDArray[np.int32], counts: NDArray[np.int32], class_at: NDArray[np.int64] | None = None
-) -> dict[str, NDArray[np.int64]]:
+def part_sizes(n_classes: NDArray[Any], counts: NDArray[Any], class_at: Any = None) -> dict[str, NDArray[np.int64]]:
     """Return the sizes of the parts of each machine in the engine's arrays.
 
     `counts` holds the support vectors of each class of each machine; those of a machine begin at `class_at`, by default

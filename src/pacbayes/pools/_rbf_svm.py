@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from pacbayes import sampling
 from pacbayes._settings import Choice, Constraint, Number, validate_settings
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
@@ -27,16 +28,7 @@ from pacbayes.pools._kernel_width import Scaling, feature_scale, jaakkola_gamma
 from pacbayes.pools._layout import LARGEST_VALUE, contiguous, is_wide, scaled, to_engine
 from pacbayes.pools._svm_models import PARTS, RBFSVMs
 from pacbayes.rows import CodeBook, is_table, needs_code_book
-from pacbayes.sampling import (
-    DEAL,
-    LEARNER,
-    ChosenSubsamples,
-    Subsamples,
-    draw_positions,
-    permutations,
-    resolve_size,
-    split_reserved,
-)
+from pacbayes.sampling import ChosenSubsamples, Subsamples
 from pacbayes.tasks import Loss
 
 # LIBSVM's stopping rule, as in SVC.
@@ -46,6 +38,8 @@ _MAX_ITERATIONS = 100_000_000
 _RESERVED_SHARE = 0.1
 
 _SCALER = Choice(None, "minmax", "standard")
+
+_Combination = tuple[float, float, Scaling | None]  # kernel width, soft margin and scaler
 
 
 @dataclass(frozen=True)
@@ -155,7 +149,7 @@ class RBFSVMPool(Pool):
             )
         self._combinations()
 
-    def _combinations(self) -> list[tuple[float, float, Scaling | None]]:
+    def _combinations(self) -> list[_Combination]:
         """Return all combinations of kernel width, soft margin and scaler that hypotheses may have."""
         return list(product(_positive("gamma_grid", self.gamma_grid), _positive("C", self.C), self._scalers()))
 
@@ -217,7 +211,8 @@ class RBFSVMPool(Pool):
             return sample, self._shared_by(sample)
         if self.gamma_source == "reserved":
             share = _RESERVED_SHARE if self.reserved_size is None else self.reserved_size
-            reserved, rest = split_reserved(len(sample), resolve_size("reserved_size", share, len(sample)), entropy)
+            size = sampling.resolve_size("reserved_size", share, len(sample))
+            reserved, rest = sampling.split_reserved(len(sample), size, entropy)
             return sample.take(rest), self._shared_by(sample.gather(reserved))
         return sample, dict.fromkeys(self._scalers(), _Shared())
 
@@ -240,13 +235,13 @@ class RBFSVMPool(Pool):
         everyone = range(int(chosen[0]), int(chosen[-1]) + 1)
         sizes = [np.size(self.gamma_grid), np.size(self.C), len(self._scalers())]
         if self.assignment == "drawn":
-            drawn = draw_positions(entropy, everyone, LEARNER, sizes)
+            drawn = sampling.draw_positions(entropy, everyone, sampling.LEARNER, sizes)
             return np.asarray(np.ravel_multi_index(tuple(drawn[chosen - everyone.start].T), sizes))
         count = int(np.prod(sizes))
         size, turn = (part[chosen - everyone.start] for part in subsamples.turns(everyone))
         # A pack of all combinations for each size, shuffled anew when it is used up.
         packs, position = np.unique(size.astype(np.int64) << 32 | turn // count, return_inverse=True)
-        dealt = permutations(entropy, packs, DEAL, count)
+        dealt = sampling.permutations(entropy, packs, sampling.DEAL, count)
         return np.asarray(dealt[position, turn % count])
 
     def train(
@@ -269,12 +264,10 @@ class RBFSVMPool(Pool):
         started = {}
         for k in np.unique(kind):
             own = np.flatnonzero(kind == k)
-            chosen = ChosenSubsamples(subsamples, numbers[own])
-            on_device = self._trains_on_device(sample, chosen.sizes)
-            group = (sample, chosen, [combinations[i] for i in assigned[own]], shared[scalers[k]], entropy, on_device)
+            group, chosen = ChosenSubsamples(subsamples, numbers[own]), [combinations[i] for i in assigned[own]]
+            start = partial(self._start_group, sample, group, chosen, shared[scalers[k]], entropy)
             # Only a device works meanwhile. Elsewhere groups would only hold the copies of their points side by side.
-            start = partial(self._start_group, *group)
-            started[str(scalers[k])] = (start, start() if on_device else None)
+            started[str(scalers[k])] = (start, start() if self._trains_on_device(sample, group.sizes) else None)
 
         def finish() -> Hypotheses:
             groups: dict[str, Hypotheses] = {name: (begun or start())() for name, (start, begun) in started.items()}
@@ -286,24 +279,19 @@ class RBFSVMPool(Pool):
         return finish
 
     def _start_group(
-        self,
-        sample: Sample,
-        subsamples: ChosenSubsamples,
-        combinations: list[tuple[float, float, Scaling | None]],
-        shared: _Shared,
-        entropy: int,
-        on_device: bool,
+        self, sample: Sample, subsamples: ChosenSubsamples, chosen: list[_Combination], shared: _Shared, entropy: int
     ) -> Callable[[], RBFSVMs]:
         """Gather the points of hypotheses with the same scaler, and let a device begin; return what trains them."""
         X, codes, book, used = sample.X, sample.codes, sample.code_book, None
+        on_device = self._trains_on_device(sample, subsamples.sizes)
         rows, sizes = subsamples.concatenated(range(len(subsamples))), subsamples.sizes.astype(np.int64)
         as_it_is = shared.scale is None and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype.kind == "f"
         if not as_it_is or (on_device and sample.on_device is None):
             # The points of these subsamples only: they may be few, and converting takes time.
             used, positions = np.unique(rows, return_inverse=True)
             X, codes, rows = scaled(X[used], shared.scale), codes[used], positions.astype(np.int32)
-        multipliers, C = (np.array([combination[i] for combination in combinations]) for i in (0, 1))
-        scaler = combinations[0][2] if shared.scale is None else None
+        multipliers, C = (np.array([combination[i] for combination in chosen]) for i in (0, 1))
+        scaler = chosen[0][2] if shared.scale is None else None
         settings = (shared.seed, multipliers, C, scaler, _TOLERANCE, _MAX_ITERATIONS)
         problem = (codes.astype(np.int32), rows, sizes, *settings)
         machines = None
@@ -367,9 +355,8 @@ class RBFSVMPool(Pool):
         return self._pays(sample, 100.0 * float(np.sum(np.square(sizes, dtype=np.float64))))
 
     def _pays(self, sample: Sample, kernel_values: float) -> bool:
-        if is_wide(sample.X) or sample.code_book is not None:
-            return False
-        return is_worthwhile(self.engine, sample.X.shape[1], sample.classes.size, kernel_values)
+        n_classes = sample.classes.size
+        return sample.code_book is None and is_worthwhile(self.engine, sample.X, n_classes, kernel_values)
 
 
 def _positive(name: str, values: Any) -> list[float]:

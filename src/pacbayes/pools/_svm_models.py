@@ -269,10 +269,9 @@ class RBFSVMs(Hypotheses):
 
     def _computes_on_device(self, X: Any, n: int) -> bool:
         """Return whether votes at n rows are to be computed on a device."""
-        if is_wide(X) or issparse(self.points) or issparse(self.scale) or self.code_book is not None:
+        if issparse(self.points) or issparse(self.scale) or self.code_book is not None:
             return False
-        work = float(self.support.size) * n
-        return is_worthwhile(self.engine, X.shape[1], int(self.n_classes.max(initial=1)), work)
+        return is_worthwhile(self.engine, X, int(self.n_classes.max(initial=1)), float(self.support.size) * n)
 
     # -- what the engine reads -----------------------------------------------------------------------
 
