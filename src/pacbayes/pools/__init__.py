@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pacbayes.pools._base import Constant, Hypotheses, HypothesisList, Numbers, Pool, Sample
+from pacbayes.pools._base import Constant, Hypotheses, HypothesisList, Numbers, Pool, Sample, ValidationBlock
 from pacbayes.pools._device import keep_device, release, to_host
 from pacbayes.pools._estimator import EstimatorPool, PrefitPool
 from pacbayes.pools._groups import HypothesisGroups, NotTrained, Untrained, with_untrained
@@ -29,6 +29,7 @@ __all__ = [
     "RBFSVMs",
     "Sample",
     "Untrained",
+    "ValidationBlock",
     "as_pool",
     "jaakkola_gamma",
     "keep_device",

@@ -182,11 +182,11 @@ class Hypotheses(Sequence[Any], ABC):
     def __getitem__(self, h: Any) -> Any:
         if isinstance(h, slice):
             return self.take(np.arange(len(self))[h])
-        return self._get(range(len(self))[h])
+        return self.get_one(range(len(self))[h])
 
     @abstractmethod
-    def _get(self, h: int) -> Any:
-        """Return hypothesis h, from 0 to m - 1."""
+    def get_one(self, h: int) -> Any:
+        """Return hypothesis h, counted from 0."""
 
     @abstractmethod
     def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -209,20 +209,8 @@ class Hypotheses(Sequence[Any], ABC):
     ) -> Array:
         """Return the total validation loss of each hypothesis over a block of rows, without its training points.
 
-        An uncertain vote has the largest loss, 1: totals bound the losses on every engine.
-
-        Parameters
-        ----------
-        sample : Sample
-            All rows.
-        subsamples : Subsamples
-            Training sets of all hypotheses of the pool.
-        hypotheses : range
-            Which of them these are.
-        rows : range or ndarray
-            The block: row numbers, rising.
-        loss : Loss
-            The loss.
+        These are the range `hypotheses` of those that `subsamples` train; `rows` are row numbers of `sample`,
+        rising. An uncertain vote has the largest loss, 1: totals bound the losses on every engine.
         """
         return self.start_loss_totals(ValidationBlock(sample, subsamples, hypotheses, np.asarray(rows), loss))()
 
@@ -320,21 +308,9 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
     # -- training ------------------------------------------------------------------------------------
 
     def prepare(self, sample: Sample, entropy: int) -> tuple[Sample, Any]:
-        """Compute what all hypotheses share.
+        """Return the rows that train and validate hypotheses, and what `train` is to be given as `shared`.
 
-        Parameters
-        ----------
-        sample : Sample
-            All rows.
-        entropy : int
-            Seed of all streams.
-
-        Returns
-        -------
-        sample : Sample
-            The rows that train and validate hypotheses: all but those that are reserved for shared choices.
-        shared : object
-            What `train` is to be given.
+        Rows that are reserved for choices that all hypotheses share are left out.
         """
         return sample, None
 
@@ -382,19 +358,10 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         return partial(self.train, *arguments)
 
     def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp] | None:
-        """Return the kind of each hypothesis: its settings, as a number that is known before it is trained.
+        """Return the kind of some hypotheses, rising: their settings, as numbers that are known before training.
 
         Hypotheses of a kind that clearly lost on small subsamples need not be trained on larger ones. None if kinds are
         not known, so that all are trained.
-
-        Parameters
-        ----------
-        subsamples : Subsamples
-            Training sets of all hypotheses.
-        hypotheses : sequence of int
-            The hypotheses, rising.
-        entropy : int
-            Seed of all streams.
         """
         return None
 
@@ -464,7 +431,7 @@ class HypothesisList(Hypotheses):
     def __len__(self) -> int:
         return len(self.members)
 
-    def _get(self, h: int) -> Any:
+    def get_one(self, h: int) -> Any:
         return self.members[h]
 
     def take(self, chosen: Codes) -> HypothesisList:

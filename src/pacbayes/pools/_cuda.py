@@ -145,8 +145,7 @@ class DeviceMachines:
                     uncertain[part, here] = certain.get() == 0
             return codes, uncertain
 
-        voted: Votes = with_less_memory(compute)
-        return voted
+        return with_less_memory(compute)
 
     def count_mistakes(
         self,
@@ -354,8 +353,7 @@ def train(
             _launch_training(problem, sizes, most, shrink)
             return DeviceMachines(arrays, points, stream.record())
 
-    machines: DeviceMachines = with_less_memory(compute)
-    return machines
+    return with_less_memory(compute)
 
 
 def _launch_training(problem: tuple[Any, ...], sizes: NDArray[np.int64], max_classes: int, shrink: int) -> None:

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from importlib import import_module
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,8 @@ _FILES = {
 }
 
 _ROWS_STRUCT = np.dtype([("values", "u8"), ("d", "i4"), ("is_float", "i4")], align=True)
+
+_Result = TypeVar("_Result")
 
 # One caller at a time: threads would only wait for each other on the device.
 _LOCK = threading.RLock()
@@ -173,7 +175,7 @@ def struct_of(dtype: np.dtype[Any], values: Mapping[str, Any]) -> NDArray[Any]:
     return record
 
 
-def with_less_memory(compute: Callable[[int], Any]) -> Any:
+def with_less_memory(compute: Callable[[int], _Result]) -> _Result:
     """Compute with less and less memory of the device until it suffices, or raise DeviceError."""
     cupy = find_cupy()
     with _LOCK:

@@ -52,7 +52,7 @@ class HypothesisGroups(Hypotheses):
     def __len__(self) -> int:
         return self.kind.size
 
-    def _get(self, h: int) -> Any:
+    def get_one(self, h: int) -> Any:
         group, position = self._locate(h)
         return group[position]
 
@@ -146,7 +146,7 @@ class Untrained(Hypotheses):
     def __len__(self) -> int:
         return self.size
 
-    def _get(self, h: int) -> NotTrained:
+    def get_one(self, h: int) -> NotTrained:
         return NotTrained()
 
     def take(self, chosen: Codes) -> Untrained:

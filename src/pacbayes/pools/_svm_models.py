@@ -200,7 +200,7 @@ class RBFSVMs(Hypotheses):
     def __len__(self) -> int:
         return self.n_classes.size
 
-    def _get(self, h: int) -> RBFSVM:
+    def get_one(self, h: int) -> RBFSVM:
         alone = self.take(np.array([h]))
         return RBFSVM(
             self.classes[alone.class_codes],
