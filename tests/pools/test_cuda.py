@@ -20,7 +20,7 @@ from pacbayes.exceptions import DeviceError
 from pacbayes.fitting import _racing as racing_rule
 from pacbayes.fitting import _training as training
 from pacbayes.io import load_model, save_model
-from pacbayes.pools import RBFSVMPool, _cuda, _device, _engine, _svm_models
+from pacbayes.pools import RBFSVMPool, Sample, _cuda, _device, _engine, _svm_models
 
 ARRAYS = ("n_classes", "classes", "counts", "support", "coefficients", "intercepts", "gamma")
 NO_DEVICE = _device.explain_absence()
@@ -262,6 +262,23 @@ def test_the_race_is_the_same_on_both_engines(emulated, monkeypatch, racing):
     np.testing.assert_array_equal(cuda.predict(emulated.asarray(X)), cpu.predict(X))
     assert cuda.verify_certificate(cuda.certificate_, X, y) == "arithmetic, model and data"
     assert cuda.certificate_.bound == cpu.certificate_.bound
+
+
+def test_a_sample_is_copied_to_the_device_once_and_forgotten_with_its_copy(emulated):
+    X, codes, rows = np.arange(12.0).reshape(6, 2), np.zeros(6, dtype=np.intp), np.array([1, 4])
+    sample = Sample(X, codes, np.array([0, 1]))
+    before = dict(vars(sample))
+    copy = sample.on_device
+    assert sample.on_device is copy
+    assert vars(sample) == before
+    some = sample.take(rows)
+    np.testing.assert_array_equal(some.on_device.values.get(), X[rows])
+    np.testing.assert_array_equal(some.on_device.centre, copy.centre)  # that of all rows, which is good enough
+    given = emulated.asarray(X)
+    assert Sample(X, codes, np.array([0, 1])).keep_on_device(given).on_device.values.ctypes.data == given.ctypes.data
+    alive = weakref.ref(copy)
+    del sample, copy
+    assert alive() is None
 
 
 def test_tables_are_left_to_the_processor(emulated):

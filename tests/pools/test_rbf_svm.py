@@ -568,6 +568,25 @@ def test_older_machines_get_the_same_answers(instructions):
     assert np.abs(found - expected).max() <= 2
 
 
+def test_hypotheses_do_not_change_when_they_are_used():
+    """What is computed once lives beside them, and is forgotten with them."""
+    trained = fit(one_kind(C=10.0), X, Y)
+    before = dict(vars(trained))
+    trained.votes(X)
+    totals_of(trained, X, Y)
+    assert trained[3].decision_function(X).shape == (200, 1)
+    assert vars(trained).keys() == before.keys()
+    assert all(vars(trained)[name] is value for name, value in before.items())
+    ensemble = trained._ensemble[0]
+    assert trained._ensemble[0] is ensemble
+    again = pickle.loads(pickle.dumps(trained))
+    assert again._ensemble[0] is not ensemble
+    np.testing.assert_array_equal(again.votes(X), trained.votes(X))
+    alive = weakref.ref(trained)
+    del trained
+    assert alive() is None
+
+
 def test_a_subclass_trains_in_its_own_way():
     class Noting(RBFSVMPool):
         def train(self, sample, subsamples, hypotheses, entropy, shared):
