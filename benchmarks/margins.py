@@ -22,9 +22,7 @@ PAPER = {"gamma_grid": GAMMA_GRID, "gamma_source": "sample", "C": 1000.0, "scale
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    print(
-        "| | votes, defaults | uncertain | votes, paper's setting | uncertain | with any | smallest loss |"
-    )
+    print("| | votes, defaults | uncertain | votes, paper's setting | uncertain | with any | smallest loss |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for name in NAMES:
         problem = load(name, folder)

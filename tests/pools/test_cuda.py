@@ -413,7 +413,7 @@ def test_uncertain_voters_make_a_vote_uncertain_only_if_they_have_the_weight():
 
     class Voters(Hypotheses):
         classes = np.array([0, 1])
-        get_one = start_loss_totals = concatenate = describe = fingerprint = None
+        get_one = start_loss_totals = concatenate = fingerprint = None
 
         def __init__(self, votes, uncertain):
             self._votes, self._uncertain = np.array(votes), np.array(uncertain, dtype=bool)

@@ -151,6 +151,9 @@ class Constant:
     def __repr__(self) -> str:
         return f"Constant({self.label!r}{', failed=True' if self.failed else ''})"
 
+    def __str__(self) -> str:
+        return "could not be trained: its loss counts as 1" if self.failed else f"constant: always {self.label}"
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label for every row."""
         return np.full(X.shape[0], self.label)
@@ -234,9 +237,9 @@ class Hypotheses(Sequence[Any], ABC):
         """Return what has to be true of the features for a certificate to hold, besides what the pool says."""
         return []
 
-    @abstractmethod
     def describe(self, h: int) -> str:
         """Return in a few words what hypothesis h is, and what tells it apart from the others."""
+        return " ".join(str(self[h]).split())
 
     @abstractmethod
     def fingerprint(self) -> Any:
@@ -476,14 +479,6 @@ class HypothesisList(Hypotheses):
                 response = self._respond(hypothesis, RowBlock(sample.X, rows[outside]), loss)
                 totals[i] = loss.total(codes[outside], response, len(sample))
         return lambda: totals
-
-    def describe(self, h: int) -> str:
-        hypothesis = self.members[h]
-        if isinstance(hypothesis, Constant):
-            if hypothesis.failed:
-                return "could not be trained: its loss counts as 1"
-            return f"constant: always {hypothesis.label}"
-        return " ".join(repr(hypothesis).split())
 
     def fingerprint(self) -> Any:
         return ["hypotheses", self.classes, self.members]

@@ -241,7 +241,7 @@ class _Packed:
         self.margins = cupy.empty(max(machines.arrays["intercepts"].size, 1))
         slices = min(-(-_ENOUGH // self.count), -(-int(groups.max(initial=1)) * d * _GROUP // THREADS))
         packed = (self.group_at, self.support, self.margins)
-        launch("pack_support", (self.count, slices), machines, points, chosen, *packed)
+        launch("exact", "pack_support", (self.count, slices), machines, points, chosen, *packed)
         if use_filter:
             steps = -(-d // 8)
             self.filtered = cupy.empty(self.count * FILTERED_BYTES, dtype=np.uint8)
@@ -252,7 +252,7 @@ class _Packed:
             bounds = (self.margins, X.centre, cupy.maximum(X.largest, points.largest))
             outputs = (self.filtered, self.vectors, self.columns, self.weights)
             inputs = (machines, points, chosen, self.group_at, *bounds)
-            launch("pack_machines", (self.count,), *inputs, *outputs, features=d)
+            launch("filter", "pack_machines", (self.count,), *inputs, *outputs, d=d)
 
     def decide(self, sink: dict[str, Any]) -> None:
         """Evaluate the machines: by the filter where it can, in double precision where it must."""
@@ -269,15 +269,15 @@ class _Packed:
         warps = -(-count // _ROWS)
         rows = cupy.empty(warps * _ROWS * steps * 8, dtype=np.float32)
         norms = cupy.empty(warps * _ROWS, dtype=np.float32)
-        place = (np.int64(begin), np.int64(count))
-        launch("pack_rows", (-(-warps * 4 * 32 // 128),), X, *place, X.centre, rows, norms, threads=128, features=X.d)
+        packed = (np.int64(begin), np.int64(count), X.centre, rows, norms)
+        launch("filter", "pack_rows", (-(-warps * 4 * 32 // 128),), X, *packed, threads=128, d=X.d)
         masks = cupy.empty((self.count, 2 * warps), dtype=np.uint32)
         row_blocks = -(-warps * 32 // THREADS)
         per_block = -(-self.count // max(1, min(self.count, _BLOCKS // row_blocks)))
         block = (rows, norms, None if self.codes is None else self.codes[begin:end], np.int64(count))
         machines = (self.filtered, np.int32(self.count), np.int32(per_block), self.vectors, self.columns, self.weights)
         outputs = (masks, np.int64(2 * warps), *(sink.get(name) for name in ("errors", "votes", "certain")))
-        launch("filter_rows", (row_blocks, -(-self.count // per_block)), *block, *machines, *outputs, features=X.d)
+        launch("filter", "filter_rows", (row_blocks, -(-self.count // per_block)), *block, *machines, *outputs, d=X.d)
         return masks
 
     def decide_rows(
@@ -289,11 +289,11 @@ class _Packed:
         enough = -(-_ENOUGH // self.count)
         per_turn = min(most, max(fewest, -(-things // enough)))
         blocks = max(1, -(-things // (per_turn * turns)), min(-(-things // per_turn), enough))
-        machines = (self.chosen, self.group_at, self.support, self.margins)
+        machines = (self.machines, self.X, self.codes, self.chosen, self.group_at, self.support, self.margins)
         place = (np.int64(self.rows.start), np.int64(len(self.rows)), np.int32(mode), np.int32(per_turn))
         words = np.int64(0 if masks is None else masks.shape[1])
         marked = (masks, words, *training, struct_of(_SINK_STRUCT, sink))
-        launch("decide_rows", (blocks, self.count), self.machines, self.X, self.codes, *machines, *place, *marked)
+        launch("exact", "decide_rows", (blocks, self.count), *machines, *place, *marked)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -378,7 +378,7 @@ def _launch_training(problem: tuple[Any, ...], sizes: NDArray[np.int64], max_cla
                 chosen = (cupy.asarray(order), np.int32(order.size), np.int32(largest))
                 widths = ((largest, "f8"), (largest, "f4"), (max_classes + 2, "f8"), (2, "i4"))
                 scratch = (cupy.empty(blocks * largest * width, dtype=np.dtype(kind)) for width, kind in widths)
-                launch("train", (blocks,), *problem, *chosen, *scratch, threads=threads)
+                launch("train", "train", (blocks,), *problem, *chosen, *scratch, threads=threads)
                 ends.append(side.record())
     finally:  # what is freed now must not be used again before all of them have ended
         for end in ends:

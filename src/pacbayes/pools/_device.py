@@ -35,16 +35,6 @@ _STREAMS = 16
 # Kernel values from which on a device is worth its start: about ten seconds of one core.
 _WORTHWHILE = 1e10
 
-# The source files that kernels are in.
-_FILES = {
-    "pack_support": "exact",
-    "decide_rows": "exact",
-    "pack_machines": "filter",
-    "pack_rows": "filter",
-    "filter_rows": "filter",
-    "train": "train",
-}
-
 _ROWS_STRUCT = np.dtype([("values", "u8"), ("d", "i4"), ("is_float", "i4")], align=True)
 
 _Result = TypeVar("_Result")
@@ -106,9 +96,9 @@ def _module(device: int, name: str, features: int) -> Any:
     return compiled
 
 
-def launch(name: str, grid: tuple[int, ...], *arguments: Any, threads: int = THREADS, features: int = 0) -> None:
-    """Launch a kernel. Rows and machines are passed as the structures that it reads, None as a null pointer."""
-    kernel = _module(find_cupy().cuda.Device().id, _FILES[name], features).get_function(name)
+def launch(file: str, name: str, grid: tuple[int, ...], *arguments: Any, threads: int = THREADS, d: int = 0) -> None:
+    """Launch a kernel, compiled for d features. Rows and machines become structures, None becomes a null pointer."""
+    kernel = _module(find_cupy().cuda.Device().id, file, d).get_function(name)
     structures = (value.struct() if hasattr(value, "struct") else value for value in arguments)
     kernel(grid, (threads,), tuple(np.uint64(0) if value is None else value for value in structures))
 

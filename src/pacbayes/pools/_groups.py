@@ -37,11 +37,6 @@ class HypothesisGroups(Hypotheses):
         """Return each group with the positions of its hypotheses."""
         return [(group, np.flatnonzero(self.kind == k)) for k, group in enumerate(self.groups.values())]
 
-    def _locate(self, h: int) -> tuple[Hypotheses, int]:
-        """Return the group of hypothesis h, and its position there."""
-        group = list(self.groups.values())[self.kind[h]]
-        return group, int(np.count_nonzero(self.kind[:h] == self.kind[h]))
-
     @property
     def predict_by_row(self) -> bool:
         return all(group.predict_by_row for group in self.groups.values())
@@ -53,8 +48,8 @@ class HypothesisGroups(Hypotheses):
         return self.kind.size
 
     def get_one(self, h: int) -> Any:
-        group, position = self._locate(h)
-        return group[position]
+        kind = self.kind[h]
+        return list(self.groups.values())[kind][int(np.count_nonzero(self.kind[:h] == kind))]
 
     def take(self, chosen: Codes) -> HypothesisGroups:
         within = np.empty(len(self), dtype=np.intp)
@@ -104,10 +99,6 @@ class HypothesisGroups(Hypotheses):
     def assumptions(self) -> list[str]:
         return list(dict.fromkeys(code for group in self.groups.values() for code in group.assumptions()))
 
-    def describe(self, h: int) -> str:
-        group, position = self._locate(h)
-        return group.describe(position)
-
     def fingerprint(self) -> Any:
         return [self.kind, {name: group.fingerprint() for name, group in self.groups.items()}]
 
@@ -117,6 +108,9 @@ class NotTrained:
 
     def __repr__(self) -> str:
         return "NotTrained()"
+
+    def __str__(self) -> str:
+        return "not trained: its kind lost on smaller subsamples"
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Raise HypothesisError."""
@@ -161,9 +155,6 @@ class Untrained(Hypotheses):
 
     def start_loss_totals(self, block: ValidationBlock) -> Any:
         return NotTrained().predict(block.sample.X)
-
-    def describe(self, h: int) -> str:
-        return "not trained: its kind lost on smaller subsamples"
 
     def fingerprint(self) -> Any:
         return ["untrained", self.size, self.classes]

@@ -92,6 +92,13 @@ class RBFSVM:
     failed: bool
     _alone: RBFSVMs
 
+    def __str__(self) -> str:
+        if self.failed:
+            return "could not be trained: its loss counts as 1"
+        if self.classes.size == 1:
+            return f"constant: always {self.classes[0]}"
+        return f"RBF-SVM, gamma = {self.gamma:.3g}, C = {self.C:g}, {self.support.size} support vectors"
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels.
 
@@ -230,14 +237,6 @@ class RBFSVMs(Hypotheses):
 
     def assumptions(self) -> list[str]:
         return [] if self.code_book is None else ["columns-known"]
-
-    def describe(self, h: int) -> str:
-        svm = self[h]
-        if svm.failed:
-            return "could not be trained: its loss counts as 1"
-        if svm.classes.size == 1:
-            return f"constant: always {svm.classes[0]}"
-        return f"RBF-SVM, gamma = {svm.gamma:.3g}, C = {svm.C:g}, {svm.support.size} support vectors"
 
     def fingerprint(self) -> Any:
         # The rows name the points in the sample that they were trained on; memory and engine change no prediction.
