@@ -73,7 +73,7 @@ def check(n: int, d: int, m: int, r: int, classes: int, dtype: type, scaler: str
     mistakes = np.empty(m, dtype=np.int64)
     _engine.count_mistakes(X, codes, 0, points, ensemble, rows, sizes, 2**28, mistakes)
     machines = _cuda.DeviceMachines.of(*(host[name] for name in ARRAYS), scale, points)
-    seen, doubts = machines.vote(device)
+    seen, uncertain = machines.vote(device)
     at = cupy.asarray(np.concatenate(([0], np.cumsum(sizes))))
     inside, truth = cupy.asarray(rows), cupy.asarray(codes)
     counts = [machines.count_mistakes(device, truth, at, inside, use_filter=f).get() for f in (True, False)]
@@ -84,7 +84,7 @@ def check(n: int, d: int, m: int, r: int, classes: int, dtype: type, scaler: str
     return [
         bits or sorted(set(ARRAYS) - set(same)),
         int(np.count_nonzero(seen != votes)),
-        int(np.count_nonzero(doubts != (certain == 0))),
+        int(np.count_nonzero(uncertain != (certain == 0))),
         int(np.count_nonzero(counts[0] != mistakes)),
         int(np.count_nonzero(counts[1] != mistakes)),
         int(np.count_nonzero(halves != mistakes)),
@@ -96,12 +96,11 @@ def check(n: int, d: int, m: int, r: int, classes: int, dtype: type, scaler: str
 def share_marked(machines: Any, X: Any, codes: Any) -> float:
     """Share of decision values that the filter leaves to double precision."""
     everyone = np.arange(len(machines), dtype=np.int32)
-    for begin, end, part, packed in machines._parts(X, 0, min(len(X), 1 << 16), everyone, True):
+    for rows, part, packed in machines._parts(X, codes, range(min(len(X), 1 << 16)), everyone, True):
         count = part.stop - part.start
-        sink = {"errors": cupy.zeros(count, dtype=np.int32), "sign": 1, "votes": None, "certain": None}
-        masks = packed.filter_rows(X, codes, begin, end, sink)
+        masks = packed.filter_rows({"errors": cupy.zeros(count, dtype=np.int32), "sign": 1})
         bits = np.bitwise_count(masks[: min(count, 2000)].get()).sum()
-        return float(bits) / (min(count, 2000) * (end - begin))
+        return float(bits) / (min(count, 2000) * len(rows))
     raise AssertionError("no parts")
 
 
@@ -143,7 +142,7 @@ def main() -> None:
     quick = parser.parse_args().quick
     name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     print(f"{name}; CuPy {cupy.__version__}; {os.cpu_count()} cores, {_engine.instructions}", flush=True)
-    print("| checks | bits of training | votes | doubts | counts | unfiltered | blocks | own | doubtful |")
+    print("| checks | bits of training | votes | uncertain votes | counts | unfiltered | blocks | own | uncertain |")
     cases = [
         (3000, 40, 200, 41, 2, np.float64, None, 0.0),
         (3000, 40, 200, 41, 2, np.float32, "standard", 0.0),
@@ -227,7 +226,7 @@ def measure(n: int, m: int, r: int) -> list[str]:
         lines.append(
             f"| n={n} m={m} {scaler} | draw {drawing:.3f} | train {training:.4f} | race {racing:.4f} "
             f"({pairs / n / m:.4%} of pairs, {alive.size} left, best survives {best_survives}, equal {agree}) "
-            f"| full {full:.3f} | marked {marked:.3%} | CPU {equal} | sv {machines.n_support.mean():.1f} |"
+            f"| full {full:.3f} | marked {marked:.3%} | CPU {equal} | sv {machines.sizes['support'].mean():.1f} |"
         )
         print(lines[-1], flush=True)
         del machines

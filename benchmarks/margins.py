@@ -22,7 +22,7 @@ PAPER = {"gamma_grid": GAMMA_GRID, "gamma_source": "sample", "C": 1000.0, "scale
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    print("| | votes, defaults | doubtful | votes, paper's setting | doubtful | hypotheses with any | smallest loss |")
+    print("| | votes, defaults | uncertain | votes, paper's setting | uncertain | with any | smallest loss |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for name in NAMES:
         problem = load(name, folder)
@@ -33,9 +33,9 @@ def main() -> None:
             model = PACBayesClassifier(pool, n_hypotheses=200, subsample_size=size, holdout=None, random_state=0).fit(
                 X, y
             )
-            doubts = model.hypotheses_.votes_and_doubts(X)[1]
-            cells += [str(doubts.size), str(np.count_nonzero(doubts))]
-        some = doubts.any(axis=1)
+            uncertain = model.hypotheses_.votes_and_doubts(X)[1]
+            cells += [str(uncertain.size), str(np.count_nonzero(uncertain))]
+        some = uncertain.any(axis=1)
         smallest = f"{np.nanmin(model.losses_[some]):.3f}" if some.any() else ""
         print(f"| {problem.name} | {' | '.join(cells)} | {np.count_nonzero(some)} | {smallest} |", flush=True)
 

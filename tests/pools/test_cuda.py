@@ -20,7 +20,7 @@ from pacbayes.exceptions import DeviceError
 from pacbayes.fitting import _racing as racing_rule
 from pacbayes.fitting import _training as training
 from pacbayes.io import load_model, save_model
-from pacbayes.pools import RBFSVMPool, _cuda, _device, _engine
+from pacbayes.pools import RBFSVMPool, Sample, _cuda, _device, _engine, _svm_models
 
 ARRAYS = ("n_classes", "classes", "counts", "support", "coefficients", "intercepts", "gamma")
 NO_DEVICE = _device.explain_absence()
@@ -110,9 +110,9 @@ def test_both_engines_give_the_same_bits(cupy, case):
 
     scale = host["scale"].reshape(m, d) if scaler else None
     points = X.astype(np.float64)
-    votes, doubts = votes_of(host, X, points, scale)
+    votes, uncertain = votes_of(host, X, points, scale)
     copied = _cuda.DeviceMachines.of(*(host[name] for name in ARRAYS), scale, points)
-    for found, expected in zip(copied.vote_at(X), (votes, doubts), strict=True):
+    for found, expected in zip(copied.vote(X), (votes, uncertain), strict=True):
         np.testing.assert_array_equal(found, expected)
 
     mistakes = np.empty(m, dtype=np.int64)
@@ -164,27 +164,27 @@ def test_the_filter_decides_most_rows_and_never_wrongly(cupy):
     multipliers[:] = np.array([0.001, 0.1, 1.0, 1.0] * 2)
     host, machines = trained_by_both(X, codes, rows, sizes, multipliers, C, None, 2)
     device, everyone = _device.DeviceRows.of(X), np.arange(8, dtype=np.int32)
-    ((begin, end, _, packed),) = machines._parts(device, 0, 320, everyone, True)
+    ((_, _, packed),) = machines._parts(device, None, range(320), everyone, True)
     votes, certain = cupy.empty((8, 320), dtype=np.uint16), cupy.empty((8, 320), dtype=np.uint8)
-    sink = {"errors": None, "sign": 0, "votes": votes, "certain": certain}
-    masks = packed.filter_rows(device, None, begin, end, sink).get()
+    sink = {"votes": votes, "certain": certain}
+    masks = packed.filter_rows(sink).get()
     rows_of_bits = np.arange(32) % 4 * 16 + np.arange(32) // 4
     marked = np.zeros((8, 320), dtype=bool)
     for word in range(masks.shape[1]):
         at = 64 * (word // 2) + 8 * (word % 2) + rows_of_bits
         marked[:, at] = (masks[:, word, np.newaxis] >> np.arange(32, dtype=np.uint32)) & 1
-    expected, doubts = votes_of(host, X, X, None)
+    expected, uncertain = votes_of(host, X, X, None)
     sure = ~marked
     assert sure.mean() > 0.9
     np.testing.assert_array_equal(votes.get()[sure], expected[sure])
-    assert not doubts[sure].any()
+    assert not uncertain[sure].any()
 
 
 def test_without_tensor_cores_everything_is_in_double_precision(emulated):
     emulated.memory.capability = "70"
     X, codes, rows, sizes, multipliers, C = problem(8, 100, 5, 3, 15)
     host, machines = trained_by_both(X, codes, rows, sizes, multipliers, C, None, 2)
-    np.testing.assert_array_equal(machines.vote_at(X)[0], votes_of(host, X, X, None)[0])
+    np.testing.assert_array_equal(machines.vote(X)[0], votes_of(host, X, X, None)[0])
     assert "filter" not in compiled_modules()
 
 
@@ -231,7 +231,7 @@ def test_votes_are_trained_ahead_and_certified_in_a_thread_on_the_device_of_the_
         emulated.cuda.Device(0).use()
     assert {device for _, device, _ in emulated.launches} == {1}
     assert len({thread for _, _, thread in emulated.launches}) > 1
-    assert not any("_device" in vote.hypotheses.__dict__ for vote in model.votes_)
+    assert not any(vote.hypotheses in _svm_models._ON_DEVICE for vote in model.votes_)
     # Those of the second and third vote begin before the first and second one are validated.
     names = [name for name, _, thread in emulated.launches if thread == threading.get_ident()]
     steps = [name for name in names if name in ("train", "filter_rows")]
@@ -262,6 +262,23 @@ def test_the_race_is_the_same_on_both_engines(emulated, monkeypatch, racing):
     np.testing.assert_array_equal(cuda.predict(emulated.asarray(X)), cpu.predict(X))
     assert cuda.verify_certificate(cuda.certificate_, X, y) == "arithmetic, model and data"
     assert cuda.certificate_.bound == cpu.certificate_.bound
+
+
+def test_a_sample_is_copied_to_the_device_once_and_forgotten_with_its_copy(emulated):
+    X, codes, rows = np.arange(12.0).reshape(6, 2), np.zeros(6, dtype=np.intp), np.array([1, 4])
+    sample = Sample(X, codes, np.array([0, 1]))
+    before = dict(vars(sample))
+    copy = sample.on_device
+    assert sample.on_device is copy
+    assert vars(sample) == before
+    some = sample.take(rows)
+    np.testing.assert_array_equal(some.on_device.values.get(), X[rows])
+    np.testing.assert_array_equal(some.on_device.centre, copy.centre)  # that of all rows, which is good enough
+    given = emulated.asarray(X)
+    assert Sample(X, codes, np.array([0, 1])).keep_on_device(given).on_device.values.ctypes.data == given.ctypes.data
+    alive = weakref.ref(copy)
+    del sample, copy
+    assert alive() is None
 
 
 def test_tables_are_left_to_the_processor(emulated):
@@ -354,8 +371,8 @@ def test_a_vote_within_its_margin_is_a_mistake_whatever_the_label():
         "gamma": np.array([0.5]),
     }
     X = np.array([[0.0, 3.0], [1e-17, 1.0], [-1e-3, 2.0], [1e-3, 2.0]])
-    votes, doubts = votes_of(host, X, points, None)
-    assert doubts.tolist() == [[True, True, False, False]]
+    votes, uncertain = votes_of(host, X, points, None)
+    assert uncertain.tolist() == [[True, True, False, False]]
     assert votes[0, 2:].tolist() == [0, 1]
     ensemble = _engine.Ensemble(*host.values(), None)
     for codes, expected in (([0, 0, 0, 1], 2), ([1, 1, 0, 1], 2), ([0, 1, 1, 1], 3)):
@@ -366,10 +383,10 @@ def test_a_vote_within_its_margin_is_a_mistake_whatever_the_label():
         assert mistakes[0] == expected
 
 
-def test_of_several_classes_a_vote_is_doubtful_only_if_an_open_pair_could_change_the_winner():
+def test_of_several_classes_a_vote_is_uncertain_only_if_an_open_pair_could_change_the_winner():
     """Decision values are the intercepts: pairs (0, 1), (0, 2), (1, 2), some of them zero."""
     X = np.zeros((1, 1))
-    for intercepts, vote, doubtful in (
+    for intercepts, vote, is_open in (
         ([1.0, 1.0, 0.0], 0, False),  # 0 wins both of its pairs, whoever wins the third
         ([1.0, 0.0, 1.0], 0, False),  # 0 wins twice, or all of them once
         ([-1.0, 0.0, -1.0], 2, True),  # 2 wins twice, or all of them once
@@ -386,44 +403,38 @@ def test_of_several_classes_a_vote_is_doubtful_only_if_an_open_pair_could_change
             "intercepts": np.array(intercepts),
             "gamma": np.array([1.0]),
         }
-        votes, doubts = votes_of(host, X, np.zeros((1, 1)), None)
-        assert (votes[0, 0], doubts[0, 0]) == (vote, doubtful), intercepts
+        votes, uncertain = votes_of(host, X, np.zeros((1, 1)), None)
+        assert (votes[0, 0], uncertain[0, 0]) == (vote, is_open), intercepts
 
 
-def test_doubtful_voters_make_a_vote_doubtful_only_if_they_have_the_weight():
+def test_uncertain_voters_make_a_vote_uncertain_only_if_they_have_the_weight():
     from pacbayes.pools import Hypotheses
     from pacbayes.tasks._voting import vote
 
     class Voters(Hypotheses):
         classes = np.array([0, 1])
-        loss_totals = concatenate = describe = fingerprint = None
+        get_one = start_loss_totals = concatenate = fingerprint = None
 
-        def __init__(self, votes, doubts):
-            self._votes, self._doubts = np.array(votes), np.array(doubts, dtype=bool)
+        def __init__(self, votes, uncertain):
+            self._votes, self._uncertain = np.array(votes), np.array(uncertain, dtype=bool)
 
         def __len__(self):
             return len(self._votes)
 
-        def __getitem__(self, h):
-            raise NotImplementedError
-
-        def votes(self, X):
-            return self._votes
-
         def votes_and_doubts(self, X):
-            return self._votes, self._doubts
+            return self._votes, self._uncertain
 
         def take(self, chosen):
-            return Voters(self._votes[chosen], self._doubts[chosen])
+            return Voters(self._votes[chosen], self._uncertain[chosen])
 
     votes = [[0, 0, 0, 0], [1, 0, 1, 1], [1, 1, 0, 1]]
-    doubts = [[0, 0, 1, 0], [0, 0, 0, 0], [1, 1, 0, 0]]
-    voters, weights = Voters(votes, doubts), np.array([0.5, 0.3, 0.2])
-    codes, doubtful = vote(voters, weights, np.zeros((4, 1)))
+    uncertain = [[0, 0, 1, 0], [0, 0, 0, 0], [1, 1, 0, 0]]
+    voters, weights = Voters(votes, uncertain), np.array([0.5, 0.3, 0.2])
+    codes, is_uncertain = vote(voters, weights, np.zeros((4, 1)))
     assert codes.tolist() == [0, 0, 0, 0]
     # A tie that the last voter breaks; 0.8 against it; the first voter alone decides; a tie that all engines break
     # alike.
-    assert doubtful.tolist() == [True, False, True, False]
+    assert is_uncertain.tolist() == [True, False, True, False]
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -493,12 +504,13 @@ def test_with_a_device_too_small_for_a_subsample(emulated):
 
 
 def test_a_small_problem_stays_on_the_cpu(emulated, monkeypatch):
-    monkeypatch.setattr(_cuda, "train_at", None)  # a call would fail
+    monkeypatch.setattr(_cuda, "train", None)  # a call would fail
     assert fit("auto").certificate_.bound <= 1
-    assert not _device.is_worthwhile("auto", 2, 2, 1e9)
-    assert _device.is_worthwhile("auto", 2, 2, 1e11)
-    assert not _device.is_worthwhile("cuda", 2, 17, 1e11)
-    assert not _device.is_worthwhile("cpu", 2, 2, 1e11)
+    X = np.zeros((1, 2))
+    assert not _device.is_worthwhile("auto", X, 2, 1e9)
+    assert _device.is_worthwhile("auto", X, 2, 1e11)
+    assert not _device.is_worthwhile("cuda", X, 17, 1e11)
+    assert not _device.is_worthwhile("cpu", X, 2, 1e11)
 
 
 def test_sparse_rows_of_many_features_stay_on_the_cpu(emulated):

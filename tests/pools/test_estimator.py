@@ -108,12 +108,12 @@ def test_one_class_only_gives_the_constant_hypothesis():
     assert hypothesis.label == "versicolor"
     assert np.all(hypothesis.predict(X) == "versicolor")
     assert np.all(trained.votes(X) == 1)
-    np.testing.assert_array_equal(trained._probabilities(hypothesis, X[:2]), [[0, 1, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(trained.responses(X[:2], resolve_loss("brier", CLASSES))[0], [[0, 1, 0]] * 2)
 
 
 def test_probabilities_of_classes_that_a_hypothesis_has_not_seen_are_zero():
     trained = fit(EstimatorPool(DecisionTreeClassifier()), GivenSubsamples(150, [[0, 1, 120, 121]]), range(1))
-    probabilities = trained._probabilities(trained[0], X)
+    probabilities = trained.responses(X, resolve_loss("brier", CLASSES))[0]
     assert probabilities.shape == (150, 3)
     assert np.all(probabilities[:, 1] == 0)
     assert set(trained.votes(X)[0]) <= {0, 2}

@@ -23,11 +23,11 @@ from pacbayes.pools import (
     RBFSVMs,
     Sample,
     _engine,
+    _layout,
     _rbf_svm,
-    _svm_models,
-    feature_scale,
     jaakkola_gamma,
 )
+from pacbayes.pools._kernel_width import feature_scale
 from pacbayes.sampling import GivenSubsamples, RandomSubsamples
 
 X, Y = make_moons(200, noise=0.2, random_state=0)
@@ -72,7 +72,7 @@ def train(points, codes, *, C=1.0, gamma=None, multiplier=1.0, tolerance=1e-3, m
     rows, sizes = np.arange(n, dtype=np.int32), np.array([n])
     result = _engine.train(points, np.asarray(codes, dtype=np.int32), rows, sizes, seed, *arguments)
     sample = Sample(points, np.asarray(codes), np.arange(max(codes) + 1))
-    return RBFSVMPool()._trained(result, sample, np.array([float(C)]), scale, _rbf_svm._Shared())
+    return RBFSVMPool()._collect(result, sample, np.array([float(C)]), scale, _rbf_svm._Shared())
 
 
 @pytest.mark.parametrize(("points", "labels", "expected"), EXTREME_SEEDS)
@@ -341,7 +341,7 @@ def test_groups_of_one_scaler_copy_their_points_one_after_another(monkeypatch):
     copies, alive = [], []
 
     def scaled(*arguments):
-        copy = _svm_models.scaled(*arguments)
+        copy = _layout.scaled(*arguments)
         copies.append(weakref.ref(copy))
         return copy
 
@@ -380,16 +380,16 @@ def test_the_pool_is_a_loop_over_svc(data, settings, monkeypatch):
     loop = SVCLoopPool([10.0, 1000.0], reference=reference, **settings)
     expected = fit(loop, points, codes, subsamples, range(60))
     totals = totals_of(trained, points, codes, subsamples, range(60), range(n))
-    doubts = trained.votes_and_doubts(points)[1]
+    uncertain = trained.votes_and_doubts(points)[1]
     compared = 0
     for h, svm in enumerate(trained):
         labels = svm.predict(points)
         sure = (np.abs(svm.decision_function(points)) > 1e-3).all(axis=1)
         np.testing.assert_array_equal(labels[sure], expected[h].predict(points)[sure])
         compared += np.count_nonzero(sure)
-        assert not (doubts[h] & sure).any()
+        assert not (uncertain[h] & sure).any()
         validating = np.setdiff1d(np.arange(n), subsamples[h])
-        assert totals[h] == np.count_nonzero(((labels != codes) | doubts[h])[validating])
+        assert totals[h] == np.count_nonzero(((labels != codes) | uncertain[h])[validating])
     assert compared > 0.8 * 60 * n
 
 
@@ -400,13 +400,13 @@ def test_soft_margins_are_drawn_from_the_list():
 def test_every_combination_is_dealt_once_to_each_size():
     subsamples = RandomSubsamples(200, [10, 30], 180, entropy=0)
     pool = RBFSVMPool()
-    assigned = pool._assign(subsamples, range(180), 0)
+    assigned = pool.kinds(subsamples, range(180), 0)
     for size in (10, 30):
         own = assigned[subsamples.sizes == size]
         assert sorted(own[:45]) == sorted(own[45:]) == list(range(45))
         assert own[:45].tolist() != own[45:].tolist()
     # Whatever block of hypotheses is asked for.
-    np.testing.assert_array_equal(pool._assign(subsamples, range(50, 120), 0), assigned[50:120])
+    np.testing.assert_array_equal(pool.kinds(subsamples, range(50, 120), 0), assigned[50:120])
     assert {(svm.C, svm.gamma) for svm in fit(pool, X, Y, subsamples, range(90))}
 
 
@@ -566,6 +566,25 @@ def test_older_machines_get_the_same_answers(instructions):
     assert best in {"baseline", "avx2", "avx512"}
     # Fused multiplication rounds once where the others round twice: a label on the boundary may differ.
     assert np.abs(found - expected).max() <= 2
+
+
+def test_hypotheses_do_not_change_when_they_are_used():
+    """What is computed once lives beside them, and is forgotten with them."""
+    trained = fit(one_kind(C=10.0), X, Y)
+    before = dict(vars(trained))
+    trained.votes(X)
+    totals_of(trained, X, Y)
+    assert trained[3].decision_function(X).shape == (200, 1)
+    assert vars(trained).keys() == before.keys()
+    assert all(vars(trained)[name] is value for name, value in before.items())
+    ensemble = trained._ensemble[0]
+    assert trained._ensemble[0] is ensemble
+    again = pickle.loads(pickle.dumps(trained))
+    assert again._ensemble[0] is not ensemble
+    np.testing.assert_array_equal(again.votes(X), trained.votes(X))
+    alive = weakref.ref(trained)
+    del trained
+    assert alive() is None
 
 
 def test_a_subclass_trains_in_its_own_way():

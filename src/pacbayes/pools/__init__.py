@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from pacbayes.pools._base import Constant, Hypotheses, HypothesisList, Numbers, Pool, Sample
+from pacbayes.pools._base import Constant, Hypotheses, HypothesisList, Numbers, Pool, Sample, ValidationBlock
 from pacbayes.pools._device import keep_device, release, to_host
 from pacbayes.pools._estimator import EstimatorPool, PrefitPool
 from pacbayes.pools._groups import HypothesisGroups, NotTrained, Untrained, with_untrained
-from pacbayes.pools._kernel_width import GAMMA_GRID, feature_scale, jaakkola_gamma
+from pacbayes.pools._kernel_width import GAMMA_GRID, jaakkola_gamma
 from pacbayes.pools._probe import probe_hypotheses
 from pacbayes.pools._rbf_svm import RBFSVMPool
 from pacbayes.pools._svm_models import RBFSVM, RBFSVMs
@@ -29,8 +29,8 @@ __all__ = [
     "RBFSVMs",
     "Sample",
     "Untrained",
+    "ValidationBlock",
     "as_pool",
-    "feature_scale",
     "jaakkola_gamma",
     "keep_device",
     "probe_hypotheses",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +17,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
 from pacbayes._compat import take_rows
-from pacbayes._losses import Loss
+from pacbayes._losses import ZERO_ONE, Loss
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
-from pacbayes.pools._device import DeviceRows, fits, is_on_device
+from pacbayes.pools._device import DeviceRows, free_bytes, is_on_device
 from pacbayes.pools._trees import RowBlock
 from pacbayes.rows import CodeBook
-from pacbayes.sampling import LEARNER, SamplingPlan, Subsamples, stream
+from pacbayes.sampling import LEARNER, ChosenSubsamples, SamplingPlan, Subsamples, stream
 
 Codes = NDArray[np.intp]
 
@@ -40,7 +41,7 @@ def protect(X: Any) -> Any:
     return X if copy is None else copy()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sample:
     """Labelled rows that hypotheses are trained and validated on.
 
@@ -67,8 +68,9 @@ class Sample:
     def take(self, rows: NDArray[Any]) -> Sample:
         """Return some of the rows, by their numbers."""
         taken = Sample(take_rows(self.X, rows), self.codes[rows], self.classes, self.code_book)
-        if self.__dict__.get("on_device") is not None:
-            taken.__dict__["on_device"] = self.on_device.take(rows)
+        copy = _DEVICE_COPIES.get(self)
+        if copy is not None:
+            _DEVICE_COPIES[taken] = copy.take(rows)
         return taken
 
     def gather(self, rows: NDArray[np.intp]) -> Sample:
@@ -76,11 +78,11 @@ class Sample:
         return self.take(rows)
 
     def keep_on_device(self, X: Any) -> Sample:
-        """Return this sample, with an array on a device that it is a copy of: it need not be copied back."""
+        """Return this sample. If X is on a device and the sample is a copy of it, it need not be copied back."""
         if is_on_device(X):
             rows = DeviceRows.of(X)
             if rows.values.dtype == self.X.dtype and rows.values.shape == self.X.shape:
-                self.__dict__["on_device"] = rows
+                _DEVICE_COPIES[self] = rows
         return self
 
     @property
@@ -88,21 +90,47 @@ class Sample:
         """Number of features, or of columns of the table that they come from."""
         return int(self.X.shape[1]) if self.code_book is None else len(self.code_book.names)
 
-    @cached_property
-    def on_device(self) -> Any:
-        """The rows in the memory of a CUDA device, None if they are too many; kept as long as the sample is."""
-        return DeviceRows.of(self.X) if fits(self.X) else None
+    @property
+    def on_device(self) -> DeviceRows | None:
+        """The rows in the memory of a CUDA device, None if they are too many; copied once in the life of the sample."""
+        if self not in _DEVICE_COPIES:
+            has_room = self.X.nbytes < free_bytes() // 3  # and as much for work on the rows
+            _DEVICE_COPIES[self] = DeviceRows.of(self.X) if has_room else None
+        return _DEVICE_COPIES[self]
 
     def __sizeof__(self) -> int:
         """Return the bytes of the rows: Dask, behind joblib, sends what is large to a worker once."""
         X = self.X.data if issparse(self.X) else self.X
         return sum(part.nbytes if isinstance(part, np.ndarray) else sys.getsizeof(part) for part in (X, self.codes))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "on_device"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+# What is known of the copies of samples on a device, as long as the samples live: they themselves do not change.
+_DEVICE_COPIES: WeakKeyDictionary[Sample, DeviceRows | None] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, eq=False)
+class ValidationBlock:
+    """A block of rows on which hypotheses are validated, each without its training points."""
+
+    sample: Sample  # all rows
+    subsamples: Subsamples
+    hypotheses: range  # which of the subsamples train the hypotheses
+    rows: NDArray[np.intp]  # row numbers of the block, rising
+    loss: Loss
+
+    @property
+    def codes(self) -> Codes:
+        """Classes of the rows."""
+        return self.sample.codes[self.rows]
+
+    def locate(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the positions in the block of each hypothesis's training points, and how many they are."""
+        return self.subsamples.locate(self.hypotheses, self.rows)
+
+    def take(self, chosen: Codes) -> ValidationBlock:
+        """Return the same block for some of the hypotheses."""
+        own = ChosenSubsamples(self.subsamples, chosen + self.hypotheses.start)
+        return replace(self, subsamples=own, hypotheses=range(chosen.size))
 
 
 class Constant:
@@ -122,6 +150,9 @@ class Constant:
 
     def __repr__(self) -> str:
         return f"Constant({self.label!r}{', failed=True' if self.failed else ''})"
+
+    def __str__(self) -> str:
+        return "could not be trained: its loss counts as 1" if self.failed else f"constant: always {self.label}"
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label for every row."""
@@ -149,48 +180,42 @@ class Hypotheses(Sequence[Any], ABC):
 
     def __sizeof__(self) -> int:
         """Return the bytes of all arrays: Dask, behind joblib, sends what is large to a worker once."""
-        return object.__sizeof__(self) + sum(getattr(value, "nbytes", 0) for value in self.__dict__.values())
+        return object.__sizeof__(self) + sum(getattr(value, "nbytes", 0) for value in vars(self).values())
+
+    def __getitem__(self, h: Any) -> Any:
+        if isinstance(h, slice):
+            return self.take(np.arange(len(self))[h])
+        return self.get_one(range(len(self))[h])
 
     @abstractmethod
+    def get_one(self, h: int) -> Any:
+        """Return hypothesis h, counted from 0."""
+
+    @abstractmethod
+    def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return `votes`, and which of them are uncertain: rounding could change them on another engine."""
+
     def votes(self, X: Any) -> NDArray[Any]:
         """Return the class codes that the hypotheses predict, one row of the result per hypothesis."""
-
-    def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Return the votes, and which of them could differ on another engine, for rounding; none by default."""
-        votes = self.votes(X)
-        return votes, np.zeros(votes.shape, dtype=bool)
+        return self.votes_and_doubts(X)[0]
 
     def responses(self, X: Any, loss: Loss) -> NDArray[Any]:
         """Return what a loss is about, one row of the result per hypothesis: votes, or probabilities of all classes."""
         return self.votes(X)
 
     @abstractmethod
+    def start_loss_totals(self, block: ValidationBlock) -> Callable[[], Array]:
+        """Compute the losses of a block, or let a device begin with them; return what gives `loss_totals`."""
+
     def loss_totals(
         self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
     ) -> Array:
         """Return the total validation loss of each hypothesis over a block of rows, without its training points.
 
-        A vote that could differ on another engine has the largest loss, 1: totals bound the losses on every engine.
-
-        Parameters
-        ----------
-        sample : Sample
-            All rows.
-        subsamples : Subsamples
-            Training sets of all hypotheses of the pool.
-        hypotheses : range
-            Which of them these are.
-        rows : range or ndarray
-            The block: row numbers, rising.
-        loss : Loss
-            The loss.
+        These are the range `hypotheses` of those that `subsamples` train; `rows` are row numbers of `sample`,
+        rising. An uncertain vote has the largest loss, 1: totals bound the losses on every engine.
         """
-
-    def start_loss_totals(
-        self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
-    ) -> Callable[[], Array]:
-        """Begin to compute the losses, if a device does it; return what does the rest of `loss_totals`."""
-        return partial(self.loss_totals, sample, subsamples, hypotheses, rows, loss)
+        return self.start_loss_totals(ValidationBlock(sample, subsamples, hypotheses, np.asarray(rows), loss))()
 
     @abstractmethod
     def take(self, chosen: Codes) -> Hypotheses:
@@ -212,9 +237,9 @@ class Hypotheses(Sequence[Any], ABC):
         """Return what has to be true of the features for a certificate to hold, besides what the pool says."""
         return []
 
-    @abstractmethod
     def describe(self, h: int) -> str:
         """Return in a few words what hypothesis h is, and what tells it apart from the others."""
+        return " ".join(str(self[h]).split())
 
     @abstractmethod
     def fingerprint(self) -> Any:
@@ -286,21 +311,9 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
     # -- training ------------------------------------------------------------------------------------
 
     def prepare(self, sample: Sample, entropy: int) -> tuple[Sample, Any]:
-        """Compute what all hypotheses share.
+        """Return the rows that train and validate hypotheses, and what `train` is to be given as `shared`.
 
-        Parameters
-        ----------
-        sample : Sample
-            All rows.
-        entropy : int
-            Seed of all streams.
-
-        Returns
-        -------
-        sample : Sample
-            The rows that train and validate hypotheses: all but those that are reserved for shared choices.
-        shared : object
-            What `train` is to be given.
+        Rows that are reserved for choices that all hypotheses share are left out.
         """
         return sample, None
 
@@ -344,29 +357,14 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         return trained
 
     def start_training(self, *arguments: Any) -> Callable[[], Hypotheses]:
-        """Begin to train some hypotheses, if a device does it; return what does the rest of `train`.
-
-        Parameters
-        ----------
-        *arguments
-            Those of `train`.
-        """
+        """Let a device begin to train some hypotheses, given the arguments of `train`; return what does the rest."""
         return partial(self.train, *arguments)
 
     def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp] | None:
-        """Return the kind of each hypothesis: its settings, as a number that is known before it is trained.
+        """Return the kind of some hypotheses, rising: their settings, as numbers that are known before training.
 
         Hypotheses of a kind that clearly lost on small subsamples need not be trained on larger ones. None if kinds are
         not known, so that all are trained.
-
-        Parameters
-        ----------
-        subsamples : Subsamples
-            Training sets of all hypotheses.
-        hypotheses : sequence of int
-            The hypotheses, rising.
-        entropy : int
-            Seed of all streams.
         """
         return None
 
@@ -436,8 +434,8 @@ class HypothesisList(Hypotheses):
     def __len__(self) -> int:
         return len(self.members)
 
-    def __getitem__(self, h: Any) -> Any:
-        return HypothesisList(self.members[h], self.classes) if isinstance(h, slice) else self.members[h]
+    def get_one(self, h: int) -> Any:
+        return self.members[h]
 
     def take(self, chosen: Codes) -> HypothesisList:
         return HypothesisList([self.members[h] for h in chosen], self.classes)
@@ -446,101 +444,86 @@ class HypothesisList(Hypotheses):
     def concatenate(cls, parts: Sequence[HypothesisList]) -> HypothesisList:
         return cls([member for part in parts for member in part], parts[0].classes)
 
-    def votes(self, X: Any) -> Codes:
-        block = RowBlock(X)
-
-        def vote(hypothesis: Any) -> Codes:
-            codes = block.predict_by_tree(hypothesis, self.classes)
-            return self._codes(hypothesis, X) if codes is None else codes
-
-        return np.stack([vote(hypothesis) for hypothesis in self.members])
+    def votes_and_doubts(self, X: Any) -> tuple[Codes, NDArray[np.bool_]]:
+        votes = self.responses(X, ZERO_ONE)
+        return votes, np.zeros(votes.shape, dtype=bool)
 
     def responses(self, X: Any, loss: Loss) -> NDArray[Any]:
-        if not loss.on_probabilities:
-            return self.votes(X)
-        return np.stack([self._probabilities(hypothesis, X) for hypothesis in self.members])
+        block = RowBlock(X)
+        return np.stack([self._respond(hypothesis, block, loss) for hypothesis in self.members])
 
-    def _ask(self, method: Callable[[Any], Any], X: Any) -> Any:
-        """Call a method with rows that it cannot overwrite: they are the caller's, or those of the next hypothesis."""
-        try:
-            return method(protect(X))
-        except ValueError as error:
-            # Some learners write to the rows they are given, or take no others than they could write to.
-            if not (isinstance(X, np.ndarray) and "read-only" in str(error)):
-                raise
-            return method(X.copy())
+    def _respond(self, hypothesis: Any, block: RowBlock, loss: Loss) -> NDArray[Any]:
+        """Return what a loss is about, of one hypothesis: its votes, or probabilities of all classes."""
+        if loss.on_probabilities:
+            return predict_probabilities(hypothesis, block.points, self.classes)
+        codes = block.predict_by_tree(hypothesis, self.classes)
+        return predict_codes(hypothesis, block.points, self.classes) if codes is None else codes
 
-    def _codes(self, hypothesis: Any, X: Any) -> Codes:
-        """Return the class codes that a hypothesis predicts, or raise HypothesisError if a label is unknown."""
-        labels = np.asarray(self._ask(hypothesis.predict, X))
-        if labels.shape != (X.shape[0],):
-            raise HypothesisError(
-                f"{type(hypothesis).__name__}.predict must return one label per row, {X.shape[0]} of them, got shape "
-                f"{labels.shape}"
-            )
-        codes = np.minimum(np.searchsorted(self.classes, labels), self.classes.size - 1)
-        unknown = self.classes[codes] != labels
-        if unknown.any():
-            raise HypothesisError(
-                f"{type(hypothesis).__name__} predicts {labels[unknown].tolist()[0]!r}, which is none of the classes"
-            )
-        return np.asarray(codes, dtype=np.intp)
-
-    def _probabilities(self, hypothesis: Any, X: Any) -> Array:
-        """Return the probabilities of all classes that a hypothesis gives."""
-        probabilities = np.zeros((X.shape[0], self.classes.size))
-        if isinstance(hypothesis, Constant):
-            probabilities[:, np.searchsorted(self.classes, hypothesis.label)] = 1.0
-        elif not hasattr(hypothesis, "predict_proba"):
-            raise HypothesisError(
-                f"a loss of probabilities needs a base learner with predict_proba, {type(hypothesis).__name__} has none"
-            )
-        else:
-            known = np.asarray(hypothesis.classes_)
-            given = np.asarray(self._ask(hypothesis.predict_proba, X), dtype=np.float64)
-            sums_to_one = given.shape == (X.shape[0], known.size) and np.all(np.abs(given.sum(axis=1) - 1) <= 1e-6)
-            if not sums_to_one or (given < 0).any() or np.unique(known).size < known.size:
-                raise HypothesisError(
-                    f"{type(hypothesis).__name__}.predict_proba must return probabilities of its {known.size} classes "
-                    f"that sum to one for every row, got shape {given.shape}"
-                )
-            probabilities[:, np.searchsorted(self.classes, known)] = given
-        return probabilities
-
-    def loss_totals(
-        self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
-    ) -> Array:
-        totals = np.zeros(len(hypotheses))
-        respond = self._probabilities if loss.on_probabilities else self._codes
-        rows = np.asarray(rows)
-        codes, block = sample.codes[rows], RowBlock(sample.X, rows)
-        positions, counts = subsamples.locate(hypotheses, rows)
-        inside = np.split(positions, np.cumsum(counts)[:-1])
-        for i, hypothesis in enumerate(self.members):
-            if inside[i].size == rows.size:
+    def start_loss_totals(self, block: ValidationBlock) -> Callable[[], Array]:
+        sample, rows, loss, codes = block.sample, block.rows, block.loss, block.codes
+        totals, whole = np.zeros(len(self)), RowBlock(sample.X, rows)
+        positions, counts = block.locate()
+        for i, inside in enumerate(np.split(positions, np.cumsum(counts)[:-1])):
+            hypothesis = self.members[i]
+            if inside.size == rows.size:
                 continue
             if isinstance(hypothesis, Constant) and hypothesis.failed:
-                totals[i] = rows.size - inside[i].size
+                totals[i] = rows.size - inside.size
                 continue
-            response: Any = None if loss.on_probabilities else block.predict_by_tree(hypothesis, self.classes)
-            if response is None and inside[i].size <= _FEW_TRAINING_ROWS * rows.size:
+            is_read = not loss.on_probabilities and whole.is_read_by(hypothesis)
+            if is_read or inside.size <= _FEW_TRAINING_ROWS * rows.size:
                 # To predict a few rows for nothing takes less time than to copy all others.
-                response = respond(hypothesis, block.points)
-            if response is not None:
-                totals[i] = loss.total_outside(codes, response, inside[i], len(sample))
+                totals[i] = loss.total_outside(codes, self._respond(hypothesis, whole, loss), inside, len(sample))
             else:
-                outside = np.delete(np.arange(rows.size), inside[i])
-                response = respond(hypothesis, take_rows(sample.X, rows[outside]))
+                outside = np.delete(np.arange(rows.size), inside)
+                response = self._respond(hypothesis, RowBlock(sample.X, rows[outside]), loss)
                 totals[i] = loss.total(codes[outside], response, len(sample))
-        return totals
-
-    def describe(self, h: int) -> str:
-        hypothesis = self.members[h]
-        if isinstance(hypothesis, Constant):
-            if hypothesis.failed:
-                return "could not be trained: its loss counts as 1"
-            return f"constant: always {hypothesis.label}"
-        return " ".join(repr(hypothesis).split())
+        return lambda: totals
 
     def fingerprint(self) -> Any:
         return ["hypotheses", self.classes, self.members]
+
+
+def _ask(method: Callable[[Any], Any], X: Any) -> Any:
+    """Call a method with rows that it cannot overwrite: they are the caller's, or those of the next hypothesis."""
+    try:
+        return method(protect(X))
+    except ValueError as error:
+        # Some learners write to the rows they are given, or take no others than they could write to.
+        if not (isinstance(X, np.ndarray) and "read-only" in str(error)):
+            raise
+        return method(X.copy())
+
+
+def predict_codes(hypothesis: Any, X: Any, classes: NDArray[Any]) -> Codes:
+    """Return the class codes that a hypothesis predicts, or raise HypothesisError if a label is unknown."""
+    labels, name = np.asarray(_ask(hypothesis.predict, X)), type(hypothesis).__name__
+    if labels.shape != (X.shape[0],):
+        raise HypothesisError(
+            f"{name}.predict must return one label per row, {X.shape[0]} of them, got shape {labels.shape}"
+        )
+    codes = np.minimum(np.searchsorted(classes, labels), classes.size - 1)
+    unknown = classes[codes] != labels
+    if unknown.any():
+        raise HypothesisError(f"{name} predicts {labels[unknown].tolist()[0]!r}, which is none of the classes")
+    return np.asarray(codes, dtype=np.intp)
+
+
+def predict_probabilities(hypothesis: Any, X: Any, classes: NDArray[Any]) -> Array:
+    """Return the probabilities of all classes that a hypothesis gives, or raise HypothesisError if it gives none."""
+    probabilities, name = np.zeros((X.shape[0], classes.size)), type(hypothesis).__name__
+    if isinstance(hypothesis, Constant):
+        probabilities[:, np.searchsorted(classes, hypothesis.label)] = 1.0
+        return probabilities
+    if not hasattr(hypothesis, "predict_proba"):
+        raise HypothesisError(f"a loss of probabilities needs a base learner with predict_proba, {name} has none")
+    known = np.asarray(hypothesis.classes_)
+    given = np.asarray(_ask(hypothesis.predict_proba, X), dtype=np.float64)
+    sums_to_one = given.shape == (X.shape[0], known.size) and np.all(np.abs(given.sum(axis=1) - 1) <= 1e-6)
+    if not sums_to_one or (given < 0).any() or np.unique(known).size < known.size:
+        raise HypothesisError(
+            f"{name}.predict_proba must return probabilities of its {known.size} classes that sum to one for every "
+            f"row, got shape {given.shape}"
+        )
+    probabilities[:, np.searchsorted(classes, known)] = given
+    return probabilities

@@ -8,40 +8,19 @@ from __future__ import annotations
 import re
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes.exceptions import DeviceError
-
-__all__ = [
-    "DeviceRows",
-    "check_engine",
-    "explain_absence",
-    "find_cupy",
-    "fits",
-    "fork",
-    "free_bytes",
-    "has_tensor_cores",
-    "is_on_device",
-    "is_worthwhile",
-    "keep_device",
-    "kernel",
-    "options",
-    "release",
-    "source",
-    "struct_of",
-    "to_host",
-    "with_less_memory",
-]
+from pacbayes.pools._layout import is_wide
 
 # Threads of a block, of all kernels but those that train.
 THREADS = 128
@@ -58,6 +37,8 @@ _WORTHWHILE = 1e10
 
 _ROWS_STRUCT = np.dtype([("values", "u8"), ("d", "i4"), ("is_float", "i4")], align=True)
 
+_Result = TypeVar("_Result")
+
 # One caller at a time: threads would only wait for each other on the device.
 _LOCK = threading.RLock()
 
@@ -68,15 +49,12 @@ def explain_absence() -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a CuPy that finds no CUDA
-            cupy = import_module("cupy")
+            count = import_module("cupy").cuda.runtime.getDeviceCount()
     except ImportError as error:
         return f"CuPy cannot be imported ({error}): pip install 'pacbayes[cuda12]', or cuda13 for CUDA 13"
-    try:
-        if cupy.cuda.runtime.getDeviceCount() == 0:
-            return "CuPy finds no CUDA device"
     except Exception as error:
         return f"CuPy finds no CUDA device ({error})"
-    return None
+    return None if count else "CuPy finds no CUDA device"
 
 
 def find_cupy() -> Any:
@@ -118,9 +96,11 @@ def _module(device: int, name: str, features: int) -> Any:
     return compiled
 
 
-def kernel(name: str, file: str, features: int = 0) -> Callable[..., None]:
-    function: Callable[..., None] = _module(find_cupy().cuda.Device().id, file, features).get_function(name)
-    return function
+def launch(file: str, name: str, grid: tuple[int, ...], *arguments: Any, threads: int = THREADS, d: int = 0) -> None:
+    """Launch a kernel, compiled for d features. Rows and machines become structures, None becomes a null pointer."""
+    kernel = _module(find_cupy().cuda.Device().id, file, d).get_function(name)
+    structures = (value.struct() if hasattr(value, "struct") else value for value in arguments)
+    kernel(grid, (threads,), tuple(np.uint64(0) if value is None else value for value in structures))
 
 
 @cache
@@ -140,11 +120,6 @@ def fork() -> Iterator[Any]:
     stream.wait_event(cuda.get_current_stream().record())
     with stream:
         yield stream
-
-
-def has_tensor_cores() -> bool:
-    """Return whether the device multiplies in TF32."""
-    return int(find_cupy().cuda.Device().compute_capability) >= 80
 
 
 def release() -> None:
@@ -168,22 +143,11 @@ def to_host(X: Any) -> Any:
     return find_cupy().asnumpy(find_cupy().asarray(X)) if is_on_device(X) else X
 
 
-def is_worthwhile(engine: str, n_features: int, n_classes: int, kernel_values: float) -> bool:
+def is_worthwhile(engine: str, X: Any, n_classes: int, kernel_values: float) -> bool:
     """Return whether to compute on a device, by the setting `engine`, the problem, and whether there is one."""
-    if engine == "cpu" or n_classes > MAX_CLASSES or n_features > MAX_FEATURES:
+    if engine == "cpu" or n_classes > MAX_CLASSES or X.shape[1] > MAX_FEATURES or is_wide(X):
         return False
     return (engine == "cuda" or kernel_values >= _WORTHWHILE) and explain_absence() is None
-
-
-def check_engine(engine: str) -> None:
-    """Raise DeviceError if an engine is asked for that this machine does not have."""
-    if engine == "cuda":
-        find_cupy()
-
-
-def fits(X: Any) -> bool:
-    """Return whether there is room for rows on the device, and as much for work on them."""
-    return bool(X.nbytes < free_bytes() // 3)
 
 
 def free_bytes() -> int:
@@ -192,15 +156,16 @@ def free_bytes() -> int:
     return int(cupy.cuda.Device().mem_info[0] + cupy.get_default_memory_pool().free_bytes())
 
 
-def struct_of(dtype: np.dtype[Any], **values: Any) -> NDArray[Any]:
-    """Return a structure to be passed to a kernel by value; arrays become pointers, None a null pointer."""
+def struct_of(dtype: np.dtype[Any], values: Mapping[str, Any]) -> NDArray[Any]:
+    """Return a structure to be passed to a kernel by value; arrays become pointers, what is missing a null pointer."""
     record = np.zeros(1, dtype=dtype)
-    for name, value in values.items():
+    for name in dtype.names or ():
+        value = values.get(name)
         record[name] = 0 if value is None else value.data.ptr if is_on_device(value) else value
     return record
 
 
-def with_less_memory(compute: Callable[[int], Any]) -> Any:
+def with_less_memory(compute: Callable[[int], _Result]) -> _Result:
     """Compute with less and less memory of the device until it suffices, or raise DeviceError."""
     cupy = find_cupy()
     with _LOCK:
@@ -221,11 +186,12 @@ def with_less_memory(compute: Callable[[int], Any]) -> Any:
 # ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class DeviceRows:
-    """Dense rows in the memory of the device."""
+    """Dense rows in the memory of the device, and what is computed from them once."""
 
-    values: Any  # (n, d) cupy.ndarray, float32 or float64
+    def __init__(self, values: Any) -> None:
+        self.values = values  # (n, d) cupy.ndarray, float32 or float64
+        self._block: tuple[Any, Any, Any] = (None, None, None)  # the last one that was asked for
 
     @classmethod
     def of(cls, X: Any) -> DeviceRows:
@@ -234,6 +200,8 @@ class DeviceRows:
         An array of another library, such as PyTorch, is taken by its `__cuda_array_interface__`; one that is not
         float32 or float64 in rows is converted.
         """
+        if isinstance(X, DeviceRows):
+            return X
         cupy = find_cupy()
         values = cupy.asarray(X)
         dtype = values.dtype if values.dtype == np.float32 else np.float64
@@ -250,9 +218,9 @@ class DeviceRows:
         return int(self.values.shape[1])
 
     def take(self, rows: Any) -> DeviceRows:
-        """Return some of the rows, by their numbers, or by a slice without a copy."""
-        taken = DeviceRows(self.values[rows if isinstance(rows, slice) else find_cupy().asarray(rows)])
-        taken.__dict__.update(centre=self.centre, largest=self.largest)  # good enough for some of them
+        """Return some of the rows, by their numbers."""
+        taken = DeviceRows(self.values[find_cupy().asarray(rows)])
+        taken.centre, taken.largest = self.centre, self.largest  # good enough for some of them
         return taken
 
     def block(self, rows: NDArray[np.intp], numbers: Any) -> tuple[DeviceRows, Any]:
@@ -261,21 +229,18 @@ class DeviceRows:
         The block is kept until another one is asked for: several groups of machines are asked about the same rows.
         """
         cupy = find_cupy()
-        of, taken, position = self.__dict__.get("_block", (None, None, None))
+        of, taken, position = self._block
         if of is not rows:
             taken = self.take(rows)
             position = cupy.full(len(self), -1, dtype=np.int32)
             position[cupy.asarray(rows)] = cupy.arange(len(rows), dtype=np.int32)
-            self.__dict__["_block"] = (rows, taken, position)
+            self._block = (rows, taken, position)
         return taken, position[cupy.asarray(numbers)]
-
-    def measure(self) -> None:
-        """Compute `centre` and `largest` now, for several streams to read."""
-        _ = self.centre, self.largest
 
     def struct(self) -> NDArray[Any]:
         """Return what kernels read."""
-        return struct_of(_ROWS_STRUCT, values=self.values, d=self.d, is_float=int(self.values.dtype == np.float32))
+        is_float = int(self.values.dtype == np.float32)
+        return struct_of(_ROWS_STRUCT, {"values": self.values, "d": self.d, "is_float": is_float})
 
     @cached_property
     def centre(self) -> Any:

@@ -75,13 +75,12 @@ class EstimatorPool(Pool):
                 "estimator must not be trained already, nor any part of it: its training points would validate it. "
                 "PrefitPool takes classifiers that were trained on other data"
             )
-        if self.param_distributions:
-            known = self.estimator.get_params(deep=True)
-            for name in self.param_distributions:
-                if name not in known:
-                    raise ValueError(
-                        f"param_distributions must name parameters of {type(self.estimator).__name__}, got {name!r}"
-                    )
+        known = self.estimator.get_params(deep=True)
+        unknown = [name for name in self.param_distributions or () if name not in known]
+        if unknown:
+            raise ValueError(
+                f"param_distributions must name parameters of {type(self.estimator).__name__}, got {unknown[0]!r}"
+            )
 
     def train(
         self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any

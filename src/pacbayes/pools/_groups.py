@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pacbayes._losses import Loss
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
-from pacbayes.pools._base import Codes, Hypotheses, Numbers, Sample
-from pacbayes.sampling import ChosenSubsamples, Subsamples
+from pacbayes.pools._base import Codes, Hypotheses, Sample, ValidationBlock
 
 # Name of the group of hypotheses that were not trained.
 _UNTRAINED = "untrained"
@@ -49,72 +47,57 @@ class HypothesisGroups(Hypotheses):
     def __len__(self) -> int:
         return self.kind.size
 
-    def __getitem__(self, h: Any) -> Any:
-        if isinstance(h, slice):
-            return self.take(np.arange(len(self))[h])
-        group, position = self._locate(range(len(self))[h])
-        return group[position]
-
-    def _locate(self, h: int) -> tuple[Hypotheses, int]:
-        group = list(self.groups.values())[self.kind[h]]
-        return group, int(np.count_nonzero(self.kind[:h] == self.kind[h]))
+    def get_one(self, h: int) -> Any:
+        kind = self.kind[h]
+        return list(self.groups.values())[kind][int(np.count_nonzero(self.kind[:h] == kind))]
 
     def take(self, chosen: Codes) -> HypothesisGroups:
         within = np.empty(len(self), dtype=np.intp)
         for _, positions in self._members():
             within[positions] = np.arange(positions.size)
-        kept = np.unique(self.kind[chosen])
-        names = list(self.groups)
-        groups = {names[k]: self.groups[names[k]].take(within[chosen[self.kind[chosen] == k]]) for k in kept}
-        return HypothesisGroups(groups, np.searchsorted(kept, self.kind[chosen]))
+        left, kind = np.unique(self.kind[chosen], return_inverse=True)
+        names = [list(self.groups)[k] for k in left]
+        groups = {name: self.groups[name].take(within[chosen[kind == k]]) for k, name in enumerate(names)}
+        return HypothesisGroups(groups, kind)
 
     @classmethod
     def concatenate(cls, parts: Sequence[HypothesisGroups]) -> HypothesisGroups:
         names = sorted({name for part in parts for name in part.groups})
         groups = {}
         for name in names:
-            members = [part.groups[name] for part in parts if name in part.groups]
-            groups[name] = members[0].concatenate(members)
+            of_kind = [part.groups[name] for part in parts if name in part.groups]
+            groups[name] = of_kind[0].concatenate(of_kind)
         kinds = [np.array([names.index(name) for name in part.groups], dtype=np.intp)[part.kind] for part in parts]
         return cls(groups, np.concatenate(kinds))
 
     def keep_training_points(self, sample: Sample) -> HypothesisGroups:
-        return HypothesisGroups(
-            {name: group.keep_training_points(sample) for name, group in self.groups.items()}, self.kind
-        )
+        groups = {name: group.keep_training_points(sample) for name, group in self.groups.items()}
+        return HypothesisGroups(groups, self.kind)
 
     def leave_device(self) -> None:
         for group in self.groups.values():
             group.leave_device()
 
-    def votes(self, X: Any) -> NDArray[Any]:
-        return self.votes_and_doubts(X)[0]
-
     def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         votes = np.empty((len(self), X.shape[0]), dtype=np.intp)
-        doubts = np.empty(votes.shape, dtype=bool)
+        uncertain = np.empty(votes.shape, dtype=bool)
         for group, positions in self._members():
-            votes[positions], doubts[positions] = group.votes_and_doubts(X)
-        return votes, doubts
+            votes[positions], uncertain[positions] = group.votes_and_doubts(X)
+        return votes, uncertain
 
-    def loss_totals(
-        self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
-    ) -> Array:
-        totals = np.empty(len(self))
-        started = []
-        for group, positions in self._members():
-            own = ChosenSubsamples(subsamples, positions + hypotheses.start)
-            started.append((positions, group.start_loss_totals(sample, own, range(positions.size), rows, loss)))
-        for positions, finish in started:
-            totals[positions] = finish()
-        return totals
+    def start_loss_totals(self, block: ValidationBlock) -> Callable[[], Array]:
+        started = [(positions, group.start_loss_totals(block.take(positions))) for group, positions in self._members()]
+
+        def finish() -> Array:
+            totals = np.empty(len(self))
+            for positions, finish_group in started:
+                totals[positions] = finish_group()
+            return totals
+
+        return finish
 
     def assumptions(self) -> list[str]:
-        return next(iter(self.groups.values())).assumptions()
-
-    def describe(self, h: int) -> str:
-        group, position = self._locate(h)
-        return group.describe(position)
+        return list(dict.fromkeys(code for group in self.groups.values() for code in group.assumptions()))
 
     def fingerprint(self) -> Any:
         return [self.kind, {name: group.fingerprint() for name, group in self.groups.items()}]
@@ -125,6 +108,9 @@ class NotTrained:
 
     def __repr__(self) -> str:
         return "NotTrained()"
+
+    def __str__(self) -> str:
+        return "not trained: its kind lost on smaller subsamples"
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Raise HypothesisError."""
@@ -149,16 +135,13 @@ class Untrained(Hypotheses):
         self.size = size
         self.classes = classes
 
-    @property
-    def predict_by_row(self) -> bool:
-        return True
+    predict_by_row = True
 
     def __len__(self) -> int:
         return self.size
 
-    def __getitem__(self, h: Any) -> Any:
-        positions = range(self.size)[h]
-        return Untrained(len(positions), self.classes) if isinstance(positions, range) else NotTrained()
+    def get_one(self, h: int) -> NotTrained:
+        return NotTrained()
 
     def take(self, chosen: Codes) -> Untrained:
         return Untrained(len(chosen), self.classes)
@@ -167,16 +150,11 @@ class Untrained(Hypotheses):
     def concatenate(cls, parts: Sequence[Untrained]) -> Untrained:
         return cls(sum(len(part) for part in parts), parts[0].classes)
 
-    def votes(self, X: Any) -> NDArray[Any]:
+    def votes_and_doubts(self, X: Any) -> Any:
         return NotTrained().predict(X)
 
-    def loss_totals(
-        self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
-    ) -> Array:
-        return np.asarray(NotTrained().predict(sample.X))
-
-    def describe(self, h: int) -> str:
-        return "not trained: its kind lost on smaller subsamples"
+    def start_loss_totals(self, block: ValidationBlock) -> Any:
+        return NotTrained().predict(block.sample.X)
 
     def fingerprint(self) -> Any:
         return ["untrained", self.size, self.classes]
@@ -192,10 +170,10 @@ def with_untrained(parts: Sequence[Hypotheses], numbers: Sequence[Codes], m: int
         together = together.concatenate(parts).take(np.argsort(trained))
     if trained.size == m:
         return together
-    whole = together if isinstance(together, HypothesisGroups) else None
-    groups = {"trained": together} if whole is None else dict(whole.groups)
-    names = sorted([*groups, _UNTRAINED])
+    whole = together
+    if not isinstance(whole, HypothesisGroups):
+        whole = HypothesisGroups({"trained": together}, np.zeros(trained.size, dtype=np.intp))
+    names = sorted([*whole.groups, _UNTRAINED])
     kind = np.full(m, names.index(_UNTRAINED), dtype=np.intp)
-    of_group = np.array([names.index(name) for name in sorted(groups)], dtype=np.intp)
-    kind[np.sort(trained)] = of_group[0] if whole is None else of_group[whole.kind]
-    return HypothesisGroups({**groups, _UNTRAINED: Untrained(m - trained.size, together.classes)}, kind)
+    kind[np.sort(trained)] = np.array([names.index(name) for name in whole.groups], dtype=np.intp)[whole.kind]
+    return HypothesisGroups({**whole.groups, _UNTRAINED: Untrained(m - trained.size, together.classes)}, kind)

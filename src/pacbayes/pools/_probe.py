@@ -12,13 +12,12 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pacbayes._compat import take_rows
 from pacbayes._losses import Loss
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
-from pacbayes.pools._base import Hypotheses, protect
+from pacbayes.pools._base import Codes, Hypotheses, protect
 
 # Hypotheses to probe. Each predicts many rows at once, and some of them again in blocks of these sizes: few calls,
 # since there are learners that take long for each, and small blocks, in which what depends on others shows most.
@@ -30,13 +29,7 @@ _ROUNDING = 1e-4
 
 
 def probe_hypotheses(
-    hypotheses: Hypotheses,
-    weights: Array,
-    X: Any,
-    rows: NDArray[Any],
-    most_rows: int,
-    loss: Loss,
-    rng: np.random.Generator,
+    hypotheses: Hypotheses, weights: Array, X: Any, rows: Codes, most_rows: int, loss: Loss, rng: np.random.Generator
 ) -> None:
     """Raise HypothesisError if an answer depends on the rows that are predicted with it, their order, or the call.
 
@@ -53,7 +46,7 @@ def probe_hypotheses(
         _probe(hypotheses.take(np.array([h])), points, order, loss)
 
 
-def _probe(one: Hypotheses, X: Any, order: NDArray[np.intp], loss: Loss) -> None:
+def _probe(one: Hypotheses, X: Any, order: Codes, loss: Loss) -> None:
     """Compare what a hypothesis answers for all rows at once and for reversed blocks of some of them."""
     together, n_rows = one.responses(X, loss)[0], X.shape[0]
     for block in np.split(order[::-1], np.cumsum(_BLOCKS)):
@@ -75,7 +68,7 @@ def _probe(one: Hypotheses, X: Any, order: NDArray[np.intp], loss: Loss) -> None
         ) from cause
 
 
-def _find_culprit(one: Hypotheses, X: Any, block: NDArray[np.intp]) -> str:
+def _find_culprit(one: Hypotheses, X: Any, block: Codes) -> str:
     """Return the first step of a pipeline that transforms a block otherwise than all rows, or the whole hypothesis."""
     with suppress(Exception):  # of steps whose results cannot be compared
         whole, part = X, take_rows(X, block)

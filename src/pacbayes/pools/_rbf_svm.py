@@ -9,34 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from pacbayes import sampling
 from pacbayes._losses import Loss
 from pacbayes._settings import Choice, Constraint, Number, validate_settings
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools import _cuda, _engine
 from pacbayes.pools._base import Codes, Hypotheses, Numbers, Pool, Sample
-from pacbayes.pools._device import check_engine, is_worthwhile
+from pacbayes.pools._device import find_cupy, is_worthwhile
 from pacbayes.pools._groups import HypothesisGroups
 from pacbayes.pools._kernel_width import Scaling, feature_scale, jaakkola_gamma
-from pacbayes.pools._layout import LARGEST_VALUE, contiguous, is_wide, to_engine
-from pacbayes.pools._svm_models import RBFSVMs, scaled
+from pacbayes.pools._layout import LARGEST_VALUE, contiguous, is_wide, scaled, to_engine
+from pacbayes.pools._svm_models import PARTS, RBFSVMs
 from pacbayes.rows import CodeBook, learn_code_book
-from pacbayes.sampling import (
-    DEAL,
-    LEARNER,
-    ChosenSubsamples,
-    Subsamples,
-    draw_positions,
-    permutations,
-    resolve_size,
-    split_reserved,
-)
+from pacbayes.sampling import ChosenSubsamples, Subsamples
 
 # LIBSVM's stopping rule, as in SVC.
 _TOLERANCE = 1e-3
@@ -45,6 +38,8 @@ _MAX_ITERATIONS = 100_000_000
 _RESERVED_SHARE = 0.1
 
 _SCALER = Choice(None, "minmax", "standard")
+
+_Combination = tuple[float, float, Scaling | None]  # kernel width, soft margin and scaler
 
 
 @dataclass(frozen=True)
@@ -154,11 +149,9 @@ class RBFSVMPool(Pool):
             )
         self._combinations()
 
-    def _combinations(self) -> list[tuple[float, float, Scaling | None]]:
+    def _combinations(self) -> list[_Combination]:
         """Return all combinations of kernel width, soft margin and scaler that hypotheses may have."""
-        widths, margins = _positive("gamma_grid", self.gamma_grid), _positive("C", self.C)
-        scalers = self._scalers()
-        return [(width, margin, scaler) for width in widths for margin in margins for scaler in scalers]
+        return list(product(_positive("gamma_grid", self.gamma_grid), _positive("C", self.C), self._scalers()))
 
     def _scalers(self) -> list[Scaling | None]:
         several = isinstance(self.scaler, Sequence) and not isinstance(self.scaler, str)
@@ -217,7 +210,8 @@ class RBFSVMPool(Pool):
             return sample, self._shared_by(sample)
         if self.gamma_source == "reserved":
             share = _RESERVED_SHARE if self.reserved_size is None else self.reserved_size
-            reserved, rest = split_reserved(len(sample), resolve_size("reserved_size", share, len(sample)), entropy)
+            size = sampling.resolve_size("reserved_size", share, len(sample))
+            reserved, rest = sampling.split_reserved(len(sample), size, entropy)
             return sample.take(rest), self._shared_by(sample.gather(reserved))
         return sample, dict.fromkeys(self._scalers(), _Shared())
 
@@ -228,28 +222,25 @@ class RBFSVMPool(Pool):
         for scaler in self._scalers():
             scale = None if scaler is None else feature_scale(reference.X, scaler)
             # Points of one class have no neighbour of another: any width will do, in the unit of the features.
-            seed = (
-                1 / reference.X.shape[1] if one_class else jaakkola_gamma(scaled(reference.X, scale), reference.codes)
-            )
+            seed = 1 / reference.X.shape[1]
+            if not one_class:
+                seed = jaakkola_gamma(scaled(reference.X, scale), reference.codes)
             shared[scaler] = _Shared(seed, scale)
         return shared
 
     def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp]:
-        chosen = np.asarray(hypotheses, dtype=np.intp)
-        first = int(chosen[0])
-        return self._assign(subsamples, range(first, int(chosen[-1]) + 1), entropy)[chosen - first]
-
-    def _assign(self, subsamples: Subsamples, hypotheses: range, entropy: int) -> NDArray[np.intp]:
         """Return the combination of each hypothesis, chosen without looking at the sample."""
-        sizes = [len(self.gamma_grid), np.size(np.asarray(self.C)), len(self._scalers())]
+        chosen = np.asarray(hypotheses, dtype=np.intp)
+        everyone = range(int(chosen[0]), int(chosen[-1]) + 1)
+        sizes = [np.size(self.gamma_grid), np.size(self.C), len(self._scalers())]
         if self.assignment == "drawn":
-            drawn = draw_positions(entropy, hypotheses, LEARNER, sizes)
-            return np.asarray((drawn[:, 0] * sizes[1] + drawn[:, 1]) * sizes[2] + drawn[:, 2])
+            drawn = sampling.draw_positions(entropy, everyone, sampling.LEARNER, sizes)
+            return np.asarray(np.ravel_multi_index(tuple(drawn[chosen - everyone.start].T), sizes))
         count = int(np.prod(sizes))
-        size, turn = subsamples.turns(hypotheses)
+        size, turn = (part[chosen - everyone.start] for part in subsamples.turns(everyone))
         # A pack of all combinations for each size, shuffled anew when it is used up.
         packs, position = np.unique(size.astype(np.int64) << 32 | turn // count, return_inverse=True)
-        dealt = permutations(entropy, packs, DEAL, count)
+        dealt = sampling.permutations(entropy, packs, sampling.DEAL, count)
         return np.asarray(dealt[position, turn % count])
 
     def train(
@@ -262,30 +253,23 @@ class RBFSVMPool(Pool):
         return self._start(*arguments) if trains_as_here else super().start_training(*arguments)
 
     def _start(
-        self,
-        sample: Sample,
-        subsamples: Subsamples,
-        hypotheses: Numbers,
-        entropy: int,
-        shared: dict[Scaling | None, _Shared],
+        self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
     ) -> Callable[[], Hypotheses]:
-        # Not before: a model that a device trained is loaded, and verified, on machines without one.
-        check_engine(self.engine)
-        combinations = self._combinations()
-        assigned = self.kinds(subsamples, hypotheses, entropy)
-        numbers = np.asarray(hypotheses, dtype=np.intp)
-        scalers = self._scalers()
+        if self.engine == "cuda":  # not before: a model that a device trained is loaded and verified without one
+            find_cupy()
+        assigned, scalers = self.kinds(subsamples, hypotheses, entropy), self._scalers()
+        combinations, numbers = self._combinations(), np.asarray(hypotheses, dtype=np.intp)
         kind = assigned % len(scalers)
         started = {}
         for k in np.unique(kind):
             own = np.flatnonzero(kind == k)
-            chosen = [combinations[i] for i in assigned[own]]
-            started[str(scalers[k])] = self._start_group(
-                sample, ChosenSubsamples(subsamples, numbers[own]), chosen, entropy, shared[scalers[k]]
-            )
+            group, chosen = ChosenSubsamples(subsamples, numbers[own]), [combinations[i] for i in assigned[own]]
+            start = partial(self._start_group, sample, group, chosen, shared[scalers[k]], entropy)
+            # Only a device works meanwhile. Elsewhere groups would only hold the copies of their points side by side.
+            started[str(scalers[k])] = (start, start() if self._trains_on_device(sample, group.sizes) else None)
 
         def finish() -> Hypotheses:
-            groups: dict[str, Hypotheses] = {name: finish_group() for name, finish_group in started.items()}
+            groups: dict[str, Hypotheses] = {name: (begun or start())() for name, (start, begun) in started.items()}
             if len(scalers) == 1:
                 return next(iter(groups.values()))
             names = sorted(groups)
@@ -294,25 +278,35 @@ class RBFSVMPool(Pool):
         return finish
 
     def _start_group(
-        self,
-        sample: Sample,
-        subsamples: ChosenSubsamples,
-        combinations: list[tuple[float, float, Scaling | None]],
-        entropy: int,
-        shared: _Shared,
+        self, sample: Sample, subsamples: ChosenSubsamples, chosen: list[_Combination], shared: _Shared, entropy: int
     ) -> Callable[[], RBFSVMs]:
-        """Begin to train hypotheses that have the same scaler, if a device does it; return what finishes them."""
-        everyone, scaler = range(len(subsamples)), combinations[0][2]
-        multipliers = np.array([width for width, _, _ in combinations])
-        C = np.array([margin for _, margin, _ in combinations])
-        rows, sizes = subsamples.concatenated(everyone), subsamples.sizes
-        on_device = self._trains_on_device(sample, sizes)
-        start = partial(self._start_rows, sample, rows, sizes, multipliers, C, scaler, shared, on_device)
-        # Only a device works meanwhile. Elsewhere groups would only hold the copies of their points side by side.
-        train = start() if on_device else lambda: start()()
+        """Gather the points of hypotheses with the same scaler, and let a device begin; return what trains them."""
+        X, codes, book, used = sample.X, sample.codes, sample.code_book, None
+        on_device = self._trains_on_device(sample, subsamples.sizes)
+        rows, sizes = subsamples.concatenated(range(len(subsamples))), subsamples.sizes.astype(np.int64)
+        as_it_is = shared.scale is None and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype.kind == "f"
+        if not as_it_is or (on_device and sample.on_device is None):
+            # The points of these subsamples only: they may be few, and converting takes time.
+            used, positions = np.unique(rows, return_inverse=True)
+            X, codes, rows = scaled(X[used], shared.scale), codes[used], positions.astype(np.int32)
+        multipliers, C = (np.array([combination[i] for combination in chosen]) for i in (0, 1))
+        scaler = chosen[0][2] if shared.scale is None else None
+        settings = (shared.seed, multipliers, C, scaler, _TOLERANCE, _MAX_ITERATIONS)
+        problem = (codes.astype(np.int32), rows, sizes, *settings)
+        machines = None
+        if on_device:
+            points = sample.on_device if used is None else contiguous(X)
+            machines = _cuda.train(points, *problem, sample.classes.size)
 
         def finish() -> RBFSVMs:
-            trained = train()
+            if machines is not None:
+                result = machines.to_host()
+            else:
+                kinds = () if book is None else (book.n_numbers, book.n_categories)
+                result = _engine.train(to_engine(X, sparse=is_wide(sample.X)), *problem, *kinds)
+            if used is not None:
+                result["support"] = used[result["support"]]
+            trained = self._collect(result, sample, C, scaler, shared).keep_on_device(machines)
             if self.on_error == "raise" and trained.failed.any():
                 h = int(np.argmax(trained.failed))
                 raise HypothesisError(
@@ -324,64 +318,19 @@ class RBFSVMPool(Pool):
 
         return finish
 
-    def _start_rows(
-        self,
-        sample: Sample,
-        rows: NDArray[np.int32],
-        sizes: Codes,
-        multipliers: Array,
-        C: Array,
-        scaler: Scaling | None,
-        shared: _Shared,
-        on_device: bool,
-    ) -> Callable[[], RBFSVMs]:
-        X, codes, wide = sample.X, sample.codes, is_wide(sample.X)
-        machines, book = None, sample.code_book
-        as_it_is = shared.scale is None and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype.kind == "f"
-        if as_it_is and not (on_device and sample.on_device is None):
-            used = None
-        else:
-            # The points of these subsamples only: they may be few, and converting takes time.
-            used, positions = np.unique(rows, return_inverse=True)
-            X, codes, rows = scaled(X[used], shared.scale), codes[used], positions.astype(np.int32)
-        own_scaler = scaler if shared.scale is None else None
-        settings = (shared.seed, multipliers, C, own_scaler, _TOLERANCE, _MAX_ITERATIONS)
-        labels: NDArray[np.int32] = codes.astype(np.int32)
-        sizes = sizes.astype(np.int64)
-        if on_device:
-            points = sample.on_device if used is None else contiguous(X)
-            machines = _cuda.train_at(points, labels, rows, sizes, *settings, sample.classes.size)
-
-        def finish() -> RBFSVMs:
-            if machines is not None:
-                result = machines.to_host()
-            else:
-                kinds = () if book is None else (book.n_numbers, book.n_categories)
-                result = _engine.train(to_engine(X, sparse=wide), labels, rows, sizes, *settings, *kinds)
-            if used is not None:
-                result["support"] = used[result["support"]]
-            scale: Any = None
-            if own_scaler is not None or book is not None:
-                shape = (sizes.size, X.shape[1])
-                scale = result["scale"].reshape(shape) if not wide else None
-                if wide:
-                    scale = csr_array((result["scale"], result["scale_indices"], result["scale_indptr"]), shape=shape)
-            return self._trained(result, sample, C, scale, shared).keep_on_device(machines)
-
-        return finish
-
-    def _trained(
-        self, result: dict[str, NDArray[Any]], sample: Sample, C: Array, scale: Any, shared: _Shared
+    def _collect(
+        self, result: dict[str, NDArray[Any]], sample: Sample, C: Array, scaler: Scaling | None, shared: _Shared
     ) -> RBFSVMs:
-        book = sample.code_book
+        """Return hypotheses in the arrays that the engine has trained."""
+        book, scale, shape = sample.code_book, None, (C.size, sample.X.shape[1])
+        if is_wide(sample.X) and scaler is not None:
+            scale = csr_array((result["scale"], result["scale_indices"], result["scale_indptr"]), shape=shape)
+        elif scaler is not None or book is not None:
+            scale = result["scale"].reshape(shape)
         return RBFSVMs(
             classes=sample.classes,
             n_classes=result["n_classes"],
-            class_codes=result["classes"],
-            n_support=result["counts"],
-            support=result["support"],
-            dual_coef=result["coefficients"],
-            intercept=result["intercepts"],
+            **{name: result[called] for name, called in PARTS.items()},
             gamma=result["gamma"],
             C=C,
             scale=scale,
@@ -405,9 +354,8 @@ class RBFSVMPool(Pool):
         return self._pays(sample, 100.0 * float(np.sum(np.square(sizes, dtype=np.float64))))
 
     def _pays(self, sample: Sample, kernel_values: float) -> bool:
-        if is_wide(sample.X) or sample.code_book is not None:
-            return False
-        return is_worthwhile(self.engine, sample.X.shape[1], sample.classes.size, kernel_values)
+        n_classes = sample.classes.size
+        return sample.code_book is None and is_worthwhile(self.engine, sample.X, n_classes, kernel_values)
 
 
 def _positive(name: str, values: Any) -> list[float]:

@@ -10,21 +10,50 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse, vstack
+from scipy.sparse import issparse, vstack
 
-from pacbayes._losses import Loss
 from pacbayes._validation import Array
 from pacbayes.pools import _cuda, _engine
-from pacbayes.pools._base import Codes, Hypotheses, Numbers, Sample
+from pacbayes.pools._base import Codes, Hypotheses, Sample, ValidationBlock
 from pacbayes.pools._device import is_worthwhile
-from pacbayes.pools._layout import contiguous, is_wide, to_csr, to_engine
+from pacbayes.pools._layout import contiguous, is_wide, part_sizes, scaled, segments, starts, to_csr, to_engine
 from pacbayes.rows import CodeBook, is_table
-from pacbayes.sampling import Subsamples
+
+# Arrays that hold parts of one hypothesis after another, by what the engine calls them; and arrays of one entry each.
+PARTS = {
+    "class_codes": "classes",
+    "n_support": "counts",
+    "support": "support",
+    "dual_coef": "coefficients",
+    "intercept": "intercepts",
+}
+_ENTRIES = ("n_classes", "gamma", "C", "failed")
+
+# Held while support vectors are gathered: NumPy would not do it in parallel.
+_GATHERING = threading.Lock()
+
+# Rows of the sample for each support vector, up to which a table of all rows is faster than sorting.
+_SPARSE_SUPPORT = 32
+
+_Owner = TypeVar("_Owner")
+_Result = TypeVar("_Result")
+
+
+def _remember(compute: Callable[[_Owner], _Result]) -> Callable[[_Owner], _Result]:
+    """Compute a function of an object once, and keep the result as long as the object lives, which does not change."""
+    results: WeakKeyDictionary[Any, _Result] = WeakKeyDictionary()
+
+    def get(owner: _Owner) -> _Result:
+        if owner not in results:
+            results[owner] = compute(owner)
+        return results[owner]
+
+    return get
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +91,13 @@ class RBFSVM:
     scale: Any
     failed: bool
     _alone: RBFSVMs
+
+    def __str__(self) -> str:
+        if self.failed:
+            return "could not be trained: its loss counts as 1"
+        if self.classes.size == 1:
+            return f"constant: always {self.classes[0]}"
+        return f"RBF-SVM, gamma = {self.gamma:.3g}, C = {self.C:g}, {self.support.size} support vectors"
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels.
@@ -146,41 +182,33 @@ class RBFSVMs(Hypotheses):
     fill: Array | None = None
     code_book: CodeBook | None = None
 
+    predict_by_row = True
+
     # -- a sequence ----------------------------------------------------------------------------------
 
-    @cached_property
-    def _offsets(self) -> dict[str, NDArray[np.intp]]:
-        """Where the parts of each hypothesis begin in the flattened arrays; one more entry for the end of the last."""
-        k = self.n_classes.astype(np.intp)
-        classes = _starts(k)
-        s = np.add.reduceat(self.n_support, classes[:-1], dtype=np.intp) if k.size else k
-        return {
-            "class_codes": classes,
-            "n_support": classes,
-            "support": _starts(s),
-            "dual_coef": _starts((k - 1) * s),
-            "intercept": _starts(k * (k - 1) // 2),
-        }
+    @property
+    @_remember
+    def _parts(self) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Where the parts of each hypothesis begin in the arrays that hold them, and their sizes."""
+        sizes = part_sizes(self.n_classes, self.n_support)
+        return {name: (starts(sizes[called])[:-1], sizes[called]) for name, called in PARTS.items()}
 
     @classmethod
     def concatenate(cls, parts: Sequence[RBFSVMs]) -> RBFSVMs:
-        names = ("n_classes", "class_codes", "n_support", "support", "dual_coef", "intercept", "gamma", "C", "failed")
-        joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-        scales = [part.scale for part in parts]
-        if scales[0] is not None:
-            joined["scale"] = vstack(scales, format="csr") if issparse(scales[0]) else np.concatenate(scales)
-        if parts[0].fill is not None:
-            joined["fill"] = np.concatenate([part.fill for part in parts])
-        # Support vectors that were kept belong to a part: the whole keeps them anew.
+        names = [*PARTS, *_ENTRIES, *(name for name in ("scale", "fill") if getattr(parts[0], name) is not None)]
+        arrays = {name: [getattr(part, name) for part in parts] for name in names}
+        joined: dict[str, Any] = {
+            name: vstack(values, format="csr") if issparse(values[0]) else np.concatenate(values)
+            for name, values in arrays.items()
+        }
+        # Support vectors that are stored belong to a part: the whole stores them anew.
         return replace(parts[0], **joined, rows=np.empty(0, dtype=np.int32), points=None)
 
     def __len__(self) -> int:
         return self.n_classes.size
 
-    def __getitem__(self, h: Any) -> Any:
-        if isinstance(h, slice):
-            return self.take(np.arange(len(self))[h])
-        alone = self.take(np.array([range(len(self))[h]]))
+    def get_one(self, h: int) -> RBFSVM:
+        alone = self.take(np.array([h]))
         return RBFSVM(
             self.classes[alone.class_codes],
             alone.n_support,
@@ -195,26 +223,59 @@ class RBFSVMs(Hypotheses):
         )
 
     def take(self, chosen: Codes) -> RBFSVMs:
-        parts: dict[str, Any] = {
-            name: getattr(self, name)[_segments(starts, chosen)] for name, starts in self._offsets.items()
+        taken: dict[str, Any] = {
+            name: getattr(self, name)[segments(begins[chosen], sizes[chosen])]
+            for name, (begins, sizes) in self._parts.items()
         }
-        for name in ("n_classes", "gamma", "C", "failed"):
-            parts[name] = getattr(self, name)[chosen]
-        for name in ("scale", "fill"):
-            parts[name] = None if getattr(self, name) is None else getattr(self, name)[chosen]
-        taken = replace(self, **parts)
-        if "_device" in self.__dict__:
-            machines, numbers = self.__dict__["_device"]
-            taken.__dict__["_device"] = (machines, numbers[chosen])
-        return taken
+        for name in (*_ENTRIES, "scale", "fill"):
+            taken[name] = None if getattr(self, name) is None else getattr(self, name)[chosen]
+        return self._share_device(replace(self, **taken), chosen)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in _CACHED}
+    def keep_training_points(self, sample: Sample) -> RBFSVMs:
+        rows = self._used[0]
+        return self._share_device(replace(self, rows=rows, points=self._support_vectors(sample.X, rows)), slice(None))
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+    def assumptions(self) -> list[str]:
+        return [] if self.code_book is None else ["columns-known"]
 
-    @cached_property
+    def fingerprint(self) -> Any:
+        # The rows name the points in the sample that they were trained on; memory and engine change no prediction.
+        return {name: value for name, value in vars(self).items() if name not in ("working_memory", "engine")}
+
+    # -- a device ------------------------------------------------------------------------------------
+
+    def keep_on_device(self, machines: _cuda.DeviceMachines | None) -> RBFSVMs:
+        """Return these hypotheses, known to be machines in the memory of the device that trained them, if one did."""
+        if machines is not None:
+            _ON_DEVICE[self] = (machines, np.arange(len(self), dtype=np.int32))
+        return self
+
+    def _share_device(self, others: RBFSVMs, chosen: Any) -> RBFSVMs:
+        """Return others, which are some of these, known to be those in the memory of the device."""
+        if self in _ON_DEVICE:
+            machines, numbers = _ON_DEVICE[self]
+            _ON_DEVICE[others] = (machines, numbers[chosen])
+        return others
+
+    def _on_device(self, sample: Sample | None = None) -> tuple[_cuda.DeviceMachines, NDArray[np.int32]]:
+        """Return machines in the memory of the device, and which of them these hypotheses are."""
+        if self not in _ON_DEVICE:
+            self.keep_on_device(_cuda.DeviceMachines.of(*self._arrays, self.scale, self._own_points(sample)))
+        return _ON_DEVICE[self]
+
+    def leave_device(self) -> None:
+        _ON_DEVICE.pop(self, None)
+
+    def _computes_on_device(self, X: Any, n: int) -> bool:
+        """Return whether votes at n rows are to be computed on a device."""
+        if issparse(self.points) or issparse(self.scale) or self.code_book is not None:
+            return False
+        return is_worthwhile(self.engine, X, int(self.n_classes.max(initial=1)), float(self.support.size) * n)
+
+    # -- what the engine reads -----------------------------------------------------------------------
+
+    @property
+    @_remember
     def _used(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Rows of the training sample that are support vectors, rising; and the position of each vector in them."""
         last = int(self.support.max(initial=-1))
@@ -227,248 +288,136 @@ class RBFSVMs(Hypotheses):
         position[rows] = np.arange(rows.size, dtype=np.int32)
         return rows, position[self.support]
 
-    @cached_property
-    def _ensemble(self) -> tuple[_engine.Ensemble, NDArray[np.int32]]:
-        """The engine's view of the arrays, and the rows of the training sample that it needs, rising."""
-        rows, support = self._used
-        arrays = (
-            self.n_classes,
-            self.class_codes,
-            self.n_support,
-            support,
-            self.dual_coef,
-            self.intercept,
-            self.gamma,
-        )
-        if issparse(self.scale):
-            return _engine.Ensemble(*arrays, to_engine(self.scale, sparse=True)), rows
-        n_categories = 0 if self.code_book is None else self.code_book.n_categories
-        return _engine.Ensemble(*arrays, self.scale, self.fill, n_categories), rows
-
-    def keep_on_device(self, machines: _cuda.DeviceMachines | None) -> RBFSVMs:
-        """Return these hypotheses, with their copy in the memory of the device that trained them, if one did."""
-        if machines is not None:
-            self.__dict__["_device"] = (machines, np.arange(len(self), dtype=np.int32))
-        return self
-
-    def _on_device(self, points: Callable[[], Any]) -> tuple[_cuda.DeviceMachines, NDArray[np.int32]]:
-        """Return machines in the memory of the device, and which of them these hypotheses are."""
-        if "_device" not in self.__dict__:
-            arrays = (self.n_classes, self.class_codes, self.n_support, self._used[1], self.dual_coef, self.intercept)
-            self.keep_on_device(_cuda.DeviceMachines.of(*arrays, self.gamma, self.scale, points()))
-        kept: tuple[_cuda.DeviceMachines, NDArray[np.int32]] = self.__dict__["_device"]
-        return kept
-
-    def _computes_on_device(self, X: Any, n: int) -> bool:
-        """Return whether votes at n rows are to be computed on a device."""
-        if is_wide(X) or issparse(self.points) or issparse(self.scale) or self.code_book is not None:
-            return False
-        work = float(self.support.size) * n
-        return is_worthwhile(self.engine, X.shape[1], int(self.n_classes.max(initial=1)), work)
-
-    def keep_training_points(self, sample: Sample) -> RBFSVMs:
-        rows = self._used[0]
-        kept = replace(self, rows=rows, points=self._support_vectors(sample.X, rows))
-        if "_device" in self.__dict__:
-            kept.__dict__["_device"] = self.__dict__["_device"]
-        return kept
+    @property
+    def _arrays(self) -> Any:
+        """The engine's arrays, in its order, without the scale."""
+        machines = (self.n_classes, self.class_codes, self.n_support, self._used[1])
+        return *machines, self.dual_coef, self.intercept, self.gamma
 
     @property
-    def predict_by_row(self) -> bool:
-        return True
+    @_remember
+    def _ensemble(self) -> tuple[_engine.Ensemble, NDArray[np.int32]]:
+        """The engine's view of the arrays, and the rows of the training sample that it needs, rising."""
+        scale = to_engine(self.scale, sparse=True) if issparse(self.scale) else self.scale
+        table: Any = () if self.code_book is None else (self.fill, self.code_book.n_categories)
+        return _engine.Ensemble(*(*self._arrays, scale, *table)), self._used[0]
 
-    def leave_device(self) -> None:
-        self.__dict__.pop("_device", None)
-
-    def assumptions(self) -> list[str]:
-        return [] if self.code_book is None else ["columns-known"]
-
-    def describe(self, h: int) -> str:
-        svm = self[h]
-        if svm.failed:
-            return "could not be trained: its loss counts as 1"
-        if svm.classes.size == 1:
-            return f"constant: always {svm.classes[0]}"
-        return f"RBF-SVM, gamma = {svm.gamma:.3g}, C = {svm.C:g}, {svm.support.size} support vectors"
-
-    def fingerprint(self) -> Any:
-        state = self.__getstate__()
-        # The rows name the points in the sample that they were trained on; memory and engine change no prediction.
-        return {name: value for name, value in state.items() if name not in ("working_memory", "engine")}
-
-    # -- validation and prediction -------------------------------------------------------------------
-
-    def votes(self, X: Any) -> NDArray[Any]:
-        return self.votes_and_doubts(X)[0]
-
-    def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        X = self._encoded(X)
-        if self._computes_on_device(X, X.shape[0]):
-            machines, chosen = self._on_device(lambda: self._kept(self._used[0]))
-            return machines.vote_at(to_engine(scaled(X, self.shared_scale), sparse=False), chosen)
-        ensemble, used = self._ensemble
-        points = self._kept(used)
-        votes = np.empty((len(self), X.shape[0]), dtype=np.uint16)
-        doubts = np.empty(votes.shape, dtype=bool)
-        for block in self._blocks(range(X.shape[0]), points):
-            part = slice(block.start, block.stop)
-            votes[:, part], doubts[:, part] = self._vote(ensemble, points, X[part])
-        return votes, doubts
-
-    def decide(self, X: Any) -> Array:
-        """Return decision values of a single hypothesis, a column for each pair of its classes."""
-        X = self._encoded(X)
-        ensemble, used = self._ensemble
-        points = self._kept(used)
-        values = np.empty((self.intercept.size, X.shape[0]))
-        _engine.decide(self._queries(X, points), _support(points), ensemble, values)
-        return np.asarray(values.T)
-
-    def loss_totals(
-        self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
-    ) -> Array:
-        return self.start_loss_totals(sample, subsamples, hypotheses, rows, loss)()
-
-    def start_loss_totals(
-        self, sample: Sample, subsamples: Subsamples, hypotheses: range, rows: Numbers, loss: Loss
-    ) -> Callable[[], Array]:
-        rows = np.asarray(rows)
-        counting = None
-        if loss.is_zero_one and self._computes_on_device(sample.X, rows.size):
-            counting = self._count_on_device(sample, rows, subsamples, hypotheses)
-
-        def finish() -> Array:
-            if counting is not None:
-                totals = counting().astype(np.float64)
-            else:
-                totals = self._totals_at(sample, rows, *subsamples.locate(hypotheses, rows), loss)
-            if self.failed.any():
-                totals[self.failed] = (rows.size - subsamples.locate(hypotheses, rows)[1])[self.failed]
-            return totals
-
-        return finish
-
-    def _totals_at(
-        self, sample: Sample, rows: NDArray[np.intp], inside: NDArray[np.int32], counts: NDArray[np.int64], loss: Loss
-    ) -> Array:
-        """Return total losses at a block of rows; `inside` are positions in the block that train."""
-        ensemble, used = self._ensemble
-        points = self._own_points(sample, used)
-        if loss.is_zero_one:
-            mistakes = np.empty(len(self), dtype=np.int64)
-            _engine.count_mistakes(
-                self._queries(sample.X[rows], points),
-                sample.codes[rows].astype(np.int32),
-                0,
-                _support(points),
-                ensemble,
-                inside,
-                counts,
-                self.working_memory,
-                mistakes,
-            )
-            totals = mistakes.astype(np.float64)
-        else:
-            totals = np.zeros(len(self))
-            parts = np.split(inside, np.cumsum(counts)[:-1])
-            for block in self._blocks(range(rows.size), points):
-                votes, doubts = self._vote(ensemble, points, sample.X[rows[block.start : block.stop]])
-                for h, part in enumerate(parts):
-                    validating = np.setdiff1d(np.arange(block.start, block.stop), part, assume_unique=True)
-                    response = votes[h, validating - block.start].astype(np.intp)
-                    doubtful = doubts[h, validating - block.start]
-                    codes = sample.codes[rows[validating]]
-                    totals[h] += loss.total_with_doubts(codes, response, doubtful, len(sample))
-        return totals
-
-    def _count_on_device(
-        self, sample: Sample, rows: NDArray[np.intp], subsamples: Subsamples, hypotheses: range
-    ) -> Callable[[], NDArray[np.int64]]:
-        """Begin to count mistakes at a block of rows on the device; return what gives the counts."""
-        as_it_is = self.shared_scale is None and isinstance(sample.X, np.ndarray)
-        X: Any = sample.on_device if as_it_is else None
-        inside: Any
-        if X is None:
-            X = to_engine(scaled(sample.X[rows], self.shared_scale), sparse=False)
-            inside, sizes = subsamples.locate(hypotheses, rows)
-        else:
-            inside = subsamples.concatenated(hypotheses)
-            sizes = subsamples.sizes[hypotheses.start : hypotheses.stop].astype(np.int64)
-            if rows.size < len(sample):
-                X, inside = X.block(rows, inside)
-        machines, chosen = self._on_device(lambda: self._own_points(sample, self._used[0]))
-        return machines.start_counting(X, sample.codes[rows].astype(np.int32), inside, sizes, chosen)
-
-    def _encoded(self, X: Any) -> Any:
-        """Return rows of a table as features; others are features already."""
-        return self.code_book.encode(X) if self.code_book is not None and is_table(X) else X
-
-    def _own_points(self, sample: Sample, rows: NDArray[np.int32]) -> Any:
-        """Return support vectors by their rows of the training sample: those that were kept, or from the sample."""
+    def _own_points(self, sample: Sample | None = None) -> Any:
+        """Return the support vectors: those that are stored, or rows of the training sample."""
+        rows = self._used[0]
         if self.points is not None:
-            return self._kept(rows)
+            return self.points[np.searchsorted(self.rows, rows)]
+        assert sample is not None, "hypotheses that have not stored their support vectors need the training sample"
         with _GATHERING:  # once for all blocks of rows, which threads share
-            gathered_from, points = self.__dict__.get("_gathered", (None, None))
+            gathered_from, points = _GATHERED.get(self, (None, None))
             if gathered_from is not sample.X:
                 points = self._support_vectors(sample.X, rows)
-                self.__dict__["_gathered"] = (sample.X, points)
+                _GATHERED[self] = (sample.X, points)
         return points
-
-    def _kept(self, rows: NDArray[np.int32]) -> Any:
-        """Return the support vectors that were these rows of the training sample."""
-        return self.points[np.searchsorted(self.rows, rows)]
 
     def _support_vectors(self, X: Any, rows: NDArray[np.int32]) -> Any:
         """Return rows of the training sample, ready for the engine."""
         points = scaled(X[rows], self.shared_scale)
         return to_csr(points) if is_wide(X) else np.ascontiguousarray(contiguous(points), dtype=np.float64)
 
-    def _queries(self, X: Any, points: Any) -> Any:
-        """Return rows to vote on as the engine reads them: sparse if and only if the support vectors are."""
-        return to_engine(scaled(X, self.shared_scale), sparse=issparse(points))
+    def _queries(self, X: Any, points: Any) -> tuple[Any, Any]:
+        """Return rows to vote on, and support vectors, as the engine reads them: both sparse, or both dense."""
+        queries = to_engine(scaled(X, self.shared_scale), sparse=issparse(points))
+        return queries, to_engine(points, sparse=True) if issparse(points) else points
 
-    def _vote(self, ensemble: _engine.Ensemble, points: Any, X: Any) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
-        """Return the codes that all of them vote for at a block of rows, and which ones rounding could change."""
-        votes = np.empty((len(self), X.shape[0]), dtype=np.uint16)
-        certain = np.empty(votes.shape, dtype=np.uint8)
-        _engine.vote(self._queries(X, points), _support(points), ensemble, self.working_memory, votes, certain)
-        return votes, certain == 0
+    def _encoded(self, X: Any) -> Any:
+        """Return rows of a table as features; others are features already."""
+        return self.code_book.encode(X) if self.code_book is not None and is_table(X) else X
 
-    def _blocks(self, rows: range, points: Any) -> Iterator[range]:
-        """Split rows into blocks that fit the memory: votes and dense copies."""
+    # -- validation and prediction -------------------------------------------------------------------
+
+    def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        X = self._encoded(X)
+        n = X.shape[0]
+        if self._computes_on_device(X, n):
+            machines, chosen = self._on_device()
+            return machines.vote(to_engine(scaled(X, self.shared_scale), sparse=False), chosen)
+        votes = np.empty((len(self), n), dtype=np.uint16)
+        uncertain = np.empty(votes.shape, dtype=bool)
+        for part, *voted in self._vote_blocks(lambda part: X[part], n, self._own_points()):
+            votes[:, part], uncertain[:, part] = voted
+        return votes, uncertain
+
+    def _vote_blocks(
+        self, rows_at: Callable[[slice], Any], n: int, points: Any
+    ) -> Iterator[tuple[slice, NDArray[np.uint16], NDArray[np.bool_]]]:
+        """Yield blocks of n rows that fit the memory, the codes that all vote for there, and which are uncertain."""
         tile = _engine.tile_rows
+        # Votes, and dense copies.
         per_row = 3 * len(self) + (0 if issparse(points) else 8 * points.shape[1])
         size = max(tile, self.working_memory // per_row // tile * tile)
-        return (rows[i : i + size] for i in range(0, len(rows), size))
+        for begin in range(0, n, size):
+            part = slice(begin, min(begin + size, n))
+            votes = np.empty((len(self), part.stop - begin), dtype=np.uint16)
+            certain = np.empty(votes.shape, dtype=np.uint8)
+            queries = self._queries(rows_at(part), points)
+            _engine.vote(*queries, self._ensemble[0], self.working_memory, votes, certain)
+            yield part, votes, certain == 0
+
+    def decide(self, X: Any) -> Array:
+        """Return decision values of a single hypothesis, a column for each pair of its classes."""
+        X = self._encoded(X)
+        values = np.empty((self.intercept.size, X.shape[0]))
+        _engine.decide(*self._queries(X, self._own_points()), self._ensemble[0], values)
+        return np.asarray(values.T)
+
+    def start_loss_totals(self, block: ValidationBlock) -> Callable[[], Array]:
+        n = block.rows.size
+        on_device = block.loss.is_zero_one and self._computes_on_device(block.sample.X, n)
+        compute = self._count_on_device(block) if on_device else lambda: self._totals(block)
+
+        def finish() -> Array:
+            totals = compute().astype(np.float64)
+            if self.failed.any():
+                totals[self.failed] = (n - block.locate()[1])[self.failed]
+            return totals
+
+        return finish
+
+    def _totals(self, block: ValidationBlock) -> NDArray[Any]:
+        """Return total losses at a block of rows."""
+        (inside, counts), points = block.locate(), self._own_points(block.sample)
+        X, rows, codes = block.sample.X, block.rows, block.codes
+        if block.loss.is_zero_one:
+            mistakes = np.empty(len(self), dtype=np.int64)
+            queries, support = self._queries(X[rows], points)
+            sample = (queries, codes.astype(np.int32), 0, support)
+            _engine.count_mistakes(*sample, self._ensemble[0], inside, counts, self.working_memory, mistakes)
+            return mistakes
+        totals = np.zeros(len(self))
+        parts = np.split(inside, np.cumsum(counts)[:-1])
+        for part, votes, uncertain in self._vote_blocks(lambda part: X[rows[part]], rows.size, points):
+            for h, own in enumerate(parts):
+                validating = np.setdiff1d(np.arange(part.start, part.stop), own, assume_unique=True)
+                here = validating - part.start
+                response = (codes[validating], votes[h, here].astype(np.intp), uncertain[h, here])
+                totals[h] += block.loss.total_with_doubts(*response, len(block.sample))
+        return totals
+
+    def _count_on_device(self, block: ValidationBlock) -> Callable[[], NDArray[np.int64]]:
+        """Begin to count mistakes at a block of rows on the device; return what gives the counts."""
+        sample, rows, hypotheses = block.sample, block.rows, block.hypotheses
+        as_it_is = self.shared_scale is None and isinstance(sample.X, np.ndarray)
+        X: Any = sample.on_device if as_it_is else None
+        inside: Any
+        if X is None:
+            X = to_engine(scaled(sample.X[rows], self.shared_scale), sparse=False)
+            inside, sizes = block.locate()
+        else:
+            inside = block.subsamples.concatenated(hypotheses)
+            sizes = block.subsamples.sizes[hypotheses.start : hypotheses.stop].astype(np.int64)
+            if rows.size < len(sample):
+                X, inside = X.block(rows, inside)
+        machines, chosen = self._on_device(sample)
+        return machines.start_counting(X, block.codes.astype(np.int32), inside, sizes, chosen)
 
 
-# Held while support vectors are gathered: NumPy would not do it in parallel.
-_GATHERING = threading.Lock()
-
-# What is computed from the other attributes, and not stored.
-_CACHED = ("_used", "_ensemble", "_gathered", "_offsets", "_device")
-
-# Rows of the sample for each support vector, up to which a table of all rows is faster than sorting.
-_SPARSE_SUPPORT = 32
-
-
-def scaled(X: Any, factors: Array | None) -> Any:
-    """Return points with their features multiplied by factors, if there are any."""
-    if factors is None:
-        return X
-    return csr_array(X.multiply(factors)) if issparse(X) else X * factors
-
-
-def _support(points: Any) -> Any:
-    return to_engine(points, sparse=True) if issparse(points) else points
-
-
-def _starts(sizes: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return where parts of these sizes begin, and where the last one ends."""
-    return np.concatenate(([0], np.cumsum(sizes)))
-
-
-def _segments(starts: NDArray[np.intp], chosen: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return all positions of the chosen parts, one part after another."""
-    sizes = starts[chosen + 1] - starts[chosen]
-    return np.repeat(starts[chosen] - _starts(sizes)[:-1], sizes) + np.arange(sizes.sum())
+# What is kept of hypotheses as long as they live, which do not change: machines in the memory of a device, and which of
+# them they are; and the rows that their support vectors were gathered from, with these.
+_ON_DEVICE: WeakKeyDictionary[RBFSVMs, tuple[_cuda.DeviceMachines, NDArray[np.int32]]] = WeakKeyDictionary()
+_GATHERED: WeakKeyDictionary[RBFSVMs, tuple[Any, Any]] = WeakKeyDictionary()

@@ -103,11 +103,14 @@ class RowBlock:
             return TreePoints.convert(self._X[rows[0] : rows[-1] + 1])  # without a copy before the conversion
         return TreePoints.convert(self.points)
 
+    def is_read_by(self, hypothesis: Any) -> bool:
+        """Return whether a hypothesis is a tree that reads the converted rows."""
+        return is_tree(hypothesis) and self._tree_points is not None
+
     def predict_by_tree(self, hypothesis: Any, classes: NDArray[Any]) -> NDArray[np.intp] | None:
         """Return the class codes that a tree predicts; None if a hypothesis must be asked for labels by `predict`."""
-        if not is_tree(hypothesis) or self._tree_points is None:
-            return None
-        return self._tree_points.predict_codes(hypothesis, classes)
+        points = self._tree_points if is_tree(hypothesis) else None
+        return None if points is None else points.predict_codes(hypothesis, classes)
 
 
 def clone_tree(tree: Any) -> Any:
@@ -136,12 +139,9 @@ def validate_parameters_once(tree: Any) -> AbstractContextManager[None]:
 
 def fit_tree(tree: Any, X: Any, y: Any) -> Any:
     """Train a tree as its method `fit` does, without checks of points and labels that are known to pass them."""
-    points = TreePoints.convert(X) if _are_plain_labels(y) else None
+    # Labels that are text or finite numbers.
+    is_plain = type(y) is np.ndarray and (y.dtype.kind in "biuU" or (y.dtype.kind == "f" and np.isfinite(y).all()))
+    points = TreePoints.convert(X) if is_plain else None
     if points is None or points.has_nan or y.shape != (X.shape[0],):
         return tree.fit(X, y)
     return tree.fit(points.values, y, check_input=False)
-
-
-def _are_plain_labels(y: Any) -> bool:
-    """Return whether labels are text or finite numbers."""
-    return type(y) is np.ndarray and (y.dtype.kind in "biuU" or (y.dtype.kind == "f" and bool(np.isfinite(y).all())))
