@@ -1,7 +1,7 @@
 """Read dataclasses from JSON that somebody else may have written: their annotations are the table of what is allowed.
 
 A kind is an annotation: ``str``, ``bool``, ``int``, ``float``, ``Any``, ``X | None``, ``Literal["a", "b"]``,
-``tuple[X, ...]``, ``tuple[X, Y]``, ``dict[str, X]``, another dataclass, or ``Annotated[X, rule]`` with a `Rule`.
+``tuple[X, ...]``, ``tuple[X, Y]``, ``Mapping[str, X]``, another dataclass, or ``Annotated[X, rule]`` with a `Rule`.
 """
 
 from __future__ import annotations
@@ -79,14 +79,15 @@ class Length:
     """Text or a list of some length."""
 
     low: int
-    high: int
+    high: float = math.inf
 
     def allows(self, value: Any) -> bool:
         return self.low <= len(value) <= self.high
 
     def describe(self, base: str) -> str:
-        unit = "characters" if base == "text" else "entries"
-        return f"{base} of {f'{self.low} to' if self.low else 'at most'} {self.high} {unit}"
+        length = f"{self.low} to {self.high}" if self.low else f"at most {self.high}"
+        length = f"at least {self.low}" if self.high == math.inf else length
+        return f"{base} of {length} {'characters' if base == 'text' else 'entries'}"
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,7 @@ def read_value(kind: Any, name: str, value: Any) -> Any:
         if len(kinds) != len(value):
             raise FieldError(f"{name} must hold {len(kinds)} entries, got {shorten(value)}")
         return tuple(read_value(kinds[i], f"{name}[{i}]", item) for i, item in enumerate(value))
-    if origin is dict:
+    if origin in (dict, Mapping):
         keys = [read_value(parts[0], f"a name in {name}", key) for key in value]
         return {key: read_value(parts[1], f"{name}.{key}", value[key]) for key in keys}
     return convert(value)
@@ -224,4 +225,5 @@ _TYPES: Mapping[Any, tuple[Callable[[Any], bool], str, Callable[[Any], Any]]] = 
     float: (_is_number, "a number", float),
     tuple: (lambda value: isinstance(value, list), "a list", _same),
     dict: (lambda value: isinstance(value, dict), "an object", _same),
+    Mapping: (lambda value: isinstance(value, dict), "an object", _same),
 }

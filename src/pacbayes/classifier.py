@@ -33,7 +33,7 @@ from pacbayes.certificate import (
     choose_voters,
     describe_assumption,
     label_names,
-    validate_settings,
+    validate_delta,
     with_test,
     with_unlabelled,
 )
@@ -906,8 +906,7 @@ class PACBayesClassifier(ClassifierMixin, BaseEstimator):
             if delta is not None:
                 raise ValueError("delta must be None without labels: the bounds on hypotheses are those of the fit")
             return self._certify_unlabelled(certificate, X)
-        voting, objective = certificate.voting, certificate.objective
-        level = certificate.delta if delta is None else validate_settings(delta, objective, voting)
+        level = certificate.delta if delta is None else validate_delta(delta)
         predicted, doubtful = self._predict_codes(X)
         codes = self._codes_of(X, y)
         unknown = codes == self.classes_.size
