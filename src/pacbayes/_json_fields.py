@@ -190,7 +190,7 @@ def read_value(kind: Any, name: str, value: Any) -> Any:
     origin, parts = get_origin(base) or base, get_args(base)
     if is_dataclass(origin):
         return read_object(origin, value, name)
-    of_type, words, convert = _TYPES[origin]
+    of_type, words = _TYPES[origin]
     if origin is Literal:
         rule = OneOf(parts)
     if not (of_type(value) and (rule is None or rule.allows(value))):
@@ -204,7 +204,7 @@ def read_value(kind: Any, name: str, value: Any) -> Any:
     if origin in (dict, Mapping):
         keys = [read_value(parts[0], f"a name in {name}", key) for key in value]
         return {key: read_value(parts[1], f"{name}.{key}", value[key]) for key in keys}
-    return convert(value)
+    return float(value) if origin is float else value
 
 
 def _is_number(value: Any) -> bool:
@@ -212,18 +212,15 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -(2**1023) < value < 2**1023
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-_TYPES: Mapping[Any, tuple[Callable[[Any], bool], str, Callable[[Any], Any]]] = {
-    Any: (lambda value: True, "anything", _same),
-    Literal: (lambda value: True, "", _same),
-    str: (lambda value: isinstance(value, str), "text", _same),
-    bool: (lambda value: isinstance(value, bool), "true or false", _same),
-    int: (lambda value: _is_number(value) and isinstance(value, int), "a whole number", _same),
-    float: (_is_number, "a number", float),
-    tuple: (lambda value: isinstance(value, list), "a list", _same),
-    dict: (lambda value: isinstance(value, dict), "an object", _same),
-    Mapping: (lambda value: isinstance(value, dict), "an object", _same),
+# Whether a value is of a type, and the type in words.
+_TYPES: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
+    Any: (lambda value: True, "anything"),
+    Literal: (lambda value: True, "anything"),
+    str: (lambda value: isinstance(value, str), "text"),
+    bool: (lambda value: isinstance(value, bool), "true or false"),
+    int: (lambda value: _is_number(value) and isinstance(value, int), "a whole number"),
+    float: (_is_number, "a number"),
+    tuple: (lambda value: isinstance(value, list), "a list"),
+    dict: (lambda value: isinstance(value, dict), "an object"),
+    Mapping: (lambda value: isinstance(value, dict), "an object"),
 }

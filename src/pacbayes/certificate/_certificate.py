@@ -32,8 +32,6 @@ from pacbayes.certificate.assumptions import describe_assumption, find_missing, 
 from pacbayes.exceptions import CertificateError
 from pacbayes.tasks import is_of_probabilities
 
-__all__ = ["Certificate"]
-
 # What a digest may be of, and what it looks like.
 _Part = Annotated[str, OneOf(("hypotheses", "losses", "posterior", "settings"))]
 _Digest = Annotated[str, Pattern("[0-9a-f]{64}", "64 hexadecimal digits")]
@@ -226,65 +224,19 @@ class Certificate:
         """What the bounds rest on, in words."""
         return tuple(map(describe_assumption, self.assumption_codes))
 
-    def summary(self) -> str:
-        """Return what is proved, in one plain sentence."""
-        return _words.summary(self)
-
-    def answers(self, tested: Statement | None = None) -> list[_words.Answer]:
-        """Return the bound on what `predict` does, its error on held-out points, and that of the commonest class.
-
-        Parameters
-        ----------
-        tested : Statement, optional
-            What other test points prove about what `predict` does, as the first statement of `certify(X, y)`.
-        """
-        return _words.answers(self, tested)
-
-    def compare_with_commonest(self) -> str | None:
-        """Return a sentence if the bound is not below the error of always predicting the commonest class, else None."""
-        return _words.compare_with_commonest(self)
-
-    def class_table(self, most_predicted: int = 50) -> _words.ClassTable | None:
-        """Return errors by class as a table of text, with the confusion matrix of up to `most_predicted` classes."""
-        return _words.class_table(self, most_predicted)
-
-    def rows(self, tested: Statement | None = None) -> list[_words.Row]:
-        """Return the measured loss, the certified bounds and bounds to compare them with, for tables and plots.
-
-        Parameters
-        ----------
-        tested : Statement, optional
-            What other test points prove about what `predict` does; shown if it is about the same loss.
-        """
-        return _words.rows(self, tested)
-
-    def figures(self) -> dict[str, str]:
-        """Return what the bounds are made of, by name."""
-        return _words.figures(self)
-
-    def sections(self, tested: Statement | None = None, most_predicted: int = 6) -> list[_words.Section]:
-        """Return all that the certificate says, as text: `str`, a notebook and the command line lay it out.
-
-        Parameters
-        ----------
-        tested : Statement, optional
-            What other test points prove about what `predict` does.
-        most_predicted : int, default=6
-            Number of classes up to which the confusion matrix is part of it.
-        """
-        return _words.sections(self, tested, most_predicted)
-
-    def __str__(self) -> str:
-        return _words.text(self)
-
-    def _repr_html_(self) -> str:
-        return _html.render(self)
+    summary = _words.summary
+    answers = _words.answers
+    compare_with_commonest = _words.compare_with_commonest
+    class_table = _words.class_table
+    rows = _words.rows
+    figures = _words.figures
+    sections = _words.sections
+    __str__ = _words.text
+    _repr_html_ = _html.render
 
     # -- in files, and checked -----------------------------------------------------------------------
 
-    def to_json(self) -> str:
-        """Write the certificate as JSON text."""
-        return _json.dump(self)
+    to_json = _json.dump
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:

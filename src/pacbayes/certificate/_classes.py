@@ -14,17 +14,6 @@ from numpy.typing import NDArray
 from pacbayes._json_fields import Length
 from pacbayes.certificate._statements import NonNegative, Unit, Whole, bound_count, require
 
-__all__ = [
-    "MOST_CLASSES",
-    "MOST_LABELS",
-    "ClassRates",
-    "Confusion",
-    "Points",
-    "Rate",
-    "label_names",
-    "tabulate_predictions",
-]
-
 Points = Literal["held-out", "validation", "out-of-bag"]
 
 # With more classes than this, no confusion matrix is kept: nobody would read it.

@@ -18,13 +18,8 @@ from pacbayes.certificate._statements import FIGURE_TOLERANCE, RANDOMISED, State
 from pacbayes.certificate.assumptions import LOSS_ASSUMPTIONS, encode_assumption, find_missing, is_covered
 from pacbayes.exceptions import CertificateError
 
-__all__ = ["certify", "validate_delta", "verify"]
-
 # Relative gap at which a minimum counts as proved, as in the minimisers.
 _PROVED_GAP = 1e-8
-
-# Lambda is known only as sharply as its minimum is.
-_LAMBDA_TOLERANCE = 1e-3
 
 
 def certify(
@@ -236,13 +231,17 @@ def _with_shared_delta(statements: Sequence[Statement], settings: Settings, log_
 # Verification
 # ---------------------------------------------------------------------------------------------------
 
-# How near a figure has to come to the recomputed one, by field; others have to be equal.
-_TOLERANCES = {
-    **dict.fromkeys(("n_validation", "n_validation_max", "n_hypotheses", "n_dropped", "minimum_over"), 0.0),
-    **dict.fromkeys(("global_minimum", "quasiconvex"), 0.0),
-    **dict.fromkeys(("empirical_loss", "kl_div"), FIGURE_TOLERANCE),
-    "lam": _LAMBDA_TOLERANCE,
-}
+# How near a figure has to come to the recomputed one, by field. Lambda is known only as sharply as its minimum is.
+_EQUAL = (
+    "n_validation",
+    "n_validation_max",
+    "n_hypotheses",
+    "n_dropped",
+    "minimum_over",
+    "global_minimum",
+    "quasiconvex",
+)
+_TOLERANCES = dict.fromkeys(_EQUAL, 0.0) | {"empirical_loss": FIGURE_TOLERANCE, "kl_div": FIGURE_TOLERANCE, "lam": 1e-3}
 
 
 def verify(certificate: Certificate, losses: ArrayLike, prior: ArrayLike | None, n: ArrayLike | None) -> None:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate
     from pacbayes.certificate._words import Section
 
-__all__ = ["render"]
-
 # Classes up to which the confusion matrix is part of the table.
 _MOST_PREDICTED = 12
 

@@ -18,8 +18,6 @@ from pacbayes.exceptions import CertificateError
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate
 
-__all__ = ["dump", "load"]
-
 _FORMAT = 4
 # Longer than any certificate: what is larger is not read.
 _MAX_CHARACTERS = 1_000_000

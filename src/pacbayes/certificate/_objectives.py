@@ -22,35 +22,21 @@ from pacbayes.certificate._statements import (
     BEST,
     FIGURE_TOLERANCE,
     MAJORITY,
-    METHODS,
     RANDOMISED,
     ROUND_UP,
     Count,
     Event,
-    Method,
     NonNegative,
     Statement,
     Unit,
     expect,
+    method,
     require,
 )
 from pacbayes.posterior import PosteriorResult, minimize_kl_bound, minimize_lambda_bound
 from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.quasiconvexity import first_condition
 from pacbayes.votes import heavy_voter, subset_sum_constant
-
-__all__ = [
-    "OBJECTIVES",
-    "VOTINGS",
-    "Objective",
-    "PosteriorObjective",
-    "Problem",
-    "Settings",
-    "Voting",
-    "VotingRule",
-    "Weighted",
-    "least_conjugate",
-]
 
 Objective = Literal["dual", "lambda", "kl"]
 Voting = Literal["majority", "gibbs", "best", "uniform"]
@@ -163,23 +149,14 @@ class PosteriorObjective(ABC):
         return self.state(problem, minimum.rho, minimum.loss, minimum.kl_div)
 
 
-def _pac_bayes_kl(delta: float, loss: float, kl_div: float, n: int, n_max: int) -> float:
-    return float(pac_bayes_kl(loss, kl_div, n, delta, n_max=n_max))
-
-
 def _check_sizes(name: str, statement: Statement, certificate: Any) -> None:
     expect(f"{name}.figures['n']", statement.figures["n"], certificate.n_validation)
     expect(f"{name}.figures['n_max']", statement.figures["n_max"], certificate.n_validation_max)
 
 
-METHODS["pac-bayes-kl"] = Method(
-    "PAC-Bayes-kl",
-    _pac_bayes_kl,
-    {"loss": Unit, "kl_div": NonNegative, "n": Count, "n_max": Count},
-    (RANDOMISED, BEST),
-    Event.PAC_BAYES,
-    check=_check_sizes,
-)
+@method("pac-bayes-kl", "PAC-Bayes-kl", (RANDOMISED, BEST), Event.PAC_BAYES, check=_check_sizes)
+def _pac_bayes_kl(delta: float, loss: Unit, kl_div: NonNegative, n: Count, n_max: Count) -> float:
+    return float(pac_bayes_kl(loss, kl_div, n, delta, n_max=n_max))
 
 
 class LambdaObjective(PosteriorObjective):
@@ -211,17 +188,6 @@ class KLObjective(LambdaObjective):
         return minimize_kl_bound(problem.losses, n, n_max=n_max, delta=problem.delta, prior=problem.prior)
 
 
-def _dual(delta: float, adjusted_loss: float, kl_div: float, mu: float) -> float:
-    # E_rho[psi_h(mu)] + mu (KL + ln(1 / delta)), docs/dual.md. That psi_h is 1 at mu = 0, whatever is stated.
-    return 1.0 if mu == 0 else min(1.0, (adjusted_loss + mu * (kl_div - math.log(delta))) * ROUND_UP)
-
-
-def _check_adjusted_loss(name: str, statement: Statement, certificate: Any) -> None:
-    least = least_conjugate(statement.figures["mu"], certificate.empirical_loss, certificate.n_validation_max)
-    enough = statement.is_vacuous or statement.figures["adjusted_loss"] >= least * (1 - FIGURE_TOLERANCE)
-    require(enough, f"{name}.figures['adjusted_loss'] must be at least {least!r} for this mu")
-
-
 def least_conjugate(mu: float, loss: float, n_max: int) -> float:
     """Return a lower bound on E[psi_h(mu)] for hypotheses of a mean empirical loss, on at most `n_max` points each.
 
@@ -233,14 +199,16 @@ def least_conjugate(mu: float, loss: float, n_max: int) -> float:
     return loss + (1 - loss) * at_zero
 
 
-METHODS["pac-bayes-dual"] = Method(
-    "dual PAC-Bayes bound",
-    _dual,
-    {"adjusted_loss": NonNegative, "kl_div": NonNegative, "mu": NonNegative},
-    (RANDOMISED,),
-    Event.PAC_BAYES,
-    check=_check_adjusted_loss,
-)
+def _check_adjusted_loss(name: str, statement: Statement, certificate: Any) -> None:
+    least = least_conjugate(statement.figures["mu"], certificate.empirical_loss, certificate.n_validation_max)
+    enough = statement.is_vacuous or statement.figures["adjusted_loss"] >= least * (1 - FIGURE_TOLERANCE)
+    require(enough, f"{name}.figures['adjusted_loss'] must be at least {least!r} for this mu")
+
+
+@method("pac-bayes-dual", "dual PAC-Bayes bound", (RANDOMISED,), Event.PAC_BAYES, check=_check_adjusted_loss)
+def _dual(delta: float, adjusted_loss: NonNegative, kl_div: NonNegative, mu: NonNegative) -> float:
+    # E_rho[psi_h(mu)] + mu (KL + ln(1 / delta)), docs/dual.md. That psi_h is 1 at mu = 0, whatever is stated.
+    return 1.0 if mu == 0 else min(1.0, (adjusted_loss + mu * (kl_div - math.log(delta))) * ROUND_UP)
 
 
 class DualObjective(PosteriorObjective):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,11 @@ from pacbayes.certificate._certificate import Certificate
 from pacbayes.certificate._classes import Confusion
 from pacbayes.certificate._statements import RANDOMISED, Statement, divided_prior, unlabelled_prices
 
-__all__ = ["choose_voters", "with_confusion", "with_test", "with_unlabelled"]
+
+def _state(certificate: Certificate, method: str, figures: Mapping[str, float]) -> Statement:
+    """State something about what `predict` does."""
+    of = certificate
+    return Statement.by(method, of.predictor, of.loss, of.delta, figures, strict=of.strict)
 
 
 def with_test(certificate: Certificate, total: float, n: int, counts: NDArray[np.intp] | None = None) -> Certificate:
@@ -32,7 +37,7 @@ def with_test(certificate: Certificate, total: float, n: int, counts: NDArray[np
         method, figures = "test-set", {"errors": errors, "n": n, "kl_div": divergence}
     else:
         method, figures = "test-set-chernoff", {"loss": total / n, "n": n, "kl_div": divergence}
-    tested = Statement.by(method, certificate.predictor, certificate.loss, certificate.delta, figures)
+    tested = _state(certificate, method, figures)
     others = [statement for statement in certificate.statements if statement.predictor != certificate.predictor]
     # A bound on the vote may be computed from that on the randomised classifier, and has no place without it.
     others = [s for s in others if "gibbs_bound" not in s.figures or certificate.predictor != RANDOMISED]
@@ -83,9 +88,8 @@ def with_unlabelled(
     """
     delta, n_votes = certificate.delta, certificate.n_votes
     labelled, unlabelled = unlabelled_prices(delta, n_votes, certificate.n_validation, n_unlabelled)
-    statements = []
-    for k in range(losses.size):
-        figures = {
+    figures = (
+        {
             "errors": math.ceil(float(losses[k] * n[k]) * (1 - 1e-12)),
             "n": int(n[k]),
             "kl_div": divided_prior(float(kl_divs[k]), n_votes) + labelled,
@@ -93,6 +97,7 @@ def with_unlabelled(
             "n_unlabelled": n_unlabelled,
             "kl_unlabelled": unlabelled + math.log(losses.size),
         }
-        who, loss = certificate.predictor, certificate.loss
-        statements.append(Statement.by("disagreement", who, loss, delta, figures, strict=certificate.strict))
+        for k in range(losses.size)
+    )
+    statements = [_state(certificate, "disagreement", of_voter) for of_voter in figures]
     return certificate.revise(statements=(min(statements, key=lambda statement: statement.bound),))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import numpy as np
 
@@ -18,29 +18,7 @@ from pacbayes.votes import split_delta
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate
 
-__all__ = [
-    "BEST",
-    "FIGURE_TOLERANCE",
-    "MAJORITY",
-    "MAX_TEXT",
-    "METHODS",
-    "RANDOMISED",
-    "ROUND_UP",
-    "Count",
-    "Event",
-    "Level",
-    "Method",
-    "NonNegative",
-    "Statement",
-    "Text",
-    "Unit",
-    "Whole",
-    "bound_count",
-    "divided_prior",
-    "expect",
-    "require",
-    "unlabelled_prices",
-]
+Formula = TypeVar("Formula", bound=Callable[..., float])
 
 # Names of predictors.
 MAJORITY = "majority vote"
@@ -101,12 +79,16 @@ class Method:
 
     title: str  # how a reader knows it
     compute: Callable[..., float]  # ``compute(delta, **figures)`` returns the bound, rounded up
-    figures: Mapping[str, Any]  # their kinds
     predictors: tuple[str, ...]  # whom it can bound
     event: str  # what it rests on
     zero_one: bool = False  # whether it is for the zero-one loss only
-    # ``check(name, statement, certificate)`` compares a statement with others and with the certificate that it is in.
+    # ``check(name, statement, certificate)`` compares a statement with what else its certificate states.
     check: Callable[[str, Statement, Certificate], None] | None = None
+
+    @property
+    def figures(self) -> Mapping[str, Any]:
+        """Kinds of the figures, by name: those of the formula's arguments besides delta."""
+        return _argument_kinds(self.compute)
 
     def event_if(self, strict: bool) -> str:
         """Return the event, with the remark that it is not proved if the setting departs from the theorem."""
@@ -114,8 +96,24 @@ class Method:
         return self.event if strict or self.event == Event.TEST_SET else f"{self.event}{_NOT_PROVED}"
 
 
-# By code, which files hold. Those of the posterior's objectives are added where the objectives are.
+@cache
+def _argument_kinds(compute: Callable[..., float]) -> dict[str, Any]:
+    hints = get_type_hints(compute, include_extras=True)
+    return {name: kind for name, kind in hints.items() if name not in ("delta", "return")}
+
+
+# By code, which files hold.
 METHODS: dict[str, Method] = {}
+
+
+def method(code: str, title: str, *arguments: Any, **options: Any) -> Callable[[Formula], Formula]:
+    """Make a formula a method of this code: the kinds of its arguments are those of its figures."""
+
+    def add(compute: Formula) -> Formula:
+        METHODS[code] = Method(title, compute, *arguments, **options)
+        return compute
+
+    return add
 
 
 @dataclass(frozen=True)
@@ -258,13 +256,7 @@ def unlabelled_prices(delta: float, n_votes: int, n_validation: int, n_unlabelle
 # The majority vote, from bounds on the randomised classifier or on a voter
 # ---------------------------------------------------------------------------------------------------
 
-
-def _first_order(delta: float, gibbs_bound: float) -> float:
-    return min(1.0, float(majority_vote(gibbs_bound)) * _TIE)
-
-
-def _subset_sum(delta: float, gibbs_bound: float, constant: float) -> float:
-    return min(1.0, gibbs_bound / constant * ROUND_UP)
+_OF_VOTE = {"predictors": (MAJORITY,), "event": Event.PAC_BAYES, "zero_one": True}
 
 
 def _check_gibbs_bound(name: str, statement: Statement, certificate: Certificate) -> None:
@@ -275,64 +267,44 @@ def _check_gibbs_bound(name: str, statement: Statement, certificate: Certificate
     require(enough, f"{name}.figures['gibbs_bound'] is below the randomised classifier's bound")
 
 
-def _heavy_voter(delta: float, voter_bound: float, weight: float) -> float:
+@method("first-order", "twice the randomised classifier's", **_OF_VOTE, check=_check_gibbs_bound)
+def _first_order(delta: float, gibbs_bound: Unit) -> float:
+    return min(1.0, float(majority_vote(gibbs_bound)) * _TIE)
+
+
+@method("subset-sum", "randomised classifier's, over the smallest majority", **_OF_VOTE, check=_check_gibbs_bound)
+def _subset_sum(delta: float, gibbs_bound: Unit, constant: Annotated[float, Range(0.5, 1)]) -> float:
+    return min(1.0, gibbs_bound / constant * ROUND_UP)
+
+
+@method("heavy-voter", "bound of the voter that outweighs all others", **_OF_VOTE)
+def _heavy_voter(delta: float, voter_bound: Unit, weight: Annotated[float, Range(0.5, 1, open_low=True)]) -> float:
     return voter_bound
-
-
-METHODS["first-order"] = Method(
-    "twice the randomised classifier's",
-    _first_order,
-    {"gibbs_bound": Unit},
-    (MAJORITY,),
-    Event.PAC_BAYES,
-    zero_one=True,
-    check=_check_gibbs_bound,
-)
-METHODS["subset-sum"] = Method(
-    "randomised classifier's, over the smallest majority",
-    _subset_sum,
-    {"gibbs_bound": Unit, "constant": Annotated[float, Range(0.5, 1)]},
-    (MAJORITY,),
-    Event.PAC_BAYES,
-    zero_one=True,
-    check=_check_gibbs_bound,
-)
-METHODS["heavy-voter"] = Method(
-    "bound of the voter that outweighs all others",
-    _heavy_voter,
-    {"voter_bound": Unit, "weight": Annotated[float, Range(0.5, 1, open_low=True)]},
-    (MAJORITY,),
-    Event.PAC_BAYES,
-    zero_one=True,
-)
 
 
 # ---------------------------------------------------------------------------------------------------
 # Counted errors and measured losses: of single hypotheses, of held-out and of unlabelled points
 # ---------------------------------------------------------------------------------------------------
 
+_ANYBODY = (MAJORITY, RANDOMISED, BEST)
 
-def _chernoff(delta: float, loss: float, n: int, kl_div: float) -> float:
+
+@method("chernoff", "Chernoff's bound for all hypotheses", (BEST,), Event.SINGLE)
+@method("test-set-chernoff", "Chernoff's bound on held-out points", _ANYBODY, Event.TEST_SET)
+def _chernoff(delta: float, loss: Unit, n: Count, kl_div: NonNegative) -> float:
     # In logarithms: neither the prior nor its product with delta needs to be a float.
     return float(kl_inverse_upper(loss, (kl_div - math.log(delta)) / n * ROUND_UP))
 
 
-def bound_count(delta: float, errors: int, n: int, kl_div: float) -> float:
+@method("clopper-pearson", "Clopper-Pearson for all hypotheses", (BEST,), Event.SINGLE, zero_one=True)
+@method("test-set", "Clopper-Pearson on held-out points", _ANYBODY, Event.TEST_SET, zero_one=True)
+def bound_count(delta: float, errors: Whole, n: Count, kl_div: NonNegative) -> float:
     """Bound the rate of errors by their number among n points, at the level delta exp(-kl_div)."""
     mass = math.exp(-kl_div) / ROUND_UP
     exact = float(clopper_pearson(errors, n, delta, prior_mass=mass)) if mass * delta >= 1e-300 else 1.0
     # Chernoff's bound is larger but where there is no error: there, the two are equal up to rounding.
     is_larger = exact < 1 and errors > 0
     return exact if is_larger else min(exact, _chernoff(delta, min(1.0, errors / n * ROUND_UP), n, kl_div))
-
-
-def _disagreement(
-    delta: float, errors: int, n: int, kl_div: float, disagreements: int, n_unlabelled: int, kl_unlabelled: float
-) -> float:
-    # L(vote) <= L(h) + P(vote and h disagree): docs/votes.md.
-    voter = bound_count(delta, errors, n, kl_div)
-    apart = bound_count(delta, disagreements, n_unlabelled, kl_unlabelled)
-    return min(1.0, (voter + apart) * ROUND_UP)
 
 
 def _check_division(name: str, statement: Statement, certificate: Certificate) -> None:
@@ -345,26 +317,24 @@ def _check_division(name: str, statement: Statement, certificate: Certificate) -
         require(enough, f"{name}.figures[{key!r}] is less than what its share of delta costs")
 
 
-_COUNTED = {"errors": Whole, "n": Count, "kl_div": NonNegative}
-_MEASURED = {"loss": Unit, "n": Count, "kl_div": NonNegative}
-_ANYBODY = (MAJORITY, RANDOMISED, BEST)
-
-METHODS["clopper-pearson"] = Method(
-    "Clopper-Pearson for all hypotheses", bound_count, _COUNTED, (BEST,), Event.SINGLE, zero_one=True
-)
-METHODS["chernoff"] = Method("Chernoff's bound for all hypotheses", _chernoff, _MEASURED, (BEST,), Event.SINGLE)
-METHODS["disagreement"] = Method(
+@method(
+    "disagreement",
     "a voter's bound, and its disagreement with the vote",
-    _disagreement,
-    {**_COUNTED, "disagreements": Whole, "n_unlabelled": Count, "kl_unlabelled": NonNegative},
     (MAJORITY, BEST),
     Event.UNLABELLED,
     zero_one=True,
     check=_check_division,
 )
-METHODS["test-set"] = Method(
-    "Clopper-Pearson on held-out points", bound_count, _COUNTED, _ANYBODY, Event.TEST_SET, zero_one=True
-)
-METHODS["test-set-chernoff"] = Method(
-    "Chernoff's bound on held-out points", _chernoff, _MEASURED, _ANYBODY, Event.TEST_SET
-)
+def _disagreement(
+    delta: float,
+    errors: Whole,
+    n: Count,
+    kl_div: NonNegative,
+    disagreements: Whole,
+    n_unlabelled: Count,
+    kl_unlabelled: NonNegative,
+) -> float:
+    # L(vote) <= L(h) + P(vote and h disagree): docs/votes.md.
+    voter = bound_count(delta, errors, n, kl_div)
+    apart = bound_count(delta, disagreements, n_unlabelled, kl_unlabelled)
+    return min(1.0, (voter + apart) * ROUND_UP)

@@ -27,24 +27,6 @@ from pacbayes.tasks import describe_loss, is_of_probabilities, largest_cost
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate
 
-__all__ = [
-    "Answer",
-    "ClassTable",
-    "Row",
-    "Section",
-    "answers",
-    "class_table",
-    "compare_with_commonest",
-    "figures",
-    "format_loss",
-    "name_class",
-    "name_loss",
-    "rows",
-    "sections",
-    "summary",
-    "text",
-]
-
 # Letters of a label that are shown.
 _LONGEST_NAME = 40
 
@@ -164,8 +146,16 @@ class Row:
         return "to compare with" if self.kind == "comparison" else self.kind
 
 
-def sections(certificate: Certificate, tested: Statement | None, most_predicted: int) -> list[Section]:
-    """Return all that a certificate says: about predictions, by class, how it is proved, and what was assumed."""
+def sections(certificate: Certificate, tested: Statement | None = None, most_predicted: int = 6) -> list[Section]:
+    """Return all that a certificate says, as text: `str`, notebooks and the command line lay it out.
+
+    Parameters
+    ----------
+    tested : Statement, optional
+        What other test points prove about what `predict` does.
+    most_predicted : int, default=6
+        Number of classes up to which the confusion matrix is part of it.
+    """
     compared = compare_with_commonest(certificate)
     proved = Section(
         summary(certificate),
@@ -208,7 +198,7 @@ def text(certificate: Certificate) -> str:
             ]
             for row in cells
         ]
-        lines += [escape_control(section.title), *(f"  {line}" for line in section.warnings)]
+        lines += [escape_control(section.title), *(f"  {escape_control(line)}" for line in section.warnings)]
         lines += [f"  {'  '.join(row)}".rstrip() for row in aligned]
         lines += [f"  - {escape_control(note)}" for note in section.notes]
     return "\n".join(lines)
@@ -282,7 +272,13 @@ def format_loss(loss: str, value: float, *, upper: bool, percent: bool = True) -
 
 
 def answers(certificate: Certificate, tested: Statement | None = None) -> list[Answer]:
-    """Return the bound on what `predict` does, what was measured on held-out points and in a test, and a constant."""
+    """Return the bound on what `predict` does, its error on held-out points, and that of the commonest class.
+
+    Parameters
+    ----------
+    tested : Statement, optional
+        What other test points prove about what `predict` does, as the first statement of `certify(X, y)`.
+    """
     who, loss, bound = certificate.predictor, certificate.loss, certificate.bound
     if certificate.unproved is None:
         proved = next(s for s in certificate.statements if s.bound == bound)
@@ -320,7 +316,7 @@ def _describe_test(statement: Statement) -> str:
 
 
 def compare_with_commonest(certificate: Certificate) -> str | None:
-    """Return a plain sentence if the bound is not below the error of always predicting the commonest class."""
+    """Return a sentence if the bound is not below the error of always predicting the commonest class, else None."""
     commonest = certificate.commonest_class
     if commonest is None or not certificate.is_zero_one or certificate.bound < commonest[1]:
         return None
@@ -342,8 +338,8 @@ _WHERE = {
 }
 
 
-def class_table(certificate: Certificate, most_predicted: int) -> ClassTable | None:
-    """Return errors by class, with the confusion matrix of up to `most_predicted` classes; None if there is none."""
+def class_table(certificate: Certificate, most_predicted: int = 50) -> ClassTable | None:
+    """Return errors by class as a table of text, with the confusion matrix of up to `most_predicted` classes."""
     confusion = certificate.confusion
     if confusion is None:
         return None
@@ -394,9 +390,12 @@ def _class_notes(certificate: Certificate, confusion: Confusion) -> list[str]:
 
 
 def rows(certificate: Certificate, tested: Statement | None = None) -> list[Row]:
-    """Return the measured losses and the certified bounds; without held-out points, bounds to compare with.
+    """Return the measured loss, the certified bounds and bounds to compare them with, for tables and plots.
 
-    What other test points prove about the same loss comes last: the test of another loss has no place beside these.
+    Parameters
+    ----------
+    tested : Statement, optional
+        What other test points prove about what `predict` does; shown if it is about the same loss.
     """
     strict, held_out = certificate.strict, [s for s in certificate.statements if s.is_test]
     who = BEST if certificate.predictor == BEST else RANDOMISED
