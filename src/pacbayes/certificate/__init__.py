@@ -14,7 +14,7 @@ from pacbayes.certificate._derivation import certify, validate_delta
 from pacbayes.certificate._objectives import OBJECTIVES, Objective, Voting
 from pacbayes.certificate._points import choose_voters, with_confusion, with_test, with_unlabelled
 from pacbayes.certificate._statements import MAJORITY, METHODS, Event, Method, Statement
-from pacbayes.certificate._words import Answer, ClassTable, Row, Section, format_loss, name_class, name_loss
+from pacbayes.certificate._words import Answer, ClassTable, Row, Section, name_class
 from pacbayes.certificate.assumptions import FIT_ASSUMPTIONS, describe_assumption
 
 __all__ = [
@@ -40,10 +40,8 @@ __all__ = [
     "certify",
     "choose_voters",
     "describe_assumption",
-    "format_loss",
     "label_names",
     "name_class",
-    "name_loss",
     "tabulate_predictions",
     "validate_delta",
     "with_confusion",

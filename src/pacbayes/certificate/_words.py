@@ -79,9 +79,9 @@ class Section:
 
     @property
     def numeric(self) -> list[bool]:
-        """Whether the columns hold numbers, which are set to the right."""
-        columns = zip(*self.rows, strict=True)
-        return [all(cell[:1].isdigit() or cell == "-" for cell in column) for column in columns]
+        """Whether each column holds numbers, which are set to the right; the first one holds names."""
+        columns = enumerate(zip(*self.rows, strict=True))
+        return [k > 0 and all(cell[:1].isdigit() or cell == "-" for cell in column) for k, column in columns]
 
 
 class ClassTable(Section):
