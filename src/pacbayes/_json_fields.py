@@ -1,7 +1,8 @@
 """Read dataclasses from JSON that somebody else may have written: their annotations are the table of what is allowed.
 
 A kind is an annotation: ``str``, ``bool``, ``int``, ``float``, ``Any``, ``X | None``, ``Literal["a", "b"]``,
-``tuple[X, ...]``, ``tuple[X, Y]``, ``Mapping[str, X]``, another dataclass, or ``Annotated[X, rule]`` with a `Rule`.
+``tuple[X, ...]``, ``tuple[X, Y]``, ``Mapping[str, X]``, another dataclass, or ``Annotated[X, rule]`` with a
+`Range`, a `Length` or a `Pattern`.
 """
 
 from __future__ import annotations
@@ -9,28 +10,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pacbayes._formatting import format_names
-
-__all__ = [
-    "FieldError",
-    "Length",
-    "OneOf",
-    "Pattern",
-    "Range",
-    "Rule",
-    "parse_object",
-    "raising",
-    "read_object",
-    "read_value",
-    "shorten",
-]
 
 
 class FieldError(ValueError):
@@ -46,14 +33,7 @@ def raising(error: type[Exception], prefix: str = "") -> Iterator[None]:
         raise error(f"{prefix}{wrong}") from wrong
 
 
-class Rule(Protocol):
-    """What else has to be true of a value, besides its type."""
-
-    def allows(self, value: Any) -> bool:
-        """Return whether a value of the right type is allowed."""
-
-    def describe(self, base: str) -> str:
-        """Return what is allowed in words, given the words for the type."""
+# Rules: what else has to be true of a value, besides its type. `describe` says it, given the words for the type.
 
 
 @dataclass(frozen=True)
@@ -102,19 +82,6 @@ class Pattern:
 
     def describe(self, base: str) -> str:
         return self.description
-
-
-class OneOf:
-    """One of some values: as `Literal`, where a table holds them."""
-
-    def __init__(self, allowed: Collection[Any]) -> None:
-        self.allowed = allowed
-
-    def allows(self, value: Any) -> bool:
-        return value in self.allowed
-
-    def describe(self, base: str) -> str:
-        return f"one of {', '.join(map(repr, self.allowed))}"
 
 
 def shorten(value: Any) -> str:
@@ -192,7 +159,7 @@ def read_value(kind: Any, name: str, value: Any) -> Any:
         return read_object(origin, value, name)
     of_type, words = _TYPES[origin]
     if origin is Literal:
-        rule = OneOf(parts)
+        of_type, words = parts.__contains__, f"one of {', '.join(map(repr, parts))}"
     if not (of_type(value) and (rule is None or rule.allows(value))):
         described = words if rule is None else rule.describe(words)
         raise FieldError(f"{name} must be {described}{' or null' if optional else ''}, got {shorten(value)}")

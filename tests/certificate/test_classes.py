@@ -273,8 +273,14 @@ def lose_points(values):
         (lose_points, "the number of points in confusion.counts"),
         (lambda values: values["confusion"]["counts"].pop(), "confusion.counts must have 3 rows and columns"),
         (lambda values: values["confusion"]["counts"][0].__setitem__(0, -1), r"confusion.counts\[0\]\[0\] must be"),
-        (lambda values: values["confusion"]["bounds"][0].__setitem__(0, 0.001), r"confusion.bounds\[0\] states misses"),
-        (lambda values: values["confusion"]["bounds"][1].__setitem__(1, 0.0), r"confusion.bounds\[1\] states false"),
+        (
+            lambda values: values["confusion"]["bounds"][0].__setitem__(0, 0.001),
+            r"confusion.bounds\[0\], misses, is stated as 0.001",
+        ),
+        (
+            lambda values: values["confusion"]["bounds"][1].__setitem__(1, 0.0),
+            r"confusion.bounds\[1\], false alarms, is stated",
+        ),
         (lambda values: values["confusion"]["bounds"].pop(), "confusion.bounds must hold 2 pairs"),
         (lambda values: values["confusion"]["bounds"][0].pop(), "must hold 2 entries"),
         (lambda values: values["confusion"].update(kl_div=0.0), "confusion.kl_div is stated as 0.0"),

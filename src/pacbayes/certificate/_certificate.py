@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from numpy.typing import ArrayLike
 
-from pacbayes._json_fields import Length, OneOf, Pattern, raising, read_value, shorten
+from pacbayes._json_fields import Length, Pattern, raising, read_value, shorten
 from pacbayes.bounds import single_hypothesis_kl
 from pacbayes.certificate import _html, _json, _words
 from pacbayes.certificate._classes import MOST_LABELS, ClassRates, Confusion
@@ -33,7 +33,7 @@ from pacbayes.exceptions import CertificateError
 from pacbayes.tasks import is_of_probabilities
 
 # What a digest may be of, and what it looks like.
-_Part = Annotated[str, OneOf(("hypotheses", "losses", "posterior", "settings"))]
+_Part = Annotated[str, Pattern("hypotheses|losses|posterior|settings", "hypotheses, losses, posterior or settings")]
 _Digest = Annotated[str, Pattern("[0-9a-f]{64}", "64 hexadecimal digits")]
 _Label = Annotated[str, Length(0, MAX_TEXT)]
 
@@ -173,6 +173,11 @@ class Certificate:
     def is_tested(self) -> bool:
         """Whether the bound on what `predict` does rests on held-out points."""
         return self.statements[0].is_test
+
+    @property
+    def minimizes_lambda_bound(self) -> bool:
+        """Whether the posterior is the one at the minimum of F(lambda)."""
+        return self.lam is not None and OBJECTIVES[self.objective].minimizes_f
 
     @property
     def is_zero_one(self) -> bool:

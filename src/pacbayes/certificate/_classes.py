@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes._json_fields import Length
-from pacbayes.certificate._statements import NonNegative, Unit, Whole, bound_count, require
+from pacbayes.certificate._statements import NonNegative, Unit, Whole, bound_count, expect_at_least, require
 
 Points = Literal["held-out", "validation", "out-of-bag"]
 
@@ -176,8 +176,7 @@ class Confusion:
         require(len(self.bounds) == len(recomputed), pairs)
         for c, (stated, proved) in enumerate(zip(self.bounds, recomputed, strict=True)):
             for kind, claim, bound in zip(("misses", "false alarms"), stated, proved, strict=True):
-                wrong = f"confusion.bounds[{c}] states {kind} of {claim!r}, and they come out as {bound!r}"
-                require(claim >= bound, wrong)
+                expect_at_least(f"confusion.bounds[{c}], {kind},", claim, bound)
 
 
 def _count_errors(counts: Sequence[Sequence[int]]) -> list[tuple[tuple[int, int], tuple[int, int]]]:

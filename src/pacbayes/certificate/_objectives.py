@@ -41,9 +41,6 @@ from pacbayes.votes import heavy_voter, subset_sum_constant
 Objective = Literal["dual", "lambda", "kl"]
 Voting = Literal["majority", "gibbs", "best", "uniform"]
 
-# The comparator of the dual bound: fixed here, since it must be chosen before the losses are seen.
-_COMPARATOR: Literal["mixture"] = "mixture"
-
 # Bounds of single hypotheses that differ by less are taken for equal: their noise is larger.
 _CLOSE = 0.03
 
@@ -68,6 +65,11 @@ class Settings:
     n_votes: int
     assumption_codes: tuple[str, ...]
 
+    @property
+    def share(self) -> float:
+        """The delta of one vote: to divide the prior of a hypothesis by their number is as good as dividing delta."""
+        return self.delta / self.n_votes
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -81,7 +83,6 @@ class Problem:
     sizes_known: bool
     prior: ArrayLike | None
     delta: float  # what is left of it for these hypotheses
-    grid_delta: float  # the comparator's grid is made for it, since `delta` may depend on the losses
 
     @property
     def curve(self) -> GibbsCurve:
@@ -134,7 +135,8 @@ class PosteriorObjective(ABC):
 
     title: str  # in words
     has_lambda: bool  # whether the minimum is a Gibbs posterior of the losses, that of F(lambda) for some lambda
-    needs_sizes: bool  # whether the number of points of every hypothesis must be known
+    minimizes_f: bool = False  # whether it is the minimum of F(lambda) itself
+    needs_sizes: bool = False  # whether the number of points of every hypothesis must be known
 
     @abstractmethod
     def minimize(self, problem: Problem) -> Any:
@@ -164,7 +166,7 @@ class LambdaObjective(PosteriorObjective):
 
     title = "lambda bound"
     has_lambda = True
-    needs_sizes = False
+    minimizes_f = True
 
     def minimize(self, problem: Problem) -> PosteriorResult:
         n, n_max = problem.n_min, problem.n_max
@@ -182,6 +184,7 @@ class KLObjective(LambdaObjective):
     """PAC-Bayes-kl itself."""
 
     title = "kl bound"
+    minimizes_f = False
 
     def minimize(self, problem: Problem) -> PosteriorResult:
         n, n_max = problem.n_min, problem.n_max
@@ -234,8 +237,9 @@ class DualObjective(PosteriorObjective):
 
     @staticmethod
     def _arguments(problem: Problem) -> dict[str, Any]:
-        given = {"delta": problem.delta, "prior": problem.prior, "grid_delta": problem.grid_delta}
-        return {**given, "comparator": _COMPARATOR}
+        # The comparator and its grid must be chosen before the losses are seen, which `problem.delta` may depend on.
+        fixed = {"comparator": "mixture", "grid_delta": problem.settings.share}
+        return {"delta": problem.delta, "prior": problem.prior, **fixed}
 
 
 OBJECTIVES: dict[Objective, PosteriorObjective] = {

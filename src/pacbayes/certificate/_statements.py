@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import numpy as np
 
-from pacbayes._json_fields import Length, OneOf, Range, raising, read_value
+from pacbayes._json_fields import Length, Range, raising, read_value
 from pacbayes.bounds import clopper_pearson, kl_inverse_upper, majority_vote
 from pacbayes.exceptions import CertificateError
 from pacbayes.votes import split_delta
@@ -61,6 +61,11 @@ def expect(name: str, stated: Any, recomputed: Any, tolerance: float = 0.0) -> N
     if tolerance and stated is not None and recomputed is not None:
         same = math.isclose(stated, recomputed, rel_tol=tolerance)
     require(same, f"{name} is stated as {stated!r} but comes out as {recomputed!r}")
+
+
+def expect_at_least(name: str, stated: float, recomputed: float) -> None:
+    """Raise CertificateError if a bound is stated as smaller than it comes out, at all."""
+    require(stated >= recomputed, f"{name} is stated as {stated!r} but comes out as {recomputed!r}")
 
 
 class Event:
@@ -142,7 +147,7 @@ class Statement:
     predictor: Text
     loss: Text
     bound: Unit
-    method: Annotated[str, OneOf(METHODS)]
+    method: Text
     delta: Level
     event: Text
     figures: Mapping[str, Any]
@@ -178,6 +183,7 @@ class Statement:
 
     def check(self, name: str, certificate: Certificate) -> None:
         """Raise CertificateError, naming the field, if the method cannot make this statement in a certificate."""
+        require(self.method in METHODS, f"{name}.method must be one of {', '.join(METHODS)}, got {self.method!r}")
         method, figures = METHODS[self.method], self.figures
         whom = " or ".join(method.predictors)
         require(self.predictor in method.predictors, f"{name}.predictor must be {whom}, got {self.predictor!r}")
@@ -195,7 +201,7 @@ class Statement:
         expect(f"{name}.loss", self.loss, certificate.loss)
         expect(f"{name}.delta", self.delta, certificate.delta)
         recomputed = _compute(self.method, self.delta, **figures)
-        require(self.bound >= recomputed, f"{name}.bound is stated as {self.bound!r} but comes out as {recomputed!r}")
+        expect_at_least(f"{name}.bound", self.bound, recomputed)
         self._check_shared_figures(name, certificate)
         if method.check is not None:
             method.check(name, self, certificate)

@@ -233,10 +233,9 @@ def summary(certificate: Certificate) -> str:
         claims = [f"the {first.predictor} {WORDS.errs} at most {format_percent_upper(first.bound)} of {new}"]
         claims += [f"the {other.predictor} on at most {format_percent_upper(other.bound)}" for other in others]
     else:
-        what = "mean cost" if largest_cost(loss) is not None else f"{describe_loss(loss)} loss"
         whose = "the probabilities of " if is_of_probabilities(loss) else ""
-        bound = format_loss(loss, first.bound, upper=True)
-        claims = [f"the {what} of {whose}the {first.predictor} on {new} is at most {bound}"]
+        bound = _format_loss(loss, first.bound, upper=True)
+        claims = [f"the {_name_loss(loss)} of {whose}the {first.predictor} on {new} is at most {bound}"]
         claims += [f"that of the {other.predictor} at most {format_upper(other.bound)}" for other in others]
     end = "" if certificate.unproved is None else f"; about the {certificate.unproved} nothing is proved"
     return escape_control(f"{start} {', and '.join(claims)}{end}.")
@@ -252,19 +251,14 @@ def name_class(label: str, longest: int = _LONGEST_NAME) -> str:
     return repr(label if len(label) <= longest else f"{label[: longest - 1]}…")
 
 
-def name_loss(loss: str) -> str:
-    """Return what a loss measures, in words."""
-    if loss == "zero_one":
-        return WORDS.mistake
-    if largest_cost(loss) is not None:
-        return "mean cost"
-    named = f"{describe_loss(loss)} loss"
-    return f"{named} of a hypothesis's own probabilities" if is_of_probabilities(loss) else named
+def _name_loss(loss: str) -> str:
+    """Return what a loss other than the zero-one loss measures, in words."""
+    return f"{describe_loss(loss)} loss" if largest_cost(loss) is None else "mean cost"
 
 
-def format_loss(loss: str, value: float, *, upper: bool, percent: bool = True) -> str:
+def _format_loss(loss: str, value: float, *, upper: bool) -> str:
     """Format a bound, rounded up, or a measured loss, to the nearest; a cost with its unit."""
-    if loss == "zero_one" and percent:
+    if loss == "zero_one":
         return format_percent_upper(value) if upper else format_percent(value)
     number = format_upper(value) if upper else format_nearest(value)
     unit = largest_cost(loss)
@@ -282,11 +276,11 @@ def answers(certificate: Certificate, tested: Statement | None = None) -> list[A
     who, loss, bound = certificate.predictor, certificate.loss, certificate.bound
     if certificate.unproved is None:
         proved = next(s for s in certificate.statements if s.bound == bound)
-        title = f"the {who} {WORDS.errs}" if certificate.is_zero_one else f"{name_loss(loss)} of the {who},"
+        title = f"the {who} {WORDS.errs}" if certificate.is_zero_one else f"{_name_loss(loss)} of the {who},"
         how = f"certified, with probability {format_confidence(certificate.delta)}"
         if not certificate.strict and not proved.is_test:
             how = "NOT STRICT: the theorem does not cover this"
-        result = [Answer(f"{title} at most", format_loss(loss, bound, upper=True), f"{how}; {proved.title}")]
+        result = [Answer(f"{title} at most", _format_loss(loss, bound, upper=True), f"{how}; {proved.title}")]
     else:
         result = [Answer(f"the {certificate.unproved}", "nothing is proved", "there is no bound below 1")]
     result += [_measured(s, "held-out points") for s in certificate.statements if s.is_test]
@@ -295,7 +289,7 @@ def answers(certificate: Certificate, tested: Statement | None = None) -> list[A
         title = f"{WORDS.constant.format(name_class(label))} {WORDS.errs}"
         result.append(Answer(title, format_percent(error), f"measured: {WORDS.others}"))
     if tested is not None:
-        answer, alone = _measured(tested, "test points"), format_loss(tested.loss, tested.bound, upper=True)
+        answer, alone = _measured(tested, "test points"), _format_loss(tested.loss, tested.bound, upper=True)
         result.append(replace(answer, remark=f"{answer.remark}, which alone prove at most {alone}"))
     return result
 
@@ -303,7 +297,7 @@ def answers(certificate: Certificate, tested: Statement | None = None) -> list[A
 def _measured(statement: Statement, where: str) -> Answer:
     """Return what was measured in a test."""
     title = f"on {where} it {WORDS.erred}" if statement.loss == "zero_one" else f"on {where}"
-    value = format_loss(statement.loss, statement.measured_loss, upper=False)
+    value = _format_loss(statement.loss, statement.measured_loss, upper=False)
     return Answer(title, value, f"measured: {_describe_test(statement)}")
 
 

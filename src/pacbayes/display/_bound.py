@@ -200,7 +200,7 @@ class BoundDisplay(Display):
             "delta": proved.delta / proved.n_votes * math.exp(log_mass),
             "prior": prior,
         }
-        posterior_lam = proved.lam if proved.objective == "kl" else None
+        posterior_lam = None if proved.minimizes_lambda_bound else proved.lam
         display = cls._compute(model.losses_[validated], theorem, lam_range, grid_resolution, posterior_lam)
         display.strict = proved.strict
         return display.plot(ax, **kwargs)

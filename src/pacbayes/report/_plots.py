@@ -74,8 +74,7 @@ def posterior_plots(model: PACBayesClassifier) -> list[Plot]:
 def _plot_bound(model: PACBayesClassifier) -> Plot:
     display, svg = _draw("plot-bound", lambda ax: BoundDisplay.from_estimator(model, ax=ax))
     certificate = model.certificate_
-    at_minimum = certificate.objective == "lambda" and certificate.lam is not None
-    where = "those at the minimum" if at_minimum else "not chosen by this curve"
+    where = "those at the minimum" if certificate.minimizes_lambda_bound else "not chosen by this curve"
     caption = f"The weights are {where}: {certificate.figures()['Posterior']}."
     description = (
         f"F(lambda) for lambda from {display.lam[0]:.3g} to {display.lam[-1]:.3g}: its minimum is "
