@@ -3,6 +3,7 @@ import math
 import re
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -276,6 +277,17 @@ def test_json_and_back(way):
     again = Certificate.from_json(certificate.to_json())
     assert again == certificate
     assert again.to_json() == certificate.to_json()
+
+
+def test_files_that_were_written_before_are_read_and_written_alike():
+    """Of fits and losses, by an earlier version: each line of the file is one certificate."""
+    lines = (Path(__file__).parent / "written_before.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 9
+    for line in lines:
+        certificate = Certificate.from_json(line)
+        text = certificate.to_json()
+        assert json.dumps(json.loads(text)) == line
+        assert Certificate.from_json(text) == certificate
 
 
 def test_infinite_lambda_survives_json():

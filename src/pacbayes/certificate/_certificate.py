@@ -151,7 +151,7 @@ class Certificate:
         """What nothing is proved about, of what `predict` does; None if its bound is below 1."""
         if self.bound < 1:
             return None
-        return "labels that are predicted" if is_of_probabilities(self.loss) else self.predictor
+        return _words.WORDS.output if is_of_probabilities(self.loss) else self.predictor
 
     @property
     def gibbs_bound(self) -> float:
@@ -307,13 +307,14 @@ class Certificate:
         """Check numbers of hypotheses and of their validation points, and what was minimised over them."""
         m, dropped, least, most = self.n_hypotheses, self.n_dropped, self.n_validation, self.n_validation_max
         require(most >= least, f"n_validation_max must be at least n_validation, {least}, got {most}")
-        left = dropped < m and not (dropped and self.voting == "uniform")
+        rule = VOTINGS[self.voting]
+        left = dropped < m and not (dropped and rule.needs_losses)
         require(left, f"n_dropped must leave hypotheses with weight, got {dropped} of {m}")
         given = (self.dropped_loss is None) == (dropped == 0)
         require(given, "dropped_loss must be null if and only if no hypotheses were dropped")
         allowed = f"{m} or {m - dropped}" if dropped else m
         require(self.minimum_over in (m, m - dropped), f"minimum_over must be {allowed}, got {self.minimum_over}")
-        minimized = VOTINGS[self.voting].minimizes
+        minimized = rule.posterior is None
         has_lambda = minimized and OBJECTIVES[self.objective].has_lambda
         for name, given in (("lam", has_lambda), ("minimum_lower_bound", minimized)):
             how = f"for voting {self.voting!r} and objective {self.objective!r}"

@@ -112,7 +112,7 @@ def certify(
     if not strict and is_covered(codes):
         codes.append("declared-not-strict")
     settings = Settings(validate_delta(delta, n_votes), objective, voting, loss, strict, n_votes, tuple(codes))
-    certificate, rho = _derive(losses, n, prior, settings, n_max=n_max, dropped_loss=dropped_loss)
+    certificate, rho = _derive(_pose(losses, n, prior, settings, n_max=n_max), dropped_loss)
     return certificate.revise(digests={**certificate.digests, **(digests or {})}), rho
 
 
@@ -126,30 +126,21 @@ def validate_delta(delta: float, n_votes: int = 1) -> float:
     return value
 
 
-def _derive(
-    losses: ArrayLike,
-    n: ArrayLike,
-    prior: ArrayLike | None,
-    settings: Settings,
-    *,
-    n_min: int | None = None,
-    n_max: int | None = None,
-    dropped_loss: float | None = None,
-) -> tuple[Certificate, Array]:
+def _derive(everyone: Problem, dropped_loss: float | None) -> tuple[Certificate, Array]:
     """Weight hypotheses by their losses, and certify the result.
 
     The bounds hold for all posteriors at once, hence for those that give no weight to hypotheses without a loss (NaN).
-    Their share of the prior is lost: it must not depend on the losses. `n_min` is the smallest number of validation
-    points, if less than all in `n`; `n_max` the largest, if `n` is the smallest and the others are not known;
-    `dropped_loss` a lower bound on the losses that are NaN.
+    Their share of the prior is lost: it must not depend on the losses. `dropped_loss` is a lower bound on these losses.
     """
-    given = loss_vector("losses", losses, partial=True)
-    everyone = _pose(given, n, prior, settings, n_min, n_max)
+    settings, given = everyone.settings, everyone.losses
     chosen = ~np.isnan(given)
-    if settings.voting == "uniform" and not chosen.all():
-        raise ValueError("losses must not hold NaN for voting='uniform', which gives weight to all hypotheses")
+    rule = VOTINGS[settings.voting]
+    if rule.needs_losses and not chosen.all():
+        raise ValueError(
+            f"losses must not hold NaN for voting={settings.voting!r}, which gives weight to all hypotheses"
+        )
     validated, log_mass = everyone.restrict(chosen)
-    weighted = VOTINGS[settings.voting].weigh(validated)
+    weighted = rule.weigh(validated)
     n_dropped, at_least = int(np.count_nonzero(~chosen)), dropped_loss or 0.0
     rho = np.zeros(given.size)
     rho[chosen] = weighted.rho
@@ -174,22 +165,33 @@ def _derive(
 
 
 def _pose(
-    losses: Array, n: ArrayLike, prior: ArrayLike | None, settings: Settings, n_min: int | None, n_max: int | None
+    losses: ArrayLike,
+    n: ArrayLike,
+    prior: ArrayLike | None,
+    settings: Settings,
+    *,
+    n_min: int | None = None,
+    n_max: int | None = None,
 ) -> Problem:
-    """Return the problem of weighting all hypotheses."""
+    """Return the problem of weighting all hypotheses; NaN is the loss of those that were not validated in full.
+
+    `n_min` is the smallest number of validation points, if less than all in `n`; `n_max` the largest, if `n` is the
+    smallest and the others are not known.
+    """
+    given = loss_vector("losses", losses, partial=True)
     sizes = whole_number("n", n)
-    if sizes.ndim and sizes.shape != losses.shape:
+    if sizes.ndim and sizes.shape != given.shape:
         raise ValueError(
-            f"n must be a single number or have one entry per hypothesis: there are {losses.size} losses, got shape "
+            f"n must be a single number or have one entry per hypothesis: there are {given.size} losses, got shape "
             f"{sizes.shape}"
         )
-    points = np.broadcast_to(sizes.astype(np.int64), losses.shape)
+    points = np.broadcast_to(sizes.astype(np.int64), given.shape)
     smallest, largest = int(points.min()), int(points.max())
     n_max = largest if n_max is None else int(scalar("n_max", whole_number("n_max", n_max, largest)))
-    if n_max > largest and (settings.voting == "best" or OBJECTIVES[settings.objective].needs_sizes):
+    if n_max > largest and (VOTINGS[settings.voting].needs_sizes or OBJECTIVES[settings.objective].needs_sizes):
         raise ValueError("n must hold the number of points of every hypothesis for this objective or voting, not n_max")
     n_min = smallest if n_min is None else min(smallest, n_min)
-    return Problem(settings, losses, points, n_min, n_max, n_max == largest, prior, settings.share)
+    return Problem(settings, given, points, n_min, n_max, n_max == largest, prior, settings.share)
 
 
 def _with_lost_mass(kl_div: float, log_mass: float) -> float:
@@ -252,7 +254,7 @@ def verify(certificate: Certificate, losses: ArrayLike, prior: ArrayLike | None,
     elif np.isnan(given := loss_vector("losses", losses, partial=True)).any():
         # For posteriors on some hypotheses, any numbers below the smallest and above the largest will do.
         n, sizes = np.where(np.isnan(given), n_max, n), {"n_min": n_min}
-    again, _ = _derive(losses, n, prior, settings, dropped_loss=certificate.dropped_loss, **sizes)
+    again, _ = _derive(_pose(losses, n, prior, settings, **sizes), certificate.dropped_loss)
     _verify_statements(certificate.statements, again.statements)
     for name, tolerance in _TOLERANCES.items():
         expect(name, getattr(certificate, name), getattr(again, name), tolerance)

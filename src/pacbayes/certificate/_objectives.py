@@ -90,6 +90,12 @@ class Problem:
         return GibbsCurve(self.losses, float(self.n_min), self.prior)
 
     @property
+    def theorem(self) -> dict[str, Any]:
+        """What the paper's theorem is about: the smallest validation set stands for all."""
+        given = {"losses": self.losses, "n": self.n_min, "n_max": self.n_max}
+        return {**given, "delta": self.delta, "prior": self.prior}
+
+    @property
     def objective(self) -> PosteriorObjective:
         """The bound that a posterior minimises."""
         return OBJECTIVES[self.settings.objective]
@@ -169,10 +175,7 @@ class LambdaObjective(PosteriorObjective):
     minimizes_f = True
 
     def minimize(self, problem: Problem) -> PosteriorResult:
-        n, n_max = problem.n_min, problem.n_max
-        return minimize_lambda_bound(
-            problem.losses, n, n_max=n_max, delta=problem.delta, prior=problem.prior, method="global"
-        )
+        return minimize_lambda_bound(**problem.theorem, method="global")
 
     def state(self, problem: Problem, rho: Array, loss: float, kl_div: float) -> Statement:
         if problem.n_min < problem.n_max and problem.sizes_known:  # then the dual bound does without their minimum
@@ -187,8 +190,7 @@ class KLObjective(LambdaObjective):
     minimizes_f = False
 
     def minimize(self, problem: Problem) -> PosteriorResult:
-        n, n_max = problem.n_min, problem.n_max
-        return minimize_kl_bound(problem.losses, n, n_max=n_max, delta=problem.delta, prior=problem.prior)
+        return minimize_kl_bound(**problem.theorem)
 
 
 def least_conjugate(mu: float, loss: float, n_max: int) -> float:
@@ -261,11 +263,8 @@ class VotingRule:
     predictor: str
     weigh: Callable[[Problem], Weighted]
     posterior: str | None = None  # in words; None if it minimises the objective
-
-    @property
-    def minimizes(self) -> bool:
-        """Whether the posterior minimises the objective."""
-        return self.posterior is None
+    needs_sizes: bool = False  # whether the number of points of every hypothesis must be known
+    needs_losses: bool = False  # whether every hypothesis must have a loss, since it has weight
 
 
 def _minimize(problem: Problem) -> Weighted:
@@ -273,9 +272,7 @@ def _minimize(problem: Problem) -> Weighted:
     objective = problem.objective
     minimum = objective.minimize(problem)
     gibbs = objective.state_minimum(problem, minimum)
-    condition = None
-    if objective.has_lambda:
-        condition = first_condition(problem.losses, problem.n_min, problem.delta, problem.prior, problem.n_max)
+    condition = first_condition(**problem.theorem) if objective.has_lambda else None
     proved = {
         "lam": minimum.lam,
         "minimum_lower_bound": minimum.lower,
@@ -305,8 +302,8 @@ def _choose_best(problem: Problem) -> Weighted:
 VOTINGS: dict[Voting, VotingRule] = {
     "majority": VotingRule(MAJORITY, _minimize),
     "gibbs": VotingRule(RANDOMISED, _minimize),
-    "best": VotingRule(BEST, _choose_best, "all weight on the best hypothesis"),
-    "uniform": VotingRule(MAJORITY, _keep_prior, "the prior itself"),
+    "best": VotingRule(BEST, _choose_best, "all weight on the best hypothesis", needs_sizes=True),
+    "uniform": VotingRule(MAJORITY, _keep_prior, "the prior itself", needs_losses=True),
 }
 
 

@@ -13,7 +13,7 @@ from pacbayes._validation import Array, scalar, whole_number
 from pacbayes.bounds import kl_inverse_upper
 from pacbayes.certificate._certificate import Certificate
 from pacbayes.certificate._classes import Confusion
-from pacbayes.certificate._statements import RANDOMISED, Statement, divided_prior, unlabelled_prices
+from pacbayes.certificate._statements import BEST, RANDOMISED, Statement, divided_prior, unlabelled_prices
 
 
 def _state(certificate: Certificate, method: str, figures: Mapping[str, float]) -> Statement:
@@ -51,7 +51,7 @@ def with_confusion(certificate: Certificate, counts: NDArray[np.intp]) -> Certif
     All validation points of the best hypothesis, which has all the weight, prove bounds at its share of delta. Those of
     a vote, by the hypotheses that were not trained on them, prove none: its weights were chosen by them.
     """
-    if certificate.voting == "best":
+    if certificate.predictor == BEST:
         confusion = Confusion.of("validation", counts, certificate.statements[0].figures["kl_div"], certificate.delta)
     else:
         confusion = Confusion.of("out-of-bag", counts, None, certificate.delta)

@@ -32,25 +32,18 @@ _LONGEST_NAME = 40
 
 
 class Words(NamedTuple):
-    """The words of a task for what is predicted, and for the loss that counts mistakes."""
+    """The words of a task for what is predicted, and for the loss that counts mistakes: those of classification."""
 
-    mistake: str  # what is counted
-    errs: str  # what a predictor does that makes them
-    erred: str
-    output: str  # what is predicted
-    constant: str  # to predict the same for all points
-    others: str  # on which such a predictor errs
+    mistake: str = "error"
+    errs: str = "errs on"
+    erred: str = "erred on"
+    output: str = "labels that are predicted"
+    constant: str = "always predicting {}"
+    others: str = "the share of all other classes"  # on which a constant errs
 
 
-# A task with other predictions than classes has words of its own.
-WORDS = Words(
-    "error",
-    "errs on",
-    "erred on",
-    "labels that are predicted",
-    "always predicting {}",
-    "the share of all other classes",
-)
+# A task that predicts something else than classes has words of its own.
+WORDS = Words()
 
 
 @dataclass(frozen=True)
@@ -191,15 +184,10 @@ def text(certificate: Certificate) -> str:
         table = [section.header, *section.rows] if section.header else section.rows
         cells = [[escape_control(cell) for cell in row] for row in table]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        aligned = [
-            [
-                cell.rjust(width) if number else cell.ljust(width)
-                for cell, width, number in zip(row, widths, section.numeric, strict=True)
-            ]
-            for row in cells
-        ]
+        columns = zip(section.numeric, widths, strict=True)
+        layout = "  ".join(f"{{:{'>' if number else '<'}{width}}}" for number, width in columns)
         lines += [escape_control(section.title), *(f"  {escape_control(line)}" for line in section.warnings)]
-        lines += [f"  {'  '.join(row)}".rstrip() for row in aligned]
+        lines += [f"  {layout.format(*row)}".rstrip() for row in cells]
         lines += [f"  - {escape_control(note)}" for note in section.notes]
     return "\n".join(lines)
 
