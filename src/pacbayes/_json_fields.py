@@ -17,7 +17,7 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from pacbayes._formatting import format_names
+from pacbayes._formatting import format_names, join_names
 
 
 class FieldError(ValueError):
@@ -66,7 +66,7 @@ class Length:
 
     def describe(self, base: str) -> str:
         length = f"{self.low} to {self.high}" if self.low else f"at most {self.high}"
-        length = f"at least {self.low}" if self.high == math.inf else length
+        length = f"{self.low} or more" if self.high == math.inf else length
         return f"{base} of {length} {'characters' if base == 'text' else 'entries'}"
 
 
@@ -133,8 +133,9 @@ def read_object(kind: Any, values: Any, name: str = "") -> Any:
     """
     table = _kinds_by_field(kind)
     if not isinstance(values, dict) or set(values) != set(table):
-        odd = "" if not isinstance(values, dict) else f"; missing or unknown: {format_names(set(values) ^ set(table))}"
-        raise FieldError(f"{name or kind.__name__} must be an object with the fields {format_names(table)}{odd}")
+        odd = sorted(map(shorten, set(values) ^ set(table))) if isinstance(values, dict) else []
+        wrong = f"; missing or unknown: {join_names(odd)}" if odd else ""
+        raise FieldError(f"{name or kind.__name__} must be an object with the fields {format_names(table)}{wrong}")
     prefix = f"{name}." if name else ""
     return kind(**{own: read_value(of, f"{prefix}{key}", values[key]) for key, (own, of) in table.items()})
 

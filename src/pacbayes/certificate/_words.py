@@ -159,7 +159,7 @@ def sections(certificate: Certificate, tested: Statement | None = None, most_pre
     instead = certificate.predictor != BEST and any(s.predictor == BEST for s in certificate.statements)
     bounds = Section(
         "How it is proved",
-        header=["loss or bound", "value", "whose loss", ""],
+        header=["Loss or bound", "Value", "Whose loss", "Kind"],
         rows=[[row.label, row.shown, row.predictor, row.remark] for row in rows(certificate, tested)],
         notes=["To predict with the best hypothesis instead: voting='best'."] if instead else [],
     )
