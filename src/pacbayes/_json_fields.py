@@ -1,7 +1,8 @@
 """Read dataclasses from JSON that somebody else may have written: their annotations are the table of what is allowed.
 
 A kind is an annotation: ``str``, ``bool``, ``int``, ``float``, ``Any``, ``X | None``, ``Literal["a", "b"]``,
-``tuple[X, ...]``, ``tuple[X, Y]``, ``dict[str, X]``, another dataclass, or ``Annotated[X, rule]`` with a `Rule`.
+``tuple[X, ...]``, ``tuple[X, Y]``, ``Mapping[str, X]``, another dataclass, or ``Annotated[X, rule]`` with a
+`Range`, a `Length` or a `Pattern`.
 """
 
 from __future__ import annotations
@@ -9,28 +10,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from pacbayes._formatting import format_names
-
-__all__ = [
-    "FieldError",
-    "Length",
-    "OneOf",
-    "Pattern",
-    "Range",
-    "Rule",
-    "parse_object",
-    "raising",
-    "read_object",
-    "read_value",
-    "shorten",
-]
+from pacbayes._formatting import format_names, join_names
 
 
 class FieldError(ValueError):
@@ -46,14 +33,7 @@ def raising(error: type[Exception], prefix: str = "") -> Iterator[None]:
         raise error(f"{prefix}{wrong}") from wrong
 
 
-class Rule(Protocol):
-    """What else has to be true of a value, besides its type."""
-
-    def allows(self, value: Any) -> bool:
-        """Return whether a value of the right type is allowed."""
-
-    def describe(self, base: str) -> str:
-        """Return what is allowed in words, given the words for the type."""
+# Rules: what else has to be true of a value, besides its type. `describe` says it, given the words for the type.
 
 
 @dataclass(frozen=True)
@@ -79,14 +59,15 @@ class Length:
     """Text or a list of some length."""
 
     low: int
-    high: int
+    high: float = math.inf
 
     def allows(self, value: Any) -> bool:
         return self.low <= len(value) <= self.high
 
     def describe(self, base: str) -> str:
-        unit = "characters" if base == "text" else "entries"
-        return f"{base} of {f'{self.low} to' if self.low else 'at most'} {self.high} {unit}"
+        length = f"{self.low} to {self.high}" if self.low else f"at most {self.high}"
+        length = f"{self.low} or more" if self.high == math.inf else length
+        return f"{base} of {length} {'characters' if base == 'text' else 'entries'}"
 
 
 @dataclass(frozen=True)
@@ -101,19 +82,6 @@ class Pattern:
 
     def describe(self, base: str) -> str:
         return self.description
-
-
-class OneOf:
-    """One of some values: as `Literal`, where a table holds them."""
-
-    def __init__(self, allowed: Collection[Any]) -> None:
-        self.allowed = allowed
-
-    def allows(self, value: Any) -> bool:
-        return value in self.allowed
-
-    def describe(self, base: str) -> str:
-        return f"one of {', '.join(map(repr, self.allowed))}"
 
 
 def shorten(value: Any) -> str:
@@ -165,8 +133,9 @@ def read_object(kind: Any, values: Any, name: str = "") -> Any:
     """
     table = _kinds_by_field(kind)
     if not isinstance(values, dict) or set(values) != set(table):
-        odd = "" if not isinstance(values, dict) else f"; missing or unknown: {format_names(set(values) ^ set(table))}"
-        raise FieldError(f"{name or kind.__name__} must be an object with the fields {format_names(table)}{odd}")
+        odd = sorted(map(shorten, set(values) ^ set(table))) if isinstance(values, dict) else []
+        wrong = f"; missing or unknown: {join_names(odd)}" if odd else ""
+        raise FieldError(f"{name or kind.__name__} must be an object with the fields {format_names(table)}{wrong}")
     prefix = f"{name}." if name else ""
     return kind(**{own: read_value(of, f"{prefix}{key}", values[key]) for key, (own, of) in table.items()})
 
@@ -189,9 +158,9 @@ def read_value(kind: Any, name: str, value: Any) -> Any:
     origin, parts = get_origin(base) or base, get_args(base)
     if is_dataclass(origin):
         return read_object(origin, value, name)
-    of_type, words, convert = _TYPES[origin]
+    of_type, words = _TYPES[origin]
     if origin is Literal:
-        rule = OneOf(parts)
+        of_type, words = parts.__contains__, f"one of {', '.join(map(repr, parts))}"
     if not (of_type(value) and (rule is None or rule.allows(value))):
         described = words if rule is None else rule.describe(words)
         raise FieldError(f"{name} must be {described}{' or null' if optional else ''}, got {shorten(value)}")
@@ -200,10 +169,10 @@ def read_value(kind: Any, name: str, value: Any) -> Any:
         if len(kinds) != len(value):
             raise FieldError(f"{name} must hold {len(kinds)} entries, got {shorten(value)}")
         return tuple(read_value(kinds[i], f"{name}[{i}]", item) for i, item in enumerate(value))
-    if origin is dict:
+    if origin in (dict, Mapping):
         keys = [read_value(parts[0], f"a name in {name}", key) for key in value]
         return {key: read_value(parts[1], f"{name}.{key}", value[key]) for key in keys}
-    return convert(value)
+    return float(value) if origin is float else value
 
 
 def _is_number(value: Any) -> bool:
@@ -211,17 +180,15 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -(2**1023) < value < 2**1023
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-_TYPES: Mapping[Any, tuple[Callable[[Any], bool], str, Callable[[Any], Any]]] = {
-    Any: (lambda value: True, "anything", _same),
-    Literal: (lambda value: True, "", _same),
-    str: (lambda value: isinstance(value, str), "text", _same),
-    bool: (lambda value: isinstance(value, bool), "true or false", _same),
-    int: (lambda value: _is_number(value) and isinstance(value, int), "a whole number", _same),
-    float: (_is_number, "a number", float),
-    tuple: (lambda value: isinstance(value, list), "a list", _same),
-    dict: (lambda value: isinstance(value, dict), "an object", _same),
+# Whether a value is of a type, and the type in words.
+_TYPES: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
+    Any: (lambda value: True, "anything"),
+    Literal: (lambda value: True, "anything"),
+    str: (lambda value: isinstance(value, str), "text"),
+    bool: (lambda value: isinstance(value, bool), "true or false"),
+    int: (lambda value: _is_number(value) and isinstance(value, int), "a whole number"),
+    float: (_is_number, "a number"),
+    tuple: (lambda value: isinstance(value, list), "a list"),
+    dict: (lambda value: isinstance(value, dict), "an object"),
+    Mapping: (lambda value: isinstance(value, dict), "an object"),
 }

@@ -1,6 +1,10 @@
 import json
 import math
+import re
 from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -9,8 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pacbayes import Certificate, CertificateError, bounds, certify
-from pacbayes.certificate import Event, _json, choose_voters, with_test, with_unlabelled
-from pacbayes.certificate._certificate import _least_conjugate
+from pacbayes.certificate import (
+    OBJECTIVES,
+    Event,
+    Objective,
+    Section,
+    Voting,
+    _json,
+    choose_voters,
+    with_test,
+    with_unlabelled,
+)
+from pacbayes.certificate._objectives import VOTINGS, least_conjugate
 from pacbayes.certificate._statements import bound_count
 from pacbayes.posterior import dual_bound, minimize_kl_bound, minimize_lambda_bound
 
@@ -265,6 +279,17 @@ def test_json_and_back(way):
     assert again.to_json() == certificate.to_json()
 
 
+def test_files_that_were_written_before_are_read_and_written_alike():
+    """Of fits and losses, by an earlier version: each line of the file is one certificate."""
+    lines = (Path(__file__).parent / "written_before.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 9
+    for line in lines:
+        certificate = Certificate.from_json(line)
+        text = certificate.to_json()
+        assert json.dumps(json.loads(text)) == line
+        assert Certificate.from_json(text) == certificate
+
+
 def test_infinite_lambda_survives_json():
     certificate, _ = certify([0.0, 1.0], 20, objective="kl", prior=[1e-8, 1 - 1e-8])
     assert Certificate.from_json(replace(certificate, lam=math.inf).to_json()).lam == math.inf
@@ -332,19 +357,53 @@ def test_odd_values_are_refused():
 
 def test_text_says_what_is_proved_and_what_is_assumed():
     text = str(certified())
-    assert "With probability 0.95" in text
+    assert text.startswith(certified().summary())
     assert "global minimum of the lambda bound, proved" in text
-    assert "strict, assuming:" in text
+    assert "\nStrict, assuming that:\n" in text
     assert "independent, identically distributed" in text
     assert text.index("majority vote") < text.index("randomised classifier")
     assert "voting='best'" in text
     assert "not all of them at once" in text
     text = str(certify(LOSSES, [400, 500, 400, 400, 400, 400, 400], strict=False, voting="best")[0])
-    assert "NOT STRICT" in text
-    assert "400 to 500 validation points" in text
+    assert re.search("Validation points of each +400 to 500", text)
     assert "all weight on the best hypothesis" in text
     assert "nothing is proved" in str(certify([1.0], 10)[0])
     assert "whose minimum is at least" in str(replace(certified(), global_minimum=False))
+
+
+@pytest.mark.parametrize("tested", [False, True])
+def test_what_is_not_strict_is_said_first(tested):
+    certificate = certify(LOSSES, 400, strict=False)[0]
+    if tested:
+        certificate = with_test(certificate, 7, 90)
+    first = str(certificate).splitlines()[:2]
+    assert "NOT STRICT: the theorem" in first[1]
+    assert ("The theorem does not cover this fit" in first[0]) != tested
+    assert first[1].strip() in certificate._repr_html_()
+    assert "NOT STRICT" not in str(certified())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_text_and_notebook_show_the_same_sections(way):
+    """One structure: every cell and note of it is in both."""
+    certificate = certified(**way)
+    text, page = str(certificate), unescape(certificate._repr_html_())
+    for section in certificate.sections(most_predicted=12):
+        assert len({len(row) for row in section.rows} | ({len(section.header)} if section.header else set())) <= 1
+        cells = [cell for row in section.rows for cell in row]
+        for words in (section.title, *section.header, *cells, *section.notes, *section.warnings):
+            assert words in text
+            assert words in page
+
+
+def test_numbers_are_set_to_the_right():
+    rows = [["one", "5", "-"], ["two", "1000", "7.5%"]]
+    assert Section("", ["name", "n", "share"], rows).numeric == [False, True, True]
+    counts = np.array([[900, 9, 0], [8, 7, 0], [0, 0, 0]])
+    labelled = replace(certified(), labels=("a", "b"), label_counts=(909, 15))
+    table = str(with_test(labelled, 17, 924, counts)).split("By class")[1].splitlines()[1:4]
+    assert len({len(line) for line in table}) == 1
+    assert [line.split()[-2:] for line in table[1:]] == [["900", "9"], ["8", "7"]]
 
 
 def test_what_does_not_hold_jointly_is_said_wherever_bounds_are_shown():
@@ -424,6 +483,19 @@ def test_bounds_are_in_order(losses, n, delta):
 def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
         certify(LOSSES, 400, **arguments)
+
+
+def test_a_delta_that_cannot_be_divided_is_refused():
+    with pytest.raises(ValueError, match=r"delta must be larger, got 5e-324: divided by 2 votes that compete"):
+        certify(LOSSES, 400, delta=5e-324, n_votes=2)
+    with pytest.raises(ValueError, match=r"delta must be larger, got 5e-324: times the prior mass"):
+        certify([0.1, math.nan, math.nan], 400, delta=5e-324)
+    assert certify(LOSSES, 400, delta=5e-324, voting="best")[0].bound < 1
+
+
+def test_every_name_of_an_objective_and_a_voting_has_its_object():
+    assert tuple(OBJECTIVES) == get_args(Objective)
+    assert tuple(VOTINGS) == get_args(Voting)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -508,10 +580,10 @@ def test_the_least_conjugate_is_below_that_of_every_posterior(n, mu):
     for losses in (np.array([0.0]), np.array([1.0]), np.array([0.3]), rng.integers(0, n + 1, 20) / n):
         for h, loss in enumerate(losses):
             psi = dual_bound(losses[h : h + 1], mu, n, comparator="mixture") + mu * math.log(0.05)
-            assert _least_conjugate(mu, float(loss), n) <= psi * (1 + 1e-9)
+            assert least_conjugate(mu, float(loss), n) <= psi * (1 + 1e-9)
         weights = rng.dirichlet(np.ones(losses.size))
         mean = sum(
             w * (dual_bound([loss], mu, n, comparator="mixture") + mu * math.log(0.05))
             for w, loss in zip(weights, losses, strict=True)
         )
-        assert _least_conjugate(mu, float(weights @ losses), n) <= mean * (1 + 1e-9)
+        assert least_conjugate(mu, float(weights @ losses), n) <= mean * (1 + 1e-9)

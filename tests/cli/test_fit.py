@@ -24,7 +24,7 @@ def test_fit_and_everything_after_it(run, tmp_path, mixed):
     assert fitted.returncode == 0, fitted.stderr
     assert "150 rows; 2 columns of numbers and 2 of text, as read from the file; 2 classes in 'kind'" in fitted.stdout
     assert "missing values in 'size' (9), 'city' (7)" in fitted.stdout
-    assert "majority vote, error at most" in fitted.stdout
+    assert "the majority vote errs on at most" in fitted.stdout
     assert "over the draw of the sample (delta = 0.05), the majority vote errs on at most" in fitted.stdout
     assert "was read from the file" in fitted.stdout
     assert {path.name for path in tmp_path.iterdir()} == {

@@ -113,8 +113,8 @@ def test_the_certificate_says_who_was_dropped(pair):
     raced, everyone = pair
     certificate = raced.certificate_
     assert certificate.n_dropped == np.isnan(raced.losses_).sum()
-    assert f"{certificate.n_dropped} hypotheses were dropped" in str(certificate)
-    assert "dropped" not in str(everyone.certificate_)
+    assert f"{certificate.n_dropped} hypotheses, which have no weight" in str(certificate)
+    assert "Dropped" not in str(everyone.certificate_)
     if certificate.minimum_over < certificate.n_hypotheses:
         assert f"over the {certificate.minimum_over} hypotheses validated in full" in str(certificate)
     assert Certificate.from_json(certificate.to_json()) == certificate

@@ -455,4 +455,4 @@ def test_notebooks_do_not_call_measured_losses_bounds(iris):
     X, _, y, _ = iris
     model = PACBayesClassifier(n_hypotheses=8, random_state=0).fit(X, y)
     head = re.findall(r"<th(?: [^>]*)?>(.*?)</th>", model.certificate_._repr_html_())
-    assert head[-3:] == ["Loss or bound", "Value", "Whose loss"]
+    assert head[-4:] == ["Loss or bound", "Value", "Whose loss", "Kind"]

@@ -1,8 +1,6 @@
 """Certificates: what was proved about a classifier, with what was assumed, in words, in files, and verified."""
 
-from pacbayes.certificate._answers import Answer, ClassTable, format_loss, name_class, name_loss
 from pacbayes.certificate._certificate import Certificate
-from pacbayes.certificate._certify import certify, choose_voters, with_confusion, with_test, with_unlabelled
 from pacbayes.certificate._classes import (
     MOST_CLASSES,
     MOST_LABELS,
@@ -12,9 +10,11 @@ from pacbayes.certificate._classes import (
     label_names,
     tabulate_predictions,
 )
-from pacbayes.certificate._derivation import Objective, Voting, validate_settings
+from pacbayes.certificate._derivation import certify, validate_delta
+from pacbayes.certificate._objectives import OBJECTIVES, Objective, Voting
+from pacbayes.certificate._points import choose_voters, with_confusion, with_test, with_unlabelled
 from pacbayes.certificate._statements import MAJORITY, METHODS, Event, Method, Statement
-from pacbayes.certificate._words import Row
+from pacbayes.certificate._words import Answer, ClassTable, Row, Section, name_class
 from pacbayes.certificate.assumptions import FIT_ASSUMPTIONS, describe_assumption
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "METHODS",
     "MOST_CLASSES",
     "MOST_LABELS",
+    "OBJECTIVES",
     "Answer",
     "Certificate",
     "ClassRates",
@@ -33,17 +34,16 @@ __all__ = [
     "Objective",
     "Rate",
     "Row",
+    "Section",
     "Statement",
     "Voting",
     "certify",
     "choose_voters",
     "describe_assumption",
-    "format_loss",
     "label_names",
     "name_class",
-    "name_loss",
     "tabulate_predictions",
-    "validate_settings",
+    "validate_delta",
     "with_confusion",
     "with_test",
     "with_unlabelled",

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
+from pacbayes._json_fields import Length, Pattern, raising, read_value, shorten
 from pacbayes._losses import is_of_probabilities
 from pacbayes.bounds import single_hypothesis_kl
-from pacbayes.certificate import _answers, _html, _json, _words
-from pacbayes.certificate._classes import ClassRates, Confusion
-from pacbayes.certificate._derivation import Objective, Settings, Voting, derive, divided_prior, unlabelled_prices
-from pacbayes.certificate._statements import BEST, MAJORITY, MAX_TEXT, METHODS, RANDOMISED, Event, Statement, shorten
+from pacbayes.certificate import _html, _json, _words
+from pacbayes.certificate._classes import MOST_LABELS, ClassRates, Confusion
+from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Voting
+from pacbayes.certificate._statements import (
+    BEST,
+    MAJORITY,
+    MAX_TEXT,
+    RANDOMISED,
+    Count,
+    Level,
+    NonNegative,
+    Statement,
+    Text,
+    Unit,
+    Whole,
+    expect,
+    require,
+)
 from pacbayes.certificate.assumptions import describe_assumption, find_missing, is_code, is_covered
 from pacbayes.exceptions import CertificateError
 
-__all__ = ["Certificate"]
+# What a digest may be of, and what it looks like.
+_Part = Annotated[str, Pattern("hypotheses|losses|posterior|settings", "hypotheses, losses, posterior or settings")]
+_Digest = Annotated[str, Pattern("[0-9a-f]{64}", "64 hexadecimal digits")]
+_Label = Annotated[str, Length(0, MAX_TEXT)]
 
-# Figures are recomputed to rounding on any machine; lambda only as sharply as its minimum is.
-_FIGURE_TOLERANCE = 1e-9
-_LAMBDA_TOLERANCE = 1e-3
 
-
-@dataclass(frozen=True)
+# The order of the fields is that of files.
+@dataclass(frozen=True, kw_only=True)
 class Certificate:
     """Upper bounds on the true error of a classifier, with all that they rest on.
 
@@ -93,29 +106,29 @@ class Certificate:
         once, with probability 1 - delta. None if the labels are not known, or more than 50.
     """
 
-    statements: tuple[Statement, ...]
-    empirical_loss: float
-    kl_div: float
-    n_validation: int
-    n_validation_max: int
-    n_hypotheses: int
-    n_dropped: int
-    dropped_loss: float | None
-    n_votes: int
-    delta: float
-    lam: float | None
+    statements: Annotated[tuple[Statement, ...], Length(1)]
+    empirical_loss: Unit
+    kl_div: NonNegative
+    n_validation: Count
+    n_validation_max: Count
+    n_hypotheses: Count
+    n_dropped: Whole
+    dropped_loss: Unit | None
+    n_votes: Count
+    delta: Level
+    lam: NonNegative | None = None
     objective: Objective
     voting: Voting
-    loss: str
-    minimum_lower_bound: float | None
-    minimum_over: int
-    global_minimum: bool
-    quasiconvex: str | None
+    loss: Text
+    minimum_lower_bound: NonNegative | None = None
+    minimum_over: Count
+    global_minimum: bool = False
+    quasiconvex: Text | None = None
     strict: bool
-    assumption_codes: tuple[str, ...]
-    digests: Mapping[str, str] = field(default_factory=dict, hash=False)
-    labels: tuple[str, ...] = ()
-    label_counts: tuple[int, ...] = ()
+    assumption_codes: Annotated[tuple[Text, ...], Length(1)] = field(metadata={"json": "assumptions"})
+    digests: Mapping[_Part, _Digest] = field(default_factory=dict, hash=False)
+    labels: Annotated[tuple[_Label, ...], Length(0, MOST_LABELS)] = ()
+    label_counts: Annotated[tuple[Whole, ...], Length(0, MOST_LABELS)] = ()
     confusion: Confusion | None = None
 
     # -- bounds by name ------------------------------------------------------------------------------
@@ -123,7 +136,7 @@ class Certificate:
     @property
     def predictor(self) -> str:
         """Who makes the predictions: the majority vote, the randomised classifier or the best hypothesis."""
-        return {"gibbs": RANDOMISED, "best": BEST}.get(self.voting, MAJORITY)
+        return VOTINGS[self.voting].predictor
 
     @property
     def bound(self) -> float:
@@ -138,7 +151,7 @@ class Certificate:
         """What nothing is proved about, of what `predict` does; None if its bound is below 1."""
         if self.bound < 1:
             return None
-        return "labels that are predicted" if is_of_probabilities(self.loss) else self.predictor
+        return _words.WORDS.output if is_of_probabilities(self.loss) else self.predictor
 
     @property
     def gibbs_bound(self) -> float:
@@ -152,14 +165,19 @@ class Certificate:
 
     def _bound_on(self, predictor: str) -> float:
         # A single hypothesis with all the weight is the vote and the randomised classifier alike.
-        alike = self.voting == "best" and (self.is_zero_one or predictor != MAJORITY)
+        alike = self.predictor == BEST and (self.is_zero_one or predictor != MAJORITY)
         names = (predictor, BEST) if alike else (predictor,)
         return min((statement.bound for statement in self.statements if statement.predictor in names), default=1.0)
 
     @property
     def is_tested(self) -> bool:
         """Whether the bound on what `predict` does rests on held-out points."""
-        return self.statements[0].event == Event.TEST_SET
+        return self.statements[0].is_test
+
+    @property
+    def minimizes_lambda_bound(self) -> bool:
+        """Whether the posterior is the one at the minimum of F(lambda)."""
+        return self.lam is not None and OBJECTIVES[self.objective].minimizes_f
 
     @property
     def is_zero_one(self) -> bool:
@@ -172,7 +190,7 @@ class Certificate:
     def commonest_class(self) -> tuple[str, float] | None:
         """The most frequent label, and the share of points that always predicting it errs on; None if not known."""
         # Of new points, those with labels that the classifier does not know are counted nowhere else.
-        tested = (int(s.figures["n"]) for s in self.statements if s.event == Event.TEST_SET)
+        tested = (int(s.figures["n"]) for s in self.statements if s.is_test)
         n = max(sum(self.label_counts), *tested, 0)
         if not self.label_counts or n == 0:
             return None
@@ -211,189 +229,26 @@ class Certificate:
         """What the bounds rest on, in words."""
         return tuple(map(describe_assumption, self.assumption_codes))
 
-    def summary(self) -> str:
-        """Return what is proved, in one plain sentence."""
-        return _words.summary(self)
-
-    def answers(self, tested: Statement | None = None) -> list[_answers.Answer]:
-        """Return the bound on what `predict` does, its error on held-out points, and that of the commonest class.
-
-        Parameters
-        ----------
-        tested : Statement, optional
-            What other test points prove about what `predict` does, as the first statement of `certify(X, y)`.
-        """
-        return _answers.answers(self, tested)
-
-    def compare_with_commonest(self) -> str | None:
-        """Return a sentence if the bound is not below the error of always predicting the commonest class, else None."""
-        return _answers.compare_with_commonest(self)
-
-    def class_table(self, most_predicted: int = 50) -> _answers.ClassTable | None:
-        """Return errors by class as a table of text, with the confusion matrix of up to `most_predicted` classes."""
-        return _answers.class_table(self, most_predicted)
-
-    def rows(self, tested: Statement | None = None) -> list[_words.Row]:
-        """Return the measured loss, the certified bounds and bounds to compare them with, for tables and plots.
-
-        Parameters
-        ----------
-        tested : Statement, optional
-            What other test points prove about what `predict` does; shown if it is about the same loss.
-        """
-        return _words.rows(self, tested)
-
-    def figures(self) -> dict[str, str]:
-        """Return what the bounds are made of, by name."""
-        return _words.figures(self)
-
-    def __str__(self) -> str:
-        return _words.text(self)
-
-    def _repr_html_(self) -> str:
-        return _html.render(self)
+    summary = _words.summary
+    answers = _words.answers
+    compare_with_commonest = _words.compare_with_commonest
+    class_table = _words.class_table
+    rows = _words.rows
+    figures = _words.figures
+    sections = _words.sections
+    __str__ = _words.text
+    _repr_html_ = _html.render
 
     # -- in files, and checked -----------------------------------------------------------------------
 
-    def to_json(self) -> str:
-        """Write the certificate as JSON text."""
-        return _json.dump(self)
+    to_json = _json.dump
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
         """Read a certificate; raise CertificateError, naming the field, if it does not follow from its own figures."""
-        certificate = cls(**_json.load(text))
+        certificate: Certificate = _json.load(text, cls)
         certificate.check()
         return certificate
-
-    def check(self) -> None:
-        """Recompute the bounds from the certificate's own figures, and raise `CertificateError` on a mismatch."""
-        if not 0 < len(self.loss) <= MAX_TEXT:
-            raise CertificateError(f"loss must have a name of 1 to {MAX_TEXT} characters, got {shorten(self.loss)}")
-        self._check_assumptions()
-        self._check_hypotheses()
-        if not self.statements:
-            raise CertificateError("statements must hold at least one statement, got none")
-        for i, statement in enumerate(self.statements):
-            name = f"statements[{i}]"
-            statement.check(name, strict=self.strict)
-            _expect(f"{name}.loss", statement.loss, self.loss)
-            _expect(f"{name}.delta", statement.delta, self.delta)
-            self._check_figures(name, statement)
-        who = [statement.predictor for statement in self.statements]
-        if len(set(who)) < len(who):
-            raise CertificateError("statements must be about different predictors")
-        if self.predictor in who and who[0] != self.predictor:
-            raise CertificateError(f"statements[0].predictor must be {self.predictor!r}, got {who[0]!r}")
-        if len(self.labels) != len(self.label_counts):
-            raise CertificateError(f"label_counts must hold one number for each of {len(self.labels)} labels")
-        if self.confusion is not None:
-            self._check_confusion(self.confusion)
-
-    def _check_assumptions(self) -> None:
-        """Check that assumptions are known, that none is missing, and that they agree with `strict`."""
-        for i, code in enumerate(self.assumption_codes):
-            if not (is_code(code) and len(code) <= MAX_TEXT):
-                raise CertificateError(
-                    f"assumptions[{i}] must be a code of `pacbayes.certificate.assumptions`, or 'stated:' and up to "
-                    f"{MAX_TEXT} characters, got {shorten(code)}"
-                )
-        missing = find_missing(self.assumption_codes, of_fit="hypotheses" in self.digests)
-        if missing:
-            raise CertificateError(f"assumptions must state: {'; '.join(missing)}")
-        if self.strict != is_covered(self.assumption_codes):
-            raise CertificateError(
-                f"strict is stated as {self.strict!r}, but the assumptions "
-                f"{'say' if self.strict else 'do not say'} that the theorem does not cover the setting"
-            )
-
-    def _check_hypotheses(self) -> None:
-        """Check numbers of hypotheses and of their validation points, and what was minimised over them."""
-        m, dropped = self.n_hypotheses, self.n_dropped
-        if self.n_validation_max < self.n_validation:
-            raise CertificateError(
-                f"n_validation_max must be at least n_validation, {self.n_validation}, got {self.n_validation_max}"
-            )
-        if dropped >= m or (dropped and self.voting == "uniform"):
-            raise CertificateError(f"n_dropped must leave hypotheses with weight, got {dropped} of {m}")
-        if (self.dropped_loss is None) != (dropped == 0):
-            raise CertificateError("dropped_loss must be null if and only if no hypotheses were dropped")
-        if self.minimum_over not in (m, m - dropped):
-            allowed = f"{m} or {m - dropped}" if dropped else m
-            raise CertificateError(f"minimum_over must be {allowed}, got {self.minimum_over}")
-        minimised = self.voting in ("majority", "gibbs")
-        for name, given in (("lam", minimised and self.objective != "dual"), ("minimum_lower_bound", minimised)):
-            if (getattr(self, name) is None) == given:
-                raise CertificateError(
-                    f"{name} must {'not ' if given else ''}be null for voting {self.voting!r} and objective "
-                    f"{self.objective!r}"
-                )
-        if self.global_minimum and not minimised:
-            raise CertificateError(f"global_minimum must be false for voting {self.voting!r}")
-
-    def _check_confusion(self, confusion: Confusion) -> None:
-        """Check the confusion matrix against what the certificate states elsewhere, and its bounds."""
-        confusion.check(self.delta, len(self.labels))
-        for label, whole, row in zip(self.labels, self.label_counts, confusion.counts[:-1], strict=True):
-            if sum(row) > whole:
-                raise CertificateError(f"confusion.counts has {sum(row)} points of class {label!r}, of {whole} in all")
-        if confusion.points == "out-of-bag":
-            return
-        first = self.statements[0]
-        if confusion.points == "held-out":
-            fits = first.event == Event.TEST_SET
-        else:
-            fits = first.event != Event.TEST_SET and first.predictor == BEST and self.voting == "best"
-        if not fits:
-            raise CertificateError(f"confusion.points must be those of statements[0], got {confusion.points!r}")
-        _expect("confusion.kl_div", confusion.kl_div, first.figures["kl_div"])
-        _expect("the number of points in confusion.counts", confusion.n, first.figures["n"])
-        if "errors" in first.figures:
-            _expect("the number of errors in confusion.counts", confusion.errors, first.figures["errors"])
-
-    def _check_figures(self, name: str, statement: Statement) -> None:
-        """Check figures of a statement that the certificate gives elsewhere, too."""
-        known: dict[str, Any] = {}
-        others = (Event.TEST_SET, METHODS["disagreement"].event_if(self.strict))
-        if statement.event not in others and (statement.predictor != BEST or self.voting == "best"):
-            known = {"loss": self.empirical_loss, "kl_div": divided_prior(self.kl_div, self.n_votes)}
-        if statement.event in others and statement.predictor != self.predictor:
-            raise CertificateError(f"{name}.predictor must be {self.predictor!r}, which new points are about")
-        if statement.method in ("clopper-pearson", "chernoff", "disagreement"):
-            n = statement.figures["n"]
-            if not self.n_validation <= n <= self.n_validation_max:
-                raise CertificateError(f"{name}.figures['n'] is the number of no hypothesis's validation points, {n}")
-        if statement.method == "disagreement":
-            self._check_division(name, statement.figures)
-        if not known and statement.figures["kl_div"] < divided_prior(0.0, self.n_votes):
-            raise CertificateError(f"{name}.figures['kl_div'] is less than what {self.n_votes} competing votes cost")
-        if statement.method == "pac-bayes-kl":
-            known |= {"n": self.n_validation, "n_max": self.n_validation_max}
-        for key, value in known.items():
-            if key in statement.figures:
-                _expect(f"{name}.figures[{key!r}]", statement.figures[key], value)
-        if statement.method == "clopper-pearson" and known:
-            _expect(
-                f"{name}.figures['errors'] / n", statement.figures["errors"] / statement.figures["n"], known["loss"]
-            )
-        if statement.method == "pac-bayes-dual" and not statement.is_vacuous:
-            least = _least_conjugate(statement.figures["mu"], self.empirical_loss, self.n_validation_max)
-            if statement.figures["adjusted_loss"] < least * (1 - _FIGURE_TOLERANCE):
-                raise CertificateError(f"{name}.figures['adjusted_loss'] must be at least {least!r} for this mu")
-        if "gibbs_bound" in statement.figures:
-            same = [other for other in self.statements if other.event == statement.event]
-            gibbs = [other.bound for other in same if other.predictor == RANDOMISED]
-            if len(gibbs) != 1 or statement.figures["gibbs_bound"] < gibbs[0]:
-                raise CertificateError(f"{name}.figures['gibbs_bound'] is below the randomised classifier's bound")
-
-    def _check_division(self, name: str, figures: Mapping[str, float]) -> None:
-        """Check that bounds from labelled and from unlabelled points do not take more than delta together."""
-        n_unlabelled = int(figures["n_unlabelled"])
-        labelled, unlabelled = unlabelled_prices(self.delta, self.n_votes, self.n_validation, n_unlabelled)
-        least = {"kl_div": divided_prior(0.0, self.n_votes) + labelled, "kl_unlabelled": unlabelled}
-        for key, value in least.items():
-            if figures[key] < value * (1 - _FIGURE_TOLERANCE):
-                raise CertificateError(f"{name}.figures[{key!r}] is less than what its share of delta costs")
 
     def verify(self, losses: ArrayLike, prior: ArrayLike | None = None, n: ArrayLike | None = None) -> None:
         """Recompute everything from the validation losses, and raise `CertificateError` on a mismatch.
@@ -412,63 +267,74 @@ class Certificate:
             Number of validation points of each hypothesis; not needed if it is the same for all, nor for the
             objectives "lambda" and "kl". Entries of hypotheses without a loss are ignored.
         """
+        from pacbayes.certificate._derivation import verify  # which makes certificates
+
         self.check()
-        settings = Settings(self.delta, prior, self.objective, self.voting, self.loss, self.strict, self.n_votes)
-        if n is None:
-            again = derive(
-                losses, self.n_validation, settings, n_max=self.n_validation_max, dropped_loss=self.dropped_loss
-            )
-        else:
-            given = np.asarray(losses, dtype=np.float64)
-            n_min, points = None, n
-            if np.isnan(given).any():
-                # For posteriors on some hypotheses, any numbers below the smallest and above the largest will do.
-                n_min, points = self.n_validation, np.where(np.isnan(given), self.n_validation_max, n)
-            again = derive(losses, points, settings, n_min=n_min, dropped_loss=self.dropped_loss)
-        self._verify_statements(again.statements)
-        counts = ("n_validation", "n_validation_max", "n_hypotheses", "n_dropped", "minimum_over")
-        for name in (*counts, "global_minimum", "quasiconvex"):
-            _expect(name, getattr(self, name), getattr(again, name))
-        for name in ("empirical_loss", "kl_div"):
-            _expect(name, getattr(self, name), getattr(again, name), _FIGURE_TOLERANCE)
-        _expect("lam", self.lam, again.lam, _LAMBDA_TOLERANCE)
-        stated, proved = self.minimum_lower_bound, again.minimum_lower_bound
-        if (stated is None) != (proved is None) or (stated or 0.0) > (proved or 0.0) * (1 + _FIGURE_TOLERANCE):
-            raise CertificateError(f"minimum_lower_bound is stated as {stated!r} but comes out as {proved!r}")
-        _expect("digests['losses']", self.digests.get("losses", again.losses_digest), again.losses_digest)
+        verify(self, losses, prior, n)
 
-    def _verify_statements(self, expected: Sequence[Statement]) -> None:
-        """Check the statements that follow from validation losses against those recomputed."""
-        by_predictor = {statement.predictor: statement for statement in expected}
-        for i, stated in enumerate(self.statements):
-            if "n_unlabelled" in stated.figures or stated.event == Event.TEST_SET:
-                continue
-            right = by_predictor.get(stated.predictor)
-            if right is None:
-                raise CertificateError(f"statements[{i}].predictor is stated as {stated.predictor!r}, without a proof")
-            if not stated.bound >= right.bound:
-                raise CertificateError(
-                    f"statements[{i}].bound is stated as {stated.bound!r} but comes out as {right.bound!r}"
-                )
-            # A bound by another method that is not smaller is true as well; its figures are its own.
-            for name, value in stated.figures.items() if stated.method == right.method else ():
-                _expect(f"statements[{i}].figures[{name!r}]", value, right.figures[name], _FIGURE_TOLERANCE)
+    def check(self) -> None:
+        """Recompute the bounds from the certificate's own figures, and raise `CertificateError` on a mismatch."""
+        with raising(CertificateError):
+            read_value(Text, "loss", self.loss)
+        self._check_assumptions()
+        self._check_hypotheses()
+        require(bool(self.statements), "statements must hold at least one statement, got none")
+        for i, statement in enumerate(self.statements):
+            statement.check(f"statements[{i}]", self)
+        who = [statement.predictor for statement in self.statements]
+        require(len(set(who)) == len(who), "statements must be about different predictors")
+        in_order = self.predictor not in who or who[0] == self.predictor
+        require(in_order, f"statements[0].predictor must be {self.predictor!r}, got {who[0]!r}")
+        n_labels = len(self.labels)
+        require(len(self.label_counts) == n_labels, f"label_counts must hold one number for each of {n_labels} labels")
+        if self.confusion is not None:
+            self._check_confusion(self.confusion)
 
+    def _check_assumptions(self) -> None:
+        """Check that assumptions are known, that none is missing, and that they agree with `strict`."""
+        for i, code in enumerate(self.assumption_codes):
+            known = f"a code of `pacbayes.certificate.assumptions`, or 'stated:' and up to {MAX_TEXT} characters"
+            is_known = is_code(code) and len(code) <= MAX_TEXT
+            require(is_known, f"assumptions[{i}] must be {known}, got {shorten(code)}")
+        missing = find_missing(self.assumption_codes, of_fit="hypotheses" in self.digests)
+        require(not missing, f"assumptions must state: {'; '.join(missing)}")
+        wrong = (
+            f"strict is stated as {self.strict!r}, but the assumptions {'say' if self.strict else 'do not say'} that"
+        )
+        require(self.strict == is_covered(self.assumption_codes), f"{wrong} the theorem does not cover the setting")
 
-def _least_conjugate(mu: float, loss: float, n_max: int) -> float:
-    """Return a lower bound on E[psi_h(mu)] for hypotheses of a mean empirical loss, on at most `n_max` points each.
+    def _check_hypotheses(self) -> None:
+        """Check numbers of hypotheses and of their validation points, and what was minimised over them."""
+        m, dropped, least, most = self.n_hypotheses, self.n_dropped, self.n_validation, self.n_validation_max
+        require(most >= least, f"n_validation_max must be at least n_validation, {least}, got {most}")
+        rule = VOTINGS[self.voting]
+        left = dropped < m and not (dropped and rule.needs_losses)
+        require(left, f"n_dropped must leave hypotheses with weight, got {dropped} of {m}")
+        given = (self.dropped_loss is None) == (dropped == 0)
+        require(given, "dropped_loss must be null if and only if no hypotheses were dropped")
+        allowed = f"{m} or {m - dropped}" if dropped else m
+        require(self.minimum_over in (m, m - dropped), f"minimum_over must be {allowed}, got {self.minimum_over}")
+        minimized = rule.posterior is None
+        has_lambda = minimized and OBJECTIVES[self.objective].has_lambda
+        for name, given in (("lam", has_lambda), ("minimum_lower_bound", minimized)):
+            how = f"for voting {self.voting!r} and objective {self.objective!r}"
+            require((getattr(self, name) is not None) == given, f"{name} must {'not ' if given else ''}be null {how}")
+        false = f"global_minimum must be false for voting {self.voting!r}"
+        require(minimized or not self.global_minimum, false)
 
-    psi_h(mu) is at least max_L {L - mu n_max kl(loss_h || L)} (docs/dual.md), which is concave in the loss: its mean is
-    smallest if all losses are 0 or 1.
-    """
-    x = mu * n_max
-    at_zero = 0.0 if x >= 1 else 1.0 - x + (x * math.log(x) if x > 0 else 0.0)
-    return loss + (1 - loss) * at_zero
-
-
-def _expect(name: str, stated: Any, recomputed: Any, tolerance: float = 0.0) -> None:
-    same = stated == recomputed
-    if isinstance(stated, float) and isinstance(recomputed, (int, float)):
-        same = math.isclose(stated, recomputed, rel_tol=tolerance)
-    if not same:
-        raise CertificateError(f"{name} is stated as {stated!r} but comes out as {recomputed!r}")
+    def _check_confusion(self, confusion: Confusion) -> None:
+        """Check the confusion matrix against what the certificate states elsewhere, and its bounds."""
+        confusion.check(self.delta, len(self.labels))
+        for label, whole, row in zip(self.labels, self.label_counts, confusion.counts[:-1], strict=True):
+            n = sum(row)
+            require(n <= whole, f"confusion.counts has {n} points of class {label!r}, of {whole} in all")
+        if confusion.points == "out-of-bag":
+            return
+        first = self.statements[0]
+        of_best = not first.is_test and first.predictor == self.predictor == BEST
+        fits = first.is_test if confusion.points == "held-out" else of_best
+        require(fits, f"confusion.points must be those of statements[0], got {confusion.points!r}")
+        expect("confusion.kl_div", confusion.kl_div, first.figures["kl_div"])
+        expect("the number of points in confusion.counts", confusion.n, first.figures["n"])
+        if "errors" in first.figures:
+            expect("the number of errors in confusion.counts", confusion.errors, first.figures["errors"])

@@ -6,24 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pacbayes.certificate._statements import bound_count
-from pacbayes.exceptions import CertificateError
-
-__all__ = [
-    "MOST_CLASSES",
-    "MOST_LABELS",
-    "ClassRates",
-    "Confusion",
-    "Points",
-    "Rate",
-    "label_names",
-    "tabulate_predictions",
-]
+from pacbayes._json_fields import Length
+from pacbayes.certificate._statements import NonNegative, Unit, Whole, bound_count, expect_at_least, require
 
 Points = Literal["held-out", "validation", "out-of-bag"]
 
@@ -35,6 +24,8 @@ MOST_LABELS = 1000
 
 # Characters of a label that a certificate keeps.
 _LONGEST_LABEL = 200
+
+_Row = Annotated[tuple[Whole, ...], Length(0, MOST_CLASSES + 1)]
 
 # More than adding up bounds can lose.
 _ROUND_UP = 1 + 1e-12
@@ -122,9 +113,9 @@ class Confusion:
     """
 
     points: Points
-    counts: tuple[tuple[int, ...], ...]
-    kl_div: float | None
-    bounds: tuple[tuple[float, float], ...]
+    counts: Annotated[tuple[_Row, ...], Length(0, MOST_CLASSES + 1)]
+    kl_div: NonNegative | None
+    bounds: Annotated[tuple[tuple[Unit, Unit], ...], Length(0, MOST_CLASSES)]
 
     @classmethod
     def of(cls, points: Points, counts: NDArray[np.intp], kl_div: float | None, delta: float) -> Confusion:
@@ -174,21 +165,18 @@ class Confusion:
 
     def check(self, delta: float, n_classes: int) -> None:
         """Raise CertificateError if the bounds do not follow from the counts."""
-        if len(self.counts) != n_classes + 1 or any(len(row) != n_classes + 1 for row in self.counts):
-            raise CertificateError(f"confusion.counts must have {n_classes + 1} rows and columns, one for each label")
-        if self.n == 0:
-            raise CertificateError("confusion.counts must count at least one point")
-        if self.is_certified == (self.points == "out-of-bag"):
-            raise CertificateError("confusion.kl_div must be null if and only if the points are out-of-bag")
+        size = n_classes + 1
+        square = len(self.counts) == size and all(len(row) == size for row in self.counts)
+        require(square, f"confusion.counts must have {size} rows and columns, one for each label")
+        require(self.n > 0, "confusion.counts must count at least one point")
+        known = self.is_certified != (self.points == "out-of-bag")
+        require(known, "confusion.kl_div must be null if and only if the points are out-of-bag")
         recomputed = _bound_rates(self.counts, self.kl_div, delta)
-        if len(self.bounds) != len(recomputed):
-            raise CertificateError(f"confusion.bounds must hold {len(recomputed)} pairs, got {len(self.bounds)}")
+        pairs = f"confusion.bounds must hold {len(recomputed)} pairs, got {len(self.bounds)}"
+        require(len(self.bounds) == len(recomputed), pairs)
         for c, (stated, proved) in enumerate(zip(self.bounds, recomputed, strict=True)):
-            for k, kind in enumerate(("misses", "false alarms")):
-                if not stated[k] >= proved[k]:
-                    raise CertificateError(
-                        f"confusion.bounds[{c}] states {kind} of {stated[k]!r}, and they come out as {proved[k]!r}"
-                    )
+            for kind, claim, bound in zip(("misses", "false alarms"), stated, proved, strict=True):
+                expect_at_least(f"confusion.bounds[{c}], {kind},", claim, bound)
 
 
 def _count_errors(counts: Sequence[Sequence[int]]) -> list[tuple[tuple[int, int], tuple[int, int]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,7 @@ from pacbayes._formatting import escape_control
 
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate
-
-__all__ = ["render"]
+    from pacbayes.certificate._words import Section
 
 # Classes up to which the confusion matrix is part of the table.
 _MOST_PREDICTED = 12
@@ -27,10 +27,6 @@ _STYLE = """
   font-weight: 400; background: none; }
 .pacbayes-certificate thead th { border-bottom: 1px solid #8886; opacity: 0.75; }
 .pacbayes-certificate .number { text-align: right; }
-.pacbayes-certificate dl { margin: 0.4rem 0 0.6rem; }
-.pacbayes-certificate dl > div { display: grid; grid-template-columns: 14rem 1fr; }
-.pacbayes-certificate dt { opacity: 0.75; font-weight: 400; }
-.pacbayes-certificate dd { margin: 0; }
 .pacbayes-certificate ul { margin: 0.2rem 0 0; padding-left: 1.3rem; }
 .pacbayes-certificate details { margin: 0 0 0.6rem; }
 .pacbayes-certificate summary { cursor: pointer; }
@@ -39,55 +35,33 @@ _STYLE = """
 
 def render(certificate: Certificate) -> str:
     """Return an element that brings its own style."""
-    table = "".join(
-        f'<tr><td>{_text(row.label)}</td><td class="number">{_text(row.shown)}</td><td>{_text(row.predictor)}</td></tr>'
-        for row in certificate.rows()
+    proved, *others = certificate.sections(most_predicted=_MOST_PREDICTED)
+    # The assumptions, which come last, are to be read by all.
+    parts = "".join(
+        f"<details{' open' if section is others[-1] else ''}><summary>{_text(section.title)}</summary>"
+        f"{_render(section)}</details>"
+        for section in others
     )
-    facts = "".join(
-        f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in certificate.figures().items()
-    )
-    assumptions = "".join(f"<li>{_text(line)}</li>" for line in certificate.assumptions)
-    strict = "Strict" if certificate.strict else "<strong>NOT STRICT</strong>"
     return (
         f'<div class="pacbayes-certificate{"" if certificate.strict else " not-strict"}"><style>{_STYLE}</style>'
-        f'<p class="proved">{_text(certificate.summary())}</p>'
-        f"{_answers(certificate)}{_by_class(certificate)}"
-        '<div class="scroll"><table><thead><tr><th>Loss or bound</th><th class="number">Value</th><th>Whose loss</th>'
-        f"</tr></thead><tbody>{table}</tbody></table></div>"
-        f"<details><summary>The figures behind it</summary><dl>{facts}</dl></details>"
-        f"<p>{strict}, assuming that:</p><ul>{assumptions}</ul></div>"
+        f'<p class="proved">{_text(proved.title)}</p>{_render(proved)}{parts}</div>'
     )
 
 
-def _answers(certificate: Certificate) -> str:
-    """Return what `predict` does beside what it compares with."""
-    cells = [
-        [_text(words) for words in (answer.title, answer.value, answer.remark)] for answer in certificate.answers()
-    ]
-    rows = "".join(
-        f'<tr><td>{who}</td><td class="number">{value}</td><td>{what}</td></tr>' for who, value, what in cells
-    )
-    beaten = certificate.compare_with_commonest()
-    remark = "" if beaten is None else f"<p><strong>{_text(beaten)}</strong></p>"
-    return f'<div class="scroll"><table><tbody>{rows}</tbody></table></div>{remark}'
+def _render(section: Section) -> str:
+    """Return warnings, the table and notes of a section."""
+    warnings = "".join(f"<p><strong>{_text(line)}</strong></p>" for line in section.warnings)
+    numeric = section.numeric
+    head = f"<thead>{_render_row(section.header, 'th', numeric)}</thead>" if section.header else ""
+    body = "".join(_render_row(row, "td", numeric) for row in section.rows)
+    table = f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>' if section.rows else ""
+    notes = "".join(f"<li>{_text(note)}</li>" for note in section.notes)
+    return f"{warnings}{table}{f'<ul>{notes}</ul>' if notes else ''}"
 
 
-def _by_class(certificate: Certificate) -> str:
-    """Return errors by class, folded away."""
-    table = certificate.class_table(_MOST_PREDICTED)
-    if table is None:
-        return ""
-    head, *body = (
-        "".join(f"<{tag}{' class=number' if k else ''}>{_text(cell)}</{tag}>" for k, cell in enumerate(row))
-        for tag, row in [("th", table.header), *(("td", row) for row in table.rows)]
-    )
-    rows = "".join(f"<tr>{row}</tr>" for row in body)
-    notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
-    return (
-        f"<details><summary>{_text(table.title)}</summary>"
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-        f"<ul>{notes}</ul></details>"
-    )
+def _render_row(cells: Sequence[str], tag: str, numeric: Sequence[bool]) -> str:
+    kinds = (f'{tag} class="number"' if number else tag for number in numeric)
+    return f"<tr>{''.join(f'<{kind}>{_text(cell)}</{tag}>' for kind, cell in zip(kinds, cells, strict=True))}</tr>"
 
 
 def _text(value: str) -> str:

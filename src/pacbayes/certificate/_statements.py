@@ -5,27 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import numpy as np
 
-from pacbayes.bounds import clopper_pearson, kl_inverse_upper, majority_vote, pac_bayes_kl
+from pacbayes._json_fields import Length, Range, raising, read_value
+from pacbayes.bounds import clopper_pearson, kl_inverse_upper, majority_vote
 from pacbayes.exceptions import CertificateError
+from pacbayes.votes import split_delta
 
-__all__ = [
-    "BEST",
-    "MAJORITY",
-    "MAX_TEXT",
-    "METHODS",
-    "RANDOMISED",
-    "Event",
-    "Figure",
-    "Method",
-    "Statement",
-    "bound_count",
-    "shorten",
-]
+if TYPE_CHECKING:
+    from pacbayes.certificate._certificate import Certificate
+
+Formula = TypeVar("Formula", bound=Callable[..., float])
 
 # Names of predictors.
 MAJORITY = "majority vote"
@@ -39,7 +32,40 @@ _NOT_PROVED = ":not-proved"
 MAX_TEXT = 2000
 
 # More than the last operations of a bound can lose.
-_ROUND_UP = 1 + 8 * float(np.finfo(np.float64).eps)
+ROUND_UP = 1 + 8 * float(np.finfo(np.float64).eps)
+
+# More than adding up the weights of a vote can lose: who has half of them within this may win.
+_TIE = 1 + 1e-12
+
+# Figures are recomputed to rounding on any machine.
+FIGURE_TOLERANCE = 1e-9
+
+# What a value in a certificate may be.
+Text = Annotated[str, Length(1, MAX_TEXT)]
+Unit = Annotated[float, Range(0, 1)]
+Level = Annotated[float, Range(0, 1, open_low=True, open_high=True)]
+NonNegative = Annotated[float, Range(0)]
+Count = Annotated[int, Range(1, 10**15)]
+Whole = Annotated[int, Range(0, 10**15)]
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise CertificateError with a message unless a condition holds."""
+    if not condition:
+        raise CertificateError(message)
+
+
+def expect(name: str, stated: Any, recomputed: Any, tolerance: float = 0.0) -> None:
+    """Raise CertificateError if a value is stated otherwise than it comes out."""
+    same = stated == recomputed
+    if tolerance and stated is not None and recomputed is not None:
+        same = math.isclose(stated, recomputed, rel_tol=tolerance)
+    require(same, f"{name} is stated as {stated!r} but comes out as {recomputed!r}")
+
+
+def expect_at_least(name: str, stated: float, recomputed: float) -> None:
+    """Raise CertificateError if a bound is stated as smaller than it comes out, at all."""
+    require(stated >= recomputed, f"{name} is stated as {stated!r} but comes out as {recomputed!r}")
 
 
 class Event:
@@ -50,6 +76,49 @@ class Event:
     # No hypothesis errs exceptionally seldom, nor do voters and vote disagree exceptionally seldom.
     UNLABELLED = "unlabelled-points"
     TEST_SET = "held-out-points"  # no tested predictor errs exceptionally seldom on its held-out points
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to compute a bound: its words, its formula, and what has to be true of its figures."""
+
+    title: str  # how a reader knows it
+    compute: Callable[..., float]  # ``compute(delta, **figures)`` returns the bound, rounded up
+    predictors: tuple[str, ...]  # whom it can bound
+    event: str  # what it rests on
+    zero_one: bool = False  # whether it is for the zero-one loss only
+    # ``check(name, statement, certificate)`` compares a statement with what else its certificate states.
+    check: Callable[[str, Statement, Certificate], None] | None = None
+
+    @property
+    def figures(self) -> Mapping[str, Any]:
+        """Kinds of the figures, by name: those of the formula's arguments besides delta."""
+        return _argument_kinds(self.compute)
+
+    def event_if(self, strict: bool) -> str:
+        """Return the event, with the remark that it is not proved if the setting departs from the theorem."""
+        # Points that were held out from everything owe nothing to the theorem about subsamples.
+        return self.event if strict or self.event == Event.TEST_SET else f"{self.event}{_NOT_PROVED}"
+
+
+@cache
+def _argument_kinds(compute: Callable[..., float]) -> dict[str, Any]:
+    hints = get_type_hints(compute, include_extras=True)
+    return {name: kind for name, kind in hints.items() if name not in ("delta", "return")}
+
+
+# By code, which files hold.
+METHODS: dict[str, Method] = {}
+
+
+def method(code: str, title: str, *arguments: Any, **options: Any) -> Callable[[Formula], Formula]:
+    """Make a formula a method of this code: the kinds of its arguments are those of its figures."""
+
+    def add(compute: Formula) -> Formula:
+        METHODS[code] = Method(title, compute, *arguments, **options)
+        return compute
+
+    return add
 
 
 @dataclass(frozen=True)
@@ -75,13 +144,13 @@ class Statement:
         What the method computes the bound from.
     """
 
-    predictor: str
-    loss: str
-    bound: float
-    method: str
-    delta: float
-    event: str
-    figures: Mapping[str, float]
+    predictor: Text
+    loss: Text
+    bound: Unit
+    method: Text
+    delta: Level
+    event: Text
+    figures: Mapping[str, Any]
 
     @classmethod
     def by(
@@ -101,72 +170,65 @@ class Statement:
         """Whether nothing is proved."""
         return self.bound >= 1
 
-    def check(self, name: str, *, strict: bool) -> None:
-        """Raise CertificateError, naming the field, if this is no statement that its method can make."""
-        method = METHODS[self.method]
-        if self.predictor not in method.predictors:
-            raise CertificateError(f"{name}.predictor must be {' or '.join(method.predictors)}, got {self.predictor!r}")
-        if method.zero_one and self.loss != "zero_one":
-            raise CertificateError(f"{name}.loss must be 'zero_one' for this method, got {self.loss!r}")
-        for key, allowed in method.figures.items():
-            allowed.check(f"{name}.figures[{key!r}]", self.figures[key])
+    @property
+    def is_test(self) -> bool:
+        """Whether it rests on held-out points."""
+        return self.event == Event.TEST_SET
+
+    @property
+    def measured_loss(self) -> float:
+        """The loss that was measured on the points of a test."""
+        figures = self.figures
+        return float(figures["errors"] / figures["n"] if "errors" in figures else figures["loss"])
+
+    def check(self, name: str, certificate: Certificate) -> None:
+        """Raise CertificateError, naming the field, if the method cannot make this statement in a certificate."""
+        require(self.method in METHODS, f"{name}.method must be one of {', '.join(METHODS)}, got {self.method!r}")
+        method, figures = METHODS[self.method], self.figures
+        whom = " or ".join(method.predictors)
+        require(self.predictor in method.predictors, f"{name}.predictor must be {whom}, got {self.predictor!r}")
+        right_loss = self.loss == "zero_one" or not method.zero_one
+        require(right_loss, f"{name}.loss must be 'zero_one' for this method, got {self.loss!r}")
+        require(set(figures) == set(method.figures), f"{name}.figures must be {', '.join(method.figures)}")
+        with raising(CertificateError):
+            for key, kind in method.figures.items():
+                read_value(kind, f"{name}.figures[{key!r}]", figures[key])
         for part, whole in (("errors", "n"), ("disagreements", "n_unlabelled"), ("n", "n_max")):
-            if {part, whole} <= set(self.figures) and self.figures[part] > self.figures[whole]:
-                raise CertificateError(
-                    f"{name}.figures[{part!r}] must be at most {whole}, {self.figures[whole]!r}, got "
-                    f"{self.figures[part]!r}"
-                )
-        if self.method == "heavy-voter" and not self.figures["weight"] > 0.5:
-            raise CertificateError(f"{name}.figures['weight'] must be above 0.5, got {self.figures['weight']!r}")
-        if self.event != method.event_if(strict):
-            raise CertificateError(f"{name}.event is stated as {self.event!r}, and is {method.event_if(strict)!r}")
-        recomputed = _compute(self.method, self.delta, **self.figures)
-        if not self.bound >= recomputed:
-            raise CertificateError(f"{name}.bound is stated as {self.bound!r} but comes out as {recomputed!r}")
+            if {part, whole} <= set(figures):
+                limit = f"{name}.figures[{part!r}] must be at most {whole}, {figures[whole]!r}, got {figures[part]!r}"
+                require(figures[part] <= figures[whole], limit)
+        expect(f"{name}.event", self.event, method.event_if(certificate.strict))
+        expect(f"{name}.loss", self.loss, certificate.loss)
+        expect(f"{name}.delta", self.delta, certificate.delta)
+        recomputed = _compute(self.method, self.delta, **figures)
+        expect_at_least(f"{name}.bound", self.bound, recomputed)
+        self._check_shared_figures(name, certificate)
+        if method.check is not None:
+            method.check(name, self, certificate)
 
-
-@dataclass(frozen=True)
-class Figure:
-    """What a number in a certificate may be."""
-
-    low: float
-    high: float = math.inf
-    whole: bool = False
-    open_ends: bool = False  # whether the ends of the range are left out
-
-    def check(self, name: str, value: Any) -> Any:
-        """Return a number, or raise CertificateError with its name if it is none that this allows."""
-        right = isinstance(value, int if self.whole else (int, float)) and not isinstance(value, bool)
-        # Comparisons of integers with floats are exact, whatever their size.
-        inside = right and (self.low < value < self.high if self.open_ends else self.low <= value <= self.high)
-        if not (inside and value < 2**1023):
-            kind = "a whole number" if self.whole else "a number"
-            limits = f"({self.low:g}, {self.high:g})" if self.open_ends else f"[{self.low:g}, {self.high:g}]"
-            raise CertificateError(f"{name} must be {kind} in {limits}, got {shorten(value)}")
-        return value
-
-
-def shorten(value: Any) -> str:
-    """Return the repr of a value, cut if it is long."""
-    shown = repr(value)
-    return shown if len(shown) <= 80 else f"{shown[:77]}..."
-
-
-@dataclass(frozen=True)
-class Method:
-    """A way to compute a bound."""
-
-    title: str  # how a reader knows it
-    compute: Callable[..., float]  # ``compute(delta, **figures)`` returns the bound, rounded up
-    figures: Mapping[str, Figure]
-    predictors: tuple[str, ...]  # whom it can bound
-    event: str  # what it rests on
-    zero_one: bool = False  # whether it is for the zero-one loss only
-
-    def event_if(self, strict: bool) -> str:
-        """Return the event, with the remark that it is not proved if the setting departs from the theorem."""
-        # Points that were held out from everything owe nothing to the theorem about subsamples.
-        return self.event if strict or self.event == Event.TEST_SET else f"{self.event}{_NOT_PROVED}"
+    def _check_shared_figures(self, name: str, certificate: Certificate) -> None:
+        """Check figures that the certificate gives elsewhere, too, and that choosing the predictor was paid for."""
+        event, figures = METHODS[self.method].event, self.figures
+        known = {}
+        if event in (Event.TEST_SET, Event.UNLABELLED):
+            whose = f"{name}.predictor must be {certificate.predictor!r}, which new points are about"
+            require(self.predictor == certificate.predictor, whose)
+        elif self.predictor != BEST or certificate.predictor == BEST:
+            paid = divided_prior(certificate.kl_div, certificate.n_votes)
+            known = {"loss": certificate.empirical_loss, "kl_div": paid}
+        if event in (Event.SINGLE, Event.UNLABELLED):
+            known_size = certificate.n_validation <= figures["n"] <= certificate.n_validation_max
+            require(
+                known_size, f"{name}.figures['n'] is the number of no hypothesis's validation points, {figures['n']}"
+            )
+        if not known:
+            enough = figures["kl_div"] >= divided_prior(0.0, certificate.n_votes)
+            cost = f"is less than what {certificate.n_votes} competing votes cost"
+            require(enough, f"{name}.figures['kl_div'] {cost}")
+        for key in known.keys() & figures.keys():
+            expect(f"{name}.figures[{key!r}]", figures[key], known[key])
+        if known and "errors" in figures:
+            expect(f"{name}.figures['errors'] / n", figures["errors"] / figures["n"], known["loss"])
 
 
 # What is stated is checked soon after, in memory, in files and in verification.
@@ -175,134 +237,110 @@ def _compute(method: str, delta: float, **figures: float) -> float:
     return METHODS[method].compute(delta, **figures)
 
 
-def _pac_bayes_kl(delta: float, loss: float, kl_div: float, n: int, n_max: int) -> float:
-    return float(pac_bayes_kl(loss, kl_div, n, delta, n_max=n_max))
+# ---------------------------------------------------------------------------------------------------
+# What choosing costs
+# ---------------------------------------------------------------------------------------------------
 
 
-def _dual(delta: float, adjusted_loss: float, kl_div: float, mu: float) -> float:
-    # E_rho[psi_h(mu)] + mu (KL + ln(1 / delta)), docs/dual.md. That psi_h is 1 at mu = 0, whatever is stated.
-    return 1.0 if mu == 0 else min(1.0, (adjusted_loss + mu * (kl_div - math.log(delta))) * _ROUND_UP)
+def divided_prior(kl_div: float, n_votes: int) -> float:
+    """Return the divergence from a prior that is divided by the number of competing votes, rounded up."""
+    return kl_div if n_votes == 1 else (kl_div + math.log(n_votes)) * (1 + 1e-15)
 
 
-# More than adding up the weights of a vote can lose: who has half of them within this may win.
-_TIE = 1 + 1e-12
+def unlabelled_prices(delta: float, n_votes: int, n_validation: int, n_unlabelled: int) -> tuple[float, float]:
+    """Return what a division of delta adds to the divergences of labelled and unlabelled points.
+
+    The division is decided before anything is known but the numbers of points, and in the same way for all votes that
+    compete.
+    """
+    n_labelled = n_validation if n_votes == 1 else n_unlabelled
+    labelled, unlabelled = split_delta(delta, n_labelled, n_unlabelled)
+    return -math.log(labelled / delta), -math.log(unlabelled / delta)
 
 
-def _first_order(delta: float, gibbs_bound: float) -> float:
+# ---------------------------------------------------------------------------------------------------
+# The majority vote, from bounds on the randomised classifier or on a voter
+# ---------------------------------------------------------------------------------------------------
+
+_OF_VOTE = {"predictors": (MAJORITY,), "event": Event.PAC_BAYES, "zero_one": True}
+
+
+def _check_gibbs_bound(name: str, statement: Statement, certificate: Certificate) -> None:
+    """Check that a vote's bound does not take the randomised classifier's for smaller than it is stated."""
+    same = (other for other in certificate.statements if other.event == statement.event)
+    gibbs = [other.bound for other in same if other.predictor == RANDOMISED]
+    enough = len(gibbs) == 1 and statement.figures["gibbs_bound"] >= gibbs[0]
+    require(enough, f"{name}.figures['gibbs_bound'] is below the randomised classifier's bound")
+
+
+@method("first-order", "twice the randomised classifier's", **_OF_VOTE, check=_check_gibbs_bound)
+def _first_order(delta: float, gibbs_bound: Unit) -> float:
     return min(1.0, float(majority_vote(gibbs_bound)) * _TIE)
 
 
-def _subset_sum(delta: float, gibbs_bound: float, constant: float) -> float:
-    return min(1.0, gibbs_bound / constant * _ROUND_UP)
+@method("subset-sum", "randomised classifier's, over the smallest majority", **_OF_VOTE, check=_check_gibbs_bound)
+def _subset_sum(delta: float, gibbs_bound: Unit, constant: Annotated[float, Range(0.5, 1)]) -> float:
+    return min(1.0, gibbs_bound / constant * ROUND_UP)
 
 
-def _heavy_voter(delta: float, voter_bound: float, weight: float) -> float:
+@method("heavy-voter", "bound of the voter that outweighs all others", **_OF_VOTE)
+def _heavy_voter(delta: float, voter_bound: Unit, weight: Annotated[float, Range(0.5, 1, open_low=True)]) -> float:
     return voter_bound
 
 
-def _chernoff(delta: float, loss: float, n: int, kl_div: float) -> float:
+# ---------------------------------------------------------------------------------------------------
+# Counted errors and measured losses: of single hypotheses, of held-out and of unlabelled points
+# ---------------------------------------------------------------------------------------------------
+
+_ANYBODY = (MAJORITY, RANDOMISED, BEST)
+
+
+@method("chernoff", "Chernoff's bound for all hypotheses", (BEST,), Event.SINGLE)
+@method("test-set-chernoff", "Chernoff's bound on held-out points", _ANYBODY, Event.TEST_SET)
+def _chernoff(delta: float, loss: Unit, n: Count, kl_div: NonNegative) -> float:
     # In logarithms: neither the prior nor its product with delta needs to be a float.
-    return float(kl_inverse_upper(loss, (kl_div - math.log(delta)) / n * _ROUND_UP))
+    return float(kl_inverse_upper(loss, (kl_div - math.log(delta)) / n * ROUND_UP))
 
 
-def bound_count(delta: float, errors: int, n: int, kl_div: float) -> float:
+@method("clopper-pearson", "Clopper-Pearson for all hypotheses", (BEST,), Event.SINGLE, zero_one=True)
+@method("test-set", "Clopper-Pearson on held-out points", _ANYBODY, Event.TEST_SET, zero_one=True)
+def bound_count(delta: float, errors: Whole, n: Count, kl_div: NonNegative) -> float:
     """Bound the rate of errors by their number among n points, at the level delta exp(-kl_div)."""
-    mass = math.exp(-kl_div) / _ROUND_UP
+    mass = math.exp(-kl_div) / ROUND_UP
     exact = float(clopper_pearson(errors, n, delta, prior_mass=mass)) if mass * delta >= 1e-300 else 1.0
     # Chernoff's bound is larger but where there is no error: there, the two are equal up to rounding.
     is_larger = exact < 1 and errors > 0
-    return exact if is_larger else min(exact, _chernoff(delta, min(1.0, errors / n * _ROUND_UP), n, kl_div))
+    return exact if is_larger else min(exact, _chernoff(delta, min(1.0, errors / n * ROUND_UP), n, kl_div))
 
 
+def _check_division(name: str, statement: Statement, certificate: Certificate) -> None:
+    """Check that bounds from labelled and from unlabelled points do not take more than delta together."""
+    figures, n_votes = statement.figures, certificate.n_votes
+    n_validation, n_unlabelled = certificate.n_validation, int(figures["n_unlabelled"])
+    labelled, unlabelled = unlabelled_prices(certificate.delta, n_votes, n_validation, n_unlabelled)
+    for key, least in (("kl_div", divided_prior(0.0, n_votes) + labelled), ("kl_unlabelled", unlabelled)):
+        enough = figures[key] >= least * (1 - FIGURE_TOLERANCE)
+        require(enough, f"{name}.figures[{key!r}] is less than what its share of delta costs")
+
+
+@method(
+    "disagreement",
+    "a voter's bound, and its disagreement with the vote",
+    (MAJORITY, BEST),
+    Event.UNLABELLED,
+    zero_one=True,
+    check=_check_division,
+)
 def _disagreement(
-    delta: float, errors: int, n: int, kl_div: float, disagreements: int, n_unlabelled: int, kl_unlabelled: float
+    delta: float,
+    errors: Whole,
+    n: Count,
+    kl_div: NonNegative,
+    disagreements: Whole,
+    n_unlabelled: Count,
+    kl_unlabelled: NonNegative,
 ) -> float:
     # L(vote) <= L(h) + P(vote and h disagree): docs/votes.md.
     voter = bound_count(delta, errors, n, kl_div)
     apart = bound_count(delta, disagreements, n_unlabelled, kl_unlabelled)
-    return min(1.0, (voter + apart) * _ROUND_UP)
-
-
-_COUNT, _UNIT, _ANY = Figure(1, 10**15, whole=True), Figure(0, 1), Figure(0)
-_ERRORS = Figure(0, 10**15, whole=True)
-_COUNTED = {"errors": _ERRORS, "n": _COUNT, "kl_div": _ANY}
-_MEASURED = {"loss": _UNIT, "n": _COUNT, "kl_div": _ANY}
-
-METHODS: dict[str, Method] = {
-    "pac-bayes-kl": Method(
-        "PAC-Bayes-kl",
-        _pac_bayes_kl,
-        {"loss": _UNIT, "kl_div": _ANY, "n": _COUNT, "n_max": _COUNT},
-        (RANDOMISED, BEST),
-        Event.PAC_BAYES,
-    ),
-    "pac-bayes-dual": Method(
-        "dual PAC-Bayes bound",
-        _dual,
-        {"adjusted_loss": _ANY, "kl_div": _ANY, "mu": _ANY},
-        (RANDOMISED,),
-        Event.PAC_BAYES,
-    ),
-    "first-order": Method(
-        "twice the randomised classifier's",
-        _first_order,
-        {"gibbs_bound": _UNIT},
-        (MAJORITY,),
-        Event.PAC_BAYES,
-        zero_one=True,
-    ),
-    "subset-sum": Method(
-        "randomised classifier's, over the smallest majority",
-        _subset_sum,
-        {"gibbs_bound": _UNIT, "constant": Figure(0.5, 1)},
-        (MAJORITY,),
-        Event.PAC_BAYES,
-        zero_one=True,
-    ),
-    "heavy-voter": Method(
-        "bound of the voter that outweighs all others",
-        _heavy_voter,
-        {"voter_bound": _UNIT, "weight": Figure(0.5, 1)},
-        (MAJORITY,),
-        Event.PAC_BAYES,
-        zero_one=True,
-    ),
-    "clopper-pearson": Method(
-        "Clopper-Pearson for all hypotheses",
-        bound_count,
-        _COUNTED,
-        (BEST,),
-        Event.SINGLE,
-        zero_one=True,
-    ),
-    "chernoff": Method(
-        "Chernoff's bound for all hypotheses",
-        _chernoff,
-        _MEASURED,
-        (BEST,),
-        Event.SINGLE,
-    ),
-    "disagreement": Method(
-        "a voter's bound, and its disagreement with the vote",
-        _disagreement,
-        {**_COUNTED, "disagreements": _ERRORS, "n_unlabelled": _COUNT, "kl_unlabelled": _ANY},
-        (MAJORITY, BEST),
-        Event.UNLABELLED,
-        zero_one=True,
-    ),
-    "test-set": Method(
-        "Clopper-Pearson on held-out points",
-        bound_count,
-        _COUNTED,
-        (MAJORITY, RANDOMISED, BEST),
-        Event.TEST_SET,
-        zero_one=True,
-    ),
-    "test-set-chernoff": Method(
-        "Chernoff's bound on held-out points",
-        _chernoff,
-        _MEASURED,
-        (MAJORITY, RANDOMISED, BEST),
-        Event.TEST_SET,
-    ),
-}
+    return min(1.0, (voter + apart) * ROUND_UP)

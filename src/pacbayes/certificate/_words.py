@@ -1,40 +1,103 @@
-"""Certificates in words: one sentence, a text, and rows for tables and plots. All of them come from the statements."""
+"""Certificates in words: sections of text, which `str`, notebooks, the command line and pages lay out.
+
+All of them come from the statements. What is printed never says more than what is proved.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pacbayes._formatting import (
     escape_control,
     format_confidence,
+    format_count,
     format_lower,
     format_nearest,
+    format_percent,
     format_percent_upper,
     format_upper,
 )
 from pacbayes._losses import describe_loss, is_of_probabilities, largest_cost
 from pacbayes.bounds import pac_bayes_kl, pac_bayes_lambda, pac_bayes_sqrt
-from pacbayes.certificate._answers import (
-    class_table,
-    compare_with_commonest,
-    count_errors,
-    format_loss,
-    held_out_loss,
-    name_class,
-    name_loss,
-)
-from pacbayes.certificate._derivation import divided_prior
-from pacbayes.certificate._statements import BEST, RANDOMISED, Event, Statement
+from pacbayes.certificate._classes import Confusion, Rate
+from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS
+from pacbayes.certificate._statements import BEST, RANDOMISED, Statement, divided_prior
 
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate
 
-__all__ = ["Row", "figures", "rows", "summary", "text"]
+# Letters of a label that are shown.
+_LONGEST_NAME = 40
 
 
-# Classes up to which the confusion matrix is part of the text.
-_MOST_PREDICTED = 6
+class Words(NamedTuple):
+    """The words of a task for what is predicted, and for the loss that counts mistakes: those of classification."""
+
+    mistake: str = "error"
+    errs: str = "errs on"
+    erred: str = "erred on"
+    output: str = "labels that are predicted"
+    constant: str = "always predicting {}"
+    others: str = "the share of all other classes"  # on which a constant errs
+
+
+# A task that predicts something else than classes has words of its own.
+WORDS = Words()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of what a certificate says, as text.
+
+    Attributes
+    ----------
+    title : str
+        What it is about.
+    header : list of str
+        Names of the columns; empty if they have none.
+    rows : list of list of str
+        Cells: bounds rounded up, measured shares to the nearest.
+    notes : list of str
+        What there is to know about the rows, or a list.
+    warnings : list of str
+        What a reader must not miss.
+    """
+
+    title: str
+    header: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Whether each column holds numbers, which are set to the right; the first one holds names."""
+        columns = enumerate(zip(*self.rows, strict=True))
+        return [k > 0 and all(cell[:1].isdigit() or cell == "-" for cell in column) for k, column in columns]
+
+
+class ClassTable(Section):
+    """Errors by class: names of the columns, a row for each class, and notes on what is proved."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A number about what `predict` does, or to compare that with.
+
+    Attributes
+    ----------
+    title : str
+        Whose error it is.
+    value : str
+        The number: bounds rounded up, measured shares to the nearest.
+    remark : str
+        What kind of number it is.
+    """
+
+    title: str
+    value: str
+    remark: str
 
 
 @dataclass(frozen=True)
@@ -68,176 +131,65 @@ class Row:
             return format_nearest(self.value)
         return f"{format_upper(self.value)}, nothing is proved" if self.value >= 1 else format_upper(self.value)
 
+    @property
+    def remark(self) -> str:
+        """The kind in words."""
+        if self.kind == "certified" and not self.covered:
+            return "not covered by the theorem"
+        return "to compare with" if self.kind == "comparison" else self.kind
 
-def rows(certificate: Certificate, tested: Statement | None = None) -> list[Row]:
-    """Return the measured losses and the certified bounds; without held-out points, bounds to compare with.
 
-    What other test points prove about the same loss comes last: the test of another loss has no place beside these.
+def sections(certificate: Certificate, tested: Statement | None = None, most_predicted: int = 6) -> list[Section]:
+    """Return all that a certificate says, as text: `str`, notebooks and the command line lay it out.
+
+    Parameters
+    ----------
+    tested : Statement, optional
+        What other test points prove about what `predict` does.
+    most_predicted : int, default=6
+        Number of classes up to which the confusion matrix is part of it.
     """
-    of_test = _test_rows(tested) if tested is not None and tested.loss == certificate.loss else []
-    n, n_max, delta = certificate.n_validation, certificate.n_validation_max, certificate.delta
-    arguments = (certificate.empirical_loss, divided_prior(certificate.kl_div, certificate.n_votes), n)
-    who = BEST if certificate.voting == "best" else RANDOMISED
-    held_out = [statement for statement in certificate.statements if statement.event == Event.TEST_SET]
-    result = [
-        Row(f"loss on {s.figures['n']} held-out points", s.predictor, held_out_loss(s), "measured") for s in held_out
-    ]
-    result.append(Row("validation loss", who, certificate.empirical_loss, "measured"))
-    strict = certificate.strict
-    result += [
-        Row(s.title, s.predictor, s.bound, "certified", strict or s.event == Event.TEST_SET)
-        for s in certificate.statements
-    ]
-    if held_out:
-        return result + of_test
-    # The kl bound's posterior may be sharper than any lambda of the theorem.
-    if certificate.lam is not None and 0 < certificate.lam < 2:
-        bound = float(pac_bayes_lambda(*arguments, certificate.lam, delta, n_max=n_max))
-        result.append(Row(f"PAC-Bayes-lambda, lambda = {certificate.lam:.3g}", who, bound, "comparison", strict))
-    if certificate.voting != "best":
-        kl_bound = float(pac_bayes_kl(*arguments, delta, n_max=n_max))
-        if not any(statement.method == "pac-bayes-kl" for statement in certificate.statements):
-            result.append(Row("PAC-Bayes-kl", who, kl_bound, "comparison", strict))
-        bound = float(pac_bayes_sqrt(*arguments, delta, n_max=n_max))
-        result.append(Row("square-root relaxation", who, bound, "comparison", strict))
-    label = f"Chernoff, if tested on {n} points"
-    result.append(Row(label, "one classifier with this loss", certificate.held_out_bound(), "comparison"))
-    return result + of_test
+    compared = compare_with_commonest(certificate)
+    proved = Section(
+        summary(certificate),
+        rows=[[answer.title, answer.value, answer.remark] for answer in answers(certificate, tested)],
+        warnings=[*_warnings(certificate), *([] if compared is None else [compared])],
+    )
+    by_class = class_table(certificate, most_predicted)
+    instead = certificate.predictor != BEST and any(s.predictor == BEST for s in certificate.statements)
+    bounds = Section(
+        "How it is proved",
+        header=["Loss or bound", "Value", "Whose loss", "Kind"],
+        rows=[[row.label, row.shown, row.predictor, row.remark] for row in rows(certificate, tested)],
+        notes=["To predict with the best hypothesis instead: voting='best'."] if instead else [],
+    )
+    facts = Section("The figures behind it", rows=[list(item) for item in figures(certificate).items()])
+    strict = "Strict" if certificate.strict else "NOT STRICT"
+    assumed = Section(f"{strict}, assuming that:", notes=list(certificate.assumptions))
+    return [proved, *([] if by_class is None else [by_class]), bounds, facts, assumed]
 
 
-def _test_rows(tested: Statement) -> list[Row]:
-    what, method = ("error", "Clopper-Pearson") if tested.loss == "zero_one" else ("loss", "Chernoff")
-    return [
-        Row(f"test {what}, {tested.figures['n']} points", tested.predictor, held_out_loss(tested), "measured"),
-        Row(f"{method}, test set", tested.predictor, tested.bound, "comparison"),
-    ]
-
-
-def figures(certificate: Certificate) -> dict[str, str]:
-    """Return what the bounds are made of, by name."""
-    result = {
-        "Hypotheses m": f"{certificate.n_hypotheses}",
-        "Validation points of each": _sizes(certificate),
-        "Validation loss": format_nearest(certificate.empirical_loss),
-        "KL(posterior || prior)": format_nearest(certificate.kl_div),
-        "Delta": f"{certificate.delta}",
-        "Posterior": _posterior(certificate),
-    }
-    if certificate.n_dropped:
-        result["Dropped in the race"] = f"{certificate.n_dropped} hypotheses, which have no weight"
-    if certificate.n_votes > 1:
-        result["Competing votes"] = f"{certificate.n_votes}, under one delta"
-    if _rest_on_several_events(certificate):
-        result["Bounds"] = "each holds with probability 1 - delta, not all of them at once"
-    for statement in certificate.statements:
-        if statement.event == Event.TEST_SET:
-            result["Held-out points"] = count_errors(statement)
-    if certificate.lam is not None:
-        result["Lambda"] = f"{certificate.lam:.4g}"
-    if certificate.quasiconvex is not None:
-        result["F(lambda)"] = f"strongly quasiconvex, by the condition {certificate.quasiconvex!r}"
-    return result
+def _warnings(certificate: Certificate) -> list[str]:
+    if certificate.strict:
+        return []
+    if certificate.is_tested:
+        return ["NOT STRICT: the theorem covers the bound from held-out points, and no other bound of this fit."]
+    return ["NOT STRICT: the theorem does not cover this fit, and one of the assumptions says why."]
 
 
 def text(certificate: Certificate) -> str:
-    """Return the certificate as a text of some lines: first what `predict` does, and what that compares with."""
-    commonest = certificate.commonest_class if certificate.is_zero_one else None
-    names = [statement.predictor for statement in certificate.statements]
-    names += [] if commonest is None else [f"always {name_class(commonest[0])}"]
-    width = max(map(len, names))
-    claims = [f"  {statement.predictor:<{width}}  {_claim(statement)}" for statement in certificate.statements]
-    unproved = _unproved(certificate)
-    if unproved:
-        claims.insert(0, f"  {unproved}: nothing is proved for this loss")
-    if commonest is not None:
-        claims.insert(
-            1, f"  {names[-1]:<{width}}  error {format_nearest(commonest[1])}, measured: the share of all other classes"
-        )
-        claims[2:2] = [f"  {line}" for line in (compare_with_commonest(certificate),) if line is not None]
-    lines = [
-        f"With probability {format_confidence(certificate.delta)} over the sample, on new points from the same "
-        "distribution:",
-        *claims,
-    ]
-    if certificate.voting != "best" and any(statement.predictor == BEST for statement in certificate.statements):
-        lines.append("  to predict with the best hypothesis instead: voting='best'")
-    if _rest_on_several_events(certificate):
-        lines.append("  these rest on different events: each holds with this probability, not all of them at once")
-    if certificate.n_votes > 1:
-        lines.append(f"  {certificate.n_votes} votes competed under one delta: the smallest bound may be chosen")
-    lines += _by_class(certificate)
-    lines += [
-        f"  validation loss {format_nearest(certificate.empirical_loss)}, KL {format_nearest(certificate.kl_div)}, "
-        f"{certificate.n_hypotheses} hypotheses, {_sizes(certificate)} validation points each",
-        *_dropped(certificate),
-        f"  posterior: {_posterior(certificate)}",
-        f"  {'strict' if certificate.strict else 'NOT STRICT'}, assuming:",
-        *(f"    - {assumption}" for assumption in certificate.assumptions),
-    ]
-    return "\n".join(escape_control(line) for line in lines)
-
-
-def _unproved(certificate: Certificate) -> str | None:
-    """Return what `predict` does, if the certificate has no statement about it."""
-    stated = [statement.predictor for statement in certificate.statements]
-    return None if certificate.unproved in stated else certificate.unproved
-
-
-def _by_class(certificate: Certificate) -> list[str]:
-    table = class_table(certificate, _MOST_PREDICTED)
-    if table is None:
-        return []
-    columns = list(zip(table.header, *table.rows, strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    # Names to the left, numbers to the right.
-    lines = [
-        "  ".join(
-            cell.rjust(width) if k else cell.ljust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in (table.header, *table.rows)
-    ]
-    return [f"  {table.title}:", *(f"    {line}" for line in lines), *(f"    {note}" for note in table.notes)]
-
-
-def _rest_on_several_events(certificate: Certificate) -> bool:
-    return len({statement.event for statement in certificate.statements}) > 1
-
-
-def _claim(statement: Statement) -> str:
-    vacuous = "; nothing is proved" if statement.is_vacuous else ""
-    tested = f": {count_errors(statement)}" if statement.event == Event.TEST_SET else ""
-    value = format_loss(statement.loss, statement.bound, upper=True, percent=False)
-    return f"{name_loss(statement.loss)} at most {value} ({statement.title}{tested}{vacuous})"
-
-
-def _sizes(certificate: Certificate) -> str:
-    n, n_max = certificate.n_validation, certificate.n_validation_max
-    return f"{n} to {n_max}" if n_max > n else f"{n}"
-
-
-def _dropped(certificate: Certificate) -> list[str]:
-    if certificate.n_dropped == 0:
-        return []
-    return [
-        f"  {certificate.n_dropped} hypotheses were dropped before they were validated in full: they have no weight"
-    ]
-
-
-def _posterior(certificate: Certificate) -> str:
-    if certificate.voting == "best":
-        return "all weight on the best hypothesis"
-    if certificate.voting == "uniform":
-        return "the prior itself"
-    over = ""
-    if certificate.n_dropped:
-        everyone = certificate.minimum_over == certificate.n_hypotheses
-        which = "all" if everyone else f"the {certificate.minimum_over}"
-        over = f" over {which} hypotheses{'' if everyone else ' validated in full'}"
-    if certificate.global_minimum:
-        return f"global minimum of the {certificate.objective} bound{over}, proved"
-    lower = 0.0 if certificate.minimum_lower_bound is None else certificate.minimum_lower_bound
-    return f"minimises the {certificate.objective} bound{over}, whose minimum is at least {format_lower(lower, 6)}"
+    """Return the sections as lines, those of tables in columns."""
+    lines = []
+    for section in certificate.sections():
+        table = [section.header, *section.rows] if section.header else section.rows
+        cells = [[escape_control(cell) for cell in row] for row in table]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        columns = zip(section.numeric, widths, strict=True)
+        layout = "  ".join(f"{{:{'>' if number else '<'}{width}}}" for number, width in columns)
+        lines += [escape_control(section.title), *(f"  {escape_control(line)}" for line in section.warnings)]
+        lines += [f"  {layout.format(*row)}".rstrip() for row in cells]
+        lines += [f"  - {escape_control(note)}" for note in section.notes]
+    return "\n".join(lines)
 
 
 def summary(certificate: Certificate) -> str:
@@ -250,36 +202,254 @@ def summary(certificate: Certificate) -> str:
     the majority vote errs on at most 16.38% of new points from the same distribution,
     and the randomised classifier on at most 16.38%.
     """
+    delta, loss = certificate.delta, certificate.loss
     # One sentence holds what holds jointly.
     proved = [s for s in certificate.statements if not s.is_vacuous]
     proved = [s for s in proved if s.event == proved[0].event]
     if not proved:
-        sentence = (
-            f"Nothing is proved: the bound on the {certificate.statements[0].predictor} is "
-            f"{format_upper(certificate.statements[0].bound)} (delta = {certificate.delta}). More data would help, or "
-            "a base learner that errs less."
+        first = certificate.statements[0]
+        return escape_control(
+            f"Nothing is proved: the bound on the {first.predictor} is {format_upper(first.bound)} (delta = {delta}). "
+            "More data would help, or a base learner that errs less."
         )
-        return escape_control(sentence)
-    start = (
-        f"With probability at least {format_confidence(certificate.delta)} over the draw of the sample (delta = "
-        f"{certificate.delta}),"
-    )
-    if not certificate.strict and proved[0].event != Event.TEST_SET:
+    start = f"With probability at least {format_confidence(delta)} over the draw of the sample (delta = {delta}),"
+    if not certificate.strict and not proved[0].is_test:
         start = f"The theorem does not cover this fit. If it did: {start[0].lower()}{start[1:]}"
+    new = "new points from the same distribution"
     first, *others = proved
     if certificate.is_zero_one:
-        claims = [
-            f"the {first.predictor} errs on at most {format_percent_upper(first.bound)} of new points from the same "
-            "distribution",
-            *(f"the {other.predictor} on at most {format_percent_upper(other.bound)}" for other in others),
-        ]
+        claims = [f"the {first.predictor} {WORDS.errs} at most {format_percent_upper(first.bound)} of {new}"]
+        claims += [f"the {other.predictor} on at most {format_percent_upper(other.bound)}" for other in others]
     else:
-        whose = "the probabilities of " if is_of_probabilities(certificate.loss) else ""
-        what = "mean cost" if largest_cost(certificate.loss) is not None else f"{describe_loss(certificate.loss)} loss"
-        claims = [
-            f"the {what} of {whose}the {first.predictor} on new points from the same distribution is at most "
-            f"{format_loss(certificate.loss, first.bound, upper=True)}",
-            *(f"that of the {other.predictor} at most {format_upper(other.bound)}" for other in others),
-        ]
+        whose = "the probabilities of " if is_of_probabilities(loss) else ""
+        bound = _format_loss(loss, first.bound, upper=True)
+        claims = [f"the {_name_loss(loss)} of {whose}the {first.predictor} on {new} is at most {bound}"]
+        claims += [f"that of the {other.predictor} at most {format_upper(other.bound)}" for other in others]
     end = "" if certificate.unproved is None else f"; about the {certificate.unproved} nothing is proved"
     return escape_control(f"{start} {', and '.join(claims)}{end}.")
+
+
+# ---------------------------------------------------------------------------------------------------
+# What a reader asks first: how often `predict` errs, and compared with what
+# ---------------------------------------------------------------------------------------------------
+
+
+def name_class(label: str, longest: int = _LONGEST_NAME) -> str:
+    """Return a class label in quotes, cut if it is long."""
+    return repr(label if len(label) <= longest else f"{label[: longest - 1]}…")
+
+
+def _name_loss(loss: str) -> str:
+    """Return what a loss other than the zero-one loss measures, in words."""
+    return f"{describe_loss(loss)} loss" if largest_cost(loss) is None else "mean cost"
+
+
+def _format_loss(loss: str, value: float, *, upper: bool) -> str:
+    """Format a bound, rounded up, or a measured loss, to the nearest; a cost with its unit."""
+    if loss == "zero_one":
+        return format_percent_upper(value) if upper else format_percent(value)
+    number = format_upper(value) if upper else format_nearest(value)
+    unit = largest_cost(loss)
+    return number if unit is None else f"{number} of the largest cost, {unit}"
+
+
+def answers(certificate: Certificate, tested: Statement | None = None) -> list[Answer]:
+    """Return the bound on what `predict` does, its error on held-out points, and that of the commonest class.
+
+    Parameters
+    ----------
+    tested : Statement, optional
+        What other test points prove about what `predict` does, as the first statement of `certify(X, y)`.
+    """
+    who, loss, bound = certificate.predictor, certificate.loss, certificate.bound
+    if certificate.unproved is None:
+        proved = next(s for s in certificate.statements if s.bound == bound)
+        title = f"the {who} {WORDS.errs}" if certificate.is_zero_one else f"{_name_loss(loss)} of the {who},"
+        how = f"certified, with probability {format_confidence(certificate.delta)}"
+        if not certificate.strict and not proved.is_test:
+            how = "NOT STRICT: the theorem does not cover this"
+        result = [Answer(f"{title} at most", _format_loss(loss, bound, upper=True), f"{how}; {proved.title}")]
+    else:
+        result = [Answer(f"the {certificate.unproved}", "nothing is proved", "there is no bound below 1")]
+    result += [_measured(s, "held-out points") for s in certificate.statements if s.is_test]
+    if certificate.commonest_class is not None and certificate.is_zero_one:
+        label, error = certificate.commonest_class
+        title = f"{WORDS.constant.format(name_class(label))} {WORDS.errs}"
+        result.append(Answer(title, format_percent(error), f"measured: {WORDS.others}"))
+    if tested is not None:
+        answer, alone = _measured(tested, "test points"), _format_loss(tested.loss, tested.bound, upper=True)
+        result.append(replace(answer, remark=f"{answer.remark}, which alone prove at most {alone}"))
+    return result
+
+
+def _measured(statement: Statement, where: str) -> Answer:
+    """Return what was measured in a test."""
+    title = f"on {where} it {WORDS.erred}" if statement.loss == "zero_one" else f"on {where}"
+    value = _format_loss(statement.loss, statement.measured_loss, upper=False)
+    return Answer(title, value, f"measured: {_describe_test(statement)}")
+
+
+def _describe_test(statement: Statement) -> str:
+    """Return the result of a test in words."""
+    n = statement.figures["n"]
+    if "errors" in statement.figures:
+        return f"{format_count(int(statement.figures['errors']), WORDS.mistake)} on {n} points"
+    return f"loss {format_nearest(statement.figures['loss'])} on {n} points"
+
+
+def compare_with_commonest(certificate: Certificate) -> str | None:
+    """Return a sentence if the bound is not below the error of always predicting the commonest class, else None."""
+    commonest = certificate.commonest_class
+    if commonest is None or not certificate.is_zero_one or certificate.bound < commonest[1]:
+        return None
+    label, error = commonest
+    return (
+        f"This does not show that the classifier is any better than {WORDS.constant.format(name_class(label))}, which "
+        f"{WORDS.errs} {format_percent(error)} (measured)."
+    )
+
+
+# ---------------------------------------------------------------------------------------------------
+# By class
+# ---------------------------------------------------------------------------------------------------
+
+_WHERE = {
+    "held-out": "{} held-out points",
+    "validation": f"the {{}} validation points of the {BEST}",
+    "out-of-bag": "{} validation points, each with the votes of those that were not trained on it",
+}
+
+
+def class_table(certificate: Certificate, most_predicted: int = 50) -> ClassTable | None:
+    """Return errors by class as a table of text, with the confusion matrix of up to `most_predicted` classes."""
+    confusion = certificate.confusion
+    if confusion is None:
+        return None
+    names = [name_class(label)[1:-1] for label in certificate.labels]
+    shown = len(names) <= most_predicted
+    predicted = [*(f"as {name}" for name in names), *(["in doubt"] if confusion.n_doubtful else [])] if shown else []
+    bounded = ["at most"] if confusion.is_certified else []
+    table = []
+    for name, counts, rates in zip(names, confusion.counts, certificate.class_rates(), strict=False):
+        cells = [str(count) for count in counts][: len(predicted)]
+        table.append([name, *_format_rate(rates.misses), *_format_rate(rates.false_alarms), str(sum(counts)), *cells])
+    if confusion.n_unknown and shown:
+        last = [str(count) for count in confusion.counts[-1]][: len(predicted)]
+        table.append(["other labels", *["-"] * (2 + 2 * len(bounded)), str(confusion.n_unknown), *last])
+    header = ["class", "missed", *bounded, "false alarms", *bounded, "points", *predicted]
+    title = f"By class, on {_WHERE[confusion.points].format(confusion.n)}"
+    return ClassTable(title, header, table, _class_notes(certificate, confusion))
+
+
+def _format_rate(rate: Rate) -> list[str]:
+    measured = "-" if rate.measured is None else format_percent(rate.measured)
+    return [measured] if rate.bound is None else [measured, format_percent_upper(rate.bound)]
+
+
+def _class_notes(certificate: Certificate, confusion: Confusion) -> list[str]:
+    notes = [
+        "Missed: of the points of a class, the share that is predicted as another.",
+        "False alarms: of the points predicted as a class, the share that is of another.",
+    ]
+    if confusion.is_certified:
+        uncovered = confusion.points == "validation" and not certificate.strict
+        balanced = format_percent_upper(confusion.balanced_error)
+        notes += [
+            f"All bounds of this table hold at once, with probability {format_confidence(certificate.delta)}, for "
+            f"classes that were known beforehand{'; the theorem does not cover this fit' if uncovered else ''}.",
+            f"Balanced error, the mean of the misses over classes: at most {balanced}.",
+        ]
+    else:
+        notes.append("Measured, not certified. Held-out rows (holdout) or new labelled points (certify) prove bounds.")
+    if confusion.n_doubtful:
+        notes.append("A prediction in doubt, which rounding could change on another engine, counts as an error.")
+    return notes
+
+
+# ---------------------------------------------------------------------------------------------------
+# How it is proved
+# ---------------------------------------------------------------------------------------------------
+
+
+def rows(certificate: Certificate, tested: Statement | None = None) -> list[Row]:
+    """Return the measured loss, the certified bounds and bounds to compare them with, for tables and plots.
+
+    Parameters
+    ----------
+    tested : Statement, optional
+        What other test points prove about what `predict` does; shown if it is about the same loss.
+    """
+    strict, held_out = certificate.strict, [s for s in certificate.statements if s.is_test]
+    who = BEST if certificate.predictor == BEST else RANDOMISED
+    result = [
+        Row(f"loss on {s.figures['n']} held-out points", s.predictor, s.measured_loss, "measured") for s in held_out
+    ]
+    result.append(Row("validation loss", who, certificate.empirical_loss, "measured"))
+    result += [Row(s.title, s.predictor, s.bound, "certified", strict or s.is_test) for s in certificate.statements]
+    if not held_out:
+        result += [Row(label, who, bound, "comparison", strict) for label, bound in _relaxations(certificate).items()]
+        label = f"Chernoff, if tested on {certificate.n_validation} points"
+        result.append(Row(label, "one classifier with this loss", certificate.held_out_bound(), "comparison"))
+    if tested is not None and tested.loss == certificate.loss:
+        what, method = ("error", "Clopper-Pearson") if tested.loss == "zero_one" else ("loss", "Chernoff")
+        label = f"test {what}, {tested.figures['n']} points"
+        result.append(Row(label, tested.predictor, tested.measured_loss, "measured"))
+        result.append(Row(f"{method}, test set", tested.predictor, tested.bound, "comparison"))
+    return result
+
+
+def _relaxations(certificate: Certificate) -> dict[str, float]:
+    """Return bounds on the same posterior that the certificate does not state, by their names."""
+    lam, delta, n_max = certificate.lam, certificate.delta, certificate.n_validation_max
+    paid = divided_prior(certificate.kl_div, certificate.n_votes)
+    arguments = (certificate.empirical_loss, paid, certificate.n_validation)
+    bounds = {}
+    # The kl bound's posterior may be sharper than any lambda of the theorem.
+    if lam is not None and 0 < lam < 2:
+        bounds[f"PAC-Bayes-lambda, lambda = {lam:.3g}"] = pac_bayes_lambda(*arguments, lam, delta, n_max=n_max)
+    if certificate.predictor != BEST:
+        if not any(statement.method == "pac-bayes-kl" for statement in certificate.statements):
+            bounds["PAC-Bayes-kl"] = pac_bayes_kl(*arguments, delta, n_max=n_max)
+        bounds["square-root relaxation"] = pac_bayes_sqrt(*arguments, delta, n_max=n_max)
+    return {label: float(bound) for label, bound in bounds.items()}
+
+
+def figures(certificate: Certificate) -> dict[str, str]:
+    """Return what the bounds are made of, by name."""
+    n, n_max = certificate.n_validation, certificate.n_validation_max
+    result = {
+        "Hypotheses m": f"{certificate.n_hypotheses}",
+        "Validation points of each": f"{n} to {n_max}" if n_max > n else f"{n}",
+        "Validation loss": format_nearest(certificate.empirical_loss),
+        "KL(posterior || prior)": format_nearest(certificate.kl_div),
+        "Delta": f"{certificate.delta}",
+        "Posterior": _describe_posterior(certificate),
+    }
+    if certificate.n_dropped:
+        result["Dropped in the race"] = f"{certificate.n_dropped} hypotheses, which have no weight"
+    if certificate.n_votes > 1:
+        result["Competing votes"] = f"{certificate.n_votes}, under one delta"
+    if len({statement.event for statement in certificate.statements}) > 1:
+        result["Bounds"] = "each holds with probability 1 - delta, not all of them at once"
+    for statement in certificate.statements:
+        if statement.is_test:
+            result["Held-out points"] = _describe_test(statement)
+    if certificate.lam is not None:
+        result["Lambda"] = f"{certificate.lam:.4g}"
+    if certificate.quasiconvex is not None:
+        result["F(lambda)"] = f"strongly quasiconvex, by the condition {certificate.quasiconvex!r}"
+    return result
+
+
+def _describe_posterior(certificate: Certificate) -> str:
+    chosen = VOTINGS[certificate.voting].posterior
+    if chosen is not None:
+        return chosen
+    what = f"the {OBJECTIVES[certificate.objective].title}"
+    if certificate.n_dropped:
+        everyone = certificate.minimum_over == certificate.n_hypotheses
+        what += f" over {'all' if everyone else f'the {certificate.minimum_over}'} hypotheses"
+        what += "" if everyone else " validated in full"
+    if certificate.global_minimum:
+        return f"global minimum of {what}, proved"
+    return f"minimises {what}, whose minimum is at least {format_lower(certificate.minimum_lower_bound or 0.0, 6)}"

@@ -6,10 +6,13 @@ A sentence may be improved at any time. A code is part of the file format: it ne
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 __all__ = [
+    "ASSUMPTIONS",
     "FIT_ASSUMPTIONS",
     "LOSS_ASSUMPTIONS",
+    "Assumption",
     "describe_assumption",
     "encode_assumption",
     "find_missing",
@@ -17,23 +20,16 @@ __all__ = [
     "is_covered",
 ]
 
+
+class Assumption(NamedTuple):
+    """Something that has to be true for a certificate to hold."""
+
+    sentence: str  # where it has a gap, what fills it follows the code, after a colon
+    group: str  # "fit", "losses" or "subsamples" if certificates of these have to state it; "departures"; or ""
+
+
 # What has to be true of every fit. The classifier sees the sample only: it cannot know what was done before.
-FIT_ASSUMPTIONS = ("independent-sample", "features-from-elsewhere", "settings-from-elsewhere")
-
-# What has to be true of losses that are given.
-LOSS_ASSUMPTIONS = ("losses-on-other-points", "prior-from-elsewhere")
-
-# How training sets may have been chosen: a certificate of a fit names one of these.
-_SUBSAMPLES = ("subsamples-random", "subsamples-splitter", "subsamples-given", "trained-elsewhere")
-
-# What the theorem does not allow. A certificate with one of these is not strict.
-_NOT_COVERED = frozenset({"widths-from-sample", "widths-and-scaling-from-sample", "declared-not-strict"})
-
-# The code of an assumption in somebody's own words, which follow a colon.
-_STATED = "stated"
-
-# By code. Where a sentence has a gap, what fills it follows the code, after a colon.
-_SENTENCES = {
+_FIT = {
     "independent-sample": "the sample is independent and identically distributed, and so are the points to predict",
     "features-from-elsewhere": (
         "features were not computed from this sample: no scaler, imputer, selector or other pipeline step saw its rows"
@@ -41,14 +37,40 @@ _SENTENCES = {
     "settings-from-elsewhere": (
         "settings were not chosen by looking at this sample: no grid search, no best of several seeds, bounds or scores"
     ),
+}
+
+# What has to be true of losses that are given.
+_LOSSES = {
     "losses-on-other-points": (
         "each loss was measured on independent, identically distributed points that did not shape its hypothesis"
     ),
     "prior-from-elsewhere": "the prior and the settings were chosen without looking at those points",
+}
+
+# How training sets may have been chosen: a certificate of a fit names one of these.
+_SUBSAMPLES = {
     "subsamples-random": "subsamples were chosen without looking at features or labels (by construction)",
     "subsamples-splitter": "the caller made the splitter of the subsamples without looking at features or labels",
     "subsamples-given": "the caller chose the subsamples without looking at features or labels",
     "trained-elsewhere": "the classifiers were trained without the validation points",
+}
+
+_WHOLE = "the whole sample, validation points included, as in the paper: the theorem does not cover this"
+
+# What the theorem does not allow. A certificate with one of these is not strict.
+_DEPARTURES = {
+    "widths-from-sample": f"kernel widths came from {_WHOLE}",
+    "widths-and-scaling-from-sample": f"kernel widths and scaling came from {_WHOLE}",
+    "declared-not-strict": "the caller declared the setting not strict: the theorem does not cover this",
+}
+
+# The code of an assumption in somebody's own words, which follow a colon.
+_STATED = "stated"
+
+_RESERVED = "reserved points, used in no validation set (by construction)"
+
+# What has to be true for some settings.
+_OTHERS = {
     "learner-from-elsewhere": (
         "the base learner was configured without looking at the sample, and nothing in it was trained before"
     ),
@@ -56,18 +78,10 @@ _SENTENCES = {
         "every hypothesis predicts a point from that point alone, whatever else is predicted with it (some were probed "
         "on some points)"
     ),
-    **{
-        f"{code}-from-{source}": f"{what} came from {words}"
-        for code, what in (("widths", "kernel widths"), ("widths-and-scaling", "kernel widths and scaling"))
-        for source, words in (
-            ("subsample", "each subsample alone (by construction)"),
-            ("reserved", "reserved points, used in no validation set (by construction)"),
-            (
-                "sample",
-                "the whole sample, validation points included, as in the paper: the theorem does not cover this",
-            ),
-        )
-    },
+    "widths-from-subsample": "kernel widths came from each subsample alone (by construction)",
+    "widths-and-scaling-from-subsample": "kernel widths and scaling came from each subsample alone (by construction)",
+    "widths-from-reserved": f"kernel widths came from {_RESERVED}",
+    "widths-and-scaling-from-reserved": f"kernel widths and scaling came from {_RESERVED}",
     "columns-known": (
         "which columns of the table hold numbers and which categories is taken as known before the sample was drawn; "
         "missing numbers were replaced by means of each subsample alone, and categories compared for equality only, so "
@@ -81,15 +95,20 @@ _SENTENCES = {
     "candidates": "of {} settings that were decided on beforehand and share delta, one was chosen by its bound",
     "size-decided": "the number of hypotheses was not chosen by looking at the bound",
     "new-points": "the new points are independent of the sample and had no part in making or choosing the classifier",
-    "declared-not-strict": "the caller declared the setting not strict: the theorem does not cover this",
     _STATED: "{}",
 }
+
+_GROUPS = {"fit": _FIT, "losses": _LOSSES, "subsamples": _SUBSAMPLES, "departures": _DEPARTURES, "": _OTHERS}
+
+# By code.
+ASSUMPTIONS = {code: Assumption(words, name) for name, group in _GROUPS.items() for code, words in group.items()}
+FIT_ASSUMPTIONS, LOSS_ASSUMPTIONS = tuple(_FIT), tuple(_LOSSES)
 
 
 def is_code(text: str) -> bool:
     """Return whether a text is the code of an assumption, with what fills the gap of its sentence if there is one."""
     code, _, filling = text.partition(":")
-    return code in _SENTENCES and ("{}" in _SENTENCES[code]) == bool(filling) and text != f"{code}:"
+    return code in ASSUMPTIONS and ("{}" in ASSUMPTIONS[code].sentence) == bool(filling) and text != f"{code}:"
 
 
 def encode_assumption(text: str) -> str:
@@ -112,12 +131,12 @@ def describe_assumption(code: str) -> str:
     ('the prior was chosen without looking at the sample', 'the rows were shuffled')
     """
     name, _, filling = code.partition(":")
-    return _SENTENCES[name].format(filling)
+    return ASSUMPTIONS[name].sentence.format(filling)
 
 
 def is_covered(codes: Iterable[str]) -> bool:
     """Return whether none of the assumptions departs from the theorem."""
-    return _NOT_COVERED.isdisjoint(codes)
+    return _DEPARTURES.keys().isdisjoint(codes)
 
 
 def find_missing(codes: Collection[str], *, of_fit: bool) -> list[str]:
@@ -126,7 +145,7 @@ def find_missing(codes: Collection[str], *, of_fit: bool) -> list[str]:
     A certificate that is not `of_fit` is one of losses, which may be those of a fit without its hypotheses.
     """
     missing = [describe_assumption(code) for code in FIT_ASSUMPTIONS if code not in codes]
-    if not set(codes) & set(_SUBSAMPLES):
+    if _SUBSAMPLES.keys().isdisjoint(codes):
         missing.append("how the subsamples were chosen")
     if missing and not of_fit:
         missing = [describe_assumption(code) for code in LOSS_ASSUMPTIONS if code not in codes]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pacbayes._formatting import escape_control, format_count, format_percent, format_percent_upper
 
 if TYPE_CHECKING:
-    from pacbayes.certificate import Certificate
+    from pacbayes.certificate import Certificate, Section
     from pacbayes.io import HeldOutTest
 
 
@@ -62,60 +62,42 @@ def printed_warnings() -> Iterator[None]:
         yield
 
 
-def print_answers(certificate: Certificate, test: HeldOutTest | None = None) -> None:
-    """Print what is proved about the predictions, beside what it compares with, and errors by class."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    console.print(_safe(certificate.summary()), soft_wrap=True, style="bold")
-    table = Table(show_header=False)
-    for k, answer in enumerate(certificate.answers()):
-        cells = map(_safe, (answer.title, answer.value, answer.remark))
-        table.add_row(*cells, style="bold" if k == 0 else None)
-    console.print(table)
-    beaten = certificate.compare_with_commonest()
-    if beaten is not None:
-        console.print(_safe(beaten), soft_wrap=True, style="bold")
-    if test is not None:
-        console.print(f"held-out test: {describe_test(test)}", soft_wrap=True)
-    by_class = certificate.class_table(_MOST_PREDICTED)
-    if by_class is None:
-        return
-    table = Table(title=_safe(by_class.title), title_justify="left")
-    for k, name in enumerate(by_class.header):
-        table.add_column(_safe(name), justify="right" if k else "left")
-    for row in by_class.rows:
-        table.add_row(*map(_safe, row))
-    console.print(table)
-    for note in by_class.notes:
-        console.print(_safe(note), soft_wrap=True)
+def print_answers(certificate: Certificate) -> None:
+    """Print what is proved about the predictions, with what it compares with, and errors by class."""
+    print_certificate(certificate, in_full=False)
 
 
-def print_certificate(certificate: Certificate, test: HeldOutTest | None = None) -> None:
+def print_certificate(certificate: Certificate, test: HeldOutTest | None = None, *, in_full: bool = True) -> None:
     """Print what is proved about the predictions and what a test found, how it is proved, and what was assumed."""
+    from pacbayes.certificate import ClassTable
+
+    proved, *others = certificate.sections(most_predicted=_MOST_PREDICTED)
+    _print_section(proved)
+    if test is not None:
+        print_lines(f"held-out test: {describe_test(test)}")
+    for section in others:
+        if in_full or isinstance(section, ClassTable):
+            _print_section(section)
+
+
+def _print_section(section: Section) -> None:
+    """Print the title, the warnings, the table and the notes of a section."""
     from rich.console import Console
     from rich.table import Table
 
-    from pacbayes.certificate import format_loss, name_loss
-
-    print_answers(certificate, test)
-    table = Table(title="How it is proved", show_header=False, title_justify="left")
-    for statement in certificate.statements:
-        value = format_loss(statement.loss, statement.bound, upper=True, percent=False)
-        table.add_row(_safe(f"{statement.predictor}, {name_loss(statement.loss)} at most"), value)
-    if all(statement.predictor != certificate.predictor for statement in certificate.statements):
-        table.add_row(_safe(certificate.predictor), "nothing is proved for this loss", style="bold")
-    table.add_row("each fails with probability at most", f"{certificate.delta:g}", end_section=True)
-    for name, value in certificate.figures().items():
-        if name != "Delta":
-            table.add_row(_safe(name), _safe(value))
-    table.add_row("Strict", "yes" if certificate.strict else "NO: the theorem does not cover what is listed below")
     console = Console(highlight=False)
-    console.print(table)
-    console.print("Assuming that:")
-    for assumption in certificate.assumptions:
-        console.print(f"  - {_safe(assumption)}", soft_wrap=True)
+    console.print(_safe(section.title), soft_wrap=True, style="bold")
+    for line in section.warnings:
+        console.print(_safe(line), soft_wrap=True, style="bold")
+    table = Table(show_header=bool(section.header))
+    for k, number in enumerate(section.numeric):
+        table.add_column(_safe(section.header[k]) if section.header else "", justify="right" if number else "left")
+    for row in section.rows:
+        table.add_row(*map(_safe, row))
+    if section.rows:
+        console.print(table)
+    for note in section.notes:
+        console.print(f"  - {_safe(note)}", soft_wrap=True)
 
 
 def _safe(text: str) -> str:

@@ -164,7 +164,7 @@ class BoundDisplay(Display):
         prior, log_mass = restrict_prior(model.prior_, validated)
         delta = proved.delta / proved.n_votes * math.exp(log_mass)
         theorem = {"n": proved.n_validation, "n_max": proved.n_validation_max, "delta": delta, "prior": prior}
-        posterior = proved.lam if proved.objective == "kl" else None
+        posterior = None if proved.minimizes_lambda_bound else proved.lam
         display = cls._compute(model.losses_[validated], theorem, lam_range, grid_resolution, posterior)
         display.strict = proved.strict
         return display.plot(ax, **kwargs)

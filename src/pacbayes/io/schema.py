@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes._formatting import format_names, join_names
-from pacbayes._json_fields import OneOf, Range, parse_object, raising, read_object
+from pacbayes._json_fields import Pattern, Range, parse_object, raising, read_object
 from pacbayes.bounds import clopper_pearson
 from pacbayes.exceptions import TableError
 
@@ -89,9 +89,9 @@ class Provenance:
     name: str
     sha256: str | None
     n_rows: _Count
-    format: Annotated[str, OneOf(("csv", "parquet", "libsvm"))] | None = None
+    format: Annotated[str, Pattern("csv|parquet|libsvm", "csv, parquet or libsvm")] | None = None
     separator: str | None = None
-    decimal: Annotated[str, OneOf((".", ","))] | None = None
+    decimal: Annotated[str, Pattern("[.,]", "'.' or ','")] | None = None
     encoding: str | None = None
     missing: tuple[str, ...] = ()
     test_size: _Fraction | None = None

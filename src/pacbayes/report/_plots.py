@@ -59,8 +59,7 @@ def posterior_plots(model: Any) -> Iterator[Plot]:
     """Plot F(lambda), the mass of the posterior, and the bound of smaller pools."""
     certificate = model.certificate_
     bound, svg = _draw("plot-bound", lambda ax: BoundDisplay.from_estimator(model, ax=ax))
-    at_minimum = certificate.objective == "lambda" and certificate.lam is not None
-    where = "those at the minimum" if at_minimum else "not chosen by this curve"
+    where = "those at the minimum" if certificate.minimizes_lambda_bound else "not chosen by this curve"
     caption = f"The weights are {where}: {certificate.figures()['Posterior']}."
     description = (
         f"F(lambda) for lambda from {bound.lam[0]:.3g} to {bound.lam[-1]:.3g}: its minimum is "

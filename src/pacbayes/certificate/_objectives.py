@@ -1,0 +1,387 @@
+"""How hypotheses are weighted by their losses: objectives that a posterior minimises, and votings.
+
+An objective is added here: its name in `Objective`, a class with what it minimises and states, the method of its bound.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pacbayes._validation import Array
+from pacbayes.bounds import clopper_pearson, kl_inverse_upper, pac_bayes_kl
+from pacbayes.bounds.dual import dual_bound_of
+from pacbayes.bounds.prior import restrict_prior
+from pacbayes.certificate._statements import (
+    BEST,
+    FIGURE_TOLERANCE,
+    MAJORITY,
+    RANDOMISED,
+    ROUND_UP,
+    Count,
+    Event,
+    NonNegative,
+    Statement,
+    Unit,
+    expect,
+    method,
+    require,
+)
+from pacbayes.posterior import (
+    DualResult,
+    PosteriorResult,
+    minimize_dual_bound,
+    minimize_kl_bound,
+    minimize_lambda_bound,
+)
+from pacbayes.posterior.gibbs import GibbsCurve
+from pacbayes.quasiconvexity import first_condition
+from pacbayes.votes import heavy_voter, subset_sum_constant
+
+Objective = Literal["dual", "lambda", "kl"]
+Voting = Literal["majority", "gibbs", "best", "uniform"]
+
+# Bounds of single hypotheses that differ by less are taken for equal: their noise is larger.
+_CLOSE = 0.03
+
+# Different hypotheses whose exact bounds are computed to find the best: at most so many, with Chernoff bounds that
+# exceed the smallest by at most this share.
+_NEAR = 64
+_FAR = 0.1
+
+# A prior of zero, as a divergence that is a number.
+_LARGEST_KL = 1e300
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is to be certified, and how: fields of a `Certificate`."""
+
+    delta: float
+    objective: Objective
+    voting: Voting
+    loss: str
+    strict: bool
+    n_votes: int
+    assumption_codes: tuple[str, ...]
+
+    @property
+    def share(self) -> float:
+        """The delta of one vote: to divide the prior of a hypothesis by their number is as good as dividing delta."""
+        return self.delta / self.n_votes
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Hypotheses to be weighted by their losses, and what is to be stated about the result."""
+
+    settings: Settings
+    losses: Array
+    n: NDArray[np.int64]  # points that each loss was measured on; if the sizes are not known, the smallest number
+    n_min: int  # of all hypotheses, dropped ones included
+    n_max: int
+    sizes_known: bool
+    prior: ArrayLike | None
+    delta: float  # what is left of it for these hypotheses
+
+    @property
+    def curve(self) -> GibbsCurve:
+        """The Gibbs posteriors of these losses."""
+        return GibbsCurve(self.losses, float(self.n_min), self.prior)
+
+    @property
+    def theorem(self) -> dict[str, Any]:
+        """What the paper's theorem is about: the smallest validation set stands for all."""
+        given = {"losses": self.losses, "n": self.n_min, "n_max": self.n_max}
+        return {**given, "delta": self.delta, "prior": self.prior}
+
+    @property
+    def objective(self) -> PosteriorObjective:
+        """The bound that a posterior minimises."""
+        return OBJECTIVES[self.settings.objective]
+
+    def restrict(self, chosen: NDArray[np.bool_]) -> tuple[Problem, float]:
+        """Return the problem of some hypotheses, and the logarithm of their prior mass.
+
+        To leave hypotheses out is as good as multiplying delta by the prior mass of the others.
+        """
+        if chosen.all():
+            return self, 0.0
+        prior, log_mass = restrict_prior(self.prior, chosen)
+        delta = self.delta * math.exp(log_mass)
+        if delta == 0:
+            raise ValueError(
+                f"delta must be larger, got {self.settings.delta!r}: times the prior mass of hypotheses with a loss, "
+                "it is too small for a float"
+            )
+        return replace(self, losses=self.losses[chosen], n=self.n[chosen], prior=prior, delta=delta), log_mass
+
+    def state(self, method: str, predictor: str, **figures: float) -> Statement:
+        """Make a statement by a method."""
+        return Statement.by(method, predictor, self.settings.loss, self.delta, figures, strict=self.settings.strict)
+
+
+class Weighted(NamedTuple):
+    """A posterior, with what is proved about it."""
+
+    rho: Array
+    statements: tuple[Statement, ...]
+    empirical_loss: float
+    kl_div: float
+    minimum: Mapping[str, Any] = {}  # fields of a certificate about what was minimised
+
+
+# ---------------------------------------------------------------------------------------------------
+# Objectives
+# ---------------------------------------------------------------------------------------------------
+
+
+class PosteriorObjective(ABC):
+    """A bound on the randomised classifier that a posterior may minimise."""
+
+    title: str  # in words
+    has_lambda: bool  # whether the minimum is a Gibbs posterior of the losses, that of F(lambda) for some lambda
+    minimizes_f: bool = False  # whether it is the minimum of F(lambda) itself
+    needs_sizes: bool = False  # whether the number of points of every hypothesis must be known
+
+    @abstractmethod
+    def minimize(self, problem: Problem) -> Any:
+        """Return the posterior that minimises the bound, a `PosteriorResult` or `DualResult`."""
+
+    @abstractmethod
+    def state(self, problem: Problem, rho: Array, loss: float, kl_div: float) -> Statement:
+        """Bound the randomised classifier of any posterior."""
+
+    def state_minimum(self, problem: Problem, minimum: Any) -> Statement:
+        """Bound the randomised classifier of the posterior that `minimize` returned."""
+        return self.state(problem, minimum.rho, minimum.loss, minimum.kl_div)
+
+
+def _check_sizes(name: str, statement: Statement, certificate: Any) -> None:
+    expect(f"{name}.figures['n']", statement.figures["n"], certificate.n_validation)
+    expect(f"{name}.figures['n_max']", statement.figures["n_max"], certificate.n_validation_max)
+
+
+@method("pac-bayes-kl", "PAC-Bayes-kl", (RANDOMISED, BEST), Event.PAC_BAYES, check=_check_sizes)
+def _pac_bayes_kl(delta: float, loss: Unit, kl_div: NonNegative, n: Count, n_max: Count) -> float:
+    return float(pac_bayes_kl(loss, kl_div, n, delta, n_max=n_max))
+
+
+class LambdaObjective(PosteriorObjective):
+    """The paper's bound F(lambda), by the smallest and the largest validation set."""
+
+    title = "lambda bound"
+    has_lambda = True
+    minimizes_f = True
+
+    def minimize(self, problem: Problem) -> PosteriorResult:
+        return minimize_lambda_bound(**problem.theorem, method="global")
+
+    def state(self, problem: Problem, rho: Array, loss: float, kl_div: float) -> Statement:
+        if problem.n_min < problem.n_max and problem.sizes_known:  # then the dual bound does without their minimum
+            return OBJECTIVES["dual"].state(problem, rho, loss, kl_div)
+        return problem.state("pac-bayes-kl", RANDOMISED, loss=loss, kl_div=kl_div, n=problem.n_min, n_max=problem.n_max)
+
+
+class KLObjective(LambdaObjective):
+    """PAC-Bayes-kl itself."""
+
+    title = "kl bound"
+    minimizes_f = False
+
+    def minimize(self, problem: Problem) -> PosteriorResult:
+        return minimize_kl_bound(**problem.theorem)
+
+
+def least_conjugate(mu: float, loss: float, n_max: int) -> float:
+    """Return a lower bound on E[psi_h(mu)] for hypotheses of a mean empirical loss, on at most `n_max` points each.
+
+    psi_h(mu) is at least max_L {L - mu n_max kl(loss_h || L)} (docs/dual.md), which is concave in the loss: its mean is
+    smallest if all losses are 0 or 1.
+    """
+    x = mu * n_max
+    at_zero = 0.0 if x >= 1 else 1.0 - x + (x * math.log(x) if x > 0 else 0.0)
+    return loss + (1 - loss) * at_zero
+
+
+def _check_adjusted_loss(name: str, statement: Statement, certificate: Any) -> None:
+    least = least_conjugate(statement.figures["mu"], certificate.empirical_loss, certificate.n_validation_max)
+    enough = statement.is_vacuous or statement.figures["adjusted_loss"] >= least * (1 - FIGURE_TOLERANCE)
+    require(enough, f"{name}.figures['adjusted_loss'] must be at least {least!r} for this mu")
+
+
+@method("pac-bayes-dual", "dual PAC-Bayes bound", (RANDOMISED,), Event.PAC_BAYES, check=_check_adjusted_loss)
+def _dual(delta: float, adjusted_loss: NonNegative, kl_div: NonNegative, mu: NonNegative) -> float:
+    # E_rho[psi_h(mu)] + mu (KL + ln(1 / delta)), docs/dual.md. That psi_h is 1 at mu = 0, whatever is stated.
+    return 1.0 if mu == 0 else min(1.0, (adjusted_loss + mu * (kl_div - math.log(delta))) * ROUND_UP)
+
+
+class DualObjective(PosteriorObjective):
+    """The dual bound, which takes every hypothesis by its own number of points."""
+
+    title = "dual bound"
+    has_lambda = False
+    needs_sizes = True
+
+    def minimize(self, problem: Problem) -> DualResult:
+        return minimize_dual_bound(problem.losses, problem.n, **self._arguments(problem))
+
+    def state(self, problem: Problem, rho: Array, loss: float, kl_div: float) -> Statement:
+        bound = dual_bound_of(rho, problem.losses, problem.n, **self._arguments(problem))
+        return self.state_minimum(problem, bound._replace(loss=loss))
+
+    def state_minimum(self, problem: Problem, minimum: Any) -> Statement:
+        # What is left of the bound is E_rho[psi_h(mu)], which is at least the loss, also where it is cut off at 1.
+        adjusted = max(minimum.loss, minimum.fun - minimum.mu * (minimum.kl_div - math.log(problem.delta)))
+        figures = {"adjusted_loss": float(adjusted), "kl_div": minimum.kl_div, "mu": minimum.mu}
+        statement = problem.state("pac-bayes-dual", RANDOMISED, **figures)
+        return replace(statement, bound=max(statement.bound, minimum.fun))
+
+    @staticmethod
+    def _arguments(problem: Problem) -> dict[str, Any]:
+        # The comparator and its grid must be chosen before the losses are seen, which `problem.delta` may depend on.
+        fixed = {"comparator": "mixture", "grid_delta": problem.settings.share}
+        return {"delta": problem.delta, "prior": problem.prior, **fixed}
+
+
+OBJECTIVES: dict[Objective, PosteriorObjective] = {
+    "dual": DualObjective(),
+    "lambda": LambdaObjective(),
+    "kl": KLObjective(),
+}
+
+
+# ---------------------------------------------------------------------------------------------------
+# Votings
+# ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class VotingRule:
+    """What `predict` does, and how the posterior is chosen."""
+
+    predictor: str
+    weigh: Callable[[Problem], Weighted]
+    posterior: str | None = None  # in words; None if it minimises the objective
+    needs_sizes: bool = False  # whether the number of points of every hypothesis must be known
+    needs_losses: bool = False  # whether every hypothesis must have a loss, since it has weight
+
+
+def _minimize(problem: Problem) -> Weighted:
+    """Weight hypotheses by minimising the objective."""
+    objective = problem.objective
+    minimum = objective.minimize(problem)
+    gibbs = objective.state_minimum(problem, minimum)
+    condition = first_condition(**problem.theorem) if objective.has_lambda else None
+    proved = {
+        "lam": minimum.lam,
+        "minimum_lower_bound": minimum.lower,
+        "global_minimum": minimum.converged,
+        "quasiconvex": condition,
+    }
+    statements = _with_vote(gibbs, minimum.rho, problem)
+    return Weighted(minimum.rho, statements, minimum.loss, gibbs.figures["kl_div"], proved)
+
+
+def _keep_prior(problem: Problem) -> Weighted:
+    """Weight hypotheses by the prior."""
+    pi = problem.curve.rho(0.0)
+    empirical_loss = min(1.0, float(np.sum(pi * problem.losses)) * (1 + 1e-12))
+    gibbs = problem.objective.state(problem, pi, empirical_loss, 0.0)
+    return Weighted(pi, _with_vote(gibbs, pi, problem), empirical_loss, gibbs.figures["kl_div"])
+
+
+def _choose_best(problem: Problem) -> Weighted:
+    """Put all weight on the hypothesis with the smallest bound."""
+    best, statement = _best_hypothesis(problem)
+    rho = np.zeros(problem.losses.size)
+    rho[best] = 1.0
+    return Weighted(rho, (statement,), float(problem.losses[best]), statement.figures["kl_div"])
+
+
+VOTINGS: dict[Voting, VotingRule] = {
+    "majority": VotingRule(MAJORITY, _minimize),
+    "gibbs": VotingRule(RANDOMISED, _minimize),
+    "best": VotingRule(BEST, _choose_best, "all weight on the best hypothesis", needs_sizes=True),
+    "uniform": VotingRule(MAJORITY, _keep_prior, "the prior itself", needs_losses=True),
+}
+
+
+def _with_vote(gibbs: Statement, rho: Array, problem: Problem) -> tuple[Statement, ...]:
+    """Add the best bound on the majority vote that follows from the same event, and what the best hypothesis has.
+
+    In the order of what `predict` does: the vote or the randomised classifier first.
+    """
+    # Its bound needs the number of points of every hypothesis.
+    alternative = (_best_hypothesis(problem)[1],) if problem.sizes_known else ()
+    if problem.settings.loss != "zero_one":
+        return (gibbs, *alternative)
+    candidates = [problem.state("first-order", MAJORITY, gibbs_bound=gibbs.bound)]
+    constant = subset_sum_constant(rho)
+    if constant > 0.5 * (1 + 1e-4):  # less is not worth a method of its own
+        candidates.append(problem.state("subset-sum", MAJORITY, gibbs_bound=gibbs.bound, constant=constant))
+    voter = heavy_voter(rho)
+    if voter is not None:
+        # A point mass is a posterior, too: the same event bounds it.
+        alone = np.zeros(rho.size)
+        alone[voter] = 1.0
+        voter_loss, kl_div = float(problem.losses[voter]), problem.curve.point_mass_kl(voter)
+        voter_bound = problem.objective.state(problem, alone, voter_loss, kl_div).bound
+        candidates.append(problem.state("heavy-voter", MAJORITY, voter_bound=voter_bound, weight=float(rho[voter])))
+    vote = min(candidates, key=lambda statement: statement.bound)
+    first = (gibbs, vote) if VOTINGS[problem.settings.voting].predictor == RANDOMISED else (vote, gibbs)
+    return first + alternative
+
+
+def _best_hypothesis(problem: Problem) -> tuple[int, Statement]:
+    """Return the hypothesis with the smallest bound, and what is proved about it.
+
+    All bounds hold at once, so the choice is free: of bounds that differ by less than is known about them, the one with
+    the smallest loss is taken.
+    """
+    divergences = np.minimum(problem.curve.point_mass_kls(), _LARGEST_KL)
+    candidates = _smallest_losses(problem.losses, problem.n, divergences)
+    figures = (problem.losses[candidates], problem.n[candidates], divergences[candidates])
+    best = int(candidates[0 if candidates.size == 1 else _choose_by_bound(*figures, problem)])
+    loss, n, kl_div = float(problem.losses[best]), int(problem.n[best]), float(divergences[best])
+    if problem.settings.loss == "zero_one" and _are_whole(np.array(loss), np.array(n)):
+        return best, problem.state("clopper-pearson", BEST, errors=round(loss * n), n=n, kl_div=kl_div)
+    return best, problem.state("chernoff", BEST, loss=loss, n=n, kl_div=kl_div)
+
+
+def _smallest_losses(losses: Array, n: NDArray[np.int64], kl_div: Array) -> NDArray[np.intp]:
+    """Return the hypotheses with the smallest loss of all with as many points and the same prior, rising.
+
+    No other hypothesis has a smaller bound than these. Of equal losses, the first is taken.
+    """
+    order = np.lexsort((losses, kl_div, n))
+    is_first = np.ones(order.size, dtype=bool)
+    is_first[1:] = (np.diff(n[order]) != 0) | (np.diff(kl_div[order]) != 0)
+    return np.sort(order[is_first])
+
+
+def _choose_by_bound(losses: Array, n: NDArray[np.int64], kl_div: Array, problem: Problem) -> int:
+    """Return which hypothesis has the smallest bound, or the smallest loss of those with almost the same bound."""
+    bounds = np.asarray(kl_inverse_upper(losses, (kl_div - math.log(problem.delta)) / n))
+    if problem.settings.loss == "zero_one":
+        # Where errors are whole numbers the binomial tail is known exactly. Chernoff's bounds tell who comes near.
+        near = np.argsort(np.argsort(bounds, kind="stable"), kind="stable") < _NEAR
+        near &= bounds <= bounds.min() * (1 + _FAR)
+        mass = np.exp(-kl_div)
+        exact = near & _are_whole(losses, n) & (mass * problem.delta > 1e-300)
+        errors = np.rint(losses * n)
+        tails = clopper_pearson(errors[exact], n[exact], problem.delta, prior_mass=mass[exact])
+        bounds[exact] = np.minimum(bounds[exact], tails)
+    close = np.flatnonzero(bounds <= bounds.min() * (1 + _CLOSE))
+    return int(close[np.lexsort((bounds[close], losses[close]))[0]])
+
+
+def _are_whole(losses: Array, n: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether losses on n points are whole numbers of errors."""
+    return np.asarray(np.rint(losses * n) / n == losses)

@@ -1,0 +1,103 @@
+"""What points add to a certificate: held-out ones, validation points by class, and ones without labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes._validation import Array, scalar, whole_number
+from pacbayes.bounds import kl_inverse_upper
+from pacbayes.certificate._certificate import Certificate
+from pacbayes.certificate._classes import Confusion
+from pacbayes.certificate._statements import BEST, RANDOMISED, Statement, divided_prior, unlabelled_prices
+
+
+def _state(certificate: Certificate, method: str, figures: Mapping[str, float]) -> Statement:
+    """State something about what `predict` does."""
+    of = certificate
+    return Statement.by(method, of.predictor, of.loss, of.delta, figures, strict=of.strict)
+
+
+def with_test(certificate: Certificate, total: float, n: int, counts: NDArray[np.intp] | None = None) -> Certificate:
+    """Add what `n` held-out points, which had no part in making the predictor, prove about what `predict` does.
+
+    The statement comes first, in place of another about the same predictor. `total` is the predictor's total loss.
+    `counts`, as from `tabulate_predictions` and in the order of the certificate's labels, adds bounds on the misses and
+    false alarms of each class.
+    """
+    divergence = divided_prior(0.0, certificate.n_votes)
+    if not 0 <= total <= n:
+        raise ValueError(f"total must be a loss of {n} points, in [0, {n}], got {total!r}")
+    if certificate.is_zero_one:
+        errors = int(scalar("total", whole_number("total", total, 0)))
+        method, figures = "test-set", {"errors": errors, "n": n, "kl_div": divergence}
+    else:
+        method, figures = "test-set-chernoff", {"loss": total / n, "n": n, "kl_div": divergence}
+    tested = _state(certificate, method, figures)
+    others = [statement for statement in certificate.statements if statement.predictor != certificate.predictor]
+    # A bound on the vote may be computed from that on the randomised classifier, and has no place without it.
+    others = [s for s in others if "gibbs_bound" not in s.figures or certificate.predictor != RANDOMISED]
+    confusion = None if counts is None else Confusion.of("held-out", counts, divergence, certificate.delta)
+    return certificate.revise(statements=(tested, *others), confusion=confusion)
+
+
+def with_confusion(certificate: Certificate, counts: NDArray[np.intp]) -> Certificate:
+    """Add a confusion matrix of validation points, where none are held out.
+
+    All validation points of the best hypothesis, which has all the weight, prove bounds at its share of delta. Those of
+    a vote, by the hypotheses that were not trained on them, prove none: its weights were chosen by them.
+    """
+    if certificate.predictor == BEST:
+        confusion = Confusion.of("validation", counts, certificate.statements[0].figures["kl_div"], certificate.delta)
+    else:
+        confusion = Confusion.of("out-of-bag", counts, None, certificate.delta)
+    return certificate.revise(confusion=confusion)
+
+
+# Voters that a vote is compared with on unlabelled points: few, since each has its share of delta.
+_MOST_VOTERS = 8
+
+
+def choose_voters(rho: Array, losses: Array, n: NDArray[Any], kl_divs: Array, delta: float) -> NDArray[np.intp]:
+    """Choose the voters that a vote is compared with: the heaviest and those with the smallest bounds, rising.
+
+    Unlabelled points have no say in it. `kl_divs` are the divergences of the point masses from the prior.
+    """
+    half = _MOST_VOTERS // 2
+    bounds = kl_inverse_upper(losses, (np.minimum(kl_divs, 1e300) - math.log(delta)) / n)
+    heaviest, best = np.argsort(-rho, kind="stable")[:half], np.argsort(bounds, kind="stable")[:half]
+    return np.union1d(heaviest, best)
+
+
+def with_unlabelled(
+    certificate: Certificate,
+    losses: Array,
+    n: NDArray[Any],
+    kl_divs: Array,
+    disagreements: NDArray[Any],
+    n_unlabelled: int,
+) -> Certificate:
+    """State what unlabelled points prove about the vote: L(vote) <= L(h) + P(vote and h disagree).
+
+    The arrays have an entry per voter h. The bounds on all hypotheses hold at once, so that the voter with the smallest
+    may be chosen. `disagreements` counts the unlabelled points at which it and the vote predict different classes.
+    """
+    delta, n_votes = certificate.delta, certificate.n_votes
+    labelled, unlabelled = unlabelled_prices(delta, n_votes, certificate.n_validation, n_unlabelled)
+    figures = (
+        {
+            "errors": math.ceil(float(losses[k] * n[k]) * (1 - 1e-12)),
+            "n": int(n[k]),
+            "kl_div": divided_prior(float(kl_divs[k]), n_votes) + labelled,
+            "disagreements": int(disagreements[k]),
+            "n_unlabelled": n_unlabelled,
+            "kl_unlabelled": unlabelled + math.log(losses.size),
+        }
+        for k in range(losses.size)
+    )
+    statements = [_state(certificate, "disagreement", of_voter) for of_voter in figures]
+    return certificate.revise(statements=(min(statements, key=lambda statement: statement.bound),))
