@@ -177,13 +177,16 @@ def _construct(data: bytes, trusted: tuple[str, ...], max_bytes: int) -> tuple[A
 
 
 def _restore_certificates(fitted: Any, certificates: Any) -> FittedVotes:
-    """Put the certificates back into the votes."""
+    """Put the certificates back into the votes, and the task that they have in common."""
     require(type(fitted) is FittedVotes, f"it holds a {type(fitted).__name__}, not the votes of a model")
     votes, winner = fitted.votes, fitted.winner
     whole = isinstance(votes, tuple) and isinstance(certificates, list) and len(votes) == len(certificates)
     require(whole and all(type(vote) is Vote for vote in votes), "its votes are incomplete")
     require(type(winner) is int and 0 <= winner < len(votes), "the winner is none of the votes")
-    restored: FittedVotes = fitted.with_certificates([Certificate.from_json(text) for text in certificates])
+    proofs = map(Certificate.from_json, certificates)
+    together = zip(votes, proofs, strict=True)
+    parts = [replace(vote, task=fitted.task, certificate=proof) for vote, proof in together]
+    restored: FittedVotes = replace(fitted, votes=tuple(parts))
     bounds = [vote.bound for vote in restored.votes]
     require(bounds[winner] == min(bounds), "the winner is not the vote with the smallest bound")
     _check_members(restored)
