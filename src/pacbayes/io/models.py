@@ -161,8 +161,7 @@ def _construct(data: bytes, trusted: tuple[str, ...], max_bytes: int) -> tuple[A
     content = skops.io.loads(unpacked, trusted=names)
     version = content.get("pacbayes_model") if isinstance(content, dict) else None
     require(type(version) is int, "there is something else in it")
-    known = version in (5, _FORMAT)
-    require(known, f"it has format {version}, and this version reads format {_FORMAT}: fit again")
+    require(version in (5, _FORMAT), f"it has format {version}, and this version reads 5 and {_FORMAT}: fit again")
     found = content["fitted"] if version == _FORMAT else _format5.read_classifier(content["model"])
     fitted = _restore_certificates(found, content["certificates"])
     check_objects(fitted, trusted)
