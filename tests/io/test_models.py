@@ -321,7 +321,7 @@ def test_files_that_are_no_models(tmp_path):
     refused(path, "there is something else in it")
     for version in (4, 10**9):
         skops.io.dump({"pacbayes_model": version}, path)
-        refused(path, f"it has format {version}, and this version reads format 6: fit again")
+        refused(path, f"it has format {version}, and this version reads 5 and 6: fit again")
     model = {"pacbayes_model": 6, "certificates": ["{}"], "schema": None}
     skops.io.dump({**model, "fitted": SVC().fit(X, y)}, path)
     refused(path, "holds a SVC, not the votes of a model")

@@ -284,7 +284,6 @@ def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
     for vote in fitted.votes:
         n_votes, hypotheses = vote.certificate.n_votes, vote.hypotheses
         require(n_votes == fitted.n_votes, f"a certificate is about {n_votes} competing votes")
-        require(vote.task is task, "a vote has another task")
         require(np.array_equal(hypotheses.classes, task.classes), "hypotheses have other classes")
         for group in hypotheses.groups.values() if isinstance(hypotheses, pools.HypothesisGroups) else [hypotheses]:
             if isinstance(group, pools.RBFSVMs):

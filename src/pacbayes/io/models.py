@@ -161,8 +161,7 @@ def _construct(data: bytes, trusted: tuple[str, ...], max_bytes: int) -> tuple[A
     content = skops.io.loads(unpacked, trusted=names)
     version = content.get("pacbayes_model") if isinstance(content, dict) else None
     require(type(version) is int, "there is something else in it")
-    known = version in (5, _FORMAT)
-    require(known, f"it has format {version}, and this version reads format {_FORMAT}: fit again")
+    require(version in (5, _FORMAT), f"it has format {version}, and this version reads 5 and {_FORMAT}: fit again")
     found = content["fitted"] if version == _FORMAT else _format5.read_classifier(content["model"])
     fitted = _restore_certificates(found, content["certificates"])
     check_objects(fitted, trusted)
@@ -177,13 +176,16 @@ def _construct(data: bytes, trusted: tuple[str, ...], max_bytes: int) -> tuple[A
 
 
 def _restore_certificates(fitted: Any, certificates: Any) -> FittedVotes:
-    """Put the certificates back into the votes."""
+    """Put the certificates back into the votes, and the task that they have in common."""
     require(type(fitted) is FittedVotes, f"it holds a {type(fitted).__name__}, not the votes of a model")
     votes, winner = fitted.votes, fitted.winner
     whole = isinstance(votes, tuple) and isinstance(certificates, list) and len(votes) == len(certificates)
     require(whole and all(type(vote) is Vote for vote in votes), "its votes are incomplete")
     require(type(winner) is int and 0 <= winner < len(votes), "the winner is none of the votes")
-    restored: FittedVotes = fitted.with_certificates([Certificate.from_json(text) for text in certificates])
+    proofs = map(Certificate.from_json, certificates)
+    together = zip(votes, proofs, strict=True)
+    parts = [replace(vote, task=fitted.task, certificate=proof) for vote, proof in together]
+    restored: FittedVotes = replace(fitted, votes=tuple(parts))
     bounds = [vote.bound for vote in restored.votes]
     require(bounds[winner] == min(bounds), "the winner is not the vote with the smallest bound")
     _check_members(restored)
