@@ -60,7 +60,8 @@ def test_a_fit_in_parts_is_the_fit_in_memory(table, invoke, data):
     assert level["level"] == "arithmetic, model and data"
 
 
-def test_predictions_in_parts_where_the_table_is_too_large(table, invoke):
+def test_predictions_in_parts_where_the_table_is_too_large(table, invoke, monkeypatch):
+    monkeypatch.setattr(_csv, "_BLOCK_SIZE", 2**22)
     assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
     table.assign(note="x" * 3000).to_csv("new.csv", index=False)
     limit = ("--max-bytes", 12_000_000)
