@@ -13,9 +13,8 @@ import typer
 from typer.core import TyperGroup
 
 from pacbayes.cli import bound, certify, demo, fit, paper, predict, report, verify
+from pacbayes.cli._command import make_command, show_help_without_command, usage_error
 from pacbayes.cli._console import print_lines, printed_warnings
-from pacbayes.cli._errors import usage_error
-from pacbayes.cli._options import show_help_without_command
 
 # The base class of errors in options. Where it lives depends on the version of typer, so it is found by way of a
 # public subclass.
@@ -76,11 +75,7 @@ def _program(
     show_help_without_command(context)
 
 
-app.command()(demo.demo)
-app.command()(fit.fit)
-app.command()(predict.predict)
-app.command()(report.report)
-app.command()(certify.certify)
-app.command()(verify.verify)
+for _function in (demo.demo, fit.fit, predict.predict, report.report, certify.certify, verify.verify):
+    app.command()(make_command(_function))
 app.add_typer(bound.app)
-app.command()(paper.paper)
+app.command()(make_command(paper.paper, extra="paper"))

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,6 @@ from pacbayes._formatting import escape_control, format_count, format_percent, f
 if TYPE_CHECKING:
     from pacbayes.certificate import Certificate
     from pacbayes.io import HeldOutTest
-
 
 # Classes up to which the confusion matrix is part of the table.
 _MOST_PREDICTED = 6
@@ -63,66 +62,73 @@ def printed_warnings() -> Iterator[None]:
 
 
 def print_answers(certificate: Certificate, test: HeldOutTest | None = None) -> None:
-    """Print what is proved about the predictions, beside what it compares with, and errors by class."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    console.print(_safe(certificate.summary()), soft_wrap=True, style="bold")
-    table = Table(show_header=False)
-    for k, answer in enumerate(certificate.answers()):
-        cells = map(_safe, (answer.title, answer.value, answer.remark))
-        table.add_row(*cells, style="bold" if k == 0 else None)
-    console.print(table)
+    """Print what is proved about the predictions, what it compares with, and errors by class."""
+    _print_wrapped(certificate.summary(), bold=True)
+    _print_table([(answer.title, answer.value, answer.remark) for answer in certificate.answers()], bold=0)
     beaten = certificate.compare_with_commonest()
     if beaten is not None:
-        console.print(_safe(beaten), soft_wrap=True, style="bold")
+        _print_wrapped(beaten, bold=True)
     if test is not None:
-        console.print(f"held-out test: {describe_test(test)}", soft_wrap=True)
+        _print_wrapped(f"held-out test: {describe_test(test)}")
     by_class = certificate.class_table(_MOST_PREDICTED)
-    if by_class is None:
-        return
-    table = Table(title=_safe(by_class.title), title_justify="left")
-    for k, name in enumerate(by_class.header):
-        table.add_column(_safe(name), justify="right" if k else "left")
-    for row in by_class.rows:
-        table.add_row(*map(_safe, row))
-    console.print(table)
-    for note in by_class.notes:
-        console.print(_safe(note), soft_wrap=True)
+    if by_class is not None:
+        _print_table(by_class.rows, by_class.title, by_class.header)
+        for note in by_class.notes:
+            _print_wrapped(note)
 
 
 def print_certificate(certificate: Certificate, test: HeldOutTest | None = None) -> None:
     """Print what is proved about the predictions and what a test found, how it is proved, and what was assumed."""
-    from rich.console import Console
-    from rich.table import Table
-
     from pacbayes.certificate import format_loss, name_loss
 
     print_answers(certificate, test)
-    table = Table(title="How it is proved", show_header=False, title_justify="left")
-    for statement in certificate.statements:
-        value = format_loss(statement.loss, statement.bound, upper=True, percent=False)
-        table.add_row(_safe(f"{statement.predictor}, {name_loss(statement.loss)} at most"), value)
+    rows = [
+        (f"{one.predictor}, {name_loss(one.loss)} at most", format_loss(one.loss, one.bound, upper=True, percent=False))
+        for one in certificate.statements
+    ]
+    nothing = None
     if all(statement.predictor != certificate.predictor for statement in certificate.statements):
-        table.add_row(_safe(certificate.predictor), "nothing is proved for this loss", style="bold")
-    table.add_row("each fails with probability at most", f"{certificate.delta:g}", end_section=True)
-    for name, value in certificate.figures().items():
-        if name != "Delta":
-            table.add_row(_safe(name), _safe(value))
-    table.add_row("Strict", "yes" if certificate.strict else "NO: the theorem does not cover what is listed below")
-    console = Console(highlight=False)
-    console.print(table)
-    console.print("Assuming that:")
+        nothing = len(rows)
+        rows.append((certificate.predictor, "nothing is proved for this loss"))
+    rows.append(("each fails with probability at most", f"{certificate.delta:g}"))
+    strict = "yes" if certificate.strict else "NO: the theorem does not cover what is listed below"
+    figures = [(name, value) for name, value in certificate.figures().items() if name != "Delta"]
+    _print_table([*rows, *figures, ("Strict", strict)], "How it is proved", bold=nothing, section_end=len(rows) - 1)
+    print_lines("Assuming that:")
     for assumption in certificate.assumptions:
-        console.print(f"  - {_safe(assumption)}", soft_wrap=True)
+        _print_wrapped(f"  - {assumption}")
 
 
-def _safe(text: str) -> str:
-    """Return text without commands to the terminal or to rich."""
-    from rich.markup import escape
+def _console() -> Any:
+    """Return rich's console, for text that is no markup."""
+    from rich.console import Console
 
-    return escape(escape_control(text))
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def _print_wrapped(text: str, *, bold: bool = False) -> None:
+    _console().print(escape_control(text), soft_wrap=True, style="bold" if bold else None)
+
+
+def _print_table(
+    rows: Iterable[Sequence[str]],
+    title: str | None = None,
+    header: Sequence[str] = (),
+    *,
+    bold: int | None = None,
+    section_end: int | None = None,
+) -> None:
+    """Print a table, with one row bold and a line after another."""
+    from rich.table import Table
+
+    title = None if title is None else escape_control(title)
+    table = Table(title=title, show_header=bool(header), title_justify="left")
+    for k, name in enumerate(header):
+        table.add_column(escape_control(name), justify="right" if k else "left")
+    for k, row in enumerate(rows):
+        cells = map(escape_control, row)
+        table.add_row(*cells, style="bold" if k == bold else None, end_section=k == section_end)
+    _console().print(table)
 
 
 def describe_test(test: HeldOutTest) -> str:
@@ -132,6 +138,11 @@ def describe_test(test: HeldOutTest) -> str:
         f"which alone prove an error of at most {format_percent_upper(test.bound)} (Clopper-Pearson, delta "
         f"{test.delta:g})"
     )
+
+
+def test_values(test: HeldOutTest) -> dict[str, Any]:
+    """Return a test as JSON holds it."""
+    return {"rows": test.n_rows} | {name: getattr(test, name) for name in ("errors", "error", "bound", "delta")}
 
 
 def certificate_values(certificate: Certificate) -> dict[str, Any]:
