@@ -6,12 +6,12 @@ What a command needs is imported when it runs, so that help and completion answe
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+import pacbayes
 from pacbayes.cli import bound, certify, demo, fit, paper, predict, report, verify
 from pacbayes.cli._command import make_command, show_help_without_command, usage_error
 from pacbayes.cli._console import print_lines, printed_warnings
@@ -24,23 +24,15 @@ _OPTION_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__
 class _Program(TyperGroup):
     """The commands. Usage errors in options are reported as all others are: one line, exit code 2."""
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
-    ) -> Any:
+    def main(self, *arguments: Any, **settings: Any) -> Any:
         try:
             with printed_warnings():
-                code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+                code = super().main(*arguments, **{**settings, "standalone_mode": False})
         except typer.Abort:
             code = 1
         except _OPTION_ERROR as error:
             code = usage_error(error.format_message()).exit_code
-        if standalone_mode:
+        if settings.get("standalone_mode", True):
             sys.exit(code)
         return code
 
@@ -58,9 +50,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from pacbayes import __version__
-
-        print_lines(f"pacbayes {__version__}")
+        print_lines(f"pacbayes {pacbayes.__version__}")
         raise typer.Exit
 
 

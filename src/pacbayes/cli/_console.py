@@ -9,13 +9,11 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pacbayes
+from pacbayes import io
 from pacbayes._formatting import escape_control, format_count, format_percent, format_percent_upper
-
-if TYPE_CHECKING:
-    from pacbayes.certificate import Certificate
-    from pacbayes.io import HeldOutTest
 
 # Classes up to which the confusion matrix is part of the table.
 _MOST_PREDICTED = 6
@@ -35,6 +33,14 @@ def print_error(message: object) -> None:
 def print_json(values: dict[str, Any]) -> None:
     """Print one JSON object on standard output. JSON escapes control characters itself."""
     print(json.dumps(values, indent=2, allow_nan=False))
+
+
+def print_result(as_json: bool, values: dict[str, Any], *lines: object) -> None:
+    """Print one JSON object for scripts, or lines for people."""
+    if as_json:
+        print_json(values)
+    else:
+        print_lines(*lines)
 
 
 def print_text(text: str) -> None:
@@ -61,7 +67,7 @@ def printed_warnings() -> Iterator[None]:
         yield
 
 
-def print_answers(certificate: Certificate, test: HeldOutTest | None = None) -> None:
+def print_answers(certificate: pacbayes.Certificate, test: io.HeldOutTest | None = None) -> None:
     """Print what is proved about the predictions, what it compares with, and errors by class."""
     _print_wrapped(certificate.summary(), bold=True)
     _print_table([(answer.title, answer.value, answer.remark) for answer in certificate.answers()], bold=0)
@@ -77,7 +83,7 @@ def print_answers(certificate: Certificate, test: HeldOutTest | None = None) -> 
             _print_wrapped(note)
 
 
-def print_certificate(certificate: Certificate, test: HeldOutTest | None = None) -> None:
+def print_certificate(certificate: pacbayes.Certificate, test: io.HeldOutTest | None = None) -> None:
     """Print what is proved about the predictions and what a test found, how it is proved, and what was assumed."""
     from pacbayes.certificate import format_loss, name_loss
 
@@ -131,7 +137,7 @@ def _print_table(
     _console().print(table)
 
 
-def describe_test(test: HeldOutTest) -> str:
+def describe_test(test: io.HeldOutTest) -> str:
     """Say what a test found and proves."""
     return (
         f"{format_count(test.errors, 'error')} in {format_count(test.n_rows, 'row')} ({format_percent(test.error)}), "
@@ -140,12 +146,12 @@ def describe_test(test: HeldOutTest) -> str:
     )
 
 
-def test_values(test: HeldOutTest) -> dict[str, Any]:
+def test_values(test: io.HeldOutTest) -> dict[str, Any]:
     """Return a test as JSON holds it."""
     return {"rows": test.n_rows} | {name: getattr(test, name) for name in ("errors", "error", "bound", "delta")}
 
 
-def certificate_values(certificate: Certificate) -> dict[str, Any]:
+def certificate_values(certificate: pacbayes.Certificate) -> dict[str, Any]:
     """Return a certificate as JSON holds it."""
     values: dict[str, Any] = json.loads(certificate.to_json())
     return values

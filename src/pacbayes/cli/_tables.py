@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import pacbayes
+from pacbayes import io
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import describe_test
-
-if TYPE_CHECKING:
-    from pacbayes.classifier import PACBayesClassifier
-    from pacbayes.io import HeldOutTest, Schema, Table
 
 Objective = StrEnum("Objective", ["auto", "lambda", "kl", "dual"])
 TableFormat = StrEnum("TableFormat", ["csv", "parquet", "libsvm"])
@@ -50,59 +48,34 @@ class TableOptions:
     format: TableFormat | None = None
     max_bytes: MaxBytes = None
 
-    def _given(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value is not None}
+    def arguments(self) -> dict[str, Any]:
+        """Return the options that were given, as arguments of functions that read a table."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
-    def _limit(self) -> dict[str, Any]:
+    def limit(self) -> dict[str, Any]:
+        """Return the option that functions take that read something else."""
         return {} if self.max_bytes is None else {"max_bytes": self.max_bytes}
 
-    def read(self, path: Path, target: str | None = None, **settings: Any) -> Table:
-        """Read a table."""
-        from pacbayes.io import read_table
-
-        return read_table(path, target, **self._given(), **settings)
-
-    def read_batches(self, paths: Sequence[Path], schema: Schema) -> Iterator[Table]:
-        """Read tables that may be larger than the memory, some rows at a time."""
-        from pacbayes.io import read_batches
-
-        return read_batches(paths, schema, **self._given())
-
-    def read_losses(self, path: Path, column: str | None) -> Any:
-        """Read a file of losses."""
-        from pacbayes.io import read_losses
-
-        return read_losses(path, column, **self._limit())
-
-    def load_model(self, path: Path) -> tuple[PACBayesClassifier, Schema | None]:
-        """Load a model."""
-        from pacbayes.io import load_model
-
-        return load_model(path, **self._limit())
-
-    def load_with_schema(self, path: Path) -> tuple[PACBayesClassifier, Schema]:
+    def load_with_schema(self, path: Path) -> tuple[pacbayes.PACBayesClassifier, io.Schema]:
         """Load a model that knows what tables it can be applied to."""
-        model, schema = self.load_model(path)
+        model, schema = io.load_model(path, **self.limit())
         if schema is None:
             raise usage_error(f"{str(path)!r} does not say what its columns are: it was saved without a schema")
         return model, schema
 
-    def as_in_training(self, schema: Schema) -> TableOptions:
-        """Return the options that read a table as it was for training."""
-        source = schema.source
-        if source is None:
-            return self
-        form: Any = source.format
-        return TableOptions(
-            list(source.missing), source.separator, source.decimal, source.encoding, form, self.max_bytes
-        )
+    def _read_as_in_training(self, path: Path, target: str | None, schema: io.Schema, **settings: Any) -> io.Table:
+        """Read a table in the way in which the one that a model was made from was read."""
+        names = ("missing", "separator", "decimal", "encoding", "format")
+        form = {} if schema.source is None else {name: getattr(schema.source, name) for name in names}
+        options = replace(self, **form).arguments()
+        return io.read_table(path, target, schema=schema, allow_extra=True, **options, **settings)
 
-    def read_training_table(self, path: Path, schema: Schema) -> Table:
+    def read_training_table(self, path: Path, schema: io.Schema) -> io.Table:
         """Read the rows that a model was trained on from the table that it was made from."""
         source = schema.source
         if source is None or schema.target is None:
             raise usage_error("the model does not say which rows it was trained on")
-        table = self.as_in_training(schema).read(path, schema.target, schema=schema, allow_extra=True)
+        table = self._read_as_in_training(path, schema.target, schema)
         if len(table.X) != source.n_rows:
             raise usage_error(
                 f"{str(path)!r} has {len(table.X)} rows, and the model was made from {source.n_rows}: it is another "
@@ -110,9 +83,9 @@ class TableOptions:
             )
         return table.take(source.split()[0])
 
-    def read_held_out(self, path: Path, schema: Schema, target: str | None = None, **settings: Any) -> Table:
+    def read_held_out(self, path: Path, schema: io.Schema, target: str | None = None, **settings: Any) -> io.Table:
         """Read the rows of a table that `fit --test-size` held out of it."""
-        table = self.as_in_training(schema).read(path, target, schema=schema, allow_extra=True, **settings)
+        table = self._read_as_in_training(path, target, schema, **settings)
         source = schema.source
         if source is None or source.test_size is None:
             raise usage_error("the model was trained on all rows: `fit --test-size` would have held some out")
@@ -123,7 +96,7 @@ class TableOptions:
         return table.take(source.split()[1])
 
 
-def is_source(table: Table, schema: Schema) -> bool:
+def is_source(table: io.Table, schema: io.Schema) -> bool:
     """Return whether a table was read from the file that a model was made from."""
     source, given = schema.source, table.schema.source
     return source is not None and given is not None and source.sha256 == given.sha256
@@ -131,13 +104,11 @@ def is_source(table: Table, schema: Schema) -> bool:
 
 def check_output(output: Path, inputs: Iterable[Path], message: str) -> None:
     """Refuse an output that is one of the inputs, by whatever name, or that cannot be written."""
-    from pacbayes.io import check_writable
-
     if str(output) == "-":
         raise usage_error("- is no file: only predictions can be written to standard output")
     if any(_is_same_file(output, path) for path in inputs):
         raise usage_error(message)
-    check_writable(output)
+    io.check_writable(output)
 
 
 def _is_same_file(first: Path, second: Path) -> bool:
@@ -147,7 +118,7 @@ def _is_same_file(first: Path, second: Path) -> bool:
     return first.resolve() == second.resolve()
 
 
-def train(model: PACBayesClassifier, table: Table) -> None:
+def train(model: pacbayes.PACBayesClassifier, table: io.Table) -> None:
     """Fit a model to a table, without warnings that do not matter here."""
     from sklearn.exceptions import ConvergenceWarning
 
@@ -158,15 +129,13 @@ def train(model: PACBayesClassifier, table: Table) -> None:
     model.set_params(verbose=0)
 
 
-def test_model(model: PACBayesClassifier, table: Table, delta: float) -> HeldOutTest:
+def test_model(model: pacbayes.PACBayesClassifier, table: io.Table, delta: float) -> io.HeldOutTest:
     """Count the errors of a model on rows that it has not seen."""
-    from pacbayes.io import HeldOutTest
-
     assert table.y is not None  # tables without classes are refused where they are read
-    return HeldOutTest(len(table.X), model.count_errors(table.X, table.y), delta)
+    return io.HeldOutTest(len(table.X), model.count_errors(table.X, table.y), delta)
 
 
-def describe_data(schema: Schema | None) -> dict[str, Any]:
+def describe_data(schema: io.Schema | None) -> dict[str, Any]:
     """Return what a page can say about the data of a model, as arguments of `fit_page`."""
     if schema is None:
         return {}

@@ -6,13 +6,13 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pacbayes._formatting import format_confidence
 from pacbayes.cli._command import make_command, show_help_without_command
-from pacbayes.cli._console import format_significant, print_json, print_lines
+from pacbayes.cli._console import format_significant, print_result
 
 app = typer.Typer(name="bound", invoke_without_command=True)
 
@@ -122,11 +122,9 @@ def _make_command(name: str, entry: Entry) -> Callable[..., None]:
         )
         if entry.proves and value >= 1:
             meaning = "Nothing is proved: the bound is 1 or more."
-        if json:
-            number: Any = value if math.isfinite(value) else "Infinity"  # JSON has no number for it
-            print_json({"bound": name, "arguments": given, "value": number, "meaning": meaning})
-        else:
-            print_lines(shown, meaning)
+        number = value if math.isfinite(value) else "Infinity"  # JSON has no number for it
+        values = {"bound": name, "arguments": given, "value": number, "meaning": meaning}
+        print_result(json, values, shown, meaning)
 
     parameters = [
         inspect.Parameter(

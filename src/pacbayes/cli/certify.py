@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pacbayes
+from pacbayes import io
 from pacbayes._progress import show_progress
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import (
@@ -16,9 +18,6 @@ from pacbayes.cli._console import (
     test_values,
 )
 from pacbayes.cli._tables import Objective, TableOptions, check_output, is_source
-
-if TYPE_CHECKING:
-    from pacbayes.certificate import Certificate
 
 
 def certify(
@@ -57,9 +56,6 @@ def certify(
     target
         With --model: column of the classes. [default: as in training]
     """
-    from pacbayes import certify as certify_losses
-    from pacbayes.io import write_atomic
-
     if model is not None and (n, n_max, column) != (None, None, None):
         raise usage_error("--n, --n-max and --column belong to a file of losses, not to --model")
     if model is None and held_out:
@@ -72,10 +68,11 @@ def certify(
     if model is not None:
         certificate = _test_on_table(model, data, target, delta, options, held_out)
     else:
+        losses = io.read_losses(data, column, **options.limit())
         settings: dict[str, Any] = {"n": n, "n_max": n_max, "delta": delta, "objective": str(objective)}
-        certificate, rho = certify_losses(options.read_losses(data, column), **settings)
+        certificate, rho = pacbayes.certify(losses, **settings)
     if output is not None:
-        write_atomic({output: certificate.to_json().encode()})
+        io.write_atomic({output: certificate.to_json().encode()})
     if model is not None:
         _print_test(certificate, json)
     elif json:
@@ -88,14 +85,14 @@ def certify(
 
 def _test_on_table(
     model: Path, data: Path, target: str | None, delta: float, options: TableOptions, held_out: bool
-) -> Certificate:
+) -> pacbayes.Certificate:
     """Certify a model by the rows of a table."""
     classifier, schema = options.load_with_schema(model)
     target = target or schema.target
     if held_out:
         table = options.read_held_out(data, schema, target)
     else:
-        table = options.read(data, target, schema=schema, allow_extra=True)
+        table = io.read_table(data, target, schema=schema, allow_extra=True, **options.arguments())
     if table.y is None:
         raise usage_error("the model does not say which column holds the classes: give --target")
     if not held_out and is_source(table, schema):
@@ -107,15 +104,13 @@ def _test_on_table(
         return classifier.certify(table.X, table.y, delta=delta)
 
 
-def _print_test(certificate: Certificate, json: bool) -> None:
-    from pacbayes.io import HeldOutTest
-
+def _print_test(certificate: pacbayes.Certificate, json: bool) -> None:
     figures = certificate.statements[0].figures
     method, exact = ("Clopper-Pearson", ", exact") if "errors" in figures else ("Chernoff", "")
     if json:
         values: dict[str, Any] = {"kind": f"held-out test bound ({method}) on the vote"}
         if "errors" in figures:
-            values |= test_values(HeldOutTest(int(figures["n"]), int(figures["errors"]), certificate.delta))
+            values |= test_values(io.HeldOutTest(int(figures["n"]), int(figures["errors"]), certificate.delta))
         print_json({**values, "certificate": certificate_values(certificate)})
         return
     print_answers(certificate)

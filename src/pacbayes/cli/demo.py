@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pacbayes
+from pacbayes import io
 from pacbayes._formatting import format_percent
 from pacbayes._progress import show_progress
 from pacbayes.cli._console import certificate_values, print_certificate, print_json, print_lines, test_values
 from pacbayes.cli._tables import describe_data, test_model, train
-
-if TYPE_CHECKING:
-    from pacbayes.classifier import PACBayesClassifier
-    from pacbayes.io import Table
 
 
 def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
@@ -25,17 +23,15 @@ def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
     output
         Folder for the files.
     """
-    from pacbayes import PACBayesClassifier
-    from pacbayes.io import check_writable, dumps_model, write_atomic
     from pacbayes.report import fit_page
 
     output.mkdir(parents=True, exist_ok=True)
     names = ("model.skops", "model.certificate.json", "report.html", "certificate.png")
     paths = [output / name for name in names]
     for path in paths:
-        check_writable(path)
+        io.check_writable(path)
     rows, held_out = _load_data().split(0.3, seed=0)
-    model = PACBayesClassifier(random_state=0, verbose=int(not json))
+    model = pacbayes.PACBayesClassifier(random_state=0, verbose=int(not json))
     train(model, rows)
     test = test_model(model, held_out, delta=0.05)
     schema = replace(rows.schema, test=test)
@@ -52,8 +48,8 @@ def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
             **describe_data(schema),
         )
         plot = _draw(model, held_out)
-    contents = (dumps_model(model, schema), model.certificate_.to_json().encode(), page.encode(), plot)
-    write_atomic(dict(zip(paths, contents, strict=True)))
+    contents = (io.dumps_model(model, schema), model.certificate_.to_json().encode(), page.encode(), plot)
+    io.write_atomic(dict(zip(paths, contents, strict=True)))
     files = dict(zip(("model", "certificate", "report", "plot"), map(str, paths), strict=True))
     if json:
         print_json({"certificate": certificate_values(model.certificate_), "test": test_values(test), "files": files})
@@ -68,18 +64,16 @@ def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
     )
 
 
-def _load_data() -> Table:
+def _load_data() -> io.Table:
     from sklearn.datasets import load_breast_cancer
-
-    from pacbayes.io import Source, Table
 
     data: Any = load_breast_cancer(as_frame=True)
     frame = data.data.assign(diagnosis=data.target_names[data.target.to_numpy()].astype(object))
-    source = Source("scikit-learn's breast cancer data", None, len(frame))
-    return Table.from_frame(frame, "diagnosis", source=source)
+    source = io.Source("scikit-learn's breast cancer data", None, len(frame))
+    return io.Table.from_frame(frame, "diagnosis", source=source)
 
 
-def _draw(model: PACBayesClassifier, held_out: Table) -> bytes:
+def _draw(model: pacbayes.PACBayesClassifier, held_out: io.Table) -> bytes:
     """Return a plot of the certificate with the test set, as PNG."""
     from matplotlib.figure import Figure
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import pacbayes
+from pacbayes import io
 from pacbayes._formatting import format_count, format_names, join_names
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import (
@@ -24,7 +26,6 @@ from pacbayes.cli._stand_ins import add_assumption
 from pacbayes.cli._tables import Objective, TableOptions, check_output, test_model, train
 
 if TYPE_CHECKING:
-    from pacbayes.io import Finding, Schema, Table
     from pacbayes.pools import Pool
 
 Estimator = StrEnum("Estimator", ["svm", "tree", "logistic"])
@@ -101,14 +102,11 @@ def fit(
     progress
         Show progress. [default: a bar on a terminal; elsewhere a line now and then]
     """
-    from pacbayes import PACBayesClassifier
-    from pacbayes.io import dumps_model, write_atomic
-
     certificate = certificate or output.with_suffix(".certificate.json")
     different = "the table, the model and the certificate must be three different files"
     check_output(output, [data, certificate], different)
     check_output(certificate, [data], different)
-    table = options.read(data, target, text=text or (), drop=drop or ())
+    table = io.read_table(data, target, text=text or (), drop=drop or (), **options.arguments())
     if table.y is None:
         raise usage_error(f"which column holds the classes? Give --target, one of {format_names(table.X.columns)}")
     table, findings = _leave_out(table, keep or ())
@@ -117,7 +115,7 @@ def fit(
     _print_warnings(table, findings)
     rows, held_out = (table, None) if test_size is None else table.split(test_size, seed)
     pool, schema = _choose_pool(rows, estimator, scaler)
-    model = PACBayesClassifier(
+    model = pacbayes.PACBayesClassifier(
         pool,
         n_hypotheses="auto" if n_hypotheses is None else n_hypotheses,
         subsample_size=_parse_sizes("--subsample-size", subsample_size, ("auto", "paper")),
@@ -132,7 +130,7 @@ def fit(
     add_assumption(model, "file-columns-known")
     if held_out is not None:
         schema = replace(schema, test=test_model(model, held_out, delta))
-    write_atomic({output: dumps_model(model, schema), certificate: model.certificate_.to_json().encode()})
+    io.write_atomic({output: io.dumps_model(model, schema), certificate: model.certificate_.to_json().encode()})
     if json:
         values: dict[str, Any] = {
             "model": str(output),
@@ -162,13 +160,12 @@ def _parse_sizes(option: str, words: str, names: tuple[str, ...]) -> Any:
     return sizes if len(sizes) > 1 else sizes[0]
 
 
-def _choose_pool(table: Table, estimator: Estimator, scaler: Scaler) -> tuple[Pool, Schema]:
+def _choose_pool(table: io.Table, estimator: Estimator, scaler: Scaler) -> tuple[Pool, io.Schema]:
     """Return the compiled SVMs, or another base learner that handles text and gaps itself."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.tree import DecisionTreeClassifier
 
-    from pacbayes.io import ColumnEncoder
     from pacbayes.pools import EstimatorPool, RBFSVMPool
 
     schema = table.schema
@@ -179,25 +176,24 @@ def _choose_pool(table: Table, estimator: Estimator, scaler: Scaler) -> tuple[Po
         return pool, replace(schema, complete=schema.complete and not schema.names_of("text", "date"))
     learner = DecisionTreeClassifier() if estimator == Estimator.tree else LogisticRegression(max_iter=1000)
     scaling = "standard" if scaler == Scaler.auto else scaling
-    encoder = ColumnEncoder(schema.names_of("number", "date"), schema.names_of("text"), scaling)
+    encoder = io.ColumnEncoder(schema.names_of("number", "date"), schema.names_of("text"), scaling)
     return EstimatorPool(make_pipeline(encoder, learner)), replace(schema, complete=False)
 
 
-def _leave_out(table: Table, keep: Collection[str]) -> tuple[Table, list[Finding]]:
+def _leave_out(table: io.Table, keep: Collection[str]) -> tuple[io.Table, list[io.Finding]]:
     """Leave out columns from which nothing can be learned, and return all that was found about the others as well."""
-    from pacbayes.io import inspect_table
-
     unknown = [name for name in keep if name not in table.X.columns]
     if unknown:
         raise usage_error(f"--keep: there is no column {format_names(unknown)}, only {format_names(table.X.columns)}")
     findings = [
-        replace(finding, leave_out=finding.leave_out and finding.column not in keep) for finding in inspect_table(table)
+        replace(finding, leave_out=finding.leave_out and finding.column not in keep)
+        for finding in io.inspect_table(table)
     ]
     names = {finding.column for finding in findings if finding.leave_out}
     return (table.without(names) if names else table), findings
 
 
-def _print_table(table: Table, findings: Sequence[Finding], dropped: Sequence[str], estimator: Estimator) -> None:
+def _print_table(table: io.Table, findings: Sequence[io.Finding], dropped: Sequence[str], estimator: Estimator) -> None:
     """Say what each column was taken for."""
     from pacbayes.io.schema import format_missing
 
@@ -227,7 +223,7 @@ def _print_table(table: Table, findings: Sequence[Finding], dropped: Sequence[st
         )
 
 
-def _print_warnings(table: Table, findings: Sequence[Finding]) -> None:
+def _print_warnings(table: io.Table, findings: Sequence[io.Finding]) -> None:
     """Warn of guesses about the file, and of columns that may not be what they seem."""
     source, target = table.schema.source, table.schema.target
     warnings = []

@@ -10,6 +10,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pacbayes
+from pacbayes import io
 from pacbayes._formatting import format_count, format_names
 from pacbayes._progress import show_progress
 from pacbayes.cli._command import usage_error
@@ -21,8 +23,6 @@ from pacbayes.cli._tables import TableOptions, check_output
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pacbayes.classifier import PACBayesClassifier
-    from pacbayes.io import Schema, Table
     from pacbayes.rows import RowSummary
 
 # Of the parts of predictions: those that were written in another way are not gone on from.
@@ -72,8 +72,6 @@ def predict(
         Read, predict and write in parts: for tables larger than the memory. Stopped, it goes on when it is called
         again. Always so for folders, patterns and Parquet output.
     """
-    from pacbayes.io import write_atomic
-
     if str(output) == "-":
         output = None
     if output is not None:
@@ -92,12 +90,12 @@ def predict(
         made_by = (_FORMAT, digest, predictions.columns, escape_formulas, options)
         with open_parts(output, tables, made_by) as folder, show_progress("predicting") as bar:
             parts = []
-            for k, table in enumerate(options.read_batches(tables, schema)):
+            for k, table in enumerate(io.read_batches(tables, schema, **options.arguments())):
                 parts.append(folder / f"{k:06d}{output.suffix}")
                 # What is said is about all parts, those that were written before as well.
                 predict_rows = predictions.add(table)
                 if not parts[k].exists():
-                    write_atomic({parts[k]: predictions.encode(predict_rows(), header=k == 0)})
+                    io.write_atomic({parts[k]: predictions.encode(predict_rows(), header=k == 0)})
                 bar.advance(description=f"predicting, {predictions.n_rows} rows")
             if not parts:
                 raise usage_error("there are no rows to predict")
@@ -106,12 +104,12 @@ def predict(
         if held_out:
             table = options.read_held_out(data, schema, carry=True)
         else:
-            table = options.read(data, schema=schema, allow_extra=True, carry=True)
+            table = io.read_table(data, schema=schema, allow_extra=True, carry=True, **options.arguments())
         with show_progress(f"predicting {len(table.X)} rows"):
             frame = predictions.add(table)()
         content = predictions.encode(frame)
         if output is not None:
-            write_atomic({output: content})
+            io.write_atomic({output: content})
     predictions.print_warnings(formulas=not (parquet or escape_formulas or (json and output is None)))
     values: dict[str, Any] = {"rows": predictions.n_rows, "classes": predictions.classes}
     if json and output is None:
@@ -129,8 +127,8 @@ class Predictions:
 
     def __init__(
         self,
-        model: PACBayesClassifier,
-        schema: Schema,
+        model: pacbayes.PACBayesClassifier,
+        schema: io.Schema,
         columns: Sequence[str] | None,
         escape_formulas: bool,
         parquet: bool,
@@ -144,7 +142,7 @@ class Predictions:
         self._unknown: dict[str, bool] = {}
         self._summaries: list[RowSummary] = []
 
-    def add(self, table: Table) -> Callable[[], pd.DataFrame]:
+    def add(self, table: io.Table) -> Callable[[], pd.DataFrame]:
         """Look at a batch, and return what predicts it: columns of the table, labels and shares."""
         carried = self._select(table.carried)
         rows = ValidatedRows.of(self._model, table.X)

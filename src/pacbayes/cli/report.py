@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from pacbayes import io
 from pacbayes._progress import show_progress
 from pacbayes.cli._command import usage_error
-from pacbayes.cli._console import print_json, print_lines
+from pacbayes.cli._console import print_result
 from pacbayes.cli._tables import MaxBytes, TableOptions, check_output, describe_data, is_source
 
 
@@ -46,7 +47,7 @@ def report(
     inputs = [model, certificate, *([] if data is None else [data])]
     check_output(output, inputs, "the page must go to a file of its own")
     options = TableOptions(max_bytes=max_bytes)
-    classifier, schema = options.load_model(model)
+    classifier, schema = io.load_model(model, **options.limit())
     source = None if schema is None else schema.source
     rows: dict[str, Any] = {}
     if data is not None:
@@ -67,7 +68,4 @@ def report(
             **describe_data(schema),
         )
     write_page(output, html)
-    if json:
-        print_json({"report": str(output), "model": str(model)})
-    else:
-        print_lines(f"report  {output}")
+    print_result(json, {"report": str(output), "model": str(model)}, f"report  {output}")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pacbayes
+from pacbayes import io
 from pacbayes._progress import show_progress
 from pacbayes.cli._command import usage_error
-from pacbayes.cli._console import print_json, print_lines
+from pacbayes.cli._console import print_result
 from pacbayes.cli._tables import MaxBytes, TableOptions
-
-if TYPE_CHECKING:
-    from pacbayes.certificate import Certificate
 
 # What each level of verification proves, and what it does not.
 _LEVELS = {
@@ -59,29 +57,25 @@ def verify(
     options, stated = TableOptions(max_bytes=max_bytes), _read_certificate(certificate)
     level = "arithmetic"
     if losses is not None:
-        stated.verify(options.read_losses(losses, column))
+        stated.verify(io.read_losses(losses, column, **options.limit()))
         level = "arithmetic and losses"
     elif model is not None and data is None:
-        level = options.load_model(model)[0].verify_certificate(stated)
+        level = io.load_model(model, **options.limit())[0].verify_certificate(stated)
     elif model is not None and data is not None:
         classifier, schema = options.load_with_schema(model)
         table = options.read_training_table(data, schema)
         with show_progress(f"measuring the losses on {len(table.X)} rows again"):
             level = classifier.verify_certificate(stated, table.X, table.y)
-    if json:
-        print_json({"verified": True, "level": level, "proves": _LEVELS[level]})
-    else:
-        print_lines(f"Verified: {level}. This shows that {_LEVELS[level]}.", stated.summary())
+    values = {"verified": True, "level": level, "proves": _LEVELS[level]}
+    print_result(json, values, f"Verified: {level}. This shows that {_LEVELS[level]}.", stated.summary())
 
 
-def _read_certificate(path: Path) -> Certificate:
-    from pacbayes import Certificate
-
+def _read_certificate(path: Path) -> pacbayes.Certificate:
     if path.is_dir():
         raise usage_error(f"{str(path)!r} is a folder, not a certificate")
     if not path.exists():
         raise usage_error(f"there is no file {str(path)!r}")
     try:
-        return Certificate.from_json(path.read_text(encoding="utf-8"))
+        return pacbayes.Certificate.from_json(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         raise usage_error(f"{str(path)!r} is not a certificate: not UTF-8 text") from None
