@@ -6,7 +6,6 @@ import csv
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,13 +180,7 @@ class Predictions:
         """Return predictions as a CSV or Parquet file."""
         frame = frame.round(dict.fromkeys(self._shares, _DIGITS))
         if self._parquet:
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-
-            buffer = BytesIO()
-            table = pa.Table.from_pandas(frame, preserve_index=False)
-            pq.write_table(table.replace_schema_metadata(None), buffer)  # which would tell the types of this part
-            return buffer.getvalue()
+            return frame.to_parquet(index=False, engine="pyarrow")
         if self._escape and self._formulas:
             escaped = {text: f"'{text}" for text in self._formulas}
             texts = {name: frame[name].map(lambda text: escaped.get(text, text)) for name in _text_columns(frame)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,10 +18,6 @@ __all__ = ["Finding", "check_claims", "make_tables"]
 _CLOSE = 0.01
 
 
-# Whether a claim holds, and the measurements in a sentence.
-Verdict = tuple[bool, str]
-
-
 @dataclass(frozen=True)
 class Finding:
     """A claim of the paper and what the results say about it."""
@@ -30,6 +25,23 @@ class Finding:
     claim: str
     holds: bool | None  # None if it was not measured
     sentence: str  # the measurements
+
+
+# Checks a claim on the datasets that have its experiments: whether it holds, and the measurements in a sentence.
+_Check = Callable[[Results, list[str]], tuple[bool, str]]
+
+# Claims, the experiments that each is about, and how it is checked.
+_CLAIMS: list[tuple[str, tuple[str, ...], _Check]] = []
+
+
+def _claim(claim: str, *experiments: str) -> Callable[[_Check], _Check]:
+    """Add a claim of the paper to those that are checked, with the function that checks it."""
+
+    def add(check: _Check) -> _Check:
+        _CLAIMS.append((claim, experiments, check))
+        return check
+
+    return add
 
 
 def check_claims(records: Iterable[Record]) -> list[Finding]:
@@ -43,7 +55,8 @@ def check_claims(records: Iterable[Record]) -> list[Finding]:
     return findings
 
 
-def _check_accuracy(results: Results, names: list[str]) -> Verdict:
+@_claim("The weighted vote of weak SVMs is as accurate as the cross-validated SVM.", "comparison", "baseline")
+def _check_accuracy(results: Results, names: list[str]) -> tuple[bool, str]:
     vote = results.by_dataset("comparison", names, "vote")
     base = results.by_dataset("baseline", names, "loss")
     close = [name for name in names if _is_close(vote[name], base[name])]
@@ -57,7 +70,8 @@ def _check_accuracy(results: Results, names: list[str]) -> Verdict:
     )
 
 
-def _check_bound(results: Results, names: list[str]) -> Verdict:
+@_claim("The bound is above the loss that it bounds, and far from vacuous.", "comparison")
+def _check_bound(results: Results, names: list[str]) -> tuple[bool, str]:
     bound = results.by_dataset("comparison", names, "bound")
     gaps = {name: bound[name] - results.values("comparison", name, "randomised") for name in names}
     runs = sum(values.size for values in gaps.values())
@@ -71,7 +85,8 @@ def _check_bound(results: Results, names: list[str]) -> Verdict:
     )
 
 
-def _check_weighting(results: Results, names: list[str]) -> Verdict:
+@_claim("Weighting by the bound is better than uniform weights.", "weighting")
+def _check_weighting(results: Results, names: list[str]) -> tuple[bool, str]:
     gains = results.by_dataset("weighting", names, lambda result: result["uniform"][-1] - result["vote"][-1])
     worse = [name for name in names if gains[name].mean() <= 0]
     better = len(names) - len(worse)
@@ -82,7 +97,8 @@ def _check_weighting(results: Results, names: list[str]) -> Verdict:
     )
 
 
-def _check_quasiconvexity(results: Results, names: list[str]) -> Verdict:
+@_claim("F(lambda) is quasiconvex in practice, and alternating minimisation finds its global minimum.", "f_lambda")
+def _check_quasiconvexity(results: Results, names: list[str]) -> tuple[bool, str]:
     runs = [result for name in names for result in results.by_split("f_lambda", name).values()]
     quasiconvex, convex, guaranteed = (
         sum(bool(run[key]) for run in runs) for key in ("quasiconvex", "convex", "guaranteed")
@@ -95,7 +111,8 @@ def _check_quasiconvexity(results: Results, names: list[str]) -> Verdict:
     )
 
 
-def _check_validation(results: Results, names: list[str]) -> Verdict:
+@_claim("Choosing lambda by the bound is as good as choosing it on a validation set.", "validation")
+def _check_validation(results: Results, names: list[str]) -> tuple[bool, str]:
     direct = results.by_dataset("validation", names, "direct")
     validate = results.by_dataset("validation", names, "validate")
     close = sum(_is_close(direct[name], validate[name]) for name in names)
@@ -107,7 +124,8 @@ def _check_validation(results: Results, names: list[str]) -> Verdict:
     )
 
 
-def _check_training_time(results: Results, names: list[str]) -> Verdict:
+@_claim("Training takes a fraction of the time of cross-validation.", "runtime", "baseline")
+def _check_training_time(results: Results, names: list[str]) -> tuple[bool, str]:
     baseline = results.by_dataset("baseline", names, "seconds")
     ours = results.by_dataset("runtime", names, lambda result: result["seconds"][-1])
     ratios = {name: baseline[name].mean() / ours[name].mean() for name in names}
@@ -119,7 +137,8 @@ def _check_training_time(results: Results, names: list[str]) -> Verdict:
     )
 
 
-def _check_pool_size(results: Results, names: list[str]) -> Verdict:
+@_claim("Relatively small m is enough to match the baseline.", "runtime", "baseline")
+def _check_pool_size(results: Results, names: list[str]) -> tuple[bool, str]:
     others = []
     for name in names:
         m = np.array(results.shared("runtime", name, "m"))
@@ -135,7 +154,8 @@ def _check_pool_size(results: Results, names: list[str]) -> Verdict:
     )
 
 
-def _check_guarantees(results: Results, names: list[str]) -> Verdict:
+@_claim("The paper's theorem guarantees quasiconvexity for pools of some dozens of hypotheses.", "quasiconvexity")
+def _check_guarantees(results: Results, names: list[str]) -> tuple[bool, str]:
     means = [values.mean() for values in results.by_dataset("quasiconvexity", names, "theorem_var").values()]
     reach = results.by_dataset("quasiconvexity", names, lambda result: result["stronger"] >= result["largest"])
     complete = [name for name in names if reach[name].all()]
@@ -145,35 +165,6 @@ def _check_guarantees(results: Results, names: list[str]) -> Verdict:
         f"library's check for all lambda guarantees every m up to n on {len(complete)} of {len(names)} datasets in "
         f"every repetition ({_list_titles(complete)}).",
     )
-
-
-# The paper's claims, the experiments that each is about, and how it is checked on the datasets that have them all.
-_CLAIMS: tuple[tuple[str, tuple[str, ...], Callable[[Results, list[str]], Verdict]], ...] = (
-    (
-        "The weighted vote of weak SVMs is as accurate as the cross-validated SVM.",
-        ("comparison", "baseline"),
-        _check_accuracy,
-    ),
-    ("The bound is above the loss that it bounds, and far from vacuous.", ("comparison",), _check_bound),
-    ("Weighting by the bound is better than uniform weights.", ("weighting",), _check_weighting),
-    (
-        "F(lambda) is quasiconvex in practice, and alternating minimisation finds its global minimum.",
-        ("f_lambda",),
-        _check_quasiconvexity,
-    ),
-    (
-        "Choosing lambda by the bound is as good as choosing it on a validation set.",
-        ("validation",),
-        _check_validation,
-    ),
-    ("Training takes a fraction of the time of cross-validation.", ("runtime", "baseline"), _check_training_time),
-    ("Relatively small m is enough to match the baseline.", ("runtime", "baseline"), _check_pool_size),
-    (
-        "The paper's theorem guarantees quasiconvexity for pools of some dozens of hypotheses.",
-        ("quasiconvexity",),
-        _check_guarantees,
-    ),
-)
 
 
 def _is_close(losses: Array, baseline: Array) -> bool:
@@ -193,10 +184,39 @@ def _list_titles(datasets: Sequence[str]) -> str:
 
 def make_tables(records: Iterable[Record]) -> list[Table]:
     """Tabulate the results for which there are records, beside the paper's numbers where it has them."""
-    results = Results(records)
+    results, header = Results(records), ["Dataset", "Paper", "Here", "Difference in sd"]
     tables = [
-        *(_compare_with_paper(results, comparison) for comparison in _COMPARISONS),
-        _tabulate_losses(results),
+        Table(
+            "baseline",
+            "Test loss of the cross-validated SVM",
+            header,
+            _compare_with_paper(results, "baseline", BASELINE_LOSS, 3, "loss"),
+            "The paper's numbers are in the captions of its figures 1 and 4, rounded to two digits.",
+        ),
+        Table(
+            "quasiconvexity",
+            "Largest m with quasiconvexity guaranteed by the paper's theorem",
+            [*header, "All conditions"],
+            _compare_with_paper(results, "quasiconvexity", LARGEST_GUARANTEED_M, 0, "theorem_var", "stronger"),
+            "Table 2 of the paper: the theorem on few mediocre hypotheses, with both refinements of its appendix. m in "
+            "steps of 10; small pools, for which F is always quasiconvex, count as guaranteed. The last column is what "
+            "the library's check of the conditions for all lambda guarantees, with m up to n.",
+        ),
+        Table(
+            "comparison",
+            "Hypotheses that hold half of the posterior mass",
+            header,
+            _compare_with_paper(results, "comparison", HALF_MASS, 1, "half_mass"),
+            "Table 4 of the paper, at m = n.",
+        ),
+        Table(
+            "losses",
+            "Test losses and bound at m = n",
+            ["Dataset", "Cross-validated SVM", "Weighted vote", "Randomised", "Best hypothesis", "PAC-Bayes-kl bound"],
+            [_list_losses(results, name) for name in results.datasets("comparison")],
+            "Mean and standard deviation over splits. The bound is on the randomised classifier; "
+            "kernel widths come from the whole sample, as in the paper, so it is not strict.",
+        ),
     ]
     return [table for table in tables if table.rows]
 
@@ -223,80 +243,30 @@ def format_difference(ours: Array, paper: float) -> str:
     return f"{(mean - paper) / sd:+.1f}"
 
 
-class _Comparison(NamedTuple):
-    """An entry of the results that stands beside the paper's numbers."""
+def _compare_with_paper(
+    results: Results, experiment: str, reported: Mapping[str, float], digits: int, *keys: str
+) -> list[list[str]]:
+    """Return rows with an entry of the results beside the paper's number, and with further entries."""
 
-    experiment: str
-    key: str
-    reported: Mapping[str, float]
-    digits: int
-    title: str
-    note: str
-    extra: Mapping[str, str] = {}  # further entries, by the names of their columns
-
-
-_COMPARISONS = (
-    _Comparison(
-        "baseline",
-        "loss",
-        BASELINE_LOSS,
-        3,
-        "Test loss of the cross-validated SVM",
-        "The paper's numbers are in the captions of its figures 1 and 4, rounded to two digits.",
-    ),
-    _Comparison(
-        "quasiconvexity",
-        "theorem_var",
-        LARGEST_GUARANTEED_M,
-        0,
-        "Largest m with quasiconvexity guaranteed by the paper's theorem",
-        "Table 2 of the paper: the theorem on few mediocre hypotheses, with both refinements of its appendix. m in "
-        "steps of 10; small pools, for which F is always quasiconvex, count as guaranteed. The last column is what "
-        "the library's check of the conditions for all lambda guarantees, with m up to n.",
-        {"All conditions": "stronger"},
-    ),
-    _Comparison(
-        "comparison",
-        "half_mass",
-        HALF_MASS,
-        1,
-        "Hypotheses that hold half of the posterior mass",
-        "Table 4 of the paper, at m = n.",
-    ),
-)
-
-
-def _compare_with_paper(results: Results, this: _Comparison) -> Table:
     def row(name: str) -> list[str]:
-        ours, *others = (results.values(this.experiment, name, key) for key in (this.key, *this.extra.values()))
-        known = name in this.reported
+        ours, *others = (results.values(experiment, name, key) for key in keys)
+        known = name in reported
         return [
             dataset_title(name),
-            f"{this.reported[name]:g}" if known else "not in the paper",
-            format_mean_sd(ours, this.digits),
-            format_difference(ours, this.reported[name]) if known else "",
-            *(format_mean_sd(values, this.digits) for values in others),
+            f"{reported[name]:g}" if known else "not in the paper",
+            format_mean_sd(ours, digits),
+            format_difference(ours, reported[name]) if known else "",
+            *(format_mean_sd(values, digits) for values in others),
         ]
 
-    header = ["Dataset", "Paper", "Here", "Difference in sd", *this.extra]
-    return Table(this.experiment, this.title, header, [*map(row, results.datasets(this.experiment))], this.note)
+    return [row(name) for name in results.datasets(experiment)]
 
 
-def _tabulate_losses(results: Results) -> Table:
-    def row(name: str) -> list[str]:
-        baseline = results.values("baseline", name, "loss")
-        ours = [results.values("comparison", name, key) for key in ("vote", "randomised", "best", "bound")]
-        return [
-            dataset_title(name),
-            format_mean_sd(baseline) if baseline.size else "not run",
-            *(format_mean_sd(values) for values in ours),
-        ]
-
-    return Table(
-        "losses",
-        "Test losses and bound at m = n",
-        ["Dataset", "Cross-validated SVM", "Weighted vote", "Randomised", "Best hypothesis", "PAC-Bayes-kl bound"],
-        [*map(row, results.datasets("comparison"))],
-        "Mean and standard deviation over splits. The bound is on the randomised classifier; "
-        "kernel widths come from the whole sample, as in the paper, so it is not strict.",
-    )
+def _list_losses(results: Results, name: str) -> list[str]:
+    baseline = results.values("baseline", name, "loss")
+    ours = [results.values("comparison", name, key) for key in ("vote", "randomised", "best", "bound")]
+    return [
+        dataset_title(name),
+        format_mean_sd(baseline) if baseline.size else "not run",
+        *(format_mean_sd(values) for values in ours),
+    ]
