@@ -31,8 +31,12 @@ def print_error(message: object) -> None:
 
 
 def print_json(values: dict[str, Any]) -> None:
-    """Print one JSON object on standard output. JSON escapes control characters itself."""
-    print(json.dumps(values, indent=2, allow_nan=False))
+    """Print one JSON object, which may hold certificates and tests. JSON escapes control characters itself."""
+
+    def convert(value: Any) -> Any:
+        return test_values(value) if isinstance(value, io.HeldOutTest) else json.loads(value.to_json())
+
+    print(json.dumps(values, indent=2, allow_nan=False, default=convert))
 
 
 def print_result(as_json: bool, values: dict[str, Any], *lines: object) -> None:
@@ -149,12 +153,6 @@ def describe_test(test: io.HeldOutTest) -> str:
 def test_values(test: io.HeldOutTest) -> dict[str, Any]:
     """Return a test as JSON holds it."""
     return {"rows": test.n_rows} | {name: getattr(test, name) for name in ("errors", "error", "bound", "delta")}
-
-
-def certificate_values(certificate: pacbayes.Certificate) -> dict[str, Any]:
-    """Return a certificate as JSON holds it."""
-    values: dict[str, Any] = json.loads(certificate.to_json())
-    return values
 
 
 def format_significant(value: float, *, upwards: bool | None) -> str:

@@ -9,14 +9,7 @@ import pacbayes
 from pacbayes import io
 from pacbayes._progress import show_progress
 from pacbayes.cli._command import usage_error
-from pacbayes.cli._console import (
-    certificate_values,
-    print_answers,
-    print_certificate,
-    print_json,
-    print_lines,
-    test_values,
-)
+from pacbayes.cli._console import print_answers, print_certificate, print_json, print_lines, test_values
 from pacbayes.cli._tables import Objective, TableOptions, check_output, is_source
 
 
@@ -76,7 +69,7 @@ def certify(
     if model is not None:
         _print_test(certificate, json)
     elif json:
-        print_json({"certificate": certificate_values(certificate), "posterior": rho.tolist()})
+        print_json({"certificate": certificate, "posterior": rho.tolist()})
     else:
         print_certificate(certificate)
     if output is not None and not json:
@@ -111,7 +104,7 @@ def _print_test(certificate: pacbayes.Certificate, json: bool) -> None:
         values: dict[str, Any] = {"kind": f"held-out test bound ({method}) on the vote"}
         if "errors" in figures:
             values |= test_values(io.HeldOutTest(int(figures["n"]), int(figures["errors"]), certificate.delta))
-        print_json({**values, "certificate": certificate_values(certificate)})
+        print_json({**values, "certificate": certificate})
         return
     print_answers(certificate)
     print_lines(

@@ -11,7 +11,7 @@ import pacbayes
 from pacbayes import io
 from pacbayes._formatting import format_percent
 from pacbayes._progress import show_progress
-from pacbayes.cli._console import certificate_values, print_certificate, print_json, print_lines, test_values
+from pacbayes.cli._console import print_certificate, print_json, print_lines
 from pacbayes.cli._tables import describe_data, test_model, train
 
 
@@ -52,7 +52,7 @@ def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
     io.write_atomic(dict(zip(paths, contents, strict=True)))
     files = dict(zip(("model", "certificate", "report", "plot"), map(str, paths), strict=True))
     if json:
-        print_json({"certificate": certificate_values(model.certificate_), "test": test_values(test), "files": files})
+        print_json({"certificate": model.certificate_, "test": test, "files": files})
         return
     print_lines(
         f"breast cancer data: {len(rows.X)} rows to train on, {len(held_out.X)} to test on, {rows.X.shape[1]} columns"

@@ -14,14 +14,7 @@ import pacbayes
 from pacbayes import io
 from pacbayes._formatting import format_count, format_names, join_names
 from pacbayes.cli._command import usage_error
-from pacbayes.cli._console import (
-    certificate_values,
-    print_certificate,
-    print_error,
-    print_json,
-    print_lines,
-    test_values,
-)
+from pacbayes.cli._console import print_certificate, print_error, print_json, print_lines
 from pacbayes.cli._stand_ins import add_assumption
 from pacbayes.cli._tables import Objective, TableOptions, check_output, test_model, train
 
@@ -135,7 +128,7 @@ def fit(
         values: dict[str, Any] = {
             "model": str(output),
             "certificate_file": str(certificate),
-            "certificate": certificate_values(model.certificate_),
+            "certificate": model.certificate_,
             "rows": len(rows.X),
             "columns": rows.X.shape[1],
             "classes": model.classes_.tolist(),
@@ -143,7 +136,7 @@ def fit(
             "left_out": {finding.column: finding.message for finding in findings if finding.leave_out},
             "missing": table.missing,
         }
-        print_json(values | ({} if schema.test is None else {"test": test_values(schema.test)}))
+        print_json(values | ({} if schema.test is None else {"test": schema.test}))
         return
     print_certificate(model.certificate_, schema.test)
     print_lines(f"model        {output}", f"certificate  {certificate}")
