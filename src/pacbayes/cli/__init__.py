@@ -1,6 +1,7 @@
 """The command line: a thin layer over the library, one module per command.
 
-What a command needs is imported when it runs, so that help and completion answer at once.
+A command is a function: its parameters are the arguments and options, and its docstring their help. What it needs is
+imported when it runs, so that help and completion answer at once.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def fit(
     check_output(output, [data, certificate], different)
     check_output(certificate, [data], different)
     table = io.read_table(data, target, text=text or (), drop=drop or (), **options.arguments())
-    if table.y is None:
+    if table.schema.target is None:
         raise usage_error(f"which column holds the classes? Give --target, one of {format_names(table.X.columns)}")
     table, findings = _leave_out(table, keep or ())
     if not json:
