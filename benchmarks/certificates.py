@@ -29,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pacbayes import PACBayesClassifier
 from pacbayes.bounds import clopper_pearson
-from pacbayes.paper.baseline import cross_validated_svm
+from pacbayes.paper.experiments import cross_validated_svm
 
 DELTA = 0.05
 RIVAL = "cross-validated SVM on one half"

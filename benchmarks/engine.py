@@ -31,7 +31,7 @@ from sklearn.svm import SVC
 from pacbayes import PACBayesClassifier
 from pacbayes.certificate import certify
 from pacbayes.datasets import waveform
-from pacbayes.paper.baseline import cross_validated_svm
+from pacbayes.paper.experiments import cross_validated_svm
 from pacbayes.pools import GAMMA_GRID, RBFSVMPool, jaakkola_gamma
 from pacbayes.sampling import RandomSubsamples
 

@@ -27,7 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import PACBayesClassifier
 from pacbayes.datasets import NAMES
-from pacbayes.paper.baseline import cross_validated_svm
+from pacbayes.paper.experiments import cross_validated_svm
 from pacbayes.pools import EstimatorPool, RBFSVMPool
 
 

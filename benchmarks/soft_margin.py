@@ -13,7 +13,8 @@ import argparse
 import numpy as np
 
 from pacbayes import datasets
-from pacbayes.paper import aggregation, comparison, quasiconvexity
+from pacbayes.paper import aggregation
+from pacbayes.paper.experiments import run_comparison, run_quasiconvexity
 from pacbayes.paper.splits import Sample, load_sample, split
 from pacbayes.paper.tables import HALF_MASS, LARGEST_GUARANTEED_M, TITLES
 
@@ -34,8 +35,8 @@ def main() -> None:
             for softness in (1.0, 10.0, 1e3, 1e6):
                 aggregation.C = softness
                 parts = [split(sample, number) for number in range(arguments.splits)]
-                guaranteed = np.mean([quasiconvexity.run(part, 2)["theorem_var"] for part in parts])
-                compared = [comparison.run(part, 2) for part in parts]
+                guaranteed = np.mean([run_quasiconvexity(part, 2, 0)["theorem_var"] for part in parts])
+                compared = [run_comparison(part, 2, 0) for part in parts]
                 half, vote, bound = (np.mean([c[key] for c in compared]) for key in ("half_mass", "vote", "bound"))
                 print(
                     f"| {TITLES[name]} | {features} | {softness:g} | {guaranteed:.0f} ({LARGEST_GUARANTEED_M[name]}) "

@@ -368,8 +368,11 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         SampleRows
-            Rows in memory, or of a source: what `predict` and `certify` read in blocks.
+            Rows in memory, or of a source: what `predict` and `certify` read in blocks. Methods that take X take these
+            as well, and do not check them again.
         """
+        if isinstance(X, SampleRows):
+            return X
         check_is_fitted(self)
         validate_settings(self, {name: self._CONSTRAINTS[name] for name in _COMPUTING})
         fitted = self.fitted_votes_

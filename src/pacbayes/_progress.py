@@ -30,26 +30,18 @@ def show_progress(
 
     With `announce`, prints a line at the end where there is no terminal, however short the work was.
     """
-    if not enabled:
-        yield _Silent()
-        return
-    console = _terminal()
+    console = _terminal() if enabled else None
+    lines = _Lines(description, total)
     if console is not None:
         with _rich_bar(console, description, total) as bar:
             yield bar
-        return
-    lines = _Lines(description, total)
-    try:
-        yield lines
-    finally:
-        lines.close()
-    if announce:
-        lines.print_line()
-
-
-class _Silent:
-    def advance(self, amount: float = 1.0, description: str | None = None) -> None:
-        pass
+    elif not enabled:
+        yield lines  # which counts, and prints nothing
+    else:
+        with lines.printed():
+            yield lines
+        if announce:
+            lines.print_line()
 
 
 class _Lines:
@@ -58,27 +50,33 @@ class _Lines:
     def __init__(self, description: str, total: float | None) -> None:
         self._description, self._total, self._done = description, total, 0.0
         self._start = time.monotonic()
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._print_lines, daemon=True)
-        self._thread.start()
 
     def advance(self, amount: float = 1.0, description: str | None = None) -> None:
         self._done += amount
         self._description = description or self._description
 
-    def close(self) -> None:
-        self._closed.set()
-        self._thread.join()
-
     def print_line(self) -> None:
         share = "" if not self._total else f" {min(self._done / self._total, 1.0):.0%}"
         print(f"{self._description}:{share} after {time.monotonic() - self._start:.0f} s", file=sys.stderr, flush=True)
 
-    def _print_lines(self) -> None:
-        wait = _FIRST_LINE
-        while not self._closed.wait(wait):
-            self.print_line()
-            wait = _LINES
+    @contextmanager
+    def printed(self) -> Iterator[None]:
+        """Print a line now and then inside a ``with`` block."""
+        closed = threading.Event()
+
+        def print_lines() -> None:
+            wait = _FIRST_LINE
+            while not closed.wait(wait):
+                self.print_line()
+                wait = _LINES
+
+        thread = threading.Thread(target=print_lines, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            closed.set()
+            thread.join()
 
 
 def _terminal() -> Any:
@@ -93,27 +91,20 @@ def _terminal() -> Any:
 
 @contextmanager
 def _rich_bar(console: Any, description: str, total: float | None) -> Iterator[Bar]:
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress
 
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.TaskProgressColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(description, total=total)
+    with progress.Progress(*columns, console=console, transient=True) as shown:
+        task = shown.add_task(description, total=total)
 
         class RichBar:
             def advance(self, amount: float = 1.0, description: str | None = None) -> None:
-                progress.update(task, advance=amount, description=description)
+                shown.update(task, advance=amount, description=description)
 
         yield RichBar()

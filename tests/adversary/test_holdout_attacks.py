@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from pacbayes import Certificate, CertifiedGridSearch, PACBayesClassifier
 from pacbayes.certificate import with_test
 from pacbayes.certificate._statements import Statement
-from pacbayes.cli._models import test_model as count_on_table
+from pacbayes.cli._tables import test_model as count_on_table
 from pacbayes.exceptions import CertificateError, ModelFileError
 from pacbayes.io import load_model, save_model
 from pacbayes.pools import RBFSVMPool, RBFSVMs

@@ -86,6 +86,8 @@ def test_outputs(refuses):
     assert "'taken' is a folder" in refuses(*fit, "-o", "taken")
     assert "there is no folder 'nowhere'" in refuses(*fit, "-o", "nowhere/m.skops")
     assert "there is no folder 'nowhere'" in refuses(*fit, "--certificate", "nowhere/c.json")
+    for options in (("-o", "-"), ("--certificate", "-")):
+        assert refuses(*fit, *options) == "- is no file: only predictions can be written to standard output"
 
 
 def test_inputs_by_another_name_are_not_overwritten(invoke, refuses):

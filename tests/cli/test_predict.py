@@ -7,6 +7,7 @@ from small_session import QUICK, table
 
 from pacbayes import PACBayesClassifier
 from pacbayes.io import load_model, save_model
+from pacbayes.rows import CodeBook
 
 
 @pytest.fixture
@@ -66,6 +67,31 @@ def test_outputs_that_would_destroy_something(refuses, mixed, fitted):
     assert "a file of their own" in refuses("predict", "model.skops", "data.csv", "-o", "data.csv")
     assert "a file of their own" in refuses("predict", "model.skops", "data.csv", "-o", "./model.skops")
     assert "there is no folder 'nowhere'" in refuses("predict", "model.skops", "data.csv", "-o", "nowhere/out.csv")
+
+
+def test_a_dash_is_standard_output(invoke, mixed, fitted, tmp_path):
+    mixed.to_csv("new.csv", index=False)
+    assert (
+        invoke("predict", "model.skops", "new.csv", "-o", "-").stdout
+        == invoke("predict", "model.skops", "new.csv").stdout
+    )
+    assert not (tmp_path / "-").exists()
+
+
+def test_a_table_is_validated_once(invoke, mixed, fitted, monkeypatch):
+    mixed.to_csv("new.csv", index=False)
+    encode, calls = CodeBook.encode, []
+    monkeypatch.setattr(CodeBook, "encode", lambda self, X: (calls.append(len(X)), encode(self, X))[1])
+    assert invoke("predict", "model.skops", "new.csv").exit_code == 0
+    assert calls.count(150) == 1
+
+
+def test_labels_that_look_like_the_names_of_pictures(invoke, numeric):
+    numeric["kind"] = numeric["kind"].map({"wet": ":cat:", "dry": "[red]"})
+    numeric.to_csv("data.csv", index=False)
+    result = invoke("fit", "data.csv", "--target", "kind", *QUICK)
+    assert ":cat:" in result.stdout
+    assert "always predicting '" in result.stdout
 
 
 def test_a_model_without_columns(refuses, numeric):

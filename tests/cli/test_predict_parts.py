@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from pacbayes.cli._stand_ins import ValidatedRows
 from small_session import ENVIRONMENT, QUICK
 
-from pacbayes import PACBayesClassifier
 from pacbayes.io import _csv, _parquet
 
 
@@ -58,30 +58,35 @@ def test_parts_join_to_the_whole(invoke, mixed, fitted, data, output):
 
 
 def test_there_are_several_parts(invoke, fitted, monkeypatch):
-    monkeypatch.setattr("pacbayes.cli._predict_parts.PartWriter._join", lambda self, parts: None)
+    monkeypatch.setattr("pacbayes.cli.predict.join_parts", lambda parts, output: None)
     for data in ("new.csv", "new.parquet"):
         assert invoke("predict", "model.skops", data, "-o", f"{data}.csv", "--stream").exit_code == 0
         assert len(os.listdir(f"{data}.csv.parts")) > 3
 
 
-def test_what_was_stopped_goes_on(invoke, fitted, monkeypatch):
-    predict, calls = PACBayesClassifier.predict, []
+def stop_after(parts, monkeypatch, invoke, *arguments):
+    """Run a command that is interrupted after some parts."""
+    predict, calls = ValidatedRows.predict, []
 
-    def stop(self, X):
-        calls.append(len(X))
-        if len(calls) == 3:
+    def stop(self):
+        calls.append(len(self.X))
+        if len(calls) > parts:
             raise KeyboardInterrupt
-        return predict(self, X)
+        return predict(self)
 
-    arguments = ("predict", "model.skops", "new.parquet", "-o", "out.csv", "--id", "size", "--stream")
     with monkeypatch.context() as patch:
-        patch.setattr(PACBayesClassifier, "predict", stop)
+        patch.setattr(ValidatedRows, "predict", stop)
         assert invoke(*arguments).exit_code == 130
+
+
+def test_what_was_stopped_goes_on(invoke, fitted, monkeypatch):
+    arguments = ("predict", "model.skops", "new.parquet", "-o", "out.csv", "--id", "size", "--stream")
+    stop_after(2, monkeypatch, invoke, *arguments)
     assert not Path("out.csv").exists()
     assert len(list(Path("out.csv.parts").glob("*.csv"))) == 2
-    calls.clear()
+    predict, calls = ValidatedRows.predict, []
     with monkeypatch.context() as patch:
-        patch.setattr(PACBayesClassifier, "predict", lambda self, X: (calls.append(len(X)), predict(self, X))[1])
+        patch.setattr(ValidatedRows, "predict", lambda self: (calls.append(len(self.X)), predict(self))[1])
         result = invoke(*arguments)
     assert "goes on after 2 parts" in result.stderr
     assert sum(calls) == 150 - 80
@@ -90,7 +95,7 @@ def test_what_was_stopped_goes_on(invoke, fitted, monkeypatch):
 
 def test_parts_of_another_table_are_refused(invoke, refuses, mixed, fitted, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("pacbayes.cli._predict_parts.PartWriter._join", lambda self, parts: None)
+        patch.setattr("pacbayes.cli.predict.join_parts", lambda parts, output: None)
         invoke("predict", "model.skops", "new.parquet", "-o", "out.csv", "--stream")
     mixed[:100].to_parquet("new.parquet")
     message = refuses("predict", "model.skops", "new.parquet", "-o", "out.csv", "--stream")
@@ -169,25 +174,10 @@ def test_columns_of_other_types_in_other_files(invoke, mixed, fitted):
     assert [set(written[name]) for name in "abc"] == [{"9007199254740993", "0.5"}, {"x", "7"}, {1, 2**40}]
 
 
-def stop_after(model, parts, monkeypatch, invoke, *arguments):
-    """Run a command that is interrupted after some parts."""
-    predict, calls = model.predict, []
-
-    def stop(self, X):
-        calls.append(len(X))
-        if len(calls) > parts:
-            raise KeyboardInterrupt
-        return predict(self, X)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(model, "predict", stop)
-        assert invoke(*arguments).exit_code == 130
-
-
 def test_formulas_in_parts_that_were_written_before(invoke, mixed, fitted, monkeypatch):
     mixed.assign(note=["=1+1"] + ["plain"] * 149).to_parquet("new.parquet")
     arguments = (*STREAM, "--id", "note", "-o", "out.csv")
-    stop_after(PACBayesClassifier, 2, monkeypatch, invoke, *arguments)
+    stop_after(2, monkeypatch, invoke, *arguments)
     warned = invoke(*arguments).stderr
     assert "goes on after 2 parts" in warned
     assert "would take '=1+1' for a formula" in warned
@@ -203,7 +193,7 @@ def test_warnings_are_those_of_one_go(invoke, mixed, fitted, monkeypatch):
     # Of all parts together, though some were written before.
     data = mixed.assign(city=mixed["city"].map(cities))
     data.to_parquet("new.parquet")
-    stop_after(PACBayesClassifier, 2, monkeypatch, invoke, *STREAM, "-o", "out.csv")
+    stop_after(2, monkeypatch, invoke, *STREAM, "-o", "out.csv")
     assert "the model knows no value of 'city'" in invoke(*STREAM, "-o", "out.csv").stderr
     data.assign(city=[*data["city"][:149], mixed["city"][149]]).to_parquet("new.parquet")
     assert "city" not in invoke(*STREAM, "-o", "out.csv").stderr
@@ -227,15 +217,15 @@ def test_parts_that_take_more_memory_than_the_limit(refuses, invoke, mixed, fitt
 
 
 def test_a_folder_that_another_one_writes_to(invoke, fitted, monkeypatch):
-    predict, inner = PACBayesClassifier.predict, []
+    predict, inner = ValidatedRows.predict, []
 
-    def twice(self, X):
+    def twice(self):
         if not inner:
             inner.append(None)
             inner[0] = invoke(*STREAM, "-o", "out.csv")
-        return predict(self, X)
+        return predict(self)
 
-    monkeypatch.setattr(PACBayesClassifier, "predict", twice)
+    monkeypatch.setattr(ValidatedRows, "predict", twice)
     assert invoke(*STREAM, "-o", "out.csv").exit_code == 0
     assert (inner[0].exit_code, inner[0].stdout) == (2, "")
     assert inner[0].stderr == "pacbayes: another process writes to 'out.csv.parts'\n"
@@ -245,7 +235,7 @@ def test_a_folder_that_another_one_writes_to(invoke, fitted, monkeypatch):
 
 def test_what_a_killed_run_leaves(invoke, fitted, monkeypatch):
     arguments = (*STREAM, "--id", "size", "-o", "out.csv")
-    stop_after(PACBayesClassifier, 2, monkeypatch, invoke, *arguments)
+    stop_after(2, monkeypatch, invoke, *arguments)
     for name in ("out.csv.parts/.000002.csv.4711.partial", ".out.csv.4711.partial", "out.csv.parts/lock"):
         Path(name).write_text("half")
     assert "goes on after 2 parts" in invoke(*arguments).stderr
@@ -270,7 +260,7 @@ def test_predictions_in_the_folder_of_the_table(invoke, mixed, fitted, monkeypat
     Path("g").mkdir()
     mixed.to_parquet("g/a.parquet")
     arguments = ("predict", "model.skops", "g", "--id", "size", "-o", "g/out.parquet")
-    stop_after(PACBayesClassifier, 2, monkeypatch, invoke, *arguments)
+    stop_after(2, monkeypatch, invoke, *arguments)
     assert "goes on after 2 parts" in invoke(*arguments).stderr
     assert len(pd.read_parquet("g/out.parquet")) == 150
     assert "a file of their own" in refuses(*arguments)

@@ -1,12 +1,16 @@
 import json
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import typer
 from small_session import ENVIRONMENT
 
 from pacbayes import Certificate, __version__
+from pacbayes.cli import app
+from pacbayes.cli._tables import TableOptions
 from pacbayes.exceptions import HypothesisError
 from pacbayes.io import load_model
 
@@ -35,6 +39,23 @@ def test_help_of_commands(invoke, command):
     result = invoke(command, "--help")
     assert result.exit_code == 0
     assert "--json" in result.stdout
+
+
+def test_every_option_says_what_it_is_for():
+    program = typer.main.get_command(app)
+    commands = [*program.commands.values(), *program.commands["bound"].commands.values()]
+    options = [option for command in commands for option in command.params if option.name != "help"]
+    assert len(options) > 100
+    assert [option.name for option in options if not option.help] == []
+    # What comes from a docstring ends where the parameters begin.
+    assert not [command.name for command in commands if "---" in command.help]
+
+
+def test_options_that_commands_share_are_declared_once():
+    shared = [field.name for field in fields(TableOptions)]
+    for name in ("fit", "predict", "certify"):
+        options = [option.name for option in typer.main.get_command(app).commands[name].params]
+        assert set(shared) <= set(options), name
 
 
 def test_no_command_is_asked_for_help(invoke):

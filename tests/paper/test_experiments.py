@@ -5,16 +5,15 @@ import pytest
 from sklearn.svm import SVC
 
 from pacbayes.bounds import pac_bayes_kl
-from pacbayes.paper import accuracy, comparison, f_lambda, quasiconvexity, runtime, validation, weighting
 from pacbayes.paper.aggregation import Aggregation, grid, paper_classifier
-from pacbayes.paper.baseline import cross_validated_svm
-from pacbayes.paper.runner import PAPER_DATASETS
+from pacbayes.paper.experiments import EXPERIMENTS, cross_validated_svm
 from pacbayes.paper.splits import Sample, load_sample, split
 from pacbayes.paper.tables import (
     BASELINE_LOSS,
     DELTA,
     HALF_MASS,
     LARGEST_GUARANTEED_M,
+    PAPER_DATASETS,
     SIZES,
     TITLES,
     VALIDATION_SIZES,
@@ -25,6 +24,10 @@ from pacbayes.sampling import subsample_sizes
 
 SAMPLE = load_sample("breast-cancer-sklearn")
 SPLIT = split(SAMPLE, 0)
+
+
+def run(experiment, part, values=3):
+    return EXPERIMENTS[experiment].run(part, None, values)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -41,11 +44,7 @@ def test_parts_of_a_split_are_disjoint_and_of_the_papers_sizes():
     sizes = VALIDATION_SIZES["breast-cancer"]
     sample = Sample("breast-cancer", np.tile(np.arange(683.0)[:, None], 3), np.arange(683) % 2)
     parts = split(sample, 3, with_validation=True)
-    assert [len(part) for part in (parts.X, parts.X_test, parts.X_validation)] == [
-        sizes.train,
-        sizes.test,
-        sizes.validation,
-    ]
+    assert [len(part) for part in (parts.X, parts.X_test, parts.X_validation)] == list(sizes)
     everything = np.concatenate([parts.X[:, 0], parts.X_test[:, 0], parts.X_validation[:, 0]])
     assert np.unique(everything).size == everything.size
     np.testing.assert_array_equal(parts.y, parts.X[:, 0] % 2)
@@ -60,7 +59,7 @@ def test_samples_are_scaled():
         np.testing.assert_allclose(sample.X.min(axis=0), -1)
         np.testing.assert_allclose(sample.X.max(axis=0), 1)
         assert set(sample.y) == {0, 1}
-        assert sample.y.size >= max(sum(vars(sizes[name]).values()) for sizes in (SIZES, VALIDATION_SIZES))
+        assert sample.y.size >= max(sum(sizes[name]) for sizes in (SIZES, VALIDATION_SIZES))
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -103,7 +102,7 @@ def test_uniform_votes_by_counting(pool):
 
 
 def test_accuracy_is_that_of_pools_of_every_size():
-    result = accuracy.run(SPLIT, None, 3)
+    result = run("accuracy", SPLIT, 3)
     assert (result["m"], result["r"]) == (grid(1, 340, 3), grid(2, 31, 3))
     for r, losses in zip(result["r"], result["loss"], strict=True):
         pool = Aggregation(SPLIT, 340, r, None)
@@ -130,7 +129,7 @@ def test_the_baseline_refits_its_best_choice():
 
 
 def test_series_over_m_agree_between_experiments():
-    timed, weighed, last = runtime.run(SPLIT, None, 4), weighting.run(SPLIT, None, 4), comparison.run(SPLIT, None)
+    timed, weighed, last = run("runtime", SPLIT, 4), run("weighting", SPLIT, 4), run("comparison", SPLIT)
     assert timed["m"] == weighed["m"] == grid(1, 340, 4)
     assert timed["r"] == weighed["r"] == last["r"] == SPLIT.subsample_size == 31
     np.testing.assert_allclose(timed["vote"], weighed["vote"])
@@ -142,7 +141,7 @@ def test_series_over_m_agree_between_experiments():
 
 
 def test_largest_guaranteed_m_is_where_the_conditions_end():
-    result = quasiconvexity.run(SPLIT, None)
+    result = run("quasiconvexity", SPLIT)
     pool = Aggregation(SPLIT, 340, 31, None)
 
     def by_var(m):
@@ -160,7 +159,7 @@ def test_largest_guaranteed_m_is_where_the_conditions_end():
 
 
 def test_the_shape_of_f():
-    result = f_lambda.run(SPLIT, None)
+    result = run("f_lambda", SPLIT)
     pool = Aggregation(SPLIT, 340, 31, None)
     np.testing.assert_allclose(
         result["F"], lambda_bound(pool.losses, np.array(result["lam"]), pool.n_validation, DELTA)
@@ -173,7 +172,7 @@ def test_the_shape_of_f():
 
 def test_lambda_by_validation():
     parts = split(SAMPLE, 0, with_validation=True)
-    result = validation.run(parts, None)
+    result = run("validation", parts)
     pool = Aggregation(parts, parts.y.size, 31, None)
     votes = pool.model.predict_hypotheses(parts.X_validation)
     losses = {}

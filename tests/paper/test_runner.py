@@ -9,7 +9,8 @@ import time
 import pytest
 
 from pacbayes.exceptions import PaperError
-from pacbayes.paper.runner import EXPERIMENTS, Plan, Store, Task, run
+from pacbayes.paper.experiments import EXPERIMENTS
+from pacbayes.paper.runner import Plan, Store, Task, run
 
 TINY = Plan(("breast-cancer-sklearn",), ("weighting", "comparison"), splits=2, more_splits=1, values=3, quick=True)
 

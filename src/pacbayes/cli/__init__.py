@@ -1,21 +1,21 @@
 """The command line: a thin layer over the library, one module per command.
 
-What a command needs is imported when it runs, so that help and completion answer at once.
+A command is a function: its parameters are the arguments and options, and its docstring their help. What it needs is
+imported when it runs, so that help and completion answer at once.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+import pacbayes
 from pacbayes.cli import bound, certify, demo, fit, paper, predict, report, verify
+from pacbayes.cli._command import make_command, show_help_without_command, usage_error
 from pacbayes.cli._console import print_lines, printed_warnings
-from pacbayes.cli._errors import usage_error
-from pacbayes.cli._options import show_help_without_command
 
 # The base class of errors in options. Where it lives depends on the version of typer, so it is found by way of a
 # public subclass.
@@ -25,23 +25,15 @@ _OPTION_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__
 class _Program(TyperGroup):
     """The commands. Usage errors in options are reported as all others are: one line, exit code 2."""
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
-    ) -> Any:
+    def main(self, *arguments: Any, **settings: Any) -> Any:
         try:
             with printed_warnings():
-                code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+                code = super().main(*arguments, **{**settings, "standalone_mode": False})
         except typer.Abort:
             code = 1
         except _OPTION_ERROR as error:
             code = usage_error(error.format_message()).exit_code
-        if standalone_mode:
+        if settings.get("standalone_mode", True):
             sys.exit(code)
         return code
 
@@ -59,9 +51,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from pacbayes import __version__
-
-        print_lines(f"pacbayes {__version__}")
+        print_lines(f"pacbayes {pacbayes.__version__}")
         raise typer.Exit
 
 
@@ -76,11 +66,7 @@ def _program(
     show_help_without_command(context)
 
 
-app.command()(demo.demo)
-app.command()(fit.fit)
-app.command()(predict.predict)
-app.command()(report.report)
-app.command()(certify.certify)
-app.command()(verify.verify)
+for _function in (demo.demo, fit.fit, predict.predict, report.report, certify.certify, verify.verify):
+    app.command()(make_command(_function))
 app.add_typer(bound.app)
-app.command()(paper.paper)
+app.command()(make_command(paper.paper, extra="paper"))

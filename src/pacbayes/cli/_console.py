@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
+import pacbayes
+from pacbayes import io
 from pacbayes._formatting import escape_control, format_count, format_percent, format_percent_upper
 
 if TYPE_CHECKING:
-    from pacbayes.certificate import Certificate, Section
-    from pacbayes.io import HeldOutTest
-
+    from pacbayes.certificate import Section
 
 # Classes up to which the confusion matrix is part of the table.
 _MOST_PREDICTED = 6
@@ -34,8 +34,20 @@ def print_error(message: object) -> None:
 
 
 def print_json(values: dict[str, Any]) -> None:
-    """Print one JSON object on standard output. JSON escapes control characters itself."""
-    print(json.dumps(values, indent=2, allow_nan=False))
+    """Print one JSON object, which may hold certificates and tests. JSON escapes control characters itself."""
+
+    def convert(value: Any) -> Any:
+        return test_values(value) if isinstance(value, io.HeldOutTest) else json.loads(value.to_json())
+
+    print(json.dumps(values, indent=2, allow_nan=False, default=convert))
+
+
+def print_result(as_json: bool, values: dict[str, Any], *lines: object) -> None:
+    """Print one JSON object for scripts, or lines for people."""
+    if as_json:
+        print_json(values)
+    else:
+        print_lines(*lines)
 
 
 def print_text(text: str) -> None:
@@ -62,52 +74,56 @@ def printed_warnings() -> Iterator[None]:
         yield
 
 
-def print_answers(certificate: Certificate) -> None:
+def print_answers(certificate: pacbayes.Certificate) -> None:
     """Print what is proved about the predictions, with what it compares with, and errors by class."""
     print_certificate(certificate, in_full=False)
 
 
-def print_certificate(certificate: Certificate, test: HeldOutTest | None = None, *, in_full: bool = True) -> None:
+def print_certificate(
+    certificate: pacbayes.Certificate, test: io.HeldOutTest | None = None, *, in_full: bool = True
+) -> None:
     """Print what is proved about the predictions and what a test found, how it is proved, and what was assumed."""
     from pacbayes.certificate import ClassTable
 
     proved, *others = certificate.sections(most_predicted=_MOST_PREDICTED)
     _print_section(proved)
     if test is not None:
-        print_lines(f"held-out test: {describe_test(test)}")
+        _print_wrapped(f"held-out test: {describe_test(test)}")
     for section in others:
         if in_full or isinstance(section, ClassTable):
             _print_section(section)
 
 
+def _console() -> Any:
+    """Return rich's console, for text that is no markup."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def _print_wrapped(text: str, *, bold: bool = False) -> None:
+    _console().print(escape_control(text), soft_wrap=True, style="bold" if bold else None)
+
+
 def _print_section(section: Section) -> None:
     """Print the title, the warnings, the table and the notes of a section."""
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
-    console.print(_safe(section.title), soft_wrap=True, style="bold")
-    for line in section.warnings:
-        console.print(_safe(line), soft_wrap=True, style="bold")
+    for line in (section.title, *section.warnings):
+        _print_wrapped(line, bold=True)
     table = Table(show_header=bool(section.header))
     for k, number in enumerate(section.numeric):
-        table.add_column(_safe(section.header[k]) if section.header else "", justify="right" if number else "left")
+        name = escape_control(section.header[k]) if section.header else ""
+        table.add_column(name, justify="right" if number else "left")
     for row in section.rows:
-        table.add_row(*map(_safe, row))
+        table.add_row(*map(escape_control, row))
     if section.rows:
-        console.print(table)
+        _console().print(table)
     for note in section.notes:
-        console.print(f"  - {_safe(note)}", soft_wrap=True)
+        _print_wrapped(f"  - {note}")
 
 
-def _safe(text: str) -> str:
-    """Return text without commands to the terminal or to rich."""
-    from rich.markup import escape
-
-    return escape(escape_control(text))
-
-
-def describe_test(test: HeldOutTest) -> str:
+def describe_test(test: io.HeldOutTest) -> str:
     """Say what a test found and proves."""
     return (
         f"{format_count(test.errors, 'error')} in {format_count(test.n_rows, 'row')} ({format_percent(test.error)}), "
@@ -116,10 +132,9 @@ def describe_test(test: HeldOutTest) -> str:
     )
 
 
-def certificate_values(certificate: Certificate) -> dict[str, Any]:
-    """Return a certificate as JSON holds it."""
-    values: dict[str, Any] = json.loads(certificate.to_json())
-    return values
+def test_values(test: io.HeldOutTest) -> dict[str, Any]:
+    """Return a test as JSON holds it."""
+    return {"rows": test.n_rows} | {name: getattr(test, name) for name in ("errors", "error", "bound", "delta")}
 
 
 def format_significant(value: float, *, upwards: bool | None) -> str:

@@ -6,14 +6,13 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pacbayes._formatting import format_confidence
-from pacbayes.cli._console import format_significant, print_json, print_lines
-from pacbayes.cli._errors import user_errors
-from pacbayes.cli._options import JSON, show_help_without_command
+from pacbayes.cli._command import make_command, show_help_without_command
+from pacbayes.cli._console import format_significant, print_result
 
 app = typer.Typer(name="bound", invoke_without_command=True)
 
@@ -28,7 +27,6 @@ _HELP = {
     "c": "Budget of divergence, non-negative.",
     "c1": "Ratio of the grid for the variance, above 1.",
     "c2": "Ratio of the grid for the loss, above 1.",
-    "delta": "Probability with which the bound may fail, in (0, 1).",
     "errors": "Number of mistakes on n points.",
     "gibbs_bound": "Bound on the randomised classifier.",
     "kl_div": "KL(posterior || prior).",
@@ -108,15 +106,14 @@ ENTRIES = {
 }
 
 
-def _command(name: str, entry: Entry) -> Callable[..., None]:
-    """Return the function that typer makes a command of: its signature is the row of the table."""
+def _make_command(name: str, entry: Entry) -> Callable[..., None]:
+    """Return the command of a bound, whose options are the arguments in the table."""
 
     def calculate(json: bool, **options: float | None) -> None:
         from pacbayes import bounds
 
         given = {name: value for name, value in options.items() if value is not None}
-        with user_errors():
-            value = float(getattr(bounds, name)(**given))
+        value = float(getattr(bounds, name)(**given))
         shown = format_significant(value, upwards=entry.upwards)
         meaning = entry.meaning.format(
             value=shown,
@@ -125,29 +122,22 @@ def _command(name: str, entry: Entry) -> Callable[..., None]:
         )
         if entry.proves and value >= 1:
             meaning = "Nothing is proved: the bound is 1 or more."
-        if json:
-            number: Any = value if math.isfinite(value) else "Infinity"  # JSON has no number for it
-            print_json({"bound": name, "arguments": given, "value": number, "meaning": meaning})
-        else:
-            print_lines(shown, meaning)
+        number = value if math.isfinite(value) else "Infinity"  # JSON has no number for it
+        values = {"bound": name, "arguments": given, "value": number, "meaning": meaning}
+        print_result(json, values, shown, meaning)
 
     parameters = [
         inspect.Parameter(
             argument,
             inspect.Parameter.KEYWORD_ONLY,
             default=_DEFAULTS.get(argument, inspect.Parameter.empty),
-            annotation=Annotated[
-                float | None if _DEFAULTS.get(argument, 0.0) is None else float,
-                typer.Option(f"--{argument.replace('_', '-')}", help=_HELP[argument]),
-            ],
+            annotation=Annotated[float | None if _DEFAULTS.get(argument, 0.0) is None else float, typer.Option()],
         )
         for argument in entry.arguments
     ]
-    parameters.append(inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=JSON))
-    calculate.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    calculate.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return calculate
+    json = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool)
+    return make_command(calculate, [*parameters, json], _HELP)
 
 
 for _name, _entry in ENTRIES.items():
-    app.command(_name.replace("_", "-"), help=_entry.help)(_command(_name, _entry))
+    app.command(_name.replace("_", "-"), help=_entry.help)(_make_command(_name, _entry))

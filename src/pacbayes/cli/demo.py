@@ -5,70 +5,54 @@ from __future__ import annotations
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
-
+import pacbayes
+from pacbayes import io
 from pacbayes._formatting import format_percent
 from pacbayes._progress import show_progress
-from pacbayes.cli._console import certificate_values, print_certificate, print_json, print_lines
-from pacbayes.cli._errors import user_errors
-from pacbayes.cli._models import describe_data, test_model, test_values, train
-from pacbayes.cli._options import JSON
-
-if TYPE_CHECKING:
-    from pacbayes.classifier import PACBayesClassifier
-    from pacbayes.io import Table
+from pacbayes.cli._console import print_certificate, print_json, print_lines
+from pacbayes.cli._tables import describe_data, test_model, train
 
 
-def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files.")] = Path("pacbayes-demo"),
-    json: JSON = False,
-) -> None:
-    """Train on scikit-learn's breast cancer data, and show what is proved."""
-    with user_errors():
-        from pacbayes import PACBayesClassifier
-        from pacbayes.io import check_writable, dumps_model, write_atomic
-        from pacbayes.report import fit_page
+def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
+    """Train on scikit-learn's breast cancer data, and show what is proved.
 
-        output.mkdir(parents=True, exist_ok=True)
-        paths = {
-            "model": output / "model.skops",
-            "certificate": output / "model.certificate.json",
-            "report": output / "report.html",
-            "plot": output / "certificate.png",
-        }
-        for path in paths.values():
-            check_writable(path)
-        rows, held_out = _load_data().split(0.3, seed=0)
-        model = PACBayesClassifier(random_state=0, verbose=int(not json))
-        train(model, rows)
-        test = test_model(model, held_out, delta=0.05)
-        schema = replace(rows.schema, test=test)
-        with show_progress("drawing the report"):
-            page = fit_page(
-                model,
-                title="Breast cancer: benign or malignant",
-                X=rows.X,
-                y=rows.y,
-                X_test=held_out.X,
-                y_test=held_out.y,
-                model_path=paths["model"].name,
-                certificate_path=paths["certificate"].name,
-                **describe_data(schema),
-            )
-            plot = _draw(model, held_out)
-        write_atomic(
-            {
-                paths["model"]: dumps_model(model, schema),
-                paths["certificate"]: model.certificate_.to_json().encode(),
-                paths["report"]: page.encode(),
-                paths["plot"]: plot,
-            }
+    Parameters
+    ----------
+    output
+        Folder for the files.
+    """
+    from pacbayes.report import fit_page
+
+    output.mkdir(parents=True, exist_ok=True)
+    names = ("model.skops", "model.certificate.json", "report.html", "certificate.png")
+    paths = [output / name for name in names]
+    for path in paths:
+        io.check_writable(path)
+    rows, held_out = _load_data().split(0.3, seed=0)
+    model = pacbayes.PACBayesClassifier(random_state=0, verbose=int(not json))
+    train(model, rows)
+    test = test_model(model, held_out, delta=0.05)
+    schema = replace(rows.schema, test=test)
+    with show_progress("drawing the report"):
+        page = fit_page(
+            model,
+            title="Breast cancer: benign or malignant",
+            X=rows.X,
+            y=rows.y,
+            X_test=held_out.X,
+            y_test=held_out.y,
+            model_path=names[0],
+            certificate_path=names[1],
+            **describe_data(schema),
         )
-    files = {name: str(path) for name, path in paths.items()}
+        plot = _draw(model, held_out)
+    contents = (io.dumps_model(model, schema), model.certificate_.to_json().encode(), page.encode(), plot)
+    io.write_atomic(dict(zip(paths, contents, strict=True)))
+    files = dict(zip(("model", "certificate", "report", "plot"), map(str, paths), strict=True))
     if json:
-        print_json({"certificate": certificate_values(model.certificate_), "test": test_values(test), "files": files})
+        print_json({"certificate": model.certificate_, "test": test, "files": files})
         return
     print_lines(
         f"breast cancer data: {len(rows.X)} rows to train on, {len(held_out.X)} to test on, {rows.X.shape[1]} columns"
@@ -80,19 +64,17 @@ def demo(
     )
 
 
-def _load_data() -> Table:
+def _load_data() -> io.Table:
     from sklearn.datasets import load_breast_cancer
-
-    from pacbayes.io import Provenance, Table
 
     data: Any = load_breast_cancer(as_frame=True)
     frame = data.data.assign(diagnosis=data.target_names[data.target.to_numpy()].astype(object))
-    source = Provenance("scikit-learn's breast cancer data", None, len(frame))
-    return Table.from_frame(frame, "diagnosis", source=source)
+    source = io.Provenance("scikit-learn's breast cancer data", None, len(frame))
+    return io.Table.from_frame(frame, "diagnosis", source=source)
 
 
-def _draw(model: PACBayesClassifier, held_out: Table) -> bytes:
-    """Return a plot of the certificate beside the test set, as PNG."""
+def _draw(model: pacbayes.PACBayesClassifier, held_out: io.Table) -> bytes:
+    """Return a plot of the certificate with the test set, as PNG."""
     from matplotlib.figure import Figure
 
     from pacbayes.display import CertificateDisplay

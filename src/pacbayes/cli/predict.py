@@ -2,147 +2,243 @@
 
 from __future__ import annotations
 
+import csv
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+import pacbayes
+from pacbayes import io
 from pacbayes._formatting import format_count, format_names
 from pacbayes._progress import show_progress
+from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import print_error, print_json, print_lines, print_text
-from pacbayes.cli._errors import usage_error, user_errors
-from pacbayes.cli._models import TableOptions, check_output, load_with_schema, take_held_out
-from pacbayes.cli._options import JSON, Decimal, Encoding, Format, HeldOut, MaxBytes, Missing, ModelPath, Separator
-from pacbayes.cli._predict_parts import PartWriter, find_tables, is_parquet
-from pacbayes.cli._predictions import (
-    RowChecks,
-    find_formulas,
-    format_csv,
-    join_predictions,
-    json_columns,
-    print_ignored,
-    select_columns,
-)
+from pacbayes.cli._parts import find_tables, is_parquet, join_parts, open_parts
+from pacbayes.cli._tables import TableOptions, check_output
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pacbayes.fitting import SampleRows
+    from pacbayes.rows import RowSummary
+
+# Of the parts of predictions: those that were written in another way are not gone on from.
+_FORMAT = 3
+
+# Decimals of the shares of the vote in a file.
+_DIGITS = 4
+
+# What spreadsheets take for the beginning of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 _OWN_FILE = "the predictions must go to a file of their own"
 
 
 def predict(
-    model: ModelPath,
-    data: Annotated[
-        Path,
-        typer.Argument(
-            help="Table with the columns that the model was trained on: a file, a folder or pattern of several; - for "
-            "standard input.",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="CSV or Parquet file to write.", show_default="standard output"),
-    ] = None,
-    id: Annotated[
-        list[str] | None, typer.Option(help="A column of the table to write before the predictions. May be repeated.")
-    ] = None,
-    all_columns: Annotated[
-        bool, typer.Option("--all-columns", help="Write all columns of the table before the predictions.")
-    ] = False,
-    held_out: HeldOut = False,
-    escape_formulas: Annotated[
-        bool,
-        typer.Option(
-            "--escape-formulas", help="Write an apostrophe before text that a spreadsheet would take for formulas."
-        ),
-    ] = False,
-    stream: Annotated[
-        bool,
-        typer.Option(
-            "--stream",
-            help="Read, predict and write in parts: for tables larger than the memory. Stopped, it goes on when it is "
-            "called again. Always so for folders, patterns and Parquet output.",
-        ),
-    ] = False,
-    missing: Missing = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    format: Format = None,
-    max_bytes: MaxBytes = None,
-    json: JSON = False,
+    model: Path,
+    data: Path,
+    output: Path | None = None,
+    id: list[str] | None = None,
+    all_columns: bool = False,
+    held_out: bool = False,
+    escape_formulas: bool = False,
+    stream: bool = False,
+    *,
+    options: TableOptions,
+    json: bool = False,
 ) -> None:
     """Predict the classes of new rows, with each class's share of the vote.
 
     Shares are posterior weights, not calibrated probabilities: four decimals in CSV, and all digits in JSON. Columns
     that the model does not know are ignored, and so is the target if it is there.
+
+    Parameters
+    ----------
+    data
+        Table with the columns that the model was trained on: a file, a folder or pattern of several; - for standard
+        input.
+    output
+        CSV or Parquet file to write. [default: standard output]
+    id
+        A column of the table to write before the predictions. May be repeated.
+    all_columns
+        Write all columns of the table before the predictions.
+    escape_formulas
+        Write an apostrophe before text that a spreadsheet would take for formulas.
+    stream
+        Read, predict and write in parts: for tables larger than the memory. Stopped, it goes on when it is called
+        again. Always so for folders, patterns and Parquet output.
     """
-    with user_errors():
-        from pacbayes.io import MAX_TABLE_BYTES, write_atomic
-
-        if output is not None:
-            check_output(output, [model, data], _OWN_FILE)
-        classifier, schema = load_with_schema(model, max_bytes)
-        options = TableOptions(format, separator, decimal, encoding, missing, max_bytes)
-        several = data.is_dir() or not (data.exists() or str(data) == "-")
-        if output is not None and not held_out and data.is_file():
-            stream = stream or data.stat().st_size > (max_bytes or MAX_TABLE_BYTES)
-        if stream or several or (output is not None and is_parquet(output)):
-            # A file that is not there is said, whatever else was forgotten.
-            tables = [] if str(data) == "-" else find_tables(data, output)
-            if output is None or held_out or not tables:
-                raise usage_error("predictions in parts need a file to read and --output, and take no --held-out")
-            check_output(output, tables, _OWN_FILE)
-            writer = PartWriter(model, output, tables, id or (), all_columns, escape_formulas)
-            n_rows, formulas, checks = writer.write(classifier, schema, options)
-            checks.print()
-            _print_written(n_rows, classifier.classes_.tolist(), output, json)
-            _warn_of_formulas([] if escape_formulas or is_parquet(output) else formulas)
-            return
-        if held_out and schema.source is not None:
-            options = TableOptions.of_training(schema.source, max_bytes)
-        table = options.read(data, schema=schema, allow_extra=True, carry=True)
+    if str(output) == "-":
+        output = None
+    if output is not None:
+        check_output(output, [model, data], _OWN_FILE)
+    classifier, schema = options.load_with_schema(model)
+    parquet = output is not None and is_parquet(output)
+    predictions = Predictions(classifier, schema, None if all_columns else id or (), escape_formulas, parquet)
+    several = data.is_dir() or not (data.exists() or str(data) == "-")
+    if output is not None and not held_out and data.is_file():
+        stream = stream or data.stat().st_size > (options.max_bytes or io.MAX_TABLE_BYTES)
+    if stream or several or parquet:
+        # A file that is not there is said, whatever else was forgotten.
+        tables = [] if str(data) == "-" else find_tables(data, output)
+        if output is None or held_out or not tables:
+            raise usage_error("predictions in parts need a file to read and --output, and take no --held-out")
+        check_output(output, tables, _OWN_FILE)
+        digest = hashlib.sha256(model.read_bytes()).hexdigest()
+        made_by = (_FORMAT, digest, predictions.columns, escape_formulas, options)
+        with open_parts(output, tables, made_by) as folder, show_progress("predicting") as bar:
+            parts = []
+            for k, table in enumerate(io.read_batches(tables, schema, **options.arguments())):
+                parts.append(folder / f"{k:06d}{output.suffix}")
+                # What is said is about all parts, those that were written before as well.
+                predict_rows = predictions.add(table)
+                if not parts[k].exists():
+                    io.write_atomic({parts[k]: predictions.encode(predict_rows(), header=k == 0)})
+                bar.advance(description=f"predicting, {predictions.n_rows} rows")
+            if not parts:
+                raise usage_error("there are no rows to predict")
+            join_parts(parts, output)
+    else:
         if held_out:
-            table = take_held_out(table, schema, data)
-        classes = classifier.classes_.tolist()
-        carried = select_columns(
-            table.carried, id or (), all_columns, ["prediction", *(f"share_{name}" for name in classes)]
-        )
-        checks = RowChecks(classifier)
-        with show_progress(f"predicting {len(table.X)} rows"):
-            labels = classifier.predict(table.X)
-            shares = classifier.predict_proba(table.X)
-            checks.add(table.X)
-        written = join_predictions(carried, labels, shares, classes)
-        formulas = find_formulas(written, classes)
-        content = format_csv(written, formulas if escape_formulas else ())
-        if output is not None:
-            write_atomic({output: content.encode()})
-    print_ignored(table.carried, carried, schema)
-    checks.print()
-    if json:
-        values: dict[str, Any] = {"rows": len(labels), "classes": classes}
-        if output is None:
-            ids = {} if carried.empty else {"columns": json_columns(carried)}
-            print_json(values | ids | {"predictions": labels.tolist(), "shares": shares.tolist()})
+            table = options.read_held_out(data, schema, carry=True)
         else:
-            print_json(values | {"output": str(output)})
-        return
-    _warn_of_formulas([] if escape_formulas else formulas)
-    if output is None:
-        print_text(content)
+            table = io.read_table(data, schema=schema, allow_extra=True, carry=True, **options.arguments())
+        with show_progress(f"predicting {len(table.X)} rows"):
+            frame = predictions.add(table)()
+        content = predictions.encode(frame)
+        if output is not None:
+            io.write_atomic({output: content})
+    predictions.print_warnings(formulas=not (parquet or escape_formulas or (json and output is None)))
+    values: dict[str, Any] = {"rows": predictions.n_rows, "classes": predictions.classes}
+    if json and output is None:
+        print_json(values | predictions.as_json(frame))
+    elif json:
+        print_json(values | {"output": str(output)})
+    elif output is None:
+        print_text(content.decode())
     else:
-        print_lines(f"{format_count(len(labels), 'prediction')}  {output}")
+        print_lines(f"{format_count(predictions.n_rows, 'prediction')}  {output}")
 
 
-def _warn_of_formulas(formulas: list[str]) -> None:
-    if formulas:
-        print_error(
-            f"warning: a spreadsheet would take {format_names(formulas)} for a formula: --escape-formulas writes an "
-            "apostrophe before it"
-        )
+class Predictions:
+    """Predictions for rows that come in one batch or in several, and what there is to say about all of them."""
+
+    def __init__(
+        self,
+        model: pacbayes.PACBayesClassifier,
+        schema: io.Schema,
+        columns: Sequence[str] | None,
+        escape_formulas: bool,
+        parquet: bool,
+    ) -> None:
+        self.columns = columns  # of the table, to write before the predictions; None for all
+        self.classes: list[Any] = model.classes_.tolist()
+        self.n_rows = 0
+        self._model, self._schema, self._escape, self._parquet = model, schema, escape_formulas, parquet
+        self._shares = [f"share_{name}" for name in self.classes]
+        self._formulas = dict.fromkeys(filter(_is_formula, self.classes))
+        self._unknown: dict[str, bool] = {}
+        self._summaries: list[RowSummary] = []
+
+    def add(self, table: io.Table) -> Callable[[], pd.DataFrame]:
+        """Look at a batch, and return what predicts it: columns of the table, labels and shares."""
+        from pacbayes.rows import RowSummary
+
+        carried = self._select(table.carried)
+        fitted, rows = self._model.fitted_votes_, self._model.open_rows(table.X)
+        unknown = [] if fitted.code_book is None else fitted.code_book.find_strange_columns(table.X)
+        for name in table.X.columns[table.X.notna().any()]:
+            self._unknown[name] = self._unknown.get(name, True) and name in unknown
+        texts = (value for name in _text_columns(carried) for value in carried[name].dropna().unique().tolist())
+        self._formulas |= dict.fromkeys(filter(_is_formula, texts))
+        self._summaries.append(RowSummary.of(rows.sample.X, self.n_rows, fitted.training_rows.shift))
+        self.n_rows += len(table.X)
+        return partial(self._predict, carried, rows)
+
+    def _predict(self, carried: pd.DataFrame, rows: SampleRows) -> pd.DataFrame:
+        import pandas as pd
+
+        labels, shares = self._model.predict(rows), self._model.predict_proba(rows)
+        predicted = pd.DataFrame({"prediction": labels, **dict(zip(self._shares, shares.T, strict=True))})
+        return pd.concat([carried.reset_index(drop=True), predicted], axis=1)
+
+    def _select(self, stored: Any) -> pd.DataFrame:
+        """Return the columns of the table that are written, as they are stored."""
+        names = list(stored.columns if self.columns is None else dict.fromkeys(self.columns))
+        for name in names:
+            if name not in stored.columns:
+                raise usage_error(f"--id: there is no column {name!r}, only {format_names(stored.columns)}")
+            if name in ("prediction", *self._shares):
+                raise usage_error(f"the table has a column {name!r} as the predictions have: name others by --id")
+        known = {*self._schema.names, self._schema.target, *names}
+        ignored = [name for name in stored.columns if name not in known]
+        if ignored and not self.n_rows:
+            print_error(f"columns that the model does not use: {format_names(ignored)}")
+        selected: pd.DataFrame = stored[names]
+        return selected
+
+    def encode(self, frame: pd.DataFrame, *, header: bool = True) -> bytes:
+        """Return predictions as a CSV or Parquet file."""
+        frame = frame.round(dict.fromkeys(self._shares, _DIGITS))
+        if self._parquet:
+            return frame.to_parquet(index=False, engine="pyarrow")
+        if self._escape and self._formulas:
+            escaped = {text: f"'{text}" for text in self._formulas}
+            texts = {name: frame[name].map(lambda text: escaped.get(text, text)) for name in _text_columns(frame)}
+            frame = frame.assign(**texts)
+        write = partial(frame.to_csv, index=False, header=header, lineterminator="\n")
+        content = str(write())
+        # A carriage return ends a row for those who read it, and is not quoted by itself.
+        return (content if "\r" not in content else str(write(quoting=csv.QUOTE_NONNUMERIC))).encode()
+
+    def as_json(self, frame: pd.DataFrame) -> dict[str, Any]:
+        """Return predictions as JSON holds them: numbers as they are, all else as text, null where missing."""
+        import pandas as pd
+
+        def values(column: pd.Series[Any]) -> list[Any]:
+            numeric = pd.api.types.is_numeric_dtype(column.dtype)
+            return [None if pd.isna(value) else value if numeric else str(value) for value in column.tolist()]
+
+        carried = {str(name): values(frame[name]) for name in frame if name not in ("prediction", *self._shares)}
+        predicted = {"predictions": frame["prediction"].tolist(), "shares": frame[self._shares].to_numpy().tolist()}
+        return ({"columns": carried} if carried else {}) | predicted
+
+    def print_warnings(self, *, formulas: bool) -> None:
+        """Warn of columns of which the model knows no value, of rows that it was trained on, and of formulas."""
+        unknown = [name for name, is_unknown in self._unknown.items() if is_unknown]
+        if unknown:
+            print_error(
+                f"warning: the model knows no value of {format_names(unknown)}: are they written as in the table it "
+                "was trained on?"
+            )
+        from pacbayes.rows import RowSummary
+
+        seen = self._model.fitted_votes_.training_rows.count_seen(RowSummary.join(self._summaries))
+        if seen:
+            print_error(
+                f"{seen} of {self.n_rows} rows are rows that the model was trained on: the certificate is about new "
+                "rows"
+            )
+        if formulas and self._formulas:
+            print_error(
+                f"warning: a spreadsheet would take {format_names(self._formulas)} for a formula: --escape-formulas "
+                "writes an apostrophe before it"
+            )
 
 
-def _print_written(n_rows: int, classes: list[Any], output: Path, json: bool) -> None:
-    if json:
-        print_json({"rows": n_rows, "classes": classes, "output": str(output)})
-    else:
-        print_lines(f"{format_count(n_rows, 'prediction')}  {output}")
+def _text_columns(frame: pd.DataFrame) -> list[str]:
+    return [name for name in frame.columns if frame[name].dtype.kind not in "biufMm"]
+
+
+def _is_formula(text: Any) -> bool:
+    """Return whether a spreadsheet would compute a text. A sign alone, or before a number, is harmless."""
+    if not (isinstance(text, str) and len(text) > 1 and text.startswith(_FORMULA)):
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False

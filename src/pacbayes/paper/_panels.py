@@ -5,13 +5,13 @@ Matplotlib is imported when something is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from pacbayes._formatting import format_count
 from pacbayes._validation import Array
 from pacbayes.paper.records import Results, dataset_title, mean_sd
 
@@ -108,7 +108,7 @@ def draw_accuracy(axes: Axes, results: Results, name: str) -> str:
     # Differences of losses that are equal on paper leave a rounding error at the edge of a bin.
     difference = difference.round(9)
     level, _ = mean_sd([baseline[split]["loss"] for split in both])
-    _set_titles(axes, name, f"CV SVM {level:.3f}", _count_splits(len(both)))
+    _set_titles(axes, name, f"CV SVM {level:.3f}", format_count(len(both), "split"))
     colours, norm = ListedColormap(list(_BINS.values())), BoundaryNorm([-1, *_EDGES, 1], len(_BINS))
     axes.imshow(difference, colours, norm, origin="lower", aspect="auto", interpolation="none")
     matched = int(np.sum(difference < _EDGES[3]))
@@ -120,30 +120,21 @@ def draw_accuracy(axes: Axes, results: Results, name: str) -> str:
 
 def draw_runtime(axes: Axes, results: Results, name: str) -> str:
     """Draw loss, bound and training time over m, for one dataset."""
-    m = results.shared("runtime", name, "m")
-    bound = _plot_curve(axes, m, results.values("runtime", name, "bound"), BOUND)
-    baseline = _plot_baseline(axes, m, results, name)
-    vote = _plot_curve(axes, m, results.values("runtime", name, "vote"), VOTE_LOSS)
-    _label_loss_over_m(axes)
+    curves = {"bound": BOUND, "baseline": CV_LOSS, "vote": VOTE_LOSS}
+    m, last, baseline = _plot_losses(axes, results, "runtime", name, curves)
     seconds, baseline_seconds = _plot_times(axes.twinx(), m, results, name)
-    _set_titles(axes, name, *_describe_run(results, "runtime", name))
     return (
-        f"at m = {m[-1]} the weighted vote has loss {vote[-1]:.3f}, the bound on the randomised classifier is "
-        f"{bound[-1]:.3f}, and training took {seconds[-1]:.3g} s. {baseline}"
+        f"at m = {m[-1]} the weighted vote has loss {last['vote']:.3f}, the bound on the randomised classifier is "
+        f"{last['bound']:.3f}, and training took {seconds:.3g} s. {baseline}"
         + (f" Its training took {baseline_seconds:.3g} s." if baseline_seconds is not None else "")
     )
 
 
 def draw_weighting(axes: Axes, results: Results, name: str) -> str:
     """Draw the losses of the weighted vote, the uniform vote and the best hypothesis over m, for one dataset."""
-    m = results.shared("weighting", name, "m")
-    baseline = _plot_baseline(axes, m, results, name)
-    last = {}
     # The best hypothesis is drawn last: its dots remain visible on the line of the vote, which often coincides.
-    for key, entry in (("bound", BOUND), ("uniform", UNIFORM_LOSS), ("vote", VOTE_LOSS), ("best", BEST_LOSS)):
-        last[key] = _plot_curve(axes, m, results.values("weighting", name, key), entry)[-1]
-    _label_loss_over_m(axes)
-    _set_titles(axes, name, *_describe_run(results, "weighting", name))
+    curves = {"baseline": CV_LOSS, "bound": BOUND, "uniform": UNIFORM_LOSS, "vote": VOTE_LOSS, "best": BEST_LOSS}
+    m, last, baseline = _plot_losses(axes, results, "weighting", name, curves)
     return (
         f"at m = {m[-1]} the weighted vote has loss {last['vote']:.3f}, the uniform vote {last['uniform']:.3f}, the "
         f"best hypothesis {last['best']:.3f}; the bound is {last['bound']:.3f}. {baseline}"
@@ -164,7 +155,7 @@ def draw_f_lambda(axes: Axes, results: Results, name: str) -> str:
     margin = 0.08 * (top - low) or 0.01
     axes.set(xlabel="lambda", ylabel="F(lambda)", ylim=(low - margin, top + margin))
     count = {key: sum(bool(r[key]) for r in splits) for key in ("convex", "quasiconvex", "guaranteed")}
-    n_splits = _count_splits(len(splits))
+    n_splits = format_count(len(splits), "split")
     _set_titles(axes, name, n_splits, f"{count['convex']} convex", f"{count['guaranteed']} guaranteed")
     gap = max(abs(r["F_alternating"] - r["F_global"]) for r in splits)
     return (
@@ -178,11 +169,11 @@ def draw_validation(axes: Axes, results: Results, *names: str) -> str:
     """Draw the test losses of both choices of lambda, one row for each dataset."""
     losses = []
     for row, name in enumerate(names):
-        means = []
-        for method, entry, offset in (("direct", DIRECT, -0.14), ("validate", VALIDATE, 0.14)):
-            mean = _plot_mean(axes, row + offset, results.values("validation", name, method), **entry.line_style())
-            means.append(f"{mean:.3f}")
-        losses.append(f"{dataset_title(name)} {' and '.join(means)}")
+        direct, validate = (
+            _plot_mean(axes, row + offset, results.values("validation", name, method), **entry.line_style())
+            for method, entry, offset in (("direct", DIRECT, -0.14), ("validate", VALIDATE, 0.14))
+        )
+        losses.append(f"{dataset_title(name)} {direct:.3f} and {validate:.3f}")
     _label_rows(axes, [dataset_title(name) for name in names])
     axes.set_xlabel("test loss")
     return f"test losses, direct and validate: {', '.join(losses)}."
@@ -190,21 +181,20 @@ def draw_validation(axes: Axes, results: Results, *names: str) -> str:
 
 def draw_comparison(axes: Axes, results: Results, name: str) -> str:
     """Draw the losses of all classifiers and the bound at m = n, one row each, for one dataset."""
-    rows = [
-        ("CV SVM", _RED, results.values("baseline", name, "loss")),
-        ("Vote", _BLACK, results.values("comparison", name, "vote")),
-        ("Randomised", _GREEN, results.values("comparison", name, "randomised")),
-        ("Best h", _ORANGE, results.values("comparison", name, "best")),
-        ("Bound", _BLUE, results.values("comparison", name, "bound")),
+    rows = {
+        "CV SVM": (_RED, results.values("baseline", name, "loss")),
+        "Vote": (_BLACK, results.values("comparison", name, "vote")),
+        "Randomised": (_GREEN, results.values("comparison", name, "randomised")),
+        "Best h": (_ORANGE, results.values("comparison", name, "best")),
+        "Bound": (_BLUE, results.values("comparison", name, "bound")),
+    }
+    means = [
+        f"{label} {_plot_mean(axes, row, values, marker='o', markersize=5, color=colour):.3f}"
+        if values.size
+        else f"{label} not run"
+        for row, (label, (colour, values)) in enumerate(rows.items())
     ]
-    means = []
-    for row, (label, colour, values) in enumerate(rows):
-        if values.size:
-            mean = _plot_mean(axes, row, values, marker="o", markersize=5, color=colour)
-            means.append(f"{label} {mean:.3f}")
-        else:
-            means.append(f"{label} not run")
-    _label_rows(axes, [label for label, _, _ in rows])
+    _label_rows(axes, list(rows))
     axes.set_xlabel("loss")
     m = results.shared("comparison", name, "m")
     _set_titles(axes, name, f"m = {m}", *_describe_run(results, "comparison", name))
@@ -217,45 +207,56 @@ def _set_titles(axes: Axes, name: str, *subtitle: str) -> None:
     axes.set_title(", ".join(subtitle), fontsize=8, color=_GREY, loc="left")
 
 
-def _count_splits(count: int) -> str:
-    return "1 split" if count == 1 else f"{count} splits"
-
-
 def _describe_run(results: Results, experiment: str, name: str) -> list[str]:
     """Return the subsample size and the number of splits, for a subtitle."""
     n_splits = len(results.by_split(experiment, name))
-    description = [f"r = {results.shared(experiment, name, 'r')}", _count_splits(n_splits)]
+    description = [f"r = {results.shared(experiment, name, 'r')}", format_count(n_splits, "split")]
     return description if results.by_split("baseline", name) else [*description, "no baseline"]
 
 
-def _plot_curve(axes: Axes, m: Sequence[int], values: ArrayLike, entry: LegendEntry, *, band: bool = True) -> Array:
-    """Plot the mean over splits, with a band of one standard deviation either way, and return the mean."""
+def _plot_losses(
+    axes: Axes, results: Results, experiment: str, name: str, curves: Mapping[str, LegendEntry]
+) -> tuple[Sequence[int], dict[str, float], str]:
+    """Plot losses over m in this order; return m, the loss of each at the largest m, and a sentence on the baseline."""
+    m: Sequence[int] = results.shared(experiment, name, "m")
+    last = {}
+    for key, entry in curves.items():
+        is_baseline = key == "baseline"
+        values = results.values("baseline", name, "loss") if is_baseline else results.values(experiment, name, key)
+        if values.size:
+            last[key] = _plot_curve(axes, m, values, entry)
+    axes.set(xlabel="m, hypotheses", ylabel="loss", ylim=(0, 1.05 * min(1.0, max(axes.dataLim.ymax, 0.01))))
+    _set_titles(axes, name, *_describe_run(results, experiment, name))
+    loss = last.get("baseline")
+    return (
+        m,
+        last,
+        "The baseline has not been run." if loss is None else f"The cross-validated SVM has loss {loss:.3f}.",
+    )
+
+
+def _plot_curve(axes: Axes, m: Sequence[int], values: Array, entry: LegendEntry, *, band: bool = True) -> float:
+    """Plot the mean over splits, with a band of one standard deviation either way, and return its last value.
+
+    What has one value for each split does not depend on m.
+    """
+    if values.ndim == 1:
+        m, values = [m[0], m[-1]], np.column_stack([values, values])
     mean, sd = mean_sd(values)
     axes.plot(m, mean, marker="" if m[-1] > m[0] else "o", **entry.line_style())
     if band and sd.any():
         axes.fill_between(m, np.maximum(mean - sd, 0), mean + sd, color=entry.colour, alpha=0.13, linewidth=0)
-    return mean
+    return float(mean[-1])
 
 
-def _plot_baseline(axes: Axes, m: Sequence[int], results: Results, name: str) -> str:
-    """Plot the loss of the cross-validated SVM, which does not depend on m, and describe it."""
-    losses = results.values("baseline", name, "loss")
-    if not losses.size:
-        return "The baseline has not been run."
-    mean = _plot_curve(axes, [m[0], m[-1]], np.column_stack([losses, losses]), CV_LOSS)
-    return f"The cross-validated SVM has loss {mean[0]:.3f}."
-
-
-def _plot_times(axes: Axes, m: Sequence[int], results: Results, name: str) -> tuple[Array, float | None]:
-    """Plot the training times of the aggregation and of the baseline, and return their means."""
+def _plot_times(axes: Axes, m: Sequence[int], results: Results, name: str) -> tuple[float, float | None]:
+    """Plot the training times of the aggregation and of the baseline, and return the means of the last ones."""
     from matplotlib.ticker import LogLocator
 
-    seconds = _plot_curve(axes, m, results.values("runtime", name, "seconds"), VOTE_TIME, band=False)
-    times = seconds.tolist()
     baseline = results.values("baseline", name, "seconds")
-    if baseline.size:
-        level = _plot_curve(axes, [m[0], m[-1]], np.column_stack([baseline, baseline]), CV_TIME, band=False)
-        times.append(float(level[0]))
+    seconds = _plot_curve(axes, m, results.values("runtime", name, "seconds"), VOTE_TIME, band=False)
+    baseline_seconds = _plot_curve(axes, m, baseline, CV_TIME, band=False) if baseline.size else None
+    times = [float(time) for line in axes.lines for time in np.asarray(line.get_ydata())]
     # The clock may be too coarse for the training time of the smallest pool.
     shortest, longest = max(min(times), 1e-6), max(*times, 1e-6)
     axes.set(yscale="log", ylim=(shortest / 2, longest * 2), ylabel="seconds (dashed)")
@@ -263,11 +264,7 @@ def _plot_times(axes: Axes, m: Sequence[int], results: Results, name: str) -> tu
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 3) if longest < 30 * shortest else (1,), numticks=7))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.grid(visible=False)
-    return seconds, times[-1] if baseline.size else None
-
-
-def _label_loss_over_m(axes: Axes) -> None:
-    axes.set(xlabel="m, hypotheses", ylabel="loss", ylim=(0, 1.05 * min(1.0, max(axes.dataLim.ymax, 0.01))))
+    return seconds, baseline_seconds
 
 
 def _plot_mean(axes: Axes, row: float, values: Array, **style: Any) -> float:

@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pacbayes._atomic import write_atomic
 from pacbayes.display.svg import page_style, svg_element
@@ -36,11 +36,9 @@ _PANEL_SIZE = (3.1, 2.6)
 _COLUMNS = 4
 
 
-@dataclass(frozen=True)
-class Panel:
+class Panel(NamedTuple):
     """One panel of a figure, drawn on its own."""
 
-    title: str  # the dataset, or the figure's title if all datasets share the panel
     description: str  # the picture in words
     svg: str  # an ``<svg>`` element whose ids occur in no other panel
 
@@ -151,7 +149,7 @@ def draw_panels(name: str, records: Sequence[Record]) -> list[Panel]:
         for number, (title, datasets) in enumerate(_group_datasets(figure, results)):
             canvas, (axes,) = _make_axes(figure, [(title, datasets)], 1)
             description = f"{title}: {figure.draw(axes, results, *datasets)}"
-            drawn.append(Panel(title, description, svg_element(canvas, f"{name}-{number}-")))
+            drawn.append(Panel(description, svg_element(canvas, f"{name}-{number}-")))
     return drawn
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,38 +27,42 @@ class Finding:
     sentence: str  # the measurements
 
 
+# Checks a claim on the datasets that have its experiments: whether it holds, and the measurements in a sentence.
+_Check = Callable[[Results, list[str]], tuple[bool, str]]
+
+# Claims, the experiments that each is about, and how it is checked.
+_CLAIMS: list[tuple[str, tuple[str, ...], _Check]] = []
+
+
+def _claim(claim: str, *experiments: str) -> Callable[[_Check], _Check]:
+    """Add a claim of the paper to those that are checked, with the function that checks it."""
+
+    def add(check: _Check) -> _Check:
+        _CLAIMS.append((claim, experiments, check))
+        return check
+
+    return add
+
+
 def check_claims(records: Iterable[Record]) -> list[Finding]:
     """Check each of the paper's claims against the results; one about experiments without records was not measured."""
     results = Results(records)
-    checks = (
-        _check_accuracy,
-        _check_bound,
-        _check_weighting,
-        _check_quasiconvexity,
-        _check_validation,
-        _check_training_time,
-        _check_pool_size,
-        _check_guarantees,
-    )
-    return [check(results) for check in checks]
+    findings = []
+    for claim, experiments, check in _CLAIMS:
+        names = results.datasets(*experiments)
+        not_measured = f"Not measured: this run has no results of {' and '.join(experiments)}."
+        findings.append(Finding(claim, *(check(results, names) if names else (None, not_measured))))
+    return findings
 
 
-def _not_measured(claim: str, experiments: str) -> Finding:
-    return Finding(claim, None, f"Not measured: this run has no results of {experiments}.")
-
-
-def _check_accuracy(results: Results) -> Finding:
-    claim = "The weighted vote of weak SVMs is as accurate as the cross-validated SVM."
-    names = results.datasets("comparison", "baseline")
-    if not names:
-        return _not_measured(claim, "comparison and baseline")
+@_claim("The weighted vote of weak SVMs is as accurate as the cross-validated SVM.", "comparison", "baseline")
+def _check_accuracy(results: Results, names: list[str]) -> tuple[bool, str]:
     vote = results.by_dataset("comparison", names, "vote")
     base = results.by_dataset("baseline", names, "loss")
     close = [name for name in names if _is_close(vote[name], base[name])]
     far = {name: vote[name].mean() - base[name].mean() for name in names if name not in close}
     exceptions = ", ".join(f"{dataset_title(name)} (+{gap:.3f})" for name, gap in far.items())
-    return Finding(
-        claim,
+    return (
         len(close) > len(names) / 2,
         f"Within 0.01 or one standard deviation on {len(close)} of {len(names)} datasets"
         + (f"; not on {exceptions}" if exceptions else "")
@@ -66,124 +70,96 @@ def _check_accuracy(results: Results) -> Finding:
     )
 
 
-def _check_bound(results: Results) -> Finding:
-    claim = "The bound is above the loss that it bounds, and far from vacuous."
-    names = results.datasets("comparison")
-    if not names:
-        return _not_measured(claim, "comparison")
+@_claim("The bound is above the loss that it bounds, and far from vacuous.", "comparison")
+def _check_bound(results: Results, names: list[str]) -> tuple[bool, str]:
     bound = results.by_dataset("comparison", names, "bound")
-    loss = results.by_dataset("comparison", names, "randomised")
-    runs = sum(values.size for values in bound.values())
-    above = sum(int(np.sum(bound[name] >= loss[name])) for name in names)
+    gaps = {name: bound[name] - results.values("comparison", name, "randomised") for name in names}
+    runs = sum(values.size for values in gaps.values())
+    above = sum(int(np.sum(values >= 0)) for values in gaps.values())
     largest = max(names, key=lambda name: bound[name].mean())
-    gap = np.mean([np.mean(bound[name] - loss[name]) for name in names])
-    return Finding(
-        claim,
+    return (
         bool(above == runs and bound[largest].max() < 0.5),
         f"Above the randomised classifier's test loss in {above} of {runs} runs; the largest is "
-        f"{bound[largest].mean():.3f} on {dataset_title(largest)}. On average it is {gap:.3f} above the test loss.",
+        f"{bound[largest].mean():.3f} on {dataset_title(largest)}. On average it is {_mean_of_means(gaps):.3f} above "
+        "the test loss.",
     )
 
 
-def _check_weighting(results: Results) -> Finding:
-    claim = "Weighting by the bound is better than uniform weights."
-    names = results.datasets("weighting")
-    if not names:
-        return _not_measured(claim, "weighting")
+@_claim("Weighting by the bound is better than uniform weights.", "weighting")
+def _check_weighting(results: Results, names: list[str]) -> tuple[bool, str]:
     gains = results.by_dataset("weighting", names, lambda result: result["uniform"][-1] - result["vote"][-1])
-    better = [name for name in names if gains[name].mean() > 0]
-    worse = [name for name in names if name not in better]
-    return Finding(
-        claim,
-        len(better) > len(names) / 2,
-        f"At the largest m the weighted vote is better on {len(better)} of {len(names)} datasets, by "
+    worse = [name for name in names if gains[name].mean() <= 0]
+    better = len(names) - len(worse)
+    return (
+        better > len(names) / 2,
+        f"At the largest m the weighted vote is better on {better} of {len(names)} datasets, by "
         f"{_mean_of_means(gains):.3f} on average" + (f"; not on {_list_titles(worse)}." if worse else "."),
     )
 
 
-def _check_quasiconvexity(results: Results) -> Finding:
-    claim = "F(lambda) is quasiconvex in practice, and alternating minimisation finds its global minimum."
-    names = results.datasets("f_lambda")
-    if not names:
-        return _not_measured(claim, "f_lambda")
+@_claim("F(lambda) is quasiconvex in practice, and alternating minimisation finds its global minimum.", "f_lambda")
+def _check_quasiconvexity(results: Results, names: list[str]) -> tuple[bool, str]:
     runs = [result for name in names for result in results.by_split("f_lambda", name).values()]
     quasiconvex, convex, guaranteed = (
         sum(bool(run[key]) for run in runs) for key in ("quasiconvex", "convex", "guaranteed")
     )
     found = sum(run["F_alternating"] <= run["F_global"] * (1 + 1e-6) for run in runs)
-    return Finding(
-        claim,
+    return (
         quasiconvex == found == len(runs),
         f"Quasiconvex in {quasiconvex} of {len(runs)} runs at m = n, convex on the grid in {convex}, proved "
         f"quasiconvex in {guaranteed}. Alternating minimisation reached the global minimum in {found}.",
     )
 
 
-def _check_validation(results: Results) -> Finding:
-    claim = "Choosing lambda by the bound is as good as choosing it on a validation set."
-    names = results.datasets("validation")
-    if not names:
-        return _not_measured(claim, "validation")
+@_claim("Choosing lambda by the bound is as good as choosing it on a validation set.", "validation")
+def _check_validation(results: Results, names: list[str]) -> tuple[bool, str]:
     direct = results.by_dataset("validation", names, "direct")
     validate = results.by_dataset("validation", names, "validate")
-    close = [name for name in names if _is_close(direct[name], validate[name])]
-    return Finding(
-        claim,
-        len(close) > len(names) / 2,
-        f"Within 0.01 or one standard deviation on {len(close)} of {len(names)} datasets. Mean test loss "
+    close = sum(_is_close(direct[name], validate[name]) for name in names)
+    return (
+        close > len(names) / 2,
+        f"Within 0.01 or one standard deviation on {close} of {len(names)} datasets. Mean test loss "
         f"{_mean_of_means(direct):.4f} by the bound, {_mean_of_means(validate):.4f} by validation, which has "
         "additional data.",
     )
 
 
-def _check_training_time(results: Results) -> Finding:
-    claim = "Training takes a fraction of the time of cross-validation."
-    names = results.datasets("runtime", "baseline")
-    if not names:
-        return _not_measured(claim, "runtime and baseline")
+@_claim("Training takes a fraction of the time of cross-validation.", "runtime", "baseline")
+def _check_training_time(results: Results, names: list[str]) -> tuple[bool, str]:
     baseline = results.by_dataset("baseline", names, "seconds")
     ours = results.by_dataset("runtime", names, lambda result: result["seconds"][-1])
     ratios = {name: baseline[name].mean() / ours[name].mean() for name in names}
     slowest, fastest = min(names, key=ratios.__getitem__), max(names, key=ratios.__getitem__)
-    return Finding(
-        claim,
+    return (
         bool(ratios[slowest] > 1),
         f"At m = n, {ratios[slowest]:.1f} times ({dataset_title(slowest)}) to {ratios[fastest]:.0f} times "
         f"({dataset_title(fastest)}) faster than cross-validating and training the strong SVM, on the same cores.",
     )
 
 
-def _check_pool_size(results: Results) -> Finding:
-    claim = "Relatively small m is enough to match the baseline."
-    names = results.datasets("runtime", "baseline")
-    if not names:
-        return _not_measured(claim, "runtime and baseline")
-    small = []
+@_claim("Relatively small m is enough to match the baseline.", "runtime", "baseline")
+def _check_pool_size(results: Results, names: list[str]) -> tuple[bool, str]:
+    others = []
     for name in names:
         m = np.array(results.shared("runtime", name, "m"))
         vote = results.values("runtime", name, "vote").mean(axis=0)
         enough = m[vote <= results.values("baseline", name, "loss").mean() + _CLOSE]
-        if enough.size and enough[0] <= m[-1] / 2:
-            small.append(name)
-    others = [name for name in names if name not in small]
-    return Finding(
-        claim,
-        len(small) > len(names) / 2,
-        f"With r = d + 1, m of at most n / 2 comes within 0.01 of the baseline on {len(small)} of {len(names)} datasets"
+        if not enough.size or enough[0] > m[-1] / 2:
+            others.append(name)
+    small = len(names) - len(others)
+    return (
+        small > len(names) / 2,
+        f"With r = d + 1, m of at most n / 2 comes within 0.01 of the baseline on {small} of {len(names)} datasets"
         + (f" (not on {_list_titles(others)})." if others else "."),
     )
 
 
-def _check_guarantees(results: Results) -> Finding:
-    claim = "The paper's theorem guarantees quasiconvexity for pools of some dozens of hypotheses."
-    names = results.datasets("quasiconvexity")
-    if not names:
-        return _not_measured(claim, "quasiconvexity")
+@_claim("The paper's theorem guarantees quasiconvexity for pools of some dozens of hypotheses.", "quasiconvexity")
+def _check_guarantees(results: Results, names: list[str]) -> tuple[bool, str]:
     means = [values.mean() for values in results.by_dataset("quasiconvexity", names, "theorem_var").values()]
     reach = results.by_dataset("quasiconvexity", names, lambda result: result["stronger"] >= result["largest"])
     complete = [name for name in names if reach[name].all()]
-    return Finding(
-        claim,
+    return (
         bool(min(means) >= 20),
         f"Up to m = {min(means):.0f} to {max(means):.0f} on average by the theorem on few mediocre hypotheses. The "
         f"library's check for all lambda guarantees every m up to n on {len(complete)} of {len(names)} datasets in "
@@ -208,36 +184,39 @@ def _list_titles(datasets: Sequence[str]) -> str:
 
 def make_tables(records: Iterable[Record]) -> list[Table]:
     """Tabulate the results for which there are records, beside the paper's numbers where it has them."""
-    results = Results(records)
+    results, header = Results(records), ["Dataset", "Paper", "Here", "Difference in sd"]
     tables = [
-        _compare_with_paper(
-            results,
+        Table(
             "baseline",
             "Test loss of the cross-validated SVM",
-            ("loss", BASELINE_LOSS),
-            3,
+            header,
+            _compare_with_paper(results, "baseline", BASELINE_LOSS, 3, "loss"),
             "The paper's numbers are in the captions of its figures 1 and 4, rounded to two digits.",
         ),
-        _compare_with_paper(
-            results,
+        Table(
             "quasiconvexity",
             "Largest m with quasiconvexity guaranteed by the paper's theorem",
-            ("theorem_var", LARGEST_GUARANTEED_M),
-            0,
+            [*header, "All conditions"],
+            _compare_with_paper(results, "quasiconvexity", LARGEST_GUARANTEED_M, 0, "theorem_var", "stronger"),
             "Table 2 of the paper: the theorem on few mediocre hypotheses, with both refinements of its appendix. m in "
             "steps of 10; small pools, for which F is always quasiconvex, count as guaranteed. The last column is what "
             "the library's check of the conditions for all lambda guarantees, with m up to n.",
-            extra={"All conditions": "stronger"},
         ),
-        _compare_with_paper(
-            results,
+        Table(
             "comparison",
             "Hypotheses that hold half of the posterior mass",
-            ("half_mass", HALF_MASS),
-            1,
+            header,
+            _compare_with_paper(results, "comparison", HALF_MASS, 1, "half_mass"),
             "Table 4 of the paper, at m = n.",
         ),
-        _tabulate_losses(results),
+        Table(
+            "losses",
+            "Test losses and bound at m = n",
+            ["Dataset", "Cross-validated SVM", "Weighted vote", "Randomised", "Best hypothesis", "PAC-Bayes-kl bound"],
+            [_list_losses(results, name) for name in results.datasets("comparison")],
+            "Mean and standard deviation over splits. The bound is on the randomised classifier; "
+            "kernel widths come from the whole sample, as in the paper, so it is not strict.",
+        ),
     ]
     return [table for table in tables if table.rows]
 
@@ -265,49 +244,29 @@ def format_difference(ours: Array, paper: float) -> str:
 
 
 def _compare_with_paper(
-    results: Results,
-    experiment: str,
-    title: str,
-    column: tuple[str, Mapping[str, float]],
-    digits: int,
-    note: str,
-    extra: Mapping[str, str] | None = None,
-) -> Table:
-    """Tabulate an entry of the results beside the paper's numbers, and further entries in extra columns."""
-    key, reported = column
-    rows = []
-    for name in results.datasets(experiment):
-        ours = results.values(experiment, name, key)
+    results: Results, experiment: str, reported: Mapping[str, float], digits: int, *keys: str
+) -> list[list[str]]:
+    """Return rows with an entry of the results beside the paper's number, and with further entries."""
+
+    def row(name: str) -> list[str]:
+        ours, *others = (results.values(experiment, name, key) for key in keys)
         known = name in reported
-        rows.append(
-            [
-                dataset_title(name),
-                f"{reported[name]:g}" if known else "not in the paper",
-                format_mean_sd(ours, digits),
-                format_difference(ours, reported[name]) if known else "",
-                *(format_mean_sd(results.values(experiment, name, other), digits) for other in (extra or {}).values()),
-            ]
-        )
-    return Table(experiment, title, ["Dataset", "Paper", "Here", "Difference in sd", *(extra or {})], rows, note)
+        return [
+            dataset_title(name),
+            f"{reported[name]:g}" if known else "not in the paper",
+            format_mean_sd(ours, digits),
+            format_difference(ours, reported[name]) if known else "",
+            *(format_mean_sd(values, digits) for values in others),
+        ]
+
+    return [row(name) for name in results.datasets(experiment)]
 
 
-def _tabulate_losses(results: Results) -> Table:
-    rows = []
-    for name in results.datasets("comparison"):
-        baseline = results.values("baseline", name, "loss")
-        ours = [results.values("comparison", name, key) for key in ("vote", "randomised", "best", "bound")]
-        rows.append(
-            [
-                dataset_title(name),
-                format_mean_sd(baseline) if baseline.size else "not run",
-                *(format_mean_sd(values) for values in ours),
-            ]
-        )
-    return Table(
-        "losses",
-        "Test losses and bound at m = n",
-        ["Dataset", "Cross-validated SVM", "Weighted vote", "Randomised", "Best hypothesis", "PAC-Bayes-kl bound"],
-        rows,
-        "Mean and standard deviation over splits. The bound is on the randomised classifier; "
-        "kernel widths come from the whole sample, as in the paper, so it is not strict.",
-    )
+def _list_losses(results: Results, name: str) -> list[str]:
+    baseline = results.values("baseline", name, "loss")
+    ours = [results.values("comparison", name, key) for key in ("vote", "randomised", "best", "bound")]
+    return [
+        dataset_title(name),
+        format_mean_sd(baseline) if baseline.size else "not run",
+        *(format_mean_sd(values) for values in ours),
+    ]

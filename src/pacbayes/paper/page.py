@@ -5,26 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pacbayes._formatting import format_count
 from pacbayes._versions import collect_versions
+from pacbayes.paper.experiments import EXPERIMENTS
 from pacbayes.paper.figures import FIGURES, draw_panels, save_figures
 from pacbayes.paper.findings import Finding, check_claims, make_tables
 from pacbayes.paper.records import Record, Results, dataset_title
-from pacbayes.paper.runner import PAPER_DATASETS, Plan, Store
+from pacbayes.paper.runner import Plan, Store
+from pacbayes.paper.tables import PAPER_DATASETS
 from pacbayes.report import Table, render_page, write_page
 
 __all__ = ["paper_page", "write_results"]
-
-# Experiments by name, and where the paper shows them.
-_EXPERIMENTS = {
-    "baseline": "the cross-validated SVM that everything is compared with",
-    "accuracy": "figures 1 and 4",
-    "runtime": "figures 2 and 5",
-    "weighting": "figures 6 and 7",
-    "quasiconvexity": "table 2",
-    "f_lambda": "figure 3",
-    "validation": "figure 8",
-    "comparison": "figure 9 and table 4",
-}
 
 # Text, class and symbol: the verdict is never shown by colour alone.
 _BADGES = {
@@ -67,12 +58,7 @@ def paper_page(
     reproduce the page. The HTML has no scripts and no references to other files, and depends on the arguments only.
     """
     figures = [
-        {
-            "name": name,
-            "figure": figure,
-            "panels": [(panel.description, panel.svg) for panel in draw_panels(name, records)],
-        }
-        for name, figure in FIGURES.items()
+        {"name": name, "figure": figure, "panels": draw_panels(name, records)} for name, figure in FIGURES.items()
     ]
     return render_page(
         "paper.html.jinja",
@@ -96,20 +82,15 @@ def _summarize(records: Sequence[Record], findings: Sequence[Finding]) -> str:
         hold, fail, unmeasured = (sum(f.holds is verdict for f in findings) for verdict in (True, False, None))
         rest = [f"{fail} {'does' if fail == 1 else 'do'} not"] if fail else []
         rest += [f"{unmeasured} {'was' if unmeasured == 1 else 'were'} not measured"] if unmeasured else []
-        claims = "claim" if len(findings) == 1 else "claims"
-        summary = f"Of {len(findings)} {claims} of the paper, {hold} {'holds' if hold == 1 else 'hold'}"
+        summary = f"Of {format_count(len(findings), 'claim')} of the paper, {hold} {'holds' if hold == 1 else 'hold'}"
         summary += f" ({', '.join(rest)})." if rest else "."
-    datasets = _count(len(Results(records).datasets()), "dataset")
-    splits = _count(len({record["split"] for record in records}), "random split")
+    datasets = format_count(len(Results(records).datasets()), "dataset")
+    splits = format_count(len({record["split"] for record in records}), "random split")
     duration = _format_duration(sum(float(record["seconds"]) for record in records))
     return (
         f"{summary} The results come from {datasets} and {splits} of the data into training and test set, in "
-        f"{_count(len(records), 'unit')} of work that took {duration} altogether."
+        f"{format_count(len(records), 'unit')} of work that took {duration} altogether."
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _format_duration(seconds: float) -> str:
@@ -129,11 +110,10 @@ def _list_missing(records: Sequence[Record], quick: bool) -> list[str]:
     found = results.datasets()
     expected = list(dict.fromkeys([*([] if quick else PAPER_DATASETS), *found]))
     missing = [f"{dataset_title(name)}: nothing was run on this dataset." for name in expected if name not in found]
-    for experiment, shows in _EXPERIMENTS.items():
-        measured = results.datasets(experiment)
-        lacking = [dataset_title(name) for name in found if name not in measured]
-        if not measured:
-            missing.append(f"{experiment} ({shows}): not run.")
-        elif lacking:
-            missing.append(f"{experiment} ({shows}): not run on {', '.join(lacking)}.")
+    for name, experiment in EXPERIMENTS.items():
+        measured = results.datasets(name)
+        lacking = [dataset_title(dataset) for dataset in found if dataset not in measured]
+        if lacking or not measured:
+            where = f" on {', '.join(lacking)}" if measured else ""
+            missing.append(f"{name} ({experiment.shown_in}): not run{where}.")
     return missing

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,63 +18,12 @@ from typing import Any
 import pacbayes
 from pacbayes._versions import collect_versions
 from pacbayes.exceptions import PaperError
-from pacbayes.paper import (
-    accuracy,
-    baseline,
-    comparison,
-    f_lambda,
-    quasiconvexity,
-    runtime,
-    validation,
-    weighting,
-)
+from pacbayes.paper.experiments import EXPERIMENTS
+from pacbayes.paper.records import Record
 from pacbayes.paper.splits import load_sample, split
-from pacbayes.paper.tables import DELTA, SIZES, TITLES, C
+from pacbayes.paper.tables import DELTA, PAPER_DATASETS, QUICK_DATASETS, SIZES, TITLES, C
 
-__all__ = ["EXPERIMENTS", "PAPER_DATASETS", "QUICK_DATASETS", "Experiment", "Plan", "Store", "Task", "run"]
-
-PAPER_DATASETS = tuple(TITLES)[:8]
-QUICK_DATASETS = tuple(TITLES)[8:]
-
-Record = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """An experiment of the paper."""
-
-    title: str  # its subject, for a progress bar
-    run: Callable[..., dict[str, Any]]  # ``run(split, n_jobs)``, or ``run(split, n_jobs, values)`` with `uses_grid`
-    cost: Callable[[int, int], float]  # approximate seconds of a unit with n points of d features
-    uses_grid: bool = False  # whether `run` takes the number of grid values
-    more_splits: bool = False  # whether the paper repeats it 10 times instead of 5
-    with_validation: bool = False  # whether its splits have a validation set (table uci_val)
-
-
-def _pool_cost(n: int, d: int) -> float:
-    """Estimate the seconds that it takes to train a pool of n hypotheses on n points of d features."""
-    return 0.02 + (n / 2000) ** 2 * (0.15 + 0.005 * d)
-
-
-EXPERIMENTS = {
-    "baseline": Experiment("cross-validated SVM", baseline.run, lambda n, d: 0.3 + (n / 2000) ** 2 * (4 + 0.08 * d)),
-    "accuracy": Experiment(
-        "loss of the vote over m and r", accuracy.run, lambda n, d: 12 * _pool_cost(n, d), uses_grid=True
-    ),
-    "runtime": Experiment(
-        "loss, bound and time over m", runtime.run, lambda n, d: 11 * _pool_cost(n, d), uses_grid=True
-    ),
-    "weighting": Experiment("weighted and uniform vote over m", weighting.run, _pool_cost, uses_grid=True),
-    "quasiconvexity": Experiment(
-        "largest m with guaranteed quasiconvexity",
-        quasiconvexity.run,
-        lambda n, d: _pool_cost(n, d) + n / 2000,
-        more_splits=True,
-    ),
-    "f_lambda": Experiment("shape of F(lambda)", f_lambda.run, _pool_cost),
-    "validation": Experiment("lambda by the bound or by validation", validation.run, _pool_cost, with_validation=True),
-    "comparison": Experiment("vote, randomised classifier, best hypothesis", comparison.run, _pool_cost),
-}
+__all__ = ["Plan", "Store", "Task", "run"]
 
 
 @dataclass(frozen=True)
@@ -95,18 +44,14 @@ class Plan:
 
     def restrict(self, experiments: tuple[str, ...], datasets: tuple[str, ...]) -> Plan:
         """Return the same plan for these experiments and datasets only; an empty tuple means all."""
-        for what, asked, known in (
-            ("experiment", experiments, self.experiments),
-            ("dataset", datasets, self.datasets),
-        ):
+        chosen: dict[str, Any] = {}
+        for what, asked in (("experiment", experiments), ("dataset", datasets)):
+            known = getattr(self, f"{what}s")
             for name in asked:
                 if name not in known:
                     raise PaperError(f"there is no {what} {name!r} in this run: it must be one of {', '.join(known)}")
-        return replace(
-            self,
-            datasets=tuple(name for name in self.datasets if name in datasets or not datasets),
-            experiments=tuple(name for name in self.experiments if name in experiments or not experiments),
-        )
+            chosen[f"{what}s"] = tuple(name for name in known if name in asked or not asked)
+        return replace(self, **chosen)
 
     def tasks(self) -> list[Task]:
         """Return all units of work, in order."""
@@ -126,7 +71,7 @@ class Plan:
             "quick": self.quick,
             "C": C,
             "delta": DELTA,
-            "sizes": {name: asdict(SIZES[name]) for name in (QUICK_DATASETS if self.quick else PAPER_DATASETS)},
+            "sizes": {name: SIZES[name]._asdict() for name in (QUICK_DATASETS if self.quick else PAPER_DATASETS)},
             "pacbayes": pacbayes.__version__,
         }
 
@@ -140,10 +85,16 @@ class Task:
     split: int
 
     @property
+    def title(self) -> str:
+        """What is worked on, for a progress bar."""
+        return f"{EXPERIMENTS[self.experiment].title}, {TITLES[self.dataset]}"
+
+    @property
     def cost(self) -> float:
         """Approximate cost of this unit in seconds, to estimate the remaining time."""
         features = {"mushrooms": 112, "adult": 122, "skin": 3, "haberman": 3}.get(self.dataset, 30)
-        return EXPERIMENTS[self.experiment].cost(SIZES[self.dataset].train, features)
+        of_a_pool = 0.02 + (SIZES[self.dataset].train / 2000) ** 2 * (0.15 + 0.005 * features)
+        return EXPERIMENTS[self.experiment].cost * of_a_pool
 
 
 @dataclass
@@ -183,13 +134,9 @@ class Store:
             raise PaperError(f"{self.path} is not a file of results: {error}. Give another folder.") from error
 
     def _append(self, record: Record) -> None:
-        line = (json.dumps(record) + "\n").encode()
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            os.write(descriptor, line)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with self.path.open("ab", buffering=0) as file:
+            file.write(f"{json.dumps(record)}\n".encode())
+            os.fsync(file.fileno())
 
     def add(self, task: Task, seconds: float, result: dict[str, Any]) -> None:
         """Store the result of a finished unit."""
@@ -197,9 +144,10 @@ class Store:
         self._append(record)
         self.records.append(record)
 
-    def done(self) -> set[Task]:
-        """Return the finished units."""
-        return {Task(record["experiment"], record["dataset"], record["split"]) for record in self.records}
+    def waiting(self, plan: Plan) -> list[Task]:
+        """Return the units of a plan that are not finished yet, in order."""
+        done = {Task(record["experiment"], record["dataset"], record["split"]) for record in self.records}
+        return [task for task in plan.tasks() if task not in done]
 
 
 def run(plan: Plan, store: Store, *, data_dir: str | Path | None = None, n_jobs: int | None = None) -> Iterator[Task]:
@@ -207,16 +155,12 @@ def run(plan: Plan, store: Store, *, data_dir: str | Path | None = None, n_jobs:
 
     `data_dir` holds the original files of the datasets; by default they are downloaded once.
     """
-    done = store.done()
     # All datasets are loaded before work begins: a missing file should not stop a run half-way.
     samples = {dataset: load_sample(dataset, data_dir) for dataset in plan.datasets}
-    for task in plan.tasks():
-        if task in done:
-            continue
+    for task in store.waiting(plan):
         experiment = EXPERIMENTS[task.experiment]
         part = split(samples[task.dataset], task.split, with_validation=experiment.with_validation)
-        arguments = (plan.values,) if experiment.uses_grid else ()
         start = time.perf_counter()
-        result = experiment.run(part, n_jobs, *arguments)
+        result = experiment.run(part, n_jobs, plan.values)
         store.add(task, time.perf_counter() - start, result)
         yield task

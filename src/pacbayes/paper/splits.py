@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import MinMaxScaler
 
 from pacbayes import datasets
 from pacbayes._validation import Array
-from pacbayes.paper.tables import SIZES, TITLES, VALIDATION_SIZES, Sizes
+from pacbayes.paper.tables import SIZES, TITLES, VALIDATION_SIZES
 from pacbayes.sampling import subsample_sizes
 
 _GENERATED_ROWS = 1200
@@ -28,15 +29,15 @@ class Sample:
 
 @dataclass(frozen=True)
 class Split:
-    """One random split of a sample into the training set S, the test set T and the validation set V."""
+    """One random split of a sample into the training set S, the validation set V and the test set T."""
 
+    seed: int  # of the experiments on this split
     X: Array
     y: NDArray[np.intp]
-    X_test: Array
-    y_test: NDArray[np.intp]
     X_validation: Array  # empty except in the choice of lambda by validation
     y_validation: NDArray[np.intp]
-    seed: int  # of the experiments on this split
+    X_test: Array
+    y_test: NDArray[np.intp]
 
     @property
     def n(self) -> int:
@@ -55,31 +56,22 @@ def load_sample(name: str, data_dir: Any = None) -> Sample:
     Features are scaled by their range in the whole file, as in LIBSVM's scaled files; the paper does not say how it
     scaled them. The scale depends on test points, but on no label.
     """
-    if name == "waveform-generated":
-        generated = datasets.waveform(_GENERATED_ROWS, random_state=0)
-        X, y = generated.X, generated.y
-    elif name == "breast-cancer-sklearn":
-        from sklearn.datasets import load_breast_cancer
-
+    if name == "breast-cancer-sklearn":
         X, y = load_breast_cancer(return_X_y=True)
     else:
-        loaded = datasets.load(name, data_dir=data_dir)
+        generated = name == "waveform-generated"
+        loaded = (
+            datasets.waveform(_GENERATED_ROWS, random_state=0) if generated else datasets.load(name, data_dir=data_dir)
+        )
         X, y = loaded.X, loaded.y
     return Sample(name, MinMaxScaler((-1, 1)).fit_transform(X), np.unique(y, return_inverse=True)[1])
 
 
 def split(sample: Sample, number: int, *, with_validation: bool = False) -> Split:
     """Draw split number `number` of a sample, with the sizes of table uci_sizes, or of uci_val for a validation set."""
-    sizes: Sizes = (VALIDATION_SIZES if with_validation else SIZES)[sample.name]
+    sizes = (VALIDATION_SIZES if with_validation else SIZES)[sample.name]
     position = list(TITLES).index(sample.name)
     order = np.random.default_rng([number, position, with_validation]).permutation(sample.y.size)
-    train, validation, test, _ = np.split(order, np.cumsum([sizes.train, sizes.validation, sizes.test]))
-    return Split(
-        sample.X[train],
-        sample.y[train],
-        sample.X[test],
-        sample.y[test],
-        sample.X[validation],
-        sample.y[validation],
-        seed=1000 * position + number,
-    )
+    *parts, _ = np.split(order, np.cumsum([sizes.train, sizes.validation, sizes.test]))
+    arrays: list[Any] = [values[rows] for rows in parts for values in (sample.X, sample.y)]
+    return Split(1000 * position + number, *arrays)

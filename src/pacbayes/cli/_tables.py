@@ -1,0 +1,153 @@
+"""Options that several commands share, and what commands do with tables and models besides what the library does."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import pacbayes
+from pacbayes import io
+from pacbayes.cli._command import usage_error
+from pacbayes.cli._console import describe_test
+
+Objective = StrEnum("Objective", ["auto", "lambda", "kl", "dual"])
+TableFormat = StrEnum("TableFormat", ["csv", "parquet", "libsvm"])
+MaxBytes = Annotated[int | None, typer.Option(min=1)]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How files are read: options of the commands that read a table, as the functions of `pacbayes.io` take them.
+
+    Attributes
+    ----------
+    missing
+        A word that stands for a missing value, besides the empty cell, NA, NaN, null. May be repeated.
+    separator
+        Character between the cells of a CSV file. [default: comma, semicolon, tab or |, by the first rows]
+    decimal
+        Decimal mark of a CSV file, . or , [default: by what the columns hold]
+    encoding
+        Encoding of a CSV file. [default: UTF-8, otherwise Windows-1252]
+    format
+        Format of the table. [default: by extension: .csv .tsv .txt .parquet .pq .libsvm .svm]
+    """
+
+    missing: list[str] | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    format: TableFormat | None = None
+    max_bytes: MaxBytes = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the options that were given, as arguments of functions that read a table."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    def limit(self) -> dict[str, Any]:
+        """Return the option that functions take that read something else."""
+        return {} if self.max_bytes is None else {"max_bytes": self.max_bytes}
+
+    def load_with_schema(self, path: Path) -> tuple[pacbayes.PACBayesClassifier, io.Schema]:
+        """Load a model that knows what tables it can be applied to."""
+        model, schema = io.load_model(path, **self.limit())
+        if schema is None:
+            raise usage_error(f"{str(path)!r} does not say what its columns are: it was saved without a schema")
+        return model, schema
+
+    def _read_as_in_training(self, path: Path, target: str | None, schema: io.Schema, **settings: Any) -> io.Table:
+        """Read a table in the way in which the one that a model was made from was read."""
+        names = ("missing", "separator", "decimal", "encoding", "format")
+        form = {} if schema.source is None else {name: getattr(schema.source, name) for name in names}
+        options = replace(self, **form).arguments()
+        return io.read_table(path, target, schema=schema, allow_extra=True, **options, **settings)
+
+    def read_training_table(self, path: Path, schema: io.Schema) -> io.Table:
+        """Read the rows that a model was trained on from the table that it was made from."""
+        source = schema.source
+        if source is None or schema.target is None:
+            raise usage_error("the model does not say which rows it was trained on")
+        table = self._read_as_in_training(path, schema.target, schema)
+        if len(table.X) != source.n_rows:
+            raise usage_error(
+                f"{str(path)!r} has {len(table.X)} rows, and the model was made from {source.n_rows}: it is another "
+                "table"
+            )
+        return table.take(source.split()[0])
+
+    def read_held_out(self, path: Path, schema: io.Schema, target: str | None = None, **settings: Any) -> io.Table:
+        """Read the rows of a table that `fit --test-size` held out of it."""
+        table = self._read_as_in_training(path, target, schema, **settings)
+        source = schema.source
+        if source is None or source.test_size is None:
+            raise usage_error("the model was trained on all rows: `fit --test-size` would have held some out")
+        if source.sha256 is None or not is_source(table, schema):
+            raise usage_error(
+                f"{str(path)!r} is not the file that the model was made from: --held-out needs {source.name!r}"
+            )
+        return table.take(source.split()[1])
+
+
+def is_source(table: io.Table, schema: io.Schema) -> bool:
+    """Return whether a table was read from the file that a model was made from."""
+    source, given = schema.source, table.schema.source
+    return source is not None and given is not None and source.sha256 == given.sha256
+
+
+def check_output(output: Path, inputs: Iterable[Path], message: str) -> None:
+    """Refuse an output that is one of the inputs, by whatever name, or that cannot be written."""
+    if str(output) == "-":
+        raise usage_error("- is no file: only predictions can be written to standard output")
+    if any(_is_same_file(output, path) for path in inputs):
+        raise usage_error(message)
+    io.check_writable(output)
+
+
+def _is_same_file(first: Path, second: Path) -> bool:
+    """Return whether two paths lead to one file, which may have several names."""
+    with suppress(OSError):  # where one of them does not exist
+        return os.path.samefile(first, second)
+    return first.resolve() == second.resolve()
+
+
+def train(model: pacbayes.PACBayesClassifier, table: io.Table | io.StreamedTable) -> None:
+    """Fit a model to a table, without warnings that do not matter here."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        # A hypothesis that was not trained to convergence is validated as it is.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(table.X, table.y)
+    model.set_params(verbose=0)
+
+
+def test_model(model: pacbayes.PACBayesClassifier, table: io.Table | io.StreamedTable, delta: float) -> io.HeldOutTest:
+    """Count the errors of a model on rows that it has not seen."""
+    y: Any = table.y  # tables without classes are refused where they are read
+    return io.HeldOutTest(len(table.X), model.count_errors(table.X, y), delta)
+
+
+def describe_data(schema: io.Schema | None) -> dict[str, Any]:
+    """Return what a page can say about the data of a model, as arguments of `fit_page`."""
+    if schema is None:
+        return {}
+    source, test = schema.source, schema.test
+    facts = {
+        "File": None if source is None else source.name,
+        "SHA-256": None if source is None else source.sha256,
+        "Target": schema.target,
+        "Held-out test": None if test is None else describe_test(test),
+    }
+    return {
+        "data": {name: value for name, value in facts.items() if value is not None},
+        "class_counts": dict(zip(schema.classes, schema.class_counts, strict=True)),
+        "test": None if test is None else (test.errors, test.n_rows),
+    }
