@@ -1,8 +1,14 @@
+import os
 import shutil
 
 import mpmath
 import pytest
 from hypothesis import settings
+
+# Matrices are small here, and threads of BLAS that wait for each other only take the processor from other workers, who
+# inherit this, as every process does that a test starts.
+for library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 # Examples differ in cost by orders of magnitude (n, m), so no deadline; the same examples every time.
 settings.register_profile("pacbayes", deadline=None, derandomize=True, max_examples=200)
