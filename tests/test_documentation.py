@@ -87,6 +87,7 @@ def test_pages_do_what_they_say(page, monkeypatch):
     assert doctest.DocTestRunner(NearlyChecker()).run(examples).failed == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", recorded_session.PAGES)
 def test_the_recorded_session_is_what_happens(page, tmp_path):
     assert len(recorded_session.commands(page)) >= 3
