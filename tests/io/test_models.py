@@ -97,7 +97,7 @@ def models_and_labels():
         yield pytest.param(name, labels, marks=[] if number % 4 in (0, 3) else [pytest.mark.slow])
 
 
-@pytest.mark.parametrize(("name", "labels"), models_and_labels())
+@pytest.mark.parametrize(("name", "labels"), [*models_and_labels()])
 def test_round_trip(tmp_path, name, labels):
     model, data = MODELS[name]
     with warnings.catch_warnings():
