@@ -911,17 +911,22 @@ def test_warnings_cannot_command_the_terminal(spoken, tmp_path):
 # ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("models", [30, pytest.param(120, marks=pytest.mark.slow)])
-def test_random_damage(tmp_path, models):
-    tables = 2 * models
-    counts = fuzz_files.run(models=models, attributes=models, tables=tables, seed=0, jobs=1, folder=tmp_path)
+# Attributes of every type that a file may hold are slow: all of them have to be trained.
+@pytest.mark.parametrize(
+    ("models", "attributes", "tables"), [(30, 0, 60), pytest.param(120, 120, 300, marks=pytest.mark.slow)]
+)
+def test_random_damage(tmp_path, models, attributes, tables):
+    counts = fuzz_files.run(models=models, attributes=attributes, tables=tables, seed=0, jobs=1, folder=tmp_path)
     assert counts.failures == []
     assert sum(counts.models.values()) == models
-    assert sum(counts.attributes.values()) == models
-    assert counts.attributes["refused"] > models / 3
-    assert counts.attributes["loaded and used"] > models / 12
+    assert sum(counts.attributes.values()) == attributes
     assert sum(counts.tables.values()) == tables
-    assert counts.models["refused"] > models / 3
-    assert counts.tables["refused"] > tables / 8
-    assert counts.tables["read"] > tables / 8
+    # Of a few, only that some are refused and some are not.
+    least = 40 if attributes else 3
+    assert counts.models["refused"] > least
+    assert counts.tables["refused"] > least
+    assert counts.tables["read"] > least
+    if attributes:
+        assert counts.attributes["refused"] > 40
+        assert counts.attributes["loaded and used"] > 10
     assert counts.memory < 2000
