@@ -1,6 +1,7 @@
 """Certificates beside a test set: bound, test loss and seconds of every method on several groups of datasets.
 
     python benchmarks/certificates.py FOLDER [--splits 5] [--groups paper others keel] [--rows N] [--only NAME ...]
+        [--record]
 
 FOLDER holds the paper's datasets, one NAME.csv.gz each. The rival is what a careful user does without this library:
 train a cross-validated SVM on half of the sample and take the Clopper-Pearson bound on the other half. All methods get
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _results import add_record_option, show
 from numpy.typing import NDArray
 from problems import Problem, groups, load
 from sklearn.exceptions import ConvergenceWarning
@@ -159,22 +161,29 @@ def group_mean(outcomes: list[NDArray[np.float64]]) -> tuple[NDArray[np.float64]
     return mean, np.sqrt(np.sum(variances, axis=0)) / len(outcomes)
 
 
-def table(group: str, results: dict[str, dict[str, NDArray[np.float64]]]) -> str:
-    """A group's table in Markdown: means with standard errors, and paired differences to the rival."""
-    lines = [
-        f"**{group}**, {len(results)} datasets",
-        "",
-        "| | bound | test loss | randomised: bound | test loss | seconds | bound by unlabelled points "
-        "| bound - rival's | test loss - rival's |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
+COLUMNS = (
+    "",
+    "bound",
+    "test loss",
+    "randomised: bound",
+    "test loss",
+    "seconds",
+    "bound by unlabelled points",
+    "bound - rival's",
+    "test loss - rival's",
+)
+
+
+def rows_of(results: dict[str, dict[str, NDArray[np.float64]]]) -> list[list[str]]:
+    """Rows of a group's table: means with standard errors, and paired differences to the rival."""
+    rows = []
     for name in next(iter(results.values())):
         mean, error = group_mean([by_method[name] for by_method in results.values()])
         difference, its_error = group_mean([by_method[name] - by_method[RIVAL] for by_method in results.values()])
         figures = [_figure(mean[i], error[i]) for i in range(4)] + [f"{mean[4]:.2f}", _figure(mean[5], error[5])]
         figures += [_figure(difference[i], its_error[i], sign="+") for i in range(2)]
-        lines.append(f"| {name} | " + " | ".join(figures) + " |")
-    return "\n".join(lines)
+        rows.append([name, *figures])
+    return rows
 
 
 def _figure(value: float, error: float, sign: str = "") -> str:
@@ -188,6 +197,7 @@ def main() -> None:
     parser.add_argument("--groups", nargs="+", choices=("paper", "others", "keel"), default=list(groups()))
     parser.add_argument("--rows", type=int, metavar="N", help="train on N rows of each dataset that has twice as many")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these datasets of the groups alone")
+    add_record_option(parser)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     chosen = methods()
@@ -206,7 +216,10 @@ def main() -> None:
                 bound, loss = values.mean(axis=0)[:2]
                 print(f"  {method:34} {bound:.4f} / {loss:.4f}", file=sys.stderr, flush=True)
         if results:
-            print("\n" + table(group, results), flush=True)
+            section = f"certificates, {group}" + (f", {arguments.rows} rows" if arguments.rows else "")
+            title = f"Certificates, {group}: {len(results)} datasets, {arguments.splits} splits"
+            title += f", {arguments.rows} rows" if arguments.rows else ""
+            show(section, title, COLUMNS, rows_of(results), recording=arguments.record)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Does every statement of a certificate hold as often as it says? Worlds in which the truth is known exactly.
 
-    python benchmarks/coverage.py [--repetitions 10000] [--only PART_OF_A_NAME ...]
+    python benchmarks/coverage.py [--repetitions 10000] [--only PART_OF_A_NAME ...] [--record]
 
 Points fall into a few cells with known probabilities of cell and label, and hypotheses are tables of labels: the true
 loss of any predictor is a finite sum. For every data set the hypotheses are validated, weighted and certified by
@@ -468,23 +468,34 @@ def simulate_classes(case: ClassCase, repetitions: int, seed: int = 0) -> list[R
     return rows
 
 
+COLUMNS = ("statement", "case", "delta", "stated", "violations", "p", "bound", "truth")
+
+
+def measure(cases: list[Case | ClassCase], repetitions: int) -> Iterator[tuple[object, ...]]:
+    """Yield a row for each kind of statement, case and delta."""
+    for case in cases:
+        by_class = isinstance(case, ClassCase)
+        for row in (simulate_classes if by_class else simulate)(case, repetitions):  # type: ignore[operator]
+            stated, p = f"{row.stated / row.repetitions:.2f}", f"{row.p_value:.2g}"
+            means = f"{row.mean_bound:.3f}", f"{row.mean_truth:.3f}"
+            yield row.method, row.case, row.delta, stated, row.violations, p, *means
+
+
 def main() -> None:
+    # Here, since a test loads this file from elsewhere.
+    from _results import add_record_option, show
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=10_000)
     parser.add_argument("--only", nargs="+", default=[""])
+    add_record_option(parser)
     arguments = parser.parse_args()
-    print(f"{arguments.repetitions} data sets for each case and delta\n")
-    print("| statement | case | delta | stated | violations | p | bound | truth |")
-    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for case in (*CASES, BROKEN, *CLASS_CASES, *BROKEN_CLASS_CASES):
-        if any(part in case.name for part in arguments.only):
-            by_class = isinstance(case, ClassCase)
-            for row in (simulate_classes if by_class else simulate)(case, arguments.repetitions):  # type: ignore[operator]
-                print(
-                    f"| {row.method} | {row.case} | {row.delta} | {row.stated / row.repetitions:.2f} "
-                    f"| {row.violations} | {row.p_value:.2g} | {row.mean_bound:.3f} | {row.mean_truth:.3f} |",
-                    flush=True,
-                )
+    for kind, cases in (("statements", [*CASES, BROKEN]), ("rates by class", [*CLASS_CASES, *BROKEN_CLASS_CASES])):
+        chosen = [case for case in cases if any(part in case.name for part in arguments.only)]
+        title = f"How often {kind} are false, {arguments.repetitions:,} data sets for each case and delta"
+        if chosen:
+            rows = measure(chosen, arguments.repetitions)
+            show(f"coverage, {kind}", title, COLUMNS, rows, recording=arguments.record)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The CUDA engine beside the compiled one: the same bits, and the time they take.
 
-    python benchmarks/device.py [--quick]
+    python benchmarks/device.py [--quick] [--record]
 
 Needs CuPy and a device. Checks first: machines trained on both engines, votes and counts of mistakes, with and without
 the filter. Times are of the device alone, data on it and kernels compiled, medians of five.
@@ -9,13 +9,13 @@ the filter. Times are of the device alone, data on it and kernels compiled, medi
 from __future__ import annotations
 
 import argparse
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import cupy
 import numpy as np
+from _results import add_record_option, show
 
 from pacbayes import PACBayesClassifier
 from pacbayes.datasets import waveform
@@ -136,51 +136,74 @@ def race(machines: Any, X: Any, codes: Any, at: Any, inside: Any, block: int = 2
     return alive, errors, pairs
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="checks and small sizes only")
-    quick = parser.parse_args().quick
-    name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    print(f"{name}; CuPy {cupy.__version__}; {os.cpu_count()} cores, {_engine.instructions}", flush=True)
-    print("| checks | bits of training | votes | uncertain votes | counts | unfiltered | blocks | own | uncertain |")
-    cases = [
-        (3000, 40, 200, 41, 2, np.float64, None, 0.0),
-        (3000, 40, 200, 41, 2, np.float32, "standard", 0.0),
-        (2000, 7, 100, 30, 2, np.float64, "minmax", 1e6),
-        (2000, 100, 60, 300, 2, np.float32, None, 0.0),
-        (1500, 21, 60, 60, 4, np.float64, "standard", 3.0),
-        (3000, 11, 12, 1400, 2, np.float64, "standard", 0.0),
-    ]
-    for case in cases:
+CASES = [
+    (3000, 40, 200, 41, 2, np.float64, None, 0.0),
+    (3000, 40, 200, 41, 2, np.float32, "standard", 0.0),
+    (2000, 7, 100, 30, 2, np.float64, "minmax", 1e6),
+    (2000, 100, 60, 300, 2, np.float32, None, 0.0),
+    (1500, 21, 60, 60, 4, np.float64, "standard", 3.0),
+    (3000, 11, 12, 1400, 2, np.float64, "standard", 0.0),
+]
+CHECKS = ("n, d, m, r, classes, type, scaler, offset", "bits of training", "votes", "uncertain votes", "counts")
+CHECKS += ("unfiltered", "blocks", "own", "uncertain", "seconds")
+RACES = ("", "scaler", "draw", "train", "race", "pairs", "left", "best survives", "equal", "full", "marked", "CPU")
+RACES += ("support vectors",)
+FITS = ("fit", "two cores", "device", "times", "losses", "bound", "labels")
+
+
+def check_all() -> Iterator[tuple[object, ...]]:
+    """Yield what differs between the engines, for each case."""
+    for case in CASES:
         start = time.perf_counter()
-        row = check(*case)
-        print(
-            "|", *case[:5], case[5].__name__, *case[6:], "|", *row, f"| {time.perf_counter() - start:.1f} s", flush=True
-        )
-    lines = []
+        differing = check(*case)
+        described = ", ".join(str(getattr(value, "__name__", value)) for value in case)
+        yield described, *differing, f"{time.perf_counter() - start:.1f}"
+
+
+def measure_all(quick: bool) -> Iterator[tuple[object, ...]]:
     for n, m in ((100_000, 5000),) if quick else ((100_000, 5000), (1_000_000, 100_000)):
-        lines += measure(n, m, 41)
-    lines.append(measure_fit(2000, 2000, 41))
-    lines.append(measure_default(2000))
+        yield from measure(n, m, 41)
+
+
+def measure_fits(quick: bool) -> Iterator[tuple[object, ...]]:
+    yield measure_fit(2000, 2000, 41)
+    yield measure_default(2000)
     if not quick:
-        lines += [measure_fit(200_000, 2000, 41, racing=racing) for racing in (True, False)]
-        lines.append(measure_default(200_000))
-    print("\n".join(lines))
+        for racing in (True, False):
+            yield measure_fit(200_000, 2000, 41, racing=racing)
+        yield measure_default(200_000)
 
 
-def measure_fit(n: int, m: int, r: int, **parameters: Any) -> str:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="checks and small sizes only")
+    add_record_option(parser)
+    arguments = parser.parse_args()
+    name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    on = f"{name}, CuPy {cupy.__version__}, {_engine.instructions}"
+    for section, title, columns, rows in (
+        ("checks", "differences between the engines", CHECKS, check_all()),
+        ("races", "seconds of training and validation", RACES, measure_all(arguments.quick)),
+        ("fits", "seconds of a fit", FITS, measure_fits(arguments.quick)),
+    ):
+        show(f"device, {section}", f"Device ({on}): {title}", columns, rows, recording=arguments.record)
+
+
+def measure_fit(n: int, m: int, r: int, **parameters: Any) -> tuple[object, ...]:
     """Time a whole fit: subsamples, training, validation, posterior and certificate, from arrays on the host."""
     data = waveform(n, random_state=0)
     parameters |= {"n_hypotheses": m, "subsample_size": r, "holdout": None}
     return compare_fits(f"n={n} m={m} r={r} {parameters}", data.X / 4, data.y, scaler=None, **parameters)
 
 
-def measure_default(n: int) -> str:
+def measure_default(n: int) -> tuple[object, ...]:
     data = waveform(n, random_state=0)
     return compare_fits(f"n={n}, all defaults", data.X / 4, data.y)
 
 
-def compare_fits(title: str, X: Any, y: Any, scaler: Any = (None, "minmax", "standard"), **parameters: Any) -> str:
+def compare_fits(
+    title: str, X: Any, y: Any, scaler: Any = (None, "minmax", "standard"), **parameters: Any
+) -> tuple[object, ...]:
     """Fit on two cores and on the device, and compare losses and bounds."""
     times, fits = {}, {}
     for engine, jobs in (("cpu", 2), ("cuda", 1)):
@@ -190,13 +213,12 @@ def compare_fits(title: str, X: Any, y: Any, scaler: Any = (None, "minmax", "sta
     equal = np.array_equal(fits["cpu"].losses_, fits["cuda"].losses_, equal_nan=True)
     same_bound = fits["cpu"].certificate_.bound == fits["cuda"].certificate_.bound
     labels = np.array_equal(fits["cpu"].predict(X[:5000]), fits["cuda"].predict(X[:5000]))
-    return (
-        f"| fit, {title} | two cores {times['cpu']:.3f} | device {times['cuda']:.3f} | "
-        f"{times['cpu'] / times['cuda']:.1f} times | losses {equal}, bound {same_bound}, labels {labels} |"
-    )
+    seconds = f"{times['cpu']:.3f}", f"{times['cuda']:.3f}", f"{times['cpu'] / times['cuda']:.1f}"
+    return title, *seconds, *("equal" if same else "differ" for same in (equal, same_bound, labels))
 
 
-def measure(n: int, m: int, r: int) -> list[str]:
+def measure(n: int, m: int, r: int) -> Iterator[tuple[object, ...]]:
+    """Yield a row for rows as they are, and for rows scaled by subsample."""
     data = waveform(n, random_state=0)
     order = np.random.default_rng(0).permutation(n)
     X = np.ascontiguousarray(data.X / 4, dtype=np.float32)[order]
@@ -208,7 +230,6 @@ def measure(n: int, m: int, r: int) -> list[str]:
     multipliers, C = settings(m)
     device, truth = _device.DeviceRows.of(X), cupy.asarray(codes)
     at, inside = cupy.asarray(np.concatenate(([0], np.cumsum(sizes)))), cupy.asarray(rows)
-    lines = []
     for scaler in (None, "standard"):
         arguments = (device, truth, inside, sizes, np.nan, multipliers, C, scaler, TOLERANCE, STEPS, 2)
         training, machines = timed(lambda arguments=arguments: _cuda.train(*arguments))
@@ -223,15 +244,12 @@ def measure(n: int, m: int, r: int) -> list[str]:
         some = np.random.default_rng(1).choice(m, 60, replace=False)
         few = min(n, 100_000)
         equal = compare_with_host(machines, sizes, X, codes, at.get(), rows, some, few, scaler, device, truth, inside)
-        lines.append(
-            f"| n={n} m={m} {scaler} | draw {drawing:.3f} | train {training:.4f} | race {racing:.4f} "
-            f"({pairs / n / m:.4%} of pairs, {alive.size} left, best survives {best_survives}, equal {agree}) "
-            f"| full {full:.3f} | marked {marked:.3%} | CPU {equal} | sv {machines.sizes['support'].mean():.1f} |"
-        )
-        print(lines[-1], flush=True)
+        times = f"{drawing:.3f}", f"{training:.4f}", f"{racing:.4f}"
+        raced = f"{pairs / n / m:.4%}", alive.size, best_survives, agree
+        support = f"{machines.sizes['support'].mean():.1f}"
+        yield f"n={n} m={m}", scaler, *times, *raced, f"{full:.3f}", f"{marked:.3%}", equal, support
         del machines
         _device.release()
-    return lines
 
 
 def compare_with_host(

@@ -1,6 +1,6 @@
 """Bounds for pools with unequal validation sets, on the paper's datasets.
 
-    python benchmarks/dual.py FOLDER [--splits 3] [--only NAME ...]
+    python benchmarks/dual.py FOLDER [--splits 3] [--only NAME ...] [--record]
 
 FOLDER holds one NAME.csv.gz per dataset, as for `certificates.py`. For three ladders of subsample sizes, the minimum
 over all posteriors, with a uniform prior, of PAC-Bayes-lambda and PAC-Bayes-kl (with the smallest and the largest
@@ -10,9 +10,11 @@ number of points) and of the dual bound with both comparators: means over splits
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from _results import add_record_option, show
 from problems import load
 
 from pacbayes import PACBayesClassifier
@@ -44,28 +46,35 @@ def bounds(losses: np.ndarray, n: np.ndarray) -> list[float]:
     ]
 
 
+def measure(ladder: str, names: list[str], folder: Path, splits: int) -> Iterator[tuple[str, ...]]:
+    """Yield the mean bounds of each dataset, and their mean."""
+    rows = []
+    for name in names:
+        problem = load(name, folder)
+        found = []
+        for split in range(splits):
+            train, _ = problem.split(split)
+            model = PACBayesClassifier(
+                holdout=None, random_state=split, n_jobs=2, **settings(ladder, problem.n, problem.X.shape[1])
+            )
+            model.fit(problem.X[train], problem.y[train])
+            found.append(bounds(model.losses_, model.n_validation_))
+        rows.append(np.mean(found, axis=0))
+        yield name, *(f"{value:.4f}" for value in rows[-1])
+    yield "mean", *(f"{value:.4f}" for value in np.mean(rows, axis=0))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--only", nargs="+", default=list(NAMES))
+    add_record_option(parser)
     arguments = parser.parse_args()
     for ladder in LADDERS:
-        print(f"{ladder:16}" + "".join(f"{name:>15}" for name in BOUNDS))
-        rows = []
-        for name in arguments.only:
-            problem = load(name, arguments.folder)
-            found = []
-            for split in range(arguments.splits):
-                train, _ = problem.split(split)
-                model = PACBayesClassifier(
-                    holdout=None, random_state=split, n_jobs=2, **settings(ladder, problem.n, problem.X.shape[1])
-                )
-                model.fit(problem.X[train], problem.y[train])
-                found.append(bounds(model.losses_, model.n_validation_))
-            rows.append(np.mean(found, axis=0))
-            print(f"{name:16}" + "".join(f"{value:15.4f}" for value in rows[-1]), flush=True)
-        print(f"{'mean':16}" + "".join(f"{value:15.4f}" for value in np.mean(rows, axis=0)))
+        rows = measure(ladder, arguments.only, arguments.folder, arguments.splits)
+        title = f"Bounds with unequal validation sets, subsample sizes: {ladder}"
+        show(f"dual, {ladder}", title, ("", *BOUNDS), rows, recording=arguments.record)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The engine of small RBF-SVMs beside what people use today: times, memory and how they grow.
 
-    python benchmarks/engine.py [--repeats 3] [--only fit | large | predict | cold | growth]
+    python benchmarks/engine.py [--repeats 3] [--only fit | large | predict | cold | growth] [--record]
 
 Needs `pip install scikit-learn-intelex` for the rows named after it. Every row is measured in this process, side by
 side, best of three; cold starts and peak memory in a fresh process each. Data are two of Breiman's waveforms, from
@@ -11,18 +11,16 @@ A fit is training, validation, posterior and certificate; the strict default of 
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import os
-import platform
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
-from datetime import date
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from _results import add_record_option, show
 from joblib import Parallel, delayed
 from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import ConvergenceWarning
@@ -97,15 +95,13 @@ def intelex_svc() -> Any:
     return sklearnex.svm.SVC
 
 
-def table(title: str, rows: list[tuple[str, float]], reference: float) -> None:
-    """Times, and how many times longer than the reference."""
-    print(f"\n**{title}**\n\n| | seconds | ratio |\n|---|---:|---:|")
-    for name, seconds in rows:
-        print(f"| {name} | {seconds:.4f} | {seconds / reference:.1f} |")
-    sys.stdout.flush()
+def table(part: str, title: str, rows: list[tuple[str, float]], reference: float, recording: bool) -> None:
+    """Show times, and how many times longer than the reference."""
+    cells = [(name, f"{seconds:.4f}", f"{seconds / reference:.1f}") for name, seconds in rows]
+    show(f"engine, {part}", title, ("", "seconds", "ratio"), cells, recording=recording)
 
 
-def fit(repeats: int) -> None:
+def fit(repeats: int, recording: bool) -> None:
     n, m, r = 2000, 2000, 41
     X, y = waveforms(n)
     intelex = intelex_svc()
@@ -133,13 +129,14 @@ def fit(repeats: int) -> None:
         for jobs in (1, JOBS):
             seconds = best(lambda jobs=jobs: cross_validated_svm(X, y, jobs, intelex), repeats)[0]
             rows.append((f"cross-validated intelex SVM, n_jobs={jobs}", seconds))
-    table(f"Fit, n = {n}, d = 40, r = {r}, m = {m}", rows, reference)
+    table("fit", f"Fit, n = {n}, d = 40, r = {r}, m = {m}", rows, reference, recording)
     defaults, _ = best(lambda: all_defaults(X, y), max(repeats, 5))
     rows = [("pacbayes, all defaults", defaults), *(row for row in rows if row[0].startswith("cross"))]
-    table(f"Fit with all defaults, n = {n}, d = 40 (two votes of 225 hypotheses, r = 125 to 1040)", rows, defaults)
+    title = f"Fit with all defaults, n = {n}, d = 40 (two votes of 225 hypotheses, r = 125 to 1040)"
+    table("defaults", title, rows, defaults, recording)
 
 
-def large(repeats: int) -> None:
+def large(repeats: int, recording: bool) -> None:
     n, m, r = 2000, 400, 500
     X, y = waveforms(n)
     reference, _ = best(lambda: ours(X, y, n_hypotheses=m, subsample_size=r), repeats)
@@ -147,10 +144,10 @@ def large(repeats: int) -> None:
     intelex = intelex_svc()
     if intelex:
         rows.append(("intelex SVC loop", best(lambda: one_by_one(intelex, X, y, m, r), repeats)[0]))
-    table(f"Fit, n = {n}, d = 40, r = {r}, m = {m}", rows, reference)
+    table("large", f"Fit, n = {n}, d = 40, r = {r}, m = {m}", rows, reference, recording)
 
 
-def predict(repeats: int) -> None:
+def predict(repeats: int, recording: bool) -> None:
     n, m, r = 2000, 2000, 41
     X, y = waveforms(n)
     points, _ = waveforms(2000, seed=1)
@@ -161,6 +158,7 @@ def predict(repeats: int) -> None:
         raise AssertionError("the vote that stops early is not the vote of all")
     bags, strong = bagging(X, y, m, r), cross_validated_svm(X, y, JOBS)
     table(
+        "predict",
         f"Predict 2000 points, n = {n}, d = 40, r = {r}, m = {m}",
         [
             ("pacbayes, predict", reference),
@@ -169,6 +167,7 @@ def predict(repeats: int) -> None:
             ("cross-validated SVM (one machine)", best(lambda: strong.predict(points), repeats)[0]),
         ],
         reference,
+        recording,
     )
 
 
@@ -187,7 +186,7 @@ def measure(**settings):
 """
 
 
-def cold(repeats: int) -> None:
+def cold(repeats: int, recording: bool) -> None:
     rows = []
     for name, code in (
         ("import pacbayes.PACBayesClassifier", "from pacbayes import PACBayesClassifier"),
@@ -207,12 +206,15 @@ def cold(repeats: int) -> None:
             done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
             seconds.append(float(done.stdout))
         rows.append((name, min(seconds)))
-    table("Cold start, in a fresh process, n = 2000, d = 40", rows, rows[1][1])
+    table("cold", "Cold start, in a fresh process, n = 2000, d = 40", rows, rows[1][1], recording)
 
 
-def growth(repeats: int) -> None:
-    print("\n**Growth**, each in a fresh process; the exponent is that of the last doubling\n")
-    print("| | seconds | exponent | peak MiB |\n|---|---:|---:|---:|")
+def growth(repeats: int, recording: bool) -> None:
+    title = "Growth, each in a fresh process; the exponent is that of the last doubling"
+    show("engine, growth", title, ("", "seconds", "exponent", "peak MiB"), measure_growth(repeats), recording=recording)
+
+
+def measure_growth(repeats: int) -> Iterator[tuple[str, ...]]:
     series = {
         "m": [(20_000, m, 41) for m in (500, 1000, 2000, 4000)],
         "n": [(n, 500, 41) for n in (25_000, 50_000, 100_000, 200_000)],
@@ -224,7 +226,7 @@ def growth(repeats: int) -> None:
             code = f"X, y = waveforms({n})\n{MEASURE}measure(n_hypotheses={m}, subsample_size={r})"
             seconds, peak = min(in_fresh_process(code) for _ in range(repeats if n < 200_000 else 1))
             exponent = "" if before is None else f"{np.log2(seconds / before):.2f}"
-            print(f"| {grows}: n = {n}, m = {m}, r = {r} | {seconds:.3f} | {exponent} | {peak:.0f} |", flush=True)
+            yield f"{grows}: n = {n}, m = {m}, r = {r}", f"{seconds:.3f}", exponent, f"{peak:.0f}"
             before = seconds
 
 
@@ -232,15 +234,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", choices=["fit", "large", "predict", "cold", "growth"])
+    add_record_option(parser)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
-    versions = {name: importlib.metadata.version(name) for name in ("numpy", "scipy", "scikit-learn", "joblib")}
-    print(
-        f"{date.today()}, {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {versions}"
-    )
     for part in (fit, large, predict, cold, growth):
         if arguments.only in (None, part.__name__):
-            part(arguments.repeats)
+            part(arguments.repeats, arguments.record)
 
 
 if __name__ == "__main__":

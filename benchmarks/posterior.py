@@ -1,6 +1,6 @@
 """Measure how much grouping equal losses saves, against a straightforward alternating minimisation.
 
-    python benchmarks/posterior.py
+    python benchmarks/posterior.py [--record]
 
 A million hypotheses with losses Binomial(2000, 0.3) / 2000, uniform prior. All methods run one after another in
 this process, best of five; only the ratios carry over to another machine.
@@ -8,14 +8,14 @@ this process, best of five; only the ratios carry over to another machine.
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
+import argparse
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 
 import numpy as np
+from _results import add_record_option, show
 from scipy.special import logsumexp
 
 from pacbayes.posterior import minimize_kl_bound, minimize_lambda_bound
@@ -58,6 +58,9 @@ def import_seconds(statement: str) -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_record_option(parser)
+    arguments = parser.parse_args()
     losses = np.random.default_rng(0).binomial(N, 0.3, M) / N
     rho, lam, bound = straightforward(losses)
     result = minimize_lambda_bound(losses, N, delta=DELTA)
@@ -65,11 +68,8 @@ def main() -> None:
     np.testing.assert_allclose(result.lam, lam, rtol=1e-5)
     np.testing.assert_allclose(result.rho.sum(), rho.sum(), rtol=1e-11)
 
-    versions = {name: importlib.metadata.version(name) for name in ("numpy", "scipy")}
-    print(f"{platform.machine()}, Python {platform.python_version()}, {versions}")
-    print(f"m = {M:,} hypotheses, {np.unique(losses).size} distinct losses, n = {N}\n")
-    baseline = best_of_five(lambda: straightforward(losses))
-    rows: list[tuple[str, Callable[[], object]]] = [
+    calls: list[tuple[str, Callable[[], object]]] = [
+        ("straightforward alternating minimisation", lambda: straightforward(losses)),
         ("minimize_lambda_bound, alternating", lambda: minimize_lambda_bound(losses, N, delta=DELTA)),
         (
             "minimize_lambda_bound, global, certified",
@@ -78,14 +78,17 @@ def main() -> None:
         ("minimize_kl_bound, certified", lambda: minimize_kl_bound(losses, N, delta=DELTA)),
         ("check_quasiconvexity", lambda: check_quasiconvexity(losses, N, delta=DELTA)),
     ]
-    print(f"{'':42}{'seconds':>9}{'times faster':>14}")
-    print(f"{'straightforward alternating minimisation':42}{baseline:9.4f}{1:14.1f}")
-    for name, call in rows:
-        seconds = best_of_five(call)
-        print(f"{name:42}{seconds:9.4f}{baseline / seconds:14.1f}")
-
+    seconds = [(name, best_of_five(call)) for name, call in calls]
+    rows = [(name, f"{each:.4f}", f"{seconds[0][1] / each:.1f}") for name, each in seconds]
     without, ours = import_seconds("import numpy, scipy.special"), import_seconds("import pacbayes")
-    print(f"\nimport numpy, scipy.special: {without:.3f} s; with pacbayes: {ours:.3f} s")
+    show(
+        "posterior",
+        f"Posteriors of m = {M:,} hypotheses, {np.unique(losses).size} distinct losses, n = {N}",
+        ("", "seconds", "times faster"),
+        rows,
+        note=f"`import numpy, scipy.special` takes {without:.3f} s, `import pacbayes` {ours:.3f} s.",
+        recording=arguments.record,
+    )
 
 
 if __name__ == "__main__":

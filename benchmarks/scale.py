@@ -1,9 +1,10 @@
 """Racing against validating everyone, and what it makes possible: a million points, a hundred thousand SVMs.
 
     python benchmarks/scale.py [FOLDER] [--only defaults | pools | waveform | rivals | million | trees] [--splits 3]
+        [--record]
 
-FOLDER holds the paper's datasets, as in `defaults.py`; without it, their parts are left out. Seconds are the best of
-several runs in one process, of the wall clock and of the processor (all threads together): on a machine that does
+FOLDER holds the paper's datasets, as in `certificates.py`; without it, their parts are left out. Seconds are the best
+of several runs in one process, of the wall clock and of the processor (all threads together): on a machine that does
 something else as well, compare the latter. "Lost" is the posterior weight, in a fit that validates everyone, of what
 the race dropped.
 """
@@ -11,15 +12,17 @@ the race dropped.
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _results import add_record_option, show
 from engine import JOBS, one_by_one, waveforms
 from problems import load
 from sklearn.svm import SVC
@@ -52,16 +55,28 @@ def kernel_share(vote: Any) -> float:
     return float((vote.seen * sizes).sum() / (vote.subsamples.n_validation * sizes).sum())
 
 
-HEADER = (
-    "| | s, racing | s, all | times | processor | kernel values | trained | lost | bound | difference | "
-    "labels | test loss | difference |\n|---|" + "---:|" * 12
+COLUMNS = (
+    "",
+    "s, racing",
+    "s, all",
+    "times",
+    "processor",
+    "kernel values",
+    "trained",
+    "lost",
+    "bound",
+    "difference",
+    "labels",
+    "test loss",
+    "difference",
 )
+Row = tuple[object, ...]
 
 
 def compare(
     name: str, problem: tuple[np.ndarray, ...], pool: Any, repeats: int, racing: bool | str = True, **settings: Any
-) -> list[float]:
-    """Fit with and without racing, print a row, and return its figures."""
+) -> tuple[Row, list[float]]:
+    """Fit with and without racing; return a row of the table, and times and differences as numbers."""
     X, y, X_test, y_test = problem
     wall, cpu, raced = measure(lambda: fit(X, y, pool, racing=racing, **settings), repeats)
     wall_all, cpu_all, everyone = measure(lambda: fit(X, y, pool, racing=False, **settings), repeats)
@@ -74,14 +89,22 @@ def compare(
     labels, labels_all = raced.predict(X_test), everyone.predict(X_test)
     bound, bound_all = raced.certificate_.bound, everyone.certificate_.bound
     loss, loss_all = np.mean(labels != y_test), np.mean(labels_all != y_test)
-    print(
-        f"| {name} | {wall:.3f} | {wall_all:.3f} | {wall_all / wall:.1f} | {cpu_all / cpu:.1f} | {share:.1%} | "
-        f"{trained:.0%} | {lost:.1e} | {bound:.4f} | {bound - bound_all:+.1e} | "
-        f"{'equal' if np.array_equal(labels, labels_all) else f'{np.mean(labels != labels_all):.2%} differ'} | "
-        f"{loss:.4f} | {loss - loss_all:+.4f} |",
-        flush=True,
+    row = (
+        name,
+        f"{wall:.3f}",
+        f"{wall_all:.3f}",
+        f"{wall_all / wall:.1f}",
+        f"{cpu_all / cpu:.1f}",
+        f"{share:.1%}",
+        f"{trained:.0%}",
+        f"{lost:.1e}",
+        f"{bound:.4f}",
+        f"{bound - bound_all:+.1e}",
+        "equal" if np.array_equal(labels, labels_all) else f"{np.mean(labels != labels_all):.2%} differ",
+        f"{loss:.4f}",
+        f"{loss - loss_all:+.4f}",
     )
-    return [wall, wall_all, cpu, cpu_all, bound - bound_all, loss - loss_all]
+    return row, [wall, wall_all, cpu, cpu_all, bound - bound_all, loss - loss_all]
 
 
 def split(problem: Any, seed: int) -> tuple[np.ndarray, ...]:
@@ -89,45 +112,60 @@ def split(problem: Any, seed: int) -> tuple[np.ndarray, ...]:
     return problem.X[train], problem.y[train], problem.X[test], problem.y[test]
 
 
-def defaults(folder: Path, splits: int, repeats: int) -> None:
+def defaults(arguments: argparse.Namespace) -> None:
     for racing, what in ((True, "the default"), ("training", "kinds that lose are not trained")):
-        print(f"\n**The default fit, racing={racing!r} ({what}) against racing=False**\n\n{HEADER}")
-        compare_defaults(folder, splits, repeats, racing)
+        title = f"The default fit, racing={racing!r} ({what}) against racing=False"
+        rows = compare_defaults(arguments, racing)
+        show(f"scale, defaults, {racing}", title, COLUMNS, rows, recording=arguments.record)
 
 
-def compare_defaults(folder: Path, splits: int, repeats: int, racing: bool | str) -> None:
-    rows = []
+def compare_defaults(arguments: argparse.Namespace, racing: bool | str) -> Iterator[Row]:
+    """Yield a row for each dataset and split; the last has the sums of times and the mean differences."""
+    figures = []
     for name in NAMES:
-        problem = load(name, folder)
-        for seed in range(splits):
-            data, settings = split(problem, seed), {"racing": racing, "random_state": seed}
-            rows.append(compare(f"{name}, split {seed}", data, None, repeats, **settings))
-    total, mean = np.sum(rows, axis=0), np.mean(rows, axis=0)
-    error = np.std(rows, axis=0) / len(rows) ** 0.5
-    print(
-        f"\nAll: {total[0]:.2f} s against {total[1]:.2f} s, {total[1] / total[0]:.2f} times; of the processor "
-        f"{total[3] / total[2]:.2f} times. Mean difference of bounds {mean[4]:+.5f} (standard error {error[4]:.5f}), "
-        f"of test losses {mean[5]:+.5f} ({error[5]:.5f})."
+        problem = load(name, arguments.folder)
+        for seed in range(arguments.splits):
+            settings = {"racing": racing, "random_state": seed}
+            row, numbers = compare(f"{name}, split {seed}", split(problem, seed), None, arguments.repeats, **settings)
+            figures.append(numbers)
+            yield row
+    wall, wall_all, cpu, cpu_all, *_ = np.sum(figures, axis=0)
+    bounds, losses = (
+        f"{mean:+.5f} ({error:.5f})"
+        for mean, error in zip(
+            np.mean(figures, axis=0)[4:], np.std(figures, axis=0)[4:] / len(figures) ** 0.5, strict=True
+        )
     )
+    times = f"{wall:.2f}", f"{wall_all:.2f}", f"{wall_all / wall:.2f}", f"{cpu_all / cpu:.2f}"
+    yield "all; mean difference (standard error)", *times, "", "", "", "", bounds, "", "", losses
 
 
-def pools(folder: Path, splits: int, repeats: int) -> None:
-    print(f"\n**One pool of the paper's size, m = n, r = d + 1, all rows**\n\n{HEADER}")
+def pools(arguments: argparse.Namespace) -> None:
+    title = "One pool of the paper's size, m = n, r = d + 1, all rows"
+    show("scale, pools", title, COLUMNS, compare_pools(arguments), recording=arguments.record)
+
+
+def compare_pools(arguments: argparse.Namespace) -> Iterator[Row]:
     for name in NAMES:
-        problem = load(name, folder)
+        problem = load(name, arguments.folder)
         settings = {"n_hypotheses": problem.n, "subsample_size": "paper", "holdout": None}
-        compare(name, split(problem, 0), RBFSVMPool(scaler=None), repeats, **settings)
+        yield compare(name, split(problem, 0), RBFSVMPool(scaler=None), arguments.repeats, **settings)[0]
 
 
-def waveform(folder: Path | None, splits: int, repeats: int) -> None:
-    print(f"\n**Waveform, n = 100,000, m = 5000, r = 41**\n\n{HEADER}")
+def waveform(arguments: argparse.Namespace) -> None:
     data = (*waveforms(100_000), *waveforms(4000, seed=1))
     settings = {"n_hypotheses": 5000, "subsample_size": 41, "holdout": None}
-    compare("waveform", data, RBFSVMPool(scaler=None), 1, **settings)
+    row, _ = compare("waveform", data, RBFSVMPool(scaler=None), 1, **settings)
+    show("scale, waveform", "Waveform, n = 100,000, m = 5000, r = 41", COLUMNS, [row], recording=arguments.record)
 
 
-def rivals(folder: Path | None, splits: int, repeats: int) -> None:
+def rivals(arguments: argparse.Namespace) -> None:
     n, m, r = 2000, 2000, 41
+    title, columns = f"n = {n}, d = 40, r = {r}, m = {m}", ("", "seconds", "ratio", "processor", "ratio")
+    show("scale, rivals", title, columns, time_rivals(n, m, r), recording=arguments.record)
+
+
+def time_rivals(n: int, m: int, r: int) -> Iterator[Row]:
     X, y = waveforms(n)
     settings = {"n_hypotheses": m, "subsample_size": r, "holdout": None}
     unscaled, scaled = RBFSVMPool(scaler=None), RBFSVMPool(scaler="minmax")
@@ -144,40 +182,43 @@ def rivals(folder: Path | None, splits: int, repeats: int) -> None:
         ("predict 2000 points", lambda: model.predict(points)),
         ("predict_proba 2000 points", lambda: model.predict_proba(points)),
     ]
-    print(f"\n**n = {n}, d = 40, r = {r}, m = {m}**\n")
-    print("| | seconds | ratio | processor | ratio |\n|---|---:|---:|---:|---:|")
     reference = None
     for name, task in tasks:
         wall, cpu, _ = measure(task, 5 if name.startswith("p") else 1)
         reference = reference or (wall, cpu)
-        print(f"| {name} | {wall:.4f} | {wall / reference[0]:.1f} | {cpu:.4f} | {cpu / reference[1]:.1f} |", flush=True)
+        yield name, f"{wall:.4f}", f"{wall / reference[0]:.1f}", f"{cpu:.4f}", f"{cpu / reference[1]:.1f}"
 
 
-def million(folder: Path | None, splits: int, repeats: int) -> None:
+def million(arguments: argparse.Namespace) -> None:
     program = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import scale; scale.one_million()"
-    print("\n**n = 1,000,000, m = 100,000, d = 40, r = 41, in a fresh process**\n")
-    subprocess.run([sys.executable, "-c", program], check=True)
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    columns = ("seconds", "processor", "kernel values", "validated in full", "peak GiB", "bound")
+    title = "n = 1,000,000, m = 100,000, d = 40, r = 41, in a fresh process"
+    show("scale, million", title, columns, [json.loads(done.stdout)], recording=arguments.record)
 
 
 def one_million(n: int = 1_000_000, m: int = 100_000) -> None:
+    """Fit in this process and print a row of the table as JSON."""
     X, y = waveforms(n)
     settings = {"n_hypotheses": m, "subsample_size": 41, "holdout": None}
     wall, cpu, model = measure(lambda: fit(X, y, RBFSVMPool(scaler=None), **settings), 1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(
-        f"{wall:.1f} s, of the processor {cpu:.1f} s; {kernel_share(model.votes_[0]):.2%} of the kernel values; "
-        f"{np.count_nonzero(~np.isnan(model.losses_))} validated in full; peak {peak:.2f} GiB; bound "
-        f"{model.certificate_.bound:.4f}"
-    )
+    share, full = kernel_share(model.votes_[0]), int(np.count_nonzero(~np.isnan(model.losses_)))
+    row = [f"{wall:.1f}", f"{cpu:.1f}", f"{share:.2%}", full, f"{peak:.2f}", f"{model.certificate_.bound:.4f}"]
+    print(json.dumps(row))
 
 
-def trees(folder: Path | None, splits: int, repeats: int) -> None:
-    print(f"\n**Trees of a random forest (EstimatorPool), n = 20,000, m = 500**\n\n{HEADER}")
+def trees(arguments: argparse.Namespace) -> None:
+    title = "Trees of a random forest (EstimatorPool), n = 20,000, m = 500"
+    show("scale, trees", title, COLUMNS, compare_trees(), recording=arguments.record)
+
+
+def compare_trees() -> Iterator[Row]:
     data = (*waveforms(20_000), *waveforms(4000, seed=1))
     tree = DecisionTreeClassifier(max_features="sqrt")
     settings: dict[str, Any] = {"n_hypotheses": 500, "holdout": None, "n_jobs": None}
-    compare("r = 41", data, EstimatorPool(tree), 1, subsample_size=41, **settings)
-    compare("r = 41 to 1000", data, EstimatorPool(tree), 1, subsample_size=[41, 200, 1000], **settings)
+    yield compare("r = 41", data, EstimatorPool(tree), 1, subsample_size=41, **settings)[0]
+    yield compare("r = 41 to 1000", data, EstimatorPool(tree), 1, subsample_size=[41, 200, 1000], **settings)[0]
 
 
 PARTS = (defaults, pools, waveform, rivals, million, trees)
@@ -189,10 +230,11 @@ def main() -> None:
     parser.add_argument("--only", choices=[part.__name__ for part in PARTS])
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=3)
+    add_record_option(parser)
     arguments = parser.parse_args()
     for part in PARTS:
         if arguments.only in (None, part.__name__) and (arguments.folder or part not in (defaults, pools)):
-            part(arguments.folder, arguments.splits, arguments.repeats)
+            part(arguments)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What the paper does not say: how its tables depend on C, and on the scaling of the features.
 
-    python benchmarks/soft_margin.py FOLDER [--splits 4]
+    python benchmarks/soft_margin.py FOLDER [--splits 4] [--record]
 
 FOLDER holds the original files of the datasets. For every C: the largest m that Theorem var guarantees, the number of
 hypotheses that hold half of the posterior mass, the test loss of the vote and the bound, means over splits.
@@ -9,8 +9,10 @@ hypotheses that hold half of the posterior mass, the test loss of the vote and t
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 
 import numpy as np
+from _results import add_record_option, show
 
 from pacbayes import datasets
 from pacbayes.paper import aggregation
@@ -18,31 +20,40 @@ from pacbayes.paper.experiments import run_comparison, run_quasiconvexity
 from pacbayes.paper.splits import Sample, load_sample, split
 from pacbayes.paper.tables import HALF_MASS, LARGEST_GUARANTEED_M, TITLES
 
+COLUMNS = ("", "features", "C", "largest m (paper)", "half the mass (paper)", "vote", "bound")
+
+
+def measure(folder: str, splits: int) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each dataset, way to scale and C."""
+    for name in datasets.NAMES:
+        scaled = load_sample(name, folder)
+        raw = Sample(name, datasets.load(name, data_dir=folder).X, scaled.y)
+        for features, sample in (("scaled", scaled), ("as published", raw)):
+            for softness in (1.0, 10.0, 1e3, 1e6):
+                aggregation.C = softness
+                parts = [split(sample, number) for number in range(splits)]
+                guaranteed = np.mean([run_quasiconvexity(part, 2, 0)["theorem_var"] for part in parts])
+                compared = [run_comparison(part, 2, 0) for part in parts]
+                half, vote, bound = (np.mean([c[key] for c in compared]) for key in ("half_mass", "vote", "bound"))
+                yield (
+                    TITLES[name],
+                    features,
+                    f"{softness:g}",
+                    f"{guaranteed:.0f} ({LARGEST_GUARANTEED_M[name]})",
+                    f"{half:.1f} ({HALF_MASS[name]})",
+                    f"{vote:.4f}",
+                    f"{bound:.4f}",
+                )
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--splits", type=int, default=4)
+    add_record_option(parser)
     arguments = parser.parse_args()
-    print(
-        "| | features | C | largest m (paper) | half the mass (paper) | vote | bound |\n"
-        "|---|---|---:|---:|---:|---:|---:|"
-    )
-    for name in datasets.NAMES:
-        scaled = load_sample(name, arguments.folder)
-        raw = Sample(name, datasets.load(name, data_dir=arguments.folder).X, scaled.y)
-        for features, sample in (("scaled", scaled), ("as published", raw)):
-            for softness in (1.0, 10.0, 1e3, 1e6):
-                aggregation.C = softness
-                parts = [split(sample, number) for number in range(arguments.splits)]
-                guaranteed = np.mean([run_quasiconvexity(part, 2, 0)["theorem_var"] for part in parts])
-                compared = [run_comparison(part, 2, 0) for part in parts]
-                half, vote, bound = (np.mean([c[key] for c in compared]) for key in ("half_mass", "vote", "bound"))
-                print(
-                    f"| {TITLES[name]} | {features} | {softness:g} | {guaranteed:.0f} ({LARGEST_GUARANTEED_M[name]}) "
-                    f"| {half:.1f} ({HALF_MASS[name]}) | {vote:.4f} | {bound:.4f} |",
-                    flush=True,
-                )
+    rows = measure(arguments.folder, arguments.splits)
+    show("soft margin", "The paper's tables by C and scaling", COLUMNS, rows, recording=arguments.record)
 
 
 if __name__ == "__main__":

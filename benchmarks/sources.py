@@ -1,6 +1,7 @@
 """Rows larger than the memory: 20,000,000 x 30 in Parquet files, one machine, and how time and memory grow.
 
     python benchmarks/sources.py FOLDER [--millions 1.25 2.5 5 10 20] [--hypotheses 500] [--jobs 2] [--cluster]
+        [--record]
 
 Files are made under FOLDER (2.4 GB for 20 million rows) unless they are there. Each fit and each prediction runs in a
 process of its own, whose peak memory is what the system says. "Reading" is the time that workers spend in reading and
@@ -20,9 +21,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _results import add_record_option, show
 
 FEATURES = 30
 _FILE_ROWS, _GROUP_ROWS = 1_250_000, 125_000
+COLUMNS = ("rows", "fit, s", "processor, s", "reading", "peak, GiB", "predict, s", "reading", "peak, GiB", "bound")
+# How each figure of a run is written, in the order of the columns.
+FORMS = {
+    "rows": "{:,}",
+    "fit": "{:.1f}",
+    "processor": "{:.1f}",
+    "reading": "{:.0%}",
+    "peak": "{:.2f}",
+    "predict": "{:.1f}",
+    "predict reading": "{:.0%}",
+    "peak after predict": "{:.2f}",
+    "bound": "{:.5f}",
+}
 
 
 def problem(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -96,12 +111,17 @@ def run_on_cluster(folder: Path, n: int, m: int, jobs: int) -> None:
 
     with LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster):
         sent = count_bytes()
-        run_once(folder, n, m, jobs)
-        print(json.dumps({"sent": sent}))
+        figures = fit_and_predict(folder, n, m, jobs)
+        print(json.dumps(figures | {"sent": (sent["shared"] + sent["tasks"]) / 2**20}), flush=True)
 
 
 def run_once(folder: Path, n: int, m: int, jobs: int) -> None:
     """Fit and predict in this process, and print figures as JSON."""
+    print(json.dumps(fit_and_predict(folder, n, m, jobs)), flush=True)
+
+
+def fit_and_predict(folder: Path, n: int, m: int, jobs: int) -> dict[str, Any]:
+    """Return the figures of a fit and of the predictions of its rows."""
     import resource
 
     from pacbayes import PACBayesClassifier
@@ -126,7 +146,7 @@ def run_once(folder: Path, n: int, m: int, jobs: int) -> None:
     spent[0], start = 0.0, time.perf_counter()
     n_predicted = sum(labels.size for labels in model.predict_batches(pattern))
     predicted = time.perf_counter() - start
-    figures = {
+    return {
         "rows": n,
         "fit": fitted,
         "processor": cpu,
@@ -140,7 +160,6 @@ def run_once(folder: Path, n: int, m: int, jobs: int) -> None:
         "full": [int(np.count_nonzero(~np.isnan(vote.losses))) for vote in model.votes_],
         "kernel values": [float((vote.seen * vote.subsamples.sizes).sum()) for vote in model.votes_],
     }
-    print(json.dumps(figures), flush=True)
 
 
 def exponent(rows: list[float], values: list[float]) -> float:
@@ -156,6 +175,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--cluster", action="store_true")
     parser.add_argument("--once", action="store_true")
+    add_record_option(parser)
     arguments = parser.parse_args()
     sizes = [int(million * 1e6) for million in arguments.millions]
     make_files(arguments.folder, max(sizes))
@@ -163,21 +183,35 @@ def main() -> None:
         run = run_on_cluster if arguments.cluster else run_once
         run(arguments.folder, sizes[0], arguments.hypotheses, arguments.jobs)
         return
-    print("| rows | fit, s | processor, s | reading | peak, GiB | predict, s | reading | peak, GiB | bound |")
-    print("|---|" + "---:|" * 8)
+    where = "on a local cluster" if arguments.cluster else "in one process"
+    title = f"Parquet files, {FEATURES} columns, {arguments.hypotheses} hypotheses per vote, {where}"
+    columns = (*COLUMNS, "sent, MiB") if arguments.cluster else COLUMNS
+    section = "sources, cluster" if arguments.cluster else "sources"
+    show(section, title, columns, measure(arguments), recording=arguments.record)
+
+
+def measure(arguments: argparse.Namespace) -> Iterator[tuple[str, ...]]:
+    """Yield the figures of each number of rows, in a process of its own; the last row has the exponents of growth."""
+    forms = FORMS | {"sent": "{:.1f}"} if arguments.cluster else FORMS
     results = []
     for million in arguments.millions:
         command = [sys.executable, __file__, str(arguments.folder), "--once", "--millions", str(million)]
         command += ["--hypotheses", str(arguments.hypotheses), "--jobs", str(arguments.jobs)]
-        one = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+        command += ["--cluster"] if arguments.cluster else []
+        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        one = json.loads(printed.splitlines()[-1])
         results.append(one)
-        seconds = f"{one['fit']:.1f} | {one['processor']:.1f} | {one['reading']:.0%} | {one['peak']:.2f}"
-        prediction = f"{one['predict']:.1f} | {one['predict reading']:.0%} | {one['peak after predict']:.2f}"
-        print(f"| {one['rows']:,} | {seconds} | {prediction} | {one['bound']:.5f} |", flush=True)
+        yield tuple(form.format(one[key]) for key, form in forms.items())
     if len(results) > 1:
         rows = [one["rows"] for one in results]
-        for name in ("fit", "processor", "peak", "predict"):
-            print(f"exponent of {name}: {exponent(rows, [one[name] for one in results]):.2f}")
+        growing = ("fit", "processor", "peak", "predict", "peak after predict")
+        yield (
+            "exponent",
+            *(
+                f"{exponent(rows, [one[key] for one in results]):.2f}" if key in growing else ""
+                for key in list(forms)[1:]
+            ),
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Bounds on the weighted majority vote, on the paper's datasets.
 
-    python benchmarks/votes.py FOLDER [--splits 3] [--flatness 0.25] [--only NAME ...]
+    python benchmarks/votes.py FOLDER [--splits 3] [--flatness 0.25] [--only NAME ...] [--record]
 
 FOLDER and sizes as in benchmarks/certificates.py; all other points, 20000 at most, are the unlabelled ones (for the
 column "test loss", labelled). The fit is that of ``holdout=None``. The weights of the vote are the posterior's, or with
@@ -20,9 +20,11 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from _results import add_record_option, show
 from problems import load
 
 from pacbayes import PACBayesClassifier, bounds, votes
@@ -30,6 +32,7 @@ from pacbayes.datasets import NAMES
 
 DELTA = 0.05
 MOST_UNLABELLED = 20_000
+COLUMNS = ("test loss", "gibbs", "2 gibbs", "E[b]", "subset sum", "margin", "voters", "voter", "recipe", "seconds")
 
 
 def shares(rho: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
@@ -101,21 +104,28 @@ def run(name: str, folder: Path, splits: int, flatness: float | None) -> dict[st
     return {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
 
 
+def measure(names: list[str], folder: Path, splits: int, flatness: float | None) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each dataset, and their mean."""
+    results = []
+    for name in names:
+        row = run(name, folder, splits, flatness)
+        results.append([row[column] for column in COLUMNS])
+        yield name, *(f"{value:.4f}" for value in results[-1])
+    yield "mean", *(f"{value:.4f}" for value in np.mean(results, axis=0))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--flatness", type=float)
     parser.add_argument("--only", nargs="+", default=list(NAMES))
+    add_record_option(parser)
     arguments = parser.parse_args()
-    results = []
-    for name in arguments.only:
-        row = run(name, arguments.folder, arguments.splits, arguments.flatness)
-        if not results:
-            print(f"{'':16}" + "".join(f"{key:>11}" for key in row))
-        results.append(list(row.values()))
-        print(f"{name:16}" + "".join(f"{value:11.4f}" for value in row.values()), flush=True)
-    print(f"{'mean':16}" + "".join(f"{value:11.4f}" for value in np.mean(results, axis=0)))
+    rows = measure(arguments.only, arguments.folder, arguments.splits, arguments.flatness)
+    weights = "the posterior's" if arguments.flatness is None else f"flatness {arguments.flatness:g}"
+    title = f"Bounds on the majority vote, weights: {weights}"
+    show(f"votes, {weights}", title, ("", *COLUMNS), rows, recording=arguments.record)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
+import os
 import shutil
 
 import mpmath
 import pytest
 from hypothesis import settings
 
-from pacbayes import _parallel
+# Matrices are small here, and threads of BLAS that wait for each other only take the processor from other workers, who
+# inherit this, as every process does that a test starts.
+for library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 # Examples differ in cost by orders of magnitude (n, m), so no deadline; the same examples every time.
 settings.register_profile("pacbayes", deadline=None, derandomize=True, max_examples=200)
@@ -27,6 +31,8 @@ def sixty_digits():
 @pytest.fixture
 def set_block_rows(monkeypatch):
     """Return a function that sets how many rows are computed on at a time, at most."""
+    from pacbayes import _parallel
+
     return lambda rows: monkeypatch.setattr(_parallel, "_MOST_ROWS", rows)
 
 

@@ -60,17 +60,24 @@ def checked(**parameters):
 
 
 @parametrize_with_checks(
-    [
-        *(checked(voting=voting) for voting in VOTING[:-1]),
-        checked(voting="uniform", n_hypotheses=30),  # many widths of the grid are useless: it takes more to agree
-        checked(estimator=RBFSVMPool(gamma_source="reserved", scaler="standard"), objective="kl"),
-        checked(estimator=RBFSVMPool(gamma_source="sample", scaler="minmax")),
-        checked(estimator=DecisionTreeClassifier(max_depth=4)),
-        checked(estimator=LogisticRegression()),
-    ],
+    [checked(), checked(voting="gibbs"), checked(estimator=DecisionTreeClassifier(max_depth=4))],
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [
+        checked(voting="best"),
+        checked(voting="uniform", n_hypotheses=30),  # many widths of the grid are useless: it takes more to agree
+        checked(estimator=RBFSVMPool(gamma_source="reserved", scaler="standard"), objective="kl"),
+        checked(estimator=RBFSVMPool(gamma_source="sample", scaler="minmax")),
+        checked(estimator=LogisticRegression()),
+    ]
+)
+def test_scikit_learn_checks_with_other_settings(estimator, check):
     check(estimator)
 
 
@@ -215,7 +222,7 @@ def test_workers_do_not_matter(reference, backend):
     assert model.certificate_ == reference.certificate_
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky", "multiprocessing"])
+@pytest.mark.parametrize("backend", ["threading", "loky", pytest.param("multiprocessing", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("voting", ["majority", "gibbs"])
 def test_workers_do_not_change_predictions(monkeypatch, set_block_rows, voting, backend):
     monkeypatch.setattr(pacbayes.fitting._evaluation, "_LEAST_ROWS", 10)

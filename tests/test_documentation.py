@@ -114,6 +114,7 @@ def test_the_layers_are_those_that_are_checked():
     assert layers == [layer for layer in public if layer]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", recorded_session.PAGES)
 def test_the_recorded_session_is_what_happens(page, tmp_path):
     assert len(recorded_session.commands(page)) >= 3

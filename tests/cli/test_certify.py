@@ -20,6 +20,7 @@ def losses(invoke):
     Path("losses.csv").write_text("\n".join(map(str, LOSSES)) + "\n")
 
 
+@pytest.mark.slow
 def test_losses_with_the_real_program(run, tmp_path):
     (tmp_path / "losses.csv").write_text("\n".join(map(str, LOSSES)))
     result = run("certify", "losses.csv", "--n", 500, "-o", "certificate.json")

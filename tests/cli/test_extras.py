@@ -11,9 +11,9 @@ from small_session import ENVIRONMENT
     ("module", "command"),
     [
         ("pandas", ("fit", "data.csv", "--target", "kind")),
-        ("skops.io", ("demo",)),
-        ("jinja2", ("demo",)),
-        ("matplotlib", ("report", "model.skops")),
+        pytest.param("skops.io", ("demo",), marks=pytest.mark.slow),
+        pytest.param("jinja2", ("demo",), marks=pytest.mark.slow),
+        pytest.param("matplotlib", ("report", "model.skops"), marks=pytest.mark.slow),
     ],
 )
 def test_commands_without_a_package(run, tmp_path, module, command):

@@ -13,6 +13,7 @@ from pacbayes.io import Column, load_model, split_rows
 from pacbayes.pools import RBFSVMPool
 
 
+@pytest.mark.slow
 def test_fit_and_everything_after_it(run, tmp_path, mixed):
     # A user's whole session, with the real program.
     mixed.to_csv(tmp_path / "data.csv", index=False)

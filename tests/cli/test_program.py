@@ -107,6 +107,7 @@ def test_stopping(invoke, monkeypatch):
     assert "nothing was written" in result.stderr
 
 
+@pytest.mark.slow
 def test_demo(run, tmp_path):
     result = run("demo", "--output", "demo")
     assert result.returncode == 0, result.stderr

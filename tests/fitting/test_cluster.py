@@ -215,6 +215,7 @@ class Killer(threading.Thread):
                 continue
 
 
+@pytest.mark.slow
 def test_killed_workers_change_nothing(cluster, client, parquet):
     settings = {"n_hypotheses": 60, "subsample_size": [60, 300]}
     reference = make(**settings).fit(X, Y)

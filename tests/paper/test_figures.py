@@ -122,10 +122,13 @@ def test_same_records_give_the_same_bytes_and_ids_are_of_one_picture():
 
 
 def test_settings_of_the_user_are_left_as_they_were():
-    before = dict(matplotlib.rcParams)
+    def open_figures():
+        return sys.modules["matplotlib.pyplot"].get_fignums() if "matplotlib.pyplot" in sys.modules else []
+
+    before, figures = dict(matplotlib.rcParams), open_figures()
     draw_figure("heatmap_kernel", make_records(("skin",), splits=1))
     assert dict(matplotlib.rcParams) == before
-    assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
+    assert open_figures() == figures
 
 
 def test_heatmap_shows_the_mean_difference_from_the_baseline_of_the_same_split():

@@ -424,7 +424,7 @@ def test_rows_of_a_table_have_the_bits_of_dense_ones(offset):
         np.testing.assert_array_equal(table[name], plain[name], err_msg=name)
 
 
-@pytest.mark.parametrize("instructions", ["baseline", "avx2"])
+@pytest.mark.parametrize("instructions", ["baseline", pytest.param("avx2", marks=pytest.mark.slow)])
 def test_every_instruction_set_trains_the_same_machines(instructions):
     """To the bit where multiplications are fused with additions, else to the error of the kernel matrix."""
     program = """

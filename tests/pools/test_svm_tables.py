@@ -89,9 +89,10 @@ def tolerance_of(svm):
 # ---------------------------------------------------------------------------------------------------
 
 
-def test_hypotheses_are_those_of_svc_on_one_hot_columns():
+@pytest.mark.parametrize("m", [15, pytest.param(45, marks=pytest.mark.slow)])
+def test_hypotheses_are_those_of_svc_on_one_hot_columns(m):
     table, labels = make_table()
-    model = fit(table, labels, n_hypotheses=45, subsample_size=60)
+    model = fit(table, labels, n_hypotheses=m, subsample_size=60)
     compared = 0
     for h, rows in enumerate(model.subsamples_):
         svm = model.hypotheses_[h]
@@ -105,7 +106,7 @@ def test_hypotheses_are_those_of_svc_on_one_hot_columns():
         sure = np.abs(values) > 1e-3
         np.testing.assert_array_equal(svm.predict(table)[sure], expected.predict(X)[sure])
         compared += np.count_nonzero(sure)
-    assert compared > 0.95 * 45 * len(table)
+    assert compared > 0.95 * m * len(table)
 
 
 @given(seed=st.integers(0, 10_000), gaps=st.floats(0, 0.95), size=st.integers(2, 40))
@@ -464,7 +465,7 @@ def test_machines_of_tables_are_checked(scale, fill, n_categories, message):
         _engine.Ensemble(*constant, numbers, numbers, np.zeros(1), scale, fill, n_categories)
 
 
-@pytest.mark.parametrize("instructions", ["baseline", "avx2", "best"])
+@pytest.mark.parametrize("instructions", ["baseline", pytest.param("avx2", marks=pytest.mark.slow), "best"])
 def test_every_instruction_set_computes_one_hot_distances(instructions, tmp_path):
     """Decision values of machines that were trained here, in a process that is held to an instruction set."""
     table, labels = make_table(100)

@@ -1,6 +1,7 @@
 """Trees that are trained and asked without scikit-learn's checks, beside the same trees by `fit` and `predict`."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -306,29 +307,28 @@ class Tree(DecisionTreeClassifier):
     """A tree that is not recognised as one, so that all is done by `fit` and `predict`."""
 
 
+@cache  # trees that are not recognised take long, and only racing makes a difference to them
+def fit_trees(kind, of_classifiers, **settings):
+    """Fit, and return the points as well."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(3000, 5))
+    labels = CLASSES[np.digitize(points[:, 0] + rng.normal(size=3000) / 2, [-0.5, 0.5])]
+    if of_classifiers == "pool":
+        pool, sizes = EstimatorPool(kind(max_features="sqrt")), {"n_hypotheses": 30, "subsample_size": [20, 80, 1500]}
+    else:
+        trees = [kind(max_depth=depth, random_state=0).fit(points[:500], labels[:500]) for depth in range(1, 9)]
+        pool, sizes = PrefitPool(trees), {}
+    model = PACBayesClassifier(pool, holdout=None, random_state=0, **sizes, **settings)
+    return model.fit(points[500:], labels[500:]), points
+
+
 @pytest.mark.parametrize("settings", [{"racing": False}, {"n_jobs": 2}, {"verbose": 1}, {"rows": 700}])
 @pytest.mark.parametrize("of_classifiers", ["pool", "prefit"])
 def test_fits_are_the_same_as_by_predict(settings, of_classifiers, set_block_rows):
     settings = dict(settings)
+    slow, points = fit_trees(Tree, of_classifiers, racing=settings.get("racing", True))
     set_block_rows(settings.pop("rows", 65536))
-    rng = np.random.default_rng(0)
-    points = rng.normal(size=(3000, 5))
-    labels = CLASSES[np.digitize(points[:, 0] + rng.normal(size=3000) / 2, [-0.5, 0.5])]
-
-    def fit(kind, **settings):
-        if of_classifiers == "pool":
-            pool, sizes = (
-                EstimatorPool(kind(max_features="sqrt")),
-                {"n_hypotheses": 30, "subsample_size": [20, 80, 1500]},
-            )
-        else:
-            trees = [kind(max_depth=depth, random_state=0).fit(points[:500], labels[:500]) for depth in range(1, 9)]
-            pool, sizes = PrefitPool(trees), {}
-        model = PACBayesClassifier(pool, holdout=None, random_state=0, **sizes, **settings)
-        return model.fit(points[500:], labels[500:])
-
-    racing = {"racing": settings.get("racing", True)}
-    fast, slow = fit(DecisionTreeClassifier, **settings), fit(Tree, **racing)
+    fast, _ = fit_trees.__wrapped__(DecisionTreeClassifier, of_classifiers, **settings)
     np.testing.assert_array_equal(fast.losses_, slow.losses_)
     np.testing.assert_array_equal(fast.n_validation_, slow.n_validation_)
     np.testing.assert_array_equal(fast.posterior_, slow.posterior_)

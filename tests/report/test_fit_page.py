@@ -422,7 +422,7 @@ def test_everything_is_escaped(pipelines):
 
 
 @pytest.mark.parametrize(
-    "name", ["svms", "pipelines", "not_strict", *(slow(name) for name in ("prefit", "always_wrong", "brier", "costs"))]
+    "name", ["svms", *map(slow, ("pipelines", "not_strict", "prefit", "always_wrong", "brier", "costs"))]
 )
 def test_page_in_a_browser(browser, request, cancer, tmp_path, name):
     model = request.getfixturevalue(name)
