@@ -98,7 +98,14 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+# Emulated, each takes seconds.
+SLOW_CASES = {"far from zero", "single precision for some", "more features than are kept"}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(CASES[name], id=name, marks=[pytest.mark.slow] * (name in SLOW_CASES)) for name in CASES],
+)
 def test_both_engines_give_the_same_bits(cupy, case):
     *numbers, scaler = case
     X, codes, rows, sizes, multipliers, C = problem(*numbers)
@@ -143,7 +150,10 @@ def test_ties_are_broken_alike(cupy):
         np.testing.assert_array_equal(result[name], host[name], err_msg=name)
 
 
-@pytest.mark.parametrize(("enough", "turns"), [(1, 1), (1, 32), (20, 2), (1 << 20, 1)])
+@pytest.mark.parametrize(
+    ("enough", "turns"),
+    [(1, 1), (1, 32), *(pytest.param(*division, marks=pytest.mark.slow) for division in ((20, 2), (1 << 20, 1)))],
+)
 def test_any_division_of_the_work_gives_the_same_counts(cupy, monkeypatch, enough, turns):
     X, codes, rows, sizes, multipliers, C = problem(11, 2500, 6, 3, 90)
     host, machines = trained_by_both(X, codes, rows, sizes, multipliers, C, None, 2)
@@ -240,7 +250,7 @@ def test_votes_are_trained_ahead_and_certified_in_a_thread_on_the_device_of_the_
     assert steps.index("filter_rows") < len(steps) - 1 - steps[::-1].index("train") < len(steps) - 1
 
 
-@pytest.mark.parametrize("racing", [True, "training"])
+@pytest.mark.parametrize("racing", [True, pytest.param("training", marks=pytest.mark.slow)])
 def test_the_race_is_the_same_on_both_engines(emulated, monkeypatch, racing):
     monkeypatch.setattr(training, "_DEVICE_ROWS", 100)  # several blocks in a round
     monkeypatch.setattr(racing_rule, "_LEAST_ROWS", 500)
