@@ -1,4 +1,4 @@
-"""Functions that are called beside the caller, and votes that are certified so."""
+"""Functions that are called in the background, and votes that are certified so."""
 
 import threading
 import time
@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 
-from pacbayes import PACBayesClassifier, classifier
-from pacbayes._parallel import beside
+from pacbayes import PACBayesClassifier
+from pacbayes._parallel import run_in_background
+from pacbayes.fitting import _fit
 
 
 def fit(n_jobs=2, **settings):
@@ -19,7 +20,7 @@ def fit(n_jobs=2, **settings):
 @pytest.mark.parametrize("threads", [0, 1, 2])
 def test_results_come_in_any_order_and_errors_when_they_are_asked_for(threads):
     started = []
-    with beside(threads) as call:
+    with run_in_background(threads) as call:
         numbers = [call(started.append, k) or k for k in range(5)]
         if threads:
             failing = call(int, "x")
@@ -45,7 +46,7 @@ def test_an_error_of_the_caller_waits_for_what_has_begun_and_gives_up_the_rest()
     futures = []
 
     def start_and_fail():
-        with beside(1) as call:
+        with run_in_background(1) as call:
             futures.extend(call(work, k) for k in range(3))
             begun.wait(10)
             threading.Thread(target=lambda: (time.sleep(0.05), release.set())).start()
@@ -59,21 +60,21 @@ def test_an_error_of_the_caller_waits_for_what_has_begun_and_gives_up_the_rest()
 
 def test_each_thread_is_prepared():
     prepared = []
-    with beside(1, prepare=lambda: prepared.append(threading.get_ident())) as call:
+    with run_in_background(1, prepare=lambda: prepared.append(threading.get_ident())) as call:
         worker = call(threading.get_ident).result()
     assert prepared == [worker]
     assert worker != threading.get_ident()
 
 
-def test_votes_are_certified_beside_the_training_of_others(monkeypatch):
+def test_votes_are_certified_while_others_are_trained(monkeypatch):
     threads = []
-    certify = classifier.certify
+    certify = _fit.certify
 
     def note(*args, **kwargs):
         threads.append(threading.current_thread())
         return certify(*args, **kwargs)
 
-    monkeypatch.setattr(classifier, "certify", note)
+    monkeypatch.setattr(_fit, "certify", note)
     before = threading.active_count()
     several, one, shown = fit(holdout=[0.3, 0.4]), fit(1, holdout=[0.3, 0.4]), fit(holdout=[0.3, 0.4], verbose=1)
     assert threading.active_count() == before
@@ -85,12 +86,12 @@ def test_votes_are_certified_beside_the_training_of_others(monkeypatch):
         np.testing.assert_array_equal(other.posterior_, several.posterior_)
 
 
-@pytest.mark.parametrize("name", ["certify", "digest"])
+@pytest.mark.parametrize("name", ["certify", "digest_vote"])
 def test_an_error_in_a_certificate_is_that_of_the_fit(monkeypatch, name):
     def fail(*args, **kwargs):
         raise ArithmeticError("in a thread")
 
-    monkeypatch.setattr(classifier, name, fail)
+    monkeypatch.setattr(_fit, name, fail)
     before = threading.active_count()
     with pytest.raises(ArithmeticError, match="in a thread"):
         fit(holdout=[0.3, 0.4])

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from pacbayes.cli._stand_ins import ValidatedRows
 from small_session import ENVIRONMENT, QUICK
 
+from pacbayes.cli.predict import Predictions
 from pacbayes.io import _csv, _parquet
 
 
@@ -66,16 +66,16 @@ def test_there_are_several_parts(invoke, fitted, monkeypatch):
 
 def stop_after(parts, monkeypatch, invoke, *arguments):
     """Run a command that is interrupted after some parts."""
-    predict, calls = ValidatedRows.predict, []
+    predict, calls = Predictions._predict, []
 
-    def stop(self):
-        calls.append(len(self.X))
+    def stop(self, carried, rows):
+        calls.append(len(rows))
         if len(calls) > parts:
             raise KeyboardInterrupt
-        return predict(self)
+        return predict(self, carried, rows)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ValidatedRows, "predict", stop)
+        patch.setattr(Predictions, "_predict", stop)
         assert invoke(*arguments).exit_code == 130
 
 
@@ -84,9 +84,13 @@ def test_what_was_stopped_goes_on(invoke, fitted, monkeypatch):
     stop_after(2, monkeypatch, invoke, *arguments)
     assert not Path("out.csv").exists()
     assert len(list(Path("out.csv.parts").glob("*.csv"))) == 2
-    predict, calls = ValidatedRows.predict, []
+    predict, calls = Predictions._predict, []
     with monkeypatch.context() as patch:
-        patch.setattr(ValidatedRows, "predict", lambda self: (calls.append(len(self.X)), predict(self))[1])
+        patch.setattr(
+            Predictions,
+            "_predict",
+            lambda self, carried, rows: (calls.append(len(rows)), predict(self, carried, rows))[1],
+        )
         result = invoke(*arguments)
     assert "goes on after 2 parts" in result.stderr
     assert sum(calls) == 150 - 80
@@ -217,15 +221,15 @@ def test_parts_that_take_more_memory_than_the_limit(refuses, invoke, mixed, fitt
 
 
 def test_a_folder_that_another_one_writes_to(invoke, fitted, monkeypatch):
-    predict, inner = ValidatedRows.predict, []
+    predict, inner = Predictions._predict, []
 
-    def twice(self):
+    def twice(self, carried, rows):
         if not inner:
             inner.append(None)
             inner[0] = invoke(*STREAM, "-o", "out.csv")
-        return predict(self)
+        return predict(self, carried, rows)
 
-    monkeypatch.setattr(ValidatedRows, "predict", twice)
+    monkeypatch.setattr(Predictions, "_predict", twice)
     assert invoke(*STREAM, "-o", "out.csv").exit_code == 0
     assert (inner[0].exit_code, inner[0].stdout) == (2, "")
     assert inner[0].stderr == "pacbayes: another process writes to 'out.csv.parts'\n"
