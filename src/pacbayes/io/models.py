@@ -132,7 +132,8 @@ def load_model(
     boosting of those, nearest neighbours by brute force, the usual scalers and encoders, and pipelines of all of these.
     Other types, such as nearest neighbours that keep a tree, have to be named in `trusted`.
 
-    Parameters that say where to work, `n_jobs` and `checkpoint`, are not taken from a file: they are None.
+    Parameters that say where to work, `n_jobs` and `checkpoint`, are not taken from a file: they are None. Nor is
+    `verbose`, which is 0.
 
     Prediction takes memory of its own, which grows with the number of rows and classes. For files of strangers, limit
     the memory of the process as well, for example by ``ulimit -v 4000000`` in the shell.
@@ -165,8 +166,8 @@ def _construct(data: bytes, trusted: tuple[str, ...], max_bytes: int) -> tuple[A
     found = content["fitted"] if version == _FORMAT else _format5.read_classifier(content["model"])
     fitted = _restore_certificates(found, content["certificates"])
     check_objects(fitted, trusted)
-    # A file must not start threads, or write to a folder.
-    settings = replace(fitted.settings, n_jobs=None, checkpoint=None)
+    # A file must not start threads, write to a folder, or to the terminal.
+    settings = replace(fitted.settings, n_jobs=None, checkpoint=None, verbose=0)
     model = getattr(pacbayes, fitted.task.estimator).from_fitted_votes(replace(fitted, settings=settings))
     schema = None if content["schema"] is None else Schema.from_json(content["schema"])
     # What types that the caller trusts make of a row that was made up is up to them.
