@@ -49,7 +49,6 @@ from pacbayes import PACBayesClassifier
 from pacbayes.cli import app
 from pacbayes.exceptions import ModelFileError, TableError
 from pacbayes.io import dumps_model, load_model, read_losses, read_table, save_model
-from pacbayes.pools import RBFSVMPool
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(120, 3))
@@ -247,8 +246,11 @@ def test_types_that_the_caller_trusts(saved):
 
 
 def test_an_attribute_in_the_place_of_a_method(saved):
-    rewrite(saved, lambda schema, members: add_attribute(schema, "predict", text("nothing")))
-    refused(saved, "a FittedVotes cannot have an attribute 'predict' of its own")
+    rewrite(saved, lambda schema, members: add_attribute(schema, "pool", text("nothing")))
+    model, _ = load_model(saved)
+    assert "pool" not in vars(model.fitted_votes_)
+    set_attribute(saved, "TrainingRows", "contains", lambda members: text("nothing"))
+    refused(saved, "a TrainingRows cannot have an attribute 'contains' of its own")
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -491,20 +493,22 @@ def set_attribute(path, kind, name, make, having=None):
 
 
 def test_what_is_computed_from_other_attributes_is_computed_anew(tmp_path):
-    """Where the arrays of each hypothesis begin, in place of what follows from the arrays that were checked."""
-    model = PACBayesClassifier(RBFSVMPool(gamma_grid=(0.01, 100.0)), n_hypotheses=20, random_state=0).fit(X, y)
+    """Which columns hold numbers, in place of what follows from the columns that were checked."""
+    table = pd.DataFrame({"a": X[:, 0], "c": np.where(X[:, 1] > 0, "u", "v")})
+    model = PACBayesClassifier(**SETTINGS).fit(table, y)
     path = tmp_path / "model.skops"
     save_model(model, path)
-    set_attribute(path, "RBFSVMs", "_offsets", lambda members: a_dict())
+    set_attribute(path, "CodeBook", "_numbers", lambda members: a_list(text(10**6)))
     again, _ = load_model(path)
     assert again.verify_certificate(model.certificate_) == "arithmetic and model"
-    np.testing.assert_array_equal(again.predict_hypotheses(X), model.predict_hypotheses(X))
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(again.predict_hypotheses(table), model.predict_hypotheses(table))
+    np.testing.assert_array_equal(again.predict(table), model.predict(table))
 
 
 @pytest.mark.parametrize(
     ("learner", "kind", "name", "having"),
     [
+        (None, "RBFSVMs", "_offsets", "classes"),
         (None, "RBFSVMs", "_gathered", "classes"),
         (None, "RBFSVMs", "_device", "classes"),
         (SVC(), "SVC", "_impl", "classes_"),

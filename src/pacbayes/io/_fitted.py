@@ -202,6 +202,8 @@ def _check_attributes(owner: Any, table: Mapping[str, Any], lengths: Lengths) ->
                 require(isinstance(value, spec), f"{what} cannot be of type {type(value).__name__}")
             else:
                 _check_numbers(value, what, spec, lengths)
+                if spec.startswith("count"):
+                    lengths[name] = int(value)
 
 
 def _check_numbers(value: Any, what: str, spec: str, lengths: Lengths) -> None:
@@ -216,9 +218,7 @@ def _check_numbers(value: Any, what: str, spec: str, lengths: Lengths) -> None:
     else:
         is_number = isinstance(value, _NUMBERS[kind]) and not isinstance(value, bool)
         require(is_number and (kind == "whole" or np.isfinite(value)), f"{what} is no {kind}")
-        if kind == "count":
-            require(0 <= value < 2**31, f"{what} is out of range: it is {value}")
-            lengths.setdefault(what.partition(" ")[0], int(value))
+        require(kind != "count" or 0 <= value < 2**31, f"{what} is out of range: it is {value}")
     for condition in conditions:
         if found := _COMPARISON.fullmatch(condition):
             limit = lengths[found[2]] if found[2] in lengths else float(found[2])
