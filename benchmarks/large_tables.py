@@ -1,6 +1,6 @@
 """Tables with text and gaps, larger than the memory: Parquet files in Python, and a CSV file from the shell.
 
-    python benchmarks/large_tables.py FOLDER [--rows 2000000] [--csv-megabytes 1000] [--hypotheses 90] [--jobs 2] [--memory]
+    python benchmarks/large_tables.py FOLDER [--rows 2000000] [--csv-megabytes 1000] [--hypotheses 90] [--memory]
 
 Files are made under FOLDER unless they are there: five columns of numbers, two of them with gaps, a date, and three
 columns of text with 8, 200 and 5000 categories and gaps. Every fit and every prediction is a process of its own, whose
