@@ -166,6 +166,13 @@ def test_numbers_without_gaps_are_taken_as_arrays_are(tmp_path):
     assert_same(model, make(n_hypotheses=10).fit(frame.to_numpy(), labels))
 
 
+def test_columns_that_only_a_later_file_shows_to_be_of_no_use(tmp_path):
+    for k, column in enumerate((pa.nulls(5), pa.array([[1]] * 5))):
+        pq.write_table(pa.table({"x": column, "label": LABELS[:5]}), tmp_path / f"{k}.parquet")
+    with pytest.raises(SourceError, match=r"column 'x' holds list<.*> values: numbers, text"):
+        open_source(tmp_path, "label")
+
+
 def test_files_may_store_text_differently_and_lack_it(tmp_path):
     text = pa.array(_some(CITY))
     folder = tmp_path / "rows"

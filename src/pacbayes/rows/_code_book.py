@@ -107,30 +107,25 @@ class CodeBook:
         )
 
     @cached_property
-    def _numbers(self) -> list[int]:
-        return [k for k, labels in enumerate(self.categories) if labels is None]
-
-    @cached_property
     def _codes(self) -> list[dict[str, int]]:
-        """The numbers of the categories of each column of categories."""
-        known = [labels for labels in self.categories if labels is not None]
-        return [{label: i for i, label in enumerate(labels, _FIRST)} for labels in known]
+        """The numbers of the categories of each column; empty for one of numbers or dates."""
+        return [{label: i for i, label in enumerate(labels or (), _FIRST)} for labels in self.categories]
 
     @property
     def n_numbers(self) -> int:
         """Number of features that are numbers, those of dates included: the first ones of a row."""
-        return sum(N_DATE_FEATURES if self.dates[k] else 1 for k in self._numbers)
+        return len(self.names) - self.n_categories + (N_DATE_FEATURES - 1) * sum(self.dates)
 
     @property
     def n_categories(self) -> int:
         """Number of columns of categories: the last ones of a row."""
-        return len(self.names) - len(self._numbers)
+        return sum(labels is not None for labels in self.categories)
 
     @property
     def n_features(self) -> int:
         """Length of a row."""
-        indicators = sum(self.gaps[k] for k in self._numbers)
-        return self.n_numbers + indicators + (indicators < len(self._numbers)) + self.n_categories
+        gaps = [gap for gap, labels in zip(self.gaps, self.categories, strict=True) if labels is None]
+        return self.n_numbers + sum(gaps) + (not all(gaps)) + self.n_categories
 
     def find_strange_columns(self, table: Any) -> list[str]:
         """Return the columns of categories of which the sample had none, though there are some: 0 and 1 for no and yes.
@@ -140,12 +135,9 @@ class CodeBook:
         table : DataFrame
             Rows with the columns of the sample.
         """
-        strange = []
-        for (name, column), known in zip(_named_columns(table), self.categories, strict=True):
-            found = () if known is None else _Column(name, column, "category").labels
-            if found and known is not None and not set(found) & set(known):
-                strange.append(name)
-        return strange
+        pairs = zip(_named_columns(table), self.categories, strict=True)
+        found = {name: (_Column(name, column, "category").labels, known) for (name, column), known in pairs if known}
+        return [name for name, (labels, known) in found.items() if labels and not {*labels} & {*known}]
 
     def encode(self, table: Any) -> Array:
         """Return rows as the engine reads them.
@@ -168,31 +160,28 @@ class CodeBook:
         for k, (expected, (name, _)) in enumerate(zip(self.names, columns, strict=True)):
             if name != expected:
                 raise ValueError(f"column {k} of X must be {expected!r}, as in the sample, got {name!r}")
-        rows = np.zeros((table.shape[0], self.n_features))
-        indicator, category = self.n_numbers, self.n_features - self.n_categories
-        unexpected = np.zeros(table.shape[0])
-        position = 0
-        for k in self._numbers:
+        rows, unexpected = np.zeros((table.shape[0], self.n_features)), np.zeros(table.shape[0])
+        position, indicator, category = 0, self.n_numbers, self.n_features - self.n_categories
+        for k, labels in enumerate(self.categories):
+            if labels is not None:
+                column = _Column(*columns[k], "category")
+                column.check_comparable(labels)
+                code_of = np.array([*(self._codes[k].get(label, _UNKNOWN) for label in column.labels), _GAP])
+                rows[:, category] = code_of[column.positions]
+                category += 1
+                continue
             column = _Column(*columns[k], "date" if self.dates[k] else "number")
             column.check_finite()
-            numbers = column.numbers
-            features = expand_days(numbers) if self.dates[k] else numbers[:, np.newaxis]
+            features = expand_days(column.numbers) if self.dates[k] else column.numbers[:, np.newaxis]
             rows[:, position : position + features.shape[1]] = features
             position += features.shape[1]
-            missing = np.isnan(numbers)
             if self.gaps[k]:
-                rows[:, indicator] = missing
+                rows[:, indicator] = column.missing
                 indicator += 1
             else:
-                unexpected += missing
-        if indicator < category:
+                unexpected += column.missing
+        if indicator < self.n_features - self.n_categories:
             rows[:, indicator] = np.sqrt(unexpected)
-        others = [k for k, labels in enumerate(self.categories) if labels is not None]
-        for position, (k, codes) in enumerate(zip(others, self._codes, strict=True), category):
-            column = _Column(*columns[k], "category")
-            column.check_comparable(codes)
-            code_of = np.array([*(codes.get(label, _UNKNOWN) for label in column.labels), _GAP])
-            rows[:, position] = code_of[column.positions]
         return rows
 
     def __getstate__(self) -> dict[str, Any]:

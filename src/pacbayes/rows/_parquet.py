@@ -199,8 +199,7 @@ def open_parquet(path: str, target: str | None, columns: Sequence[str] | None = 
     pa = require("pyarrow", "sources")
     files: list[_File] = []
     fields: dict[str, Any] = {}
-    # Where features are named, files may hold other columns as well.
-    known: set[str] | None = None
+    known: set[str] | None = None  # where features are named, files may hold other columns as well
     first, given = "", columns is not None
     for name in find_files(path):
         try:
@@ -223,6 +222,9 @@ def open_parquet(path: str, target: str | None, columns: Sequence[str] | None = 
             raise SourceError(f"{name!r} has columns that {first!r} has not: {format_names(extra)}")
         files.append(_File(name if _is_remote(name) else os.path.abspath(name), state, groups))
     assert columns is not None
+    for column in columns:
+        if not is_readable(fields[column]):
+            raise SourceError(f"{path!r}: column {column!r} holds {fields[column]} values: {_EXPECTED}")
     source = ParquetSource(files, columns, target, fields)
     if source.n_rows == 0:
         raise SourceError(f"there are no rows in {path!r}")
@@ -251,9 +253,6 @@ def _choose_features(name: str, schema: Any, target: str | None, columns: Sequen
     features = columns or [one for one in feature_names(schema) if one != target]
     if not features:
         raise SourceError(f"{name!r} has no columns besides {target!r}")
-    for column in features:
-        if not is_readable(schema.field(column).type):
-            raise SourceError(f"{name!r}: column {column!r} holds {schema.field(column).type} values: {_EXPECTED}")
     return list(features)
 
 
@@ -287,17 +286,9 @@ def is_readable(kind: Any) -> bool:
     """Return whether columns of an Arrow type can be features: numbers, text, booleans, dates, categories of these."""
     from pyarrow import types
 
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_boolean(kind)
-        or types.is_null(kind)
-        or (types.is_temporal(kind) and not types.is_interval(kind))
-        or types.is_decimal(kind)
-        or is_text(kind)
-    )
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    plain = types.is_primitive(kind) and not types.is_interval(kind)  # numbers, booleans, dates, times
+    return bool(plain or types.is_null(kind) or types.is_decimal(kind) or is_text(kind))
 
 
 def _number_type(kind: Any) -> np.dtype[Any] | None:

@@ -1,0 +1,116 @@
+"""Fitting as a function: what it is given stays as it is, and a task decides what is predicted and how it is judged."""
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError, dataclass, replace
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.tree import DecisionTreeClassifier
+
+from pacbayes import PACBayesClassifier, bounds
+from pacbayes._fingerprint import digest
+from pacbayes.fitting import FitSettings, MemoryRows, Workers, fit_votes
+from pacbayes.pools import EstimatorPool, RBFSVMPool, Sample
+from pacbayes.tasks import Classification
+
+X, LABELS = make_classification(400, 6, n_informative=4, n_classes=3, random_state=0)
+SETTINGS = FitSettings(n_hypotheses=20, subsample_size=[10, 40], random_state=0)
+
+
+def open_rows(pool):
+    return MemoryRows(Sample(X, np.zeros(len(X), dtype=np.intp), np.empty(0)), pool, Workers())
+
+
+def fit(pool, settings=SETTINGS, task=None):
+    learned, target = Classification.learn(LABELS)
+    return fit_votes(open_rows(pool), target, pool, task or learned, settings)
+
+
+@pytest.mark.parametrize("pool", [RBFSVMPool(), EstimatorPool(DecisionTreeClassifier(max_depth=3))])
+def test_nothing_that_is_given_changes(pool):
+    rows, (task, target) = open_rows(pool), Classification.learn(LABELS)
+    given = [rows.sample.X, target, pool, task.classes, vars(SETTINGS)]
+    before, state = digest(given), copy.deepcopy(vars(pool))
+    first, second = (fit_votes(rows, target, pool, task, SETTINGS) for _ in range(2))
+    assert digest(given) == before
+    assert vars(pool).keys() == state.keys()
+    assert rows.sample.classes.size == 0  # those of the fit are another sample
+    for one, other in zip(first.votes, second.votes, strict=True):
+        assert one.certificate == other.certificate
+        np.testing.assert_array_equal(one.posterior, other.posterior)
+
+
+def test_an_estimator_only_shows_what_the_function_returns():
+    fitted = fit(RBFSVMPool())
+    model = PACBayesClassifier(n_hypotheses=20, subsample_size=[10, 40], random_state=0).fit(X, LABELS)
+    assert model.certificate_.statements == fitted.best.certificate.statements
+    again = PACBayesClassifier.from_fitted_votes(model.fitted_votes_)
+    assert again.get_params() == model.get_params()
+    assert again.fitted_votes_ is model.fitted_votes_
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert again.verify_certificate(model.certificate_, X, LABELS) == "arithmetic, model and data"
+
+
+def test_what_a_fit_came_to_is_a_value():
+    model = PACBayesClassifier(n_hypotheses=10, random_state=0).fit(X, LABELS)
+    with pytest.raises(FrozenInstanceError):
+        model.fitted_votes_.winner = 0
+    with pytest.raises(FrozenInstanceError):
+        model.votes_[0].posterior = np.ones(10) / 10
+    for name in ("certificate_", "posterior_", "losses_", "hypotheses_", "votes_", "classes_", "lambda_"):
+        with pytest.raises(AttributeError):
+            setattr(model, name, None)
+    state = set(vars(model.fitted_votes_))
+    model.predict(X)
+    model.certify(X + 0.01, LABELS)
+    model.verify_certificate(model.certificate_, X, LABELS)
+    assert set(vars(model.fitted_votes_)) == state
+    unfitted = PACBayesClassifier()
+    assert not any(hasattr(unfitted, name) for name in ("certificate_", "votes_", "posterior_", "lambda_"))
+
+
+def test_settings_of_a_fit_are_copies():
+    costs, pool = [[0, 1, 1], [1, 0, 1], [1, 1, 0.5]], RBFSVMPool(C=[1.0, 10.0])
+    model = PACBayesClassifier(pool, loss=costs, n_hypotheses=10, random_state=0).fit(X, LABELS)
+    costs[0][1] = 0.0
+    pool.C.append(100.0)
+    settings = model.fitted_votes_.settings
+    assert settings.loss[0][1] == 1
+    assert settings.estimator.C == [1.0, 10.0]
+
+
+def test_an_assumption_is_stated_by_all_votes_and_files_keep_it():
+    model = PACBayesClassifier(n_hypotheses=10, random_state=0).fit(X, LABELS)
+    before = model.certificate_
+    assert model.add_assumption("the rows were shuffled") is model
+    assert [vote.certificate.assumptions[-1] for vote in model.votes_] == ["the rows were shuffled"] * 2
+    assert model.certificate_.bound == before.bound
+    assert model.verify_certificate(model.certificate_) == "arithmetic and model"
+    assert pickle.loads(pickle.dumps(model)).certificate_ == model.certificate_
+
+
+@dataclass(frozen=True, eq=False)
+class Ordinal(Classification):
+    """Classes in an order, of which the weighted median of the votes is predicted."""
+
+    def predict(self, hypotheses, weights, X, drawn=None):
+        votes, uncertain = hypotheses.votes_and_doubts(X)
+        order = np.argsort(votes, axis=0, kind="stable")
+        share = np.cumsum(weights[order], axis=0)
+        middle = np.argmax(share >= 0.5, axis=0)
+        return np.take_along_axis(votes, np.take_along_axis(order, middle[np.newaxis], 0), 0)[0], uncertain.any(axis=0)
+
+
+def test_a_task_that_fitting_does_not_know():
+    pool, (known, target) = EstimatorPool(DecisionTreeClassifier(max_depth=3)), Classification.learn(LABELS)
+    fitted = fit(pool, replace(SETTINGS, holdout=0.5), Ordinal(known.classes))
+    vote = fitted.best
+    held_out = vote.split.held_out
+    errors = np.count_nonzero(vote.predict(X[held_out]) != LABELS[held_out])
+    assert vote.certificate.bound == pytest.approx(bounds.clopper_pearson(errors, held_out.size, 0.05), rel=1e-12)
+    majority = fit(pool, replace(SETTINGS, holdout=0.5)).best
+    np.testing.assert_array_equal(vote.posterior, majority.posterior)
+    assert (vote.predict(X) != majority.predict(X)).any()
+    assert target.dtype == np.intp
