@@ -105,12 +105,12 @@ class Ordinal(Classification):
 
 def test_a_task_that_fitting_does_not_know():
     pool, (known, target) = EstimatorPool(DecisionTreeClassifier(max_depth=3)), Classification.learn(LABELS)
-    fitted = fit(pool, replace(SETTINGS, holdout=0.5), Ordinal(known.classes))
+    fitted = fit(pool, replace(SETTINGS, holdout=0.5, voting="uniform"), Ordinal(known.classes))
     vote = fitted.best
     held_out = vote.split.held_out
     errors = np.count_nonzero(vote.predict(X[held_out]) != LABELS[held_out])
     assert vote.certificate.bound == pytest.approx(bounds.clopper_pearson(errors, held_out.size, 0.05), rel=1e-12)
-    majority = fit(pool, replace(SETTINGS, holdout=0.5)).best
+    majority = fit(pool, replace(SETTINGS, holdout=0.5, voting="uniform")).best
     np.testing.assert_array_equal(vote.posterior, majority.posterior)
     assert (vote.predict(X) != majority.predict(X)).any()
     assert target.dtype == np.intp
