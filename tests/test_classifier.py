@@ -332,7 +332,8 @@ def test_hypotheses_are_added_on_the_same_sample_with_the_same_settings():
     model = small(racing=False).fit(X, Y)
     with pytest.raises(ValueError, match="n_hypotheses must be a whole number, at least 20, got 5"):
         model.add_hypotheses(X, Y, 5)
-    for sample, differs in (((X[:200], Y[:200]), "X and y"), ((X + 1e-9, Y), "X"), ((X, 1 - Y), "y")):
+    samples = (((X[:200], Y[:200]), "X and y"), ((X + 1e-9, Y), "X"), ((X, 1 - Y), "y"), ((X, Y + 1), "y"))
+    for sample, differs in (*samples, ((X, np.where(Y, "b", "a")), "y")):
         with pytest.raises(ValueError, match=f"added on the same sample, but {differs} differ"):
             model.add_hypotheses(*sample, 30)
     for name, value in {"estimator": RBFSVMPool(scaler="minmax"), "loss": [[0, 1], [0.5, 0]]}.items():
@@ -360,6 +361,17 @@ def test_a_subclass_with_settings_of_its_own_is_cloned():
             super().__init__(delta=delta, n_hypotheses=10)
 
     assert clone(Careful(0.02)).delta == 0.02
+
+
+def test_a_subclass_that_takes_fewer_settings_or_others_is_fitted_with_its_own():
+    class Careful(PACBayesClassifier):
+        def __init__(self, n_hypotheses=20, *, patience=3):
+            super().__init__(n_hypotheses=n_hypotheses, delta=0.01, holdout=0.3, random_state=0)
+            self.patience = patience
+
+    careful, plain = Careful().fit(X, Y), PACBayesClassifier(n_hypotheses=20, delta=0.01, holdout=0.3, random_state=0)
+    assert (careful.certificate_.delta, len(careful.votes_)) == (0.01, 1)
+    assert careful.certificate_ == plain.fit(X, Y).certificate_
 
 
 def make_frame():

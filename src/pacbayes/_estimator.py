@@ -26,6 +26,7 @@ from pacbayes.fitting import (
     SampleRows,
     Vote,
     Workers,
+    digest_target,
     evaluate_on_rows,
     fit_votes,
     open_source_rows,
@@ -230,7 +231,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             The training sample, in the same order.
         n_hypotheses : int
             Number of hypotheses that there will be, for each vote. The first fit must have had ``racing=False``, so
-            that none was dropped.
+            that none was dropped, and no `prior` of its own. Its `checkpoint` stays what it is.
 
         Returns
         -------
@@ -244,6 +245,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError("racing must be False for a fit that hypotheses are added to: fit again without")
         if fitted.settings.subsamples is not None:
             raise ValueError("subsamples must be None for a fit that hypotheses are added to: there are none to add")
+        if fitted.settings.prior is not None:
+            raise ValueError("prior must be None for a fit that hypotheses are added to: it is that of the others")
         for name in ("estimator", "loss"):
             try:
                 digest(getattr(fitted.settings, name))
@@ -252,8 +255,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                     f"hypotheses cannot be added with this {name}: {error}, so that losses of different settings could "
                     "be mixed"
                 ) from error
-        settings = replace(fitted.settings, n_hypotheses=n_hypotheses)
-        validate_settings(settings, {"n_hypotheses": Whole(len(fitted.best.hypotheses))})
+        settings = replace(fitted.settings, n_hypotheses=n_hypotheses, checkpoint=None)
+        validate_settings(settings, {"n_hypotheses": Whole(max(len(vote.hypotheses) for vote in fitted.votes))})
         self._fit(X, y, settings, continued=fitted)
         self.n_hypotheses = n_hypotheses
         return self
@@ -261,10 +264,12 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
     def _fit(self, X: Any, y: Any, settings: FitSettings, continued: FittedVotes | None = None) -> Self:
         pool, digests = as_pool(settings.estimator), self._digest_settings()
         try:
-            rows, labels = self._open_sample(pool, X, y, settings)
-            task, target = self._learn_task(labels)
-            if continued is not None:
-                self._check_continued(rows, target, continued)
+            if continued is None:
+                rows, labels = self._open_sample(pool, X, y, settings)
+                task, target = self._learn_task(labels)
+            else:
+                rows = self._open_continued(X, y, continued)
+                task, target = continued.task, rows.sample.codes
             fitted = fit_votes(rows, target, pool, task, settings, continued)
         except (ValueError, HypothesisError) as error:
             _explain_missing_values(X, error)
@@ -291,7 +296,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
     def _copy_settings(self, n_candidates: int) -> FitSettings:
         """Return copies of the settings, which nobody else can change."""
         copies = {}
-        for name, value in self.get_params(deep=False).items():
+        # Not those of `get_params`: a subclass may take fewer of them, or others as well.
+        for name in (field.name for field in fields(FitSettings) if field.name != "n_candidates"):
+            value = getattr(self, name)
             try:
                 # A generator is drawn from, as scikit-learn's estimators do.
                 copies[name] = value if name == "random_state" else copy.deepcopy(value)
@@ -314,17 +321,19 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 "fit again"
             )
 
-    def _check_continued(self, rows: SampleRows, target: NDArray[Any], fitted: FittedVotes) -> None:
-        """Raise ValueError unless rows and targets are those of a fit, whose hypotheses have not been changed."""
-        summary, _ = rows.summarize(fitted.training_rows.shift)
-        changed = [] if summary.digest == fitted.training_rows.whole else ["X"]
-        changed += [] if digest(np.asarray(target)) == fitted.target_digest else ["y"]
+    def _open_continued(self, X: Any, y: Any, fitted: FittedVotes) -> SampleRows:
+        """Return the sample of a fit, or raise ValueError if it is another one, or if hypotheses have been changed."""
+        rows = self._open_labelled(X, y)
+        changed = [] if rows.summarize()[0].exact_digest == fitted.row_digest else ["X"]
+        changed += [] if digest_target(rows.sample.codes) == fitted.target_digest else ["y"]
         if changed:
             raise ValueError(
                 f"hypotheses are added on the same sample, but {' and '.join(changed)} differ from that of the fit: "
                 "the losses of the hypotheses that are there would be wrong"
             )
-        self.verify_certificate(self.certificate_)
+        for k, vote in enumerate(fitted.votes):  # any of them may win
+            verify_certificate(replace(fitted, winner=k), vote.certificate)
+        return rows
 
     # -- rows ----------------------------------------------------------------------------------------
 
@@ -369,11 +378,15 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         -------
         SampleRows
             Rows in memory, or of a source: what `predict` and `certify` read in blocks. Methods that take X take these
-            as well, and do not check them again.
+            as well, with the targets that they were opened with, and do not check them again.
         """
-        if isinstance(X, SampleRows):
-            return X
         check_is_fitted(self)
+        if isinstance(X, SampleRows):
+            if y is not None:
+                raise ValueError("y must be left out where X are rows that were opened: open them with y")
+            if X.opened_for is not self.fitted_votes_.training_rows:
+                raise ValueError("X must be rows that were opened by this fit: others have other features and targets")
+            return X
         validate_settings(self, {name: self._CONSTRAINTS[name] for name in _COMPUTING})
         fitted = self.fitted_votes_
         pool, names = fitted.pool, fitted.feature_names
@@ -390,7 +403,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         else:
             labels = None if y is None else rows.labels()
         encoded = np.zeros(len(rows), dtype=np.intp) if labels is None else fitted.task.encode(labels)
-        return rows.with_target(fitted.task, encoded)
+        return rows.with_target(fitted.task, encoded).opened(fitted.training_rows, has_target=labels is not None)
 
     def _predict(self, rows: SampleRows, *, aggregated: bool = False) -> Iterator[NDArray[Any]]:
         """Yield what the vote predicts, block by block, or its aggregated answers."""
@@ -437,7 +450,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
     def _open_labelled(self, X: Any, y: Any) -> SampleRows:
         """Return rows with targets: those that are given, or those of a source."""
         rows = self.open_rows(X, y)
-        if y is None:
+        if not rows.has_target:
             rows = rows.with_target(self.fitted_votes_.task, self.fitted_votes_.task.encode(rows.labels()))
         return rows
 
@@ -462,18 +475,19 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             disagrees with a single hypothesis, whose own error is bounded by its validation points
             (`pacbayes.votes.disagreement_bound`).
         """
-        rows = self._check_unseen(self.open_rows(X, y))
+        rows = self.open_rows(X, y)
+        has_target, rows = rows.has_target, self._check_unseen(rows)
         self._refuse_changed_settings()
         fitted, loss = self.fitted_votes_, self.fitted_votes_.loss
         certificate = fitted.best.certificate
-        if loss.on_probabilities or (y is None and not loss.is_zero_one):
-            needed = "the zero-one loss" if y is None else "a loss of labels"
+        if loss.on_probabilities or not (has_target or loss.is_zero_one):
+            needed = "a loss of labels" if has_target else "the zero-one loss"
             raise ValueError(f"certify needs {needed}, and the classifier has {certificate.loss!r}")
         if delta is not None:
             validate_settings(FitSettings(delta=delta), {"delta": CONSTRAINTS["delta"]})
         codes = (*certificate.assumption_codes, "new-points")
         certificate = replace(certificate, assumption_codes=codes, statements=(), confusion=None)
-        if y is None:
+        if not has_target:
             if delta is not None:
                 raise ValueError("delta must be None without labels: the bounds on hypotheses are those of the fit")
             return self._certify_unlabelled(certificate, rows)

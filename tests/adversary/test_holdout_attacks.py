@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import make_moons
+from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import Certificate, CertifiedGridSearch, PACBayesClassifier
@@ -39,8 +40,81 @@ def disagreement(certificate, **figures):
 
 
 # ---------------------------------------------------------------------------------------------------
+# Rows that were opened before
+# ---------------------------------------------------------------------------------------------------
+
+
+def test_opened_rows_have_the_targets_that_they_were_opened_with():
+    """Targets that were given with opened rows were ignored: the error on the first class was certified."""
+    model = fitted()
+    rows, labelled = model.open_rows(NEW_X), model.open_rows(NEW_X, NEW_Y)
+    assert model.certify(labelled) == model.certify(NEW_X, NEW_Y)
+    assert model.certify(rows) == model.certify(NEW_X)
+    assert model.count_errors(labelled, None) == model.count_errors(NEW_X, NEW_Y)
+    sample = model.open_rows(X, Y)
+    assert model.verify_certificate(model.certificate_, sample) == "arithmetic, model and data"
+    for call in (model.certify, model.count_errors, lambda *rows: model.verify_certificate(model.certificate_, *rows)):
+        for opened in (rows, labelled):
+            with pytest.raises(ValueError, match="y must be left out where X are rows that were opened"):
+                call(opened, NEW_Y)
+
+
+def test_rows_that_another_fit_opened_are_refused():
+    """Of another model, their codes are those of other classes, or of other categories."""
+    model, other = fitted(), make().fit(X, np.where(Y, "a", "b"))
+    rows = model.open_rows(NEW_X, NEW_Y)
+    for call in (other.predict, other.predict_proba, other.certify, other.check_unseen, other.predict_batches):
+        with pytest.raises(ValueError, match="X must be rows that were opened by this fit"):
+            call(rows)
+    with pytest.raises(NotFittedError):
+        make().predict(rows)
+    # Still this fit, with one more assumption.
+    np.testing.assert_array_equal(model.add_assumption("Nobody looked.").predict(rows), model.predict(NEW_X))
+    with pytest.raises(ValueError, match="opened by this fit"):
+        model.fit(X, Y).predict(rows)
+
+
+# ---------------------------------------------------------------------------------------------------
 # Added hypotheses
 # ---------------------------------------------------------------------------------------------------
+
+
+def test_hypotheses_are_not_added_on_rows_that_single_precision_cannot_tell_from_the_sample():
+    """Their losses would be mixed with those on other rows."""
+    first, second = 1.6e9 + X, 1.6e9 + np.roll(X, 7, axis=0)
+    assert np.array_equal(first.astype(np.float32), second.astype(np.float32))
+    model = make(racing=False).fit(first, Y)
+    with pytest.raises(ValueError, match="but X differ"):
+        model.add_hypotheses(second, Y, 9)
+    assert len(model.add_hypotheses(first, Y, 9).hypotheses_) == 9
+
+
+def test_hypotheses_are_not_added_to_a_vote_that_lost_and_was_changed():
+    """It may win with the new ones."""
+    model = make(racing=False).fit(X, Y)
+    loser = model.votes_[1 - model.fitted_votes_.winner]
+    loser.totals[:] = 0
+    with pytest.raises(CertificateError):
+        model.add_hypotheses(X, Y, 9)
+
+
+def test_hypotheses_are_added_to_votes_of_different_numbers():
+    """The ladder of sizes has fewer rungs on few rows, which are enough for the vote that wins here."""
+    apart = X + 9 * Y[:, np.newaxis]
+    model = make(racing=False, n_hypotheses="auto", holdout=[0.2, 194]).fit(apart, Y)
+    most = max(len(vote.hypotheses) for vote in model.votes_)
+    assert len(model.hypotheses_) < most
+    with pytest.raises(ValueError, match=f"at least {most}"):
+        model.add_hypotheses(apart, Y, most - 1)
+    assert {len(vote.hypotheses) for vote in model.add_hypotheses(apart, Y, most).votes_} == {most}
+
+
+def test_hypotheses_are_added_to_a_fit_with_a_checkpoint_but_not_to_a_prior(tmp_path):
+    settings = {"pool": RBFSVMPool(), "racing": False, "subsample_size": 10}
+    model, plain = make(checkpoint=tmp_path / "fit", **settings).fit(X, Y), make(**settings).fit(X, Y)
+    np.testing.assert_array_equal(model.add_hypotheses(X, Y, 9).losses_, plain.add_hypotheses(X, Y, 9).losses_)
+    with pytest.raises(ValueError, match="prior must be None"):
+        make(prior=np.full(8, 1 / 8), **settings).fit(X, Y).add_hypotheses(X, Y, 9)
 
 
 @pytest.mark.parametrize(("before", "after"), [("majority", "best"), ("best", "majority")])

@@ -39,7 +39,7 @@ from pacbayes.rows import RowSummary, TrainingRows
 from pacbayes.sampling import PROBE, SamplingPlan, Split, Subsamples, split_holdouts, stream
 from pacbayes.tasks import Task
 
-__all__ = ["digest_vote", "fit_votes", "resolve_holdout", "weigh"]
+__all__ = ["digest_target", "digest_vote", "fit_votes", "resolve_holdout", "weigh"]
 
 # Rows that hypotheses predict at once when they are probed, as they do when they are tested.
 _PROBED_TOGETHER = 4096
@@ -114,20 +114,23 @@ def fit_votes(
         splits = split_holdouts(holdout, len(rows), entropy)
         fit = _Fit(pool, task, loss, settings, len(splits) * settings.n_candidates, continued is not None)
         plans, rows, summary = rows.load(_plan_vote(fit, rows, split) for split in splits)
-        votes, training_rows = _make_votes(fit, rows, plans, summary, continued)
+        votes, training_rows, row_digest = _make_votes(fit, rows, plans, summary, continued)
     finally:
         release()
     # Their bounds hold all at once: the smallest is a bound as well.
     winner = min(range(len(votes)), key=lambda k: votes[k].bound)
     names = None if rows.columns is None else np.array(rows.columns, dtype=object)
-    about = (rows.sample.code_book, rows.sample.n_columns, names, digest(np.asarray(target)))
+    about = (rows.sample.code_book, rows.sample.n_columns, names, row_digest, digest_target(target))
     return FittedVotes(tuple(votes), winner, entropy, task, settings, training_rows, *about)
 
 
 def _make_votes(
     fit: _Fit, rows: SampleRows, plans: Iterable[VotePlan], summary: RowSummary | None, continued: FittedVotes | None
-) -> tuple[list[Vote], TrainingRows]:
-    """Train one vote after another, and certify each while the next one is trained."""
+) -> tuple[list[Vote], TrainingRows, str]:
+    """Train one vote after another, and certify each while the next one is trained.
+
+    Returns what recognises rows as well, and a digest of all of them.
+    """
     trainers = _begin_training(fit, plans)
     first = next(trainers)
     with _background(fit, rows, first[0]) as call:
@@ -136,8 +139,15 @@ def _make_votes(
             trained = _train_vote(fit, trainer, plan, None if continued is None else continued.votes[k])
             digests = call(digest_vote, fit.pool, fit.task, fit.settings, trained, plan.subsamples)
             futures.append(call(_certify_vote, fit, rows, plan, trained, k, digests, trainer.batch_rows))
-        training_rows = TrainingRows.from_summary(rows.summarize()[0] if summary is None else summary)
-        return [future.result() for future in futures], training_rows
+        summary = rows.summarize()[0] if summary is None else summary
+        training_rows = TrainingRows.from_summary(summary)
+        return [future.result() for future in futures], training_rows, summary.exact_digest
+
+
+def digest_target(target: NDArray[Any]) -> str:
+    """Return a digest of an encoded target: the same for codes in few bytes, as those of a source are, and in many."""
+    target = np.asarray(target)
+    return digest(target.astype(np.int64, copy=False) if target.dtype.kind in "iu" else target)
 
 
 def _draw_entropy(random_state: Any) -> int:

@@ -6,6 +6,7 @@ from. Rows in memory are a source of one block, which is divided among workers.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from pacbayes.fitting._checkpoint import Arrays
 from pacbayes.fitting._cluster import connected
 from pacbayes.fitting._workers import Workers
 from pacbayes.pools import Hypotheses, Pool, Sample
-from pacbayes.rows import Labels, RowSummary, Source, Sums, add_sums, shift_for, sum_rows
+from pacbayes.rows import Labels, RowSummary, Source, Sums, TrainingRows, add_sums, shift_for, sum_rows
 from pacbayes.sampling import ChosenSubsamples, Subsamples, validation_order
 from pacbayes.tasks import Task
 
@@ -84,12 +85,18 @@ class SampleRows(ABC):
         Who computes.
     columns : sequence of str or None
         Names of the features, if they have some.
+    opened_for : TrainingRows or None
+        Whose fit they were opened for: to another one, features and targets would mean something else.
+    has_target : bool
+        Whether they were opened with targets.
     """
 
     sample: Sample
     pool: Pool
     workers: Workers
     columns: Sequence[str] | None
+    opened_for: TrainingRows | None = None
+    has_target: bool = False
     in_memory: ClassVar[bool]  # all of them
 
     def __len__(self) -> int:
@@ -103,6 +110,10 @@ class SampleRows(ABC):
     def with_target(self, task: Task, encoded: NDArray[Any]) -> SampleRows:
         """Return these rows with an encoded target."""
         return self.with_sample(task.label(self.sample, encoded))
+
+    @abstractmethod
+    def opened(self, opened_for: TrainingRows, *, has_target: bool) -> SampleRows:
+        """Return these rows as those that were opened for a fit."""
 
     @abstractmethod
     def labels(self) -> Labels:
@@ -177,6 +188,11 @@ class MemoryRows(SampleRows):
         self.given = given  # what the features were made from: an array on a device, for example
         self.entropy = entropy  # of the order of validation
         self._order: NDArray[Any] | None = None
+
+    def opened(self, opened_for: TrainingRows, *, has_target: bool) -> MemoryRows:
+        rows = copy.copy(self)
+        rows.opened_for, rows.has_target = opened_for, has_target
+        return rows
 
     def labels(self) -> Labels:
         raise SourceError("y must be given: rows in memory have no column of labels")
@@ -309,11 +325,16 @@ class SourceRows(SampleRows):
     n_early: int = 0  # so many of the first of that order are in memory
     # What the first reading found, by the first row of each block; empty before.
     sums: Mapping[int, Sums] = field(default_factory=dict)
+    opened_for: TrainingRows | None = None
+    has_target: bool = False
 
     @property
     def columns(self) -> Sequence[str] | None:  # type: ignore[override]
         """Names of the features."""
         return self.sample.source.columns
+
+    def opened(self, opened_for: TrainingRows, *, has_target: bool) -> SourceRows:
+        return replace(self, opened_for=opened_for, has_target=has_target)
 
     def labels(self) -> Labels:
         with connected(self.workers.client):

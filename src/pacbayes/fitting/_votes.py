@@ -110,8 +110,8 @@ class FittedVotes:
         Number of features, or columns.
     feature_names : ndarray or None
         Their names, if they have some.
-    target_digest : str
-        What tells the target of the sample from another.
+    row_digest, target_digest : str
+        What tells the rows of the sample, in their order, and its target from others.
     """
 
     votes: tuple[Vote, ...]
@@ -123,6 +123,7 @@ class FittedVotes:
     code_book: CodeBook | None
     n_features: int
     feature_names: NDArray[Any] | None
+    row_digest: str = ""
     target_digest: str = ""
 
     @property

@@ -521,6 +521,7 @@ RULES: dict[type, Rule] = {
             "code_book": pools.CodeBook | None,
             "n_features": "count >0",
             "feature_names": "label?: n_features",
+            "row_digest": str,
             "target_digest": str,
         },
         _check_fitted_votes,

@@ -191,6 +191,11 @@ class RowSummary:
         """The sums as text."""
         return "".join(f"{value:016x}" for value in self.sums)
 
+    @property
+    def exact_digest(self) -> str:
+        """The sums of exact hashes as text: of rows that rounding makes equal, those of others."""
+        return (self.exact or self).digest
+
 
 def shift_for(n_rows: int) -> int:
     """Return how many leading bits of a hash must be zero, so that not too many of so many rows are kept.
