@@ -407,6 +407,15 @@ def test_tables_race(racing, tmp_path):
         again.verify_certificate(raced.certificate_, table[:3000].assign(age=0.0), labels[:3000])
 
 
+def test_a_table_without_rows_has_predictions_without_rows():
+    table, labels = make_table()
+    model = fit(table, labels, n_hypotheses=9)
+    assert model.predict(table[:0]).shape == (0,)
+    assert model.predict_proba(table[:0]).shape == (0, 2)
+    assert [labels.shape for labels in model.predict_batches(table[:0])] == [(0,)]
+    assert model.count_errors(table[:0], labels[:0]) == 0
+
+
 def test_added_hypotheses_notice_another_category():
     table, labels = make_table()
     model = fit(table, labels, n_hypotheses=9, racing=False)

@@ -120,7 +120,7 @@ def predict_rows(
     """
     blocks, window = _prediction_blocks(rows), _WINDOW
     if aggregated:
-        most_rows = max((len(block.place) for block in blocks), default=1)
+        most_rows = max(1, *(len(block.place) for block in blocks))
         window = min(_WINDOW, _MOST_ANSWERS // (most_rows * vote.task.width))
     if window == 0:  # the answers of one block are too many
         for block in blocks:

@@ -68,7 +68,7 @@ class MemoryBlock(Block):
         return int(self.rows.size)
 
     def samples(self, chunk: Any = None) -> Iterator[tuple[Sample, NDArray[Any]]]:
-        for part in chunks(range(self.rows.size), -(-self.rows.size // self.size)):
+        for part in chunks(range(self.rows.size), max(1, -(-self.rows.size // self.size))) or [range(0)]:
             yield self.sample, self.rows[part.start : part.stop]
 
 
@@ -236,7 +236,7 @@ class MemoryRows(SampleRows):
 def _divide(sample: Sample, rows: NDArray[Any], most_rows: int, size: int) -> list[Block]:
     return [
         MemoryBlock(sample, rows[i : i + most_rows], range(i, min(i + most_rows, rows.size)), size)
-        for i in range(0, rows.size, most_rows)
+        for i in range(0, max(1, rows.size), most_rows)  # one of no rows, if there are none
     ]
 
 
