@@ -26,7 +26,6 @@ from pacbayes.fitting import (
     SampleRows,
     Vote,
     Workers,
-    digest_target,
     evaluate_on_rows,
     fit_votes,
     open_source_rows,
@@ -268,8 +267,10 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 rows, labels = self._open_sample(pool, X, y, settings)
                 task, target = self._learn_task(labels)
             else:
-                rows = self._open_continued(X, y, continued)
-                task, target = continued.task, rows.sample.codes
+                for k, vote in enumerate(continued.votes):  # any of them may win
+                    verify_certificate(replace(continued, winner=k), vote.certificate)
+                rows, task = self._open_labelled(X, y), continued.task
+                target = rows.sample.codes
             fitted = fit_votes(rows, target, pool, task, settings, continued)
         except (ValueError, HypothesisError) as error:
             _explain_missing_values(X, error)
@@ -320,20 +321,6 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 f"the settings of the classifier were changed after the fit: {', '.join(changed)}. Set them back, or "
                 "fit again"
             )
-
-    def _open_continued(self, X: Any, y: Any, fitted: FittedVotes) -> SampleRows:
-        """Return the sample of a fit, or raise ValueError if it is another one, or if hypotheses have been changed."""
-        rows = self._open_labelled(X, y)
-        changed = [] if rows.summarize()[0].exact_digest == fitted.row_digest else ["X"]
-        changed += [] if digest_target(rows.sample.codes) == fitted.target_digest else ["y"]
-        if changed:
-            raise ValueError(
-                f"hypotheses are added on the same sample, but {' and '.join(changed)} differ from that of the fit: "
-                "the losses of the hypotheses that are there would be wrong"
-            )
-        for k, vote in enumerate(fitted.votes):  # any of them may win
-            verify_certificate(replace(fitted, winner=k), vote.certificate)
-        return rows
 
     # -- rows ----------------------------------------------------------------------------------------
 

@@ -42,6 +42,19 @@ def test_nothing_that_is_given_changes(pool):
         np.testing.assert_array_equal(one.posterior, other.posterior)
 
 
+def test_a_fit_is_continued_on_its_own_sample_only():
+    pool, settings = RBFSVMPool(), replace(SETTINGS, racing=False)
+    (task, target), first = Classification.learn(LABELS), fit(pool, settings)
+    more = replace(settings, n_hypotheses=30)
+    continued = fit_votes(open_rows(pool), target.astype(np.uint8), pool, task, more, first)
+    np.testing.assert_array_equal(continued.best.losses, fit(pool, more).best.losses)
+    with pytest.raises(ValueError, match="but y differ"):
+        fit_votes(open_rows(pool), np.roll(target, 1), pool, task, more, first)
+    rows = open_rows(pool)
+    with pytest.raises(ValueError, match="but X differ"):
+        fit_votes(rows.with_sample(replace(rows.sample, X=X * (1 + 1e-12))), target, pool, task, more, first)
+
+
 def test_an_estimator_only_shows_what_the_function_returns():
     fitted = fit(RBFSVMPool())
     model = PACBayesClassifier(n_hypotheses=20, subsample_size=[10, 40], random_state=0).fit(X, LABELS)

@@ -342,3 +342,9 @@ def test_row_groups_of_a_file_are_boundaries(tmp_path):
     assert isinstance(source, ParquetSource)
     assert source.boundaries().tolist() == [0, 700, 1400, 2100, 2800, 3000]
     assert pq.ParquetFile(tmp_path / "t.parquet").num_row_groups == 5
+
+
+def test_labels_of_several_types_are_named():
+    labels = np.array([1, "a"] * 20, dtype=object)
+    with pytest.raises(ValueError, match="y must hold labels of one type, none of them missing, got int and str"):
+        open_source(np.zeros((40, 2)), labels).labels()

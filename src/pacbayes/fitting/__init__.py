@@ -5,7 +5,7 @@ show the parts of the other.
 """
 
 from pacbayes.fitting._evaluation import evaluate_on_rows, predict_rows
-from pacbayes.fitting._fit import digest_target, fit_votes
+from pacbayes.fitting._fit import fit_votes
 from pacbayes.fitting._opening import open_source_rows
 from pacbayes.fitting._rows import MemoryRows, SampleRows, SourceRows
 from pacbayes.fitting._settings import FitSettings
@@ -21,7 +21,6 @@ __all__ = [
     "SourceRows",
     "Vote",
     "Workers",
-    "digest_target",
     "evaluate_on_rows",
     "fit_votes",
     "open_source_rows",

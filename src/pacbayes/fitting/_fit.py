@@ -39,7 +39,7 @@ from pacbayes.rows import RowSummary, TrainingRows
 from pacbayes.sampling import PROBE, SamplingPlan, Split, Subsamples, split_holdouts, stream
 from pacbayes.tasks import Task
 
-__all__ = ["digest_target", "digest_vote", "fit_votes", "resolve_holdout", "weigh"]
+__all__ = ["digest_vote", "fit_votes", "resolve_holdout", "weigh"]
 
 # Rows that hypotheses predict at once when they are probed, as they do when they are tested.
 _PROBED_TOGETHER = 4096
@@ -114,13 +114,16 @@ def fit_votes(
         splits = split_holdouts(holdout, len(rows), entropy)
         fit = _Fit(pool, task, loss, settings, len(splits) * settings.n_candidates, continued is not None)
         plans, rows, summary = rows.load(_plan_vote(fit, rows, split) for split in splits)
+        if continued is not None:
+            summary = rows.summarize()[0] if summary is None else summary
+            _check_continued(summary, target, continued)
         votes, training_rows, row_digest = _make_votes(fit, rows, plans, summary, continued)
     finally:
         release()
     # Their bounds hold all at once: the smallest is a bound as well.
     winner = min(range(len(votes)), key=lambda k: votes[k].bound)
     names = None if rows.columns is None else np.array(rows.columns, dtype=object)
-    about = (rows.sample.code_book, rows.sample.n_columns, names, row_digest, digest_target(target))
+    about = (rows.sample.code_book, rows.sample.n_columns, names, row_digest, _digest_target(target))
     return FittedVotes(tuple(votes), winner, entropy, task, settings, training_rows, *about)
 
 
@@ -144,7 +147,18 @@ def _make_votes(
         return [future.result() for future in futures], training_rows, summary.exact_digest
 
 
-def digest_target(target: NDArray[Any]) -> str:
+def _check_continued(summary: RowSummary, target: NDArray[Any], fitted: FittedVotes) -> None:
+    """Raise ValueError unless rows and target are those of a fit."""
+    changed = [] if summary.exact_digest == fitted.row_digest else ["X"]
+    changed += [] if _digest_target(target) == fitted.target_digest else ["y"]
+    if changed:
+        raise ValueError(
+            f"hypotheses are added on the same sample, but {' and '.join(changed)} differ from that of the fit: "
+            "the losses of the hypotheses that are there would be wrong"
+        )
+
+
+def _digest_target(target: NDArray[Any]) -> str:
     """Return a digest of an encoded target: the same for codes in few bytes, as those of a source are, and in many."""
     target = np.asarray(target)
     return digest(target.astype(np.int64, copy=False) if target.dtype.kind in "iu" else target)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pacbayes.rows._arrays import ArraySource, MemmapSource, ZarrSource, is_mapped
-from pacbayes.rows._base import Labels, Source
+from pacbayes.rows._base import Labels, Source, sort_labels
 from pacbayes.rows._code_book import CodeBook, is_table, is_text, learn_code_book
 from pacbayes.rows._dask import is_dask, open_dask
 from pacbayes.rows._dates import to_days
@@ -51,6 +51,7 @@ __all__ = [
     "open_source",
     "require",
     "shift_for",
+    "sort_labels",
     "sum_rows",
     "to_days",
 ]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._fingerprint import digest
 from pacbayes.exceptions import SourceError
-from pacbayes.rows._base import FileState, Labels, Source, encode_labels
+from pacbayes.rows._base import FileState, Labels, Source, encode_labels, sort_labels
 
 __all__ = ["ArraySource", "MemmapSource", "ZarrSource", "given_labels"]
 
@@ -34,7 +34,7 @@ def given_labels(y: ArrayLike, n_rows: int) -> Labels:
                 raise ValueError("y must hold a label for every row, got NaN")
             if part.dtype.kind == "O" and any(one is None or one != one for one in part.tolist()):
                 raise ValueError("y must hold a label for every row, got None or NaN")
-            yield np.unique(part, return_inverse=True)
+            yield sort_labels(part)
 
     return encode_labels(parts(), n_rows)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pacbayes.exceptions import SourceError
 from pacbayes.rows._code_book import CodeBook, ColumnSummary, join_summaries, summarize_columns
 
-__all__ = ["FileState", "Labels", "Source", "TableSource", "encode_labels", "label_array", "split_at"]
+__all__ = ["FileState", "Labels", "Source", "TableSource", "encode_labels", "label_array", "sort_labels", "split_at"]
 
 # Rows of a block: what one task reads. Fewer of a small source, so that there is work for all.
 _MOST_ROWS, _LEAST_ROWS, _BLOCKS = 1 << 18, 1 << 12, 64
@@ -240,6 +240,16 @@ def label_array(labels: list[Any]) -> NDArray[Any]:
     return array.astype(object) if array.dtype.kind == "U" else array
 
 
+def sort_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the distinct labels, sorted, and positions in them."""
+    try:
+        classes = np.unique(labels)
+        return classes, np.searchsorted(classes, labels)  # faster than to ask `unique`, which sorts all labels
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in labels.tolist()})
+        raise ValueError(f"y must hold labels of one type, none of them missing, got {' and '.join(kinds)}") from error
+
+
 def encode_labels(parts: Iterator[tuple[NDArray[Any], NDArray[Any]]], n_rows: int) -> Labels:
     """Encode labels that come in parts, each as its distinct labels and the position of each row's label among them."""
     known: dict[Any, int] = {}
@@ -257,5 +267,5 @@ def encode_labels(parts: Iterator[tuple[NDArray[Any], NDArray[Any]]], n_rows: in
     if done != n_rows:
         raise SourceError(f"y must hold one label for each of the {n_rows} rows of X, got {done}")
     found = np.array(list(known), dtype=np.result_type(*dtypes))
-    classes, position = np.unique(found, return_inverse=True)
+    classes, position = sort_labels(found)
     return Labels(classes, position.astype(codes.dtype)[codes])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pacbayes._formatting import format_names
 from pacbayes.exceptions import SourceError
 from pacbayes.rows._arrays import check_shape, given_labels, number_type
-from pacbayes.rows._base import Labels, Source, TableSource, encode_labels, label_array, split_at
+from pacbayes.rows._base import Labels, Source, TableSource, encode_labels, label_array, sort_labels, split_at
 from pacbayes.rows._code_book import ColumnSummary, join_summaries, summarize_columns
 from pacbayes.rows._extras import require
 
@@ -132,4 +132,4 @@ def _dask() -> Any:
 def _encode(column: Any, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
     if column.isna().any():
         raise SourceError(f"column {name!r} must hold a label in every row, got null")
-    return np.unique(label_array(np.asarray(column).tolist()), return_inverse=True)
+    return sort_labels(label_array(np.asarray(column).tolist()))

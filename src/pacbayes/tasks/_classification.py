@@ -14,7 +14,7 @@ from pacbayes._losses import Loss, resolve_loss
 from pacbayes._validation import Array
 from pacbayes.certificate import MOST_CLASSES, MOST_LABELS, label_names, tabulate_predictions
 from pacbayes.pools import Hypotheses, Sample
-from pacbayes.rows import Labels
+from pacbayes.rows import Labels, sort_labels
 from pacbayes.sampling import Subsamples
 from pacbayes.tasks._task import Predicted, Task
 from pacbayes.tasks._voting import predict_drawn, tally_votes, vote, vote_out_of_bag
@@ -45,7 +45,8 @@ class Classification(Task):
             if kind not in ("binary", "multiclass"):
                 raise ValueError(f"Unknown label type: {kind}. y must hold classes, not a quantity")
         else:
-            classes, codes = _encode(labels)
+            classes, codes = sort_labels(labels)
+            check_classification_targets(labels)
         if classes.size < 2:
             raise ValueError(f"y must hold at least two classes, got one class only: {classes.tolist()[0]!r}")
         return cls(classes), codes
@@ -97,17 +98,6 @@ class Classification(Task):
     ) -> NDArray[np.intp] | None:
         n_classes = self.classes.size
         return None if n_classes > MOST_CLASSES else tabulate_predictions(encoded, predicted, uncertain, n_classes)
-
-
-def _encode(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the distinct labels, sorted, and positions in them."""
-    try:
-        check_classification_targets(labels)
-        classes = np.unique(labels)
-        return classes, np.searchsorted(classes, labels)  # faster than to ask `unique`, which sorts all labels
-    except TypeError as error:  # they cannot be sorted
-        kinds = sorted({type(label).__name__ for label in labels.tolist()})
-        raise ValueError(f"y must hold labels of one type, none of them missing, got {' and '.join(kinds)}") from error
 
 
 def count_disagreements(
