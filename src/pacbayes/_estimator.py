@@ -393,11 +393,11 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         return rows.with_target(fitted.task, encoded).opened(fitted.training_rows, has_target=labels is not None)
 
     def _predict(self, rows: SampleRows, *, aggregated: bool = False) -> Iterator[NDArray[Any]]:
-        """Yield what the vote predicts, block by block, or its aggregated answers."""
+        """Return what the vote of now, not of a later fit, predicts, block by block, or its aggregated answers."""
         fitted = self.fitted_votes_
         # As certified: a change of `voting` takes effect with the next fit.
-        for found in predict_rows(fitted.best, rows, self._prediction_stream, aggregated=aggregated):
-            yield found["predicted"] if aggregated else fitted.task.decode(found["predicted"])
+        found = predict_rows(fitted.best, rows, self._prediction_stream, aggregated=aggregated)
+        return (one["predicted"] if aggregated else fitted.task.decode(one["predicted"]) for one in found)
 
     # -- the certificate -----------------------------------------------------------------------------
 

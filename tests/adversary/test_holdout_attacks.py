@@ -74,6 +74,13 @@ def test_rows_that_another_fit_opened_are_refused():
         model.fit(X, Y).predict(rows)
 
 
+def test_predictions_that_were_begun_are_those_of_the_fit_that_began_them():
+    model = fitted()
+    expected, begun = model.predict(NEW_X), model.predict_batches(NEW_X)
+    model.fit(X, np.where(Y, "a", "b"))
+    np.testing.assert_array_equal(np.concatenate(list(begun)), expected)
+
+
 # ---------------------------------------------------------------------------------------------------
 # Added hypotheses
 # ---------------------------------------------------------------------------------------------------
