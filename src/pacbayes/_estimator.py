@@ -364,8 +364,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         SampleRows
-            Rows in memory, or of a source: what `predict` and `certify` read in blocks. Methods that take X take these
-            as well, with the targets that they were opened with, and do not check them again.
+            Rows in memory, or of a source: what `predict` and `certify` read in blocks. All methods of this fit that
+            take X take these as well, with the targets that they were opened with, and do not check them again.
         """
         check_is_fitted(self)
         if isinstance(X, SampleRows):
