@@ -317,7 +317,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
     def _check_continued(self, rows: SampleRows, target: NDArray[Any], fitted: FittedVotes) -> None:
         """Raise ValueError unless rows and targets are those of a fit, whose hypotheses have not been changed."""
         summary, _ = rows.summarize(fitted.training_rows.shift)
-        changed = [] if summary.digest == fitted.training_rows.whole else ["X"]
+        same = summary.digest == fitted.training_rows.whole and rows.sample.code_book == fitted.code_book
+        changed = [] if same else ["X"]
         changed += [] if digest(np.asarray(target)) == fitted.target_digest else ["y"]
         if changed:
             raise ValueError(
@@ -429,8 +430,11 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         rows = self._open_labelled(X, y)
         unknown = np.flatnonzero(~fitted.task.is_known(rows.sample.codes))
         if unknown.size:
+            label = (
+                "a label" if y is None or isinstance(y, str) else f"the label {np.asarray(y).tolist()[unknown[0]]!r}"
+            )
             raise CertificateError(
-                f"y holds a label in row {unknown[0]} which the classifier does not know: it is another sample"
+                f"y holds {label}, in row {unknown[0]}, which the classifier does not know: it is another sample"
             )
         return verify_certificate(fitted, certificate, rows)
 
