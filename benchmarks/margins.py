@@ -47,7 +47,7 @@ def count_uncertain(folder: Path) -> Iterator[tuple[object, ...]]:
             model = PACBayesClassifier(pool, n_hypotheses=200, subsample_size=size, holdout=None, random_state=0).fit(
                 X, y
             )
-            uncertain = model.hypotheses_.votes_and_doubts(X)[1]
+            uncertain = model.hypotheses_.votes_and_uncertain(X)[1]
             cells += [uncertain.size, np.count_nonzero(uncertain)]
         some = uncertain.any(axis=1)
         smallest = f"{np.nanmin(model.losses_[some]):.3f}" if some.any() else ""

@@ -17,7 +17,7 @@ from _results import add_record_option, show
 from pacbayes import datasets
 from pacbayes.paper import aggregation
 from pacbayes.paper.experiments import run_comparison, run_quasiconvexity
-from pacbayes.paper.splits import Sample, load_sample, split
+from pacbayes.paper.splits import ExperimentSample, load_sample, split
 from pacbayes.paper.tables import HALF_MASS, LARGEST_GUARANTEED_M, TITLES
 
 COLUMNS = ("", "features", "C", "largest m (paper)", "half the mass (paper)", "vote", "bound")
@@ -27,7 +27,7 @@ def measure(folder: str, splits: int) -> Iterator[tuple[str, ...]]:
     """Yield a row for each dataset, way to scale and C."""
     for name in datasets.NAMES:
         scaled = load_sample(name, folder)
-        raw = Sample(name, datasets.load(name, data_dir=folder).X, scaled.y)
+        raw = ExperimentSample(name, datasets.load(name, data_dir=folder).X, scaled.y)
         for features, sample in (("scaled", scaled), ("as published", raw)):
             for softness in (1.0, 10.0, 1e3, 1e6):
                 aggregation.C = softness

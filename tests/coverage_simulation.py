@@ -123,12 +123,12 @@ def failures(scenario: Scenario, repetitions: int, seed: int = 0) -> dict[tuple[
             model.set_params(delta=delta)
             if delta == DELTAS[0]:
                 model.fit(X, y)
-                certificate = model.certificate_
+                certificate, posterior = model.certificate_, model.posterior_
             else:
                 settings = {"objective": model.objective, "voting": model.voting, "prior": model.prior_}
-                certificate, model.posterior_ = certify(model.losses_, model.n_validation_, delta=delta, **settings)
+                certificate, posterior = certify(model.losses_, model.n_validation_, delta=delta, **settings)
             risks = [scenario.risk(h.predict(all_cells)) for h in model.hypotheses_]
-            failed["randomised", delta] += np.dot(model.posterior_, risks) > certificate.gibbs_bound
+            failed["randomised", delta] += np.dot(posterior, risks) > certificate.gibbs_bound
             failed["vote", delta] += scenario.risk(model.predict(all_cells)) > certificate.vote_bound
     return {key: count / repetitions for key, count in failed.items()}
 

@@ -113,13 +113,13 @@ def test_a_function_that_leaves_the_unit_interval_is_refused(function, message):
         resolve_loss(function, CLASSES).total(CODES, PREDICTED)
 
 
-@pytest.mark.parametrize("total", ["total", "total_with_doubts", "total_outside"])
+@pytest.mark.parametrize("total", ["total", "total_with_uncertain", "total_outside"])
 def test_sums_over_blocks_are_exact_however_many_rows_there_are(total):
     """Each of 2^30 losses of a third has 30 bits before the point, and at most 23 after it."""
     loss = resolve_loss([[0, 1], [3, 0]], np.arange(2))
     codes, predicted = np.zeros(2**12, dtype=np.intp), np.ones(2**12, dtype=np.intp)
     more = {
-        "total_with_doubts": (np.zeros(2**12, dtype=bool),),
+        "total_with_uncertain": (np.zeros(2**12, dtype=bool),),
         "total_outside": (np.arange(0),),
     }
     block = getattr(loss, total)(codes, predicted, *more.get(total, ()), 2**30)

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pacbayes._fingerprint import IncomparableError, digest
 from pacbayes._settings import Choice, Constraint, Number, Rule, Whole, are_sizes, is_flag, is_whole, validate_settings
 from pacbayes._validation import Array, count_missing
-from pacbayes.certificate import Certificate, with_test
+from pacbayes.certificate import OBJECTIVES, VOTINGS, Certificate, validate_delta, with_test
 from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fitting import (
     FitSettings,
@@ -56,8 +56,8 @@ CONSTRAINTS: dict[str, Constraint] = {
         lambda value: value is None or hasattr(value, "split") or hasattr(value, "__len__"),
     ),
     "delta": Number(0, 1),
-    "objective": Choice("auto", "lambda", "kl", "dual"),
-    "voting": Choice("majority", "gibbs", "best", "uniform"),
+    "objective": Choice("auto", *OBJECTIVES),
+    "voting": Choice(*VOTINGS),
     "holdout": Rule(
         "'auto', None, a share or number of rows, or a sequence of these",
         lambda value: value is None or (value == "auto" if isinstance(value, str) else are_sizes(value)),
@@ -429,8 +429,11 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         rows = self._open_labelled(X, y)
         unknown = np.flatnonzero(~fitted.task.is_known(rows.sample.codes))
         if unknown.size:
+            label = (
+                "a label" if y is None or isinstance(y, str) else f"the label {np.asarray(y).tolist()[unknown[0]]!r}"
+            )
             raise CertificateError(
-                f"y holds a label in row {unknown[0]} which the classifier does not know: it is another sample"
+                f"y holds {label}, in row {unknown[0]}, which the classifier does not know: it is another sample"
             )
         return verify_certificate(fitted, certificate, rows)
 
@@ -470,8 +473,6 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         if loss.on_probabilities or not (has_target or loss.is_zero_one):
             needed = "a loss of labels" if has_target else "the zero-one loss"
             raise ValueError(f"certify needs {needed}, and the classifier has {certificate.loss!r}")
-        if delta is not None:
-            validate_settings(FitSettings(delta=delta), {"delta": CONSTRAINTS["delta"]})
         codes = (*certificate.assumption_codes, "new-points")
         certificate = replace(certificate, assumption_codes=codes, statements=(), confusion=None)
         if not has_target:
@@ -480,7 +481,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             return self._certify_unlabelled(certificate, rows)
         total, counts = evaluate_on_rows(fitted.best, rows, loss, self._prediction_stream)
         described = fitted.task.describe_target(rows.sample.codes)
-        level = certificate.delta if delta is None else float(delta)
+        level = certificate.delta if delta is None else validate_delta(delta)
         return with_test(replace(certificate, n_votes=1, delta=level, **described), total, len(rows), counts)
 
     def _certify_unlabelled(self, certificate: Certificate, rows: SampleRows) -> Certificate:

@@ -80,12 +80,12 @@ class Loss:
         outside[inside] = False
         return self.total(codes[outside], response[outside], max(n_rows, codes.size))
 
-    def total_with_doubts(
-        self, codes: NDArray[np.intp], predicted: NDArray[np.intp], doubtful: NDArray[np.bool_], n_rows: int = 0
+    def total_with_uncertain(
+        self, codes: NDArray[np.intp], predicted: NDArray[np.intp], uncertain: NDArray[np.bool_], n_rows: int = 0
     ) -> float:
         """Return the sum of the losses of predicted codes; a code that could differ on another engine has loss 1."""
-        certain = self.total(codes[~doubtful], predicted[~doubtful], max(n_rows, codes.size))
-        return certain + float(np.count_nonzero(doubtful))
+        certain = self.total(codes[~uncertain], predicted[~uncertain], max(n_rows, codes.size))
+        return certain + float(np.count_nonzero(uncertain))
 
 
 def _absolute(codes: NDArray[np.intp], probabilities: Array) -> Array:

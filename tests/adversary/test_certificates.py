@@ -345,5 +345,5 @@ def test_random_edits():
 def test_classes_that_a_forged_sample_does_not_have():
     points, labels = make_classification(100, random_state=0)
     model = small().fit(points, labels)
-    with pytest.raises(CertificateError, match="y holds the label 5, which the classifier does not know"):
+    with pytest.raises(CertificateError, match="y holds the label 5, in row 0, which the classifier does not know"):
         model.verify_certificate(model.certificate_, points, labels + 5)

@@ -498,7 +498,7 @@ def test_what_is_computed_from_other_attributes_is_computed_anew(tmp_path):
     model = PACBayesClassifier(**SETTINGS).fit(table, y)
     path = tmp_path / "model.skops"
     save_model(model, path)
-    set_attribute(path, "CodeBook", "_numbers", lambda members: a_list(text(10**6)))
+    set_attribute(path, "CodeBook", "_codes", lambda members: a_list(text(10**6)))
     again, _ = load_model(path)
     assert again.verify_certificate(model.certificate_) == "arithmetic and model"
     np.testing.assert_array_equal(again.predict_hypotheses(table), model.predict_hypotheses(table))

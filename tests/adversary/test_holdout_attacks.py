@@ -335,13 +335,13 @@ def test_every_test_counts_doubtful_predictions_as_errors(monkeypatch):
     model = fitted(pool=RBFSVMPool())
     right = model.predict(NEW_X)
     assert model.count_errors(NEW_X, right) == 0
-    votes_and_doubts = RBFSVMs.votes_and_doubts
+    votes_and_uncertain = RBFSVMs.votes_and_uncertain
 
     def doubt(self, X):
-        votes, doubts = votes_and_doubts(self, X)
+        votes, doubts = votes_and_uncertain(self, X)
         return votes, np.ones_like(doubts)
 
-    monkeypatch.setattr(RBFSVMs, "votes_and_doubts", doubt)
+    monkeypatch.setattr(RBFSVMs, "votes_and_uncertain", doubt)
     np.testing.assert_array_equal(model.predict(NEW_X), right)
     assert model.count_errors(NEW_X, right) == NEW_X.shape[0]
     assert model.certify(NEW_X, right).bound == 1

@@ -97,7 +97,7 @@ class ByBatchInProbability(Threshold):
 class OwnHypotheses(HypothesisList):
     """Hypotheses that a pool of one's own holds in its own way."""
 
-    def votes(self, X):
+    def responses(self, X, loss):
         return np.stack([(X[:, 0] <= X[:, 0].mean()).astype(np.intp) for _ in self.members])
 
     def take(self, chosen):

@@ -109,7 +109,7 @@ class Ordinal(Classification):
     """Classes in an order, of which the weighted median of the votes is predicted."""
 
     def predict(self, hypotheses, weights, X, drawn=None):
-        votes, uncertain = hypotheses.votes_and_doubts(X)
+        votes, uncertain = hypotheses.votes_and_uncertain(X)
         order = np.argsort(votes, axis=0, kind="stable")
         share = np.cumsum(weights[order], axis=0)
         middle = np.argmax(share >= 0.5, axis=0)

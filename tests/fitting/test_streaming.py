@@ -215,7 +215,7 @@ def test_verification_notices_other_data(tmp_path, parquet):
     wrong = np.where(np.arange(N) < 300, 1 - Y, Y)
     with pytest.raises(CertificateError, match="is stated as"):
         model.verify_certificate(model.certificate_, write(tmp_path / "t.parquet", table(y=wrong)), "label")
-    with pytest.raises(CertificateError, match="a label in row 0 which the classifier does not know"):
+    with pytest.raises(CertificateError, match="y holds a label, in row 0, which the classifier does not know"):
         model.verify_certificate(model.certificate_, write(tmp_path / "t.parquet", table(y=Y + 1)), "label")
 
 

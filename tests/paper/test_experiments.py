@@ -7,7 +7,7 @@ from sklearn.svm import SVC
 from pacbayes.bounds import pac_bayes_kl
 from pacbayes.paper.aggregation import Aggregation, grid, paper_classifier
 from pacbayes.paper.experiments import EXPERIMENTS, cross_validated_svm
-from pacbayes.paper.splits import Sample, load_sample, split
+from pacbayes.paper.splits import ExperimentSample, load_sample, split
 from pacbayes.paper.tables import (
     BASELINE_LOSS,
     DELTA,
@@ -42,7 +42,7 @@ def test_tables_cover_the_same_datasets():
 
 def test_parts_of_a_split_are_disjoint_and_of_the_papers_sizes():
     sizes = VALIDATION_SIZES["breast-cancer"]
-    sample = Sample("breast-cancer", np.tile(np.arange(683.0)[:, None], 3), np.arange(683) % 2)
+    sample = ExperimentSample("breast-cancer", np.tile(np.arange(683.0)[:, None], 3), np.arange(683) % 2)
     parts = split(sample, 3, with_validation=True)
     assert [len(part) for part in (parts.X, parts.X_test, parts.X_validation)] == list(sizes)
     everything = np.concatenate([parts.X[:, 0], parts.X_test[:, 0], parts.X_validation[:, 0]])

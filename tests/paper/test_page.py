@@ -6,29 +6,29 @@ from report.browsing import opened
 from report.outline import Outline, check_sound, check_stands_alone
 
 from pacbayes.paper.figures import FIGURES
-from pacbayes.paper.findings import Finding
+from pacbayes.paper.findings import PaperFinding
 from pacbayes.paper.page import paper_page, write_results
 from pacbayes.paper.runner import Plan, Store
 from pacbayes.paper.tables import TITLES
-from pacbayes.report import Table, write_page
+from pacbayes.report import PageTable, write_page
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
 FINDINGS = [
-    Finding("The vote matches the cross-validated SVM", True, "Within 0.01 on 7 of 8 datasets."),
-    Finding("F(lambda) is convex", False, "In 38 of 40 splits."),
-    Finding("The bound is tight", None, "The experiment was not run."),
+    PaperFinding("The vote matches the cross-validated SVM", True, "Within 0.01 on 7 of 8 datasets."),
+    PaperFinding("F(lambda) is convex", False, "In 38 of 40 splits."),
+    PaperFinding("The bound is tight", None, "The experiment was not run."),
 ]
-WIDE = Table(
+WIDE = PageTable(
     "losses",
     "Losses and times",
     ["Dataset", *(f"A column with a long name {i}" for i in range(12)), "Remark"],
     [[TITLES[name], *["0.0613 ± 0.0101"] * 12, "as in the paper"] for name in PAPER],
     "Mean over the splits.",
 )
-NARROW = Table("50-pcnt", "Half of the mass", ["Dataset", "Here"], [["Skin", "1"], ["Adult", "-"]], "")
-EMPTY = Table("quasiconvexity", "Largest m", ["Dataset", "Paper", "Here"], [], "")
+NARROW = PageTable("50-pcnt", "Half of the mass", ["Dataset", "Here"], [["Skin", "1"], ["Adult", "-"]], "")
+EMPTY = PageTable("quasiconvexity", "Largest m", ["Dataset", "Paper", "Here"], [], "")
 
 
 def make_page(records, **changes):
@@ -147,8 +147,8 @@ def test_everything_is_escaped():
         make_records((evil,), splits=2, values=3),
         settings={evil: evil, "command": evil},
         versions={evil: evil},
-        findings=[Finding(evil, True, '"><img src=x onerror=alert(1)>')],
-        tables=[Table(evil, evil, [evil, evil], [[evil, evil]], evil)],
+        findings=[PaperFinding(evil, True, '"><img src=x onerror=alert(1)>')],
+        tables=[PageTable(evil, evil, [evil, evil], [[evil, evil]], evil)],
     )
     outline = Outline(page)
     assert not outline.all("script")

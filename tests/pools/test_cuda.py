@@ -314,13 +314,13 @@ def test_a_model_of_a_device_predicts_and_is_verified_without_one(emulated, monk
     X = np.random.default_rng(0).normal(size=(60, 2))
     model = fit("cuda", X)
     expected = model.predict(X)
-    hypotheses = model.hypotheses_.votes_and_doubts(X)[0]
+    hypotheses = model.hypotheses_.votes_and_uncertain(X)[0]
     save_model(model, tmp_path / "model.skops")
     monkeypatch.setitem(sys.modules, "cupy", None)
     forget()
     for again in (pickle.loads(pickle.dumps(model)), load_model(tmp_path / "model.skops")[0]):
         np.testing.assert_array_equal(again.predict(X), expected)
-        np.testing.assert_array_equal(again.hypotheses_.votes_and_doubts(X)[0], hypotheses)
+        np.testing.assert_array_equal(again.hypotheses_.votes_and_uncertain(X)[0], hypotheses)
         assert again.verify_certificate(model.certificate_, X, np.arange(60) % 2) == "arithmetic, model and data"
 
 
@@ -431,7 +431,7 @@ def test_uncertain_voters_make_a_vote_uncertain_only_if_they_have_the_weight():
         def __len__(self):
             return len(self._votes)
 
-        def votes_and_doubts(self, X):
+        def votes_and_uncertain(self, X):
             return self._votes, self._uncertain
 
         def take(self, chosen):

@@ -380,7 +380,7 @@ def test_the_pool_is_a_loop_over_svc(data, settings, monkeypatch):
     loop = SVCLoopPool([10.0, 1000.0], reference=reference, **settings)
     expected = fit(loop, points, codes, subsamples, range(60))
     totals = totals_of(trained, points, codes, subsamples, range(60), range(n))
-    uncertain = trained.votes_and_doubts(points)[1]
+    uncertain = trained.votes_and_uncertain(points)[1]
     compared = 0
     for h, svm in enumerate(trained):
         labels = svm.predict(points)

@@ -11,7 +11,7 @@ from pacbayes.certificate._classes import (
     tabulate_predictions,
 )
 from pacbayes.certificate._derivation import certify, validate_delta
-from pacbayes.certificate._objectives import OBJECTIVES, Objective, Voting
+from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Voting, resolve_objective
 from pacbayes.certificate._points import choose_voters, with_confusion, with_test, with_unlabelled
 from pacbayes.certificate._statements import MAJORITY, METHODS, Event, Method, Statement
 from pacbayes.certificate._words import Answer, ClassTable, Row, Section, name_class
@@ -24,6 +24,7 @@ __all__ = [
     "MOST_CLASSES",
     "MOST_LABELS",
     "OBJECTIVES",
+    "VOTINGS",
     "Answer",
     "Certificate",
     "ClassRates",
@@ -42,6 +43,7 @@ __all__ = [
     "describe_assumption",
     "label_names",
     "name_class",
+    "resolve_objective",
     "tabulate_predictions",
     "validate_delta",
     "with_confusion",

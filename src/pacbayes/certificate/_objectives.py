@@ -257,6 +257,13 @@ OBJECTIVES: dict[Objective, PosteriorObjective] = {
 }
 
 
+def resolve_objective(objective: Objective | Literal["auto"], voting: Voting) -> Objective:
+    """Return the objective that "auto" stands for: the one whose bound on the predictor, or whose vote, is best."""
+    if objective == "auto":
+        return "dual" if voting == "gibbs" else "lambda"
+    return objective
+
+
 # ---------------------------------------------------------------------------------------------------
 # Votings
 # ---------------------------------------------------------------------------------------------------

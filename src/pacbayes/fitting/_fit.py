@@ -24,7 +24,7 @@ from pacbayes._losses import Loss
 from pacbayes._parallel import count_threads, rows_per_block, run_in_background
 from pacbayes._settings import is_whole
 from pacbayes._validation import Array
-from pacbayes.certificate import FIT_ASSUMPTIONS, Certificate, certify
+from pacbayes.certificate import FIT_ASSUMPTIONS, Certificate, certify, resolve_objective, validate_delta
 from pacbayes.exceptions import HypothesisError
 from pacbayes.fitting._checkpoint import Checkpoint
 from pacbayes.fitting._evaluation import evaluate_vote
@@ -113,6 +113,7 @@ def fit_votes(
     try:
         splits = split_holdouts(holdout, len(rows), entropy)
         fit = _Fit(pool, task, loss, settings, len(splits) * settings.n_candidates, continued is not None)
+        validate_delta(settings.delta, fit.n_votes)
         plans, rows, summary = rows.load(_plan_vote(fit, rows, split) for split in splits)
         if continued is not None:
             summary = rows.summarize()[0] if summary is None else summary
@@ -325,7 +326,7 @@ def weigh(
         dropped_loss=trained.dropped_loss(subsamples),
         delta=settings.delta,
         prior=prior,
-        objective=settings.resolved_objective,
+        objective=resolve_objective(settings.objective, settings.voting),
         voting=settings.voting,
         loss=loss.name,
         strict=pool.is_strict,

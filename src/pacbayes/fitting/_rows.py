@@ -67,6 +67,14 @@ class MemoryBlock(Block):
         """Number of rows."""
         return int(self.rows.size)
 
+    def detach(self) -> MemoryBlock:
+        """Return this block without its sample, to be sent beside it."""
+        return replace(self, sample=None)  # type: ignore[arg-type]
+
+    def attach(self, sample: Sample) -> MemoryBlock:
+        """Return this block with the sample that it was taken from."""
+        return replace(self, sample=sample)
+
     def samples(self, chunk: Any = None) -> Iterator[tuple[Sample, NDArray[Any]]]:
         for part in chunks(range(self.rows.size), max(1, -(-self.rows.size // self.size))) or [range(0)]:
             yield self.sample, self.rows[part.start : part.stop]
@@ -218,7 +226,7 @@ class MemoryRows(SampleRows):
         return np.sort(self._order[start:end])
 
     def blocks(self, start: int, end: int, most_rows: int, batch_rows: int | None = None) -> list[Block]:
-        return _divide(self.sample, self.numbers(start, end), most_rows, batch_rows or self.block_rows)
+        return list(_divide(self.sample, self.numbers(start, end), most_rows, batch_rows or self.block_rows))
 
     def training_sample(self, subsamples: Subsamples, part: NDArray[np.intp]) -> Sample:
         return self.sample
@@ -233,7 +241,7 @@ class MemoryRows(SampleRows):
         return RowSummary.of(self.sample.X, 0, shift_for(len(self)) if shift is None else shift), self
 
 
-def _divide(sample: Sample, rows: NDArray[Any], most_rows: int, size: int) -> list[Block]:
+def _divide(sample: Sample, rows: NDArray[Any], most_rows: int, size: int) -> list[MemoryBlock]:
     return [
         MemoryBlock(sample, rows[i : i + most_rows], range(i, min(i + most_rows, rows.size)), size)
         for i in range(0, max(1, rows.size), most_rows)  # one of no rows, if there are none
@@ -378,13 +386,14 @@ class SourceRows(SampleRows):
 
     def blocks(self, start: int, end: int, most_rows: int, batch_rows: int | None = None) -> list[Block]:
         if end <= self.n_early:
-            numbers = self.numbers(start, end)
-            return _divide(self.sample.part(numbers), numbers, most_rows, self.block_rows)
+            # Each with its own rows: they may be sent.
+            blocks = _divide(self.sample, self.numbers(start, end), most_rows, self.block_rows)
+            return [block.attach(self.sample.part(block.rows)) for block in blocks]
         sample = self.sample
         reader = Reader(
             sample.source, self.pool, len(sample), sample.classes, sample.code_book, sample.X.dtype, self.block_rows
         )
-        blocks: list[Block] = []
+        found: list[Block] = []
         for place, first, mask in self._places():
             count = len(place) if mask is None else int(np.count_nonzero(mask))
             chosen = np.ones(count, dtype=bool)
@@ -394,8 +403,8 @@ class SourceRows(SampleRows):
             if chosen.any():
                 codes = sample.codes[first : first + count][chosen]
                 sums = self.sums.get(place.start)
-                blocks.append(SourceBlock(reader, place, _pack(mask), _pack(chosen), first, codes, sums))
-        return blocks
+                found.append(SourceBlock(reader, place, _pack(mask), _pack(chosen), first, codes, sums))
+        return found
 
     def _places(self) -> Iterator[tuple[range, int, NDArray[np.bool_] | None]]:
         """Yield the blocks of the source, the number of these rows before each, and which rows of it these are."""

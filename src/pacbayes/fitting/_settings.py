@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pacbayes.certificate import Objective
-
 __all__ = ["FitSettings"]
 
 
@@ -33,10 +31,3 @@ class FitSettings:
     random_state: Any = None
     verbose: int = 0
     n_candidates: int = 1
-
-    @property
-    def resolved_objective(self) -> Objective:
-        """The objective that "auto" stands for."""
-        if self.objective == "auto":
-            return "dual" if self.voting == "gibbs" else "lambda"
-        return self.objective  # type: ignore[no-any-return]

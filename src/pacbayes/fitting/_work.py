@@ -46,7 +46,7 @@ def sum_test_losses(
         done += len(target)
         predicted, uncertain = task.predict(hypotheses, weights, X, here)
         # A target that the sample does not have has the largest loss, as an uncertain prediction has.
-        total += loss.total_with_doubts(target, predicted, uncertain | ~task.is_known(target), n_rows)
+        total += loss.total_with_uncertain(target, predicted, uncertain | ~task.is_known(target), n_rows)
         tables.append(task.tabulate(target.astype(np.intp), predicted, uncertain))
     counts = [table for table in tables if table is not None]
     return {"total": np.array(total)} | ({"counts": np.sum(counts, axis=0)} if counts else {})

@@ -83,7 +83,7 @@ class Workers:
             return results
         if self.client is None:
             shared = Shared(common)
-            work = [(function, self.checkpoint, encode, names[i], shared, *tasks[i]) for i in missing]
+            work = [(function, self.checkpoint, encode, names[i], shared, *_without_sample(*tasks[i])) for i in missing]
             settings: dict[str, Any] = {"verbose": self.verbose, "description": description}
             computed = run_tasks(_run_and_save, work, n_jobs=self.n_jobs, threads=threads, **settings)
             for i, result in zip(missing, computed, strict=True):
@@ -99,11 +99,23 @@ class Workers:
         return results
 
 
+def _without_sample(block: Any, *task: Any) -> tuple[Any, ...]:
+    """Return the arguments of a task after the sample that its block is of, which is sent once, too."""
+    return (block.sample, block.detach(), *task) if hasattr(block, "detach") else (None, block, *task)
+
+
 def _run_and_save(
-    function: Any, checkpoint: Checkpoint | None, encode: Any, name: str, common: Iterable[Any], *task: Any
+    function: Any,
+    checkpoint: Checkpoint | None,
+    encode: Any,
+    name: str,
+    common: Iterable[Any],
+    sample: Any,
+    block: Any,
+    *task: Any,
 ) -> Any:
     """Do a task and store its result at once, whichever tasks are done before."""
-    result = function(common, *task)
+    result = function(common, block if sample is None else block.attach(sample), *task)
     _save(checkpoint, encode, name, result)
     return result
 

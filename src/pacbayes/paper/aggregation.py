@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pacbayes import PACBayesClassifier
 from pacbayes._validation import Array
 from pacbayes.bounds import pac_bayes_kl
-from pacbayes.paper.splits import Split
+from pacbayes.paper.splits import ExperimentSplit
 from pacbayes.paper.tables import DELTA, C
 from pacbayes.pools import GAMMA_GRID, RBFSVMPool
 from pacbayes.posterior import PosteriorResult, minimize_lambda_bound
@@ -51,7 +51,7 @@ class Aggregation:
     Hypothesis h does not depend on the number of the others, so the first m of a large pool are a pool of m.
     """
 
-    def __init__(self, split: Split, m: int, r: int, n_jobs: int | None) -> None:
+    def __init__(self, split: ExperimentSplit, m: int, r: int, n_jobs: int | None) -> None:
         self.split = split
         self.model = paper_classifier(m, r, split.seed, n_jobs).fit(split.X, split.y)
         self.losses = self.model.losses_

@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 
 from pacbayes.bounds import majority_vote
 from pacbayes.paper.aggregation import Aggregation, grid, paper_classifier
-from pacbayes.paper.splits import Split
+from pacbayes.paper.splits import ExperimentSplit
 from pacbayes.paper.tables import DELTA
 from pacbayes.pools import GAMMA_GRID, jaakkola_gamma
 from pacbayes.posterior import gibbs_posterior, lambda_bound, lambda_bound_derivatives, minimize_lambda_bound
@@ -41,7 +41,7 @@ def cross_validated_svm(X: Any, y: Any, n_jobs: int | None = None, svc: Any = SV
     return GridSearchCV(svc(), grid, cv=5, n_jobs=n_jobs).fit(X, y)
 
 
-def run_baseline(split: Split, n_jobs: int | None, values: int) -> Result:
+def run_baseline(split: ExperimentSplit, n_jobs: int | None, values: int) -> Result:
     """Compute test loss, selected parameters and training time of the baseline."""
     start = time.perf_counter()
     search = cross_validated_svm(split.X, split.y, n_jobs)
@@ -54,7 +54,7 @@ def run_baseline(split: Split, n_jobs: int | None, values: int) -> Result:
     }
 
 
-def run_accuracy(split: Split, n_jobs: int | None, values: int) -> Result:
+def run_accuracy(split: ExperimentSplit, n_jobs: int | None, values: int) -> Result:
     """Compute the test loss of the weighted vote for up to `values` values of m in [1, n] and of r in [2, d + 1]."""
     ms, rs = grid(1, split.n, values), grid(2, split.subsample_size, values)
     pools = (Aggregation(split, split.n, r, n_jobs) for r in rs)
@@ -62,7 +62,7 @@ def run_accuracy(split: Split, n_jobs: int | None, values: int) -> Result:
     return {"m": ms, "r": rs, "loss": losses}
 
 
-def run_runtime(split: Split, n_jobs: int | None, values: int) -> Result:
+def run_runtime(split: ExperimentSplit, n_jobs: int | None, values: int) -> Result:
     """Train a new pool for up to `values` values of m in [1, n]; the time is that of the whole fit."""
     r = split.subsample_size
     ms = grid(1, split.n, values)
@@ -77,7 +77,7 @@ def run_runtime(split: Split, n_jobs: int | None, values: int) -> Result:
     return {"r": r, "m": ms, "vote": votes, "bound": bounds, "seconds": seconds}
 
 
-def run_weighting(split: Split, n_jobs: int | None, values: int) -> Result:
+def run_weighting(split: ExperimentSplit, n_jobs: int | None, values: int) -> Result:
     """Compute test losses and bound of the first m hypotheses, for up to `values` values of m in [1, n]."""
     pool, ms = Aggregation(split, split.n, split.subsample_size, n_jobs), grid(1, split.n, values)
     metrics = [pool.evaluate(m) for m in ms]
@@ -85,7 +85,7 @@ def run_weighting(split: Split, n_jobs: int | None, values: int) -> Result:
     return {"r": split.subsample_size, "m": ms, **series}
 
 
-def run_quasiconvexity(split: Split, n_jobs: int | None, values: int) -> Result:
+def run_quasiconvexity(split: ExperimentSplit, n_jobs: int | None, values: int) -> Result:
     """Find the largest m, up to n, before the first failure of Theorem var and of all conditions.
 
     Theorem var is taken with tuned intervals and the refined b. Theorem global-min for all lambda is one of all
@@ -108,7 +108,7 @@ def run_quasiconvexity(split: Split, n_jobs: int | None, values: int) -> Result:
     return {"theorem_var": theorem_var, "stronger": stronger, "floor": floor, "largest": n}
 
 
-def run_f_lambda(split: Split, n_jobs: int | None, values: int) -> Result:
+def run_f_lambda(split: ExperimentSplit, n_jobs: int | None, values: int) -> Result:
     """Compute F on a grid and both minima, and check whether F is convex and quasiconvex on the grid."""
     pool = Aggregation(split, split.n, split.subsample_size, n_jobs)
     losses, n_validation = pool.losses, pool.n_validation
@@ -131,7 +131,7 @@ def run_f_lambda(split: Split, n_jobs: int | None, values: int) -> Result:
     }
 
 
-def run_validation(split: Split, n_jobs: int | None, values: int) -> Result:
+def run_validation(split: ExperimentSplit, n_jobs: int | None, values: int) -> Result:
     """Compute the test losses of lambda by the bound, and by a validation set, which the bound does not need."""
     pool = Aggregation(split, split.n, split.subsample_size, n_jobs)
     direct = pool.posterior(split.n)
@@ -146,7 +146,7 @@ def run_validation(split: Split, n_jobs: int | None, values: int) -> Result:
     }
 
 
-def run_comparison(split: Split, n_jobs: int | None, values: int) -> Result:
+def run_comparison(split: ExperimentSplit, n_jobs: int | None, values: int) -> Result:
     """Compute test losses, bounds and the number of hypotheses that hold half of the posterior mass, at m = n."""
     pool = Aggregation(split, split.n, split.subsample_size, n_jobs)
     metrics = pool.evaluate(split.n)
@@ -166,7 +166,7 @@ class Experiment:
 
     title: str  # its subject, for a progress bar
     shown_in: str  # where the paper shows it
-    run: Callable[[Split, int | None, int], Result]  # ``run(split, n_jobs, values)``
+    run: Callable[[ExperimentSplit, int | None, int], Result]  # ``run(split, n_jobs, values)``
     cost: float = 1.0  # time of a unit, as a multiple of that of training one pool of n hypotheses
     more_splits: bool = False  # whether the paper repeats it 10 times instead of 5
     with_validation: bool = False  # whether its splits have a validation set (table uci_val)

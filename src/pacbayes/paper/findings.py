@@ -10,16 +10,16 @@ import numpy as np
 from pacbayes._validation import Array
 from pacbayes.paper.records import Record, Results, dataset_title, mean_sd
 from pacbayes.paper.tables import BASELINE_LOSS, HALF_MASS, LARGEST_GUARANTEED_M
-from pacbayes.report import Table
+from pacbayes.report import PageTable
 
-__all__ = ["Finding", "check_claims", "make_tables"]
+__all__ = ["PaperFinding", "check_claims", "make_tables"]
 
 # Losses that differ by no more are equal for the purposes of the paper, which gives two digits.
 _CLOSE = 0.01
 
 
 @dataclass(frozen=True)
-class Finding:
+class PaperFinding:
     """A claim of the paper and what the results say about it."""
 
     claim: str
@@ -44,14 +44,14 @@ def _claim(claim: str, *experiments: str) -> Callable[[_Check], _Check]:
     return add
 
 
-def check_claims(records: Iterable[Record]) -> list[Finding]:
+def check_claims(records: Iterable[Record]) -> list[PaperFinding]:
     """Check each of the paper's claims against the results; one about experiments without records was not measured."""
     results = Results(records)
     findings = []
     for claim, experiments, check in _CLAIMS:
         names = results.datasets(*experiments)
         not_measured = f"Not measured: this run has no results of {' and '.join(experiments)}."
-        findings.append(Finding(claim, *(check(results, names) if names else (None, not_measured))))
+        findings.append(PaperFinding(claim, *(check(results, names) if names else (None, not_measured))))
     return findings
 
 
@@ -182,18 +182,18 @@ def _list_titles(datasets: Sequence[str]) -> str:
     return ", ".join(dataset_title(name) for name in datasets) if datasets else "none"
 
 
-def make_tables(records: Iterable[Record]) -> list[Table]:
+def make_tables(records: Iterable[Record]) -> list[PageTable]:
     """Tabulate the results for which there are records, beside the paper's numbers where it has them."""
     results, header = Results(records), ["Dataset", "Paper", "Here", "Difference in sd"]
     tables = [
-        Table(
+        PageTable(
             "baseline",
             "Test loss of the cross-validated SVM",
             header,
             _compare_with_paper(results, "baseline", BASELINE_LOSS, 3, "loss"),
             "The paper's numbers are in the captions of its figures 1 and 4, rounded to two digits.",
         ),
-        Table(
+        PageTable(
             "quasiconvexity",
             "Largest m with quasiconvexity guaranteed by the paper's theorem",
             [*header, "All conditions"],
@@ -202,14 +202,14 @@ def make_tables(records: Iterable[Record]) -> list[Table]:
             "steps of 10; small pools, for which F is always quasiconvex, count as guaranteed. The last column is what "
             "the library's check of the conditions for all lambda guarantees, with m up to n.",
         ),
-        Table(
+        PageTable(
             "comparison",
             "Hypotheses that hold half of the posterior mass",
             header,
             _compare_with_paper(results, "comparison", HALF_MASS, 1, "half_mass"),
             "Table 4 of the paper, at m = n.",
         ),
-        Table(
+        PageTable(
             "losses",
             "Test losses and bound at m = n",
             ["Dataset", "Cross-validated SVM", "Weighted vote", "Randomised", "Best hypothesis", "PAC-Bayes-kl bound"],

@@ -9,11 +9,11 @@ from pacbayes._formatting import format_count
 from pacbayes._versions import collect_versions
 from pacbayes.paper.experiments import EXPERIMENTS
 from pacbayes.paper.figures import FIGURES, draw_panels, save_figures
-from pacbayes.paper.findings import Finding, check_claims, make_tables
+from pacbayes.paper.findings import PaperFinding, check_claims, make_tables
 from pacbayes.paper.records import Record, Results, dataset_title
 from pacbayes.paper.runner import Plan, Store
 from pacbayes.paper.tables import PAPER_DATASETS
-from pacbayes.report import Table, render_page, write_page
+from pacbayes.report import PageTable, render_page, write_page
 
 __all__ = ["paper_page", "write_results"]
 
@@ -48,8 +48,8 @@ def paper_page(
     *,
     settings: Mapping[str, str],
     versions: Mapping[str, str],
-    findings: Sequence[Finding],
-    tables: Sequence[Table],
+    findings: Sequence[PaperFinding],
+    tables: Sequence[PageTable],
     quick: bool,
 ) -> str:
     """Render the page of the reproduction: findings, tables, figures, and how to reproduce them.
@@ -75,7 +75,7 @@ def paper_page(
     )
 
 
-def _summarize(records: Sequence[Record], findings: Sequence[Finding]) -> str:
+def _summarize(records: Sequence[Record], findings: Sequence[PaperFinding]) -> str:
     """Say how many claims hold, and on how many results that rests."""
     summary = "No claims were checked."
     if findings:

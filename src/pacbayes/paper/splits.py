@@ -19,7 +19,7 @@ _GENERATED_ROWS = 1200
 
 
 @dataclass(frozen=True)
-class Sample:
+class ExperimentSample:
     """A dataset, scaled to [-1, 1]."""
 
     name: str  # as in `TITLES`
@@ -28,7 +28,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Split:
+class ExperimentSplit:
     """One random split of a sample into the training set S, the validation set V and the test set T."""
 
     seed: int  # of the experiments on this split
@@ -50,7 +50,7 @@ class Split:
         return subsample_sizes("paper", self.n, self.X.shape[1])[0]
 
 
-def load_sample(name: str, data_dir: Any = None) -> Sample:
+def load_sample(name: str, data_dir: Any = None) -> ExperimentSample:
     """Load a dataset of the paper or of the quick run, and scale every feature to [-1, 1].
 
     Features are scaled by their range in the whole file, as in LIBSVM's scaled files; the paper does not say how it
@@ -64,14 +64,14 @@ def load_sample(name: str, data_dir: Any = None) -> Sample:
             datasets.waveform(_GENERATED_ROWS, random_state=0) if generated else datasets.load(name, data_dir=data_dir)
         )
         X, y = loaded.X, loaded.y
-    return Sample(name, MinMaxScaler((-1, 1)).fit_transform(X), np.unique(y, return_inverse=True)[1])
+    return ExperimentSample(name, MinMaxScaler((-1, 1)).fit_transform(X), np.unique(y, return_inverse=True)[1])
 
 
-def split(sample: Sample, number: int, *, with_validation: bool = False) -> Split:
+def split(sample: ExperimentSample, number: int, *, with_validation: bool = False) -> ExperimentSplit:
     """Draw split number `number` of a sample, with the sizes of table uci_sizes, or of uci_val for a validation set."""
     sizes = (VALIDATION_SIZES if with_validation else SIZES)[sample.name]
     position = list(TITLES).index(sample.name)
     order = np.random.default_rng([number, position, with_validation]).permutation(sample.y.size)
     *parts, _ = np.split(order, np.cumsum([sizes.train, sizes.validation, sizes.test]))
     arrays: list[Any] = [values[rows] for rows in parts for values in (sample.X, sample.y)]
-    return Split(1000 * position + number, *arrays)
+    return ExperimentSplit(1000 * position + number, *arrays)

@@ -192,12 +192,12 @@ class Hypotheses(Sequence[Any], ABC):
         """Return hypothesis h, counted from 0."""
 
     @abstractmethod
-    def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def votes_and_uncertain(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return `votes`, and which of them are uncertain: rounding could change them on another engine."""
 
     def votes(self, X: Any) -> NDArray[Any]:
         """Return the class codes that the hypotheses predict, one row of the result per hypothesis."""
-        return self.votes_and_doubts(X)[0]
+        return self.votes_and_uncertain(X)[0]
 
     def responses(self, X: Any, loss: Loss) -> NDArray[Any]:
         """Return what a loss is about, one row of the result per hypothesis: votes, or probabilities of all classes."""
@@ -444,7 +444,7 @@ class HypothesisList(Hypotheses):
     def concatenate(cls, parts: Sequence[HypothesisList]) -> HypothesisList:
         return cls([member for part in parts for member in part], parts[0].classes)
 
-    def votes_and_doubts(self, X: Any) -> tuple[Codes, NDArray[np.bool_]]:
+    def votes_and_uncertain(self, X: Any) -> tuple[Codes, NDArray[np.bool_]]:
         votes = self.responses(X, ZERO_ONE)
         return votes, np.zeros(votes.shape, dtype=bool)
 

@@ -78,11 +78,11 @@ class HypothesisGroups(Hypotheses):
         for group in self.groups.values():
             group.leave_device()
 
-    def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def votes_and_uncertain(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         votes = np.empty((len(self), X.shape[0]), dtype=np.intp)
         uncertain = np.empty(votes.shape, dtype=bool)
         for group, positions in self._members():
-            votes[positions], uncertain[positions] = group.votes_and_doubts(X)
+            votes[positions], uncertain[positions] = group.votes_and_uncertain(X)
         return votes, uncertain
 
     def start_loss_totals(self, block: ValidationBlock) -> Callable[[], Array]:
@@ -150,7 +150,7 @@ class Untrained(Hypotheses):
     def concatenate(cls, parts: Sequence[Untrained]) -> Untrained:
         return cls(sum(len(part) for part in parts), parts[0].classes)
 
-    def votes_and_doubts(self, X: Any) -> Any:
+    def votes_and_uncertain(self, X: Any) -> Any:
         return NotTrained().predict(X)
 
     def start_loss_totals(self, block: ValidationBlock) -> Any:

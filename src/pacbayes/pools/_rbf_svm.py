@@ -237,7 +237,7 @@ class RBFSVMPool(Pool):
             drawn = sampling.draw_positions(entropy, everyone, sampling.LEARNER, sizes)
             return np.asarray(np.ravel_multi_index(tuple(drawn[chosen - everyone.start].T), sizes))
         count = int(np.prod(sizes))
-        size, turn = (part[chosen - everyone.start] for part in subsamples.turns(everyone))
+        size, turn = (part[chosen - everyone.start] for part in subsamples.rank_within_size(everyone))
         # A pack of all combinations for each size, shuffled anew when it is used up.
         packs, position = np.unique(size.astype(np.int64) << 32 | turn // count, return_inverse=True)
         dealt = sampling.permutations(entropy, packs, sampling.DEAL, count)

@@ -331,7 +331,7 @@ class RBFSVMs(Hypotheses):
 
     # -- validation and prediction -------------------------------------------------------------------
 
-    def votes_and_doubts(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def votes_and_uncertain(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         X = self._encoded(X)
         n = X.shape[0]
         if self._computes_on_device(X, n):
@@ -396,7 +396,7 @@ class RBFSVMs(Hypotheses):
                 validating = np.setdiff1d(np.arange(part.start, part.stop), own, assume_unique=True)
                 here = validating - part.start
                 response = (codes[validating], votes[h, here].astype(np.intp), uncertain[h, here])
-                totals[h] += block.loss.total_with_doubts(*response, len(block.sample))
+                totals[h] += block.loss.total_with_uncertain(*response, len(block.sample))
         return totals
 
     def _count_on_device(self, block: ValidationBlock) -> Callable[[], NDArray[np.int64]]:

@@ -14,7 +14,7 @@ from pacbayes._formatting import format_nearest
 from pacbayes._versions import collect_versions
 from pacbayes.certificate import Row
 from pacbayes.display.checks import check_fitted, state_test
-from pacbayes.report._html import Table, capitalize, render_page
+from pacbayes.report._html import PageTable, capitalize, render_page
 from pacbayes.report._importance import tabulate_importances
 from pacbayes.report._plots import certificate_plot, posterior_plots
 
@@ -120,7 +120,7 @@ def fit_page(
     )
 
 
-def _tabulate_rows(rows: Sequence[Row]) -> Table:
+def _tabulate_rows(rows: Sequence[Row]) -> PageTable:
     cells = []
     for row in rows:
         remark = "" if row.kind == "comparison" else row.kind if row.covered else "not covered by the theorem"
@@ -128,10 +128,10 @@ def _tabulate_rows(rows: Sequence[Row]) -> Table:
     note = "Bounds are rounded up, measured losses to the nearest."
     if any(row.kind == "comparison" for row in rows):
         note += " Bounds without a remark are there to compare with: the certificate does not state them."
-    return Table("bounds", "Bounds", ["Loss or bound", "Value", "Whose loss"], cells, note)
+    return PageTable("bounds", "Bounds", ["Loss or bound", "Value", "Whose loss"], cells, note)
 
 
-def _tabulate_voters(model: Any, heaviest: int) -> Table:
+def _tabulate_voters(model: Any, heaviest: int) -> PageTable:
     """Tabulate the hypotheses with the largest weights."""
     rho, sizes = model.posterior_, model.subsamples_.sizes
     order = np.argsort(-rho, kind="stable")[: min(heaviest, np.count_nonzero(rho))]
@@ -151,7 +151,7 @@ def _tabulate_voters(model: Any, heaviest: int) -> Table:
     note = f"{np.count_nonzero(rho)} of {rho.size} hypotheses have weight."
     if not sizes.any():
         note += " They were trained on other data."
-    return Table("voters", "Heaviest voters", header, rows, note)
+    return PageTable("voters", "Heaviest voters", header, rows, note)
 
 
 def _cut(text: str) -> str:

@@ -12,7 +12,7 @@ from pacbayes._atomic import write_atomic
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """A table of results.
 
     Attributes

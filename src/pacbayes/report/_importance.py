@@ -11,7 +11,7 @@ from sklearn.inspection import permutation_importance
 
 from pacbayes._compat import take_rows
 from pacbayes._formatting import format_percent
-from pacbayes.report._html import Table
+from pacbayes.report._html import PageTable
 
 # Features that are shown.
 _MOST_SHOWN = 10
@@ -26,7 +26,7 @@ _LEAST_ROWS = 50
 _SECONDS = 10.0
 
 
-def tabulate_importances(model: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> Table | None:
+def tabulate_importances(model: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> PageTable | None:
     """Measure how much the error grows when a feature is shuffled, on rows that had no part in making the predictor.
 
     These are held-out rows of the sample X, y; test rows if none were held out. Returns None without any, for sparse
@@ -64,7 +64,7 @@ def tabulate_importances(model: Any, X: Any, y: Any, X_test: Any, y_test: Any) -
         f"shuffled{f' (mean of {repeats} times)' if repeats > 1 else ''}. Columns that say the same stand in for each "
         "other: each of them then seems to matter less than both do. Not part of the certificate."
     )
-    return Table("columns", "Which columns matter", ["Column", "Error grows by"], cells, note)
+    return PageTable("columns", "Which columns matter", ["Column", "Error grows by"], cells, note)
 
 
 def _score(model: Any, rows: Any, labels: Any) -> float:

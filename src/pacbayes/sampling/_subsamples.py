@@ -215,7 +215,7 @@ class Subsamples(ABC):
         inside = self.concatenated(range(len(self)))
         return _count_between(among[inside], np.concatenate(([0], np.cumsum(self.sizes))))
 
-    def turns(self, hypotheses: range) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def rank_within_size(self, hypotheses: range) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return which size of several each hypothesis has, and how many of that size come before it."""
         h = np.arange(hypotheses.start, hypotheses.stop)
         return np.zeros_like(h), h
@@ -275,7 +275,7 @@ class RandomSubsamples(Subsamples):
         self.n_sizes = len(sizes)
         self._check_validation()
 
-    def turns(self, hypotheses: range) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def rank_within_size(self, hypotheses: range) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         h = np.arange(hypotheses.start, hypotheses.stop)
         return h % self.n_sizes, h // self.n_sizes
 
@@ -305,9 +305,9 @@ class ChosenSubsamples(Subsamples):
     def __getitem__(self, hypothesis: int) -> NDArray[np.intp]:
         return self.subsamples[int(self.chosen[hypothesis])]
 
-    def turns(self, hypotheses: range) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def rank_within_size(self, hypotheses: range) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         chosen = self.chosen[hypotheses.start : hypotheses.stop]
-        size, turn = self.subsamples.turns(range(len(self.subsamples)))
+        size, turn = self.subsamples.rank_within_size(range(len(self.subsamples)))
         return size[chosen], turn[chosen]
 
     def concatenated(self, hypotheses: range) -> NDArray[np.int32]:

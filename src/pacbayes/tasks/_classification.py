@@ -108,6 +108,6 @@ def count_disagreements(
     disagreements = np.zeros(chosen.size, dtype=np.intp)
     for X in batches:
         decided, uncertain = task.predict(hypotheses, weights, X)
-        votes, doubts = asked.votes_and_doubts(X)
-        disagreements += np.count_nonzero((votes != decided) | doubts | uncertain, axis=1)
+        votes, others = asked.votes_and_uncertain(X)
+        disagreements += np.count_nonzero((votes != decided) | others | uncertain, axis=1)
     return disagreements

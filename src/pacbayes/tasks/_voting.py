@@ -26,13 +26,13 @@ _FIRST_VOTERS, _MOST_VOTERS = 4, 256
 
 
 def tally_votes(
-    hypotheses: Hypotheses, weights: Array, X: Any, *, stop_early: bool, doubted: Array | None = None
+    hypotheses: Hypotheses, weights: Array, X: Any, *, stop_early: bool, uncertain_weight: Array | None = None
 ) -> Array:
     """Add up the weight behind each class at each point, an array of shape (n, n_classes).
 
     With `stop_early`, a point is left as soon as the remaining weight cannot change its winner; otherwise the lightest
     voters, of a total weight of at most 1e-12, are not asked. The largest entry of a row is the winner's in any case.
-    Adds to `doubted` the weight of the voters whose votes could differ on another engine; these delay the early stop.
+    Adds to `uncertain_weight` that of voters whose votes could differ on another engine; these delay the early stop.
     """
     tallies = np.zeros((X.shape[0], hypotheses.classes.size))
     order, remaining = _order_by_weight(weights)
@@ -44,22 +44,22 @@ def tally_votes(
         voters = order[done : done + width]
         weight = weights[voters]
         rows = X if open_rows.size == X.shape[0] else take_rows(X, open_rows)
-        votes, doubts = hypotheses.take(voters).votes_and_doubts(rows)
+        votes, uncertain = hypotheses.take(voters).votes_and_uncertain(rows)
         tallies[open_rows] = tally(votes, weight, hypotheses.classes.size, tallies[open_rows])
-        if doubted is not None:
-            doubted[open_rows] += weight @ doubts
+        if uncertain_weight is not None:
+            uncertain_weight[open_rows] += weight @ uncertain
         done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
         if stop_early and done < order.size:
-            to_come = remaining[done] + (0.0 if doubted is None else 2 * doubted[open_rows])
+            to_come = remaining[done] + (0.0 if uncertain_weight is None else 2 * uncertain_weight[open_rows])
             open_rows = open_rows[~_are_decided(tallies[open_rows], to_come)]
     return tallies
 
 
 def vote(hypotheses: Hypotheses, weights: Array, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Return the codes that the weighted vote decides for, and where rounding could change them on another engine."""
-    doubted = np.zeros(X.shape[0])
-    tallies = tally_votes(hypotheses, weights, X, stop_early=True, doubted=doubted)
-    return np.argmax(tallies, axis=1), _are_doubtful(tallies, doubted)
+    uncertain_weight = np.zeros(X.shape[0])
+    tallies = tally_votes(hypotheses, weights, X, stop_early=True, uncertain_weight=uncertain_weight)
+    return np.argmax(tallies, axis=1), _are_uncertain(tallies, uncertain_weight)
 
 
 def vote_out_of_bag(
@@ -71,22 +71,22 @@ def vote_out_of_bag(
     rounding could change them, and where there was a voter.
     """
     n_classes = hypotheses.classes.size
-    tallies, doubted = np.zeros((rows.size, n_classes)), np.zeros(rows.size)
+    tallies, uncertain_weight = np.zeros((rows.size, n_classes)), np.zeros(rows.size)
     order, remaining = _order_by_weight(weights)
     open_rows, done, width = np.arange(rows.size), 0, _FIRST_VOTERS
     while done < order.size and open_rows.size:
         voters = np.sort(order[done : done + width])
-        votes, doubts = hypotheses.take(voters).votes_and_doubts(take_rows(X, open_rows))
+        votes, uncertain = hypotheses.take(voters).votes_and_uncertain(take_rows(X, open_rows))
         inside, counts = ChosenSubsamples(subsamples, voters).locate(range(voters.size), rows[open_rows])
         weight = np.repeat(weights[voters][:, np.newaxis], open_rows.size, axis=1)
         weight[np.repeat(np.arange(voters.size), counts), inside] = 0.0
         cells = votes.astype(np.intp) + n_classes * np.arange(open_rows.size)
         added = np.bincount(cells.ravel(), weights=weight.ravel(), minlength=open_rows.size * n_classes)
         tallies[open_rows] += added.reshape(-1, n_classes)
-        doubted[open_rows] += (weight * doubts).sum(axis=0)
+        uncertain_weight[open_rows] += (weight * uncertain).sum(axis=0)
         done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
-        open_rows = open_rows[~_are_decided(tallies[open_rows], remaining[done] + 2 * doubted[open_rows])]
-    return np.argmax(tallies, axis=1), _are_doubtful(tallies, doubted), np.asarray(tallies.any(axis=1))
+        open_rows = open_rows[~_are_decided(tallies[open_rows], remaining[done] + 2 * uncertain_weight[open_rows])]
+    return np.argmax(tallies, axis=1), _are_uncertain(tallies, uncertain_weight), np.asarray(tallies.any(axis=1))
 
 
 def _order_by_weight(weights: Array) -> tuple[NDArray[np.intp], Array]:
@@ -109,11 +109,11 @@ def _are_decided(tallies: Array, to_come: Any) -> NDArray[np.bool_]:
     return np.asarray(lead > to_come * (1 + 1e-9) + 1e-12)
 
 
-def _are_doubtful(tallies: Array, doubted: Array) -> NDArray[np.bool_]:
+def _are_uncertain(tallies: Array, uncertain_weight: Array) -> NDArray[np.bool_]:
     """Return where voters in doubt have enough weight, which each may move from the winner to another class."""
-    doubtful = doubted > 0
-    doubtful[doubtful] = ~_are_decided(tallies[doubtful], 2 * doubted[doubtful])
-    return np.asarray(doubtful)
+    uncertain = uncertain_weight > 0
+    uncertain[uncertain] = ~_are_decided(tallies[uncertain], 2 * uncertain_weight[uncertain])
+    return np.asarray(uncertain)
 
 
 def draw_voters(weights: Array, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -124,9 +124,8 @@ def draw_voters(weights: Array, n: int, rng: np.random.Generator) -> NDArray[np.
 def predict_drawn(hypotheses: Hypotheses, drawn: NDArray[Any], X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Predict every point with the hypothesis drawn for it (the randomised classifier), as `vote`."""
     codes = np.empty(X.shape[0], dtype=np.intp)
-    doubtful = np.empty(X.shape[0], dtype=bool)
+    uncertain = np.empty(X.shape[0], dtype=bool)
     for h in np.unique(drawn):
         rows = np.flatnonzero(drawn == h)
-        votes, doubts = hypotheses.take(np.array([h])).votes_and_doubts(take_rows(X, rows))
-        codes[rows], doubtful[rows] = votes[0], doubts[0]
-    return codes, doubtful
+        (codes[rows],), (uncertain[rows],) = hypotheses.take(np.array([h])).votes_and_uncertain(take_rows(X, rows))
+    return codes, uncertain
