@@ -137,7 +137,7 @@ def test_threads_of_the_reader_hold_nothing_of_python(write, monkeypatch):
 
     original = pyarrow.csv.open_csv
     monkeypatch.setattr(pyarrow.csv, "open_csv", open_csv)
-    with pytest.raises(TableError, match="line 5: 3 cells, and the first row has 2$"):
+    with pytest.raises(TableError, match="line 5: 3 cells, and the first row has 2"):
         read_table(write('x,kind\n1,"a\nb"\n\n2,b,3\n4,b\n5\n'), "kind")
     assert given == [(pa.OSFile if os.name == "posix" else io.BufferedReader, None)]
 

@@ -62,7 +62,7 @@ def _read_batches(file: BinaryIO, separator: str, budget: Budget) -> Iterator[An
         file.seek(0)
         yield from pyarrow.csv.open_csv(
             _native(file),
-            # One thread, so that the order of errors is that of the file; and no handler of invalid rows, see `_native`.
+            # One thread: the order of errors is that of the file. And no handler of invalid rows: see `_native`.
             read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=block_size, column_names=names),
             parse_options=pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
             convert_options=pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
