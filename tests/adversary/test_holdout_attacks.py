@@ -209,6 +209,17 @@ def test_the_prior_is_that_of_the_settings(voting, sizes, tmp_path):
             forged.verify_certificate(forged.certificate_, *data)
 
 
+def test_a_model_says_what_its_certificate_is_about():
+    model = fitted()
+    vote = model.fitted_votes_.best
+    digests = {name: vote.certificate.digests[name] for name in ("hypotheses", "losses", "posterior")}
+    forged = changed(model, replace(vote, certificate=replace(vote.certificate, digests=digests)))
+    with pytest.raises(CertificateError, match="and lack settings"):
+        forged.verify_certificate(forged.certificate_)
+    with pytest.raises(CertificateError, match="settings of the classifier are not those"):
+        forged.verify_certificate(model.certificate_)
+
+
 def test_subsamples_are_those_of_the_seed():
     # Which says that rows validate hypotheses that were trained on them.
     model = fitted(subsample_size=60, holdout=None, racing=False)

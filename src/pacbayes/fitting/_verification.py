@@ -40,23 +40,24 @@ def verify_certificate(fitted: FittedVotes, certificate: Certificate, rows: Samp
         )
     vote, settings, loss, pool = fitted.best, fitted.settings, fitted.loss, fitted.pool
     own = vote.certificate
-    assumptions = ["size-decided"] if "size-decided" in own.assumption_codes else []
-    # Not the one that the vote states: after a look at the losses, another one would make the bound smaller.
-    prior = choose_prior(settings, vote.subsamples, vote.split)
-    again, rho = weigh(pool, loss, settings, vote.trained, vote.subsamples, prior, fitted.n_votes, assumptions)
-    digests = {**again.digests, **digest_vote(pool, fitted.task, settings, vote.trained, vote.subsamples)}
-    missing = sorted(set(own.digests) - set(certificate.digests))
+    about = digest_vote(pool, fitted.task, settings, vote.trained, vote.subsamples)
+    missing = sorted({*about, *own.digests} - set(certificate.digests))
     if missing:
         raise CertificateError(
             f"digests must say what the certificate is about, and lack {', '.join(missing)}: a certificate without "
             "them can be verified by losses only"
         )
-    if digests["settings"] != own.digests["settings"]:
+    if about["settings"] != own.digests.get("settings"):
         raise CertificateError("the settings of the classifier are not those that it was fitted with: fit again")
     _verify_draws(fitted.votes, resolve_holdout(settings, loss), fitted.entropy)
-    _expect("voting", certificate.voting, own.voting)
+    # Not the one that the vote states: after a look at the losses, another one would make the bound smaller.
+    prior = choose_prior(settings, vote.subsamples, vote.split)
     if (prior is None) != (vote.prior is None) or (prior is not None and not np.array_equal(prior, vote.prior)):
         raise CertificateError("the prior of the classifier is not the one that its settings choose")
+    assumptions = ["size-decided"] if "size-decided" in own.assumption_codes else []
+    again, rho = weigh(pool, loss, settings, vote.trained, vote.subsamples, prior, fitted.n_votes, assumptions)
+    digests = {**again.digests, **about}
+    _expect("voting", certificate.voting, own.voting)
     certificate.verify(vote.losses, prior, vote.seen)
     for name in _DERIVED:
         _expect(name, getattr(certificate, name), getattr(again, name))
