@@ -17,9 +17,12 @@ from pacbayes.certificate import with_test
 from pacbayes.certificate._statements import Statement
 from pacbayes.cli._tables import test_model as count_on_table
 from pacbayes.exceptions import CertificateError, ModelFileError
+from pacbayes.fitting._evaluation import evaluate_vote, total_losses
+from pacbayes.fitting._fit import digest_vote, weigh
 from pacbayes.io import load_model, save_model
 from pacbayes.pools import RBFSVMPool, RBFSVMs
 from pacbayes.rows._recognition import TrainingRows, hash_rows
+from pacbayes.sampling import RandomSubsamples
 
 X, Y = make_moons(200, noise=0.3, random_state=0)
 NEW_X, NEW_Y = make_moons(100, noise=0.3, random_state=1)
@@ -253,6 +256,59 @@ def test_held_out_rows_are_those_of_the_seed():
         forged = changed(model, replace(vote, split=other))
         with pytest.raises(CertificateError, match=r"rows of vote 0|rows were not held out"):
             forged.verify_certificate(forged.certificate_)
+
+
+def forge(model, **parts):
+    """The model with other parts of its vote, and whatever follows from them as a careful forger would write it."""
+    votes = model.fitted_votes_
+    vote = replace(votes.best, **parts)
+    rows = model.open_rows(X, Y)
+    totals = total_losses(vote, np.arange(len(vote.hypotheses)), rows, votes.loss)
+    vote = replace(vote, totals=totals, seen=vote.subsamples.n_validation)
+    certificate, rho = weigh(votes.pool, votes.loss, votes.settings, vote.trained, vote.subsamples, vote.prior, 1)
+    about = digest_vote(votes.pool, votes.task, votes.settings, vote.trained, vote.subsamples)
+    certificate = replace(certificate, digests={**certificate.digests, **about})
+    vote = evaluate_vote(replace(vote, certificate=certificate, posterior=rho), rows, rows, votes.loss)
+    return PACBayesClassifier.from_fitted_votes(replace(votes, votes=(vote,)))
+
+
+@pytest.mark.parametrize("voting", ["majority", "gibbs", "best"])
+@pytest.mark.parametrize("sizes", [20, [10, 40]])
+def test_the_prior_is_that_of_the_settings(voting, sizes, tmp_path):
+    model = fitted(voting=voting, subsample_size=sizes, holdout=None, racing=False)
+    honest = forge(model)
+    assert honest.certificate_ == model.certificate_
+    assert honest.verify_certificate(model.certificate_, X, Y) == "arithmetic, model and data"
+    # After a look at the losses, nearly all of it on the best.
+    prior = np.where(np.arange(8) == np.argmin(model.losses_), 0.993, 0.001)
+    save_model(forge(model, prior=prior), tmp_path / "model.skops")
+    forged, _ = load_model(tmp_path / "model.skops")
+    assert forged.certificate_.bound < model.certificate_.bound
+    assert "own-prior" not in forged.certificate_.assumption_codes
+    for data in ((), (X, Y)):
+        with pytest.raises(CertificateError, match="the prior of the classifier is not the one"):
+            forged.verify_certificate(forged.certificate_, *data)
+
+
+def test_a_model_says_what_its_certificate_is_about():
+    model = fitted()
+    vote = model.fitted_votes_.best
+    digests = {name: vote.certificate.digests[name] for name in ("hypotheses", "losses", "posterior")}
+    forged = changed(model, replace(vote, certificate=replace(vote.certificate, digests=digests)))
+    with pytest.raises(CertificateError, match="and lack settings"):
+        forged.verify_certificate(forged.certificate_)
+    with pytest.raises(CertificateError, match="settings of the classifier are not those"):
+        forged.verify_certificate(model.certificate_)
+
+
+def test_subsamples_are_those_of_the_seed():
+    # Which says that rows validate hypotheses that were trained on them.
+    model = fitted(subsample_size=60, holdout=None, racing=False)
+    forged = forge(model, subsamples=RandomSubsamples(200, [60], 8, entropy=1))
+    assert forged.certificate_.strict
+    for data in ((), (X, Y)):
+        with pytest.raises(CertificateError, match="rows of vote 0 are not those that its seed draws"):
+            forged.verify_certificate(forged.certificate_, *data)
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -1,10 +1,13 @@
 import hashlib
 import io
+import os
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -121,6 +124,31 @@ def test_line_ends_marks_and_empty_lines(write, newline):
     assert read_table(path, "kind").X["x"].tolist() == [1, 2]
     path.write_bytes(path.read_bytes() + newline.encode() + b"3")
     refused(path, "line 7: 1 cells, and the first row has 2")
+
+
+def test_threads_of_the_reader_hold_nothing_of_python(write, monkeypatch):
+    # They go on when an error was raised. To let go of an object they would need the interpreter, and abort the process
+    # if that is about to end.
+    given = []
+
+    def open_csv(file, parse_options, **options):
+        given.append((type(file), parse_options.invalid_row_handler))
+        return original(file, parse_options=parse_options, **options)
+
+    original = pyarrow.csv.open_csv
+    monkeypatch.setattr(pyarrow.csv, "open_csv", open_csv)
+    with pytest.raises(TableError, match="line 5: 3 cells, and the first row has 2"):
+        read_table(write('x,kind\n1,"a\nb"\n\n2,b,3\n4,b\n5\n'), "kind")
+    assert given == [(pa.OSFile if os.name == "posix" else io.BufferedReader, None)]
+
+
+def test_a_file_as_standard_input(write, monkeypatch):
+    path = write(FRAME.to_csv(index=False))
+    with path.open() as file:
+        file.buffer.raw.name = "<stdin>"  # as that of a program is called
+        monkeypatch.setattr(sys, "stdin", file)
+        table = read_table("-", "kind")
+    pd.testing.assert_frame_equal(table.X, read_table(path, "kind").X)
 
 
 def test_line_breaks_inside_cells(write):

@@ -39,7 +39,7 @@ from pacbayes.rows import RowSummary, TrainingRows
 from pacbayes.sampling import PROBE, SamplingPlan, Split, Subsamples, split_holdouts, stream
 from pacbayes.tasks import Task
 
-__all__ = ["digest_vote", "fit_votes", "resolve_holdout", "weigh"]
+__all__ = ["choose_prior", "digest_vote", "fit_votes", "resolve_holdout", "weigh"]
 
 # Rows that hypotheses predict at once when they are probed, as they do when they are tested.
 _PROBED_TOGETHER = 4096
@@ -252,7 +252,7 @@ def _background(fit: _Fit, rows: SampleRows, plan: VotePlan) -> Any:
 def _train_vote(fit: _Fit, trainer: Trainer, plan: VotePlan, previous: Vote | None) -> Trained:
     """Train and validate the hypotheses of one vote; those of a previous one are kept."""
     subsamples, settings = plan.subsamples, fit.settings
-    prior = _choose_prior(settings, subsamples, plan.split)
+    prior = choose_prior(settings, subsamples, plan.split)
     if prior is not None:
         GibbsCurve(np.zeros(len(subsamples)), 1.0, prior)  # says what is wrong with a prior
     if settings.racing and settings.voting != "uniform":
@@ -271,7 +271,7 @@ def _train_vote(fit: _Fit, trainer: Trainer, plan: VotePlan, previous: Vote | No
     return trained._replace(hypotheses=hypotheses)
 
 
-def _choose_prior(settings: FitSettings, subsamples: Subsamples, split: Split) -> ArrayLike | None:
+def choose_prior(settings: FitSettings, subsamples: Subsamples, split: Split) -> ArrayLike | None:
     """Return the prior over hypotheses, None if it is uniform.
 
     A hypothesis with few validation points has a loose bound. Where nothing but the bound decides, hypotheses on larger
@@ -290,7 +290,7 @@ def _certify_vote(
 ) -> Vote:
     """Weight the hypotheses of one vote, probe them, and test it on its held-out rows."""
     split, subsamples = plan.split, plan.subsamples
-    prior = _choose_prior(fit.settings, subsamples, split)
+    prior = choose_prior(fit.settings, subsamples, split)
     assumptions = ["size-decided"] if fit.continued else []
     certificate, rho = weigh(fit.pool, fit.loss, fit.settings, trained, subsamples, prior, fit.n_votes, assumptions)
     certificate = replace(certificate, digests={**certificate.digests, **digests.result()})

@@ -14,10 +14,10 @@ from pacbayes._validation import Array
 from pacbayes.certificate import Certificate, Event, describe_assumption
 from pacbayes.exceptions import CertificateError
 from pacbayes.fitting._evaluation import evaluate_vote, total_losses
-from pacbayes.fitting._fit import digest_vote, resolve_holdout, weigh
+from pacbayes.fitting._fit import choose_prior, digest_vote, resolve_holdout, weigh
 from pacbayes.fitting._rows import SampleRows
 from pacbayes.fitting._votes import FittedVotes, Vote
-from pacbayes.sampling import Split, split_holdouts
+from pacbayes.sampling import RandomSubsamples, split_holdouts
 
 __all__ = ["verify_certificate"]
 
@@ -40,20 +40,25 @@ def verify_certificate(fitted: FittedVotes, certificate: Certificate, rows: Samp
         )
     vote, settings, loss, pool = fitted.best, fitted.settings, fitted.loss, fitted.pool
     own = vote.certificate
-    assumptions = ["size-decided"] if "size-decided" in own.assumption_codes else []
-    again, rho = weigh(pool, loss, settings, vote.trained, vote.subsamples, vote.prior, fitted.n_votes, assumptions)
-    digests = {**again.digests, **digest_vote(pool, fitted.task, settings, vote.trained, vote.subsamples)}
-    missing = sorted(set(own.digests) - set(certificate.digests))
+    about = digest_vote(pool, fitted.task, settings, vote.trained, vote.subsamples)
+    missing = sorted({*about, *own.digests} - set(certificate.digests))
     if missing:
         raise CertificateError(
             f"digests must say what the certificate is about, and lack {', '.join(missing)}: a certificate without "
             "them can be verified by losses only"
         )
-    if digests["settings"] != own.digests["settings"]:
+    if about["settings"] != own.digests.get("settings"):
         raise CertificateError("the settings of the classifier are not those that it was fitted with: fit again")
-    _verify_splits([one.split for one in fitted.votes], resolve_holdout(settings, loss), fitted.entropy)
+    _verify_draws(fitted.votes, resolve_holdout(settings, loss), fitted.entropy)
+    # Not the one that the vote states: after a look at the losses, another one would make the bound smaller.
+    prior = choose_prior(settings, vote.subsamples, vote.split)
+    if (prior is None) != (vote.prior is None) or (prior is not None and not np.array_equal(prior, vote.prior)):
+        raise CertificateError("the prior of the classifier is not the one that its settings choose")
+    assumptions = ["size-decided"] if "size-decided" in own.assumption_codes else []
+    again, rho = weigh(pool, loss, settings, vote.trained, vote.subsamples, prior, fitted.n_votes, assumptions)
+    digests = {**again.digests, **about}
     _expect("voting", certificate.voting, own.voting)
-    certificate.verify(vote.losses, vote.prior, vote.seen)
+    certificate.verify(vote.losses, prior, vote.seen)
     for name in _DERIVED:
         _expect(name, getattr(certificate, name), getattr(again, name))
     _verify_test(certificate, vote)
@@ -97,17 +102,20 @@ def _verify_test(certificate: Certificate, vote: Vote) -> None:
         _expect("the number of held-out rows", figures["n"], vote.n_held_out)
 
 
-def _verify_splits(splits: Sequence[Split], holdout: Any, entropy: int) -> None:
+def _verify_draws(votes: Sequence[Vote], holdout: Any, entropy: int) -> None:
     """Raise CertificateError if votes are not those that `holdout` makes compete, on rows that the seed draws."""
-    first = splits[0]
+    first = votes[0].split
     n = 0 if first.rows is None or first.held_out is None else first.rows.size + first.held_out.size
     if (holdout is None) != (n == 0):
         raise CertificateError(f"holdout is {holdout!r}, but rows were {'not ' if n == 0 else ''}held out")
     expected = split_holdouts(holdout, n, entropy)
-    _expect("the number of votes", len(splits), len(expected))
-    for k, (actual, drawn) in enumerate(zip(splits, expected, strict=True)):
+    _expect("the number of votes", len(votes), len(expected))
+    for k, (vote, drawn) in enumerate(zip(votes, expected, strict=True)):
+        actual = vote.split
+        # Subsamples of another kind are the caller's.
+        seed = vote.subsamples.entropy if isinstance(vote.subsamples, RandomSubsamples) else drawn.entropy
         parts = ((actual.rows, drawn.rows), (actual.held_out, drawn.held_out), (actual.entropy, drawn.entropy))
-        if not all(np.array_equal(*part) for part in parts):
+        if seed != drawn.entropy or not all(np.array_equal(*part) for part in parts):
             raise CertificateError(f"the rows of vote {k} are not those that its seed draws")
 
 

@@ -58,39 +58,32 @@ def _read_batches(file: BinaryIO, separator: str, budget: Budget) -> Iterator[An
     budget.admit_columns(len(first))
     names = [str(j) for j in range(len(first))]
     block_size = min(_BLOCK_SIZE, max(_LEAST_BLOCK, budget.max_bytes // 4))
-    invalid: list[Any] = []
-
-    def stop(row: Any) -> str:
-        invalid.append(row)
-        return "error"
-
     try:
         file.seek(0)
         yield from pyarrow.csv.open_csv(
             _native(file),
-            # One thread: rows are numbered, and the order of errors is that of the file.
+            # One thread: the order of errors is that of the file. And no handler of invalid rows: see `_native`.
             read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=block_size, column_names=names),
-            parse_options=pyarrow.csv.ParseOptions(
-                delimiter=separator, newlines_in_values=True, invalid_row_handler=stop
-            ),
+            parse_options=pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
             convert_options=pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
         )
     except pa.ArrowInvalid as error:
-        if invalid:
-            line = find_line(file, separator, invalid[0].number)
-            found, expected = invalid[0].actual_columns, invalid[0].expected_columns
-            raise TableError(f"line {line}: {found} cells, and the first row has {expected}") from error
         if "straddl" in str(error):
             longest = format_bytes(block_size)
             raise TableError(f"a row or quoted cell is longer than {longest}: is a quote not closed?") from error
+        for line, row in _numbered_rows(file, separator):
+            if len(row) != len(first):
+                found = f"line {line}: {len(row)} cells, and the first row has {len(first)}"
+                raise TableError(found) from error
         raise TableError(f"not a CSV file: {error}") from error
 
 
 def _native(file: Any) -> Any:
     """Return a file as pyarrow opens it itself, if it has a path.
 
-    pyarrow reads ahead in a thread of its own. With a file of Python's, that thread would need the interpreter, which
-    may be about to end when a row is invalid.
+    pyarrow reads ahead and parses in threads of its own, which go on when an error was raised. With an object of
+    Python's, a file or a function, they would need the interpreter to let go of it, and abort the process if that is
+    about to end.
     """
     import pyarrow as pa
 

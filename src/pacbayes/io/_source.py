@@ -97,9 +97,10 @@ def _open_seekable(path: Path, budget: Budget) -> Iterator[BinaryIO]:
             mode = os.fstat(file.fileno()).st_mode
         except (OSError, ValueError):  # an object in the place of standard input
             mode = stat.S_IFIFO
-        if stat.S_ISREG(mode):
+        if stat.S_ISREG(mode) and not is_standard_input(path):
             budget.check(os.fstat(file.fileno()).st_size)
         elif is_standard_input(path) or stat.S_ISFIFO(mode):
+            # Also where standard input is a file: it has no name to open it again by.
             file = stack.enter_context(_copy(_read_chunks(file), budget.check))
         else:
             raise TableError("this is no regular file")
