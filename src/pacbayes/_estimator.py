@@ -32,7 +32,7 @@ from pacbayes.fitting import (
     predict_rows,
     verify_certificate,
 )
-from pacbayes.pools import Hypotheses, Pool, PrefitPool, Sample, as_pool, to_host
+from pacbayes.pools import Hypotheses, Pool, PrefitPool, as_pool, to_host
 from pacbayes.rows import ArraySource, CodeBook, Labels
 from pacbayes.sampling import PREDICTION, Subsamples, stream
 from pacbayes.tasks import Task
@@ -327,18 +327,18 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
     def _open_sample(self, pool: Pool, X: Any, y: Any, settings: FitSettings) -> tuple[SampleRows, Any]:
         """Return the rows of a training sample, and their targets as they are given."""
         computing: dict[str, Any] = {"n_jobs": settings.n_jobs, "verbose": settings.verbose}
-        rows: SampleRows | None = open_source_rows(X, y, pool, **computing)
-        if rows is None and settings.checkpoint is not None:
+        rows = open_source_rows(X, y, pool, **computing)
+        if rows is None:
+            given = X
             X, labels, names, code_book = self._validate_sample(pool, X, y)
+            if settings.checkpoint is None:
+                workers = Workers(**computing)
+                return MemoryRows.of(X, pool, workers, code_book=code_book, columns=names, given=given), labels
             if code_book is not None or not isinstance(X, np.ndarray):
                 raise ValueError("checkpoint must be None unless X is a dense array or read in blocks")
             rows = open_source_rows(ArraySource(X, labels), None, pool, **computing, local=True)
-        if rows is not None:
-            return rows, rows.labels()
-        given = X
-        X, labels, names, code_book = self._validate_sample(pool, X, y)
-        sample = Sample(X, np.zeros(X.shape[0], dtype=np.intp), np.empty(0), code_book)
-        return MemoryRows(sample, pool, Workers(**computing), columns=names, given=given), labels
+            assert rows is not None
+        return rows, rows.labels()
 
     def _validate_sample(self, pool: Pool, X: Any, y: Any) -> tuple[Any, NDArray[Any], Any, CodeBook | None]:
         """Return features and targets of rows in memory, the names of columns, and how these become features."""
@@ -384,8 +384,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             X = validate_data(self, to_host(X), reset=False, **_validation_kwargs(pool, X, fitted.code_book))
             X = X if fitted.code_book is None else fitted.code_book.encode(X)
             pool.check_points(X)
-            sample = Sample(X, np.zeros(X.shape[0], dtype=np.intp), np.empty(0), fitted.code_book)
-            rows = MemoryRows(sample, pool, Workers(**computing), columns=names)
+            rows = MemoryRows.of(X, pool, Workers(**computing), code_book=fitted.code_book, columns=names)
             labels = None if y is None else _check_length(X, to_host(y))
         else:
             labels = None if y is None else rows.labels()

@@ -21,7 +21,7 @@ from pacbayes import Certificate, CertificateError, PACBayesClassifier, certify
 from pacbayes._fingerprint import digest
 from pacbayes._losses import ZERO_ONE
 from pacbayes.certificate import FIT_ASSUMPTIONS
-from pacbayes.fitting._fit import digest_vote, weigh
+from pacbayes.fitting._fit import FitContext, digest_vote, weigh
 from pacbayes.pools import RBFSVMPool
 
 X, Y = make_moons(300, noise=0.15, random_state=0)
@@ -219,8 +219,9 @@ def test_other_losses_are_found_by_the_data(model):
     with pytest.raises(CertificateError):
         forge(model, totals=lower.totals).verify_certificate(model.certificate_)
     about = (lower, vote.subsamples)
-    certificate, posterior = weigh(RBFSVMPool(), ZERO_ONE, fitted.settings, *about, vote.prior, 1)
-    digests = digest_vote(RBFSVMPool(), fitted.task, fitted.settings, *about)
+    fit = FitContext(RBFSVMPool(), fitted.task, ZERO_ONE, fitted.settings, 1, continued=False)
+    certificate, posterior = weigh(fit, *about, vote.prior)
+    digests = digest_vote(fit, *about)
     forged = forge(model, totals=lower.totals, posterior=posterior)
     by_class = {name: getattr(model.certificate_, name) for name in ("labels", "label_counts", "confusion")}
     certificate = replace(certificate, **by_class, digests={**certificate.digests, **digests})

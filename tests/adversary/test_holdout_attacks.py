@@ -18,7 +18,7 @@ from pacbayes.certificate._statements import Statement
 from pacbayes.cli._tables import test_model as count_on_table
 from pacbayes.exceptions import CertificateError, ModelFileError
 from pacbayes.fitting._evaluation import evaluate_vote, total_losses
-from pacbayes.fitting._fit import digest_vote, weigh
+from pacbayes.fitting._fit import FitContext, digest_vote, weigh
 from pacbayes.io import load_model, save_model
 from pacbayes.pools import RBFSVMPool, RBFSVMs
 from pacbayes.rows._recognition import TrainingRows, hash_rows
@@ -265,8 +265,9 @@ def forge(model, **parts):
     rows = model.open_rows(X, Y)
     totals = total_losses(vote, np.arange(len(vote.hypotheses)), rows, votes.loss)
     vote = replace(vote, totals=totals, seen=vote.subsamples.n_validation)
-    certificate, rho = weigh(votes.pool, votes.loss, votes.settings, vote.trained, vote.subsamples, vote.prior, 1)
-    about = digest_vote(votes.pool, votes.task, votes.settings, vote.trained, vote.subsamples)
+    fit = FitContext(votes.pool, votes.task, votes.loss, votes.settings, 1, continued=False)
+    certificate, rho = weigh(fit, vote.trained, vote.subsamples, vote.prior)
+    about = digest_vote(fit, vote.trained, vote.subsamples)
     certificate = replace(certificate, digests={**certificate.digests, **about})
     vote = evaluate_vote(replace(vote, certificate=certificate, posterior=rho), rows, rows, votes.loss)
     return PACBayesClassifier.from_fitted_votes(replace(votes, votes=(vote,)))

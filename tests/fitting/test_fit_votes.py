@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 from pacbayes import PACBayesClassifier, bounds
 from pacbayes._fingerprint import digest
 from pacbayes.fitting import FitSettings, MemoryRows, Workers, fit_votes
-from pacbayes.pools import EstimatorPool, RBFSVMPool, Sample
+from pacbayes.pools import EstimatorPool, RBFSVMPool
 from pacbayes.tasks import Classification
 
 X, LABELS = make_classification(400, 6, n_informative=4, n_classes=3, random_state=0)
@@ -20,7 +20,7 @@ SETTINGS = FitSettings(n_hypotheses=20, subsample_size=[10, 40], random_state=0)
 
 
 def open_rows(pool):
-    return MemoryRows(Sample(X, np.zeros(len(X), dtype=np.intp), np.empty(0)), pool, Workers())
+    return MemoryRows.of(X, pool, Workers())
 
 
 def fit(pool, settings=SETTINGS, task=None):

@@ -39,7 +39,7 @@ from pacbayes.rows import RowSummary, TrainingRows
 from pacbayes.sampling import PROBE, SamplingPlan, Split, Subsamples, split_holdouts, stream
 from pacbayes.tasks import Task
 
-__all__ = ["choose_prior", "digest_vote", "fit_votes", "resolve_holdout", "weigh"]
+__all__ = ["FitContext", "choose_prior", "digest_vote", "fit_votes", "resolve_holdout", "weigh"]
 
 # Rows that hypotheses predict at once when they are probed, as they do when they are tested.
 _PROBED_TOGETHER = 4096
@@ -62,15 +62,15 @@ class VotePlan:
 
 
 @dataclass(frozen=True)
-class _Fit:
+class FitContext:
     """What all votes of a fit have in common."""
 
     pool: Pool
     task: Task
     loss: Loss
     settings: FitSettings
-    n_votes: int
-    continued: bool
+    n_votes: int  # that share delta, those of other candidates included
+    continued: bool  # whether hypotheses are added to those of an earlier fit
 
 
 def fit_votes(
@@ -112,7 +112,7 @@ def fit_votes(
     rows, entropy = _open_checkpoint(rows, pool, settings, holdout, entropy)
     try:
         splits = split_holdouts(holdout, len(rows), entropy)
-        fit = _Fit(pool, task, loss, settings, len(splits) * settings.n_candidates, continued is not None)
+        fit = FitContext(pool, task, loss, settings, len(splits) * settings.n_candidates, continued is not None)
         validate_delta(settings.delta, fit.n_votes)
         plans, rows, summary = rows.load(_plan_vote(fit, rows, split) for split in splits)
         if continued is not None:
@@ -129,7 +129,11 @@ def fit_votes(
 
 
 def _make_votes(
-    fit: _Fit, rows: SampleRows, plans: Iterable[VotePlan], summary: RowSummary | None, continued: FittedVotes | None
+    fit: FitContext,
+    rows: SampleRows,
+    plans: Iterable[VotePlan],
+    summary: RowSummary | None,
+    continued: FittedVotes | None,
 ) -> tuple[list[Vote], TrainingRows, str]:
     """Train one vote after another, and certify each while the next one is trained.
 
@@ -141,7 +145,7 @@ def _make_votes(
         futures = []
         for k, (plan, trainer) in enumerate(chain([first], trainers)):
             trained = _train_vote(fit, trainer, plan, None if continued is None else continued.votes[k])
-            digests = call(digest_vote, fit.pool, fit.task, fit.settings, trained, plan.subsamples)
+            digests = call(digest_vote, fit, trained, plan.subsamples)
             futures.append(call(_certify_vote, fit, rows, plan, trained, k, digests, trainer.batch_rows))
         summary = rows.summarize()[0] if summary is None else summary
         training_rows = TrainingRows.from_summary(summary)
@@ -208,7 +212,7 @@ def _open_checkpoint(
     return replace(rows, workers=replace(rows.workers, checkpoint=checkpoint)), entropy  # type: ignore[type-var]
 
 
-def _plan_vote(fit: _Fit, rows: SampleRows, split: Split) -> VotePlan:
+def _plan_vote(fit: FitContext, rows: SampleRows, split: Split) -> VotePlan:
     """Choose the rows of one vote, and the training sets of its hypotheses."""
     sample, shared = fit.pool.prepare(split.take_rows(rows.sample), split.entropy)
     rest, settings = rows.with_sample(sample).arrange(split.entropy), fit.settings
@@ -225,7 +229,7 @@ def _plan_vote(fit: _Fit, rows: SampleRows, split: Split) -> VotePlan:
     return VotePlan(split, rest, shared, subsamples)
 
 
-def _begin_training(fit: _Fit, plans: Iterable[VotePlan]) -> Iterator[tuple[VotePlan, Trainer]]:
+def _begin_training(fit: FitContext, plans: Iterable[VotePlan]) -> Iterator[tuple[VotePlan, Trainer]]:
     """Yield the plan of each vote, and what trains it. A device begins with the next one before this is yielded."""
     begun: deque[tuple[VotePlan, Trainer]] = deque()
     for k, plan in enumerate(plans):
@@ -240,7 +244,7 @@ def _begin_training(fit: _Fit, plans: Iterable[VotePlan]) -> Iterator[tuple[Vote
     yield from begun
 
 
-def _background(fit: _Fit, rows: SampleRows, plan: VotePlan) -> Any:
+def _background(fit: FitContext, rows: SampleRows, plan: VotePlan) -> Any:
     """Return threads to certify a vote in while the next one is trained, given the plan of one of them."""
     if not (fit.pool.shares_rows and rows.in_memory) or fit.settings.verbose:  # progress is shown one after another
         return run_in_background(threads=0)
@@ -249,14 +253,14 @@ def _background(fit: _Fit, rows: SampleRows, plan: VotePlan) -> Any:
     return run_in_background(threads=1 if count_threads(fit.settings.n_jobs) > 1 else 0)
 
 
-def _train_vote(fit: _Fit, trainer: Trainer, plan: VotePlan, previous: Vote | None) -> Trained:
+def _train_vote(fit: FitContext, trainer: Trainer, plan: VotePlan, previous: Vote | None) -> Trained:
     """Train and validate the hypotheses of one vote; those of a previous one are kept."""
     subsamples, settings = plan.subsamples, fit.settings
     prior = choose_prior(settings, subsamples, plan.split)
-    if prior is not None:
-        GibbsCurve(np.zeros(len(subsamples)), 1.0, prior)  # says what is wrong with a prior
-    if settings.racing and settings.voting != "uniform":
-        log_prior = GibbsCurve(np.zeros(len(subsamples)), 1.0, prior).log_prior
+    races = settings.racing and settings.voting != "uniform"
+    if races or prior is not None:
+        log_prior = GibbsCurve(np.zeros(len(subsamples)), 1.0, prior).log_prior  # says what is wrong with a prior
+    if races:
         rule = DropRule(log_prior, subsamples.n_validation, settings.delta / fit.n_votes)
         trained = trainer.race(rule, leave_out_kinds=settings.racing == "training")
     else:
@@ -286,13 +290,12 @@ def choose_prior(settings: FitSettings, subsamples: Subsamples, split: Split) ->
 
 
 def _certify_vote(
-    fit: _Fit, rows: SampleRows, plan: VotePlan, trained: Trained, k: int, digests: Any, batch_rows: int
+    fit: FitContext, rows: SampleRows, plan: VotePlan, trained: Trained, k: int, digests: Any, batch_rows: int
 ) -> Vote:
     """Weight the hypotheses of one vote, probe them, and test it on its held-out rows."""
     split, subsamples = plan.split, plan.subsamples
     prior = choose_prior(fit.settings, subsamples, split)
-    assumptions = ["size-decided"] if fit.continued else []
-    certificate, rho = weigh(fit.pool, fit.loss, fit.settings, trained, subsamples, prior, fit.n_votes, assumptions)
+    certificate, rho = weigh(fit, trained, subsamples, prior)
     certificate = replace(certificate, digests={**certificate.digests, **digests.result()})
     source = rows if rows.in_memory else plan.rest
     most = min(_PROBED_TOGETHER, rows_per_block(fit.task.width))
@@ -304,39 +307,33 @@ def _certify_vote(
 
 
 def weigh(
-    pool: Pool,
-    loss: Loss,
-    settings: FitSettings,
-    trained: Trained,
-    subsamples: Subsamples,
-    prior: ArrayLike | None,
-    n_votes: int,
-    assumptions: Iterable[str] = (),
+    fit: FitContext, trained: Trained, subsamples: Subsamples, prior: ArrayLike | None
 ) -> tuple[Certificate, Array]:
     """Return the certificate of a vote before its test, and the weights that minimise the bound."""
-    stated = [*FIT_ASSUMPTIONS, subsamples.assumption, *pool.assumptions()]
+    settings = fit.settings
+    stated = [*FIT_ASSUMPTIONS, subsamples.assumption, *fit.pool.assumptions()]
     if settings.prior is not None:
         stated.append("own-prior")
     if settings.n_candidates > 1:
         stated.append(f"candidates:{settings.n_candidates}")
+    if fit.continued:
+        stated.append("size-decided")
     return certify(
         trained.losses(subsamples),
         subsamples.n_validation,
-        n_votes=n_votes,
+        n_votes=fit.n_votes,
         dropped_loss=trained.dropped_loss(subsamples),
         delta=settings.delta,
         prior=prior,
         objective=resolve_objective(settings.objective, settings.voting),
         voting=settings.voting,
-        loss=loss.name,
-        strict=pool.is_strict,
-        assumptions=[*stated, *assumptions, *trained.hypotheses.assumptions()],
+        loss=fit.loss.name,
+        strict=fit.pool.is_strict,
+        assumptions=[*stated, *trained.hypotheses.assumptions()],
     )
 
 
-def digest_vote(
-    pool: Pool, task: Task, settings: FitSettings, trained: Trained, subsamples: Subsamples
-) -> dict[str, str]:
+def digest_vote(fit: FitContext, trained: Trained, subsamples: Subsamples) -> dict[str, str]:
     """Return digests of the hypotheses, and of the settings that turn them into a certified predictor.
 
     Hypotheses that were dropped have no part in what is certified.
@@ -345,5 +342,5 @@ def digest_vote(
     if dropped.any():
         hypotheses = hypotheses.take(np.flatnonzero(~dropped))
     names = ("voting", "objective", "delta", "holdout", "n_candidates", "prior", "loss", "racing")
-    about = [*(getattr(settings, name) for name in names), pool, hypotheses.classes, subsamples]
+    about = [*(getattr(fit.settings, name) for name in names), fit.pool, hypotheses.classes, subsamples]
     return {"hypotheses": digest(hypotheses.fingerprint(), code=True), "settings": digest(about, code=True)}

@@ -23,7 +23,7 @@ from pacbayes.fitting._checkpoint import Arrays
 from pacbayes.fitting._cluster import connected
 from pacbayes.fitting._workers import Workers
 from pacbayes.pools import Hypotheses, Pool, Sample
-from pacbayes.rows import Labels, RowSummary, Source, Sums, TrainingRows, add_sums, shift_for, sum_rows
+from pacbayes.rows import CodeBook, Labels, RowSummary, Source, Sums, TrainingRows, add_sums, shift_for, sum_rows
 from pacbayes.sampling import ChosenSubsamples, Subsamples, validation_order
 from pacbayes.tasks import Task
 
@@ -131,9 +131,9 @@ class SampleRows(ABC):
     def with_sample(self, sample: Any) -> SampleRows:
         """Return other rows of the same origin: those that a pool prepared, for example."""
 
-    def take(self, rows: NDArray[Any] | None) -> SampleRows:
-        """Return some of the rows, by their numbers, rising; None for all."""
-        return self if rows is None else self.with_sample(self.sample.take(rows))
+    def take(self, rows: NDArray[Any]) -> SampleRows:
+        """Return some of the rows, by their numbers, rising."""
+        return self.with_sample(self.sample.take(rows))
 
     @abstractmethod
     def arrange(self, entropy: int) -> SampleRows:
@@ -197,6 +197,14 @@ class MemoryRows(SampleRows):
         self.entropy = entropy  # of the order of validation
         self._order: NDArray[Any] | None = None
 
+    @classmethod
+    def of(
+        cls, X: Any, pool: Pool, workers: Workers, *, code_book: CodeBook | None = None, **origin: Any
+    ) -> MemoryRows:
+        """Return all rows of X, without targets; `origin` are the `columns` and what X was made from, `given`."""
+        codes = np.zeros(X.shape[0], dtype=np.intp)
+        return cls(Sample(X, codes, np.empty(0), code_book), pool, workers, **origin)
+
     def opened(self, opened_for: TrainingRows, *, has_target: bool) -> MemoryRows:
         rows = copy.copy(self)
         rows.opened_for, rows.has_target = opened_for, has_target
@@ -212,6 +220,8 @@ class MemoryRows(SampleRows):
         return self.with_sample(task.label(self.sample, encoded).keep_on_device(self.given))
 
     def arrange(self, entropy: int) -> MemoryRows:
+        if entropy == self.entropy:  # what was drawn need not be drawn again
+            return self
         return MemoryRows(self.sample, self.pool, self.workers, columns=self.columns, entropy=entropy)
 
     def load(self, plans: Iterable[Any]) -> tuple[Iterable[Any], MemoryRows, None]:

@@ -14,7 +14,7 @@ from pacbayes._validation import Array
 from pacbayes.certificate import Certificate, Event, describe_assumption
 from pacbayes.exceptions import CertificateError
 from pacbayes.fitting._evaluation import evaluate_vote, total_losses
-from pacbayes.fitting._fit import choose_prior, digest_vote, resolve_holdout, weigh
+from pacbayes.fitting._fit import FitContext, choose_prior, digest_vote, resolve_holdout, weigh
 from pacbayes.fitting._rows import SampleRows
 from pacbayes.fitting._votes import FittedVotes, Vote
 from pacbayes.sampling import RandomSubsamples, split_holdouts
@@ -38,9 +38,11 @@ def verify_certificate(fitted: FittedVotes, certificate: Certificate, rows: Samp
             "the certificate is about new points, which the classifier does not know: give them to certify again, and "
             "compare"
         )
-    vote, settings, loss, pool = fitted.best, fitted.settings, fitted.loss, fitted.pool
+    vote, settings, loss = fitted.best, fitted.settings, fitted.loss
     own = vote.certificate
-    about = digest_vote(pool, fitted.task, settings, vote.trained, vote.subsamples)
+    continued = "size-decided" in own.assumption_codes
+    fit = FitContext(fitted.pool, fitted.task, loss, settings, fitted.n_votes, continued)
+    about = digest_vote(fit, vote.trained, vote.subsamples)
     missing = sorted({*about, *own.digests} - set(certificate.digests))
     if missing:
         raise CertificateError(
@@ -54,8 +56,7 @@ def verify_certificate(fitted: FittedVotes, certificate: Certificate, rows: Samp
     prior = choose_prior(settings, vote.subsamples, vote.split)
     if (prior is None) != (vote.prior is None) or (prior is not None and not np.array_equal(prior, vote.prior)):
         raise CertificateError("the prior of the classifier is not the one that its settings choose")
-    assumptions = ["size-decided"] if "size-decided" in own.assumption_codes else []
-    again, rho = weigh(pool, loss, settings, vote.trained, vote.subsamples, prior, fitted.n_votes, assumptions)
+    again, rho = weigh(fit, vote.trained, vote.subsamples, prior)
     digests = {**again.digests, **about}
     _expect("voting", certificate.voting, own.voting)
     certificate.verify(vote.losses, prior, vote.seen)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pacbayes._fingerprint import digest
-from pacbayes._parallel import count_threads, run_tasks
+from pacbayes._parallel import run_tasks
 from pacbayes._progress import show_progress
 from pacbayes.fitting._checkpoint import Arrays, Checkpoint
 from pacbayes.fitting._cluster import run_on_cluster
@@ -41,10 +41,6 @@ class Workers:
     def without_checkpoint(self) -> Workers:
         """Return the same workers for results that belong to no fit."""
         return replace(self, checkpoint=None)
-
-    def count_blocks(self, n: int, least_rows: int, *, threads: bool) -> int:
-        """Return into how many blocks to divide n rows in memory so that each worker has some, of at least so many."""
-        return max(1, min(count_threads(self.n_jobs), n // least_rows)) if threads else 1
 
     def name_parts(self, kind: str, places: list[range], about: Any) -> list[str]:
         """Return what to call results in a checkpoint: by where they are of, and by a digest of what they are about.
