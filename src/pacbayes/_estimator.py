@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pacbayes._fingerprint import IncomparableError, digest
-from pacbayes._settings import Choice, Constraint, Number, Rule, Whole, are_sizes, is_flag, is_whole, validate_settings
+from pacbayes._settings import SAMPLING, Choice, Constraint, Number, Rule, Whole, are_sizes, is_flag, is_whole, validate_settings
 from pacbayes._validation import Array, count_missing
 from pacbayes.certificate import OBJECTIVES, VOTINGS, Certificate, validate_delta, with_test
 from pacbayes.exceptions import CertificateError, HypothesisError
@@ -46,11 +46,7 @@ _CERTIFIED = ("estimator", "delta", "objective", "voting", "holdout", "prior", "
 _COMPUTING = ("n_jobs", "verbose")
 
 CONSTRAINTS: dict[str, Constraint] = {
-    "n_hypotheses": Whole(1, ("auto",)),
-    "subsample_size": Rule(
-        "'auto', 'paper', a number of points, a share, or a sequence of these",
-        lambda value: value in ("auto", "paper") if isinstance(value, str) else are_sizes(value),
-    ),
+    **SAMPLING,
     "subsamples": Rule(
         "a splitter, a sequence of index arrays, or None",
         lambda value: value is None or hasattr(value, "split") or hasattr(value, "__len__"),
@@ -246,6 +242,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError("subsamples must be None for a fit that hypotheses are added to: there are none to add")
         if fitted.settings.prior is not None:
             raise ValueError("prior must be None for a fit that hypotheses are added to: it is that of the others")
+        if len(fitted.pool.members()) > 1:
+            raise ValueError("estimator must be of one family for a fit that hypotheses are added to, got UnionPool")
         for name in ("estimator", "loss"):
             try:
                 digest(getattr(fitted.settings, name))

@@ -12,7 +12,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Choice", "Constraint", "Number", "Rule", "Whole", "are_sizes", "is_flag", "is_whole", "validate_settings"]
+__all__ = [
+    "SAMPLING",
+    "Choice",
+    "Constraint",
+    "Number",
+    "Rule",
+    "Whole",
+    "are_sizes",
+    "is_flag",
+    "is_whole",
+    "validate_settings",
+]
 
 
 class Constraint(Protocol):
@@ -100,6 +111,16 @@ def are_sizes(value: Any) -> bool:
     several = value.ndim == 1 if isinstance(value, np.ndarray) else isinstance(value, Sequence)
     sizes = list(value) if several else [value]
     return all(isinstance(size, Real) and not isinstance(size, bool) for size in sizes)
+
+
+# Settings of how many hypotheses there are, and of how many points each is trained on.
+SAMPLING: dict[str, Constraint] = {
+    "n_hypotheses": Whole(1, ("auto",)),
+    "subsample_size": Rule(
+        "'auto', 'paper', a number of points, a share, or a sequence of these",
+        lambda value: value in ("auto", "paper") if isinstance(value, str) else are_sizes(value),
+    ),
+}
 
 
 def validate_settings(owner: Any, constraints: Mapping[str, Constraint]) -> None:

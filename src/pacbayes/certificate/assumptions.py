@@ -92,6 +92,7 @@ _OTHERS = {
         "file and is taken as known before the sample was drawn"
     ),
     "own-prior": "the prior was chosen without looking at the sample",
+    "left-out": "the family {} cannot take such rows, classes or losses, and was left out before any label was used",
     "candidates": "of {} settings that were decided on beforehand and share delta, one was chosen by its bound",
     "size-decided": "the number of hypotheses was not chosen by looking at the bound",
     "new-points": "the new points are independent of the sample and had no part in making or choosing the classifier",

@@ -33,10 +33,19 @@ from pacbayes.fitting._rows import SampleRows
 from pacbayes.fitting._settings import FitSettings
 from pacbayes.fitting._training import Trained, Trainer
 from pacbayes.fitting._votes import FittedVotes, Vote
-from pacbayes.pools import Pool, keep_device, probe_hypotheses, release
+from pacbayes.pools import Pool, join_families, keep_device, probe_hypotheses, release
 from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.rows import RowSummary, TrainingRows
-from pacbayes.sampling import PROBE, SamplingPlan, Split, Subsamples, split_holdouts, stream
+from pacbayes.sampling import (
+    PROBE,
+    SamplingPlan,
+    Split,
+    Subsamples,
+    UnionSubsamples,
+    derive_entropy,
+    split_holdouts,
+    stream,
+)
 from pacbayes.tasks import Task
 
 __all__ = ["FitContext", "choose_prior", "digest_vote", "fit_votes", "resolve_holdout", "weigh"]
@@ -60,6 +69,12 @@ class VotePlan:
     shared: Any  # what all its hypotheses share, as `Pool.prepare` computed it
     subsamples: Subsamples
 
+    def of_family(self, name: str) -> tuple[Subsamples, Any, int]:
+        """Return the training sets of a family, what its hypotheses share, and its seed."""
+        if isinstance(self.subsamples, UnionSubsamples):
+            return self.subsamples.parts[name], self.shared[name], derive_entropy(self.split.entropy, name)
+        return self.subsamples, self.shared, self.split.entropy
+
 
 @dataclass(frozen=True)
 class FitContext:
@@ -71,6 +86,7 @@ class FitContext:
     settings: FitSettings
     n_votes: int  # that share delta, those of other candidates included
     continued: bool  # whether hypotheses are added to those of an earlier fit
+    left_out: tuple[str, ...] = ()  # families of the pool that the sample is nothing for
 
 
 def fit_votes(
@@ -105,14 +121,15 @@ def fit_votes(
     """
     loss = task.resolve_loss(settings.loss)
     rows = rows.with_target(task, target)
-    pool.check_classes(rows.sample.classes)
-    pool.check_loss(loss)
+    given, pool = pool, pool.usable(rows.sample, loss)
+    left_out = tuple(name for name, _ in given.members() if name not in dict(pool.members()))
     holdout = resolve_holdout(settings, loss)
     entropy = _draw_entropy(settings.random_state) if continued is None else continued.entropy
     rows, entropy = _open_checkpoint(rows, pool, settings, holdout, entropy)
     try:
         splits = split_holdouts(holdout, len(rows), entropy)
-        fit = FitContext(pool, task, loss, settings, len(splits) * settings.n_candidates, continued is not None)
+        n_votes = len(splits) * settings.n_candidates
+        fit = FitContext(pool, task, loss, settings, n_votes, continued is not None, left_out)
         validate_delta(settings.delta, fit.n_votes)
         plans, rows, summary = rows.load(_plan_vote(fit, rows, split) for split in splits)
         if continued is not None:
@@ -139,14 +156,15 @@ def _make_votes(
 
     Returns what recognises rows as well, and a digest of all of them.
     """
-    trainers = _begin_training(fit, plans)
-    first = next(trainers)
+    begun = _begin_training(fit, plans)
+    first = next(begun)
     with _background(fit, rows, first[0]) as call:
         futures = []
-        for k, (plan, trainer) in enumerate(chain([first], trainers)):
-            trained = _train_vote(fit, trainer, plan, None if continued is None else continued.votes[k])
+        for k, (plan, trainers) in enumerate(chain([first], begun)):
+            trained = _train_vote(fit, trainers, plan, None if continued is None else continued.votes[k])
             digests = call(digest_vote, fit, trained, plan.subsamples)
-            futures.append(call(_certify_vote, fit, rows, plan, trained, k, digests, trainer.batch_rows))
+            batch_rows = max(trainer.batch_rows for trainer in trainers)
+            futures.append(call(_certify_vote, fit, rows, plan, trained, k, digests, batch_rows))
         summary = rows.summarize()[0] if summary is None else summary
         training_rows = TrainingRows.from_summary(summary)
         return [future.result() for future in futures], training_rows, summary.exact_digest
@@ -218,7 +236,7 @@ def _plan_vote(fit: FitContext, rows: SampleRows, split: Split) -> VotePlan:
     rest, settings = rows.with_sample(sample).arrange(split.entropy), fit.settings
     plan = SamplingPlan(settings.n_hypotheses, settings.subsample_size, settings.subsamples, split.entropy)
     try:
-        subsamples = fit.pool.draw_subsamples(plan, sample)
+        subsamples = fit.pool.draw_subsamples(plan, len(sample), sample.n_columns)
     except ValueError as error:
         if split.rows is None:
             raise
@@ -229,16 +247,21 @@ def _plan_vote(fit: FitContext, rows: SampleRows, split: Split) -> VotePlan:
     return VotePlan(split, rest, shared, subsamples)
 
 
-def _begin_training(fit: FitContext, plans: Iterable[VotePlan]) -> Iterator[tuple[VotePlan, Trainer]]:
-    """Yield the plan of each vote, and what trains it. A device begins with the next one before this is yielded."""
-    begun: deque[tuple[VotePlan, Trainer]] = deque()
+def _begin_training(fit: FitContext, plans: Iterable[VotePlan]) -> Iterator[tuple[VotePlan, list[Trainer]]]:
+    """Yield the plan of each vote, and what trains each of its families. A device begins with the next vote before."""
+    begun: deque[tuple[VotePlan, list[Trainer]]] = deque()
     for k, plan in enumerate(plans):
-        rest, subsamples = plan.rest, plan.subsamples
-        drawn = subsamples.cached() if rest.in_memory else subsamples
-        trainer = Trainer(fit.pool, rest, plan.shared, drawn, fit.loss, plan.split.entropy, k)
+        rest, trainers, on_device = plan.rest, [], False
         trains_all = rest.in_memory and fit.settings.racing != "training" and not fit.continued
-        on_device = trains_all and fit.pool.uses_device(rest.sample, subsamples)
-        begun.append((plan, trainer.start() if on_device else trainer))
+        for name, pool in fit.pool.members():
+            subsamples, shared, entropy = plan.of_family(name)
+            drawn = subsamples.cached() if rest.in_memory else subsamples
+            first = plan.subsamples.families[name].start
+            trainer = Trainer(pool, rest, shared, drawn, fit.loss, entropy, k, name, first)
+            starts = trains_all and pool.uses_device(rest.sample, subsamples)
+            trainers.append(trainer.start() if starts else trainer)
+            on_device |= starts
+        begun.append((plan, trainers))
         if len(begun) > 1 or not on_device:
             yield begun.popleft()
     yield from begun
@@ -253,29 +276,37 @@ def _background(fit: FitContext, rows: SampleRows, plan: VotePlan) -> Any:
     return run_in_background(threads=1 if count_threads(fit.settings.n_jobs) > 1 else 0)
 
 
-def _train_vote(fit: FitContext, trainer: Trainer, plan: VotePlan, previous: Vote | None) -> Trained:
+def _train_vote(fit: FitContext, trainers: list[Trainer], plan: VotePlan, previous: Vote | None) -> Trained:
     """Train and validate the hypotheses of one vote; those of a previous one are kept."""
     subsamples, settings = plan.subsamples, fit.settings
-    prior = choose_prior(settings, subsamples, plan.split)
+    prior = choose_prior(fit.pool, settings, subsamples, plan.split)
     races = settings.racing and settings.voting != "uniform"
+    m = len(subsamples)
     if races or prior is not None:
-        log_prior = GibbsCurve(np.zeros(len(subsamples)), 1.0, prior).log_prior  # says what is wrong with a prior
+        log_prior = GibbsCurve(np.zeros(m), 1.0, prior).log_prior  # says what is wrong with a prior
     if races:
         rule = DropRule(log_prior, subsamples.n_validation, settings.delta / fit.n_votes)
-        trained = trainer.race(rule, leave_out_kinds=settings.racing == "training")
+        totals, seen, families = np.zeros(m), np.zeros(m, dtype=np.intp), {}
+        for trainer in trainers:
+            leave_out_kinds = settings.racing == "training"
+            families[trainer.family] = trainer.race(rule, totals, seen, leave_out_kinds=leave_out_kinds)
+        trained = Trained(join_families(families), totals, seen)
+    elif previous is None:
+        trained = Trained.of_families({one.family: one.run(range(len(one.subsamples))) for one in trainers})
     else:
-        done = 0 if previous is None else len(previous.hypotheses)
-        new = trainer.run(range(done, len(subsamples)))
-        kept = None if previous is None else previous.trained
-        trained = Trained.join([part for part in (kept, new) if part is not None])
+        (trainer,) = trainers
+        new = range(len(previous.hypotheses), m)
+        trained = Trained.join([previous.trained, trainer.run(new)]) if new else previous.trained
     hypotheses = trained.hypotheses.keep_training_points(plan.rest.sample)
-    if len(hypotheses) != len(subsamples):
-        raise HypothesisError(f"{type(fit.pool).__name__} trained {len(hypotheses)} of {len(subsamples)} hypotheses")
+    if plan.split.held_out is None or settings.voting not in ("majority", "uniform"):
+        hypotheses = hypotheses.by_labels()  # what is proved without a test, or drawn, is about labels
+    if len(hypotheses) != m:
+        raise HypothesisError(f"{type(fit.pool).__name__} trained {len(hypotheses)} of {m} hypotheses")
     fit.pool.check_hypotheses(hypotheses)
     return trained._replace(hypotheses=hypotheses)
 
 
-def choose_prior(settings: FitSettings, subsamples: Subsamples, split: Split) -> ArrayLike | None:
+def choose_prior(pool: Pool, settings: FitSettings, subsamples: Subsamples, split: Split) -> ArrayLike | None:
     """Return the prior over hypotheses, None if it is uniform.
 
     A hypothesis with few validation points has a loose bound. Where nothing but the bound decides, hypotheses on larger
@@ -284,9 +315,8 @@ def choose_prior(settings: FitSettings, subsamples: Subsamples, split: Split) ->
     if settings.prior is not None:
         return copy.deepcopy(settings.prior)  # type: ignore[no-any-return]
     equal = subsamples.sizes.min() == subsamples.sizes.max()
-    if equal or split.held_out is not None or settings.voting == "uniform":
-        return None
-    return np.asarray(subsamples.n_validation / subsamples.n_validation.sum())
+    uniform = equal or split.held_out is not None or settings.voting == "uniform"
+    return pool.weigh_prior(subsamples, None if uniform else subsamples.n_validation)
 
 
 def _certify_vote(
@@ -294,7 +324,7 @@ def _certify_vote(
 ) -> Vote:
     """Weight the hypotheses of one vote, probe them, and test it on its held-out rows."""
     split, subsamples = plan.split, plan.subsamples
-    prior = choose_prior(fit.settings, subsamples, split)
+    prior = choose_prior(fit.pool, fit.settings, subsamples, split)
     certificate, rho = weigh(fit, trained, subsamples, prior)
     certificate = replace(certificate, digests={**certificate.digests, **digests.result()})
     source = rows if rows.in_memory else plan.rest
@@ -311,7 +341,8 @@ def weigh(
 ) -> tuple[Certificate, Array]:
     """Return the certificate of a vote before its test, and the weights that minimise the bound."""
     settings = fit.settings
-    stated = [*FIT_ASSUMPTIONS, subsamples.assumption, *fit.pool.assumptions()]
+    stated = [*FIT_ASSUMPTIONS, *subsamples.assumptions, *fit.pool.assumptions()]
+    stated += [f"left-out:{name}" for name in fit.left_out]
     if settings.prior is not None:
         stated.append("own-prior")
     if settings.n_candidates > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from pacbayes.fitting._hypotheses import from_arrays, to_arrays
 from pacbayes.fitting._racing import DropRule, round_ends
 from pacbayes.fitting._rows import MemoryBlock, SampleRows
 from pacbayes.fitting._work import sum_losses, train_part
-from pacbayes.pools import Hypotheses, Pool, with_untrained
+from pacbayes.pools import Hypotheses, Pool, join_families, with_untrained
 from pacbayes.sampling import ChosenSubsamples, Subsamples
 
 __all__ = ["Trained", "Trainer"]
@@ -64,6 +64,13 @@ class Trained(NamedTuple):
         return float((self.totals[dropped] / n[dropped]).min() * (1 - 1e-15)) if dropped.any() else None
 
     @classmethod
+    def of_families(cls, families: Mapping[str, Trained]) -> Trained:
+        """Return the hypotheses of several families as one."""
+        hypotheses = join_families({name: trained.hypotheses for name, trained in families.items()})
+        _, totals, seen = zip(*families.values(), strict=True)
+        return cls(hypotheses, np.concatenate(totals), np.concatenate(seen))
+
+    @classmethod
     def join(cls, parts: Sequence[Trained]) -> Trained:
         """Return the hypotheses of several parts as one."""
         hypotheses, totals, seen = zip(*parts, strict=True)
@@ -81,6 +88,8 @@ class Trainer:
     loss: Loss
     entropy: int  # seed of all streams
     vote: int = 0
+    family: str = ""
+    first: int = 0  # number of its first hypothesis among those of all families
     started: Callable[[], Hypotheses] | None = None  # finishes the training of all hypotheses, if it has begun
 
     def start(self) -> Trainer:
@@ -89,23 +98,21 @@ class Trainer:
         started = self.pool.start_training(self.rows.sample, self.subsamples, everyone, self.entropy, self.shared)
         return replace(self, started=started)
 
-    def run(self, hypotheses: range) -> Trained | None:
-        """Train a range of hypotheses and validate each on all its rows; None if the range is empty."""
-        if not hypotheses:
-            return None
+    def run(self, hypotheses: range) -> Trained:
+        """Train a range of hypotheses, and validate each on all its rows."""
         chosen = np.asarray(hypotheses)
         trained = self._train(chosen)
         totals, seen = self._validate(trained, ChosenSubsamples(self.subsamples, chosen), 0, len(self.rows))
         return Trained(trained, totals, seen.astype(np.intp))
 
-    def race(self, rule: DropRule, *, leave_out_kinds: bool) -> Trained:
+    def race(self, rule: DropRule, totals: Array, seen: NDArray[np.intp], *, leave_out_kinds: bool) -> Hypotheses:
         """Train hypotheses and validate them in rounds, without those that the rule drops.
 
-        The result does not depend on workers or the block size. With `leave_out_kinds`, training begins on small
-        subsamples, and only the kinds that did not lose on them are trained on larger ones.
+        Adds to the totals and numbers of points of all families, by whose numbers the rule knows them. With
+        `leave_out_kinds`, training begins on small subsamples, and only the kinds that did not lose on them are trained
+        on larger ones.
         """
         m, sizes = len(self.subsamples), self.subsamples.sizes
-        totals, seen = np.zeros(m), np.zeros(m, dtype=np.intp)
         kinds = self.pool.kinds(self.subsamples, range(m), self.entropy) if leave_out_kinds else None
         # Where kinds do not matter or are not known, all sizes are one rung.
         rung = np.zeros(m, dtype=np.intp) if kinds is None else sizes
@@ -119,9 +126,9 @@ class Trainer:
             numbers.append(chosen)
             self._race(parts[-1], chosen, rule, totals, seen)
             if kinds is not None:
-                runs &= ~np.isin(kinds, rule.lost_kinds(chosen, kinds[chosen], totals, seen))
-                runs[rule.heaviest] = True
-        return Trained(with_untrained(parts, numbers, m), totals, seen)
+                runs &= ~np.isin(kinds, rule.lost_kinds(chosen + self.first, kinds[chosen], totals, seen))
+                runs[np.arange(m) + self.first == rule.heaviest] = True
+        return with_untrained(parts, numbers, m)
 
     def _race(
         self,
@@ -135,10 +142,10 @@ class Trainer:
         n, start, subsamples = len(self.rows), 0, ChosenSubsamples(self.subsamples, chosen)
         for end in round_ends(n, int(subsamples.sizes.sum())):
             losses, points = self._validate(trained, subsamples, start, end)
-            totals[chosen] += losses
-            seen[chosen] += points
+            totals[chosen + self.first] += losses
+            seen[chosen + self.first] += points
             if end < n:
-                stays = rule.survivors(chosen, totals, seen)
+                stays = rule.survivors(chosen + self.first, totals, seen)
                 if not stays.any():
                     return  # those of an earlier rung won
                 if not stays.all():
@@ -157,8 +164,8 @@ class Trainer:
             train_part,
             (self.pool, self.subsamples, self.entropy, self.shared),
             [(self.rows.training_sample(self.subsamples, part), part) for part in parts],
-            workers.name_parts(f"vote{self.vote}-train", places, [self.subsamples, chosen]),
-            "training",
+            workers.name_parts(f"{self._name}-train", places, [self.subsamples, chosen]),
+            f"training {self.family}".strip(),
             threads=self.pool.shares_rows,
             encode=to_arrays,
             decode=lambda arrays: from_arrays(arrays, self.rows.sample.classes),
@@ -190,12 +197,17 @@ class Trainer:
             about = [trained.fingerprint(), subsamples.concatenated(range(len(subsamples))), subsamples.sizes]
             where = "memory" if isinstance(blocks[0], MemoryBlock) else "source"
             places = [block.place for block in blocks]
-            names = workers.name_parts(f"vote{self.vote}-validate-{start}-{end}-{where}", places, about)
+            names = workers.name_parts(f"{self._name}-validate-{start}-{end}-{where}", places, about)
         common = (self.loss, trained, subsamples)
         results = workers.run(
             sum_losses, common, [(block,) for block in blocks], names, "validation", threads=shares_rows
         )
         return sum((result["totals"] for result in results), np.zeros(len(trained))), seen
+
+    @property
+    def _name(self) -> str:
+        """What results are called in a checkpoint."""
+        return "-".join(filter(None, (f"vote{self.vote}", self.family)))
 
     @cached_property
     def _on_device(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,7 @@ from pacbayes.fitting._evaluation import evaluate_vote, total_losses
 from pacbayes.fitting._fit import FitContext, choose_prior, digest_vote, resolve_holdout, weigh
 from pacbayes.fitting._rows import SampleRows
 from pacbayes.fitting._votes import FittedVotes, Vote
-from pacbayes.sampling import RandomSubsamples, split_holdouts
+from pacbayes.sampling import RandomSubsamples, SamplingPlan, Subsamples, UnionSubsamples, split_holdouts
 
 __all__ = ["verify_certificate"]
 
@@ -41,7 +40,7 @@ def verify_certificate(fitted: FittedVotes, certificate: Certificate, rows: Samp
     vote, settings, loss = fitted.best, fitted.settings, fitted.loss
     own = vote.certificate
     continued = "size-decided" in own.assumption_codes
-    fit = FitContext(fitted.pool, fitted.task, loss, settings, fitted.n_votes, continued)
+    fit = FitContext(fitted.pool, fitted.task, loss, settings, fitted.n_votes, continued, fitted.left_out)
     about = digest_vote(fit, vote.trained, vote.subsamples)
     missing = sorted({*about, *own.digests} - set(certificate.digests))
     if missing:
@@ -51,9 +50,9 @@ def verify_certificate(fitted: FittedVotes, certificate: Certificate, rows: Samp
         )
     if about["settings"] != own.digests.get("settings"):
         raise CertificateError("the settings of the classifier are not those that it was fitted with: fit again")
-    _verify_draws(fitted.votes, resolve_holdout(settings, loss), fitted.entropy)
+    _verify_draws(fitted, resolve_holdout(settings, loss))
     # Not the one that the vote states: after a look at the losses, another one would make the bound smaller.
-    prior = choose_prior(settings, vote.subsamples, vote.split)
+    prior = choose_prior(fit.pool, settings, vote.subsamples, vote.split)
     if (prior is None) != (vote.prior is None) or (prior is not None and not np.array_equal(prior, vote.prior)):
         raise CertificateError("the prior of the classifier is not the one that its settings choose")
     again, rho = weigh(fit, vote.trained, vote.subsamples, prior)
@@ -103,21 +102,35 @@ def _verify_test(certificate: Certificate, vote: Vote) -> None:
         _expect("the number of held-out rows", figures["n"], vote.n_held_out)
 
 
-def _verify_draws(votes: Sequence[Vote], holdout: Any, entropy: int) -> None:
+def _verify_draws(fitted: FittedVotes, holdout: Any) -> None:
     """Raise CertificateError if votes are not those that `holdout` makes compete, on rows that the seed draws."""
-    first = votes[0].split
+    votes, first = fitted.votes, fitted.votes[0].split
     n = 0 if first.rows is None or first.held_out is None else first.rows.size + first.held_out.size
     if (holdout is None) != (n == 0):
         raise CertificateError(f"holdout is {holdout!r}, but rows were {'not ' if n == 0 else ''}held out")
-    expected = split_holdouts(holdout, n, entropy)
+    expected = split_holdouts(holdout, n, fitted.entropy)
     _expect("the number of votes", len(votes), len(expected))
     for k, (vote, drawn) in enumerate(zip(votes, expected, strict=True)):
-        actual = vote.split
-        # Subsamples of another kind are the caller's.
-        seed = vote.subsamples.entropy if isinstance(vote.subsamples, RandomSubsamples) else drawn.entropy
+        actual, own = vote.split, vote.subsamples
         parts = ((actual.rows, drawn.rows), (actual.held_out, drawn.held_out), (actual.entropy, drawn.entropy))
-        if seed != drawn.entropy or not all(np.array_equal(*part) for part in parts):
+        if not all(np.array_equal(*part) for part in parts) or not _are_drawn(fitted, own, drawn.entropy):
             raise CertificateError(f"the rows of vote {k} are not those that its seed draws")
+
+
+def _are_drawn(fitted: FittedVotes, subsamples: Subsamples, entropy: int) -> bool:
+    """Return whether random subsamples are those that settings and seed draw; others are the caller's."""
+    parts = subsamples.parts if isinstance(subsamples, UnionSubsamples) else {"": subsamples}
+    random = [name for name, part in parts.items() if isinstance(part, RandomSubsamples)]
+    if not random:
+        return True
+    settings = fitted.settings
+    plan = SamplingPlan(settings.n_hypotheses, settings.subsample_size, settings.subsamples, entropy)
+    try:
+        again = fitted.pool.draw_subsamples(plan, subsamples.n, fitted.n_features)
+    except ValueError:
+        return False
+    expected = again.parts if isinstance(again, UnionSubsamples) else {"": again}
+    return list(expected) == list(parts) and all(digest(expected[name]) == digest(parts[name]) for name in random)
 
 
 def _verify_on_rows(fitted: FittedVotes, certificate: Certificate, rows: SampleRows) -> None:

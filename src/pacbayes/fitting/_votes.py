@@ -133,8 +133,17 @@ class FittedVotes:
 
     @property
     def pool(self) -> Pool:
-        """The hypothesis space."""
-        return as_pool(self.settings.estimator)
+        """The hypothesis space, without families that the sample is nothing for."""
+        return as_pool(self.settings.estimator).restrict(self.best.subsamples.families)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Names of families that the sample is nothing for."""
+        return tuple(
+            name
+            for name, _ in as_pool(self.settings.estimator).members()
+            if name not in self.best.subsamples.families
+        )
 
     @property
     def loss(self) -> Loss:

@@ -5,11 +5,12 @@ from typing import Any
 from pacbayes.pools._base import Constant, Hypotheses, HypothesisList, Numbers, Pool, Sample, ValidationBlock
 from pacbayes.pools._device import keep_device, release, to_host
 from pacbayes.pools._estimator import EstimatorPool, PrefitPool
-from pacbayes.pools._groups import HypothesisGroups, NotTrained, Untrained, with_untrained
+from pacbayes.pools._groups import HypothesisGroups, NotTrained, Untrained, join_families, with_untrained
 from pacbayes.pools._kernel_width import GAMMA_GRID, jaakkola_gamma
 from pacbayes.pools._probe import probe_hypotheses
 from pacbayes.pools._rbf_svm import RBFSVMPool
 from pacbayes.pools._svm_models import RBFSVM, RBFSVMs
+from pacbayes.pools._union import UnionPool
 from pacbayes.rows import CodeBook
 
 __all__ = [
@@ -28,10 +29,12 @@ __all__ = [
     "RBFSVMPool",
     "RBFSVMs",
     "Sample",
+    "UnionPool",
     "Untrained",
     "ValidationBlock",
     "as_pool",
     "jaakkola_gamma",
+    "join_families",
     "keep_device",
     "probe_hypotheses",
     "release",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -23,9 +23,16 @@ from pacbayes.exceptions import HypothesisError
 from pacbayes.pools._device import DeviceRows, free_bytes, is_on_device
 from pacbayes.pools._trees import RowBlock
 from pacbayes.rows import CodeBook
-from pacbayes.sampling import LEARNER, ChosenSubsamples, SamplingPlan, Subsamples, stream
+from pacbayes.sampling import LEARNER, ChosenSubsamples, SamplingPlan, Subsamples, default_sampling, stream
+from pacbayes.votes import tally
 
 Codes = NDArray[np.intp]
+
+# How hypotheses vote.
+VoteBy = Literal["labels", "probabilities"]
+
+# What rounding may do to a probability on another machine, or in a block of other rows.
+ROUNDED_SHARE = 2.0**-40
 
 # Numbers of hypotheses or rows.
 Numbers = Sequence[int] | NDArray[np.intp]
@@ -203,6 +210,25 @@ class Hypotheses(Sequence[Any], ABC):
         """Return what a loss is about, one row of the result per hypothesis: votes, or probabilities of all classes."""
         return self.votes(X)
 
+    @property
+    def probabilities(self) -> bool:
+        """Whether some of them divide their weight among the classes by probabilities instead of giving it to one."""
+        return False
+
+    def by_labels(self) -> Hypotheses:
+        """Return the same hypotheses, each of which gives all its weight to the class that it predicts."""
+        return self
+
+    def add_votes(self, X: Any, weights: Array, tallies: Array, uncertain_weight: Array | None = None) -> None:
+        """Add the weight that they give to each class at each point to `tallies`, of shape (n, n_classes).
+
+        Adds to `uncertain_weight`, of shape (n,), what could go to another class on another engine.
+        """
+        votes, uncertain = self.votes_and_uncertain(X)
+        tallies[:] = tally(votes, weights, self.classes.size, tallies)
+        if uncertain_weight is not None:
+            uncertain_weight += weights @ uncertain
+
     @abstractmethod
     def start_loss_totals(self, block: ValidationBlock) -> Callable[[], Array]:
         """Compute the losses of a block, or let a device begin with them; return what gives `loss_totals`."""
@@ -257,7 +283,13 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
     # is driven by threads: it releases the interpreter's lock.
     shares_rows: ClassVar[bool] = False
 
+    # Whether hypotheses take rows of a table that a `CodeBook` has encoded.
+    takes_code_books: ClassVar[bool] = False
+
     on_error: Literal["raise", "drop"] = "raise"
+    n_hypotheses: int | Literal["auto"] = "auto"
+    subsample_size: Any = "auto"
+    vote_by: VoteBy = "labels"
 
     # -- what only the pool knows --------------------------------------------------------------------
 
@@ -283,6 +315,31 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
 
     def check_classes(self, classes: NDArray[Any]) -> None:
         """Raise ValueError if these hypotheses cannot predict the classes."""
+
+    def find_obstacle(self, sample: Sample, loss: Loss) -> str | None:
+        """Return in words why these hypotheses cannot be trained on a sample, or judged by a loss; None if they can."""
+        try:
+            self.check_classes(sample.classes)
+            self.check_loss(loss)
+        except (ValueError, HypothesisError) as error:
+            return str(error)
+        if sample.code_book is not None and not self.takes_code_books:
+            return "it takes no tables with text, dates or gaps"
+        return None
+
+    def usable(self, sample: Sample, loss: Loss) -> Pool:
+        """Return the pool to train on a sample: this one, or raise ValueError or HypothesisError if it cannot."""
+        self.check_classes(sample.classes)
+        self.check_loss(loss)
+        return self
+
+    def restrict(self, names: Collection[str]) -> Pool:
+        """Return the pool of some of its families."""
+        return self
+
+    def members(self) -> list[tuple[str, Pool]]:
+        """Return the families that the hypotheses are of, by name; itself without a name if it is of one family."""
+        return [("", self)]
 
     def validation_kwargs(self, X: Any) -> dict[str, Any]:
         """Return what `sklearn.utils.validation.validate_data` has to check in X."""
@@ -325,9 +382,20 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         """Return whether a device does any of the work."""
         return self.computes_on_device(sample, subsamples)
 
-    def draw_subsamples(self, plan: SamplingPlan, sample: Sample) -> Subsamples:
-        """Return the training sets of the hypotheses."""
-        return plan.draw(len(sample), sample.n_columns)
+    def default_sampling(self, n: int, d: int) -> tuple[list[int], int]:
+        """Return the subsample sizes that hypotheses take in turn, and their number, for n rows of d columns.
+
+        This is what "auto" stands for. Functions of n and d alone are chosen without looking at the data.
+        """
+        return default_sampling(n, d)
+
+    def draw_subsamples(self, plan: SamplingPlan, n: int, d: int) -> Subsamples:
+        """Return the training sets of the hypotheses, of n rows of d columns. A plan comes before the pool's own."""
+        return plan.fill(self.n_hypotheses, self.subsample_size).draw(n, d, self.default_sampling)
+
+    def weigh_prior(self, subsamples: Subsamples, weights: Array | None) -> Array | None:
+        """Return the prior of all hypotheses that is proportional to weights, or None if it is uniform."""
+        return None if weights is None else weights / weights.sum()
 
     def train(
         self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
@@ -352,7 +420,8 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         Hypotheses
             As many as asked for.
         """
-        trained = HypothesisList([self._train(sample, subsamples[h], h, entropy) for h in hypotheses], sample.classes)
+        members = [self._train(sample, subsamples[h], h, entropy) for h in hypotheses]
+        trained = HypothesisList(members, sample.classes, self.vote_by)
         self.check_hypotheses(trained)
         return trained
 
@@ -425,11 +494,14 @@ class HypothesisList(Hypotheses):
         The hypotheses.
     classes : ndarray
         All class labels, sorted.
+    vote_by : {"labels", "probabilities"}, default="labels"
+        Whether a hypothesis gives its weight to the class that it predicts, or divides it by its probabilities.
     """
 
-    def __init__(self, members: list[Any], classes: NDArray[Any]) -> None:
+    def __init__(self, members: list[Any], classes: NDArray[Any], vote_by: VoteBy = "labels") -> None:
         self.members = members
         self.classes = classes
+        self.vote_by = vote_by
 
     def __len__(self) -> int:
         return len(self.members)
@@ -438,11 +510,27 @@ class HypothesisList(Hypotheses):
         return self.members[h]
 
     def take(self, chosen: Codes) -> HypothesisList:
-        return HypothesisList([self.members[h] for h in chosen], self.classes)
+        return HypothesisList([self.members[h] for h in chosen], self.classes, self.vote_by)
 
     @classmethod
     def concatenate(cls, parts: Sequence[HypothesisList]) -> HypothesisList:
-        return cls([member for part in parts for member in part], parts[0].classes)
+        return cls([member for part in parts for member in part], parts[0].classes, parts[0].vote_by)
+
+    @property
+    def probabilities(self) -> bool:
+        return self.vote_by == "probabilities"
+
+    def by_labels(self) -> HypothesisList:
+        return HypothesisList(self.members, self.classes)
+
+    def add_votes(self, X: Any, weights: Array, tallies: Array, uncertain_weight: Array | None = None) -> None:
+        if not self.probabilities:
+            super().add_votes(X, weights, tallies, uncertain_weight)
+            return
+        for hypothesis, weight in zip(self.members, weights, strict=True):
+            tallies += weight * predict_probabilities(hypothesis, X, self.classes)
+        if uncertain_weight is not None:
+            uncertain_weight += weights.sum() * ROUNDED_SHARE
 
     def votes_and_uncertain(self, X: Any) -> tuple[Codes, NDArray[np.bool_]]:
         votes = self.responses(X, ZERO_ONE)
@@ -481,7 +569,7 @@ class HypothesisList(Hypotheses):
         return lambda: totals
 
     def fingerprint(self) -> Any:
-        return ["hypotheses", self.classes, self.members]
+        return ["hypotheses", self.classes, self.members, *([self.vote_by] if self.probabilities else [])]
 
 
 def _ask(method: Callable[[Any], Any], X: Any) -> Any:

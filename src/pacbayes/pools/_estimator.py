@@ -17,8 +17,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from pacbayes._settings import Choice, Constraint, validate_settings
-from pacbayes.pools._base import Hypotheses, HypothesisList, Numbers, Pool, Sample
+from pacbayes._settings import SAMPLING, Choice, Constraint, validate_settings
+from pacbayes.pools._base import Hypotheses, HypothesisList, Numbers, Pool, Sample, VoteBy
 from pacbayes.pools._trees import clone_tree, fit_tree, is_tree, validate_parameters_once
 from pacbayes.sampling import NoSubsamples, SamplingPlan, Subsamples, seed_nested
 
@@ -34,6 +34,11 @@ class EstimatorPool(Pool):
         Parameters to draw per hypothesis: names to lists or scipy distributions, as in `ParameterSampler`.
     on_error : {"raise", "drop"}, default="raise"
         What to do with a hypothesis whose training fails: raise, or count its loss as 1 so that the bound stays true.
+    vote_by : {"labels", "probabilities"}, default="labels"
+        Whether a hypothesis gives its weight in a vote to the class that it predicts, or divides it among the classes
+        by its `predict_proba`. Validation losses, and votes without held-out rows, are about labels in any case.
+    n_hypotheses, subsample_size : default="auto"
+        As in `PACBayesClassifier`, for this pool alone: as one of several families, for example.
 
     Examples
     --------
@@ -48,7 +53,11 @@ class EstimatorPool(Pool):
     [1, 2, 4]
     """
 
-    _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {"on_error": Choice("raise", "drop")}
+    _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
+        "on_error": Choice("raise", "drop"),
+        "vote_by": Choice("labels", "probabilities"),
+        **SAMPLING,
+    }
 
     def __init__(
         self,
@@ -56,10 +65,16 @@ class EstimatorPool(Pool):
         *,
         param_distributions: Mapping[str, Any] | None = None,
         on_error: Literal["raise", "drop"] = "raise",
+        vote_by: VoteBy = "labels",
+        n_hypotheses: int | Literal["auto"] = "auto",
+        subsample_size: Any = "auto",
     ) -> None:
         self.estimator = estimator
         self.param_distributions = param_distributions
         self.on_error = on_error
+        self.vote_by = vote_by
+        self.n_hypotheses = n_hypotheses
+        self.subsample_size = subsample_size
 
     def check_settings(self) -> None:
         validate_settings(self, self._CONSTRAINTS)
@@ -74,6 +89,11 @@ class EstimatorPool(Pool):
             raise ValueError(
                 "estimator must not be trained already, nor any part of it: its training points would validate it. "
                 "PrefitPool takes classifiers that were trained on other data"
+            )
+        if self.vote_by == "probabilities" and not hasattr(self.estimator, "predict_proba"):
+            raise ValueError(
+                f"vote_by must be 'labels' for {type(self.estimator).__name__}, which has no predict_proba, got "
+                "'probabilities'"
             )
         known = self.estimator.get_params(deep=True)
         unknown = [name for name in self.param_distributions or () if name not in known]
@@ -180,11 +200,11 @@ class PrefitPool(Pool):
     def assumptions(self) -> list[str]:
         return ["predicts-by-row"]  # `NoSubsamples` states what has to be true of their training
 
-    def draw_subsamples(self, plan: SamplingPlan, sample: Sample) -> Subsamples:
+    def draw_subsamples(self, plan: SamplingPlan, n: int, d: int) -> Subsamples:
         plan.refuse_sizes("the classifiers are trained already")
         if plan.subsamples is not None:
             raise ValueError("subsamples must be None where the classifiers are trained already")
-        return NoSubsamples(len(sample), len(self.estimators))
+        return NoSubsamples(n, len(self.estimators))
 
     def train(
         self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pacbayes._losses import Loss
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools._base import Codes, Hypotheses, Sample, ValidationBlock
@@ -84,6 +85,28 @@ class HypothesisGroups(Hypotheses):
         for group, positions in self._members():
             votes[positions], uncertain[positions] = group.votes_and_uncertain(X)
         return votes, uncertain
+
+    @property
+    def probabilities(self) -> bool:
+        return any(group.probabilities for group in self.groups.values())
+
+    def by_labels(self) -> HypothesisGroups:
+        return HypothesisGroups({name: group.by_labels() for name, group in self.groups.items()}, self.kind)
+
+    def add_votes(self, X: Any, weights: Array, tallies: Array, uncertain_weight: Array | None = None) -> None:
+        if not self.probabilities:  # in their own order, in which equal weights give equal sums
+            super().add_votes(X, weights, tallies, uncertain_weight)
+            return
+        for group, positions in self._members():
+            group.add_votes(X, weights[positions], tallies, uncertain_weight)
+
+    def responses(self, X: Any, loss: Loss) -> NDArray[Any]:
+        members = self._members()
+        answers = [group.responses(X, loss) for group, _ in members]
+        together = np.empty((len(self), *answers[0].shape[1:]), dtype=np.result_type(*answers))
+        for (_, positions), own in zip(members, answers, strict=True):
+            together[positions] = own
+        return together
 
     def start_loss_totals(self, block: ValidationBlock) -> Callable[[], Array]:
         started = [(positions, group.start_loss_totals(block.take(positions))) for group, positions in self._members()]
@@ -177,3 +200,24 @@ def with_untrained(parts: Sequence[Hypotheses], numbers: Sequence[Codes], m: int
     kind = np.full(m, names.index(_UNTRAINED), dtype=np.intp)
     kind[np.sort(trained)] = np.array([names.index(name) for name in whole.groups], dtype=np.intp)[whole.kind]
     return HypothesisGroups({**whole.groups, _UNTRAINED: Untrained(m - trained.size, together.classes)}, kind)
+
+
+def join_families(families: Mapping[str, Hypotheses]) -> Hypotheses:
+    """Return the hypotheses of several families as one sequence, one family after another.
+
+    A group of hypotheses is then called by its family, or by its family and its own name.
+    """
+    if list(families) == [""]:
+        return families[""]
+    groups: dict[str, Hypotheses] = {}
+    names: list[str] = []  # of the group of each hypothesis
+    for family, hypotheses in families.items():
+        own = {family: hypotheses}
+        kind = np.zeros(len(hypotheses), dtype=np.intp)
+        if isinstance(hypotheses, HypothesisGroups):
+            own = {f"{family}/{name}": group for name, group in hypotheses.groups.items()}
+            kind = hypotheses.kind
+        groups |= own
+        names += [list(own)[k] for k in kind]
+    places = {name: k for k, name in enumerate(sorted(groups))}
+    return HypothesisGroups(groups, np.array([places[name] for name in names], dtype=np.intp))

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array, issparse
 
 from pacbayes import sampling
 from pacbayes._losses import Loss
-from pacbayes._settings import Choice, Constraint, Number, validate_settings
+from pacbayes._settings import SAMPLING, Choice, Constraint, Number, validate_settings
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools import _cuda, _engine
@@ -82,6 +82,8 @@ class RBFSVMPool(Pool):
     working_memory : float, default=256
         MiB that each worker may take for the votes of a block of rows, in training and in prediction. The kernel
         matrix of a subsample of r points, 12 r^2 bytes, comes on top.
+    n_hypotheses, subsample_size : default="auto"
+        As in `PACBayesClassifier`, for this pool alone: as one of several families, for example.
 
     Notes
     -----
@@ -106,6 +108,7 @@ class RBFSVMPool(Pool):
     """
 
     shares_rows = True
+    takes_code_books = True
 
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
         "assignment": Choice("dealt", "drawn"),
@@ -113,6 +116,7 @@ class RBFSVMPool(Pool):
         "engine": Choice("auto", "cpu", "cuda"),
         "on_error": Choice("raise", "drop"),
         "working_memory": Number(0, np.inf),
+        **SAMPLING,
     }
 
     def __init__(
@@ -127,6 +131,8 @@ class RBFSVMPool(Pool):
         engine: Literal["auto", "cpu", "cuda"] = "auto",
         on_error: Literal["raise", "drop"] = "raise",
         working_memory: float = 256.0,
+        n_hypotheses: int | Literal["auto"] = "auto",
+        subsample_size: Any = "auto",
     ) -> None:
         self.C = C
         self.scaler = scaler
@@ -137,6 +143,8 @@ class RBFSVMPool(Pool):
         self.engine = engine
         self.on_error = on_error
         self.working_memory = working_memory
+        self.n_hypotheses = n_hypotheses
+        self.subsample_size = subsample_size
 
     # -- what only the pool knows --------------------------------------------------------------------
 

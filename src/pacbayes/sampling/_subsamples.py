@@ -13,10 +13,11 @@ the purpose. `stream` gives one of them as a NumPy generator; `_streams` reads m
 from __future__ import annotations
 
 import copy
+import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
@@ -34,7 +35,10 @@ __all__ = [
     "RandomSubsamples",
     "SamplingPlan",
     "Subsamples",
+    "UnionSubsamples",
+    "default_sampling",
     "derive_entropy",
+    "divide_in_proportion",
     "draw_positions",
     "permutations",
     "resolve_size",
@@ -100,9 +104,10 @@ def seed_nested(value: Any, rng: np.random.Generator) -> None:
         seed_nested(settings[name], rng)
 
 
-def derive_entropy(entropy: int, k: int) -> int:
-    """Return the seed of the k-th of several independent parts of a fit."""
-    return int(np.random.SeedSequence(entropy, spawn_key=(k,)).generate_state(1, np.uint64)[0])
+def derive_entropy(entropy: int, part: int | str) -> int:
+    """Return the seed of one of several independent parts of a fit, by its number or name."""
+    key = (part,) if isinstance(part, int) else tuple(hashlib.sha256(part.encode()).digest())
+    return int(np.random.SeedSequence(entropy, spawn_key=key).generate_state(1, np.uint64)[0])
 
 
 def draw_positions(entropy: int, hypotheses: range, purpose: int, lengths: Sequence[int]) -> NDArray[np.intp]:
@@ -223,6 +228,16 @@ class Subsamples(ABC):
     def cached(self) -> Subsamples:
         """Return these training sets for many uses: what would be drawn anew for each is kept, unless it is large."""
         return self
+
+    @property
+    def assumptions(self) -> list[str]:
+        """What has to be true of the choice of all of them: codes of `pacbayes.certificate.assumptions`."""
+        return [self.assumption]
+
+    @property
+    def families(self) -> dict[str, range]:
+        """The hypotheses of each family, by its name; of one family without a name, if there is only one."""
+        return {"": range(len(self))}
 
     @property
     def n_validation(self) -> NDArray[np.intp]:
@@ -448,6 +463,48 @@ class FoldSubsamples(GivenSubsamples):
         super().__init__(n, folds)
 
 
+class UnionSubsamples(Subsamples):
+    """Training sets of several families of hypotheses, one family after another.
+
+    Parameters
+    ----------
+    parts : mapping of str to Subsamples
+        The training sets of each family, of the same sample.
+
+    Examples
+    --------
+    >>> union = UnionSubsamples({"a": GivenSubsamples(6, [[0, 3], [1]]), "b": GivenSubsamples(6, [[5]])})
+    >>> [s.tolist() for s in union], union.families
+    ([[0, 3], [1], [5]], {'a': range(0, 2), 'b': range(2, 3)})
+    """
+
+    def __init__(self, parts: Mapping[str, Subsamples]) -> None:
+        self.parts = dict(parts)
+        self.n = next(iter(self.parts.values())).n
+        self.sizes = np.concatenate([part.sizes for part in self.parts.values()])
+
+    @property
+    def assumptions(self) -> list[str]:
+        return list(dict.fromkeys(code for part in self.parts.values() for code in part.assumptions))
+
+    @property
+    def families(self) -> dict[str, range]:
+        ends = np.cumsum([len(part) for part in self.parts.values()]).tolist()
+        return {name: range(end - len(part), end) for (name, part), end in zip(self.parts.items(), ends, strict=True)}
+
+    def __getitem__(self, hypothesis: int) -> NDArray[np.intp]:
+        h = range(len(self))[hypothesis]
+        return next(self.parts[name][h - own.start] for name, own in self.families.items() if h in own)
+
+    def concatenated(self, hypotheses: range) -> NDArray[np.int32]:
+        drawn = [np.empty(0, dtype=np.int32)]
+        for name, own in self.families.items():
+            inside = range(max(own.start, hypotheses.start), min(own.stop, hypotheses.stop))
+            if inside:
+                drawn.append(self.parts[name].concatenated(range(inside.start - own.start, inside.stop - own.start)))
+        return np.concatenate(drawn)
+
+
 def split_reserved(n: int, size: int, entropy: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Draw rows to be reserved for choices that shape all hypotheses; return them and the rows that are left.
 
@@ -520,6 +577,27 @@ def subsample_sizes(subsample_size: Any, n: int, d: int) -> list[int]:
     return [resolve_size("subsample_size", subsample_size, n)]
 
 
+def default_sampling(n: int, d: int) -> tuple[list[int], int]:
+    """Return the subsample sizes that SVMs take in turn, and their number, where nothing is set."""
+    sizes = subsample_sizes("auto", n, d)
+    return sizes, _HYPOTHESES_PER_SIZE * len(sizes)
+
+
+def divide_in_proportion(total: int, parts: Sequence[int]) -> list[int]:
+    """Divide a number in proportion to others, at least 1 each, by largest remainders.
+
+    >>> divide_in_proportion(100, [225, 8, 8]), divide_in_proportion(3, [225, 8, 8])
+    ([93, 4, 3], [1, 1, 1])
+    """
+    if total < len(parts):
+        raise ValueError(f"n_hypotheses must be at least the number of families, {len(parts)}, got {total}")
+    quotas = np.asarray(parts) / np.sum(parts) * (total - len(parts))
+    shares = np.floor(quotas).astype(int)
+    first = np.argsort(-(quotas - shares), kind="stable")[: total - len(parts) - shares.sum()]
+    shares[first] += 1
+    return [int(share) + 1 for share in shares]
+
+
 @dataclass(frozen=True)
 class SamplingPlan:
     """The user's choice of training sets, before the number of rows is known.
@@ -541,8 +619,14 @@ class SamplingPlan:
     subsamples: Any
     entropy: int
 
-    def draw(self, n: int, d: int) -> Subsamples:
-        """Return the training sets of all hypotheses over n rows of d features."""
+    def draw(
+        self, n: int, d: int, default: Callable[[int, int], tuple[list[int], int]] = default_sampling
+    ) -> Subsamples:
+        """Return the training sets of all hypotheses over n rows of d features.
+
+        `default` gives the sizes and the number of hypotheses that "auto" stands for. Where sizes are set and the
+        number is not, there are as many for each size as by default.
+        """
         if self.subsamples is not None:
             self.refuse_sizes("subsamples are given")
             if hasattr(self.subsamples, "split"):
@@ -550,13 +634,25 @@ class SamplingPlan:
                 seed_nested(splitter, stream(self.entropy, 0, SUBSAMPLE))
                 return FoldSubsamples(n, splitter)
             return GivenSubsamples(n, list(self.subsamples))
-        sizes = subsample_sizes(self.subsample_size, n, d)
-        m = _HYPOTHESES_PER_SIZE * len(sizes) if self.n_hypotheses == "auto" else int(self.n_hypotheses)
-        return RandomSubsamples(n, sizes, m, self.entropy)
+        auto_sizes, auto_number = default(n, d)
+        sizes = auto_sizes if _is_auto(self.subsample_size) else subsample_sizes(self.subsample_size, n, d)
+        per_size = math.ceil(auto_number / len(auto_sizes))
+        m = auto_number if sizes is auto_sizes else per_size * len(sizes)
+        return RandomSubsamples(n, sizes, m if _is_auto(self.n_hypotheses) else int(self.n_hypotheses), self.entropy)
+
+    def fill(self, n_hypotheses: Any, subsample_size: Any) -> SamplingPlan:
+        """Return the plan with other settings for what is left at "auto"."""
+        numbers = n_hypotheses if _is_auto(self.n_hypotheses) else self.n_hypotheses
+        sizes = subsample_size if _is_auto(self.subsample_size) else self.subsample_size
+        return self if self.subsamples is not None else replace(self, n_hypotheses=numbers, subsample_size=sizes)
 
     def refuse_sizes(self, reason: str) -> None:
         """Raise ValueError if the number or the sizes of subsamples are set although they cannot be chosen."""
         for name in ("n_hypotheses", "subsample_size"):
             value = getattr(self, name)
-            if not (isinstance(value, str) and value == "auto"):
+            if not _is_auto(value):
                 raise ValueError(f"{name} must be left at 'auto' where {reason}, got {value!r}")
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"

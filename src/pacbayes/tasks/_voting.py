@@ -11,7 +11,6 @@ from pacbayes._compat import take_rows
 from pacbayes._validation import Array
 from pacbayes.pools import Hypotheses
 from pacbayes.sampling import ChosenSubsamples, Subsamples
-from pacbayes.votes import tally
 
 __all__ = ["draw_voters", "predict_drawn", "tally_votes", "vote", "vote_out_of_bag"]
 
@@ -44,10 +43,12 @@ def tally_votes(
         voters = order[done : done + width]
         weight = weights[voters]
         rows = X if open_rows.size == X.shape[0] else take_rows(X, open_rows)
-        votes, uncertain = hypotheses.take(voters).votes_and_uncertain(rows)
-        tallies[open_rows] = tally(votes, weight, hypotheses.classes.size, tallies[open_rows])
+        sums = tallies[open_rows]
+        doubts = None if uncertain_weight is None else uncertain_weight[open_rows]
+        hypotheses.take(voters).add_votes(rows, weight, sums, doubts)
+        tallies[open_rows] = sums
         if uncertain_weight is not None:
-            uncertain_weight[open_rows] += weight @ uncertain
+            uncertain_weight[open_rows] = doubts
         done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
         if stop_early and done < order.size:
             to_come = remaining[done] + (0.0 if uncertain_weight is None else 2 * uncertain_weight[open_rows])

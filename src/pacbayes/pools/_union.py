@@ -1,0 +1,244 @@
+"""The hypothesis space of several families: pools of different kinds under one prior."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import _BaseComposition
+
+from pacbayes._losses import Loss
+from pacbayes._settings import Choice, Constraint, validate_settings
+from pacbayes._validation import Array
+from pacbayes.pools._base import Pool, Sample
+from pacbayes.rows import CodeBook
+from pacbayes.sampling import SamplingPlan, Subsamples, UnionSubsamples, derive_entropy, divide_in_proportion
+
+
+class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
+    """Hypotheses of several pools in one vote: the posterior chooses among families, and nothing is cross-validated.
+
+    The prior has a share for each family, which is divided among its hypotheses. Each family has its own number of
+    hypotheses and sizes of subsamples: those of its pool.
+
+    Parameters
+    ----------
+    families : list of (str, Pool)
+        The families, by name. A name is not empty, and holds neither "__" nor "/".
+    weights : array-like of shape (n_families,), optional
+        Shares of the prior, in proportion, chosen without looking at the data; equal by default.
+    unusable : {"raise", "drop"}, default="raise"
+        What to do with a family that cannot take the sample, such as one of arrays and a table with text: raise, or
+        leave it out, with a word in the certificate. What it can take is seen before a label is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from pacbayes import PACBayesClassifier
+    >>> from pacbayes.pools import EstimatorPool, RBFSVMPool, UnionPool
+    >>> trees = EstimatorPool(DecisionTreeClassifier(), n_hypotheses=20, subsample_size=0.5)
+    >>> pool = UnionPool([("svm", RBFSVMPool(n_hypotheses=30)), ("tree", trees)])
+    >>> X, y = make_moons(500, noise=0.2, random_state=0)
+    >>> model = PACBayesClassifier(pool, random_state=0).fit(X, y)
+    >>> model.subsamples_.families
+    {'svm': range(0, 30), 'tree': range(30, 50)}
+    """
+
+    _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {"unusable": Choice("raise", "drop")}
+
+    def __init__(
+        self,
+        families: list[tuple[str, Pool]],
+        *,
+        weights: ArrayLike | None = None,
+        unusable: Literal["raise", "drop"] = "raise",
+    ) -> None:
+        self.families = families
+        self.weights = weights
+        self.unusable = unusable
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the settings, those of the families under the names ``family__setting``.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to include those of the families.
+
+        Returns
+        -------
+        dict
+            The settings by name.
+        """
+        params: dict[str, Any] = self._get_params("families", deep=deep)
+        return params
+
+    def set_params(self, **params: Any) -> UnionPool:
+        """Change settings: those of the union, a whole family by its name, or ``family__setting``.
+
+        Parameters
+        ----------
+        **params
+            The new values.
+
+        Returns
+        -------
+        UnionPool
+            This pool.
+        """
+        self._set_params("families", **params)
+        return self
+
+    # -- what only the pools know --------------------------------------------------------------------
+
+    def members(self) -> list[tuple[str, Pool]]:
+        return list(self.families)
+
+    @property
+    def pools(self) -> list[Pool]:
+        """The pools of the families."""
+        return [pool for _, pool in self.families]
+
+    @property
+    def shares_rows(self) -> bool:  # type: ignore[override]
+        """Whether all families are driven by threads."""
+        return all(pool.shares_rows for pool in self.pools)
+
+    @property
+    def takes_code_books(self) -> bool:  # type: ignore[override]
+        """Whether some family takes tables with text."""
+        return any(pool.takes_code_books for pool in self.pools)
+
+    def check_settings(self) -> None:
+        validate_settings(self, self._CONSTRAINTS)
+        is_list = isinstance(self.families, Sequence) and not isinstance(self.families, str)
+        if not (is_list and len(self.families) and all(isinstance(one, tuple) for one in self.families)):
+            raise ValueError(f"families must be a list of (name, pool), at least one, got {self.families!r}")
+        names = [name for name, *_ in self.families]
+        for name, *pool in self.families:
+            if not isinstance(name, str) or not name or "__" in name or "/" in name or name in self.get_params(False):
+                raise ValueError(
+                    f"a family must be named by text without '__' and '/' that is no parameter of UnionPool, got {name!r}"
+                )
+            if names.count(name) > 1:
+                raise ValueError(f"families must have different names, got {name!r} twice")
+            if len(pool) != 1 or not isinstance(pool[0], Pool) or isinstance(pool[0], UnionPool):
+                raise ValueError(
+                    f"family {name!r} must be a pool, such as RBFSVMPool() or EstimatorPool(...), and no union, got "
+                    f"{pool[0] if len(pool) == 1 else pool!r}"
+                )
+            try:
+                pool[0].check_settings()
+            except ValueError as error:
+                raise ValueError(f"family {name!r}: {error}") from error
+        self._shares()
+
+    def _shares(self) -> Array:
+        """Return the share of each family in the prior."""
+        if self.weights is None:
+            return np.full(len(self.families), 1 / len(self.families))
+        try:
+            weights = np.asarray(self.weights, dtype=np.float64)
+        except (TypeError, ValueError):
+            weights = np.empty(0)
+        if weights.shape != (len(self.families),) or not np.all((weights > 0) & (weights < np.inf)):
+            raise ValueError(
+                f"weights must hold a positive number for each of the {len(self.families)} families, got {self.weights!r}"
+            )
+        return weights / weights.sum()
+
+    @property
+    def is_strict(self) -> bool:
+        return all(pool.is_strict for pool in self.pools)
+
+    def assumptions(self) -> list[str]:
+        return list(dict.fromkeys(code for pool in self.pools for code in pool.assumptions()))
+
+    @property
+    def needs_all_rows(self) -> bool:
+        return any(pool.needs_all_rows for pool in self.pools)
+
+    def find_obstacles(self, sample: Sample, loss: Loss) -> dict[str, str]:
+        """Return why families cannot be trained on a sample, by their names: empty if all can."""
+        found = {name: pool.find_obstacle(sample, loss) for name, pool in self.families}
+        return {name: why for name, why in found.items() if why is not None}
+
+    def usable(self, sample: Sample, loss: Loss) -> Pool:
+        obstacles = self.find_obstacles(sample, loss)
+        if obstacles and (self.unusable == "raise" or len(obstacles) == len(self.families)):
+            name, why = next(iter(obstacles.items()))
+            raise ValueError(f"family {name!r} cannot be trained on this sample: {why}")
+        return self.restrict([name for name, _ in self.families if name not in obstacles])
+
+    def restrict(self, names: Collection[str]) -> UnionPool:
+        chosen = [k for k, (name, _) in enumerate(self.families) if name in names]
+        weights = None if self.weights is None else np.asarray(self.weights)[chosen]
+        return UnionPool([self.families[k] for k in chosen], weights=weights, unusable=self.unusable)
+
+    def validation_kwargs(self, X: Any) -> dict[str, Any]:
+        asked = [pool.validation_kwargs(X) for pool in self.pools]
+        checked = [kwargs for kwargs in asked if not kwargs.get("skip_check_array")]
+        if not checked:
+            return asked[0]
+        needed = any if self.unusable == "drop" else all
+        dtypes = [kwargs.get("dtype") for kwargs in checked]
+        return {
+            "accept_sparse": "csr" if needed(bool(kwargs.get("accept_sparse")) for kwargs in checked) else False,
+            "accept_large_sparse": False,
+            "ensure_all_finite": any(kwargs.get("ensure_all_finite", True) for kwargs in checked),
+            "dtype": next((dtype for dtype in dtypes if isinstance(dtype, list)), dtypes[0]),
+        }
+
+    def make_code_book(self, X: Any) -> CodeBook | None:
+        books = [pool.make_code_book(X) for pool in self.pools if pool.takes_code_books]
+        return next((book for book in books if book is not None), None)
+
+    def check_points(self, X: Any) -> None:
+        for pool in self.pools:
+            pool.check_points(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inputs, needed = [get_tags(pool).input_tags for pool in self.pools], any if self.unusable == "drop" else all
+        tags.input_tags.sparse = needed(one.sparse for one in inputs)
+        for name in ("allow_nan", "string", "categorical"):
+            setattr(tags.input_tags, name, all(getattr(one, name) for one in inputs))
+        tags.input_tags.positive_only = any(one.positive_only for one in inputs)
+        return tags
+
+    # -- training ------------------------------------------------------------------------------------
+
+    def prepare(self, sample: Sample, entropy: int) -> tuple[Sample, dict[str, Any]]:
+        shared: dict[str, Any] = {}
+        for name, pool in self.families:
+            sample, shared[name] = pool.prepare(sample, derive_entropy(entropy, name))
+        return sample, shared
+
+    def uses_device(self, sample: Sample, subsamples: Subsamples) -> bool:
+        parts = subsamples.parts if isinstance(subsamples, UnionSubsamples) else {}
+        return any(pool.uses_device(sample, parts[name]) for name, pool in self.families if name in parts)
+
+    def draw_subsamples(self, plan: SamplingPlan, n: int, d: int) -> UnionSubsamples:
+        """Return the training sets of all families. A number of hypotheses is divided in proportion to their own."""
+        plans = {name: replace(plan, entropy=derive_entropy(plan.entropy, name)) for name, _ in self.families}
+        own = {name: replace(one, n_hypotheses="auto") for name, one in plans.items()}
+        parts = {name: pool.draw_subsamples(own[name], n, d) for name, pool in self.families}
+        if isinstance(plan.n_hypotheses, str) or plan.subsamples is not None:
+            return UnionSubsamples(parts)
+        numbers = divide_in_proportion(int(plan.n_hypotheses), [len(part) for part in parts.values()])
+        for (name, pool), m in zip(self.families, numbers, strict=True):
+            parts[name] = pool.draw_subsamples(replace(own[name], n_hypotheses=m), n, d)
+        return UnionSubsamples(parts)
+
+    def weigh_prior(self, subsamples: Subsamples, weights: Array | None) -> Array:
+        weights = np.ones(len(subsamples)) if weights is None else weights
+        prior = np.empty(len(subsamples))
+        for share, own in zip(self._shares(), subsamples.families.values(), strict=True):
+            inside = weights[own.start : own.stop]
+            prior[own.start : own.stop] = share * inside / inside.sum()
+        return prior
