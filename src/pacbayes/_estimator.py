@@ -15,7 +15,18 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pacbayes._fingerprint import IncomparableError, digest
-from pacbayes._settings import SAMPLING, Choice, Constraint, Number, Rule, Whole, are_sizes, is_flag, is_whole, validate_settings
+from pacbayes._settings import (
+    SAMPLING,
+    Choice,
+    Constraint,
+    Number,
+    Rule,
+    Whole,
+    are_sizes,
+    is_flag,
+    is_whole,
+    validate_settings,
+)
 from pacbayes._validation import Array, count_missing
 from pacbayes.certificate import OBJECTIVES, VOTINGS, Certificate, validate_delta, with_test
 from pacbayes.exceptions import CertificateError, HypothesisError

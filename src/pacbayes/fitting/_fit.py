@@ -316,7 +316,7 @@ def choose_prior(pool: Pool, settings: FitSettings, subsamples: Subsamples, spli
         return copy.deepcopy(settings.prior)  # type: ignore[no-any-return]
     equal = subsamples.sizes.min() == subsamples.sizes.max()
     uniform = equal or split.held_out is not None or settings.voting == "uniform"
-    return pool.weigh_prior(subsamples, None if uniform else subsamples.n_validation)
+    return pool.weigh_prior(subsamples, None if uniform else subsamples.n_validation.astype(np.float64))
 
 
 def _certify_vote(

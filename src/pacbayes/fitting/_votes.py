@@ -140,9 +140,7 @@ class FittedVotes:
     def left_out(self) -> tuple[str, ...]:
         """Names of families that the sample is nothing for."""
         return tuple(
-            name
-            for name, _ in as_pool(self.settings.estimator).members()
-            if name not in self.best.subsamples.families
+            name for name, _ in as_pool(self.settings.estimator).members() if name not in self.best.subsamples.families
         )
 
     @property

@@ -123,7 +123,7 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
         for name, *pool in self.families:
             if not isinstance(name, str) or not name or "__" in name or "/" in name or name in self.get_params(False):
                 raise ValueError(
-                    f"a family must be named by text without '__' and '/' that is no parameter of UnionPool, got {name!r}"
+                    f"a family must be named by text without '__' and '/' that is no parameter, got {name!r}"
                 )
             if names.count(name) > 1:
                 raise ValueError(f"families must have different names, got {name!r} twice")
@@ -148,9 +148,9 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
             weights = np.empty(0)
         if weights.shape != (len(self.families),) or not np.all((weights > 0) & (weights < np.inf)):
             raise ValueError(
-                f"weights must hold a positive number for each of the {len(self.families)} families, got {self.weights!r}"
+                f"weights must hold a positive number for each of {len(self.families)} families, got {self.weights!r}"
             )
-        return weights / weights.sum()
+        return np.asarray(weights / weights.sum())
 
     @property
     def is_strict(self) -> bool:
