@@ -1,6 +1,6 @@
 """Certificates: what was proved about a classifier, with what was assumed, in words, in files, and verified."""
 
-from pacbayes.certificate._certificate import Certificate
+from pacbayes.certificate._certificate import Certificate, FamilyWeight
 from pacbayes.certificate._classes import (
     MOST_CLASSES,
     MOST_LABELS,
@@ -31,6 +31,7 @@ __all__ = [
     "ClassTable",
     "Confusion",
     "Event",
+    "FamilyWeight",
     "Method",
     "Objective",
     "Rate",

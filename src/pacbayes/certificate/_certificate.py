@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from numpy.typing import ArrayLike
 
@@ -36,6 +36,30 @@ from pacbayes.exceptions import CertificateError
 _Part = Annotated[str, Pattern("hypotheses|losses|posterior|settings", "hypotheses, losses, posterior or settings")]
 _Digest = Annotated[str, Pattern("[0-9a-f]{64}", "64 hexadecimal digits")]
 _Label = Annotated[str, Length(0, MAX_TEXT)]
+
+MOST_FAMILIES = 100
+
+
+@dataclass(frozen=True)
+class FamilyWeight:
+    """What a family of hypotheses has in a vote.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    n_hypotheses : int
+        Number of its hypotheses.
+    weight : float
+        Their weight in the posterior.
+    vote_by : {"labels", "probabilities"}
+        Whether they give their weight to the class that they predict, or divide it by probabilities.
+    """
+
+    name: Text
+    n_hypotheses: Count
+    weight: Unit
+    vote_by: Literal["labels", "probabilities"]
 
 
 # The order of the fields is that of files.
@@ -104,6 +128,8 @@ class Certificate:
     confusion : Confusion or None
         What the predictor said about points of each class, and bounds on misses and false alarms, which hold all at
         once, with probability 1 - delta. None if the labels are not known, or more than 50.
+    families : tuple of FamilyWeight
+        The families of a `UnionPool` with their weights; empty if there is one only.
     """
 
     statements: Annotated[tuple[Statement, ...], Length(1)]
@@ -130,6 +156,7 @@ class Certificate:
     labels: Annotated[tuple[_Label, ...], Length(0, MOST_LABELS)] = ()
     label_counts: Annotated[tuple[Whole, ...], Length(0, MOST_LABELS)] = ()
     confusion: Confusion | None = None
+    families: Annotated[tuple[FamilyWeight, ...], Length(0, MOST_FAMILIES)] = ()
 
     # -- bounds by name ------------------------------------------------------------------------------
 
@@ -235,6 +262,7 @@ class Certificate:
     class_table = _words.class_table
     rows = _words.rows
     figures = _words.figures
+    describe_families = _words.describe_families
     sections = _words.sections
     __str__ = _words.text
     _repr_html_ = _html.render
@@ -289,6 +317,11 @@ class Certificate:
         require(len(self.label_counts) == n_labels, f"label_counts must hold one number for each of {n_labels} labels")
         if self.confusion is not None:
             self._check_confusion(self.confusion)
+        if self.families:
+            require(len({one.name for one in self.families}) == len(self.families), "families must have different names")
+            expect("the number of hypotheses in families", sum(f.n_hypotheses for f in self.families), self.n_hypotheses)
+            together = sum(family.weight for family in self.families)
+            require(abs(together - 1) <= 1e-6, f"the weights of families must add up to 1, got {together!r}")
 
     def _check_assumptions(self) -> None:
         """Check that assumptions are known, that none is missing, and that they agree with `strict`."""

@@ -32,6 +32,8 @@ def dump(certificate: Certificate) -> str:
     values["assumptions"] = values.pop("assumption_codes")
     if certificate.lam == math.inf:
         values["lam"] = _INFINITY
+    if not certificate.families:
+        del values["families"]
     content = {"pacbayes_certificate": _FORMAT, **values}
     return json.dumps({**content, "checksum": _checksum(content)}, indent=2, allow_nan=False)
 
@@ -55,6 +57,7 @@ def load(text: str, kind: type[Certificate]) -> Certificate:
         raise CertificateError(f"not a certificate: {error}") from error
     if checksum != expected:
         raise CertificateError("checksum does not match: the certificate was changed after it was written")
+    values.setdefault("families", [])  # that of one family, or from before there were several
     infinite = values.get("lam") == _INFINITY
     with raising(CertificateError):
         certificate: Certificate = read_object(kind, values | {"lam": None} if infinite else values)

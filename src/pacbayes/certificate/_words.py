@@ -425,6 +425,8 @@ def figures(certificate: Certificate) -> dict[str, str]:
         "Delta": f"{certificate.delta}",
         "Posterior": _describe_posterior(certificate),
     }
+    if certificate.families:
+        result["Weight by family"] = certificate.describe_families()
     if certificate.n_dropped:
         result["Dropped in the race"] = f"{certificate.n_dropped} hypotheses, which have no weight"
     if certificate.n_votes > 1:
@@ -439,6 +441,16 @@ def figures(certificate: Certificate) -> dict[str, str]:
     if certificate.quasiconvex is not None:
         result["F(lambda)"] = f"strongly quasiconvex, by the condition {certificate.quasiconvex!r}"
     return result
+
+
+def describe_families(certificate: Certificate) -> str:
+    """Return how the weight is divided among families, the heaviest first; empty if there is one only."""
+    ordered = sorted(certificate.families, key=lambda family: -family.weight)
+    return ", ".join(
+        f"{family.name} {format_percent(family.weight)} (of {family.n_hypotheses}"
+        f"{', by probabilities' if family.vote_by == 'probabilities' else ''})"
+        for family in ordered
+    )
 
 
 def _describe_posterior(certificate: Certificate) -> str:

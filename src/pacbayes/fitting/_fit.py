@@ -24,7 +24,7 @@ from pacbayes._losses import Loss
 from pacbayes._parallel import count_threads, rows_per_block, run_in_background
 from pacbayes._settings import is_whole
 from pacbayes._validation import Array
-from pacbayes.certificate import FIT_ASSUMPTIONS, Certificate, certify, resolve_objective, validate_delta
+from pacbayes.certificate import FIT_ASSUMPTIONS, Certificate, FamilyWeight, certify, resolve_objective, validate_delta
 from pacbayes.exceptions import HypothesisError
 from pacbayes.fitting._checkpoint import Checkpoint
 from pacbayes.fitting._evaluation import evaluate_vote
@@ -33,7 +33,7 @@ from pacbayes.fitting._rows import SampleRows
 from pacbayes.fitting._settings import FitSettings
 from pacbayes.fitting._training import Trained, Trainer
 from pacbayes.fitting._votes import FittedVotes, Vote
-from pacbayes.pools import Pool, join_families, keep_device, probe_hypotheses, release
+from pacbayes.pools import Hypotheses, Pool, join_families, keep_device, probe_hypotheses, release
 from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.rows import RowSummary, TrainingRows
 from pacbayes.sampling import (
@@ -48,7 +48,7 @@ from pacbayes.sampling import (
 )
 from pacbayes.tasks import Task
 
-__all__ = ["FitContext", "choose_prior", "digest_vote", "fit_votes", "resolve_holdout", "weigh"]
+__all__ = ["FitContext", "choose_prior", "describe_families", "digest_vote", "fit_votes", "resolve_holdout", "weigh"]
 
 # Rows that hypotheses predict at once when they are probed, as they do when they are tested.
 _PROBED_TOGETHER = 4096
@@ -349,7 +349,7 @@ def weigh(
         stated.append(f"candidates:{settings.n_candidates}")
     if fit.continued:
         stated.append("size-decided")
-    return certify(
+    certificate, rho = certify(
         trained.losses(subsamples),
         subsamples.n_validation,
         n_votes=fit.n_votes,
@@ -362,6 +362,17 @@ def weigh(
         strict=fit.pool.is_strict,
         assumptions=[*stated, *trained.hypotheses.assumptions()],
     )
+    return certificate.revise(families=describe_families(trained.hypotheses, subsamples, rho)), rho
+
+
+def describe_families(hypotheses: Hypotheses, subsamples: Subsamples, rho: Array) -> tuple[FamilyWeight, ...]:
+    """Return what each of several families has in a vote."""
+    described = []
+    for name, own in subsamples.families.items() if isinstance(subsamples, UnionSubsamples) else ():
+        vote_by: Any = "probabilities" if hypotheses.take(np.asarray(own)).probabilities else "labels"
+        weight = min(1.0, float(rho[own.start : own.stop].sum()))
+        described.append(FamilyWeight(name, len(own), weight, vote_by))
+    return tuple(described)
 
 
 def digest_vote(fit: FitContext, trained: Trained, subsamples: Subsamples) -> dict[str, str]:

@@ -13,7 +13,7 @@ from pacbayes._validation import Array
 from pacbayes.certificate import Certificate, Event, describe_assumption
 from pacbayes.exceptions import CertificateError
 from pacbayes.fitting._evaluation import evaluate_vote, total_losses
-from pacbayes.fitting._fit import FitContext, choose_prior, digest_vote, resolve_holdout, weigh
+from pacbayes.fitting._fit import FitContext, choose_prior, describe_families, digest_vote, resolve_holdout, weigh
 from pacbayes.fitting._rows import SampleRows
 from pacbayes.fitting._votes import FittedVotes, Vote
 from pacbayes.sampling import RandomSubsamples, SamplingPlan, Subsamples, UnionSubsamples, split_holdouts
@@ -64,6 +64,7 @@ def verify_certificate(fitted: FittedVotes, certificate: Certificate, rows: Samp
     _verify_test(certificate, vote)
     for name in _BY_CLASS:
         _expect(name, getattr(certificate, name), getattr(own, name))
+    _expect("families", certificate.families, describe_families(vote.hypotheses, vote.subsamples, vote.posterior))
     if certificate.labels:
         _expect("labels", certificate.labels, fitted.task.describe_target(np.zeros(0, dtype=np.intp))["labels"])
     for code in again.assumption_codes:

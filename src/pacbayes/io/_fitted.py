@@ -45,7 +45,7 @@ _METRICS = {"minkowski", "euclidean", "manhattan", "chebyshev", "cityblock", "l1
 _CONFIGURATION = ("_sklearn", "_metadata_request")
 
 # Attributes that list (name, estimator, ...).
-_STEPS = {"steps", "transformers", "transformers_"}
+_STEPS = {"families", "steps", "transformers", "transformers_"}
 
 # Kinds of arrays, by how the kind and size of their elements may begin. Numbers are finite but in "float" and "label".
 _FLOATS = ("f2", "f4", "f8")
@@ -142,6 +142,8 @@ def _clean_attributes(part: Any, trusted: Collection[str]) -> None:
     """Leave those attributes that an object may take from a file, and give it the parameters that it lacks."""
     kind: Any = type(part)
     attributes = vars(part)
+    if kind is pools.HypothesisList:
+        attributes.setdefault("vote_by", "labels")  # as all did before they could vote otherwise
     parameters = default_parameters(kind) if hasattr(part, "get_params") else {}
     is_known = kind in RULES and type_name(kind) not in trusted
     known = {field.name for field in fields(part)} if is_dataclass(part) else None
@@ -285,6 +287,8 @@ def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
         n_votes, hypotheses = vote.certificate.n_votes, vote.hypotheses
         require(n_votes == fitted.n_votes, f"a certificate is about {n_votes} competing votes")
         require(np.array_equal(hypotheses.classes, task.classes), "hypotheses have other classes")
+        names = [name for name, _ in fitted.pool.members()]
+        require(list(vote.subsamples.families) == names, "a vote has other families than its pool")
         for group in hypotheses.groups.values() if isinstance(hypotheses, pools.HypothesisGroups) else [hypotheses]:
             if isinstance(group, pools.RBFSVMs):
                 require(group.code_book == book, "hypotheses have another code book")
@@ -385,6 +389,16 @@ def _check_given_subsamples(subsamples: Any, n: Lengths) -> None:
     require(np.array_equal(again.sizes, subsamples.sizes), "subsamples do not have their sizes")
     same = (np.array_equal(a, b) for a, b in zip(again, subsamples, strict=True))
     require(all(same), "subsamples are not sorted")
+
+
+def _check_union_subsamples(subsamples: Any, n: Lengths) -> None:
+    parts = subsamples.parts
+    require(isinstance(parts, dict) and parts and all(type(name) is str for name in parts), "families have no names")
+    for part in parts.values():
+        plain = isinstance(part, sampling.Subsamples) and not isinstance(part, sampling.UnionSubsamples)
+        require(plain and part.n == n["n"], "subsamples of families are of other samples")
+    same = np.array_equal(np.concatenate([part.sizes for part in parts.values()]), subsamples.sizes)
+    require(same, "subsamples of families have other sizes")
 
 
 def _check_encoder(encoder: Any, n: Lengths) -> None:
@@ -573,10 +587,11 @@ RULES: dict[type, Rule] = {
         _check_svms,
     ),
     pools.CodeBook: Rule("", {}, _check_code_book),
-    pools.HypothesisList: Rule("k", {}, _check_hypothesis_list, "members"),
+    pools.HypothesisList: Rule("k", {"vote_by": {"labels", "probabilities"}}, _check_hypothesis_list, "members"),
     pools.Untrained: Rule("k", {"size": "count"}),
     pools.EstimatorPool: Rule(members="estimator"),
     pools.PrefitPool: Rule(members="estimators"),
+    pools.UnionPool: Rule(members="families"),
     ColumnEncoder: Rule(
         "",
         {"fill_ center_": "finite: numbers", "scale_": "finite >0: numbers", "missing_": "bool: texts"},
@@ -585,6 +600,7 @@ RULES: dict[type, Rule] = {
     sampling.FoldSubsamples: Rule("", _SIZES, _check_given_subsamples),
     sampling.GivenSubsamples: Rule("", _SIZES, _check_given_subsamples),
     sampling.NoSubsamples: Rule("", _SIZES),
+    sampling.UnionSubsamples: Rule("", {"n": "count >0", "sizes": "int >=0 <n: m"}, _check_union_subsamples),
     sampling.RandomSubsamples: Rule("", {"n n_sizes": "count >0", "sizes": "int >0 <n: m", "entropy": "whole >=0"}),
     # Splitters that need no labels, which `subsamples` may be.
     **dict.fromkeys((model_selection.KFold, model_selection.RepeatedKFold, model_selection.ShuffleSplit), _PLAIN),
