@@ -18,6 +18,7 @@ __all__ = [
     "Constraint",
     "Number",
     "Rule",
+    "Several",
     "Whole",
     "are_sizes",
     "is_flag",
@@ -94,6 +95,24 @@ class Rule:
 
     def __str__(self) -> str:
         return self.description
+
+
+@dataclass(frozen=True)
+class Several:
+    """One value that a constraint allows, or a sequence of them.
+
+    >>> str(Several(Number(0, 1))), Several(Number(0, 1)).allows((0.5, 2.0))
+    ('in (0, 1), or several of these', False)
+    """
+
+    each: Constraint
+
+    def allows(self, value: Any) -> bool:
+        several = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str)
+        return len(value) > 0 and all(map(self.each.allows, value)) if several else self.each.allows(value)
+
+    def __str__(self) -> str:
+        return f"{self.each}, or several of these"
 
 
 def is_flag(value: Any) -> bool:

@@ -318,8 +318,12 @@ class Certificate:
         if self.confusion is not None:
             self._check_confusion(self.confusion)
         if self.families:
-            require(len({one.name for one in self.families}) == len(self.families), "families must have different names")
-            expect("the number of hypotheses in families", sum(f.n_hypotheses for f in self.families), self.n_hypotheses)
+            require(
+                len({one.name for one in self.families}) == len(self.families), "families must have different names"
+            )
+            expect(
+                "the number of hypotheses in families", sum(f.n_hypotheses for f in self.families), self.n_hypotheses
+            )
             together = sum(family.weight for family in self.families)
             require(abs(together - 1) <= 1e-6, f"the weights of families must add up to 1, got {together!r}")
 

@@ -82,6 +82,13 @@ _OTHERS = {
     "widths-and-scaling-from-subsample": "kernel widths and scaling came from each subsample alone (by construction)",
     "widths-from-reserved": f"kernel widths came from {_RESERVED}",
     "widths-and-scaling-from-reserved": f"kernel widths and scaling came from {_RESERVED}",
+    "learned-from-subsample": (
+        "all that shapes a hypothesis, scaling and the encoding of categories included, came from its subsample alone "
+        "(by construction)"
+    ),
+    "table-columns-known": (
+        "which columns of the table hold numbers and which categories is taken as known before the sample was drawn"
+    ),
     "columns-known": (
         "which columns of the table hold numbers and which categories is taken as known before the sample was drawn; "
         "missing numbers were replaced by means of each subsample alone, and categories compared for equality only, so "

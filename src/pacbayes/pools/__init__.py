@@ -7,21 +7,32 @@ from pacbayes.pools._device import keep_device, release, to_host
 from pacbayes.pools._estimator import EstimatorPool, PrefitPool
 from pacbayes.pools._groups import HypothesisGroups, NotTrained, Untrained, join_families, with_untrained
 from pacbayes.pools._kernel_width import GAMMA_GRID, jaakkola_gamma
+from pacbayes.pools._learners import BoostingPool, ForestPool, LearnerPool, LinearPool
+from pacbayes.pools._linear_models import LinearArrays, LinearModels
 from pacbayes.pools._probe import probe_hypotheses
 from pacbayes.pools._rbf_svm import RBFSVMPool
+from pacbayes.pools._score_models import ModelArrays, ScoreModel, ScoreModels
 from pacbayes.pools._svm_models import RBFSVM, RBFSVMs
+from pacbayes.pools._tree_ensembles import TreeArrays, TreeEnsembles
 from pacbayes.pools._union import UnionPool
 from pacbayes.rows import CodeBook
 
 __all__ = [
     "GAMMA_GRID",
     "RBFSVM",
+    "BoostingPool",
     "CodeBook",
     "Constant",
     "EstimatorPool",
+    "ForestPool",
     "Hypotheses",
     "HypothesisGroups",
     "HypothesisList",
+    "LearnerPool",
+    "LinearArrays",
+    "LinearModels",
+    "LinearPool",
+    "ModelArrays",
     "NotTrained",
     "Numbers",
     "Pool",
@@ -29,6 +40,10 @@ __all__ = [
     "RBFSVMPool",
     "RBFSVMs",
     "Sample",
+    "ScoreModel",
+    "ScoreModels",
+    "TreeArrays",
+    "TreeEnsembles",
     "UnionPool",
     "Untrained",
     "ValidationBlock",

@@ -57,6 +57,15 @@ def scaled(X: Any, factors: NDArray[np.float64] | None) -> Any:
     return csr_array(X.multiply(factors)) if issparse(X) else X * factors
 
 
+def check_magnitude(X: Any) -> None:
+    """Raise ValueError if a number is so large that squares of it, and sums of these, may overflow."""
+    values = X.data if issparse(X) else X
+    # The smallest and largest values that are not missing.
+    extremes = (np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)) if values.size else (0.0, 0.0)
+    if max(-float(extremes[0]), float(extremes[1])) > LARGEST_VALUE:
+        raise ValueError(f"X must hold numbers up to {LARGEST_VALUE:g}, since squares overflow: scale the features")
+
+
 def starts(sizes: NDArray[Any]) -> NDArray[np.int64]:
     """Return where parts of these sizes begin, and where the last one ends."""
     return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))

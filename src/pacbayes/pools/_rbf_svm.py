@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 
 from pacbayes import sampling
 from pacbayes._losses import Loss
@@ -26,7 +26,7 @@ from pacbayes.pools._base import Codes, Hypotheses, Numbers, Pool, Sample
 from pacbayes.pools._device import find_cupy, is_worthwhile
 from pacbayes.pools._groups import HypothesisGroups
 from pacbayes.pools._kernel_width import Scaling, feature_scale, jaakkola_gamma
-from pacbayes.pools._layout import LARGEST_VALUE, contiguous, is_wide, scaled, to_engine
+from pacbayes.pools._layout import check_magnitude, contiguous, is_wide, scaled, to_engine
 from pacbayes.pools._svm_models import PARTS, RBFSVMs
 from pacbayes.rows import CodeBook, learn_code_book
 from pacbayes.sampling import ChosenSubsamples, Subsamples
@@ -203,13 +203,7 @@ class RBFSVMPool(Pool):
         return book
 
     def check_points(self, X: Any) -> None:
-        values = X.data if issparse(X) else X
-        # The smallest and largest values that are not missing.
-        extremes = (np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)) if values.size else (0.0, 0.0)
-        if max(-float(extremes[0]), float(extremes[1])) > LARGEST_VALUE:
-            raise ValueError(
-                f"X must hold numbers up to {LARGEST_VALUE:g}, since squared distances overflow: scale the features"
-            )
+        check_magnitude(X)
 
     # -- training ------------------------------------------------------------------------------------
 

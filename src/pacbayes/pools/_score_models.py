@@ -1,0 +1,328 @@
+"""Hypotheses that give every class a score: many of them in a few arrays, which files and checkpoints keep as they are.
+
+A label is that of the largest score, which is a sum in one order: it is the same on every machine. Probabilities need
+exponentials, which machines round differently: a vote by them is in doubt by as much.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes._losses import Loss
+from pacbayes._validation import Array
+from pacbayes.pools._base import Codes, Hypotheses, ValidationBlock
+from pacbayes.pools._layout import segments, starts
+from pacbayes.rows import CodeBook, is_table
+from pacbayes.votes import tally
+
+# Weight in doubt of a vote by probabilities, as a share: far more than exponentials and sums of them are rounded by.
+_ROUNDING = 2.0**-40
+
+_INTEGERS = (np.int8, np.int16, np.int32, np.int64)
+
+_Arrays = TypeVar("_Arrays", bound="ModelArrays")
+_Models = TypeVar("_Models", bound="ScoreModels")
+
+
+def narrow(values: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers in the smallest type that holds them: what is equal has the same type."""
+    low, high = int(values.min(initial=0)), int(values.max(initial=0))
+    smallest = next(kind for kind in _INTEGERS if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
+    return values.astype(smallest, copy=False)
+
+
+def count_outputs(n_classes: Any) -> Any:
+    """Return how many scores models of so many classes have: none for a constant, and one for two classes."""
+    return np.where(n_classes <= 2, n_classes - 1, n_classes)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelArrays(ABC):
+    """Models, in arrays that hold the parts of one after another.
+
+    Attributes
+    ----------
+    sizes : ndarray of shape (m, len(SIZES))
+        How many parts each model has, of each sort.
+    failed : ndarray of shape (m,)
+        Which of them stand in for a learner that failed: their loss is 1.
+    class_codes : ndarray
+        The classes that each knows, as positions in all of them, rising. A model of one class is a constant.
+    """
+
+    sizes: NDArray[np.int64]
+    failed: NDArray[np.bool_]
+    class_codes: NDArray[Any]
+
+    # Sorts of parts, arrays of them by their sort, and arrays of an entry for each model.
+    SIZES: ClassVar[tuple[str, ...]]
+    PARTS: ClassVar[dict[str, str]]
+    ENTRIES: ClassVar[tuple[str, ...]]
+
+    def __len__(self) -> int:
+        return self.failed.size
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + sum(getattr(value, "nbytes", 0) for value in vars(self).values())
+
+    def size(self, sort: str) -> NDArray[np.int64]:
+        """Return how many parts of a sort each model has."""
+        return np.asarray(self.sizes[:, self.SIZES.index(sort)])
+
+    def part(self, name: str, j: int) -> NDArray[Any]:
+        """Return the parts of one model in an array."""
+        counts = self.size(self.PARTS[name])
+        begin = int(counts[:j].sum())
+        return np.asarray(getattr(self, name)[begin : begin + int(counts[j])])
+
+    def take(self: _Arrays, chosen: Codes) -> _Arrays:
+        """Return some of the models, in the order given."""
+        taken: dict[str, Any] = {name: getattr(self, name)[chosen] for name in ("sizes", *self.ENTRIES)}
+        for name, sort in self.PARTS.items():
+            counts = self.size(sort)
+            taken[name] = getattr(self, name)[segments(starts(counts)[:-1][chosen], counts[chosen])]
+        return replace(self, **taken).narrowed()
+
+    def concatenate(self: _Arrays, parts: Sequence[_Arrays]) -> _Arrays:
+        """Return the models of several of these as one."""
+        names = ("sizes", *self.ENTRIES, *self.PARTS)
+        joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        return replace(self, **joined).narrowed()
+
+    def narrowed(self: _Arrays) -> _Arrays:
+        """Return the same models with whole numbers in the smallest types."""
+        whole = {name: getattr(self, name) for name in (*self.ENTRIES, *self.PARTS)}
+        return replace(self, **{name: narrow(value) for name, value in whole.items() if value.dtype.kind == "i"})
+
+    def arrays(self) -> dict[str, Any]:
+        """Return all attributes by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @abstractmethod
+    def convert(self, X: Any) -> NDArray[Any]:
+        """Return rows as all these models read them."""
+
+    @abstractmethod
+    def scores(self, j: int, X: NDArray[Any]) -> Array:
+        """Return the scores of one model, of more than one class, at converted rows, a column for each output."""
+
+    @abstractmethod
+    def to_probabilities(self, j: int, scores: Array) -> Array:
+        """Return the probabilities that scores stand for, and may take their place."""
+
+    @abstractmethod
+    def describe(self, j: int) -> str:
+        """Return in a few words what a model is."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreModel:
+    """A trained model, one of several that are stored together.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (k,)
+        Labels of the classes that its subsample holds.
+    failed : bool
+        Whether it stands in for a learner that failed; its loss then counts as 1 at every point.
+    """
+
+    classes: NDArray[Any]
+    failed: bool
+    _alone: ScoreModels
+
+    def __str__(self) -> str:
+        if self.failed:
+            return "could not be trained: its loss counts as 1"
+        if self.classes.size == 1:
+            return f"constant: always {self.classes[0]}"
+        return self._alone.models.describe(int(self._alone.chosen[0]))
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """All class labels, sorted: those of the columns of `predict_proba`."""
+        return self._alone.classes
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels.
+        """
+        return np.asarray(self._alone.classes[self._alone.votes(self._points(X))[0]])
+
+    def predict_proba(self, X: Any) -> Array:
+        """Predict probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Probabilities of all classes, of `classes_`.
+        """
+        return self._alone.probabilities_of(0, self._points(X))
+
+    def _points(self, X: Any) -> Any:
+        return self._alone.convert(X if self._alone.code_book is not None else np.asarray(X))
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreModels(Hypotheses):
+    """Trained models that give every class a score, read as a sequence and stored as a few arrays.
+
+    Attributes
+    ----------
+    classes : ndarray
+        All class labels, sorted.
+    models : ModelArrays
+        The models.
+    chosen : ndarray of shape (m,)
+        Which of the models the hypotheses are, in their order.
+    code_book : CodeBook or None
+        What columns of a table the features are.
+    probabilities : bool
+        Whether they vote by probabilities of classes, rather than by labels.
+    """
+
+    classes: NDArray[Any]
+    models: Any
+    chosen: Codes
+    code_book: CodeBook | None = None
+    probabilities: bool = True
+
+    predict_by_row = True
+
+    # -- a sequence ----------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self.chosen.size
+
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + self.models.__sizeof__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(vars(self.compact()))
+
+    def compact(self: _Models) -> _Models:
+        """Return the same hypotheses without models that are none of them."""
+        everyone = np.arange(len(self.models))
+        if np.array_equal(self.chosen, everyone):
+            return self
+        return replace(self, models=self.models.take(self.chosen), chosen=np.arange(len(self)))
+
+    def get_one(self, h: int) -> ScoreModel:
+        alone = self.take(np.array([h]))
+        j = int(self.chosen[h])
+        return ScoreModel(self.classes[self.models.part("class_codes", j)], bool(self.models.failed[j]), alone)
+
+    def take(self: _Models, chosen: Codes) -> _Models:
+        return replace(self, chosen=self.chosen[chosen])
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Any]) -> Any:
+        models = [part.compact().models for part in parts]
+        together = models[0].concatenate(models)
+        return replace(parts[0], models=together, chosen=np.arange(len(together)))
+
+    def by_labels(self: _Models) -> _Models:
+        """Return the same hypotheses, voting by labels."""
+        return replace(self, probabilities=False)
+
+    def keep_training_points(self, sample: Any) -> ScoreModels:
+        return self.compact()
+
+    def assumptions(self) -> list[str]:
+        return [] if self.code_book is None else ["table-columns-known"]
+
+    def fingerprint(self) -> Any:
+        whole = self.compact()
+        return [type(self).__name__, self.classes, self.code_book, self.probabilities, whole.models.arrays()]
+
+    # -- validation and prediction -------------------------------------------------------------------
+
+    def convert(self, X: Any) -> Any:
+        """Return rows, of a table or of its features, as the models read them."""
+        if self.code_book is not None and is_table(X):
+            X = self.code_book.encode(X)
+        return self.models.convert(X)
+
+    def _codes_of(self, h: int, X: Any) -> Codes:
+        """Return the class codes that hypothesis h predicts at converted rows."""
+        j = int(self.chosen[h])
+        known = self.models.part("class_codes", j).astype(np.intp)
+        if known.size == 1:
+            return np.full(X.shape[0], known[0])
+        scores = self.models.scores(j, X)
+        return known[(scores[:, 0] > 0).astype(np.intp) if known.size == 2 else np.argmax(scores, axis=1)]
+
+    def probabilities_of(self, h: int, X: Any) -> Array:
+        """Return the probabilities of all classes by hypothesis h at converted rows."""
+        j = int(self.chosen[h])
+        known = self.models.part("class_codes", j).astype(np.intp)
+        result = np.zeros((X.shape[0], self.classes.size))
+        if known.size == 1:
+            result[:, known] = 1.0
+            return result
+        given = self.models.to_probabilities(j, self.models.scores(j, X))
+        result[:, known] = np.column_stack((1 - given, given)) if known.size == 2 else given
+        return result
+
+    def votes_and_uncertain(self, X: Any) -> tuple[Codes, NDArray[np.bool_]]:
+        X = self.convert(X)
+        votes = np.empty((len(self), X.shape[0]), dtype=np.intp)
+        for h in range(len(self)):
+            votes[h] = self._codes_of(h, X)
+        return votes, np.zeros(votes.shape, dtype=bool)
+
+    def add_votes(self, X: Any, weights: Array, tallies: Array, uncertain_weight: Array | None = None) -> None:
+        """Add the weight that each hypothesis gives to the classes at each point to `tallies`.
+
+        Adds to `uncertain_weight` how much of it rounding could move on another machine.
+        """
+        if not self.probabilities:
+            votes, _ = self.votes_and_uncertain(X)
+            tallies[:] = tally(votes, weights, self.classes.size, tallies)
+            return
+        X = self.convert(X)
+        for h, weight in enumerate(weights):
+            tallies += weight * self.probabilities_of(h, X)
+        if uncertain_weight is not None:
+            for weight in weights:
+                uncertain_weight += weight * _ROUNDING
+
+    def responses(self, X: Any, loss: Loss) -> NDArray[Any]:
+        if not loss.on_probabilities:
+            return self.votes(X)
+        X = self.convert(X)
+        return np.stack([self.probabilities_of(h, X) for h in range(len(self))])
+
+    def start_loss_totals(self, block: ValidationBlock) -> Callable[[], Array]:
+        rows, codes, loss, n = block.rows, block.codes, block.loss, len(block.sample)
+        totals = np.zeros(len(self))
+        respond = self.probabilities_of if loss.on_probabilities else self._codes_of
+        positions, counts = block.locate()
+        for h, inside in enumerate(np.split(positions, np.cumsum(counts)[:-1])):
+            if self.models.failed[self.chosen[h]]:
+                totals[h] = rows.size - inside.size
+            elif inside.size < rows.size:
+                outside = np.delete(np.arange(rows.size), inside)
+                response = respond(h, self.models.convert(block.sample.X[rows[outside]]))
+                totals[h] = loss.total(codes[outside], response, n)
+        return lambda: totals

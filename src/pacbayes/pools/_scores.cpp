@@ -1,0 +1,399 @@
+// pacbayes.pools._scores: scores of classes, by sums of leaves of trees and by linear models, and the loss that trains
+// the latter. Every score is a sum in one order, whatever rows are computed together, and the GIL is released meanwhile.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using OutVector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using OutMatrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+void require(bool condition, const char* message) {
+  if (!condition) throw std::invalid_argument(message);
+}
+
+// ------------------------------------------------------------------------------------------------------
+// Trees
+// ------------------------------------------------------------------------------------------------------
+
+// A split: points go to `child` if their feature is at most the threshold, or in the set, and to the node after it if
+// not. A leaf is its own child, whatever the point.
+struct Node {
+  double threshold;       // of a set, its number
+  std::uint32_t feature;  // with the flags
+  std::uint32_t child;
+};
+
+constexpr std::uint32_t kIsSet = 1u << 31, kMissingRight = 1u << 30, kFeature = kMissingRight - 1;
+
+constexpr int kSetWords = 4;  // of 64 categories each
+using Set = std::uint64_t[kSetWords];
+
+// Rows that are led through a tree together, so that the processor need not wait for any of them.
+constexpr std::size_t kTogether = 8;
+
+// Bytes of rows that are led through all trees before the next ones.
+constexpr std::size_t kBlockBytes = 1 << 17;
+
+struct Tree {
+  std::uint32_t root;
+  std::uint32_t output;  // to which its leaves are added
+};
+
+// Trees of one hypothesis.
+class Trees {
+ public:
+  // The arrays hold the nodes of one tree after another, each in the order in which it is met when left children come
+  // before right ones: `feature` is that of the split, -1 for a leaf. The other arrays are about the splits and the
+  // leaves in that order; features below `n_sets` split by sets. Leaves are numbers of rows of `values`.
+  Trees(std::int64_t n_features, std::int64_t n_set_features, std::int64_t n_outputs, bool one_output_each,
+           Vector<std::int64_t> tree_sizes, Vector<std::int32_t> feature, Vector<double> threshold,
+           Vector<bool> missing_left, Matrix<std::uint64_t> sets, Vector<std::int32_t> leaf, Vector<double> values)
+      : n_features_(n_features), n_outputs_(n_outputs), width_(one_output_each ? 1 : n_outputs) {
+    require(n_features >= 1 && n_features < kFeature, "n_features must be positive and less than 2^30");
+    require(n_outputs >= 1, "n_outputs must be positive");
+    const std::size_t n_nodes = feature.shape(0);
+    require(n_nodes < kMissingRight, "there are too many nodes");
+    require(missing_left.shape(0) == threshold.shape(0), "threshold and missing_left must have the same length");
+    require(sets.shape(1) == kSetWords, "sets must have four words each");
+    require(values.shape(0) % width_ == 0, "values must hold whole leaves");
+    const auto n_leaves = static_cast<std::int64_t>(values.shape(0) / width_);
+    nodes_.reserve(n_nodes);
+    leaf_.assign(n_nodes, 0);
+    values_.assign(values.data(), values.data() + values.shape(0));
+    std::size_t at = 0, split = 0, set = 0, end = 0;
+    std::vector<std::uint32_t> open;  // places of nodes that are still to come
+    for (std::size_t t = 0; t < tree_sizes.shape(0); ++t) {
+      const std::int64_t size = tree_sizes.data()[t];
+      require(size >= 1 && static_cast<std::size_t>(size) <= n_nodes - at, "tree_sizes must add up to the nodes");
+      trees_.push_back({static_cast<std::uint32_t>(nodes_.size()),
+                        one_output_each ? static_cast<std::uint32_t>(t % static_cast<std::size_t>(n_outputs)) : 0});
+      open.assign(1, static_cast<std::uint32_t>(nodes_.size()));
+      nodes_.push_back({});
+      for (std::int64_t i = 0; i < size; ++i, ++at) {
+        require(!open.empty(), "a tree must not go on after its last leaf");
+        const std::uint32_t place = open.back();
+        open.pop_back();
+        const std::int32_t of = feature.data()[at];
+        if (of < 0) {
+          require(end < leaf.shape(0), "leaf must have an entry for each leaf");
+          const std::int32_t number = leaf.data()[end++];
+          require(number >= 0 && number < n_leaves, "leaf must name rows of values");
+          leaf_[place] = static_cast<std::uint32_t>(number);
+          nodes_[place] = {std::numeric_limits<double>::infinity(), 0, place};
+          continue;
+        }
+        require(of < n_features, "feature must be less than n_features");
+        require(split < threshold.shape(0), "threshold must have an entry for each split");
+        require(nodes_.size() + 2 <= n_nodes, "a tree must have a leaf at the end of each branch");
+        Node node{threshold.data()[split], static_cast<std::uint32_t>(of), static_cast<std::uint32_t>(nodes_.size())};
+        if (!missing_left.data()[split]) node.feature |= kMissingRight;
+        if (of < n_set_features) {
+          require(set < sets.shape(0), "sets must have an entry for each split by a set");
+          node.feature |= kIsSet;
+          node.threshold = static_cast<double>(set++);
+        }
+        ++split;
+        nodes_[place] = node;
+        open.push_back(node.child + 1);
+        open.push_back(node.child);
+        nodes_.resize(nodes_.size() + 2);
+      }
+      require(open.empty(), "a tree must have a leaf at the end of each branch");
+    }
+    const bool complete = at == n_nodes && split == threshold.shape(0) && set == sets.shape(0) && end == leaf.shape(0);
+    require(complete, "arrays must hold the nodes of the trees and no more");
+    sets_.resize(set * kSetWords);
+    if (set) std::memcpy(sets_.data(), sets.data(), set * sizeof(Set));
+  }
+
+  // Add the leaves that rows reach, tree after tree, to their outputs.
+  template <class T>
+  void add_scores(Matrix<T> X, OutMatrix<double> out) const {
+    const std::size_t n = X.shape(0), d = X.shape(1);
+    require(static_cast<std::int64_t>(d) == n_features_, "X must have n_features columns");
+    require(out.shape(0) == n && out.shape(1) == n_outputs_, "out must have a row for each row of X");
+    nb::gil_scoped_release unlocked;
+    const std::size_t fitting = std::max<std::size_t>(kBlockBytes / (d * sizeof(T)), 4 * kTogether);
+    for (std::size_t begin = 0; begin < n; begin += fitting) {
+      const std::size_t count = std::min(fitting, n - begin);
+      const T* const rows = X.data() + begin * d;
+      double* const to = out.data() + begin * n_outputs_;
+      sets_.empty() ? add_block<T, false>(rows, count, d, to) : add_block<T, true>(rows, count, d, to);
+    }
+  }
+
+ private:
+  template <class T, bool kSets>
+  void add_block(const T* rows, std::size_t count, std::size_t d, double* to) const {
+    std::uint32_t at[kTogether];
+    for (const Tree& tree : trees_) {
+      for (std::size_t begin = 0; begin < count; begin += kTogether) {
+        const std::size_t together = std::min(kTogether, count - begin);
+        lead<T, kSets>(rows + begin * d, together, d, tree.root, at);
+        for (std::size_t i = 0; i < together; ++i) {
+          double* const sum = to + (begin + i) * n_outputs_ + tree.output;
+          const double* const value = values_.data() + leaf_[at[i]] * width_;
+          for (std::size_t k = 0; k < width_; ++k) sum[k] += value[k];
+        }
+      }
+    }
+  }
+
+  template <class T, bool kSets>
+  void lead(const T* rows, std::size_t count, std::size_t d, std::uint32_t root, std::uint32_t* at) const {
+    const Node* const nodes = nodes_.data();
+    std::size_t start[kTogether];
+    for (std::size_t i = 0; i < kTogether; ++i) {
+      at[i] = root;
+      start[i] = std::min(i, count - 1) * d;  // the last one again, where there are fewer
+    }
+    std::uint32_t moved;
+    do {
+      moved = 0;
+      for (std::size_t i = 0; i < kTogether; ++i) {
+        const Node node = nodes[at[i]];
+        const double x = static_cast<double>(rows[start[i] + (node.feature & kFeature)]);
+        std::uint32_t is_right =
+            static_cast<std::uint32_t>(x > node.threshold) | ((x != x) & ((node.feature & kMissingRight) != 0));
+        if (kSets && (node.feature & kIsSet)) is_right = is_outside(x, node);
+        const std::uint32_t next = node.child + is_right;
+        moved |= next ^ at[i];
+        at[i] = next;
+      }
+    } while (moved);
+  }
+
+  // Whether a category is not in the set of a node. One that no set could hold is missing.
+  std::uint32_t is_outside(double x, const Node& node) const {
+    if (!(x >= 0 && x < 64 * kSetWords)) return (node.feature & kMissingRight) != 0;
+    const auto category = static_cast<std::uint32_t>(x);
+    const std::uint64_t word = sets_[static_cast<std::size_t>(node.threshold) * kSetWords + category / 64];
+    return static_cast<std::uint32_t>(~(word >> (category % 64)) & 1);
+  }
+
+  std::int64_t n_features_;
+  std::size_t n_outputs_, width_;
+  std::vector<Node> nodes_;
+  std::vector<std::uint32_t> leaf_;
+  std::vector<double> values_;
+  std::vector<std::uint64_t> sets_;
+  std::vector<Tree> trees_;
+};
+
+// ------------------------------------------------------------------------------------------------------
+// Rows of tables
+// ------------------------------------------------------------------------------------------------------
+
+// Where a category is in a table of so many entries: the first is for those that are unknown, whose number is -1.
+std::size_t entry_of(double category, std::size_t size) {
+  return category >= 0 && category + 1 < static_cast<double>(size) ? static_cast<std::size_t>(category) + 1 : 0;
+}
+
+// Write features: columns of X as they are, where they have no table, and otherwise what tables, one after another,
+// hold for their categories.
+template <class T>
+void encode(Matrix<double> X, Vector<std::int32_t> columns, Vector<std::int64_t> table_sizes, Vector<double> tables,
+            OutMatrix<T> out) {
+  const std::size_t n = X.shape(0), d = X.shape(1), n_features = columns.shape(0);
+  require(table_sizes.shape(0) == n_features, "columns and table_sizes must have the same length");
+  require(out.shape(0) == n && out.shape(1) == n_features, "out must have a column for each feature");
+  const double* table = tables.data();
+  std::int64_t left = static_cast<std::int64_t>(tables.shape(0));
+  for (std::size_t k = 0; k < n_features; ++k) {
+    const std::int64_t size = table_sizes.data()[k], column = columns.data()[k];
+    require(column >= 0 && column < static_cast<std::int64_t>(d), "columns must be those of X");
+    require(size >= 0 && size <= left, "table_sizes must add up to the tables");
+    left -= size;
+  }
+  require(left == 0, "table_sizes must add up to the tables");
+  nb::gil_scoped_release unlocked;
+  for (std::size_t k = 0; k < n_features; ++k) {
+    const auto size = static_cast<std::size_t>(table_sizes.data()[k]);
+    const double* const column = X.data() + columns.data()[k];
+    T* const to = out.data() + k;
+    for (std::size_t i = 0; i < n; ++i) {
+      const double x = column[i * d];
+      to[i * n_features] = static_cast<T>(size ? table[entry_of(x, size)] : x);
+    }
+    table += size;
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------
+// Linear models
+// ------------------------------------------------------------------------------------------------------
+
+// Write scores: intercepts, plus coefficients times the numbers, each without its center, where they are known, plus
+// what the tables of the categories, which are the last columns, hold: a row of scores for each entry.
+template <class T>
+void linear_scores(Matrix<T> X, Vector<double> center, Matrix<double> coefficients, Vector<std::int64_t> table_sizes,
+                   Matrix<double> tables, Vector<double> intercepts, OutMatrix<double> out) {
+  const std::size_t n = X.shape(0), d = X.shape(1), p = center.shape(0), n_outputs = intercepts.shape(0);
+  require(p + table_sizes.shape(0) == d, "X must have a column for each number and each table");
+  require(coefficients.shape(0) == p && coefficients.shape(1) == n_outputs, "coefficients must have a row per number");
+  require(out.shape(0) == n && out.shape(1) == n_outputs, "out must have a row for each row of X");
+  std::int64_t left = static_cast<std::int64_t>(tables.shape(0));
+  for (std::size_t c = 0; c < table_sizes.shape(0); ++c) {
+    require(table_sizes.data()[c] >= 1 && table_sizes.data()[c] <= left, "table_sizes must add up to the tables");
+    left -= table_sizes.data()[c];
+  }
+  require(left == 0 && tables.shape(1) == n_outputs, "table_sizes must add up to the tables");
+  nb::gil_scoped_release unlocked;
+  for (std::size_t begin = 0; begin < n; begin += kTogether) {
+    const std::size_t together = std::min(kTogether, n - begin);
+    const T* const rows = X.data() + begin * d;
+    double* const to = out.data() + begin * n_outputs;
+    for (std::size_t i = 0; i < together; ++i) std::copy_n(intercepts.data(), n_outputs, to + i * n_outputs);
+    for (std::size_t j = 0; j < p; ++j) {
+      const double* const coefficient = coefficients.data() + j * n_outputs;
+      for (std::size_t i = 0; i < together; ++i) {
+        const double x = static_cast<double>(rows[i * d + j]);
+        const double distance = x == x ? x - center.data()[j] : 0.0;
+        for (std::size_t k = 0; k < n_outputs; ++k) to[i * n_outputs + k] += coefficient[k] * distance;
+      }
+    }
+    const double* table = tables.data();
+    for (std::size_t j = p; j < d; ++j) {
+      const auto size = static_cast<std::size_t>(table_sizes.data()[j - p]);
+      for (std::size_t i = 0; i < together; ++i) {
+        const double* const added = table + entry_of(static_cast<double>(rows[i * d + j]), size) * n_outputs;
+        for (std::size_t k = 0; k < n_outputs; ++k) to[i * n_outputs + k] += added[k];
+      }
+      table += size * n_outputs;
+    }
+  }
+}
+
+// Turn the scores of a row into probabilities, in place, and return the logarithm of the sum that they were divided by.
+double to_probabilities(double* scores, std::size_t n_outputs) {
+  const double largest = *std::max_element(scores, scores + n_outputs);
+  double sum = 0;
+  for (std::size_t k = 0; k < n_outputs; ++k) sum += scores[k] = std::exp(scores[k] - largest);
+  for (std::size_t k = 0; k < n_outputs; ++k) scores[k] /= sum;
+  return largest + std::log(sum);
+}
+
+// Turn the score of the second of two classes into its probability, or scores of several into theirs, in place.
+void probabilities(OutMatrix<double> scores) {
+  const std::size_t n = scores.shape(0), n_outputs = scores.shape(1);
+  require(n_outputs >= 1, "scores must have a column");
+  nb::gil_scoped_release unlocked;
+  for (std::size_t i = 0; i < n; ++i) {
+    double* const row = scores.data() + i * n_outputs;
+    if (n_outputs > 1)
+      to_probabilities(row, n_outputs);
+    else
+      row[0] = 1 / (1 + std::exp(-row[0]));
+  }
+}
+
+// Return the sum of the logistic losses of a linear model of standardised numbers and of categories, and write its
+// gradient. Weights have a row for each number, for each category, which `categories` name, and for the intercepts.
+double logistic_loss(Matrix<double> numbers, Matrix<std::int32_t> categories, Vector<std::int32_t> codes,
+                     Matrix<double> weights, OutMatrix<double> gradient) {
+  const std::size_t n = numbers.shape(0), p = numbers.shape(1), c = categories.shape(1);
+  const std::size_t n_weights = weights.shape(0), n_outputs = weights.shape(1), n_classes = std::max<std::size_t>(n_outputs, 2);
+  require(n_weights >= p + 1 && n_outputs >= 1, "weights must have a row for each number and the intercepts");
+  require(gradient.shape(0) == n_weights && gradient.shape(1) == n_outputs, "gradient must have the shape of weights");
+  require(categories.shape(0) == n && codes.shape(0) == n, "arrays must have a row for each point");
+  for (std::size_t i = 0; i < n; ++i)
+    require(codes.data()[i] >= 0 && static_cast<std::size_t>(codes.data()[i]) < n_classes, "codes must be those of classes");
+  for (std::size_t i = 0; i < n * c; ++i) {
+    const std::int64_t row = categories.data()[i];
+    require(row >= static_cast<std::int64_t>(p) && row < static_cast<std::int64_t>(n_weights) - 1,
+            "categories must name rows of weights");
+  }
+  nb::gil_scoped_release unlocked;
+  double* const g = gradient.data();
+  const double* const w = weights.data();
+  std::fill_n(g, n_weights * n_outputs, 0.0);
+  std::vector<double> scores(kTogether * n_outputs);
+  double total = 0;
+  for (std::size_t begin = 0; begin < n; begin += kTogether) {
+    const std::size_t together = std::min(kTogether, n - begin);
+    const double* const rows = numbers.data() + begin * p;
+    for (std::size_t i = 0; i < together; ++i) {
+      std::copy_n(w + (n_weights - 1) * n_outputs, n_outputs, scores.data() + i * n_outputs);
+      for (std::size_t j = 0; j < c; ++j) {
+        const double* const added = w + categories.data()[(begin + i) * c + j] * n_outputs;
+        for (std::size_t k = 0; k < n_outputs; ++k) scores[i * n_outputs + k] += added[k];
+      }
+    }
+    for (std::size_t j = 0; j < p; ++j)
+      for (std::size_t i = 0; i < together; ++i) {
+        const double x = rows[i * p + j];
+        for (std::size_t k = 0; k < n_outputs; ++k) scores[i * n_outputs + k] += x * w[j * n_outputs + k];
+      }
+    for (std::size_t i = 0; i < together; ++i) {
+      double* const score = scores.data() + i * n_outputs;
+      const std::int32_t code = codes.data()[begin + i];
+      if (n_outputs == 1) {
+        const double margin = code ? score[0] : -score[0], decay = std::exp(-std::fabs(margin));
+        total += std::log1p(decay) + (margin < 0 ? -margin : 0.0);
+        const double missed = margin < 0 ? 1 / (1 + decay) : decay / (1 + decay);  // probability of the other class
+        score[0] = code ? -missed : missed;
+      } else {
+        total -= score[code];
+        total += to_probabilities(score, n_outputs);
+        score[code] -= 1;
+      }
+      for (std::size_t j = 0; j < c; ++j) {
+        double* const added = g + categories.data()[(begin + i) * c + j] * n_outputs;
+        for (std::size_t k = 0; k < n_outputs; ++k) added[k] += score[k];
+      }
+      for (std::size_t k = 0; k < n_outputs; ++k) g[(n_weights - 1) * n_outputs + k] += score[k];
+    }
+    for (std::size_t j = 0; j < p; ++j)
+      for (std::size_t i = 0; i < together; ++i) {
+        const double x = rows[i * p + j];
+        for (std::size_t k = 0; k < n_outputs; ++k) g[j * n_outputs + k] += x * scores[i * n_outputs + k];
+      }
+  }
+  return total;
+}
+
+}  // namespace
+
+NB_MODULE(_scores, module) {
+  module.doc() = "Scores of classes, by trees and by linear models.";
+  nb::class_<Trees>(module, "Trees", "Trees of one hypothesis, checked once.")
+      .def(nb::init<std::int64_t, std::int64_t, std::int64_t, bool, Vector<std::int64_t>, Vector<std::int32_t>,
+                    Vector<double>, Vector<bool>, Matrix<std::uint64_t>, Vector<std::int32_t>, Vector<double>>(),
+           "n_features"_a, "n_set_features"_a, "n_outputs"_a, "one_output_each"_a, "tree_sizes"_a.noconvert(),
+           "feature"_a.noconvert(), "threshold"_a.noconvert(), "missing_left"_a.noconvert(), "sets"_a.noconvert(),
+           "leaf"_a.noconvert(), "values"_a.noconvert())
+      .def("add_scores", &Trees::add_scores<double>, "X"_a.noconvert(), "out"_a.noconvert())
+      .def("add_scores", &Trees::add_scores<float>, "X"_a.noconvert(), "out"_a.noconvert());
+  module.def("encode", encode<double>, "X"_a.noconvert(), "columns"_a.noconvert(), "table_sizes"_a.noconvert(),
+             "tables"_a.noconvert(), "out"_a.noconvert());
+  module.def("encode", encode<float>, "X"_a.noconvert(), "columns"_a.noconvert(), "table_sizes"_a.noconvert(),
+             "tables"_a.noconvert(), "out"_a.noconvert());
+  module.def("linear_scores", linear_scores<double>, "X"_a.noconvert(), "center"_a.noconvert(),
+             "coefficients"_a.noconvert(), "table_sizes"_a.noconvert(), "tables"_a.noconvert(),
+             "intercepts"_a.noconvert(), "out"_a.noconvert());
+  module.def("linear_scores", linear_scores<float>, "X"_a.noconvert(), "center"_a.noconvert(),
+             "coefficients"_a.noconvert(), "table_sizes"_a.noconvert(), "tables"_a.noconvert(),
+             "intercepts"_a.noconvert(), "out"_a.noconvert());
+  module.def("probabilities", probabilities, "scores"_a.noconvert());
+  module.def("logistic_loss", logistic_loss, "numbers"_a.noconvert(), "categories"_a.noconvert(), "codes"_a.noconvert(),
+             "weights"_a.noconvert(), "gradient"_a.noconvert());
+}

@@ -1,0 +1,130 @@
+"""Columns of categories as numbers, from the points of one subsample alone.
+
+Trees either split a column by sets of its categories, or read the shares of the classes among the points of a category:
+target statistics. Those of a training point must not know its own label: they are computed from other parts of the
+subsample (D. Micci-Barreca, A preprocessing scheme for high-cardinality categorical attributes, SIGKDD Explorations 3,
+2001; cross-fitted as by scikit-learn's TargetEncoder).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes._validation import Array
+from pacbayes.pools import _scores
+from pacbayes.rows import CodeBook
+
+# Parts of a subsample, each of which is encoded by the others.
+_FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class TableEncoding:
+    """How coded rows of a table become features.
+
+    Attributes
+    ----------
+    columns : ndarray of shape (p,)
+        The column of each feature.
+    table_sizes : ndarray of shape (p,)
+        Number of entries in the table of each feature, 0 for numbers. The first is for unknown categories, the others
+        for those numbered 0, 1, ...
+    tables : ndarray
+        The tables, one after another.
+    n_sets : int
+        Number of features, the first ones, that trees split by sets of categories.
+    """
+
+    columns: NDArray[Any]
+    table_sizes: NDArray[Any]
+    tables: Array
+    n_sets: int = 0
+
+    @classmethod
+    def nothing(cls) -> TableEncoding:
+        """Return the encoding of rows that are features already."""
+        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
+
+    @classmethod
+    def learn(
+        cls, X: Array, codes: NDArray[np.intp], book: CodeBook, most_in_sets: int, rng: np.random.Generator
+    ) -> tuple[TableEncoding, Array]:
+        """Return the encoding that a subsample determines, and its features for training.
+
+        Categories are numbered for trees to split by sets of them where a column has at most so many. Indicators of
+        gaps are left out: trees know what is missing.
+        """
+        first = book.n_features - book.n_categories
+        sets: list[tuple[int, Array, Array]] = []  # column, table and feature for training
+        statistics: list[tuple[int, Array, Array]] = []
+        for column, n_entries in enumerate(entry_counts(book), first):
+            entries = X[:, column].astype(np.intp) + 1
+            seen, numbers = np.unique(entries, return_inverse=True)
+            if seen.size <= most_in_sets:
+                table = np.full(n_entries, np.nan)
+                table[seen] = np.arange(seen.size)
+                sets.append((column, table, numbers))
+            else:
+                tables, features = target_statistics(entries, codes, n_entries, rng)
+                statistics += [(column, table, feature) for table, feature in zip(tables.T, features.T, strict=True)]
+        plain = [(column, np.empty(0), X[:, column]) for column in range(book.n_numbers)]
+        everything = [*sets, *plain, *statistics]
+        encoding = cls(
+            np.array([column for column, _, _ in everything]),
+            np.array([table.size for _, table, _ in everything]),
+            np.concatenate([table for _, table, _ in everything]),
+            len(sets),
+        )
+        return encoding, np.column_stack([feature for _, _, feature in everything])
+
+    def encode(self, X: Array, dtype: Any) -> NDArray[Any]:
+        """Return the features of coded rows."""
+        features = np.empty((X.shape[0], self.columns.size), dtype=dtype)
+        rows = X.astype(np.float64, copy=False)
+        _scores.encode(rows, self.columns.astype(np.int32), self.table_sizes.astype(np.int64), self.tables, features)
+        return features
+
+
+def entry_counts(book: CodeBook) -> list[int]:
+    """Return how many entries a table of each column of categories has: for unknown ones, gaps and known ones."""
+    return [len(labels) + 2 for labels in book.categories if labels is not None]
+
+
+def target_statistics(
+    entries: NDArray[np.intp], codes: NDArray[np.intp], n_entries: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Return shares of classes by category, and those of training points by the other parts of their subsample.
+
+    `codes` are the classes from 0 on, all of which appear. Of two classes, the share of the second is enough.
+    Categories of few points are drawn towards the shares in the whole subsample, as TargetEncoder's smooth="auto" does.
+    """
+    n_classes, n = int(codes.max()) + 1, codes.size
+    fold = rng.permutation(n) % _FOLDS
+    counts = np.bincount(fold * n_entries + entries, minlength=_FOLDS * n_entries).reshape(_FOLDS, n_entries)
+    tables, features = [], []
+    for k in range(1 if n_classes == 2 else 0, n_classes):
+        is_class = codes == k
+        positive = np.bincount((fold * n_entries + entries)[is_class], minlength=counts.size).reshape(counts.shape)
+        tables.append(_smoothed(positive.sum(axis=0), counts.sum(axis=0)))
+        others = [
+            _smoothed(positive.sum(axis=0) - own, counts.sum(axis=0) - count)
+            for own, count in zip(positive, counts, strict=True)
+        ]
+        features.append(np.stack(others)[fold, entries])
+    return np.column_stack(tables), np.column_stack(features)
+
+
+def _smoothed(positive: NDArray[Any], counts: NDArray[Any]) -> Array:
+    """Return the share of positive points by category, between that of the category and that of all points."""
+    total = max(1, int(counts.sum()))
+    mean = float(positive.sum()) / total
+    variance = mean * (1 - mean)
+    share = positive / np.maximum(counts, 1)
+    between = variance * counts
+    within = share * (1 - share)
+    trust = between / np.maximum(between + within, np.finfo(np.float64).tiny)
+    return np.asarray(trust * share + (1 - trust) * mean)

@@ -1,0 +1,302 @@
+"""Trained ensembles of trees, boosted ones and forests, kept as plain arrays: what they need to predict, and no more.
+
+A tree is the sequence of its nodes, left before right, in which -1 stands for a leaf: that says which children a node
+has, and a damaged file cannot lead anywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes._compat import boosted_trees
+from pacbayes._validation import Array
+from pacbayes.pools import _scores
+from pacbayes.pools._layout import contiguous
+from pacbayes.pools._score_models import ModelArrays, ScoreModels, count_outputs
+from pacbayes.pools._table_encoding import TableEncoding
+
+_LARGEST_SINGLE = float(np.finfo(np.float32).max)
+
+_NO_SETS = np.empty((0, 4), dtype=np.uint64)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeArrays(ModelArrays):
+    """Ensembles of trees, in arrays that hold the parts of one after another.
+
+    Attributes
+    ----------
+    kind : {"boosting", "forest"}
+        Whether scores are log-odds, to which every tree adds in one output, or sums of probabilities.
+    learning_rate : ndarray of shape (m,)
+        Rates that leaves were multiplied by; NaN for forests.
+    n_features, n_set_features : ndarray of shape (m,)
+        Numbers of features, and of those, the first ones, that are categories, split by sets.
+    baseline : ndarray
+        What the outputs of each ensemble begin with.
+    tree_sizes : ndarray
+        Number of nodes of each tree.
+    feature : ndarray
+        Feature that each node splits by, -1 for a leaf.
+    threshold, missing_left : ndarray
+        The largest number that goes to the left of each split, and whether a missing one does.
+    sets : ndarray of uint64 of shape (n, 4)
+        For each split by a category, the bits of those that go to the left.
+    leaf : ndarray
+        For each leaf, which of the values of its ensemble are its own.
+    values : ndarray
+        Different values of leaves: of one output if trees are boosted, of all outputs in a forest.
+    columns, table_sizes, tables : ndarray
+        How rows of a table become features, as in `TableEncoding`.
+    """
+
+    kind: Literal["boosting", "forest"]
+    learning_rate: Array
+    n_features: NDArray[Any]
+    n_set_features: NDArray[Any]
+    baseline: Array
+    tree_sizes: NDArray[Any]
+    feature: NDArray[Any]
+    threshold: NDArray[Any]
+    missing_left: NDArray[np.bool_]
+    sets: NDArray[np.uint64]
+    leaf: NDArray[Any]
+    values: Array
+    columns: NDArray[Any]
+    table_sizes: NDArray[Any]
+    tables: Array
+
+    SIZES = ("classes", "outputs", "trees", "nodes", "splits", "sets", "leaves", "values", "inputs", "entries")
+    PARTS: ClassVar[dict[str, str]] = {
+        "class_codes": "classes",
+        "baseline": "outputs",
+        "tree_sizes": "trees",
+        "feature": "nodes",
+        "threshold": "splits",
+        "missing_left": "splits",
+        "sets": "sets",
+        "leaf": "leaves",
+        "values": "values",
+        "columns": "inputs",
+        "table_sizes": "inputs",
+        "tables": "entries",
+    }
+    ENTRIES = ("failed", "learning_rate", "n_features", "n_set_features")
+
+    @classmethod
+    def of(
+        cls,
+        kind: Literal["boosting", "forest"],
+        class_codes: Any,
+        n_features: int,
+        encoding: TableEncoding | None,
+        *,
+        failed: bool = False,
+        learning_rate: float = np.nan,
+        **trees: Any,
+    ) -> TreeArrays:
+        """Return one ensemble; a constant if no trees are given."""
+        encoding = encoding or TableEncoding.nothing()
+        codes = np.asarray(class_codes)
+        threshold_type = np.float64 if kind == "boosting" else np.float32
+        parts: dict[str, Any] = {
+            "class_codes": codes,
+            "baseline": np.zeros(int(count_outputs(codes.size))),
+            "tree_sizes": np.empty(0, dtype=np.int64),
+            "feature": np.empty(0, dtype=np.int64),
+            "threshold": np.empty(0, dtype=threshold_type),
+            "missing_left": np.empty(0, dtype=bool),
+            "sets": _NO_SETS,
+            "leaf": np.empty(0, dtype=np.int64),
+            "values": np.empty(0),
+            "columns": encoding.columns,
+            "table_sizes": encoding.table_sizes,
+            "tables": encoding.tables,
+            **trees,
+        }
+        counts = {sort: parts[name].shape[0] for name, sort in cls.PARTS.items()}
+        return cls(
+            sizes=np.array([[counts[sort] for sort in cls.SIZES]], dtype=np.int64),
+            failed=np.array([failed]),
+            kind=kind,
+            learning_rate=np.array([float(learning_rate)]),
+            n_features=np.array([n_features]),
+            n_set_features=np.array([encoding.n_sets]),
+            **parts,
+        ).narrowed()
+
+    @classmethod
+    def of_boosting(cls, model: Any, class_codes: Any, encoding: TableEncoding | None = None) -> TreeArrays:
+        """Return what a trained HistGradientBoostingClassifier predicts by.
+
+        Its categorical features are those that the encoding has sets for, numbered from 0 without a gap.
+        """
+        baseline, trees = boosted_trees(model)
+        nodes = np.concatenate([nodes for nodes, _ in trees])
+        tree_sizes = np.array([nodes.size for nodes, _ in trees])
+        begins = np.repeat(np.cumsum(tree_sizes) - tree_sizes, tree_sizes)
+        order = _left_first(nodes["left"] + begins, nodes["right"] + begins, nodes["is_leaf"] == 0, tree_sizes)
+        # Sets are numbered within their trees.
+        first_set = np.repeat(np.cumsum([0, *(len(sets) for _, sets in trees)])[:-1], tree_sizes)
+        nodes, set_number = nodes[order], (nodes["bitset_idx"] + first_set)[order]
+        is_split = nodes["is_leaf"] == 0
+        is_set = is_split & (nodes["is_categorical"] != 0)
+        sets = np.concatenate([sets for _, sets in trees])[set_number[is_set]]
+        values, leaf = _distinct(nodes["value"][~is_split][:, np.newaxis])
+        return cls.of(
+            "boosting",
+            class_codes,
+            model.n_features_in_,
+            encoding,
+            learning_rate=model.learning_rate,
+            baseline=baseline,
+            tree_sizes=tree_sizes,
+            feature=np.where(is_split, nodes["feature_idx"], -1),
+            threshold=np.where(is_set, 0.0, nodes["num_threshold"])[is_split],
+            missing_left=nodes["missing_go_to_left"][is_split] != 0,
+            sets=np.ascontiguousarray(sets, dtype="<u4").view("<u8").astype(np.uint64).reshape(-1, 4),
+            leaf=leaf,
+            values=values,
+        )
+
+    @classmethod
+    def of_forest(cls, model: Any, class_codes: Any, encoding: TableEncoding | None = None) -> TreeArrays:
+        """Return what a trained ExtraTreesClassifier or RandomForestClassifier predicts by."""
+        trees = [member.tree_ for member in model.estimators_]
+        tree_sizes = np.array([tree.node_count for tree in trees])
+        left, right, feature, threshold, missing_left = (
+            np.concatenate([getattr(tree, name) for tree in trees])
+            for name in ("children_left", "children_right", "feature", "threshold", "missing_go_to_left")
+        )
+        begins = np.repeat(np.cumsum(tree_sizes) - tree_sizes, tree_sizes)
+        is_split = left != -1
+        order = _left_first(left + begins, right + begins, is_split, tree_sizes)
+        is_split = is_split[order]
+        probabilities = np.concatenate([tree.value[:, 0] for tree in trees])[order][~is_split]
+        # Of two classes, by how much the second is more probable than not.
+        values, leaf = _distinct(probabilities[:, 1:] - 0.5 if probabilities.shape[1] == 2 else probabilities)
+        return cls.of(
+            "forest",
+            class_codes,
+            model.n_features_in_,
+            encoding,
+            tree_sizes=tree_sizes,
+            feature=np.where(is_split, feature[order], -1),
+            threshold=_round_down(threshold[order][is_split]),
+            missing_left=missing_left[order][is_split] != 0,
+            leaf=leaf,
+            values=values,
+        )
+
+    def compiled(self, j: int) -> Any:
+        """Return an ensemble as compiled code reads it, checked; made once as long as these arrays live."""
+        known = _COMPILED.setdefault(self, {})
+        if j not in known:
+            known[j] = _scores.Trees(
+                n_features=int(self.n_features[j]),
+                n_set_features=int(self.n_set_features[j]),
+                n_outputs=int(self.size("outputs")[j]),
+                one_output_each=self.kind == "boosting",
+                tree_sizes=self.part("tree_sizes", j).astype(np.int64),
+                feature=self.part("feature", j).astype(np.int32),
+                threshold=self.part("threshold", j).astype(np.float64),
+                missing_left=self.part("missing_left", j),
+                sets=self.part("sets", j),
+                leaf=self.part("leaf", j).astype(np.int32),
+                values=self.part("values", j),
+            )
+        return known[j]
+
+    def encoding(self, j: int) -> TableEncoding:
+        """Return how rows of a table become features of an ensemble."""
+        return TableEncoding(
+            self.part("columns", j), self.part("table_sizes", j), self.part("tables", j), int(self.n_set_features[j])
+        )
+
+    def convert(self, X: Any) -> NDArray[Any]:
+        if self.kind == "boosting" or self.columns.size:
+            return contiguous(X)
+        return to_single(X)
+
+    def scores(self, j: int, X: NDArray[Any]) -> Array:
+        if self.columns.size:
+            X = self.encoding(j).encode(X, np.float64 if self.kind == "boosting" else np.float32)
+        scores = np.empty((X.shape[0], int(self.size("outputs")[j])))
+        scores[:] = self.part("baseline", j)
+        self.compiled(j).add_scores(X, scores)
+        return scores
+
+    def to_probabilities(self, j: int, scores: Array) -> Array:
+        if self.kind == "boosting":
+            _scores.probabilities(scores)
+            return scores
+        mean = scores / int(self.size("trees")[j])
+        return mean + 0.5 if mean.shape[1] == 1 else mean
+
+    def describe(self, j: int) -> str:
+        n_trees, leaves = int(self.size("trees")[j]), int(self.size("leaves")[j])
+        if self.kind == "forest":
+            return f"forest: {n_trees} trees of {leaves / n_trees:.0f} leaves on average"
+        rounds, largest = n_trees // int(self.size("outputs")[j]), int(self.part("tree_sizes", j).max()) // 2 + 1
+        return f"boosted trees: {rounds} rounds of up to {largest} leaves, rate {self.learning_rate[j]:g}"
+
+
+class TreeEnsembles(ScoreModels):
+    """Trained ensembles of trees, read as a sequence of `ScoreModel` and stored as a few arrays."""
+
+    models: TreeArrays
+
+
+def to_single(X: Any) -> NDArray[np.float32]:
+    """Return points as forests read them: in single precision, with larger numbers at the end of its range."""
+    X = contiguous(X)
+    return X if X.dtype == np.float32 else np.clip(X, -_LARGEST_SINGLE, _LARGEST_SINGLE).astype(np.float32)
+
+
+def _round_down(thresholds: Array) -> NDArray[np.float32]:
+    """Return thresholds in single precision: no number of single precision is on another side of them."""
+    with np.errstate(over="ignore"):
+        single = thresholds.astype(np.float32)
+    return np.where(single > thresholds, np.nextafter(single, np.float32(-np.inf)), single)
+
+
+def _distinct(leaves: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Return the different values of leaves, in the order in which they appear, and which of them each leaf has."""
+    _, first, number = np.unique(leaves, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty(order.size, dtype=np.intp)
+    place[order] = np.arange(order.size)
+    return np.ascontiguousarray(leaves[first[order]]).ravel(), place[number.ravel()]
+
+
+def _left_first(
+    left: NDArray[Any], right: NDArray[Any], is_split: NDArray[np.bool_], tree_sizes: Sequence[int] | NDArray[Any]
+) -> NDArray[np.intp]:
+    """Return the nodes of trees in the order in which they are met when left children come before right ones."""
+    everyone = np.arange(left.size)
+    # They are in this order already if every left child follows its node, and every right child what is below the left
+    # one: there, leaves are one more than splits.
+    leaves_ahead = np.concatenate(([0], np.cumsum(np.where(is_split, -1, 1))))
+    children = left[is_split], right[is_split]
+    follows = np.array_equal(children[0], everyone[is_split] + 1)
+    if follows and (leaves_ahead[children[1]] - leaves_ahead[children[0]] == 1).all():
+        return everyone
+    order = []
+    for root in np.cumsum(tree_sizes) - tree_sizes:
+        waiting = [int(root)]
+        while waiting:
+            node = waiting.pop()
+            order.append(node)
+            if is_split[node]:
+                waiting += [int(right[node]), int(left[node])]
+    return np.array(order, dtype=np.intp)
+
+
+# Ensembles as compiled code reads them, as long as their arrays live, which do not change.
+_COMPILED: WeakKeyDictionary[TreeArrays, dict[int, Any]] = WeakKeyDictionary()
