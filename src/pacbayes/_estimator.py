@@ -317,6 +317,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                     f"{name} must be something that can be copied, since a certificate is about what it is now: "
                     f"{type(error).__name__}: {error}"
                 ) from error
+        if copies["estimator"] is None:  # what it stands for may be something else in another version
+            copies["estimator"] = as_pool(None)
         return FitSettings(**copies, n_candidates=n_candidates)
 
     def _digest_settings(self) -> dict[str, str]:

@@ -24,12 +24,13 @@ import pacbayes
 from pacbayes._atomic import write_atomic
 from pacbayes.certificate import Certificate
 from pacbayes.exceptions import ModelFileError
-from pacbayes.fitting import FittedVotes, Vote
+from pacbayes.fitting import FitSettings, FittedVotes, Vote
 from pacbayes.io import _format5
 from pacbayes.io._archive import examine, require
 from pacbayes.io._fitted import RULES, check_objects, reachable
 from pacbayes.io._limits import Budget, explain_unreadable
 from pacbayes.io.schema import Schema
+from pacbayes.pools import RBFSVMPool
 
 __all__ = ["MAX_MODEL_BYTES", "dumps_model", "load_model", "save_model"]
 
@@ -186,7 +187,10 @@ def _restore_certificates(fitted: Any, certificates: Any) -> FittedVotes:
     proofs = map(Certificate.from_json, certificates)
     together = zip(votes, proofs, strict=True)
     parts = [replace(vote, task=fitted.task, certificate=proof) for vote, proof in together]
-    restored: FittedVotes = replace(fitted, votes=tuple(parts))
+    settings = fitted.settings
+    if isinstance(settings, FitSettings) and settings.estimator is None:  # the default before there were families
+        settings = replace(settings, estimator=RBFSVMPool())
+    restored: FittedVotes = replace(fitted, votes=tuple(parts), settings=settings)
     bounds = [vote.bound for vote in restored.votes]
     require(bounds[winner] == min(bounds), "the winner is not the vote with the smallest bound")
     _check_members(restored)

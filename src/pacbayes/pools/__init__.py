@@ -5,6 +5,7 @@ from typing import Any
 from pacbayes.pools._base import Constant, Hypotheses, HypothesisList, Numbers, Pool, Sample, ValidationBlock
 from pacbayes.pools._device import keep_device, release, to_host
 from pacbayes.pools._estimator import EstimatorPool, PrefitPool
+from pacbayes.pools._families import DEFAULT_FAMILIES, FAMILIES, make_union
 from pacbayes.pools._groups import HypothesisGroups, NotTrained, Untrained, join_families, with_untrained
 from pacbayes.pools._kernel_width import GAMMA_GRID, jaakkola_gamma
 from pacbayes.pools._learners import BoostingPool, ForestPool, LearnerPool, LinearPool
@@ -18,6 +19,8 @@ from pacbayes.pools._union import UnionPool
 from pacbayes.rows import CodeBook
 
 __all__ = [
+    "DEFAULT_FAMILIES",
+    "FAMILIES",
     "GAMMA_GRID",
     "RBFSVM",
     "BoostingPool",
@@ -51,6 +54,7 @@ __all__ = [
     "jaakkola_gamma",
     "join_families",
     "keep_device",
+    "make_union",
     "probe_hypotheses",
     "release",
     "to_host",
@@ -62,10 +66,10 @@ def as_pool(estimator: Any) -> Pool:
     """Return the pool that the `estimator` parameter of `PACBayesClassifier` stands for.
 
     A pool is returned as it is; a classifier becomes an `EstimatorPool`, a list or tuple of fitted ones a `PrefitPool`,
-    and None the `RBFSVMPool` with its defaults.
+    and None the union of `DEFAULT_FAMILIES`.
     """
     if estimator is None:
-        return RBFSVMPool()
+        return make_union()
     if isinstance(estimator, Pool):
         return estimator
     if isinstance(estimator, (list, tuple)):

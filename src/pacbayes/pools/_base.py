@@ -323,6 +323,8 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
             self.check_loss(loss)
         except (ValueError, HypothesisError) as error:
             return str(error)
+        if issparse(sample.X) and not get_tags(self).input_tags.sparse:
+            return "it takes no sparse matrices"
         if sample.code_book is not None and not self.takes_code_books:
             return "it takes no tables with text, dates or gaps"
         return None

@@ -13,12 +13,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from threadpoolctl import ThreadpoolController
 
 from pacbayes import sampling
-from pacbayes._losses import Loss
 from pacbayes._settings import SAMPLING, Choice, Constraint, Number, Rule, Several, Whole, validate_settings
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
@@ -86,9 +84,6 @@ class LearnerPool(Pool):
 
     def check_points(self, X: Any) -> None:
         check_magnitude(X)
-
-    def find_obstacle(self, sample: Sample, loss: Loss) -> str | None:
-        return "it takes no sparse matrices" if issparse(sample.X) else super().find_obstacle(sample, loss)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
