@@ -188,7 +188,9 @@ def test_the_vote_is_the_weighted_mean_of_labels_and_probabilities(data, model):
 def test_without_a_test_the_vote_is_about_labels(data):
     X, y = data
     model = PACBayesClassifier(make_union(), holdout=None, random_state=0).fit(X, y)
-    shares = sum(w * (h.predict(X)[:, None] == [0, 1, 2]) for h, w in zip(model.hypotheses_, model.posterior_))
+    shares = sum(
+        w * (h.predict(X)[:, None] == [0, 1, 2]) for h, w in zip(model.hypotheses_, model.posterior_, strict=True)
+    )
     assert_allclose(model.predict_proba(X), shares, atol=1e-12)
     assert {family.vote_by for family in model.certificate_.families} == {"labels"}
 
@@ -349,9 +351,16 @@ def test_sparse_rows(data):
 
 
 def test_all_families_left_out(data):
-    union = UnionPool([("bayes", bayes()), ("svm", small_svms())], unusable="drop")
-    with pytest.raises(ValueError, match="family 'bayes' cannot be trained on this sample"):
-        PACBayesClassifier(UnionPool(union.families[:1], unusable="drop")).fit(text_table(data), data[1])
+    union = UnionPool([("svm", small_svms())], unusable="drop")
+    with pytest.raises(ValueError, match="family 'svm' cannot be trained on this sample: loss 'brier' needs"):
+        PACBayesClassifier(union, loss="brier").fit(*data)
+
+
+def test_a_loss_of_probabilities_is_for_those_who_have_them(data):
+    union = UnionPool([("svm", small_svms()), ("bayes", bayes())], unusable="drop")
+    model = PACBayesClassifier(union, loss="brier", random_state=0).fit(*data)
+    assert list(model.subsamples_.families) == ["bayes"]
+    assert "left-out:svm" in model.certificate_.assumption_codes
 
 
 def test_tables_of_numbers_are_for_all(data):
