@@ -8,6 +8,9 @@ of the randomised classifier and of the majority vote. The fraction of failures 
 
 In the last scenario subsamples are redrawn until they are balanced, which takes a look at the labels: validation sets
 are then short of the rare class, and the certificate fails far more often than delta allows.
+
+Then unions of families that vote by labels and by probabilities, some of which overfit, tested on held-out points. In
+the last line the family with the smallest bound on these points is chosen, as if it were the only one, and fails.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from pacbayes import PACBayesClassifier, certify
+from pacbayes.bounds import clopper_pearson
+from pacbayes.pools import EstimatorPool, RBFSVMPool, UnionPool
 
 DELTAS = (0.05, 0.3)
 
@@ -41,6 +46,31 @@ class Lookup(ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         return self.table_[X[:, 0].astype(int)]
+
+
+class SoftLookup(Lookup):
+    """The share of label 1 in each cell, drawn towards that of the subsample."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        cell = X[:, 0].astype(int)
+        ones, count = np.bincount(cell, weights=y, minlength=self.cells), np.bincount(cell, minlength=self.cells)
+        self.share_ = (ones + y.mean()) / (count + 1)
+        self.table_ = (self.share_ > 0.5).astype(int)
+        return self
+
+    def predict_proba(self, X):
+        share = self.share_[X[:, 0].astype(int)]
+        return np.column_stack((1 - share, share))
+
+
+class LastSeen(Lookup):
+    """The label of one point of each cell: it overfits."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.table_[X[:, 0].astype(int)] = y
+        return self
 
 
 class AlwaysZero(Lookup):
@@ -105,6 +135,56 @@ SCENARIOS = [
 BROKEN = Scenario("rare class, redrawn until balanced", UNIFORM, np.full(8, 0.27), 20, single, redraw=True)
 
 
+FAMILIES = {
+    "svm": RBFSVMPool(n_hypotheses=2, subsample_size=0.5),
+    "lookup": EstimatorPool(Lookup(), n_hypotheses=2, subsample_size=0.8),
+    "soft": EstimatorPool(SoftLookup(), n_hypotheses=2, subsample_size=0.8, vote_by="probabilities"),
+    "last": EstimatorPool(LastSeen(), n_hypotheses=2, subsample_size=(0.3, 0.9)),
+}
+
+
+def union(names=tuple(FAMILIES), holdout=(0.5, 0.35)):
+    def model(seed):
+        pool = UnionPool([(name, FAMILIES[name]) for name in names])
+        return PACBayesClassifier(pool, holdout=holdout, random_state=seed)
+
+    return model
+
+
+UNIONS = [
+    Scenario("union, signal", UNIFORM, SIGNAL, 40, union()),
+    Scenario("union, labels are noise", UNIFORM, np.full(8, 0.5), 40, union()),
+    Scenario("union, tiny sample", UNIFORM, SIGNAL, 12, union()),
+]
+CHOSEN_BY_THE_TEST = Scenario("family chosen on held-out points", UNIFORM, np.full(8, 0.5), 40, union())
+
+
+def tested_failures(scenario: Scenario, repetitions: int, seed: int = 0) -> dict[tuple[str, float], float]:
+    """Fraction of data sets on which the vote's bound from held-out points is below its true risk, by delta.
+
+    `CHOSEN_BY_THE_TEST` takes the best of one vote of each family, all tested on the same points.
+    """
+    rng = np.random.default_rng(seed)
+    failed = dict.fromkeys([("vote", delta) for delta in DELTAS], 0)
+    all_cells = np.arange(scenario.cell_probability.size, dtype=float)[:, np.newaxis]
+    for repetition in range(repetitions):
+        X, y = scenario.draw(rng)
+        while y.min() == y.max():
+            X, y = scenario.draw(rng)
+        models = [scenario.model(repetition)]
+        if scenario is CHOSEN_BY_THE_TEST:
+            models = [union([name], holdout=0.5)(repetition) for name in FAMILIES]
+        votes = [vote for model in models for vote in model.fit(X, y).votes_]
+        tests = [vote.certificate.statements[0].figures for vote in votes]
+        risks = [scenario.risk(vote.predict(all_cells)) for vote in votes]
+        for delta in DELTAS:
+            level = delta / (1 if scenario is CHOSEN_BY_THE_TEST else len(votes))
+            bounds = [clopper_pearson(test["errors"], test["n"], level) for test in tests]
+            winner = int(np.argmin(bounds))
+            failed["vote", delta] += risks[winner] > bounds[winner]
+    return {key: count / repetitions for key, count in failed.items()}
+
+
 def failures(scenario: Scenario, repetitions: int, seed: int = 0) -> dict[tuple[str, float], float]:
     """Fraction of data sets on which the certificate is below the true risk, by rule and delta."""
     rng = np.random.default_rng(seed)
@@ -138,17 +218,24 @@ def main() -> None:
     print(f"{repetitions} data sets per scenario; fraction of certificates below the true risk\n")
     print(f"{'':38}{'randomised':>20}{'majority vote':>20}")
     print(f"{'delta':38}" + "".join(f"{delta:10}" for _ in range(2) for delta in DELTAS))
-    scenarios = [*SCENARIOS, BROKEN]
     results = Parallel(n_jobs=-1, return_as="generator")(
-        delayed(_numbered)(i, repetitions) for i in range(len(scenarios))
+        delayed(_numbered)(i, repetitions) for i in range(len(_everything()))
     )
-    for scenario, fractions in zip(scenarios, results, strict=True):
-        print(f"{scenario.name:38}" + "".join(f"{fraction:10.4f}" for fraction in fractions.values()), flush=True)
+    for (scenario, _), fractions in zip(_everything(), results, strict=True):
+        cells = [fractions.get((rule, delta)) for rule in ("randomised", "vote") for delta in DELTAS]
+        line = "".join(f"{'':10}" if fraction is None else f"{fraction:10.4f}" for fraction in cells)
+        print(f"{scenario.name:38}{line}", flush=True)
+
+
+def _everything() -> list[tuple[Scenario, Callable[[Scenario, int], dict[tuple[str, float], float]]]]:
+    by_losses = [(scenario, failures) for scenario in (*SCENARIOS, BROKEN)]
+    return by_losses + [(scenario, tested_failures) for scenario in (*UNIONS, CHOSEN_BY_THE_TEST)]
 
 
 def _numbered(i: int, repetitions: int) -> dict[tuple[str, float], float]:
     """Run a scenario by its number, which travels to other processes more easily than its functions."""
-    return failures([*SCENARIOS, BROKEN][i], repetitions)
+    scenario, count = _everything()[i]
+    return count(scenario, repetitions)
 
 
 if __name__ == "__main__":
