@@ -161,7 +161,7 @@ class Trainer:
             "training",
             threads=self.pool.shares_rows,
             encode=to_arrays,
-            decode=lambda arrays: from_arrays(arrays, self.rows.sample.classes),
+            decode=lambda arrays: from_arrays(arrays, self.rows.sample),
         )
         return _concatenate(trained)
 
