@@ -24,7 +24,7 @@ from sklearn.svm import SVC
 from pacbayes import PACBayesClassifier, io
 from pacbayes.exceptions import ModelFileError
 from pacbayes.io import _archive, _fitted
-from pacbayes.pools import EstimatorPool, RBFSVMPool
+from pacbayes.pools import BoostingPool, EstimatorPool, ForestPool, LinearPool, RBFSVMPool
 
 rng = np.random.default_rng(0)
 X = np.abs(rng.normal(size=(120, 3)))
@@ -83,6 +83,13 @@ MODELS = {
     ),
     "table": (PACBayesClassifier(**SETTINGS), TABLE.mask(rng.random(TABLE.shape) < 0.1)),
     "scaled table": (PACBayesClassifier(RBFSVMPool(scaler="minmax"), **SETTINGS), TABLE),
+    "boosted trees": (PACBayesClassifier(BoostingPool(max_iter=3, max_leaf_nodes=4), **SETTINGS), X),
+    "boosted trees of a table": (
+        PACBayesClassifier(BoostingPool(max_iter=3, max_leaf_nodes=4), n_hypotheses=3, subsample_size=0.8),
+        TABLE.mask(rng.random(TABLE.shape) < 0.1),
+    ),
+    "forests of a table": (PACBayesClassifier(ForestPool(n_estimators=3), **SETTINGS), TABLE),
+    "linear models": (PACBayesClassifier(LinearPool(), **SETTINGS), TABLE),
     "columns": (PACBayesClassifier(make_pipeline(COLUMNS, SVC()), **SETTINGS), TABLE),
     "encoder": (
         PACBayesClassifier(
@@ -257,6 +264,33 @@ def test_a_code_book_that_does_not_fit_is_refused(tmp_path, change, message):
     model.fitted_votes_ = replace(model.fitted_votes_, code_book=book, votes=tuple(votes))
     io.save_model(model, tmp_path / "model.skops")
     with pytest.raises(ModelFileError, match=message):
+        io.load_model(tmp_path / "model.skops")
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "value"),
+    [
+        ("boosted trees", "feature", 3),
+        ("boosted trees", "leaf", 120),
+        ("boosted trees", "class_codes", 2),
+        ("boosted trees", "tree_sizes", 1),
+        ("boosted trees of a table", "columns", 100),
+        ("boosted trees of a table", "table_sizes", 120),
+        ("linear models", "table_sizes", 0),
+        ("linear models", "sizes", 5),
+    ],
+)
+def test_models_that_would_be_read_beyond_their_arrays_are_refused(tmp_path, name, array, value):
+    model, data = MODELS[name]
+    forged = clone(model).fit(data, y)
+    vote = forged.fitted_votes_.votes[0]
+    values = getattr(vote.hypotheses.models, array).copy()
+    values.flat[0] = value
+    hypotheses = replace(vote.hypotheses, models=replace(vote.hypotheses.models, **{array: values}))
+    votes = (replace(vote, hypotheses=hypotheses), *forged.fitted_votes_.votes[1:])
+    forged.fitted_votes_ = replace(forged.fitted_votes_, votes=votes)
+    io.save_model(forged, tmp_path / "model.skops")
+    with pytest.raises(ModelFileError, match=r"must|range"):
         io.load_model(tmp_path / "model.skops")
 
 

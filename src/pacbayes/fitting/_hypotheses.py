@@ -1,4 +1,4 @@
-"""Trained SVMs as plain arrays, which a checkpoint can keep without pickle."""
+"""Trained hypotheses as plain arrays, which a checkpoint can keep without pickle."""
 
 from __future__ import annotations
 
@@ -6,19 +6,31 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from pacbayes.fitting._checkpoint import Arrays
-from pacbayes.pools import Hypotheses, HypothesisGroups, RBFSVMs
+from pacbayes.pools import (
+    Hypotheses,
+    HypothesisGroups,
+    LinearArrays,
+    LinearModels,
+    RBFSVMs,
+    Sample,
+    ScoreModels,
+    TreeArrays,
+    TreeEnsembles,
+)
 
 __all__ = ["from_arrays", "to_arrays"]
 
 _SETTINGS = ("working_memory", "engine")
 
+# Models that are arrays already, by the name of their type.
+_MODELS: dict[str, Any] = {"TreeEnsembles": (TreeEnsembles, TreeArrays), "LinearModels": (LinearModels, LinearArrays)}
+
 
 def to_arrays(hypotheses: Hypotheses) -> Arrays | None:
-    """Return trained SVMs as arrays by name; None for hypotheses that are Python objects: they are trained again."""
+    """Return hypotheses as arrays by name; None for those that are Python objects: they are trained again."""
     if isinstance(hypotheses, HypothesisGroups):
         arrays: Arrays = {"kind": hypotheses.kind}
         for name, group in hypotheses.groups.items():
@@ -27,6 +39,10 @@ def to_arrays(hypotheses: Hypotheses) -> Arrays | None:
                 return None
             arrays |= {f"{name}.{key}": value for key, value in part.items()}
         return arrays
+    if isinstance(hypotheses, ScoreModels):
+        stored = {"type": type(hypotheses).__name__, "probabilities": hypotheses.probabilities}
+        parts = stored | hypotheses.compact().models.arrays()
+        return {name: np.asarray(value) for name, value in parts.items()}
     if not isinstance(hypotheses, RBFSVMs) or issparse(hypotheses.scale) or hypotheses.code_book is not None:
         return None
     values = {field.name: getattr(hypotheses, field.name) for field in fields(hypotheses)}
@@ -34,15 +50,22 @@ def to_arrays(hypotheses: Hypotheses) -> Arrays | None:
     return {name: np.asarray(value) for name, value in values.items() if value is not None}
 
 
-def from_arrays(arrays: Arrays, classes: NDArray[Any]) -> Hypotheses:
-    """Return trained SVMs from what `to_arrays` made of them."""
+def from_arrays(arrays: Arrays, sample: Sample) -> Hypotheses:
+    """Return hypotheses trained on a sample from what `to_arrays` made of them."""
+    if "type" in arrays:
+        kind, of_arrays = _MODELS[arrays["type"].item()]
+        parts: dict[str, Any] = {name: arrays[name] for name in arrays if name not in ("type", "probabilities")}
+        # Text is a single value.
+        models = of_arrays(**{name: part.item() if part.ndim == 0 else part for name, part in parts.items()})
+        everyone = np.arange(len(models))
+        return kind(sample.classes, models, everyone, sample.code_book, arrays["probabilities"].item())  # type: ignore[no-any-return]
     if "kind" in arrays:
         names = sorted({key.rpartition(".")[0] for key in arrays if key != "kind"})
         groups = {}
         for name in names:
             own = {key.removeprefix(f"{name}."): arrays[key] for key in arrays if key.startswith(f"{name}.")}
-            groups[name] = from_arrays(own, classes)
+            groups[name] = from_arrays(own, sample)
         return HypothesisGroups(groups, arrays["kind"])
     values: dict[str, Any] = {"scale": None, "shared_scale": None, **arrays}
     values |= {name: arrays[name].item() for name in _SETTINGS}
-    return RBFSVMs(classes=classes, **values)
+    return RBFSVMs(classes=sample.classes, **values)

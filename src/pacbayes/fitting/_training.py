@@ -168,7 +168,7 @@ class Trainer:
             f"training {self.family}".strip(),
             threads=self.pool.shares_rows,
             encode=to_arrays,
-            decode=lambda arrays: from_arrays(arrays, self.rows.sample.classes),
+            decode=lambda arrays: from_arrays(arrays, self.rows.sample),
         )
         return _concatenate(trained)
 

@@ -30,6 +30,7 @@ from sklearn.pipeline import Pipeline
 from pacbayes import pools, sampling
 from pacbayes._fingerprint import default_parameters, machine_parameters
 from pacbayes.bounds.prior import normalise_log_prior
+from pacbayes.exceptions import ModelFileError
 from pacbayes.fitting import FitSettings, FittedVotes, Vote
 from pacbayes.io._archive import TREE, require, type_name
 from pacbayes.io.encoder import ColumnEncoder
@@ -53,6 +54,7 @@ _ARRAYS: dict[str, tuple[str, ...]] = {
     "bool": ("b",),
     "int": ("i",),
     "int32": ("i4",),
+    "int64": ("i8",),
     "uint64": ("u8",),
     "float": _FLOATS,
     "finite": _FLOATS,
@@ -62,7 +64,7 @@ _ARRAYS: dict[str, tuple[str, ...]] = {
 # Kinds of single numbers: a count is not negative, and fits the integers of compiled code.
 _NUMBERS: dict[str, Any] = {"count": (int, np.integer), "whole": (int, np.integer), "number": (int, float, np.number)}
 
-_COMPARISON = re.compile(r"([<>=]=?)(\w+)")
+_COMPARISON = re.compile(r"([<>=]=?)(-?\w+)")
 _OPERATORS = {"<": np.less, "<=": np.less_equal, "==": np.equal, ">": np.greater, ">=": np.greater_equal}
 
 
@@ -293,6 +295,9 @@ def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
             if isinstance(group, pools.RBFSVMs):
                 require(group.code_book == book, "hypotheses have another code book")
                 require(group.points.shape[1] == n_features, "support vectors have other features")
+            elif isinstance(group, pools.ScoreModels):
+                require(group.code_book == book, "hypotheses have another code book")
+                _check_models(group, n_features)
             else:
                 unneeded = book is None or isinstance(group, pools.Untrained)
                 require(unneeded, f"a {type(group).__name__} has no code book")
@@ -363,6 +368,15 @@ def _check_svms(svms: Any, n: Lengths) -> None:
     _check_attributes(svms, {"points": "double nan rows: n d", **scaling}, n)
     # Numbers of a table may be missing.
     require(not np.isnan(svms.points[:, book.n_numbers :]).any(), "points holds NaN")
+
+
+def _check_models(group: Any, n_columns: int) -> None:
+    """Check the arrays of models that give every class a score, of rows of so many columns."""
+    require((group.chosen < len(group.models)).all(), "chosen is out of range")
+    try:
+        group.models.check(group.classes.size, n_columns)
+    except (ValueError, TypeError) as error:  # of arrays of other types
+        raise ModelFileError(f"the models of {type(group).__name__} do not fit together: {error}") from error
 
 
 def _check_code_book(book: Any, n: Lengths) -> None:
@@ -524,6 +538,8 @@ _MANY = {"n_estimators": "count >0", "n_classes_": "count ==k"}
 _FOREST = Rule("k d", {**_MANY, "n_outputs_": "count ==1"}, _check_members, "estimators_")
 _PLAIN = Rule()  # it holds other objects or settings only, and reads no array by its position
 
+_MODELS = {"chosen": "int >=0: m", "probabilities": bool, "code_book": pools.CodeBook | None}
+
 RULES: dict[type, Rule] = {
     FittedVotes: Rule(
         "",
@@ -586,6 +602,44 @@ RULES: dict[type, Rule] = {
         },
         _check_svms,
     ),
+    pools.TreeEnsembles: Rule("k", {"models": pools.TreeArrays, **_MODELS}),
+    pools.TreeArrays: Rule(
+        "",
+        {
+            "kind": {"boosting", "forest"},
+            "sizes": "int64 >=0: m sorts",
+            "failed": "bool: m",
+            "learning_rate": "double nan: m",
+            "n_features": "int >0: m",
+            "n_set_features": "int >=0: m",
+            "class_codes": "int >=0: known",
+            "baseline": "double rows: outputs",
+            "tree_sizes": "int >0: trees",
+            "feature": "int >=-1: nodes",
+            "threshold": "float: splits",
+            "missing_left": "bool rows: splits",
+            "sets": "uint64 rows: sets four",
+            "leaf": "int >=0: leaves",
+            "values": "double rows: values",
+            "columns table_sizes": "int >=0: inputs",
+            "tables": "double nan rows: entries",
+        },
+    ),
+    pools.LinearModels: Rule("k", {"models": pools.LinearArrays, **_MODELS}),
+    pools.LinearArrays: Rule(
+        "",
+        {
+            "sizes": "int64 >=0: m sorts",
+            "failed": "bool: m",
+            "C": "double nan: m",
+            "class_codes": "int >=0: known",
+            "intercept": "double rows: outputs",
+            "center": "double rows: numbers",
+            "coef": "double rows: coefficients",
+            "table_sizes": "int >=0: categories",
+            "tables": "double rows: entries",
+        },
+    ),
     pools.CodeBook: Rule("", {}, _check_code_book),
     pools.HypothesisList: Rule("k", {"vote_by": {"labels", "probabilities"}}, _check_hypothesis_list, "members"),
     pools.Untrained: Rule("k", {"size": "count"}),
@@ -605,6 +659,7 @@ RULES: dict[type, Rule] = {
     # Splitters that need no labels, which `subsamples` may be.
     **dict.fromkeys((model_selection.KFold, model_selection.RepeatedKFold, model_selection.ShuffleSplit), _PLAIN),
     **dict.fromkeys((pools.Constant, pools.RBFSVMPool, pre.Normalizer), _PLAIN),
+    **dict.fromkeys((pools.BoostingPool, pools.ForestPool, pools.LinearPool), _PLAIN),
     **dict.fromkeys((svm.SVC, svm.NuSVC), _SVC),
     **dict.fromkeys((svm.LinearSVC, linear_model.LogisticRegression, LinearDiscriminantAnalysis), _LINEAR),
     linear_model.RidgeClassifier: _LINEAR._replace(members="_label_binarizer"),

@@ -262,6 +262,8 @@ class BoostingPool(TreePool):
             rng = np.random.default_rng(seed)
             encoding, X = TableEncoding.learn(X, codes, book, _MOST_IN_SETS, rng)
             sets = np.arange(X.shape[1]) < encoding.n_sets
+        # No split is by a column that is missing everywhere, and scikit-learn fails to bin it.
+        X = np.where(np.isnan(X).all(axis=0), 0.0, X)
         learner = HistGradientBoostingClassifier(
             **settings, early_stopping=False, categorical_features=sets, random_state=seed
         )

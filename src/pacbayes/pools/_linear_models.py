@@ -1,8 +1,8 @@
 """Logistic regressions of standardised numbers and of categories: trained, and kept as plain arrays.
 
 Scaling is folded into the coefficients, a gap is worth the mean of the subsample, and a category what a table says: a
-row is scored as it comes. Loss and gradient are sums in one order, in compiled code: BLAS would round differently on
-another number of threads.
+row is scored as it comes. Training is in compiled code, with sums in one order: BLAS would round differently on another
+number of threads.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from pacbayes._validation import Array
 from pacbayes.pools import _scores
@@ -22,8 +21,7 @@ from pacbayes.pools._table_encoding import entry_counts, target_statistics
 from pacbayes.rows import CodeBook
 
 # When the optimisation ends: as in LogisticRegression, but that it may take more steps.
-_GRADIENT_TOLERANCE = 1e-4
-_LOSS_TOLERANCE = 64 * np.finfo(np.float64).eps
+_TOLERANCE = 1e-4
 _MOST_STEPS = 1000
 
 
@@ -181,18 +179,7 @@ def _minimise(
     numbers: Array, categories: NDArray[np.int32], codes: NDArray[np.int32], n_weights: int, C: float
 ) -> Array:
     """Return the weights that minimise the mean logistic loss plus the penalty of LogisticRegression."""
-    n, n_outputs = codes.size, int(count_outputs(int(codes.max()) + 1))
-    shape = (n_weights, n_outputs)
-    penalty = np.full(shape, 1 / (C * n))
-    penalty[-1] = 0.0  # none on the intercepts
-    categories = np.ascontiguousarray(categories)
-
-    def loss(flat: Array) -> tuple[float, Array]:
-        weights, gradient = flat.reshape(shape), np.empty(shape)
-        total = _scores.logistic_loss(numbers, categories, codes, weights, gradient)
-        penalised = penalty * weights
-        return total / n + float((penalised * weights).sum()) / 2, (gradient / n + penalised).ravel()
-
-    options = {"maxiter": _MOST_STEPS, "gtol": _GRADIENT_TOLERANCE, "ftol": _LOSS_TOLERANCE, "maxls": 50}
-    found = minimize(loss, np.zeros(n_weights * n_outputs), jac=True, method="L-BFGS-B", options=options)
-    return np.asarray(found.x.reshape(shape))
+    weights = np.zeros((n_weights, int(count_outputs(int(codes.max()) + 1))))
+    penalty = 1 / (C * codes.size)
+    _scores.train_logistic(numbers, np.ascontiguousarray(categories), codes, penalty, _TOLERANCE, _MOST_STEPS, weights)
+    return weights

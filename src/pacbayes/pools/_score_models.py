@@ -104,6 +104,25 @@ class ModelArrays(ABC):
         """Return all attributes by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
+    def check(self, n_classes: int, n_columns: int) -> None:
+        """Raise ValueError if arrays, as a file may hold, do not fit together, or rows of so many columns."""
+        shape = (len(self), len(self.SIZES))
+        if self.sizes.shape != shape or (self.sizes < 0).any():
+            raise ValueError(f"sizes must be counts of shape {shape}")
+        for name, sort in self.PARTS.items():
+            if getattr(self, name).shape[0] != self.size(sort).sum():
+                raise ValueError(f"{name} must hold the parts of {len(self)} models")
+        known = self.size("classes")
+        if (known == 0).any() or not np.array_equal(self.size("outputs"), count_outputs(known)):
+            raise ValueError("models must have an output for each class, or one for two")
+        rises = np.diff(self.class_codes.astype(np.int64), prepend=-1) > 0
+        rises[starts(known)[:-1]] = True
+        if not rises.all() or (self.class_codes < 0).any() or (self.class_codes >= n_classes).any():
+            raise ValueError("class_codes must be positions in all classes, rising")
+        for j in np.flatnonzero(known > 1):
+            # All that compiled code follows is checked there.
+            self.scores(int(j), self.convert(np.zeros((1, n_columns))))
+
     @abstractmethod
     def convert(self, X: Any) -> NDArray[Any]:
         """Return rows as all these models read them."""
@@ -142,7 +161,7 @@ class ScoreModel:
             return "could not be trained: its loss counts as 1"
         if self.classes.size == 1:
             return f"constant: always {self.classes[0]}"
-        return self._alone.models.describe(int(self._alone.chosen[0]))
+        return str(self._alone.models.describe(int(self._alone.chosen[0])))
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -215,7 +234,7 @@ class ScoreModels(Hypotheses):
         return self.chosen.size
 
     def __sizeof__(self) -> int:
-        return super().__sizeof__() + self.models.__sizeof__()
+        return super().__sizeof__() + int(self.models.__sizeof__())
 
     def __getstate__(self) -> dict[str, Any]:
         return dict(vars(self.compact()))
@@ -266,11 +285,13 @@ class ScoreModels(Hypotheses):
     def _codes_of(self, h: int, X: Any) -> Codes:
         """Return the class codes that hypothesis h predicts at converted rows."""
         j = int(self.chosen[h])
-        known = self.models.part("class_codes", j).astype(np.intp)
+        known: Codes = self.models.part("class_codes", j).astype(np.intp)
         if known.size == 1:
             return np.full(X.shape[0], known[0])
         scores = self.models.scores(j, X)
-        return known[(scores[:, 0] > 0).astype(np.intp) if known.size == 2 else np.argmax(scores, axis=1)]
+        # Of equal scores, the first.
+        best = (scores[:, 0] > 0).astype(np.intp) if known.size == 2 else np.argmax(scores, axis=1)
+        return np.asarray(known[best])
 
     def probabilities_of(self, h: int, X: Any) -> Array:
         """Return the probabilities of all classes by hypothesis h at converted rows."""

@@ -1,5 +1,5 @@
-// pacbayes.pools._scores: scores of classes, by sums of leaves of trees and by linear models, and the loss that trains
-// the latter. Every score is a sum in one order, whatever rows are computed together, and the GIL is released meanwhile.
+// pacbayes.pools._scores: scores of classes, by sums of leaves of trees and by linear models, which are trained
+// here, too. Every score is a sum in one order, whatever rows are computed together, and the GIL is released meanwhile.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -283,7 +283,7 @@ void linear_scores(Matrix<T> X, Vector<double> center, Matrix<double> coefficien
   }
 }
 
-// Turn the scores of a row into probabilities, in place, and return the logarithm of the sum that they were divided by.
+// Turn the scores of a row into probabilities, in place, and return the logarithm of the sum of their exponentials.
 double to_probabilities(double* scores, std::size_t n_outputs) {
   const double largest = *std::max_element(scores, scores + n_outputs);
   double sum = 0;
@@ -306,69 +306,166 @@ void probabilities(OutMatrix<double> scores) {
   }
 }
 
-// Return the sum of the logistic losses of a linear model of standardised numbers and of categories, and write its
-// gradient. Weights have a row for each number, for each category, which `categories` name, and for the intercepts.
-double logistic_loss(Matrix<double> numbers, Matrix<std::int32_t> categories, Vector<std::int32_t> codes,
-                     Matrix<double> weights, OutMatrix<double> gradient) {
+// The mean logistic loss of a linear model with a penalty, as a function of its weights: these have a row for each
+// number, for each category, and for the intercepts, which are not penalised.
+struct Problem {
+  const double* numbers;           // (n, p), standardised
+  const std::int32_t* categories;  // (n, c), as rows of weights
+  const std::int32_t* codes;
+  std::size_t n, p, c, n_weights, n_outputs;
+  double penalty;
+
+  double loss(const double* w, double* g) const {
+    std::fill_n(g, n_weights * n_outputs, 0.0);
+    std::vector<double> scores(kTogether * n_outputs);
+    double total = 0;
+    for (std::size_t begin = 0; begin < n; begin += kTogether) {
+      const std::size_t together = std::min(kTogether, n - begin);
+      const double* const rows = numbers + begin * p;
+      for (std::size_t i = 0; i < together; ++i) {
+        std::copy_n(w + (n_weights - 1) * n_outputs, n_outputs, scores.data() + i * n_outputs);
+        for (std::size_t j = 0; j < c; ++j) {
+          const double* const added = w + categories[(begin + i) * c + j] * n_outputs;
+          for (std::size_t k = 0; k < n_outputs; ++k) scores[i * n_outputs + k] += added[k];
+        }
+      }
+      for (std::size_t j = 0; j < p; ++j)
+        for (std::size_t i = 0; i < together; ++i) {
+          const double x = rows[i * p + j];
+          for (std::size_t k = 0; k < n_outputs; ++k) scores[i * n_outputs + k] += x * w[j * n_outputs + k];
+        }
+      for (std::size_t i = 0; i < together; ++i) total += add_residuals(begin + i, scores.data() + i * n_outputs, g);
+      for (std::size_t j = 0; j < p; ++j)
+        for (std::size_t i = 0; i < together; ++i) {
+          const double x = rows[i * p + j];
+          for (std::size_t k = 0; k < n_outputs; ++k) g[j * n_outputs + k] += x * scores[i * n_outputs + k];
+        }
+    }
+    const double count = static_cast<double>(n);
+    double squares = 0;
+    for (std::size_t at = 0; at < n_weights * n_outputs; ++at) {
+      g[at] /= count;
+      if (at >= (n_weights - 1) * n_outputs) continue;
+      squares += w[at] * w[at];
+      g[at] += penalty * w[at];
+    }
+    return total / count + penalty * squares / 2;
+  }
+
+ private:
+  // Return the loss of a point, put residuals in the place of its scores, and add them to the gradient by the intercepts
+  // and by its categories.
+  double add_residuals(std::size_t point, double* score, double* g) const {
+    const std::int32_t code = codes[point];
+    double loss;
+    if (n_outputs == 1) {
+      const double margin = code ? score[0] : -score[0], decay = std::exp(-std::fabs(margin));
+      loss = std::log1p(decay) + (margin < 0 ? -margin : 0.0);
+      const double missed = margin < 0 ? 1 / (1 + decay) : decay / (1 + decay);  // probability of the other class
+      score[0] = code ? -missed : missed;
+    } else {
+      loss = -score[code];
+      loss += to_probabilities(score, n_outputs);
+      score[code] -= 1;
+    }
+    for (std::size_t j = 0; j < c; ++j) {
+      double* const added = g + categories[point * c + j] * n_outputs;
+      for (std::size_t k = 0; k < n_outputs; ++k) added[k] += score[k];
+    }
+    for (std::size_t k = 0; k < n_outputs; ++k) g[(n_weights - 1) * n_outputs + k] += score[k];
+    return loss;
+  }
+};
+
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// Differences of weights and gradients over the last steps.
+struct Step {
+  std::vector<double> weights, gradient;
+  double product;
+};
+
+// Minus the gradient times an approximation of the inverse of the second derivatives (J. Nocedal, Updating quasi-Newton
+// matrices with limited storage, Mathematics of Computation 35, 1980).
+std::vector<double> direction_by(const std::vector<Step>& steps, std::vector<double> q) {
+  std::vector<double> shares(steps.size());
+  for (std::size_t s = steps.size(); s-- > 0;) {
+    shares[s] = dot(steps[s].weights, q) / steps[s].product;
+    for (std::size_t i = 0; i < q.size(); ++i) q[i] -= shares[s] * steps[s].gradient[i];
+  }
+  const double scale = steps.empty() ? 1.0 : steps.back().product / dot(steps.back().gradient, steps.back().gradient);
+  for (double& value : q) value *= scale;
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    const double share = shares[s] - dot(steps[s].gradient, q) / steps[s].product;
+    for (std::size_t i = 0; i < q.size(); ++i) q[i] += share * steps[s].weights[i];
+  }
+  for (double& value : q) value = -value;
+  return q;
+}
+
+// Minimise the problem from the weights given, which are replaced, until no entry of the gradient exceeds the tolerance
+// or no step leads down.
+void minimise(const Problem& problem, double* weights, double tolerance, int most_steps) {
+  constexpr std::size_t kMemory = 10;
+  constexpr int kMostHalvings = 40;
+  const std::size_t size = problem.n_weights * problem.n_outputs;
+  std::vector<double> at(weights, weights + size), gradient(size), next(size), next_gradient(size);
+  std::vector<Step> steps;
+  double loss = problem.loss(at.data(), gradient.data());
+  for (int step = 0; step < most_steps; ++step) {
+    double largest = 0;
+    for (const double value : gradient) largest = std::max(largest, std::fabs(value));
+    if (!(largest > tolerance)) break;
+    std::vector<double> direction = direction_by(steps, gradient);
+    double slope = dot(direction, gradient);
+    double length = steps.empty() ? std::min(1.0, 1 / std::sqrt(dot(gradient, gradient))) : 1.0;
+    bool lower = false;
+    double next_loss = loss;
+    for (int halving = 0; halving < kMostHalvings && slope < 0 && !lower; ++halving) {
+      for (std::size_t i = 0; i < size; ++i) next[i] = at[i] + length * direction[i];
+      next_loss = problem.loss(next.data(), next_gradient.data());
+      lower = next_loss <= loss + 1e-4 * length * slope;
+      if (!lower) length /= 2;
+    }
+    if (!lower) break;
+    Step taken{std::vector<double>(size), std::vector<double>(size), 0};
+    for (std::size_t i = 0; i < size; ++i) {
+      taken.weights[i] = next[i] - at[i];
+      taken.gradient[i] = next_gradient[i] - gradient[i];
+    }
+    taken.product = dot(taken.weights, taken.gradient);
+    if (taken.product > 1e-12 * dot(taken.gradient, taken.gradient)) {
+      if (steps.size() == kMemory) steps.erase(steps.begin());
+      steps.push_back(std::move(taken));
+    }
+    at.swap(next);
+    gradient.swap(next_gradient);
+    loss = next_loss;
+  }
+  std::copy(at.begin(), at.end(), weights);
+}
+
+void train_logistic(Matrix<double> numbers, Matrix<std::int32_t> categories, Vector<std::int32_t> codes, double penalty,
+                    double tolerance, int most_steps, OutMatrix<double> weights) {
   const std::size_t n = numbers.shape(0), p = numbers.shape(1), c = categories.shape(1);
-  const std::size_t n_weights = weights.shape(0), n_outputs = weights.shape(1), n_classes = std::max<std::size_t>(n_outputs, 2);
+  const std::size_t n_weights = weights.shape(0), n_outputs = weights.shape(1);
+  const auto n_classes = static_cast<std::int64_t>(std::max<std::size_t>(n_outputs, 2));
+  require(n >= 1 && categories.shape(0) == n && codes.shape(0) == n, "arrays must have a row for each point");
   require(n_weights >= p + 1 && n_outputs >= 1, "weights must have a row for each number and the intercepts");
-  require(gradient.shape(0) == n_weights && gradient.shape(1) == n_outputs, "gradient must have the shape of weights");
-  require(categories.shape(0) == n && codes.shape(0) == n, "arrays must have a row for each point");
   for (std::size_t i = 0; i < n; ++i)
-    require(codes.data()[i] >= 0 && static_cast<std::size_t>(codes.data()[i]) < n_classes, "codes must be those of classes");
+    require(codes.data()[i] >= 0 && codes.data()[i] < n_classes, "codes must be those of classes");
   for (std::size_t i = 0; i < n * c; ++i) {
     const std::int64_t row = categories.data()[i];
     require(row >= static_cast<std::int64_t>(p) && row < static_cast<std::int64_t>(n_weights) - 1,
             "categories must name rows of weights");
   }
   nb::gil_scoped_release unlocked;
-  double* const g = gradient.data();
-  const double* const w = weights.data();
-  std::fill_n(g, n_weights * n_outputs, 0.0);
-  std::vector<double> scores(kTogether * n_outputs);
-  double total = 0;
-  for (std::size_t begin = 0; begin < n; begin += kTogether) {
-    const std::size_t together = std::min(kTogether, n - begin);
-    const double* const rows = numbers.data() + begin * p;
-    for (std::size_t i = 0; i < together; ++i) {
-      std::copy_n(w + (n_weights - 1) * n_outputs, n_outputs, scores.data() + i * n_outputs);
-      for (std::size_t j = 0; j < c; ++j) {
-        const double* const added = w + categories.data()[(begin + i) * c + j] * n_outputs;
-        for (std::size_t k = 0; k < n_outputs; ++k) scores[i * n_outputs + k] += added[k];
-      }
-    }
-    for (std::size_t j = 0; j < p; ++j)
-      for (std::size_t i = 0; i < together; ++i) {
-        const double x = rows[i * p + j];
-        for (std::size_t k = 0; k < n_outputs; ++k) scores[i * n_outputs + k] += x * w[j * n_outputs + k];
-      }
-    for (std::size_t i = 0; i < together; ++i) {
-      double* const score = scores.data() + i * n_outputs;
-      const std::int32_t code = codes.data()[begin + i];
-      if (n_outputs == 1) {
-        const double margin = code ? score[0] : -score[0], decay = std::exp(-std::fabs(margin));
-        total += std::log1p(decay) + (margin < 0 ? -margin : 0.0);
-        const double missed = margin < 0 ? 1 / (1 + decay) : decay / (1 + decay);  // probability of the other class
-        score[0] = code ? -missed : missed;
-      } else {
-        total -= score[code];
-        total += to_probabilities(score, n_outputs);
-        score[code] -= 1;
-      }
-      for (std::size_t j = 0; j < c; ++j) {
-        double* const added = g + categories.data()[(begin + i) * c + j] * n_outputs;
-        for (std::size_t k = 0; k < n_outputs; ++k) added[k] += score[k];
-      }
-      for (std::size_t k = 0; k < n_outputs; ++k) g[(n_weights - 1) * n_outputs + k] += score[k];
-    }
-    for (std::size_t j = 0; j < p; ++j)
-      for (std::size_t i = 0; i < together; ++i) {
-        const double x = rows[i * p + j];
-        for (std::size_t k = 0; k < n_outputs; ++k) g[j * n_outputs + k] += x * scores[i * n_outputs + k];
-      }
-  }
-  return total;
+  const Problem problem{numbers.data(), categories.data(), codes.data(), n, p, c, n_weights, n_outputs, penalty};
+  minimise(problem, weights.data(), tolerance, most_steps);
 }
 
 }  // namespace
@@ -394,6 +491,6 @@ NB_MODULE(_scores, module) {
              "coefficients"_a.noconvert(), "table_sizes"_a.noconvert(), "tables"_a.noconvert(),
              "intercepts"_a.noconvert(), "out"_a.noconvert());
   module.def("probabilities", probabilities, "scores"_a.noconvert());
-  module.def("logistic_loss", logistic_loss, "numbers"_a.noconvert(), "categories"_a.noconvert(), "codes"_a.noconvert(),
-             "weights"_a.noconvert(), "gradient"_a.noconvert());
+  module.def("train_logistic", train_logistic, "numbers"_a.noconvert(), "categories"_a.noconvert(),
+             "codes"_a.noconvert(), "penalty"_a, "tolerance"_a, "most_steps"_a, "weights"_a.noconvert());
 }

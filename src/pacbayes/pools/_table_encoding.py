@@ -67,7 +67,7 @@ class TableEncoding:
             if seen.size <= most_in_sets:
                 table = np.full(n_entries, np.nan)
                 table[seen] = np.arange(seen.size)
-                sets.append((column, table, numbers))
+                sets.append((column, table, numbers.astype(np.float64)))
             else:
                 tables, features = target_statistics(entries, codes, n_entries, rng)
                 statistics += [(column, table, feature) for table, feature in zip(tables.T, features.T, strict=True)]

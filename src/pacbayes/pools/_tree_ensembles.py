@@ -21,7 +21,8 @@ from pacbayes.pools._layout import contiguous
 from pacbayes.pools._score_models import ModelArrays, ScoreModels, count_outputs
 from pacbayes.pools._table_encoding import TableEncoding
 
-_LARGEST_SINGLE = float(np.finfo(np.float32).max)
+# Larger numbers are taken for this one by forests: scikit-learn adds them up in single precision.
+_LARGEST_SINGLE = 1e30
 
 _NO_SETS = np.empty((0, 4), dtype=np.uint64)
 
@@ -240,11 +241,12 @@ class TreeArrays(ModelArrays):
         return mean + 0.5 if mean.shape[1] == 1 else mean
 
     def describe(self, j: int) -> str:
-        n_trees, leaves = int(self.size("trees")[j]), int(self.size("leaves")[j])
+        n_trees = int(self.size("trees")[j])
         if self.kind == "forest":
-            return f"forest: {n_trees} trees of {leaves / n_trees:.0f} leaves on average"
+            return f"forest: {n_trees} trees of {self.size('leaves')[j] / n_trees:.0f} leaves on average"
         rounds, largest = n_trees // int(self.size("outputs")[j]), int(self.part("tree_sizes", j).max()) // 2 + 1
-        return f"boosted trees: {rounds} rounds of up to {largest} leaves, rate {self.learning_rate[j]:g}"
+        leaves = "1 leaf" if largest == 1 else f"up to {largest} leaves"
+        return f"boosted trees: {rounds} rounds of {leaves}, rate {self.learning_rate[j]:g}"
 
 
 class TreeEnsembles(ScoreModels):
@@ -254,9 +256,10 @@ class TreeEnsembles(ScoreModels):
 
 
 def to_single(X: Any) -> NDArray[np.float32]:
-    """Return points as forests read them: in single precision, with larger numbers at the end of its range."""
+    """Return points as forests read them: in single precision, with larger numbers taken for the largest."""
     X = contiguous(X)
-    return X if X.dtype == np.float32 else np.clip(X, -_LARGEST_SINGLE, _LARGEST_SINGLE).astype(np.float32)
+    single: NDArray[np.float32] = np.clip(X, -_LARGEST_SINGLE, _LARGEST_SINGLE).astype(np.float32, copy=False)
+    return single
 
 
 def _round_down(thresholds: Array) -> NDArray[np.float32]:

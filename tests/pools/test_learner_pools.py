@@ -1,0 +1,249 @@
+"""Pools of boosted trees, forests and linear models: settings, subsamples, workers, sources and checkpoints."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+from sklearn.utils._testing import ignore_warnings
+
+from pacbayes import PACBayesClassifier
+from pacbayes._fingerprint import digest
+from pacbayes.exceptions import HypothesisError
+from pacbayes.fitting._hypotheses import from_arrays, to_arrays
+from pacbayes.pools import BoostingPool, ForestPool, LinearPool, Sample, _learners
+from pacbayes.rows import CodeBook
+from pacbayes.sampling import LEARNER, GivenSubsamples, RandomSubsamples, draw_positions
+
+POOLS = {
+    "boosting": BoostingPool(learning_rate=(0.1, 0.3), max_iter=4, max_leaf_nodes=(3, 5)),
+    "forest": ForestPool(kind=("extra", "random"), n_estimators=4),
+    "linear": LinearPool(),
+}
+SETTINGS = {"n_hypotheses": 6, "subsample_size": (0.65, 0.8), "random_state": 0}
+
+
+def make_table(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 500, n), "D")
+    texts = [f"t{i}" for i in rng.integers(0, 60, n)]
+    table = pd.DataFrame({"a": rng.normal(size=n), "b": rng.choice(["u", "v", "w"], n), "c": texts, "d": days})
+    y = np.where((table["a"] > 0) ^ (table["b"] == "u"), "yes", "no")
+    return table.mask(rng.random(table.shape) < 0.1), y
+
+
+def make_array(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    return X, np.digitize(X[:, 0] + X[:, 1] * X[:, 2], [-0.5, 0.5])
+
+
+def sample_of(X, y):
+    classes, codes = np.unique(y, return_inverse=True)
+    if isinstance(X, np.ndarray):
+        return Sample(X, codes, classes)
+    book = CodeBook.learn(X)
+    return Sample(book.encode(X), codes, classes, book)
+
+
+@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("make", [make_array, make_table])
+def test_a_fit_is_the_same_whatever_the_workers(name, make):
+    X, y = make()
+    fits = [PACBayesClassifier(POOLS[name], **SETTINGS, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2)]
+    one, two = (digest([vote.hypotheses.fingerprint() for vote in fit.fitted_votes_.votes]) for fit in fits)
+    assert one == two
+    assert fits[0].certificate_ == fits[1].certificate_
+    assert fits[0].certificate_.strict
+    assert "learned-from-subsample" in fits[0].certificate_.assumption_codes
+    assert ("table-columns-known" in fits[0].certificate_.assumption_codes) == (make is make_table)
+    assert fits[0].score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_a_hypothesis_is_a_function_of_its_subsample(name):
+    """Neither other rows, nor which other hypotheses are trained with it, nor other categories change it."""
+    table, y = make_table()
+    subsamples = RandomSubsamples(200, [120, 150], 4, entropy=1)
+    whole = POOLS[name].train(sample_of(table, y), subsamples, range(4), 1, None)
+    rows, outside = subsamples[2], np.setdiff1d(np.arange(200), subsamples[2])
+    other, labels = table.copy(), y.copy()
+    other.loc[outside, "a"] *= 1000
+    other.loc[outside, "c"] = [f"other {i}" for i in range(outside.size)]
+    labels[outside] = "yes"
+    alone = POOLS[name].train(sample_of(other, labels), subsamples, [2], 1, None)
+    expected = whole[2].predict_proba(table.iloc[rows])
+    np.testing.assert_array_equal(alone[0].predict_proba(other.iloc[rows]), expected)
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_parquet_and_checkpoints_change_nothing(tmp_path, name):
+    X, y = make_array(600)
+    y = (y > 0).astype(int)
+    table = pa.table({**{f"x{j}": X[:, j] for j in range(4)}, "label": y})
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=150)
+    in_memory = PACBayesClassifier(POOLS[name], **SETTINGS).fit(X, y)
+    kept = PACBayesClassifier(POOLS[name], **SETTINGS, checkpoint=tmp_path / "kept")
+    source = kept.fit(str(tmp_path / "rows.parquet"), "label")
+    np.testing.assert_array_equal(source.losses_, in_memory.losses_)
+    assert source.certificate_.bound == in_memory.certificate_.bound
+    assert any("train" in path.name for path in (tmp_path / "kept").iterdir())
+    again = clone(kept).fit(str(tmp_path / "rows.parquet"), "label")
+    assert again.certificate_ == source.certificate_
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_a_table_in_a_parquet_file(tmp_path, name):
+    table, y = make_table(400)
+    table.assign(label=y).to_parquet(tmp_path / "rows.parquet", row_group_size=100)
+    source = PACBayesClassifier(POOLS[name], **SETTINGS).fit(str(tmp_path / "rows.parquet"), "label")
+    in_memory = PACBayesClassifier(POOLS[name], **SETTINGS).fit(table, y)
+    np.testing.assert_array_equal(source.losses_, in_memory.losses_)
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_arrays_of_a_checkpoint(name):
+    table, y = make_table()
+    sample, subsamples = sample_of(table, y), RandomSubsamples(200, [150], 3, entropy=0)
+    trained = POOLS[name].train(sample, subsamples, range(3), 0, None)
+    again = from_arrays(to_arrays(trained.by_labels()), sample)
+    assert digest(again.fingerprint()) == digest(trained.by_labels().fingerprint())
+    assert digest(again.fingerprint()) != digest(trained.fingerprint())
+    np.testing.assert_array_equal(again.votes(table), trained.votes(table))
+
+
+def test_trees_are_those_of_scikit_learn():
+    X, y = make_array()
+    subsample = np.arange(0, 200, 2)
+    for pool, learner in (
+        (
+            BoostingPool(learning_rate=0.1, max_iter=7, max_leaf_nodes=5),
+            HistGradientBoostingClassifier(early_stopping=False),
+        ),
+        (ForestPool(n_estimators=7, max_features=0.5, min_samples_leaf=2), ExtraTreesClassifier()),
+    ):
+        trained = pool.train(Sample(X, y, np.arange(3)), GivenSubsamples(200, [subsample]), [0], 5, None)
+        settings = {name: getattr(pool, name) for name in pool._DRAWN if name != "kind"}
+        drawn = draw_positions(5, range(1), LEARNER, [1] * len(pool._DRAWN) + [2**31])
+        model = learner.set_params(**settings, random_state=int(drawn[0, -1])).fit(X[subsample], y[subsample])
+        np.testing.assert_allclose(trained[0].predict_proba(X), model.predict_proba(X), rtol=0, atol=1e-12)
+
+
+def test_settings_are_drawn_from_each_stream():
+    pool, subsamples = POOLS["boosting"], RandomSubsamples(50, [30], 40, entropy=3)
+    kinds = pool.kinds(subsamples, np.arange(40), 3)
+    assert set(kinds) == set(range(4))
+    np.testing.assert_array_equal(pool.kinds(subsamples, np.array([7, 31]), 3), kinds[[7, 31]])
+    X, y = make_array(50)
+    trained = pool.train(Sample(X, y, np.arange(3)), subsamples, range(10), 3, None)
+    np.testing.assert_array_equal(trained.models.learning_rate, np.array([0.1, 0.3])[kinds[:10] // 2])
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_subsamples_of_one_class_or_two_of_three(name):
+    X, y = make_array()
+    sample = Sample(X, y, np.arange(3))
+    subsets = [np.flatnonzero(y == 1), np.flatnonzero(y != 1), np.array([0])]
+    trained = POOLS[name].train(sample, GivenSubsamples(200, subsets), range(3), 0, None)
+    assert str(trained[0]) == "constant: always 1"
+    assert set(trained[1].predict(X)) <= {0, 2}
+    assert trained[1].classes.tolist() == [0, 2]
+    np.testing.assert_array_equal(trained[1].predict_proba(X)[:, 1], 0)
+    np.testing.assert_array_equal(trained[2].predict(X), np.full(200, y[0]))
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_learners_that_fail(name, monkeypatch):
+    def fail(*arguments):
+        raise RuntimeError("no way")
+
+    X, y = make_array()
+    pool, sample, subsamples = clone(POOLS[name]), Sample(X, y, np.arange(3)), RandomSubsamples(200, [150], 2, 0)
+    monkeypatch.setattr(type(pool), "_fit", fail)
+    with pytest.raises(
+        HypothesisError, match="hypothesis 0 could not be trained on its 150 points: RuntimeError: no way"
+    ):
+        pool.train(sample, subsamples, range(2), 0, None)
+    trained = pool.set_params(on_error="drop").train(sample, subsamples, range(2), 0, None)
+    assert trained.models.failed.all()
+    assert "could not be trained" in str(trained[1])
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_odd_points(name):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.full(120, np.nan), np.ones(120), rng.normal(size=120) * 1e140, rng.integers(0, 2, 120)])
+    X[::3, 2] = np.nan
+    y = (np.nan_to_num(X[:, 2]) > 0).astype(int)
+    model = PACBayesClassifier(POOLS[name], **SETTINGS).fit(X, y)
+    assert np.isfinite(model.predict_proba(X)).all()
+    with pytest.raises(ValueError, match="numbers up to 1e"):
+        PACBayesClassifier(POOLS[name], **SETTINGS).fit(X * 1e20, y)
+    assert (PACBayesClassifier(POOLS[name], **SETTINGS).fit(X[:, :2], y).predict(X[:, :2]) >= 0).all()
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_unknown_categories_and_gaps_are_answered(name):
+    table, y = make_table()
+    model = PACBayesClassifier(POOLS[name], **SETTINGS).fit(table, y)
+    new = table.assign(b="new", c=None, a=np.nan)
+    assert set(model.predict(new)) <= {"yes", "no"}
+    np.testing.assert_allclose(model.hypotheses_[0].predict_proba(new).sum(axis=1), 1)
+
+
+def test_many_categories_are_encoded_by_target_statistics(monkeypatch):
+    table, y = make_table(300)
+    sample, subsamples = sample_of(table, y), RandomSubsamples(300, [200], 1, entropy=0)
+    before = BoostingPool(max_iter=3).train(sample, subsamples, [0], 0, None)
+    assert before.models.n_set_features.tolist() == [2]
+    monkeypatch.setattr(_learners, "_MOST_IN_SETS", 10)
+    after = BoostingPool(max_iter=3).train(sample, subsamples, [0], 0, None)
+    assert after.models.n_set_features.tolist() == [1]
+    assert ForestPool(n_estimators=2).train(sample, subsamples, [0], 0, None).models.n_set_features.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("pool", "message"),
+    [
+        (BoostingPool(learning_rate=0.0), "learning_rate must be in"),
+        (BoostingPool(learning_rate=()), "learning_rate must be in"),
+        (BoostingPool(max_iter=(10, 0)), "max_iter must be a whole number, at least 1, or several of these"),
+        (BoostingPool(max_features=1.5), "max_features must be in"),
+        (BoostingPool(l2_regularization=-1.0), "l2_regularization must be a number, at least 0"),
+        (ForestPool(kind="both"), "kind must be 'extra' or 'random'"),
+        (ForestPool(max_features="log2"), "max_features must be 'sqrt'"),
+        (LinearPool(C=(1.0, np.inf)), "C must be in"),
+        (LinearPool(on_error="ignore"), "on_error must be"),
+        (LinearPool(n_hypotheses=0), "n_hypotheses must be"),
+        (LinearPool(subsample_size="large"), "subsample_size must be"),
+    ],
+)
+def test_settings_that_make_no_sense(pool, message):
+    with pytest.raises(ValueError, match=message):
+        pool.check_settings()
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_what_a_pool_takes(name):
+    X, y = make_array()
+    pool = POOLS[name]
+    assert pool.refuses(X, None) is None
+    assert "no sparse matrices" in pool.refuses(sp.csr_matrix(X), None)
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        PACBayesClassifier(pool, **SETTINGS).fit(sp.csr_matrix(X), y)
+    sizes, m = pool.default_sampling(1000, 10)
+    assert m >= 1
+    assert all(0 < size < 1000 for size in sizes)
+
+
+@ignore_warnings(category=DeprecationWarning)
+def test_threads_of_the_libraries_are_left_as_they_were():
+    from threadpoolctl import threadpool_info
+
+    before = threadpool_info()
+    X, y = make_array()
+    PACBayesClassifier(POOLS["boosting"], **SETTINGS, n_jobs=2).fit(X, y)
+    assert threadpool_info() == before
