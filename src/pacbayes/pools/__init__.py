@@ -3,6 +3,7 @@
 from typing import Any
 
 from pacbayes.pools._base import Constant, Hypotheses, HypothesisList, Numbers, Pool, Sample, ValidationBlock
+from pacbayes.pools._categories import CategoricalPool, CodedClassifier
 from pacbayes.pools._device import keep_device, release, to_host
 from pacbayes.pools._estimator import EstimatorPool, PrefitPool
 from pacbayes.pools._families import DEFAULT_FAMILIES, FAMILIES, make_union
@@ -24,7 +25,9 @@ __all__ = [
     "GAMMA_GRID",
     "RBFSVM",
     "BoostingPool",
+    "CategoricalPool",
     "CodeBook",
+    "CodedClassifier",
     "Constant",
     "EstimatorPool",
     "ForestPool",

@@ -473,7 +473,7 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         if (labels == labels[0]).all():
             return Constant(labels[0])
         try:
-            return self.train_one(take_rows(sample.X, subsample), labels, stream(entropy, h, LEARNER))
+            return self._train_on(sample, subsample, labels, stream(entropy, h, LEARNER))
         except Exception as error:
             if self.on_error == "drop":
                 return Constant(sample.classes[0], failed=True)
@@ -481,6 +481,10 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
                 f"hypothesis {h} could not be trained on its {subsample.size} points (seed {entropy}): "
                 f"{type(error).__name__}: {error}. on_error='drop' would count its loss as 1."
             ) from error
+
+    def _train_on(self, sample: Sample, subsample: Codes, labels: NDArray[Any], rng: np.random.Generator) -> Any:
+        """Train one hypothesis on rows of a sample."""
+        return self.train_one(take_rows(sample.X, subsample), labels, rng)
 
 
 # Share of the rows of a block that a hypothesis may have been trained on and predict all the same.

@@ -125,6 +125,9 @@ class EstimatorPool(Pool):
         learner.set_params(**{name: int(rng.integers(2**31)) for name in random_states})
         # Last, so that a learner without such parts draws what it always drew.
         seed_nested(learner, rng)
+        return self._fit_learner(learner, X, y)
+
+    def _fit_learner(self, learner: Any, X: Any, y: NDArray[Any]) -> Any:
         return learner.fit(X, y)
 
     def __sklearn_tags__(self) -> Any:

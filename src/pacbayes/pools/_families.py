@@ -3,11 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from pacbayes.pools._base import Pool
+from pacbayes.pools._categories import CategoricalPool
 from pacbayes.pools._learners import BoostingPool, ForestPool, LinearPool
 from pacbayes.pools._rbf_svm import RBFSVMPool
 from pacbayes.pools._union import UnionPool
+
+# As many hypotheses, on as many rows, as of scikit-learn's boosted trees.
+_N_HYPOTHESES, _SHARES = 8, (0.65, 0.8)
+
+
+def _lightgbm() -> Pool:
+    from lightgbm import LGBMClassifier
+
+    learner = LGBMClassifier(n_estimators=200, learning_rate=0.05, num_leaves=15, n_jobs=1, verbose=-1)
+    drawn = {"num_leaves": [7, 15, 31], "learning_rate": [0.05, 0.1], "colsample_bytree": [0.5, 1.0]}
+    return _library_pool(learner, drawn)
+
+
+def _catboost() -> Pool:
+    from catboost import CatBoostClassifier
+
+    # It knows those parameters alone that it is given.
+    drawn = {"depth": [4, 6], "learning_rate": [0.05, 0.1]}
+    fixed = {"iterations": 300, "thread_count": 1, "verbose": 0, "allow_writing_files": False, "random_state": 0}
+    return _library_pool(CatBoostClassifier(**fixed, depth=6, learning_rate=0.05), drawn)
+
+
+def _library_pool(learner: Any, drawn: dict[str, list[Any]]) -> CategoricalPool:
+    sampling: dict[str, Any] = {"n_hypotheses": _N_HYPOTHESES, "subsample_size": _SHARES}
+    return CategoricalPool(learner, param_distributions=drawn, vote_by="probabilities", **sampling)
+
 
 # What makes the pool of a family.
 FAMILIES: dict[str, Callable[[], Pool]] = {
@@ -15,6 +43,8 @@ FAMILIES: dict[str, Callable[[], Pool]] = {
     "boosting": BoostingPool,
     "forest": ForestPool,
     "linear": LinearPool,
+    "lightgbm": _lightgbm,
+    "catboost": _catboost,
 }
 
 DEFAULT_FAMILIES = ("svm", "boosting", "forest", "linear")
@@ -41,4 +71,10 @@ def make_union(names: Sequence[str] = DEFAULT_FAMILIES) -> UnionPool:
     unknown = [name for name in names if name not in FAMILIES]
     if unknown:
         raise ValueError(f"families must be some of {', '.join(map(repr, FAMILIES))}, got {unknown[0]!r}")
-    return UnionPool([(name, FAMILIES[name]()) for name in names], unusable="drop")
+    pools = []
+    for name in names:
+        try:
+            pools.append((name, FAMILIES[name]()))
+        except ImportError as error:
+            raise ImportError(f"the family {name!r} needs another package: pip install {name}") from error
+    return UnionPool(pools, unusable="drop")

@@ -1,0 +1,99 @@
+"""The hypothesis space of learners that know categories and gaps themselves, such as CatBoost and LightGBM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes._compat import take_rows
+from pacbayes.pools._base import Codes, Sample
+from pacbayes.pools._estimator import EstimatorPool
+from pacbayes.rows import CodeBook, learn_code_book
+
+
+class CategoricalPool(EstimatorPool):
+    """An `EstimatorPool` whose learner takes data frames with columns of categories and gaps.
+
+    Tables with text are handed to it as data frames of pandas: numbers with NaN for gaps, and categories as such.
+    CatBoost is told which columns these are.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier
+        A learner with native categories, such as `LGBMClassifier` or `CatBoostClassifier`.
+    param_distributions, on_error, vote_by, n_hypotheses, subsample_size
+        As in `EstimatorPool`.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import HistGradientBoostingClassifier
+    >>> from pacbayes.pools import CategoricalPool
+    >>> pool = CategoricalPool(HistGradientBoostingClassifier(categorical_features="from_dtype"))
+    >>> pool.takes_code_books
+    True
+    """
+
+    takes_code_books = True
+
+    def make_code_book(self, X: Any) -> CodeBook | None:
+        return learn_code_book(X)
+
+    def _train_on(self, sample: Sample, subsample: Codes, labels: NDArray[Any], rng: np.random.Generator) -> Any:
+        if sample.code_book is None:
+            return super()._train_on(sample, subsample, labels, rng)
+        book = sample.code_book
+        return CodedClassifier(self.train_one(to_frame(take_rows(sample.X, subsample), book), labels, rng), book)
+
+    def _fit_learner(self, learner: Any, X: Any, y: NDArray[Any]) -> Any:
+        categories = [name for name in X.columns if X[name].dtype == "category"] if hasattr(X, "columns") else []
+        named = {"cat_features": categories} if categories and hasattr(learner, "get_cat_feature_indices") else {}
+        return learner.fit(X, y, **named)
+
+
+class CodedClassifier:
+    """A classifier that takes data frames, asked about the coded rows of a table.
+
+    Parameters
+    ----------
+    model : classifier
+        The trained learner.
+    code_book : CodeBook
+        How the columns of the table became features.
+    """
+
+    def __init__(self, model: Any, code_book: CodeBook) -> None:
+        self.model = model
+        self.code_book = code_book
+
+    def __str__(self) -> str:
+        return str(self.model)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes of the learner."""
+        return np.asarray(self.model.classes_)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return labels of coded rows."""
+        return np.asarray(self.model.predict(to_frame(X, self.code_book))).reshape(X.shape[0])
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return probabilities of coded rows."""
+        return np.asarray(self.model.predict_proba(to_frame(X, self.code_book)))
+
+
+def to_frame(X: NDArray[Any], book: CodeBook) -> Any:
+    """Return coded rows as a data frame: numbers, and categories as such, each column the same in every block."""
+    import pandas as pd
+
+    first = book.n_features - book.n_categories
+    columns: dict[str, Any] = {f"x{j}": X[:, j] for j in range(book.n_numbers)}
+    known = [labels for labels in book.categories if labels is not None]
+    for j, labels in enumerate(known):
+        # Unknown categories and gaps, -1 and 0, are categories of their own.
+        kinds = pd.CategoricalDtype([str(code) for code in range(-1, len(labels) + 1)])
+        codes = X[:, first + j].astype(int) + 1
+        columns[f"c{j}"] = pd.Categorical.from_codes(codes, dtype=kinds)
+    return pd.DataFrame(columns)
