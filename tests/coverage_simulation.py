@@ -159,7 +159,7 @@ UNIONS = [
 CHOSEN_BY_THE_TEST = Scenario("family chosen on held-out points", UNIFORM, np.full(8, 0.5), 40, union())
 
 
-def tested_failures(scenario: Scenario, repetitions: int, seed: int = 0) -> dict[tuple[str, float], float]:
+def failures_of_tests(scenario: Scenario, repetitions: int, seed: int = 0) -> dict[tuple[str, float], float]:
     """Fraction of data sets on which the vote's bound from held-out points is below its true risk, by delta.
 
     `CHOSEN_BY_THE_TEST` takes the best of one vote of each family, all tested on the same points.
@@ -229,7 +229,7 @@ def main() -> None:
 
 def _everything() -> list[tuple[Scenario, Callable[[Scenario, int], dict[tuple[str, float], float]]]]:
     by_losses = [(scenario, failures) for scenario in (*SCENARIOS, BROKEN)]
-    return by_losses + [(scenario, tested_failures) for scenario in (*UNIONS, CHOSEN_BY_THE_TEST)]
+    return by_losses + [(scenario, failures_of_tests) for scenario in (*UNIONS, CHOSEN_BY_THE_TEST)]
 
 
 def _numbered(i: int, repetitions: int) -> dict[tuple[str, float], float]:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from coverage_simulation import BROKEN, CHOSEN_BY_THE_TEST, SCENARIOS, UNIONS, failures, tested_failures
+from coverage_simulation import BROKEN, CHOSEN_BY_THE_TEST, SCENARIOS, UNIONS, failures, failures_of_tests
 from scipy.stats import binom
 
 from pacbayes.certificate import METHODS
@@ -52,13 +52,13 @@ def test_certificates_fail_at_most_as_often_as_delta(scenario, repetitions):
 @pytest.mark.parametrize("repetitions", [40, pytest.param(400, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("scenario", UNIONS, ids=lambda s: s.name)
 def test_tested_unions_fail_at_most_as_often_as_delta(scenario, repetitions):
-    for (_, delta), fraction in tested_failures(scenario, repetitions).items():
+    for (_, delta), fraction in failures_of_tests(scenario, repetitions).items():
         assert binom.sf(fraction * repetitions - 1, repetitions, delta) > 1e-3
 
 
 def test_the_simulation_sees_a_family_chosen_by_the_test():
     """The best of several families on held-out points is not tested by these: that fails more often than it may."""
-    assert tested_failures(CHOSEN_BY_THE_TEST, 80)["vote", 0.3] > 0.4
+    assert failures_of_tests(CHOSEN_BY_THE_TEST, 80)["vote", 0.3] > 0.4
 
 
 def test_the_simulation_sees_a_broken_method():

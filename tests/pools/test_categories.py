@@ -52,7 +52,7 @@ def test_arrays_are_taken_as_they_are(table):
 
 def test_families_by_name():
     assert [name for name, _ in make_union(["linear", "svm"]).families] == ["linear", "svm"]
-    with pytest.raises(ValueError, match="families must be some of 'svm', 'boosting'.*got 'svn'"):
+    with pytest.raises(ValueError, match=r"families must be some of 'svm', 'boosting'.*got 'svn'"):
         make_union(["svn"])
 
 
@@ -62,7 +62,7 @@ def test_libraries_by_name(table, name):
     X, y = table
     family = FAMILIES[name]().set_params(n_hypotheses=2)
     models = [PACBayesClassifier(UnionPool([(name, family)]), random_state=0).fit(X, y) for _ in range(2)]
-    assert models[0].score(X, y) > 0.9
+    assert models[0].score(X, y) > 0.8
     assert_array_equal(models[0].predict_proba(X), models[1].predict_proba(X))
 
 
