@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import Certificate, CertificateError, PACBayesClassifier, certify
 from pacbayes._fingerprint import IncomparableError, digest
-from pacbayes.pools import Pool, PrefitPool
+from pacbayes.pools import Pool, PrefitPool, RBFSVMPool
 from pacbayes.rows._recognition import TrainingRows
 from pacbayes.sampling import NoSubsamples
 
@@ -27,7 +27,9 @@ TREE = DecisionTreeClassifier(max_depth=2)
 
 
 def small(estimator=None, **parameters):
-    return PACBayesClassifier(estimator, **{"n_hypotheses": 10, "random_state": 0, **parameters})
+    return PACBayesClassifier(
+        RBFSVMPool() if estimator is None else estimator, **{"n_hypotheses": 10, "random_state": 0, **parameters}
+    )
 
 
 def noise(n=600):
