@@ -228,8 +228,8 @@ def test_a_pool_that_trains_one_object_again_and_again_is_refused():
 
 def test_a_pool_whose_subsamples_are_of_another_sample_size_is_refused():
     class Inflating(PrefitPool):
-        def draw_subsamples(self, plan, sample):
-            return NoSubsamples(50 * len(sample), len(self.estimators))
+        def draw_subsamples(self, plan, n, d):
+            return NoSubsamples(50 * n, len(self.estimators))
 
     with pytest.raises(ValueError, match="200"):
         PACBayesClassifier(Inflating([DecisionTreeClassifier(max_depth=2).fit(X, Y)]), holdout=None).fit(X, 1 - Y)
