@@ -50,8 +50,9 @@ def summary(model: Any) -> str:
 
 def fit(path: Path, **settings: Any) -> str:
     from pacbayes import PACBayesClassifier
+    from pacbayes.pools import RBFSVMPool
 
-    return summary(PACBayesClassifier(**SETTINGS, **settings).fit(path, "label"))
+    return summary(PACBayesClassifier(RBFSVMPool(), **SETTINGS, **settings).fit(path, "label"))
 
 
 def disturb(client: Any, kills: int, seconds: float, stop: threading.Event, done: list[str]) -> None:

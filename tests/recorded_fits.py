@@ -26,7 +26,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import PACBayesClassifier
 from pacbayes.datasets import waveform
-from pacbayes.pools import EstimatorPool, RBFSVMPool
+from pacbayes.pools import EstimatorPool, RBFSVMPool, make_union
 
 DATASETS = ("adult", "avsb", "breast-cancer", "haberman", "ionosphere", "mushrooms", "skin", "waveform")
 COSTS = [[0.0, 1.0], [4.0, 0.0]]
@@ -69,8 +69,9 @@ def make_table(n=900, seed=1):
     return table, y
 
 
-def fit(X, y, *args, **settings):
-    return PACBayesClassifier(*args, **{"random_state": 0, **settings}).fit(X, y), X
+def fit(X, y, estimator=None, **settings):
+    pool = RBFSVMPool() if estimator is None else estimator
+    return PACBayesClassifier(pool, **{"random_state": 0, **settings}).fit(X, y), X
 
 
 def three_classes():
@@ -93,7 +94,8 @@ def on_parquet(**settings):
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "rows.parquet")
         pd.DataFrame(X, columns=list("abcde")).assign(label=y).to_parquet(path, row_group_size=100)
-        return PACBayesClassifier(random_state=0, **settings).fit(path, "label"), pd.DataFrame(X, columns=list("abcde"))
+        model = PACBayesClassifier(**{"estimator": RBFSVMPool(), "random_state": 0, **settings}).fit(path, "label")
+    return model, pd.DataFrame(X, columns=list("abcde"))
 
 
 def on_cluster():
@@ -102,7 +104,9 @@ def on_cluster():
 
     X, y = make_rows()
     with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None):
-        model = PACBayesClassifier(random_state=0).fit(array.from_array(X, chunks=(200, 5)), array.from_array(y, 200))
+        model = PACBayesClassifier(RBFSVMPool(), random_state=0).fit(
+            array.from_array(X, chunks=(200, 5)), array.from_array(y, 200)
+        )
     return model, X
 
 
@@ -157,6 +161,8 @@ def cases():
     yield "single precision", lambda: fit(rows()[0].astype(np.float32), rows()[1])
     yield "parquet", on_parquet
     yield "parquet, trees", lambda: on_parquet(estimator=DecisionTreeClassifier(max_depth=3), n_hypotheses=10)
+    yield "union", lambda: fit(*rows(), make_union())
+    yield "union, table", lambda: fit(*make_table(), make_union())
     yield "cluster", on_cluster
     yield "checkpoint", from_checkpoint
     yield "device, emulated", with_emulated_device
@@ -185,7 +191,8 @@ def main():
             continue
         found[name] = made if isinstance(made, dict) else describe(*made)
         if arguments.action == "compare":
-            changed = sorted(key for key in found[name] | before[name] if found[name].get(key) != before[name].get(key))
+            known = before.get(name, {})
+            changed = sorted(key for key in found[name] | known if found[name].get(key) != known.get(key))
             different += bool(changed)
             if changed:
                 print(f"{name}: {', '.join(changed)}", flush=True)

@@ -39,7 +39,7 @@ VOTING = ("majority", "gibbs", "best", "uniform")
 def small(**parameters):
     """Few hypotheses on small subsamples of all rows: the paper's setting, where training takes no time."""
     settings = {"n_hypotheses": 20, "subsample_size": [8, 30], "holdout": None, "random_state": 0}
-    return PACBayesClassifier(**{**settings, **parameters})
+    return PACBayesClassifier(**{"estimator": RBFSVMPool(), **settings, **parameters})
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def expected_failures(estimator):
 
 
 def checked(**parameters):
-    return PACBayesClassifier(**{"n_hypotheses": 10, "random_state": 0, **parameters})
+    return PACBayesClassifier(**{"estimator": RBFSVMPool(), "n_hypotheses": 10, "random_state": 0, **parameters})
 
 
 @parametrize_with_checks(
@@ -75,6 +75,7 @@ def test_scikit_learn_checks(estimator, check):
         checked(estimator=RBFSVMPool(gamma_source="reserved", scaler="standard"), objective="kl"),
         checked(estimator=RBFSVMPool(gamma_source="sample", scaler="minmax")),
         checked(estimator=LogisticRegression()),
+        checked(estimator=None),
     ]
 )
 def test_scikit_learn_checks_with_other_settings(estimator, check):
@@ -127,7 +128,7 @@ def test_sizes_follow_the_number_of_features():
 
 def folded(**parameters):
     """Subsamples that are given, so that there are no sizes to choose."""
-    return PACBayesClassifier(**{"random_state": 0, "holdout": None, **parameters})
+    return PACBayesClassifier(**{"estimator": RBFSVMPool(), "random_state": 0, "holdout": None, **parameters})
 
 
 def test_folds_and_given_subsamples():
@@ -366,10 +367,11 @@ def test_a_subclass_with_settings_of_its_own_is_cloned():
 def test_a_subclass_that_takes_fewer_settings_or_others_is_fitted_with_its_own():
     class Careful(PACBayesClassifier):
         def __init__(self, n_hypotheses=20, *, patience=3):
-            super().__init__(n_hypotheses=n_hypotheses, delta=0.01, holdout=0.3, random_state=0)
+            super().__init__(RBFSVMPool(), n_hypotheses=n_hypotheses, delta=0.01, holdout=0.3, random_state=0)
             self.patience = patience
 
-    careful, plain = Careful().fit(X, Y), PACBayesClassifier(n_hypotheses=20, delta=0.01, holdout=0.3, random_state=0)
+    careful = Careful().fit(X, Y)
+    plain = PACBayesClassifier(RBFSVMPool(), n_hypotheses=20, delta=0.01, holdout=0.3, random_state=0)
     assert (careful.certificate_.delta, len(careful.votes_)) == (0.01, 1)
     assert careful.certificate_ == plain.fit(X, Y).certificate_
 
@@ -385,7 +387,7 @@ BY_NAME = make_pipeline(make_column_transformer((StandardScaler(), ["b"])), Logi
 
 @pytest.mark.parametrize("method", ["predict", "predict_proba"])
 @pytest.mark.parametrize(
-    ("estimator", "rows"), [(None, make_frame()), (BY_NAME, make_frame()), (None, sparse.csr_array(X))]
+    ("estimator", "rows"), [(RBFSVMPool(), make_frame()), (BY_NAME, make_frame()), (RBFSVMPool(), sparse.csr_array(X))]
 )
 def test_rows_of_every_kind_are_predicted_in_batches(estimator, rows, method, set_block_rows):
     set_block_rows(100)
@@ -412,7 +414,7 @@ def test_random_state_instances_are_drawn_from():
 
 @pytest.mark.parametrize("voting", ["majority", "best", "uniform"])
 @pytest.mark.parametrize("data", ["two", "ten"])
-@pytest.mark.parametrize("estimator", [None, DecisionTreeClassifier(max_depth=3)])
+@pytest.mark.parametrize("estimator", [RBFSVMPool(), DecisionTreeClassifier(max_depth=3)])
 def test_stopping_early_is_exact(voting, data, estimator):
     points, labels = (X, Y) if data == "two" else ten_classes()
     model = small(estimator=estimator, voting=voting, n_hypotheses=60, subsample_size=40)
@@ -425,7 +427,7 @@ def test_stopping_early_is_exact(voting, data, estimator):
     np.testing.assert_allclose(model.predict_proba(points), full, atol=1e-12)
 
 
-@pytest.mark.parametrize("estimator", [None, LogisticRegression()])
+@pytest.mark.parametrize("estimator", [RBFSVMPool(), LogisticRegression()])
 def test_what_every_hypothesis_predicts(estimator, set_block_rows):
     set_block_rows(100)
     labels = np.array(["no", "yes"])[Y]
@@ -559,7 +561,7 @@ def test_pandas_and_polars_reach_the_base_learner():
         models[0].predict(frame.rename(columns={"a": "z"}))
 
 
-@pytest.mark.parametrize("estimator", [None, LogisticRegression()])
+@pytest.mark.parametrize("estimator", [RBFSVMPool(), LogisticRegression()])
 def test_sparse_and_dense_agree(estimator):
     points, labels = make_classification(200, 30, random_state=0)
     points[np.abs(points) < 1] = 0
@@ -585,13 +587,14 @@ def test_missing_values_are_up_to_the_base_learner():
 
 @pytest.mark.parametrize("container", [np.asarray, pd.DataFrame, pl.DataFrame, sparse.csr_matrix])
 @pytest.mark.parametrize(
-    "estimator", [None, LogisticRegression(), make_pipeline(StandardScaler(with_mean=False), LogisticRegression())]
+    "estimator",
+    [RBFSVMPool(), LogisticRegression(), make_pipeline(StandardScaler(with_mean=False), LogisticRegression())],
 )
 def test_missing_values_are_refused_with_the_safe_way(container, estimator):
     points = X.copy()
     points[::7, 0] = np.nan
     model = small(estimator=estimator)
-    if estimator is None and container in (pd.DataFrame, pl.DataFrame):
+    if isinstance(estimator, RBFSVMPool) and container in (pd.DataFrame, pl.DataFrame):
         assert model.fit(container(points), Y).certificate_.strict  # gaps in data frames are filled
         return
     with pytest.raises(ValueError, match=r"^X must not .* NaN in 43 places.*EstimatorPool\(make_pipeline\(Simple"):
@@ -844,7 +847,7 @@ def test_a_wrong_method_is_refused_before_anything_is_predicted():
         small().fit(X, Y).predict_batches(X, method="typo")
 
 
-@pytest.mark.parametrize("estimator", [None, DecisionTreeClassifier(max_depth=3)])
+@pytest.mark.parametrize("estimator", [RBFSVMPool(), DecisionTreeClassifier(max_depth=3)])
 def test_a_vote_predicts_lists(estimator):
     model = small(estimator=estimator).fit(X, Y)
     vote = model.votes_[model.fitted_votes_.winner]

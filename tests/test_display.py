@@ -46,7 +46,7 @@ def moons():
 @pytest.fixture(scope="module")
 def svms(moons):
     X, _, y, _ = moons
-    return PACBayesClassifier(n_hypotheses=60, holdout=None, random_state=0).fit(X, y)
+    return PACBayesClassifier(RBFSVMPool(), n_hypotheses=60, holdout=None, random_state=0).fit(X, y)
 
 
 @pytest.fixture(scope="module")
@@ -276,7 +276,7 @@ class TestBoundDisplay:
     def test_posterior_of_the_kl_bound(self, r, m, beyond_1, moons):
         X, _, y, _ = moons
         settings = {"objective": "kl", "subsample_size": r, "holdout": None, "random_state": 0}
-        model = PACBayesClassifier(n_hypotheses=m, **settings).fit(X, y)
+        model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=m, **settings).fit(X, y)
         display = drawn(BoundDisplay.from_estimator(model))
         losses, n = model.losses_, 240 - r
         lam = minimize_kl_bound(losses, n).lam
@@ -289,7 +289,7 @@ class TestBoundDisplay:
 
     def test_no_lambda_no_marker(self, iris):
         X, _, y, _ = iris
-        model = PACBayesClassifier(n_hypotheses=10, voting="uniform", random_state=0).fit(X, y)
+        model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=10, voting="uniform", random_state=0).fit(X, y)
         assert drawn(BoundDisplay.from_estimator(model)).posterior_ is None
 
     @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ class TestPoolSizeDisplay:
     )
     def test_prefixes_are_refits_with_fewer_hypotheses(self, data, parameters, request):
         X, X_test, y, y_test = request.getfixturevalue(data)
-        parameters = {"random_state": 1, "holdout": None, **parameters}
+        parameters = {"estimator": RBFSVMPool(), "random_state": 1, "holdout": None, **parameters}
         whole = PACBayesClassifier(n_hypotheses=30, **parameters).fit(X, y)
         sizes = [1, 2, 6, 17, 30]
         display = drawn(PoolSizeDisplay.from_estimator(whole, X_test, y_test, sizes=sizes))
@@ -429,7 +429,7 @@ class TestPoolSizeDisplay:
     )
     def test_the_legend_names_the_bound_and_who_is_tested(self, moons, parameters, label):
         X, X_test, y, y_test = moons
-        model = PACBayesClassifier(n_hypotheses=6, random_state=0, **parameters).fit(X, y)
+        model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=6, random_state=0, **parameters).fit(X, y)
         display = drawn(PoolSizeDisplay.from_estimator(model, X_test, y_test))
         who = "best hypothesis" if model.voting == "best" else "majority vote"
         shown = texts(display.legend_)
@@ -445,7 +445,7 @@ class TestPoolSizeDisplay:
 
     def test_one_hypothesis(self, iris):
         X, X_test, y, y_test = iris
-        model = PACBayesClassifier(n_hypotheses=1, random_state=0).fit(X, y)
+        model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=1, random_state=0).fit(X, y)
         display = drawn(PoolSizeDisplay.from_estimator(model, X_test, y_test))
         assert display.sizes.tolist() == [1]
         assert display.test_error[0] == pytest.approx(1 - model.score(X_test, y_test))
@@ -453,7 +453,7 @@ class TestPoolSizeDisplay:
     def test_prior_without_mass_at_the_beginning(self, iris):
         X, _, y, _ = iris
         prior = [0, 0, 0, 0.5, 0, 0.5]
-        model = PACBayesClassifier(n_hypotheses=6, prior=prior, random_state=0).fit(X, y)
+        model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=6, prior=prior, random_state=0).fit(X, y)
         assert drawn(PoolSizeDisplay.from_estimator(model)).sizes.tolist() == [4, 5, 6]
         with pytest.raises(ValueError, match=r"from 4 to 6, got \[2, 6\]; the first 3 hypotheses have no prior mass"):
             PoolSizeDisplay.from_estimator(model, sizes=[2, 6])
@@ -525,7 +525,7 @@ class TestCertificateDisplay:
     @pytest.mark.parametrize("data", ["moons", "iris"])
     def test_test_set_bound(self, data, request):
         X, X_test, y, y_test = request.getfixturevalue(data)
-        model = PACBayesClassifier(n_hypotheses=20, delta=0.1, random_state=0).fit(X, y)
+        model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=20, delta=0.1, random_state=0).fit(X, y)
         display = drawn(CertificateDisplay.from_estimator(model, X_test, y_test))
         wrong, n_test = int(np.sum(model.predict(X_test) != y_test)), len(y_test)
         values = named(display)
@@ -539,9 +539,9 @@ class TestCertificateDisplay:
     )
     def test_who_was_tested(self, voting, who, iris):
         X, X_test, y, y_test = iris
-        model = PACBayesClassifier(n_hypotheses=20, voting=voting, objective="kl", holdout=None, random_state=0).fit(
-            X, y
-        )
+        model = PACBayesClassifier(
+            RBFSVMPool(), n_hypotheses=20, voting=voting, objective="kl", holdout=None, random_state=0
+        ).fit(X, y)
         display = drawn(CertificateDisplay.from_estimator(model, X_test, y_test))
         error = 1 - model.score(X_test, y_test)
         if voting != "gibbs":  # which draws other hypotheses in every call

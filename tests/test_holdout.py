@@ -22,7 +22,9 @@ NEW_X, NEW_Y = make_moons(500, noise=0.25, random_state=1)
 
 
 def small(**parameters):
-    return PACBayesClassifier(**{"n_hypotheses": 20, "subsample_size": [8, 30], "random_state": 0, **parameters})
+    return PACBayesClassifier(
+        **{"estimator": RBFSVMPool(), "n_hypotheses": 20, "subsample_size": [8, 30], "random_state": 0, **parameters}
+    )
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -31,7 +33,7 @@ def small(**parameters):
 
 
 @pytest.mark.parametrize("voting", ["majority", "best", "uniform"])
-@pytest.mark.parametrize("estimator", [None, DecisionTreeClassifier(max_depth=3)])
+@pytest.mark.parametrize("estimator", [RBFSVMPool(), DecisionTreeClassifier(max_depth=3)])
 def test_the_bound_is_that_of_a_test_set(voting, estimator):
     model = small(holdout=0.4, voting=voting, estimator=estimator).fit(X, Y)
     (vote,) = model.votes_
@@ -321,7 +323,7 @@ def test_settings_that_candidates_have_in_common(name):
 
 
 @parametrize_with_checks(
-    [CertifiedGridSearch(PACBayesClassifier(n_hypotheses=10, random_state=0), {"holdout": [0.3, 0.5]})]
+    [CertifiedGridSearch(PACBayesClassifier(RBFSVMPool(), n_hypotheses=10, random_state=0), {"holdout": [0.3, 0.5]})]
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

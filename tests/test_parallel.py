@@ -10,11 +10,12 @@ from sklearn.datasets import make_moons
 from pacbayes import PACBayesClassifier
 from pacbayes._parallel import run_in_background
 from pacbayes.fitting import _fit
+from pacbayes.pools import RBFSVMPool
 
 
 def fit(n_jobs=2, **settings):
     X, y = make_moons(300, noise=0.2, random_state=0)
-    return PACBayesClassifier(n_hypotheses=20, n_jobs=n_jobs, random_state=0, **settings).fit(X, y)
+    return PACBayesClassifier(RBFSVMPool(), n_hypotheses=20, n_jobs=n_jobs, random_state=0, **settings).fit(X, y)
 
 
 @pytest.mark.parametrize("threads", [0, 1, 2])

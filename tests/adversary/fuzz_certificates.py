@@ -36,13 +36,13 @@ def targets():
     settings = {"n_hypotheses": 6, "subsample_size": [8, 30], "random_state": 0}
     parameters = {**settings, "holdout": None}
     models = [
-        PACBayesClassifier(**settings),
-        PACBayesClassifier(loss=[[0, 1], [0.3, 0]], **settings),
-        PACBayesClassifier(voting="gibbs", **parameters),
-        PACBayesClassifier(**parameters),
+        PACBayesClassifier(RBFSVMPool(), **settings),
+        PACBayesClassifier(RBFSVMPool(), loss=[[0, 1], [0.3, 0]], **settings),
+        PACBayesClassifier(RBFSVMPool(), voting="gibbs", **parameters),
+        PACBayesClassifier(RBFSVMPool(), **parameters),
         PACBayesClassifier(RBFSVMPool(gamma_source="sample"), **parameters),
         PACBayesClassifier(DecisionTreeClassifier(max_depth=2), loss="brier", **parameters),
-        PACBayesClassifier(voting="best", **parameters),
+        PACBayesClassifier(RBFSVMPool(), voting="best", **parameters),
     ]
     for model in models:
         model.fit(X, y)
@@ -52,7 +52,7 @@ def targets():
     many, labels = make_moons(3000, noise=0.1, random_state=0)
     race = {"n_hypotheses": 12, "subsample_size": [2, 12, 60], "holdout": None, "random_state": 0}
     for changes in ({}, {"voting": "gibbs"}):
-        raced = PACBayesClassifier(**race, **changes).fit(many, labels)
+        raced = PACBayesClassifier(RBFSVMPool(), **race, **changes).fit(many, labels)
         assert raced.certificate_.n_dropped
         yield raced.certificate_, lambda certificate: None
         yield raced.certificate_, raced.verify_certificate

@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.datasets import make_moons
 
 from pacbayes import Certificate, CertificateError, PACBayesClassifier
-from pacbayes.pools import _engine
+from pacbayes.pools import RBFSVMPool, _engine
 from pacbayes.posterior import minimize_lambda_bound
 
 X, Y = make_moons(300, noise=0.15, random_state=0)
@@ -22,7 +22,7 @@ def test_columns_far_from_zero_do_not_let_other_rows_in(columns):
     labels = rng.integers(0, 2, 80)
 
     def fit(rows):
-        model = PACBayesClassifier(n_hypotheses=4, subsample_size=20, holdout=None, random_state=0)
+        model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=4, subsample_size=20, holdout=None, random_state=0)
         return model.fit(sparse.csr_array(rows), labels)
 
     model, queries = fit(points), sparse.csr_array(points)
@@ -40,7 +40,9 @@ def test_sparse_rows_without_any_support_vector(settings):
     labels = np.zeros(40)
     labels[3] = 1
     for seed in range(12):
-        model = PACBayesClassifier(random_state=seed, **settings).fit(sparse.csr_array(sparse.eye(40, 400)), labels)
+        model = PACBayesClassifier(RBFSVMPool(), random_state=seed, **settings).fit(
+            sparse.csr_array(sparse.eye(40, 400)), labels
+        )
         assert set(model.predict(sparse.csr_array((5, 400)))) <= {0, 1}
 
 
@@ -50,7 +52,9 @@ def test_sparse_rows_with_a_rare_class():
         points = sparse.random(200, 600, density=0.01, rng=rng, format="csr")
         labels = (rng.random(200) < 0.03).astype(int)
         labels[0] = 1
-        model = PACBayesClassifier(n_hypotheses=60, subsample_size=10, random_state=seed).fit(points, labels)
+        model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=60, subsample_size=10, random_state=seed).fit(
+            points, labels
+        )
         assert model.predict(points[:20]).shape == (20,)
 
 
@@ -65,7 +69,7 @@ def complex_loss(true, predicted):
 )
 def test_losses_that_are_no_real_numbers_are_refused(loss):
     with pytest.raises(ValueError, match="loss"):
-        PACBayesClassifier(loss=loss, n_hypotheses=5, random_state=0).fit(X, Y)
+        PACBayesClassifier(RBFSVMPool(), loss=loss, n_hypotheses=5, random_state=0).fit(X, Y)
 
 
 def module_level_loss(true, predicted):
@@ -74,7 +78,9 @@ def module_level_loss(true, predicted):
 
 def test_hypotheses_are_not_added_with_a_module_level_function():
     """Redefined under the same name it would be accepted, and its losses mixed with those of the old one."""
-    model = PACBayesClassifier(racing=False, loss=module_level_loss, n_hypotheses=6, subsample_size=6).fit(X, Y)
+    model = PACBayesClassifier(
+        RBFSVMPool(), racing=False, loss=module_level_loss, n_hypotheses=6, subsample_size=6
+    ).fit(X, Y)
     with pytest.raises(ValueError, match="hypotheses cannot be added with this loss"):
         model.add_hypotheses(X, Y, 12)
 

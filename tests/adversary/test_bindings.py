@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import Certificate, CertificateError, PACBayesClassifier, certify
 from pacbayes._fingerprint import IncomparableError, digest
-from pacbayes.pools import Pool, PrefitPool
+from pacbayes.pools import Pool, PrefitPool, RBFSVMPool
 from pacbayes.rows._recognition import TrainingRows
 from pacbayes.sampling import NoSubsamples
 
@@ -27,7 +27,9 @@ TREE = DecisionTreeClassifier(max_depth=2)
 
 
 def small(estimator=None, **parameters):
-    return PACBayesClassifier(estimator, **{"n_hypotheses": 10, "random_state": 0, **parameters})
+    return PACBayesClassifier(
+        RBFSVMPool() if estimator is None else estimator, **{"n_hypotheses": 10, "random_state": 0, **parameters}
+    )
 
 
 def noise(n=600):
@@ -226,8 +228,8 @@ def test_a_pool_that_trains_one_object_again_and_again_is_refused():
 
 def test_a_pool_whose_subsamples_are_of_another_sample_size_is_refused():
     class Inflating(PrefitPool):
-        def draw_subsamples(self, plan, sample):
-            return NoSubsamples(50 * len(sample), len(self.estimators))
+        def draw_subsamples(self, plan, n, d):
+            return NoSubsamples(50 * n, len(self.estimators))
 
     with pytest.raises(ValueError, match="200"):
         PACBayesClassifier(Inflating([DecisionTreeClassifier(max_depth=2).fit(X, Y)]), holdout=None).fit(X, 1 - Y)

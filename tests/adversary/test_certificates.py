@@ -29,7 +29,7 @@ X, Y = make_moons(300, noise=0.15, random_state=0)
 
 def small(**parameters):
     settings = {"n_hypotheses": 12, "subsample_size": [8, 30], "holdout": None, "random_state": 0}
-    return PACBayesClassifier(**{**settings, **parameters})
+    return PACBayesClassifier(**{"estimator": RBFSVMPool(), **settings, **parameters})
 
 
 # ---------------------------------------------------------------------------------------------------

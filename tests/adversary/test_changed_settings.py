@@ -19,7 +19,7 @@ NEW_X, NEW_Y = make_moons(200, noise=0.15, random_state=1)
 
 def small(**parameters):
     settings = {"n_hypotheses": 12, "subsample_size": [8, 30], "random_state": 0}
-    return PACBayesClassifier(**{**settings, **parameters})
+    return PACBayesClassifier(**{"estimator": RBFSVMPool(), **settings, **parameters})
 
 
 def answers(model):

@@ -49,6 +49,7 @@ from pacbayes import PACBayesClassifier
 from pacbayes.cli import app
 from pacbayes.exceptions import ModelFileError, TableError
 from pacbayes.io import dumps_model, load_model, read_losses, read_table, save_model
+from pacbayes.pools import RBFSVMPool
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(120, 3))
@@ -495,7 +496,7 @@ def set_attribute(path, kind, name, make, having=None):
 def test_what_is_computed_from_other_attributes_is_computed_anew(tmp_path):
     """Which columns hold numbers, in place of what follows from the columns that were checked."""
     table = pd.DataFrame({"a": X[:, 0], "c": np.where(X[:, 1] > 0, "u", "v")})
-    model = PACBayesClassifier(**SETTINGS).fit(table, y)
+    model = PACBayesClassifier(RBFSVMPool(), **SETTINGS).fit(table, y)
     path = tmp_path / "model.skops"
     save_model(model, path)
     set_attribute(path, "CodeBook", "_codes", lambda members: a_list(text(10**6)))
@@ -615,7 +616,7 @@ def test_models_that_would_fail_at_every_row(tmp_path, change):
 
 def test_a_random_state_out_of_bounds(tmp_path):
     path = tmp_path / "model.skops"
-    save_model(PACBayesClassifier(n_hypotheses=4, random_state=np.random.RandomState(0)).fit(X, y), path)
+    save_model(PACBayesClassifier(RBFSVMPool(), n_hypotheses=4, random_state=np.random.RandomState(0)).fit(X, y), path)
     load_model(path)
 
     def change(schema, members):

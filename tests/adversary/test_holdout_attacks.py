@@ -371,7 +371,7 @@ def test_rows_that_single_precision_cannot_tell_apart_are_recognised(kind):
 
 def test_a_model_recognises_close_rows_after_it_was_saved(tmp_path):
     y = np.random.default_rng(0).integers(0, 2, size=1000)
-    model = PACBayesClassifier(n_hypotheses=5, random_state=0).fit(SECONDS, y)
+    model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=5, random_state=0).fit(SECONDS, y)
     save_model(model, tmp_path / "model.skops")
     for one in (model, load_model(tmp_path / "model.skops")[0]):
         with pytest.raises(ValueError, match="999 of 999 rows are rows of the training sample"):

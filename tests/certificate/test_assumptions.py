@@ -28,9 +28,9 @@ def asymmetric(true, predicted):
     return np.where(true == predicted, 0.0, np.where(true == 1, 1.0, 0.25))
 
 
-def small(*arguments, **parameters):
+def small(pool=None, **parameters):
     settings = {"n_hypotheses": 6, "subsample_size": [8, 30], "random_state": 0}
-    return PACBayesClassifier(*arguments, **{**settings, **parameters})
+    return PACBayesClassifier(RBFSVMPool() if pool is None else pool, **{**settings, **parameters})
 
 
 MODELS = {

@@ -17,13 +17,16 @@ from sklearn.tree import DecisionTreeClassifier
 from pacbayes import Certificate, CertificateError, PACBayesClassifier, certify
 from pacbayes.certificate import Confusion, tabulate_predictions, with_test
 from pacbayes.certificate._json import _checksum
+from pacbayes.pools import RBFSVMPool
 
 X, Y = make_moons(300, noise=0.25, random_state=0)
 NEW_X, NEW_Y = make_moons(400, noise=0.25, random_state=1)
 
 
 def small(**parameters):
-    return PACBayesClassifier(**{"n_hypotheses": 20, "subsample_size": [8, 30], "random_state": 0, **parameters})
+    return PACBayesClassifier(
+        **{"estimator": RBFSVMPool(), "n_hypotheses": 20, "subsample_size": [8, 30], "random_state": 0, **parameters}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +136,7 @@ def test_held_out_rows_by_class(voting):
     assert model.verify_certificate(certificate, X, Y) == "arithmetic, model and data"
 
 
-@pytest.mark.parametrize("estimator", [None, DecisionTreeClassifier(max_depth=3)])
+@pytest.mark.parametrize("estimator", [RBFSVMPool(), DecisionTreeClassifier(max_depth=3)])
 @pytest.mark.parametrize("voting", ["majority", "uniform"])
 def test_a_vote_without_held_out_rows_is_measured_out_of_bag(voting, estimator):
     features, labels = load_iris(return_X_y=True)

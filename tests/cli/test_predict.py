@@ -7,6 +7,7 @@ from small_session import QUICK, table
 
 from pacbayes import PACBayesClassifier
 from pacbayes.io import load_model, save_model
+from pacbayes.pools import RBFSVMPool
 from pacbayes.rows import CodeBook
 
 
@@ -95,7 +96,9 @@ def test_labels_that_look_like_the_names_of_pictures(invoke, numeric):
 
 
 def test_a_model_without_columns(refuses, numeric):
-    model = PACBayesClassifier(n_hypotheses=5, random_state=0).fit(numeric.drop(columns="kind"), numeric["kind"])
+    model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=5, random_state=0).fit(
+        numeric.drop(columns="kind"), numeric["kind"]
+    )
     save_model(model, "model.skops")
     numeric.to_csv("new.csv", index=False)
     assert "does not say what its columns are: it was saved without a schema" in refuses(

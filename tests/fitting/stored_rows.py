@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pacbayes import PACBayesClassifier
+from pacbayes.pools import RBFSVMPool
 
 N, D = 3000, 4
 _rng = np.random.default_rng(0)
@@ -15,7 +16,7 @@ SETTINGS = {"n_hypotheses": 30, "subsample_size": [20, 60], "random_state": 3}
 
 
 def make(**settings):
-    return PACBayesClassifier(**{**SETTINGS, **settings})
+    return PACBayesClassifier(**{"estimator": RBFSVMPool(), **SETTINGS, **settings})
 
 
 def table(X=X, y=Y):

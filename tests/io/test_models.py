@@ -68,15 +68,18 @@ SETTINGS = {"n_hypotheses": 12, "subsample_size": 30, "random_state": 0}
 MODELS = {
     "scaled": (PACBayesClassifier(RBFSVMPool(scaler="standard"), n_hypotheses=20, random_state=2**127 + 1), X),
     "reserved": (PACBayesClassifier(RBFSVMPool(gamma_source="reserved", scaler="minmax"), **SETTINGS), X),
-    "no seed": (PACBayesClassifier(n_hypotheses=20), X),
-    "a random state": (PACBayesClassifier(n_hypotheses=20, random_state=np.random.RandomState(1)), X),
+    "no seed": (PACBayesClassifier(n_hypotheses=8), X),
+    "a random state": (PACBayesClassifier(RBFSVMPool(), n_hypotheses=20, random_state=np.random.RandomState(1)), X),
     "tiny subsamples": (PACBayesClassifier(SVC(), n_hypotheses=20, subsample_size=1, random_state=0), X),
     "a prior": (PACBayesClassifier(SVC(), n_hypotheses=3, subsample_size=30, prior=[0.5, 0.25, 0.25]), X),
     "folds": (PACBayesClassifier(SVC(), subsamples=KFold(3), random_state=0), X),
     "repeated folds": (PACBayesClassifier(SVC(), subsamples=RepeatedKFold(n_splits=3, n_repeats=2)), X),
     "shuffles": (PACBayesClassifier(SVC(), subsamples=ShuffleSplit(3, random_state=0)), X),
     "given subsamples": (PACBayesClassifier(SVC(), subsamples=[list(range(20)), list(range(30, 70))]), X),
-    "sparse rows": (PACBayesClassifier(**SETTINGS), sp.hstack([sp.csr_matrix(X), sp.eye(120, 500)], format="csr")),
+    "sparse rows": (
+        PACBayesClassifier(RBFSVMPool(), **SETTINGS),
+        sp.hstack([sp.csr_matrix(X), sp.eye(120, 500)], format="csr"),
+    ),
     "scaled sparse rows": (
         PACBayesClassifier(RBFSVMPool(scaler="standard"), **SETTINGS),
         sp.hstack([sp.csr_matrix(X), sp.eye(120, 500)], format="csr"),
@@ -158,7 +161,7 @@ RACED_LABELS = (RACED[:, 0] > 0.7).astype(int)
 )
 def test_models_with_dropped_hypotheses(tmp_path, parameters):
     settings = {"n_hypotheses": 24, "subsample_size": [2, 12, 60], "holdout": None, "random_state": 0}
-    model = PACBayesClassifier(**{**settings, **parameters}).fit(RACED, RACED_LABELS)
+    model = PACBayesClassifier(**{"estimator": RBFSVMPool(), **settings, **parameters}).fit(RACED, RACED_LABELS)
     assert np.isnan(model.losses_).any()
     assert (model.n_validation_ == 0).any() == (model.racing == "training")
     io.save_model(model, tmp_path / "model.skops")
@@ -182,7 +185,7 @@ FORMER_MODULES = {
 
 
 def test_types_are_found_wherever_they_were_when_a_file_was_written(tmp_path):
-    model = PACBayesClassifier(**SETTINGS).fit(TABLE, y)
+    model = PACBayesClassifier(RBFSVMPool(), **SETTINGS).fit(TABLE, y)
     path = tmp_path / "model.skops"
     io.save_model(model, path)
     moved = set()
@@ -228,7 +231,7 @@ def forge_weight(vote):
 )
 def test_dropped_hypotheses_that_make_no_sense_are_refused(tmp_path, forge, message):
     settings = {"n_hypotheses": 135, "subsample_size": [10, 20, 100], "holdout": None, "racing": "training"}
-    model = PACBayesClassifier(**settings, random_state=0).fit(RACED, RACED_LABELS)
+    model = PACBayesClassifier(RBFSVMPool(), **settings, random_state=0).fit(RACED, RACED_LABELS)
     assert (model.n_validation_ == 0).any()
     content = skops.io.loads(io.dumps_model(model), trusted=[_archive.type_name(kind) for kind in _fitted.RULES])
     fitted = content["fitted"]
@@ -331,7 +334,7 @@ def test_sparse_machines_have_to_be_trusted_by_name(tmp_path):
 @pytest.fixture
 def saved(tmp_path):
     path = tmp_path / "model.skops"
-    io.save_model(PACBayesClassifier(n_hypotheses=5, random_state=0).fit(X, y), path)
+    io.save_model(PACBayesClassifier(RBFSVMPool(), n_hypotheses=5, random_state=0).fit(X, y), path)
     return path
 
 

@@ -10,6 +10,7 @@ import pytest
 from pacbayes import PACBayesClassifier
 from pacbayes.exceptions import TableError
 from pacbayes.io import StreamedTable, Table, inspect_table, open_table, read_table
+from pacbayes.pools import RBFSVMPool
 
 N = 3000
 _rng = np.random.default_rng(0)
@@ -68,7 +69,10 @@ def both(path, target="kind", max_bytes=2**18, **settings):
 
 
 def assert_same_fit(memory, streamed):
-    models = [PACBayesClassifier(n_hypotheses=10, random_state=0).fit(one.X, one.y) for one in (memory, streamed)]
+    models = [
+        PACBayesClassifier(RBFSVMPool(), n_hypotheses=10, random_state=0).fit(one.X, one.y)
+        for one in (memory, streamed)
+    ]
     assert models[0].certificate_.to_json() == models[1].certificate_.to_json()
     np.testing.assert_array_equal(models[0].losses_, models[1].losses_)
     assert models[0].classes_.dtype == models[1].classes_.dtype

@@ -20,6 +20,7 @@ from pacbayes.io import Column, Provenance, Table, read_losses, read_table
 from pacbayes.io import _files as files_module
 from pacbayes.io._encoding import _CHUNK_SIZE, decoded
 from pacbayes.io._limits import Budget
+from pacbayes.pools import RBFSVMPool
 
 rng = np.random.default_rng(0)
 FRAME = pd.DataFrame(
@@ -50,7 +51,7 @@ def refused(path, match, *arguments, **options):
 
 def test_two_lines_from_a_file_to_a_classifier(write):
     table = read_table(write(FRAME.drop(columns="city").to_csv(index=False)), target="kind")
-    model = PACBayesClassifier(n_hypotheses=5, random_state=0).fit(table.X, table.y)
+    model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=5, random_state=0).fit(table.X, table.y)
     assert model.certificate_.n_hypotheses == 5
 
 

@@ -15,7 +15,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
 
 from pacbayes import PACBayesClassifier
-from pacbayes.pools import _engine, jaakkola_gamma
+from pacbayes.pools import RBFSVMPool, _engine, jaakkola_gamma
 
 TRAINED = ["n_classes", "classes", "counts", "support", "coefficients", "intercepts", "gamma", "converged"]
 SCALERS = {"minmax": MinMaxScaler((-1, 1)), "standard": StandardScaler()}
@@ -712,7 +712,7 @@ def test_wide_sparse_data_have_the_certificate_of_dense_ones():
     rng = np.random.default_rng(0)
     points, labels = random_rows(rng, 120, 500, 0.02), np.arange(120) % 2
     points[:, 0] += labels
-    model = PACBayesClassifier(n_hypotheses=30, random_state=0)
+    model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=30, random_state=0)
     dense = model.fit(points, labels)
     losses, bound, predicted = dense.losses_, dense.certificate_.gibbs_bound, dense.predict(points)
     thin = model.fit(sparse.csr_array(points), labels)
@@ -732,7 +732,7 @@ def test_rows_outside_the_subsample_do_not_shape_a_hypothesis():
     ]
     seen = set()
     for seed in range(8):  # draws the kernel width
-        model = PACBayesClassifier(subsamples=[range(30)], random_state=seed)
+        model = PACBayesClassifier(RBFSVMPool(), subsamples=[range(30)], random_state=seed)
         votes = [model.fit(sample, labels).predict(sparse.csr_array(points)) for sample in samples]
         np.testing.assert_array_equal(*votes)
         seen.update(votes[0])
@@ -744,7 +744,7 @@ def test_wide_sparse_data_without_support_vectors():
     labels[0] = 1
     for seed in range(5):
         thin, dense = (
-            PACBayesClassifier(n_hypotheses=20, random_state=seed).fit(points, labels)
+            PACBayesClassifier(RBFSVMPool(), n_hypotheses=20, random_state=seed).fit(points, labels)
             for points in (sparse.csr_array(sparse.eye(40, 400)), np.eye(40, 400))
         )
         np.testing.assert_array_equal(thin.losses_, dense.losses_)

@@ -547,8 +547,8 @@ def test_older_machines_get_the_same_answers(instructions):
     """The routines of every instruction set that this machine has, against the ones it would choose."""
     program = (
         "import numpy as np; from sklearn.datasets import load_digits; from pacbayes import PACBayesClassifier;"
-        "from pacbayes.pools import _engine; X, y = load_digits(n_class=4, return_X_y=True);"
-        "model = PACBayesClassifier(n_hypotheses=20, subsample_size=[30, 200], random_state=0).fit(X, y);"
+        "from pacbayes.pools import RBFSVMPool, _engine; X, y = load_digits(n_class=4, return_X_y=True);"
+        "model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=20, subsample_size=[30, 200], random_state=0).fit(X, y);"
         "print(_engine.instructions, *(model.losses_ * model.n_validation_).round().astype(int))"
     )
 

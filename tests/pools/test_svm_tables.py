@@ -214,7 +214,9 @@ def test_choices_by_other_points_than_the_subsample_are_refused():
 
 def test_competing_votes_predict_data_frames():
     table, labels = make_table(400)
-    model = PACBayesClassifier(n_hypotheses=45, random_state=0, racing=False).fit(table[:300], labels[:300])
+    model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=45, random_state=0, racing=False).fit(
+        table[:300], labels[:300]
+    )
     new = table[300:]
     np.testing.assert_array_equal(model.votes_[model.fitted_votes_.winner].predict(new), model.predict(new))
     assert model.score(new, labels[300:]) > 0.7
@@ -296,7 +298,7 @@ def test_weekdays_and_seasons_can_be_learned():
     weekend = pd.Series(day).dt.day_of_week.to_numpy() >= 5
     winter = np.isin(pd.Series(day).dt.month, [12, 1, 2])
     for labels, most in ((weekend, 0.02), (winter, 0.04)):
-        model = PACBayesClassifier(random_state=0).fit(table[:600], labels[:600])
+        model = PACBayesClassifier(RBFSVMPool(), random_state=0).fit(table[:600], labels[:600])
         assert np.mean(model.predict(table[600:]) != labels[600:]) < most
 
 
@@ -327,7 +329,7 @@ def test_dates_and_numbers_are_not_taken_for_each_other():
 def test_columns_that_cannot_be_used_are_named(column, message):
     table = pd.DataFrame({"x": pd.Series(column), "t": ["a", "b", "a", "b"]})
     with pytest.raises(ValueError, match=message):
-        PACBayesClassifier().fit(table, [0, 1, 0, 1])
+        PACBayesClassifier(RBFSVMPool()).fit(table, [0, 1, 0, 1])
 
 
 @pytest.mark.parametrize(
@@ -367,7 +369,9 @@ def test_columns_in_another_order_are_refused(names):
 def test_missing_labels_are_named():
     table, labels = make_table(60)
     with pytest.raises(ValueError, match="y must hold labels of one type, none of them missing, got NoneType and str"):
-        PACBayesClassifier(n_hypotheses=4).fit(table, ["yes", None, *np.where(labels == 1, "yes", "no")[2:].tolist()])
+        PACBayesClassifier(RBFSVMPool(), n_hypotheses=4).fit(
+            table, ["yes", None, *np.where(labels == 1, "yes", "no")[2:].tolist()]
+        )
 
 
 def test_text_in_a_column_of_numbers_is_named():
@@ -388,8 +392,8 @@ def test_text_in_a_column_of_numbers_is_named():
 def test_tables_race(racing, tmp_path):
     table, labels = make_table(3100)
     settings = {"n_hypotheses": 90, "subsample_size": [5, 20, 80], "random_state": 0, "holdout": None}
-    raced = PACBayesClassifier(racing=racing, **settings).fit(table[:3000], labels[:3000])
-    everyone = PACBayesClassifier(racing=False, **settings).fit(table[:3000], labels[:3000])
+    raced = PACBayesClassifier(RBFSVMPool(), racing=racing, **settings).fit(table[:3000], labels[:3000])
+    everyone = PACBayesClassifier(RBFSVMPool(), racing=False, **settings).fit(table[:3000], labels[:3000])
     kept = ~np.isnan(raced.losses_)
     assert 0 < kept.sum() < kept.size
     assert (raced.n_validation_ == 0).any() == (racing == "training")
@@ -528,6 +532,6 @@ def test_the_size_of_subsamples_does_not_depend_on_gaps(kind, n_columns):
         changed = table.copy()
         if gap is not None:
             changed.iloc[gap] = None
-        model = PACBayesClassifier(n_hypotheses=4, subsample_size="paper", holdout=None, random_state=0)
+        model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=4, subsample_size="paper", holdout=None, random_state=0)
         sizes |= set(model.fit(changed, y).subsamples_.sizes.tolist())
     assert sizes == {n_columns + 1 if n_columns > 3 else 10}

@@ -100,7 +100,7 @@ def brier(iris):
 @pytest.fixture(scope="module")
 def costs(iris):
     settings = {"n_hypotheses": 20, "loss": [[0, 1, 2], [1, 0, 7.25], [2, 1, 0]], "random_state": 0}
-    return PACBayesClassifier(objective="dual", **settings).fit(*iris)
+    return PACBayesClassifier(RBFSVMPool(), objective="dual", **settings).fit(*iris)
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ def test_constants_and_failures(iris, few_plots):
         "constant: always 0",
         f"FailsOnSome(random_state={model.hypotheses_[2].random_state})",
     ]
-    model = PACBayesClassifier(subsamples=[[0, 1], [0, 50]], voting="uniform", random_state=0).fit(X, y)
+    model = PACBayesClassifier(RBFSVMPool(), subsamples=[[0, 1], [0, 50]], voting="uniform", random_state=0).fit(X, y)
     assert cells(fit_page(model), "voters")[0][6] == "constant: always 0"
 
 
@@ -246,7 +246,9 @@ def test_constants_and_failures(iris, few_plots):
     [("majority", "kl"), ("gibbs", "lambda"), ("best", "lambda"), ("uniform", "lambda")],
 )
 def test_votings_and_objectives(iris, voting, objective):
-    model = PACBayesClassifier(voting=voting, objective=objective, n_hypotheses=12, random_state=0).fit(*iris)
+    model = PACBayesClassifier(RBFSVMPool(), voting=voting, objective=objective, n_hypotheses=12, random_state=0).fit(
+        *iris
+    )
     page = fit_page(model)
     check_sound(page)
     text = Outline(page).text
@@ -263,7 +265,7 @@ def test_votings_and_objectives(iris, voting, objective):
 @pytest.mark.parametrize("prior", [None, [1.0]])
 def test_one_hypothesis(iris, prior):
     """No plot of smaller pools, of which there are none."""
-    page = fit_page(PACBayesClassifier(n_hypotheses=1, prior=prior, random_state=0).fit(*iris))
+    page = fit_page(PACBayesClassifier(RBFSVMPool(), n_hypotheses=1, prior=prior, random_state=0).fit(*iris))
     check_sound(page)
     assert len(cells(page, "voters")) == 1
     assert "plot-pool" not in page
@@ -314,7 +316,7 @@ def test_bound_of_one_proves_nothing(always_wrong, few_plots):
 
 def test_bound_no_better_than_a_constant(few_plots):
     rng = np.random.default_rng(0)
-    model = PACBayesClassifier(n_hypotheses=5, voting="gibbs", random_state=0)
+    model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=5, voting="gibbs", random_state=0)
     model.fit(rng.normal(size=(40, 2)), np.arange(40) % 4 == 0)
     assert 0.25 <= model.certificate_.bound < 1
     text = Outline(fit_page(model)).text
@@ -328,14 +330,14 @@ def test_which_columns_matter(few_plots):
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"dull & <b>": rng.normal(size=300), "telling": rng.normal(size=300)})
     y = np.where(X["telling"] > 0, "up", "down")
-    model = PACBayesClassifier(n_hypotheses=20, random_state=0).fit(X, y)
+    model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=20, random_state=0).fit(X, y)
     page = fit_page(model, X=X, y=y)
     (first, gain), (second, _) = cells(page, "columns")
     assert (first, second) == ("telling", "dull & <b>")
     assert float(gain.rstrip("%")) > 30
     # Without rows that had no part in the vote there is nothing to measure on.
     assert 'id="columns"' not in fit_page(model)
-    paper = PACBayesClassifier(n_hypotheses=20, holdout=None, random_state=0).fit(X[:150], y[:150])
+    paper = PACBayesClassifier(RBFSVMPool(), n_hypotheses=20, holdout=None, random_state=0).fit(X[:150], y[:150])
     assert 'id="columns"' not in fit_page(paper, X=X[:150], y=y[:150])
     assert cells(fit_page(paper, X_test=X[150:], y_test=y[150:]), "columns")[0][0] == "telling"
     with pytest.raises(ValueError, match="X and y must be given together, got no y"):
@@ -357,7 +359,9 @@ def test_loss_without_a_bound_on_the_vote(brier):
 def test_many_names_are_cut_short(few_plots):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(80, 60)), columns=[f"feature {i}" for i in range(60)])
-    model = PACBayesClassifier(n_hypotheses=5, subsample_size=10, random_state=0).fit(X, np.arange(80) % 2)
+    model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=5, subsample_size=10, random_state=0).fit(
+        X, np.arange(80) % 2
+    )
     text = Outline(fit_page(model)).text
     assert "feature 39 and 20 more" in text
     assert "feature 40" not in text

@@ -113,6 +113,7 @@ def with_unit(loss, value, rounded):
 def test_page_of_every_kind_of_fit(iris, figures, objective, voting, holdout, loss):
     X, X_test, y, y_test = iris
     model = PACBayesClassifier(
+        RBFSVMPool(),
         objective=objective,
         voting=voting,
         holdout=holdout,
@@ -341,7 +342,7 @@ def noisy(n, seed):
 
 @pytest.fixture(scope="module")
 def randomised():
-    return PACBayesClassifier(voting="gibbs", n_hypotheses=8, random_state=0).fit(*noisy(120, 0))
+    return PACBayesClassifier(RBFSVMPool(), voting="gibbs", n_hypotheses=8, random_state=0).fit(*noisy(120, 0))
 
 
 def test_randomised_classifier_is_tested_once(randomised, figures):
@@ -380,7 +381,7 @@ def test_a_test_that_was_made_before_is_not_made_again(randomised, figures):
 
 def test_settings_that_were_changed_after_the_fit_change_no_caption(iris, figures):
     X, _, y, _ = iris
-    model = PACBayesClassifier(n_hypotheses=8, objective="dual", random_state=0).fit(X, y)
+    model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=8, objective="dual", random_state=0).fit(X, y)
     before = fit_page(model)
     model.set_params(objective="lambda", voting="uniform", delta=0.5, estimator=DecisionTreeClassifier())
     after = fit_page(model)
@@ -447,13 +448,13 @@ def test_hypotheses_that_were_trained_elsewhere(iris, figures):
 
 def test_rows_of_the_training_sample_test_nothing(iris, figures):
     X, _, y, _ = iris
-    model = PACBayesClassifier(n_hypotheses=8, random_state=0).fit(X, y)
+    model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=8, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="X must hold rows that were not used in training: 90 of 90 rows"):
         fit_page(model, X_test=X, y_test=y)
 
 
 def test_notebooks_do_not_call_measured_losses_bounds(iris):
     X, _, y, _ = iris
-    model = PACBayesClassifier(n_hypotheses=8, random_state=0).fit(X, y)
+    model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=8, random_state=0).fit(X, y)
     head = re.findall(r"<th(?: [^>]*)?>(.*?)</th>", model.certificate_._repr_html_())
     assert head[-4:] == ["Loss or bound", "Value", "Whose loss", "Kind"]
