@@ -123,7 +123,7 @@ def fit_votes(
     rows = rows.with_target(task, target)
     given, pool = pool, pool.usable(rows.sample, loss)
     left_out = tuple(name for name, _ in given.members() if name not in dict(pool.members()))
-    holdout = resolve_holdout(settings, loss)
+    holdout = resolve_holdout(pool, settings, loss, len(rows))
     entropy = _draw_entropy(settings.random_state) if continued is None else continued.entropy
     rows, entropy = _open_checkpoint(rows, pool, settings, holdout, entropy)
     try:
@@ -195,12 +195,13 @@ def _draw_entropy(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def resolve_holdout(settings: FitSettings, loss: Loss) -> Any:
-    """Return the rows to hold out, None for none."""
+def resolve_holdout(pool: Pool, settings: FitSettings, loss: Loss, n: int) -> Any:
+    """Return the rows to hold out of n, None for none."""
     holdout = settings.holdout
     given = settings.subsamples is not None and not hasattr(settings.subsamples, "split")
-    if isinstance(holdout, str) and (loss.on_probabilities or given or settings.voting == "best"):
-        return None
+    if isinstance(holdout, str):
+        needless = loss.on_probabilities or given or settings.voting == "best"
+        return None if needless else pool.default_holdout(n)
     if holdout is not None and loss.on_probabilities:
         # What the vote's probabilities would be is not defined.
         raise ValueError(f"holdout must be None for the loss {loss.name!r}, which is not a loss of labels")

@@ -50,7 +50,7 @@ def verify_certificate(fitted: FittedVotes, certificate: Certificate, rows: Samp
         )
     if about["settings"] != own.digests.get("settings"):
         raise CertificateError("the settings of the classifier are not those that it was fitted with: fit again")
-    _verify_draws(fitted, resolve_holdout(settings, loss))
+    _verify_draws(fitted)
     # Not the one that the vote states: after a look at the losses, another one would make the bound smaller.
     prior = choose_prior(fit.pool, settings, vote.subsamples, vote.split)
     if (prior is None) != (vote.prior is None) or (prior is not None and not np.array_equal(prior, vote.prior)):
@@ -103,10 +103,11 @@ def _verify_test(certificate: Certificate, vote: Vote) -> None:
         _expect("the number of held-out rows", figures["n"], vote.n_held_out)
 
 
-def _verify_draws(fitted: FittedVotes, holdout: Any) -> None:
+def _verify_draws(fitted: FittedVotes) -> None:
     """Raise CertificateError if votes are not those that `holdout` makes compete, on rows that the seed draws."""
     votes, first = fitted.votes, fitted.votes[0].split
     n = 0 if first.rows is None or first.held_out is None else first.rows.size + first.held_out.size
+    holdout = resolve_holdout(fitted.pool, fitted.settings, fitted.loss, n)
     if (holdout is None) != (n == 0):
         raise CertificateError(f"holdout is {holdout!r}, but rows were {'not ' if n == 0 else ''}held out")
     expected = split_holdouts(holdout, n, fitted.entropy)

@@ -12,7 +12,7 @@ from pacbayes.pools._rbf_svm import RBFSVMPool
 from pacbayes.pools._union import UnionPool
 
 # As many hypotheses, on as many rows, as of scikit-learn's boosted trees.
-_N_HYPOTHESES, _SHARES = 8, (0.65, 0.8)
+_N_HYPOTHESES, _SHARE = 3, 0.9
 
 
 def _lightgbm() -> Pool:
@@ -33,7 +33,7 @@ def _catboost() -> Pool:
 
 
 def _library_pool(learner: Any, drawn: dict[str, list[Any]]) -> CategoricalPool:
-    sampling: dict[str, Any] = {"n_hypotheses": _N_HYPOTHESES, "subsample_size": _SHARES}
+    sampling: dict[str, Any] = {"n_hypotheses": _N_HYPOTHESES, "subsample_size": _SHARE}
     return CategoricalPool(learner, param_distributions=drawn, vote_by="probabilities", **sampling)
 
 
@@ -77,4 +77,4 @@ def make_union(names: Sequence[str] = DEFAULT_FAMILIES) -> UnionPool:
             pools.append((name, FAMILIES[name]()))
         except ImportError as error:
             raise ImportError(f"the family {name!r} needs another package: pip install {name}") from error
-    return UnionPool(pools, unusable="drop")
+    return UnionPool(pools, weights=[2.0 if name == "svm" else 1.0 for name in names], unusable="drop")

@@ -29,17 +29,16 @@ from pacbayes.pools._tree_ensembles import TreeArrays, TreeEnsembles, to_single
 from pacbayes.rows import CodeBook, learn_code_book
 from pacbayes.sampling import Subsamples
 
-# Categories of a column that HistGradientBoostingClassifier can split by sets of them.
-_MOST_IN_SETS = 255
+# Categories of a column up to which boosted trees split it by sets of them: beyond, target statistics do better.
+_MOST_IN_SETS = 30
 
 # Categories of a column that have a coefficient each.
 _MOST_COLUMNS = 50
 
 _SEEDS = 2**31
 
-# Shares of the rows that hypotheses are trained on, taken in turn, and how many there are.
-_SHARES = (0.65, 0.8)
-_N_HYPOTHESES = 8
+# Share of the rows that a hypothesis is trained on. The vote is tested on others: few are enough to weight it.
+_SHARE_TRAINED = 0.9
 
 _SHARE = Rule("in (0, 1]", lambda value: Number(0, np.inf).allows(value) and value <= 1)
 _NOT_NEGATIVE = Rule("a number, at least 0", lambda value: Number(-1, np.inf).allows(value) and value >= 0)
@@ -52,13 +51,14 @@ def _threads() -> ThreadpoolController:
 
 
 class LearnerPool(Pool):
-    """What pools have in common that draw settings for each hypothesis, and train models kept as plain arrays."""
+    """What pools have in common whose hypotheses take settings in turn, and are trained models kept as plain arrays."""
 
     shares_rows = True
     takes_code_books = True
 
+    _N_HYPOTHESES: ClassVar[int]  # by default
     _CONSTRAINTS: ClassVar[dict[str, Constraint]]
-    _DRAWN: ClassVar[tuple[str, ...]]  # settings that may be several
+    _VARIED: ClassVar[tuple[str, ...]]  # settings that may be several, which hypotheses take in turn
 
     # -- what only the pool knows --------------------------------------------------------------------
 
@@ -66,8 +66,8 @@ class LearnerPool(Pool):
         validate_settings(self, {**SAMPLING, "on_error": Choice("raise", "drop"), **self._CONSTRAINTS})
 
     def _choices(self) -> list[list[Any]]:
-        """Return the values of each setting that hypotheses draw from."""
-        values = [getattr(self, name) for name in self._DRAWN]
+        """Return the values of each setting that hypotheses take in turn."""
+        values = [getattr(self, name) for name in self._VARIED]
         return [
             list(value) if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str) else [value]
             for value in values
@@ -94,29 +94,22 @@ class LearnerPool(Pool):
 
     def default_sampling(self, n: int, d: int) -> tuple[list[int], int]:
         """Return sizes of subsamples, which hypotheses take in turn, and how many hypotheses there are."""
-        return [max(1, int(share * n)) for share in _SHARES], _N_HYPOTHESES
-
-    def _draw(self, hypotheses: Codes, entropy: int) -> NDArray[np.intp]:
-        """Return positions of the settings that hypotheses draw from their streams, and their seeds, in columns."""
-        lengths = [*map(len, self._choices()), _SEEDS]
-        everyone = range(int(hypotheses[0]), int(hypotheses[-1]) + 1)
-        return sampling.draw_positions(entropy, everyone, sampling.LEARNER, lengths)[hypotheses - everyone.start]
+        return [max(1, int(_SHARE_TRAINED * n))], self._N_HYPOTHESES
 
     def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp]:
         """Return which settings each hypothesis has, chosen without looking at the sample."""
-        drawn = self._draw(np.asarray(hypotheses, dtype=np.intp), entropy)[:, :-1]
-        return np.asarray(np.ravel_multi_index(tuple(drawn.T), [len(values) for values in self._choices()]))
+        lengths = [len(values) for values in self._choices()]
+        turns = np.asarray(hypotheses, dtype=np.intp)[:, np.newaxis] % lengths
+        return np.asarray(np.ravel_multi_index(tuple(turns.T), lengths))
 
     def train(
         self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
     ) -> Hypotheses:
-        numbers, choices = np.asarray(hypotheses, dtype=np.intp), self._choices()
-        models = []
-        for h, (*positions, seed) in zip(numbers, self._draw(numbers, entropy).tolist(), strict=True):
-            drawn = (values[position] for values, position in zip(choices, positions, strict=True))
-            models.append(
-                self._train_model(sample, subsamples[int(h)], dict(zip(self._DRAWN, drawn, strict=True)), seed, int(h))
-            )
+        choices, models = dict(zip(self._VARIED, self._choices(), strict=True)), []
+        for h in map(int, hypotheses):
+            settings = {name: values[h % len(values)] for name, values in choices.items()}
+            seed = int(sampling.stream(entropy, h, sampling.LEARNER).integers(_SEEDS))
+            models.append(self._train_model(sample, subsamples[h], settings, seed, h))
         together = models[0].concatenate(models)
         return self._collect(sample.classes, together, np.arange(len(together)), sample.code_book)
 
@@ -171,23 +164,23 @@ class TreePool(LearnerPool):
 
 
 class BoostingPool(TreePool):
-    """Boosted trees: HistGradientBoostingClassifier, on large subsamples, with settings drawn for each hypothesis.
+    """Boosted trees: HistGradientBoostingClassifier, on large subsamples, with settings that hypotheses take in turn.
 
-    Every setting is a value, or several of which each hypothesis draws one.
+    Every setting is a value, or several that hypotheses take in turn.
 
     Parameters
     ----------
-    learning_rate : float or sequence of float, default=(0.05, 0.1)
+    learning_rate : float or sequence of float, default=0.1
         What leaves are multiplied by.
-    max_iter : int or sequence of int, default=(100, 200)
+    max_iter : int or sequence of int, default=120
         Number of rounds, each of one tree, or one for each of several classes.
-    max_leaf_nodes : int or sequence of int, default=(7, 15, 31)
+    max_leaf_nodes : int or sequence of int, default=15
         Leaves of a tree, at most.
-    min_samples_leaf : int or sequence of int, default=5
+    min_samples_leaf : int or sequence of int, default=1
         Points in a leaf, at least.
-    max_features : float or sequence of float, default=0.5
+    max_features : float or sequence of float, default=(1.0, 0.5)
         Share of the features that a split is chosen from, drawn anew for each.
-    l2_regularization : float or sequence of float, default=0.0
+    l2_regularization : float or sequence of float, default=10.0
         Penalty on the values of leaves.
     n_hypotheses : int or "auto", default="auto"
         Number of hypotheses; a function of the number of rows by default.
@@ -198,7 +191,7 @@ class BoostingPool(TreePool):
 
     Notes
     -----
-    Missing numbers go to the side of a split that is better for training. Columns of up to 255 categories in a
+    Missing numbers go to the side of a split that is better for training. Columns of up to 30 categories in a
     subsample are split by sets of these, others are encoded by target statistics within the subsample. A gap in a
     column of categories is a category of its own; one that the subsample does not hold is missing.
 
@@ -215,6 +208,7 @@ class BoostingPool(TreePool):
     """
 
     _KIND = "boosting"
+    _N_HYPOTHESES = 3
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
         "learning_rate": Several(Number(0, np.inf)),
         "max_iter": Several(Whole(1)),
@@ -223,17 +217,17 @@ class BoostingPool(TreePool):
         "max_features": Several(_SHARE),
         "l2_regularization": Several(_NOT_NEGATIVE),
     }
-    _DRAWN = tuple(_CONSTRAINTS)
+    _VARIED = tuple(_CONSTRAINTS)
 
     def __init__(
         self,
         *,
-        learning_rate: float | Sequence[float] = (0.05, 0.1),
-        max_iter: int | Sequence[int] = (100, 200),
-        max_leaf_nodes: int | Sequence[int] = (7, 15, 31),
-        min_samples_leaf: int | Sequence[int] = 5,
-        max_features: float | Sequence[float] = 0.5,
-        l2_regularization: float | Sequence[float] = 0.0,
+        learning_rate: float | Sequence[float] = 0.1,
+        max_iter: int | Sequence[int] = 120,
+        max_leaf_nodes: int | Sequence[int] = 15,
+        min_samples_leaf: int | Sequence[int] = 1,
+        max_features: float | Sequence[float] = (1.0, 0.5),
+        l2_regularization: float | Sequence[float] = 10.0,
         n_hypotheses: int | Literal["auto"] = "auto",
         subsample_size: Any = "auto",
         on_error: Literal["raise", "drop"] = "raise",
@@ -273,9 +267,9 @@ class BoostingPool(TreePool):
 
 
 class ForestPool(TreePool):
-    """Forests, of extremely randomised trees or Breiman's, on large subsamples, with settings drawn for each.
+    """Forests, of extremely randomised trees or Breiman's, on large subsamples.
 
-    Every setting is a value, or several of which each hypothesis draws one.
+    Every setting is a value, or several that hypotheses take in turn.
 
     Parameters
     ----------
@@ -312,6 +306,7 @@ class ForestPool(TreePool):
     """
 
     _KIND = "forest"
+    _N_HYPOTHESES = 2
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
         "kind": Several(Choice("extra", "random")),
         "n_estimators": Several(Whole(1)),
@@ -323,7 +318,7 @@ class ForestPool(TreePool):
         ),
         "min_samples_leaf": Several(Whole(1)),
     }
-    _DRAWN = tuple(_CONSTRAINTS)
+    _VARIED = tuple(_CONSTRAINTS)
 
     def __init__(
         self,
@@ -362,13 +357,13 @@ class ForestPool(TreePool):
 
 
 class LinearPool(LearnerPool):
-    """Logistic regressions of standardised features, on large subsamples, with a penalty drawn for each hypothesis.
+    """Logistic regressions of standardised features, on large subsamples, with penalties that hypotheses take in turn.
 
     Parameters
     ----------
     C : float or sequence of float, default=(0.01, 0.1, 1.0, 10.0)
-        Inverse strength of the penalty on squared coefficients, as in LogisticRegression, or several of which each
-        hypothesis draws one.
+        Inverse strength of the penalty on squared coefficients, as in LogisticRegression, or several that hypotheses
+        take in turn.
     n_hypotheses : int or "auto", default="auto"
         Number of hypotheses; a function of the number of rows by default.
     subsample_size : int, float, "auto" or sequence of int and float, default="auto"
@@ -393,8 +388,9 @@ class LinearPool(LearnerPool):
     logistic regression of 4 features, C = 1
     """
 
+    _N_HYPOTHESES = 4
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {"C": Several(Number(0, np.inf))}
-    _DRAWN = tuple(_CONSTRAINTS)
+    _VARIED = tuple(_CONSTRAINTS)
 
     def __init__(
         self,

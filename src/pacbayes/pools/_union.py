@@ -18,6 +18,11 @@ from pacbayes.pools._base import Pool, Sample
 from pacbayes.rows import CodeBook
 from pacbayes.sampling import SamplingPlan, Subsamples, UnionSubsamples, derive_entropy, divide_in_proportion
 
+# Shares held out, one for each competing vote, of samples below and from so many rows on.
+_MANY_ROWS = 5000
+_FEW_ROWS_HELD_OUT = (0.35, 0.35, 0.35, 0.35)
+_MANY_ROWS_HELD_OUT = (0.4, 0.3)
+
 
 class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
     """Hypotheses of several pools in one vote: the posterior chooses among families, and nothing is cross-validated.
@@ -222,6 +227,9 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
     def uses_device(self, sample: Sample, subsamples: Subsamples) -> bool:
         parts = subsamples.parts if isinstance(subsamples, UnionSubsamples) else {}
         return any(pool.uses_device(sample, parts[name]) for name, pool in self.families if name in parts)
+
+    def default_holdout(self, n: int) -> tuple[float, ...]:
+        return _FEW_ROWS_HELD_OUT if n < _MANY_ROWS else _MANY_ROWS_HELD_OUT
 
     def draw_subsamples(self, plan: SamplingPlan, n: int, d: int) -> UnionSubsamples:
         """Return the training sets of all families. A number of hypotheses is divided in proportion to their own."""

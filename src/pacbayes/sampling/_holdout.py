@@ -14,9 +14,6 @@ from pacbayes.sampling._subsamples import HOLDOUT, derive_entropy, resolve_size,
 
 __all__ = ["Split", "split_holdouts"]
 
-# Shares of the sample to hold out, one for each competing vote. Measured in benchmarks/RESULTS.md.
-_SHARES = (0.5, 0.35)
-
 
 @dataclass(frozen=True)
 class Split:
@@ -38,14 +35,12 @@ def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
     if isinstance(holdout, np.ndarray):
         holdout = holdout.tolist()
     shares: Sequence[Any]
-    if isinstance(holdout, str) and holdout == "auto":
-        shares = _SHARES
-    elif isinstance(holdout, Real):
+    if isinstance(holdout, Real):
         shares = [holdout]
     elif isinstance(holdout, Sequence) and not isinstance(holdout, str):
         shares = list(holdout)
     else:
-        raise ValueError(f"holdout must be 'auto', None, a share or several, got {holdout!r}")
+        raise ValueError(f"holdout must be None, a share or several, got {holdout!r}")
     if not shares:
         raise ValueError("holdout must name at least one share, got none: give None for no held-out rows")
     splits = []
