@@ -391,13 +391,18 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         """
         return default_sampling(n, d)
 
+    def default_sampling_in_union(self, n: int, d: int) -> tuple[list[int], int]:
+        """Return what "auto" stands for where these are one of several families."""
+        return self.default_sampling(n, d)
+
     def default_holdout(self, n: int) -> tuple[float, ...]:
         """Return the shares of n rows to hold out, one for each competing vote, that "auto" stands for."""
         return (0.5, 0.35)  # measured in benchmarks/RESULTS.md
 
-    def draw_subsamples(self, plan: SamplingPlan, n: int, d: int) -> Subsamples:
+    def draw_subsamples(self, plan: SamplingPlan, n: int, d: int, *, in_union: bool = False) -> Subsamples:
         """Return the training sets of the hypotheses, of n rows of d columns. A plan comes before the pool's own."""
-        return plan.fill(self.n_hypotheses, self.subsample_size).draw(n, d, self.default_sampling)
+        default = self.default_sampling_in_union if in_union else self.default_sampling
+        return plan.fill(self.n_hypotheses, self.subsample_size).draw(n, d, default)
 
     def weigh_prior(self, subsamples: Subsamples, weights: Array | None) -> Array | None:
         """Return the prior of all hypotheses that is proportional to weights, or None if it is uniform."""

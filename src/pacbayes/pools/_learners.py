@@ -7,6 +7,7 @@ kept as plain arrays; threads go over hypotheses.
 from __future__ import annotations
 
 from abc import abstractmethod
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, ClassVar, Literal
@@ -36,6 +37,12 @@ _MOST_IN_SETS = 30
 _MOST_COLUMNS = 50
 
 _SEEDS = 2**31
+
+# Settings of boosted trees from so many rows of a subsample on: larger trees, and more of them, where there are more.
+_BOOSTING: list[tuple[int, dict[str, int]]] = [
+    (0, {"max_iter": 120, "max_leaf_nodes": 15, "min_samples_leaf": 1}),
+    (4000, {"max_iter": 200, "max_leaf_nodes": 31, "min_samples_leaf": 5}),
+]
 
 # Share of the rows that a hypothesis is trained on. The vote is tested on others: few are enough to weight it.
 _SHARE_TRAINED = 0.9
@@ -172,11 +179,11 @@ class BoostingPool(TreePool):
     ----------
     learning_rate : float or sequence of float, default=0.1
         What leaves are multiplied by.
-    max_iter : int or sequence of int, default=120
+    max_iter : int, "auto" or sequence of these, default="auto"
         Number of rounds, each of one tree, or one for each of several classes.
-    max_leaf_nodes : int or sequence of int, default=15
+    max_leaf_nodes : int, "auto" or sequence of these, default="auto"
         Leaves of a tree, at most.
-    min_samples_leaf : int or sequence of int, default=1
+    min_samples_leaf : int, "auto" or sequence of these, default="auto"
         Points in a leaf, at least.
     max_features : float or sequence of float, default=(1.0, 0.5)
         Share of the features that a split is chosen from, drawn anew for each.
@@ -191,6 +198,9 @@ class BoostingPool(TreePool):
 
     Notes
     -----
+    "auto" is 120 rounds of trees of up to 15 leaves, of a point or more, and from 4000 rows on 200 of up to 31 leaves,
+    of five points or more.
+
     Missing numbers go to the side of a split that is better for training. Columns of up to 30 categories in a
     subsample are split by sets of these, others are encoded by target statistics within the subsample. A gap in a
     column of categories is a category of its own; one that the subsample does not hold is missing.
@@ -211,9 +221,9 @@ class BoostingPool(TreePool):
     _N_HYPOTHESES = 3
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
         "learning_rate": Several(Number(0, np.inf)),
-        "max_iter": Several(Whole(1)),
-        "max_leaf_nodes": Several(Whole(2)),
-        "min_samples_leaf": Several(Whole(1)),
+        "max_iter": Several(Whole(1, ("auto",))),
+        "max_leaf_nodes": Several(Whole(2, ("auto",))),
+        "min_samples_leaf": Several(Whole(1, ("auto",))),
         "max_features": Several(_SHARE),
         "l2_regularization": Several(_NOT_NEGATIVE),
     }
@@ -223,9 +233,9 @@ class BoostingPool(TreePool):
         self,
         *,
         learning_rate: float | Sequence[float] = 0.1,
-        max_iter: int | Sequence[int] = 120,
-        max_leaf_nodes: int | Sequence[int] = 15,
-        min_samples_leaf: int | Sequence[int] = 1,
+        max_iter: Any = "auto",
+        max_leaf_nodes: Any = "auto",
+        min_samples_leaf: Any = "auto",
         max_features: float | Sequence[float] = (1.0, 0.5),
         l2_regularization: float | Sequence[float] = 10.0,
         n_hypotheses: int | Literal["auto"] = "auto",
@@ -258,6 +268,8 @@ class BoostingPool(TreePool):
             sets = np.arange(X.shape[1]) < encoding.n_sets
         # No split is by a column that is missing everywhere, and scikit-learn fails to bin it.
         X = np.where(np.isnan(X).all(axis=0), 0.0, X)
+        by_size = _BOOSTING[bisect_right([rows for rows, _ in _BOOSTING], codes.size) - 1][1]
+        settings = {name: by_size[name] if value == "auto" else value for name, value in settings.items()}
         learner = HistGradientBoostingClassifier(
             **settings, early_stopping=False, categorical_features=sets, random_state=seed
         )

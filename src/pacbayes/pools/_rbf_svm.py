@@ -50,6 +50,10 @@ class _Shared:
     scale: Array | None = None  # (d,); None if there is no scaling, or each hypothesis has its own
 
 
+# Rows from which on a union has fewer SVMs.
+_MANY_ROWS = 4000
+
+
 class RBFSVMPool(Pool):
     """RBF-SVMs with a kernel width drawn from a grid around Jaakkola's seed, and a soft margin drawn from a list.
 
@@ -206,6 +210,11 @@ class RBFSVMPool(Pool):
         check_magnitude(X)
 
     # -- training ------------------------------------------------------------------------------------
+
+    def default_sampling_in_union(self, n: int, d: int) -> tuple[list[int], int]:
+        sizes, number = self.default_sampling(n, d)
+        # Where trees have many rows, SVMs of a few seldom win: one of each kind, on the largest subsamples, tells.
+        return (sizes, number) if n < _MANY_ROWS else (sizes[-1:], len(self._combinations()))
 
     def prepare(self, sample: Sample, entropy: int) -> tuple[Sample, dict[Scaling | None, _Shared]]:
         if self.gamma_source == "sample":

@@ -231,16 +231,16 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
     def default_holdout(self, n: int) -> tuple[float, ...]:
         return _FEW_ROWS_HELD_OUT if n < _MANY_ROWS else _MANY_ROWS_HELD_OUT
 
-    def draw_subsamples(self, plan: SamplingPlan, n: int, d: int) -> UnionSubsamples:
+    def draw_subsamples(self, plan: SamplingPlan, n: int, d: int, *, in_union: bool = False) -> UnionSubsamples:
         """Return the training sets of all families. A number of hypotheses is divided in proportion to their own."""
         plans = {name: replace(plan, entropy=derive_entropy(plan.entropy, name)) for name, _ in self.families}
         own = {name: replace(one, n_hypotheses="auto") for name, one in plans.items()}
-        parts = {name: pool.draw_subsamples(own[name], n, d) for name, pool in self.families}
+        parts = {name: pool.draw_subsamples(own[name], n, d, in_union=True) for name, pool in self.families}
         if isinstance(plan.n_hypotheses, str) or plan.subsamples is not None:
             return UnionSubsamples(parts)
         numbers = divide_in_proportion(int(plan.n_hypotheses), [len(part) for part in parts.values()])
         for (name, pool), m in zip(self.families, numbers, strict=True):
-            parts[name] = pool.draw_subsamples(replace(own[name], n_hypotheses=m), n, d)
+            parts[name] = pool.draw_subsamples(replace(own[name], n_hypotheses=m), n, d, in_union=True)
         return UnionSubsamples(parts)
 
     def weigh_prior(self, subsamples: Subsamples, weights: Array | None) -> Array:
