@@ -874,9 +874,9 @@ def spoken(tmp_path, monkeypatch):
 
 
 def test_nothing_from_a_file_commands_the_terminal(spoken):
-    target = f"kind{ESCAPE}"
+    target, options = f"kind{ESCAPE}", ("--estimator", "svm", "--n-hypotheses", 5, "--jobs", 1)
     said = [
-        spoken("fit", "data.csv", "--target", target, "--n-hypotheses", 5, "--jobs", 1, "--test-size", 0.2),
+        spoken("fit", "data.csv", "--target", target, *options, "--test-size", 0.2),
         spoken("predict", "model.skops", "data.csv"),
         spoken("predict", "model.skops", "data.csv", "--json"),
         spoken("verify", "model.certificate.json", "--model", "model.skops", "--data", "data.csv"),

@@ -4,7 +4,7 @@ import os
 import sys
 
 import pytest
-from small_session import ENVIRONMENT
+from small_session import ENVIRONMENT, QUICK
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_commands_without_a_package(run, tmp_path, module, command):
     )
     (tmp_path / "data.csv").write_text("x,kind\n" + "1,a\n2,b\n2,a\n" * 20)
     if command[0] == "report":
-        assert run("fit", "data.csv", "--target", "kind", "--n-hypotheses", 20).returncode == 0
+        assert run("fit", "data.csv", "--target", "kind", *QUICK).returncode == 0
     path = os.pathsep.join([str(tmp_path / "blocked"), ENVIRONMENT["PYTHONPATH"]])
     result = run(*command, PYTHONPATH=path)
     assert result.returncode == 2, result.stderr

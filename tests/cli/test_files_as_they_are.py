@@ -231,7 +231,7 @@ def test_dates(program, tmp_path):
     predicted = program("predict", "model.skops", "data.parquet")[0]
     assert program("predict", "model.skops", "data.csv")[0] == predicted
     assert program("predict", "model.skops", "-", stdin=data.assign(day=None).to_csv(index=False).encode())[0]
-    said, _ = program("fit", "data.csv", "--estimator", "tree", *FIT)
+    said, _ = program("fit", "data.csv", *FIT, "--estimator", "tree")
     assert "  dates     'day', 'zoned', 'date', as days since 1970\n" in said
     assert program("predict", "model.skops", "data.parquet")[0] == program("predict", "model.skops", "data.csv")[0]
     data["day"] = data["day"].dt.strftime("%d.%m.%Y")

@@ -10,7 +10,7 @@ from small_session import QUICK, table
 
 from pacbayes import Certificate, PACBayesClassifier
 from pacbayes.io import Column, load_model, split_rows
-from pacbayes.pools import RBFSVMPool
+from pacbayes.pools import DEFAULT_FAMILIES, RBFSVMPool
 
 
 @pytest.mark.slow
@@ -92,14 +92,59 @@ def test_json_is_all_there_is_on_standard_output(run, tmp_path, mixed):
 def test_base_learners(invoke, mixed, estimator):
     mixed.to_csv("data.csv", index=False)
     result = invoke(
-        "fit", "data.csv", "--target", "kind", "--estimator", estimator, "--scaler", "minmax", "-o", "m.skops",
-        "--certificate", "c.json", "--test-size", "0.2", *QUICK,
+        "fit", "data.csv", "--target", "kind", *QUICK, "--estimator", estimator, "--scaler", "minmax", "-o", "m.skops",
+        "--certificate", "c.json", "--test-size", "0.2",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "held-out test:" in result.stdout
     model, _ = load_model("m.skops")
     assert Certificate.from_json(Path("c.json").read_text()) == model.certificate_
     assert model.certificate_.empirical_loss < 0.4
+
+
+def test_families_share_the_vote(invoke, mixed):
+    mixed.to_csv("data.csv", index=False)
+    options = ("--n-hypotheses", 8, "--jobs", 1, "--scaler", "standard")
+    result = invoke("fit", "data.csv", "--target", "kind", "--families", "svm, linear", *options)
+    assert result.exit_code == 0, result.output
+    assert (
+        "missing numbers become the mean of each subsample (trees take them as missing), missing text" in result.output
+    )
+    model, _ = load_model("model.skops")
+    assert list(model.subsamples_.families) == ["svm", "linear"]
+    assert model.get_params()["estimator__svm__scaler"] == "standard"
+    assert model.certificate_.describe_weights() in result.stdout
+    for name in ("SVMs", "linear models"):
+        assert name in result.stdout.split("Weight by family")[1]
+    verify = invoke("verify", "model.certificate.json", "--model", "model.skops", "--data", "data.csv")
+    assert "Verified: arithmetic, model and data" in verify.stdout
+
+
+def test_all_families_are_the_default(invoke, mixed):
+    mixed.to_csv("data.csv", index=False)
+    result = invoke("fit", "data.csv", "--target", "kind", "--n-hypotheses", 8, "--jobs", 1, "--json")
+    families = json.loads(result.stdout)["certificate"]["families"]
+    assert [family["name"] for family in families] == list(DEFAULT_FAMILIES)
+    assert sum(family["weight"] for family in families) == pytest.approx(1)
+    predicted = json.loads(invoke("predict", "model.skops", "data.csv", "--json").stdout)["predictions"]
+    assert np.mean(predicted == mixed["kind"].to_numpy()) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--families", "trees"), "must be some of svm, boosting, forest, linear, with commas, got 'trees'"),
+        (("--families", "svm;boosting"), "got 'svm;boosting'"),
+        (("--families", ""), "got ''"),
+        (("--families", "svm,svm"), "--families must be different, got 'svm' twice"),
+        (("--families", "svm,catboost"), "model files hold no catboost models, which PACBayesClassifier trains"),
+        (("--families", "svm", "--estimator", "tree"), "leave out --estimator tree, or these"),
+        (("--families", "boosting", "--scaler", "minmax"), "--scaler minmax is for the SVMs: add svm to --families"),
+    ],
+)
+def test_families_that_cannot_be(refuses, mixed, options, message):
+    mixed.to_csv("data.csv", index=False)
+    assert message in refuses("fit", "data.csv", "--target", "kind", *options)
 
 
 def test_formats_agree(invoke, numeric):
@@ -137,10 +182,7 @@ def test_libsvm_rows_without_the_last_features(invoke, numeric):
 def test_the_same_command_gives_the_same_certificate(invoke, mixed):
     mixed.to_csv("data.csv", index=False)
     for name, jobs in (("a.skops", 1), ("b.skops", 2)):
-        assert (
-            invoke("fit", "data.csv", "--target", "kind", "-o", name, "--n-hypotheses", 20, "--jobs", jobs).exit_code
-            == 0
-        )
+        assert invoke("fit", "data.csv", "--target", "kind", *QUICK, "-o", name, "--jobs", jobs).exit_code == 0
     assert Path("a.certificate.json").read_text() == Path("b.certificate.json").read_text()
 
 

@@ -60,6 +60,14 @@ def test_a_fit_in_parts_is_the_fit_in_memory(table, invoke, data):
     assert level["level"] == "arithmetic, model and data"
 
 
+def test_a_union_is_fitted_in_parts(table, invoke):
+    arguments = ("fit", "data.csv", "--target", "kind", "--families", "svm,linear", "--n-hypotheses", 8, "--jobs", 1)
+    assert invoke(*arguments).exit_code == 0
+    streamed = invoke(*arguments, "-o", "streamed.skops", *LIMIT)
+    assert streamed.exit_code == 0, streamed.output
+    assert Path("streamed.certificate.json").read_bytes() == Path("model.certificate.json").read_bytes()
+
+
 def test_predictions_in_parts_where_the_table_is_too_large(table, invoke, monkeypatch):
     monkeypatch.setattr(_csv, "_BLOCK_SIZE", 2**22)
     assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
@@ -76,4 +84,7 @@ def test_predictions_in_parts_where_the_table_is_too_large(table, invoke, monkey
 
 def test_other_learners_need_the_memory(table, refuses):
     message = refuses("fit", "data.csv", "--target", "kind", "--estimator", "tree", *LIMIT)
-    assert message == "--estimator tree needs all rows in memory, and they take more than --max-bytes: svm would do"
+    assert (
+        message
+        == "--estimator tree needs all rows in memory, and they take more than --max-bytes: auto and svm would do"
+    )

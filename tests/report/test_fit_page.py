@@ -482,7 +482,10 @@ def test_a_column_that_is_a_script_in_a_browser(browser, tmp_path):
     x = rng.normal(size=200)
     lines = [f"{a:.3f},{'<b>yes</b>' if a > 0 else 'no'}" for a in x]
     (tmp_path / "data.csv").write_text("<script>alert(1)</script>,kind\n" + "\n".join(lines) + "\n")
-    for arguments in (["fit", "data.csv", "--target", "kind"], ["report", "model.skops", "-o", "report.html"]):
+    for arguments in (
+        ["fit", "data.csv", "--target", "kind", "--estimator", "svm"],
+        ["report", "model.skops", "-o", "report.html"],
+    ):
         command = [sys.executable, "-m", "pacbayes", *arguments]
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     for width in (1280, 390):

@@ -14,7 +14,7 @@ from pacbayes.certificate._derivation import certify, validate_delta
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Voting, resolve_objective
 from pacbayes.certificate._points import choose_voters, with_confusion, with_test, with_unlabelled
 from pacbayes.certificate._statements import MAJORITY, METHODS, Event, Method, Statement
-from pacbayes.certificate._words import Answer, ClassTable, Row, Section, name_class
+from pacbayes.certificate._words import Answer, ClassTable, Row, Section, name_class, name_family
 from pacbayes.certificate.assumptions import FIT_ASSUMPTIONS, describe_assumption
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "describe_assumption",
     "label_names",
     "name_class",
+    "name_family",
     "resolve_objective",
     "tabulate_predictions",
     "validate_delta",

@@ -263,6 +263,7 @@ class Certificate:
     rows = _words.rows
     figures = _words.figures
     describe_families = _words.describe_families
+    describe_weights = _words.describe_weights
     sections = _words.sections
     __str__ = _words.text
     _repr_html_ = _html.render

@@ -25,10 +25,20 @@ from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS
 from pacbayes.certificate._statements import BEST, RANDOMISED, Statement, divided_prior
 
 if TYPE_CHECKING:
-    from pacbayes.certificate._certificate import Certificate
+    from pacbayes.certificate._certificate import Certificate, FamilyWeight
 
 # Letters of a label that are shown.
 _LONGEST_NAME = 40
+
+# Families of hypotheses in words, which are true of whatever somebody would give that name; others are called by it.
+_FAMILIES = {
+    "svm": "SVMs",
+    "boosting": "boosted trees",
+    "forest": "forests of trees",
+    "linear": "linear models",
+    "lightgbm": "LightGBM models",
+    "catboost": "CatBoost models",
+}
 
 
 class Words(NamedTuple):
@@ -153,6 +163,7 @@ def sections(certificate: Certificate, tested: Statement | None = None, most_pre
     proved = Section(
         summary(certificate),
         rows=[[answer.title, answer.value, answer.remark] for answer in answers(certificate, tested)],
+        notes=[certificate.describe_weights()] if certificate.families else [],
         warnings=[*_warnings(certificate), *([] if compared is None else [compared])],
     )
     by_class = class_table(certificate, most_predicted)
@@ -443,14 +454,52 @@ def figures(certificate: Certificate) -> dict[str, str]:
     return result
 
 
+def name_family(name: str) -> str:
+    """Return a family of hypotheses in words, as a plural; by its name if it is somebody's own."""
+    return _FAMILIES.get(name, f"{name_class(name)} hypotheses")
+
+
 def describe_families(certificate: Certificate) -> str:
-    """Return how the weight is divided among families, the heaviest first; empty if there is one only."""
-    ordered = sorted(certificate.families, key=lambda family: -family.weight)
+    """Return how the weight is divided among families, the heaviest first; empty if there is no union of them."""
     return ", ".join(
-        f"{family.name} {format_percent(family.weight)} (of {family.n_hypotheses}"
+        f"{name_family(family.name)} {format_percent(family.weight)} (of {family.n_hypotheses}"
         f"{', by probabilities' if family.vote_by == 'probabilities' else ''})"
-        for family in ordered
+        for family in _heaviest_first(certificate)
     )
+
+
+def describe_weights(certificate: Certificate) -> str:
+    """Return in a sentence which family has the largest weight, and what the others have; empty if there is no union.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from pacbayes import PACBayesClassifier
+    >>> from pacbayes.pools import LinearPool, RBFSVMPool, UnionPool
+    >>> union = UnionPool([("svm", RBFSVMPool(n_hypotheses=20)), ("linear", LinearPool(n_hypotheses=2))])
+    >>> model = PACBayesClassifier(union, random_state=0).fit(*make_moons(300, noise=0.1, random_state=0))
+    >>> model.certificate_.describe_weights()
+    'SVMs hold more than 99% of the weight, linear models less than 1%.'
+    """
+    families = _heaviest_first(certificate)
+    if not families:
+        return ""
+    first, *others = families
+    name, weight = name_family(first.name), "all" if not any(one.weight for one in others) else _format_weight(first)
+    shares = [f"{name_family(one.name)} {_format_weight(one)}" for one in others if weight != "all"]
+    return f"{name[:1].upper()}{name[1:]} hold {', '.join([f'{weight} of the weight', *shares])}."
+
+
+def _heaviest_first(certificate: Certificate) -> list[FamilyWeight]:
+    return sorted(certificate.families, key=lambda family: -family.weight)
+
+
+def _format_weight(family: FamilyWeight) -> str:
+    """Return the share of a family, one of several with weight, as a whole percentage that is neither 0 nor 100."""
+    weight = family.weight
+    if weight < 0.01:
+        return "less than 1%" if weight else "none"
+    return "more than 99%" if weight > 0.99 else f"{weight:.0%}"
 
 
 def _describe_posterior(certificate: Certificate) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Tables = io.Table | io.StreamedTable
 
-Estimator = StrEnum("Estimator", ["svm", "tree", "logistic"])
+Estimator = StrEnum("Estimator", ["auto", "svm", "tree", "logistic"])
 Scaler = StrEnum("Scaler", ["auto", "standard", "minmax", "none"])
 
 # Columns that are warned of by a line each.
@@ -34,7 +34,8 @@ def fit(
     target: str | None = None,
     output: Path = Path("model.skops"),
     certificate: Path | None = None,
-    estimator: Estimator = Estimator.svm,
+    estimator: Estimator = Estimator.auto,
+    families: str | None = None,
     scaler: Scaler = Scaler.auto,
     n_hypotheses: int | None = None,
     subsample_size: str = "auto",
@@ -54,11 +55,12 @@ def fit(
 ) -> None:
     """Train on a table, and prove how well the result will do.
 
-    Text, true and false are categories, and a missing one is a category of its own. Missing numbers become means of
-    each hypothesis's own subsample (medians for trees and logistic regression), from which scales come as well, so that
-    the certificate is strict. Categories that are new in prediction are fine. Dates become days since 1970 and, for the
-    SVMs, places in the year, the week and the day. Columns from which nothing can be learned are left out: those that
-    are empty or constant, number the rows, or hold text that is different in every row.
+    Models of several families are trained, and weighted in one vote; nothing has to be chosen. Text, true and false are
+    categories, and a missing one is a category of its own. Missing numbers become means of each hypothesis's own
+    subsample, from which scales come as well, so that the certificate is strict; boosted trees and forests take them as
+    missing. Categories that are new in prediction are fine. Dates become days since 1970, and places in the year, the
+    week and the day. Columns from which nothing can be learned are left out: those that are empty or constant, number
+    the rows, or hold text that is different in every row.
 
     Parameters
     ----------
@@ -71,11 +73,14 @@ def fit(
     certificate
         File for the certificate. [default: MODEL.certificate.json]
     estimator
-        Base learner to train on each subsample.
+        What to train on subsamples: the --families (auto), or one base learner alone. With tree and logistic, missing
+        numbers become medians of each subsample.
+    families
+        Families of models that share the vote, with commas. [default: svm,boosting,forest,linear]
     scaler
-        Scaling of numbers, by each subsample's own range; auto tries all.
+        Scaling of numbers for the SVMs, by each subsample's own range; auto tries all.
     n_hypotheses
-        Number of hypotheses. [default: 45 for each subsample size]
+        Number of hypotheses, divided among the families. [default: each family's own, 45 SVMs for each subsample size]
     subsample_size
         Points that train a hypothesis: a number, a fraction, several with commas, auto or paper.
     holdout
@@ -96,6 +101,7 @@ def fit(
     progress
         Show progress. [default: a bar on a terminal; elsewhere a line now and then]
     """
+    names = _parse_families(families, estimator, scaler)
     certificate = certificate or output.with_suffix(".certificate.json")
     different = "the table, the model and the certificate must be three different files"
     check_output(output, [data, certificate], different)
@@ -109,7 +115,7 @@ def fit(
         _print_table(table, findings, drop or (), estimator)
     _print_warnings(table, findings)
     rows, held_out = (table, None) if test_size is None else table.split(test_size, seed)
-    pool, schema = _choose_pool(rows, estimator, scaler)
+    pool, schema = _choose_pool(rows, estimator, names, scaler)
     model = pacbayes.PACBayesClassifier(
         pool,
         n_hypotheses="auto" if n_hypotheses is None else n_hypotheses,
@@ -155,22 +161,49 @@ def _parse_sizes(option: str, words: str, names: tuple[str, ...]) -> Any:
     return sizes if len(sizes) > 1 else sizes[0]
 
 
-def _choose_pool(table: Tables, estimator: Estimator, scaler: Scaler) -> tuple[Pool, io.Schema]:
-    """Return the compiled SVMs, or another base learner that handles text and gaps itself."""
+def _parse_families(words: str | None, estimator: Estimator, scaler: Scaler) -> list[str]:
+    """Return the names of the families to train, of those whose models files can hold."""
+    from pacbayes.pools import DEFAULT_FAMILIES, FAMILIES
+
+    if words is None:
+        return list(DEFAULT_FAMILIES)
+    if estimator != Estimator.auto:
+        raise usage_error(f"--families are what --estimator auto trains: leave out --estimator {estimator}, or these")
+    names = [word.strip() for word in words.split(",")]
+    known = f"--families must be some of {', '.join(DEFAULT_FAMILIES)}, with commas, got {words!r}"
+    for name in names:
+        if name in FAMILIES and name not in DEFAULT_FAMILIES:
+            raise usage_error(f"{known}: model files hold no {name} models, which PACBayesClassifier trains in Python")
+        if name not in FAMILIES:
+            raise usage_error(known)
+        if names.count(name) > 1:
+            raise usage_error(f"--families must be different, got {name!r} twice")
+    if scaler != Scaler.auto and "svm" not in names:
+        raise usage_error(f"--scaler {scaler} is for the SVMs: add svm to --families, or leave out --scaler")
+    return names
+
+
+def _choose_pool(
+    table: Tables, estimator: Estimator, families: Sequence[str], scaler: Scaler
+) -> tuple[Pool, io.Schema]:
+    """Return the families, the compiled SVMs, or another base learner that handles text and gaps itself."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.tree import DecisionTreeClassifier
 
-    from pacbayes.pools import EstimatorPool, RBFSVMPool
+    from pacbayes.pools import EstimatorPool, RBFSVMPool, make_union
 
     schema = table.schema
-    if estimator != Estimator.svm and not hasattr(table.X, "iloc"):
+    if estimator in (Estimator.tree, Estimator.logistic) and not hasattr(table.X, "iloc"):
         raise usage_error(
-            f"--estimator {estimator} needs all rows in memory, and they take more than --max-bytes: svm would do"
+            f"--estimator {estimator} needs all rows in memory, and they take more than --max-bytes: auto and svm "
+            "would do"
         )
     scaling: Any = None if scaler == Scaler.none else str(scaler)
-    if estimator == Estimator.svm:
-        pool = RBFSVMPool() if scaler == Scaler.auto else RBFSVMPool(scaler=scaling)
+    if estimator in (Estimator.auto, Estimator.svm):
+        pool: Pool = make_union(families) if estimator == Estimator.auto else RBFSVMPool()
+        if scaler != Scaler.auto:
+            pool.set_params(**{"svm__scaler" if estimator == Estimator.auto else "scaler": scaling})
         # A model of numbers without gaps is the only one that cannot do with gaps.
         return pool, replace(schema, complete=schema.complete and not schema.names_of("text", "date"))
     learner = DecisionTreeClassifier() if estimator == Estimator.tree else LogisticRegression(max_iter=1000)
@@ -203,7 +236,10 @@ def _print_table(table: Tables, findings: Sequence[io.Finding], dropped: Sequenc
         f"{len(table.X)} rows; {counted} and {len(texts)} of text, as read from the file; "
         f"{len(schema.classes)} classes in {schema.target!r}"
     )
-    fill, places = ("mean", ", and places in year, week and day") if estimator == Estimator.svm else ("median", "")
+    is_coded = estimator in (Estimator.auto, Estimator.svm)
+    places = ", and places in year, week and day" if is_coded else ""
+    fill = f"the {'mean' if is_coded else 'median'} of each subsample"
+    in_trees = " (trees take them as missing)" if estimator == Estimator.auto else ""
     kinds = [f"{name!r} ({format_count(table.column(name).nunique(), 'value')})" for name in texts]
     lines = {
         "numbers": format_names(numbers),
@@ -218,7 +254,7 @@ def _print_table(table: Tables, findings: Sequence[io.Finding], dropped: Sequenc
     if table.missing:
         print_lines(
             f"missing values in {format_missing(table.missing)}",
-            f"missing numbers become the {fill} of each subsample, missing text is a category of its own",
+            f"missing numbers become {fill}{in_trees}, missing text is a category of its own",
         )
 
 

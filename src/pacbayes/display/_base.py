@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, which colour-blind readers can tell apart. Dashes and markers differ as well, for greyscale.
 BLACK, BLUE, RED, GREEN = "#000000", "#0072b2", "#d55e00", "#009e73"
 GREY, LIGHT_GREY, SHADE = "#666666", "#bbbbbb", "#d0e3f1"
+FAMILY_COLORS = (BLUE, "#e69f00", GREEN, "#cc79a7", "#56b4e9", "#f0e442")
 
 # Numbers of hypotheses that differ by more than this factor are drawn on a logarithmic axis.
 _LOG_COUNTS = 20

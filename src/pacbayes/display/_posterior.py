@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacbayes._formatting import format_nearest
+from pacbayes._formatting import format_nearest, format_percent
 from pacbayes._validation import Array, finite_nonnegative, loss_vector
-from pacbayes.display._base import BLUE, RED, Display
+from pacbayes.certificate import name_family
+from pacbayes.display._base import BLACK, BLUE, FAMILY_COLORS, RED, Display
 from pacbayes.display.checks import check_fitted
 from pacbayes.votes import count_half_mass
 
@@ -38,13 +40,18 @@ class PosteriorDisplay(Display):
         Smallest number of heaviest hypotheses that hold at least half of the mass.
     loss : float
         Validation loss of the posterior, :math:`E_\rho[\hat L]`.
+    families : dict of str to tuple of ndarray
+        Parts of `mass` and of `cumulative_mass` that each of several families of hypotheses has, by its name.
 
     Attributes
     ----------
     line_ : Line2D
         Points of the mass of each loss, or the line of the cumulative mass.
     stems_, loss_ : LineCollection, Line2D or None
-        Lines from zero to the mass of each loss, and the line at `loss`; None for ``kind="cumulative"``.
+        Lines from zero to the mass of each loss, and the line at `loss`; None for ``kind="cumulative"``. Where there
+        are families, the lines are theirs.
+    families_ : dict of str to LineCollection or FillBetweenPolyCollection
+        What each family adds, in its colour: its part of every stem, or of the area below the line.
     half_ : Line2D or None
         Marker of the hypotheses that hold half of the mass; None for ``kind="mass"``.
 
@@ -62,10 +69,18 @@ class PosteriorDisplay(Display):
     _: KW_ONLY
     n_half: int
     loss: float
+    families: dict[str, tuple[Array, Array]] = field(default_factory=dict)
 
     @classmethod
     def from_posterior(
-        cls, rho: ArrayLike, losses: ArrayLike, *, kind: Kind = "mass", ax: Axes | None = None, **kwargs: Any
+        cls,
+        rho: ArrayLike,
+        losses: ArrayLike,
+        *,
+        families: Mapping[str, Sequence[int]] | None = None,
+        kind: Kind = "mass",
+        ax: Axes | None = None,
+        **kwargs: Any,
     ) -> PosteriorDisplay:
         """Plot a posterior over hypotheses with known losses.
 
@@ -75,6 +90,8 @@ class PosteriorDisplay(Display):
             Posterior weights, summing to one.
         losses : array_like of shape (m,)
             Empirical losses in [0, 1].
+        families : mapping of str to sequence of int, optional
+            Which hypotheses are of which family, to be told apart by colours.
         kind : {"mass", "cumulative"}, default="mass"
             Mass against loss, summed over equal losses; or the mass of the heaviest hypotheses against their number.
         ax, **kwargs
@@ -97,7 +114,14 @@ class PosteriorDisplay(Display):
         values, group = np.unique(loss_array, return_inverse=True)
         mass = np.bincount(group, weights).astype(np.float64)
         cumulative = np.cumsum(np.sort(weights)[::-1])
-        display = cls(values, mass, cumulative, n_half=count_half_mass(weights), loss=float(weights @ loss_array))
+        order = np.argsort(-weights, kind="stable")
+        parts = {}
+        for name, members in (families or {}).items():
+            own = np.zeros_like(weights)
+            own[np.asarray(members, dtype=np.intp)] = weights[np.asarray(members, dtype=np.intp)]
+            parts[name] = np.bincount(group, own).astype(np.float64), np.cumsum(own[order])
+        n_half, loss = count_half_mass(weights), float(weights @ loss_array)
+        display = cls(values, mass, cumulative, n_half=n_half, loss=loss, families=parts)
         return display.plot(ax, kind=kind, **kwargs)
 
     @classmethod
@@ -118,8 +142,11 @@ class PosteriorDisplay(Display):
         PosteriorDisplay
         """
         model = check_fitted(estimator)
-        validated = ~np.isnan(model.losses_)
-        return cls.from_posterior(model.posterior_[validated], model.losses_[validated], kind=kind, ax=ax, **kwargs)
+        validated = np.flatnonzero(~np.isnan(model.losses_))
+        families = model.subsamples_.families if len(model.certificate_.families) > 1 else {}
+        places = {name: np.flatnonzero(np.isin(validated, own)).tolist() for name, own in families.items()}
+        rho, losses = model.posterior_[validated], model.losses_[validated]
+        return cls.from_posterior(rho, losses, families=places, kind=kind, ax=ax, **kwargs)
 
     def plot(self, ax: Axes | None = None, *, kind: Kind = "mass", **kwargs: Any) -> Self:
         if kind not in ("mass", "cumulative"):
@@ -127,6 +154,7 @@ class PosteriorDisplay(Display):
         self.stems_: LineCollection | None = None
         self.loss_: Line2D | None = None
         self.half_: Line2D | None = None
+        self.families_: dict[str, Any] = {}
         return super().plot(ax, kind=kind, **kwargs)
 
     def _draw(self, ax: Axes, *, kind: Kind = "mass", **kwargs: Any) -> None:
@@ -137,12 +165,28 @@ class PosteriorDisplay(Display):
         else:
             self._draw_cumulative(ax, half, kwargs)
 
+    def _label_families(self) -> list[tuple[str, str]]:
+        """Return the families in words, with their mass, and their colours."""
+        shares = {name_family(name): float(mass[-1]) for name, (_, mass) in self.families.items()}
+        labels = [f"{name}: {format_percent(min(share, 1.0))}" for name, share in shares.items()]
+        return [(label, FAMILY_COLORS[k % len(FAMILY_COLORS)]) for k, label in enumerate(labels)]
+
     def _draw_mass(self, ax: Axes, half: str, kwargs: dict[str, Any]) -> None:
         grouped = self.losses.size < self.cumulative_mass.size
         label = r"mass $\rho(h)$" + (" of all hypotheses with this loss" if grouped else "")
-        style = {"color": BLUE, "linestyle": "none", "marker": "o", "markersize": 4, "label": label}
+        style: dict[str, Any] = {"color": BLUE, "linestyle": "none", "marker": "o", "markersize": 4, "label": label}
+        if self.families:
+            style |= {"color": BLACK, "markersize": 3}
         self.line_ = self._plot_line(self.losses, self.mass, kwargs, **style)
-        self.stems_ = ax.vlines(self.losses, 0, self.mass, colors=self.line_.get_color(), linewidth=1)
+        if not self.families:
+            self.stems_ = ax.vlines(self.losses, 0, self.mass, colors=self.line_.get_color(), linewidth=1)
+        bottom = np.zeros_like(self.mass)
+        for (name, (mass, _)), (label, color) in zip(self.families.items(), self._label_families(), strict=True):
+            drawn = mass > 0
+            ends = bottom[drawn], (bottom + mass)[drawn]
+            stems = ax.vlines(self.losses[drawn], *ends, colors=color, linewidth=3, label=label, zorder=1.5)
+            self.families_[name] = stems
+            bottom = bottom + mass
         label = rf"validation loss $E_\rho[\hat L]$ = {format_nearest(self.loss)}"
         self.loss_ = ax.axvline(self.loss, color=RED, linestyle="--", linewidth=1.2, zorder=1, label=label)
         ax.set(xlabel="validation loss of a hypothesis", ylabel="posterior mass")
@@ -151,11 +195,21 @@ class PosteriorDisplay(Display):
 
     def _draw_cumulative(self, ax: Axes, half: str, kwargs: dict[str, Any]) -> None:
         m = self.cumulative_mass.size
-        style = {"color": BLUE, "linewidth": 2, "drawstyle": "steps-post", "label": "mass of the heaviest hypotheses"}
+        color = BLACK if self.families else BLUE
+        style = {"color": color, "linewidth": 2, "drawstyle": "steps-post", "label": "mass of the heaviest hypotheses"}
         is_log = self._show_counts(1, m)
         style |= {"marker": "none" if is_log else "o", "markersize": 4}
         self.line_ = self._plot_line(np.arange(1, m + 1), self.cumulative_mass, kwargs, **style)
+        bottom, ranks = np.zeros(m), np.arange(1, m + 1)
+        for (name, (_, mass)), (label, color) in zip(self.families.items(), self._label_families(), strict=True):
+            self.families_[name] = ax.fill_between(
+                ranks, bottom, bottom + mass, step="post", color=color, alpha=0.6, linewidth=0, label=label, zorder=0.5
+            )
+            bottom = bottom + mass
         self.half_ = self._plot_marker(self.n_half, float(self.cumulative_mass[self.n_half - 1]), half)
         ax.set(ylim=(0, 1.05), xlabel="number of hypotheses, heaviest first", ylabel="cumulative posterior mass")
+        if self.families:  # the area leaves no room
+            self.legend_ = ax.legend(loc="upper left", bbox_to_anchor=(0, -0.15), ncols=2)
+            return
         # If n_half is above the square root of m, the curve rises in the right half of a logarithmic axis.
         self.legend_ = ax.legend(loc="upper left" if is_log and self.n_half**2 > m else "lower right")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pacbayes._losses import Loss
 from pacbayes._parallel import chunks, count_workers
 from pacbayes._validation import Array
+from pacbayes.certificate import name_family
 from pacbayes.fitting._hypotheses import from_arrays, to_arrays
 from pacbayes.fitting._racing import DropRule, round_ends
 from pacbayes.fitting._rows import MemoryBlock, SampleRows
@@ -165,7 +166,7 @@ class Trainer:
             (self.pool, self.subsamples, self.entropy, self.shared),
             [(self.rows.training_sample(self.subsamples, part), part) for part in parts],
             workers.name_parts(f"{self._name}-train", places, [self.subsamples, chosen]),
-            f"training {self.family}".strip(),
+            f"training {name_family(self.family)}" if self.family else "training",
             threads=self.pool.shares_rows,
             encode=to_arrays,
             decode=lambda arrays: from_arrays(arrays, self.rows.sample),

@@ -189,6 +189,9 @@ class Hypotheses(Sequence[Any], ABC):
         """Return the bytes of all arrays: Dask, behind joblib, sends what is large to a worker once."""
         return object.__sizeof__(self) + sum(getattr(value, "nbytes", 0) for value in vars(self).values())
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self)}>"
+
     def __getitem__(self, h: Any) -> Any:
         if isinstance(h, slice):
             return self.take(np.arange(len(self))[h])

@@ -140,7 +140,7 @@ class ModelArrays(ABC):
         """Return in a few words what a model is."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScoreModel:
     """A trained model, one of several that are stored together.
 
@@ -155,6 +155,9 @@ class ScoreModel:
     classes: NDArray[Any]
     failed: bool
     _alone: ScoreModels
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def __str__(self) -> str:
         if self.failed:
@@ -202,7 +205,7 @@ class ScoreModel:
         return self._alone.convert(X if self._alone.code_book is not None else np.asarray(X))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScoreModels(Hypotheses):
     """Trained models that give every class a score, read as a sequence and stored as a few arrays.
 

@@ -134,6 +134,7 @@ def _tabulate_rows(rows: Sequence[Row]) -> PageTable:
 def _tabulate_voters(model: Any, heaviest: int) -> PageTable:
     """Tabulate the hypotheses with the largest weights."""
     rho, sizes = model.posterior_, model.subsamples_.sizes
+    families = model.subsamples_.families if model.certificate_.families else {}
     order = np.argsort(-rho, kind="stable")[: min(heaviest, np.count_nonzero(rho))]
     rows = [
         [
@@ -143,11 +144,13 @@ def _tabulate_voters(model: Any, heaviest: int) -> PageTable:
             format_nearest(model.losses_[h]),
             f"{sizes[h]}" if sizes[h] else "-",
             f"{h}",
+            *(_cut(name) for name, own in families.items() if h in own),
             _cut(model.hypotheses_.describe(int(h))),
         ]
         for rank, h in enumerate(order, 1)
     ]
-    header = ["Rank", "Weight", "Cumulative", "Validation loss", "Subsample size", "Hypothesis", "Description"]
+    header = ["Rank", "Weight", "Cumulative", "Validation loss", "Subsample size", "Hypothesis"]
+    header += [*(["Family"] if families else []), "Description"]
     note = f"{np.count_nonzero(rho)} of {rho.size} hypotheses have weight."
     if not sizes.any():
         note += " They were trained on other data."
