@@ -1,0 +1,18 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+def train(
+    X: NDArray[np.float64],
+    n_sets: int,
+    codes: NDArray[np.int32],
+    baseline: NDArray[np.float64],
+    learning_rate: float,
+    n_rounds: int,
+    max_leaves: int,
+    min_leaf: int,
+    n_candidates: int,
+    l2: float,
+    seed: int,
+) -> dict[str, NDArray[Any]]: ...
