@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.ensemble import RandomForestClassifier
 
 from pacbayes import PACBayesClassifier
 from pacbayes._fingerprint import digest
@@ -114,12 +114,13 @@ def test_arrays_of_a_checkpoint(name):
     np.testing.assert_array_equal(again.votes(table), trained.votes(table))
 
 
-def test_forests_are_those_of_scikit_learn():
+def test_random_forests_are_those_of_scikit_learn():
     X, y = make_array()
-    subsample, pool = np.arange(0, 200, 2), ForestPool(n_estimators=7, max_features=0.5, min_samples_leaf=2)
+    subsample = np.arange(0, 200, 2)
+    pool = ForestPool(kind="random", n_estimators=7, max_features=0.5, min_samples_leaf=2)
     trained = pool.train(Sample(X, y, np.arange(3)), GivenSubsamples(200, [subsample]), [0], 5, None)
     seed = int(stream(5, 0, LEARNER).integers(2**31))
-    model = ExtraTreesClassifier(7, max_features=0.5, min_samples_leaf=2, random_state=seed)
+    model = RandomForestClassifier(7, max_features=0.5, min_samples_leaf=2, random_state=seed)
     expected = model.fit(X[subsample], y[subsample]).predict_proba(X)
     np.testing.assert_allclose(trained[0].predict_proba(X), expected, rtol=0, atol=1e-12)
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier
 
 from pacbayes import sampling
 from pacbayes._settings import (
@@ -276,7 +276,8 @@ class ForestPool(TreePool):
     Parameters
     ----------
     kind : {"extra", "random"} or sequence of these, default="extra"
-        ExtraTreesClassifier, whose thresholds are drawn at random, or RandomForestClassifier.
+        Extremely randomised trees, those of ExtraTreesClassifier, whose thresholds are drawn at random; or those of
+        RandomForestClassifier.
     n_estimators : int or sequence of int, default=100
         Number of trees.
     max_features : float, "sqrt" or sequence of these, default=("sqrt", 0.5)
@@ -352,8 +353,10 @@ class ForestPool(TreePool):
         encoding = None
         if book is not None:
             encoding, X = TableEncoding.learn(X, codes, book, 0, rng)
-        forest = {"extra": ExtraTreesClassifier, "random": RandomForestClassifier}[settings.pop("kind")]
-        learner = forest(**settings, n_jobs=1, random_state=int(rng.integers(2**31))).fit(to_single(X), codes)
+        points, seed = to_single(X), int(rng.integers(2**31))
+        if settings.pop("kind") == "extra":
+            return TreeArrays.train_extra(points, codes, class_codes, encoding, settings, seed)
+        learner = RandomForestClassifier(**settings, n_jobs=1, random_state=seed).fit(points, codes)
         return TreeArrays.of_forest(learner, class_codes, encoding)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes._validation import Array
-from pacbayes.pools import _boosting, _scores
+from pacbayes.pools import _scores, _tree_training
 from pacbayes.pools._layout import contiguous
 from pacbayes.pools._score_models import ModelArrays, ScoreModels, count_outputs
 from pacbayes.pools._table_encoding import TableEncoding
@@ -145,7 +145,7 @@ class TreeArrays(ModelArrays):
         """Train boosted trees on a subsample, whose classes are numbered from 0; `settings` are those of the pool."""
         share = np.bincount(codes) / codes.size
         baseline = np.log(share[1:] / share[0]) if share.size == 2 else np.log(share) - np.log(share).mean()
-        trees: dict[str, Any] = _boosting.train(
+        trees = _tree_training.boost(
             X,
             0 if encoding is None else encoding.n_sets,
             codes.astype(np.int32),
@@ -158,15 +158,36 @@ class TreeArrays(ModelArrays):
             l2=float(settings["l2_regularization"]),
             seed=seed,
         )
-        values, leaf = distinct_leaves(trees.pop("values")[:, np.newaxis])
-        missing_left, sets = trees.pop("missing_left") != 0, trees.pop("sets").reshape(-1, 4)
-        found = {**trees, "missing_left": missing_left, "sets": sets, "leaf": leaf, "values": values}
+        parts = _from_compiled(trees, np.float64)
         rate = settings["learning_rate"]
-        return cls.of("boosting", class_codes, X.shape[1], encoding, learning_rate=rate, baseline=baseline, **found)
+        return cls.of("boosting", class_codes, X.shape[1], encoding, learning_rate=rate, baseline=baseline, **parts)
+
+    @classmethod
+    def train_extra(
+        cls,
+        X: NDArray[np.float32],
+        codes: NDArray[np.intp],
+        class_codes: NDArray[Any],
+        encoding: TableEncoding | None,
+        settings: dict[str, Any],
+        seed: int,
+    ) -> TreeArrays:
+        """Train extremely randomised trees on a subsample, whose classes are numbered from 0."""
+        share, d = settings["max_features"], X.shape[1]
+        trees = _tree_training.randomise(
+            X,
+            codes.astype(np.int32),
+            n_classes=len(class_codes),
+            n_trees=int(settings["n_estimators"]),
+            min_leaf=int(settings["min_samples_leaf"]),
+            n_candidates=max(1, math.isqrt(d) if share == "sqrt" else int(share * d)),
+            seed=seed,
+        )
+        return cls.of("forest", class_codes, d, encoding, **_from_compiled(trees, np.float32))
 
     @classmethod
     def of_forest(cls, model: Any, class_codes: Any, encoding: TableEncoding | None = None) -> TreeArrays:
-        """Return what a trained ExtraTreesClassifier or RandomForestClassifier predicts by."""
+        """Return what a trained RandomForestClassifier or ExtraTreesClassifier predicts by."""
         trees = [member.tree_ for member in model.estimators_]
         tree_sizes = np.array([tree.node_count for tree in trees])
         left, right, feature, threshold, missing_left = (
@@ -251,6 +272,16 @@ class TreeEnsembles(ScoreModels):
     """Trained ensembles of trees, read as a sequence of `ScoreModel` and stored as a few arrays."""
 
     models: TreeArrays
+
+
+def _from_compiled(trees: dict[str, NDArray[Any]], threshold_type: Any) -> dict[str, Any]:
+    """Return trees that compiled code has grown as arrays of their types."""
+    return {
+        **trees,
+        "threshold": trees["threshold"].astype(threshold_type),
+        "missing_left": trees["missing_left"] != 0,
+        "sets": trees["sets"].reshape(-1, 4),
+    }
 
 
 def to_single(X: Any) -> NDArray[np.float32]:

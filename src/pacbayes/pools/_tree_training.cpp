@@ -1,7 +1,8 @@
-// pacbayes.pools._boosting: boosted trees for classification, by histograms of gradients, as in scikit-learn's
-// HistGradientBoostingClassifier (G. Ke et al., LightGBM: a highly efficient gradient boosting decision tree, NIPS 2017).
-// There, small subsamples take most of their time between one node and the next, and hold the interpreter's lock; here, it
-// is released. Every sum is in one order, and all that is random comes from the seed.
+// pacbayes.pools._tree_training: boosted trees, by histograms of gradients, as in scikit-learn's
+// HistGradientBoostingClassifier (G. Ke et al., LightGBM: a highly efficient gradient boosting decision tree, NIPS 2017),
+// and extremely randomised trees, as in its ExtraTreesClassifier (P. Geurts, D. Ernst, L. Wehenkel, Extremely randomized
+// trees, Machine Learning 63, 2006). There, small subsamples take most of their time between one node and the next, with
+// the interpreter's lock held; here, it is released. Every sum is in one order, and all that is random is by the seed.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <queue>
 #include <stdexcept>
@@ -68,15 +70,19 @@ class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
 
-  std::uint32_t below(std::uint32_t count) {
+  std::uint32_t below(std::uint32_t count) { return static_cast<std::uint32_t>((next() >> 32) * count >> 32); }
+
+  double fraction() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+
+ private:
+  std::uint64_t next() {
     state_ += 0x9e3779b97f4a7c15;
     std::uint64_t z = state_;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return static_cast<std::uint32_t>(((z ^ (z >> 31)) >> 32) * count >> 32);
+    return z ^ (z >> 31);
   }
 
- private:
   std::uint64_t state_;
 };
 
@@ -184,6 +190,7 @@ struct Output {
   std::vector<double> threshold;
   std::vector<std::uint8_t> missing_left;
   std::vector<std::uint64_t> sets;
+  std::vector<std::int32_t> leaf;
   std::vector<double> values;
 };
 
@@ -416,6 +423,7 @@ class Grower {
         const double value = settings_.learning_rate * node.value;
         for (std::size_t i = node.begin; i < node.end; ++i) scores[rows_[i] * stride] += value;
         out.feature.push_back(-1);
+        out.leaf.push_back(static_cast<std::int32_t>(out.values.size()));
         out.values.push_back(value);
         continue;
       }
@@ -472,6 +480,165 @@ void differentiate(const std::vector<double>& scores, const std::int32_t* codes,
   }
 }
 
+// ------------------------------------------------------------------------------------------------------
+// Extremely randomised trees
+// ------------------------------------------------------------------------------------------------------
+
+class Forest {
+ public:
+  Forest(const float* X, const std::int32_t* codes, std::size_t n, std::size_t d, std::size_t n_classes,
+         std::size_t n_candidates, std::size_t min_leaf, std::uint64_t seed)
+      : n_(n), n_classes_(n_classes), n_candidates_(n_candidates), min_leaf_(min_leaf), random_(seed), columns_(n * d),
+        all_codes_(codes), rows_(n), moved_(n), codes_(n), moved_codes_(n), values_(n), candidates_(d),
+        all_(n_classes), left_(n_classes) {
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t f = 0; f < d; ++f) columns_[f * n + i] = X[i * d + f];
+    std::iota(candidates_.begin(), candidates_.end(), 0);
+  }
+
+  // Grow a tree on all points, and write it down: of each split, the largest number that goes to the left.
+  void grow(Output& out) {
+    std::iota(rows_.begin(), rows_.end(), 0);
+    std::copy_n(all_codes_, n_, codes_.begin());
+    const std::size_t before = out.feature.size();
+    std::vector<std::pair<std::size_t, std::size_t>> open{{0, n_}};
+    while (!open.empty()) {
+      const auto [begin, end] = open.back();
+      open.pop_back();
+      std::fill(all_.begin(), all_.end(), 0);
+      for (std::size_t i = begin; i < end; ++i) ++all_[codes_[i]];
+      const bool is_pure = *std::max_element(all_.begin(), all_.end()) == static_cast<std::int64_t>(end - begin);
+      const Choice choice = is_pure || end - begin < 2 * min_leaf_ ? Choice{} : choose(begin, end);
+      if (choice.feature < 0) {
+        out.feature.push_back(-1);
+        out.leaf.push_back(number_of_leaf(static_cast<double>(end - begin), out));
+        continue;
+      }
+      out.feature.push_back(choice.feature);
+      out.threshold.push_back(choice.threshold);
+      out.missing_left.push_back(choice.missing_left);
+      const std::size_t middle = divide(begin, end, choice);
+      open.emplace_back(middle, end);
+      open.emplace_back(begin, middle);
+    }
+    out.tree_sizes.push_back(static_cast<std::int64_t>(out.feature.size() - before));
+  }
+
+ private:
+  struct Choice {
+    int feature = -1;
+    float threshold = 0;
+    bool missing_left = false;
+    double purity = -1;
+  };
+
+  // The best of some features, each with a random threshold; more of them as long as all are constant.
+  Choice choose(std::size_t begin, std::size_t end) {
+    Choice best;
+    bool any_varies = false;
+    const std::size_t d = candidates_.size();
+    for (std::size_t k = 0; k < d && (k < n_candidates_ || !any_varies); ++k) {
+      std::swap(candidates_[k], candidates_[k + random_.below(static_cast<std::uint32_t>(d - k))]);
+      any_varies |= consider(candidates_[k], begin, end, best);
+    }
+    return best;
+  }
+
+  // Return whether a feature varies, and keep it if it is the best so far.
+  bool consider(int f, std::size_t begin, std::size_t end, Choice& best) {
+    const float* const column = columns_.data() + static_cast<std::size_t>(f) * n_;
+    float low = std::numeric_limits<float>::infinity(), high = -low;
+    std::int64_t n_missing = 0;
+    for (std::size_t i = begin; i < end; ++i) values_[i] = column[rows_[i]];
+    for (std::size_t i = begin; i < end; ++i) {
+      low = std::min(low, values_[i]);  // of a number that is missing, the other one
+      high = std::max(high, values_[i]);
+      n_missing += values_[i] != values_[i];
+    }
+    const auto count = static_cast<std::int64_t>(end - begin);
+    if (n_missing == count || (!(low < high) && n_missing == 0)) return false;
+    float threshold = std::numeric_limits<float>::infinity();  // all that are known to the left
+    if (low < high) {
+      threshold = static_cast<float>(low + random_.fraction() * (static_cast<double>(high) - low));
+      if (!(threshold < high)) threshold = low;
+    }
+    std::fill(left_.begin(), left_.end(), 0);
+    if (n_classes_ == 2) {
+      std::int32_t n_left = 0, n_second = 0;
+      for (std::size_t i = begin; i < end; ++i) {
+        const std::int32_t is_left = values_[i] <= threshold;
+        n_left += is_left;
+        n_second += is_left & codes_[i];
+      }
+      left_[0] = n_left - n_second;
+      left_[1] = n_second;
+    } else {
+      for (std::size_t i = begin; i < end; ++i) left_[codes_[i]] += values_[i] <= threshold;
+    }
+    compare({f, threshold, false, 0}, count, best, n_missing == 0);
+    if (n_missing > 0 && low < high) {
+      for (std::size_t i = begin; i < end; ++i) left_[codes_[i]] += values_[i] != values_[i];
+      compare({f, threshold, true, 0}, count, best, false);
+    }
+    return true;
+  }
+
+  // Keep a split if its sides, of which `left_` counts one, are purer than those of the best: by the squares of counts.
+  void compare(Choice found, std::int64_t count, Choice& best, bool most_decide) const {
+    double squares[2] = {0, 0};
+    std::int64_t n_left = 0;
+    for (std::size_t k = 0; k < n_classes_; ++k) {
+      const auto left = static_cast<double>(left_[k]), right = static_cast<double>(all_[k] - left_[k]);
+      squares[0] += left * left;
+      squares[1] += right * right;
+      n_left += left_[k];
+    }
+    const auto least = static_cast<std::int64_t>(min_leaf_);
+    if (n_left < least || count - n_left < least) return;
+    found.purity = squares[0] / static_cast<double>(n_left) + squares[1] / static_cast<double>(count - n_left);
+    // If none is missing here, they go where most points go.
+    if (most_decide) found.missing_left = 2 * n_left > count;
+    if (found.purity > best.purity) best = found;
+  }
+
+  std::size_t divide(std::size_t begin, std::size_t end, const Choice& choice) {
+    const float* const column = columns_.data() + static_cast<std::size_t>(choice.feature) * n_;
+    std::size_t n_left = begin, n_right = 0;
+    for (std::size_t i = begin; i < end; ++i) {  // without branches, which data would decide at random
+      const std::int32_t row = rows_[i], code = codes_[i];
+      const float x = column[row];
+      const bool left = x <= choice.threshold || (x != x && choice.missing_left);
+      rows_[n_left] = moved_[n_right] = row;
+      codes_[n_left] = moved_codes_[n_right] = code;
+      n_left += left;
+      n_right += !left;
+    }
+    std::copy_n(moved_.begin(), n_right, rows_.begin() + static_cast<std::ptrdiff_t>(n_left));
+    std::copy_n(moved_codes_.begin(), n_right, codes_.begin() + static_cast<std::ptrdiff_t>(n_left));
+    return n_left;
+  }
+
+  // Which of the leaves has these shares of classes: of two, by how much the second is above one half.
+  std::int32_t number_of_leaf(double count, Output& out) {
+    std::vector<double> shares;
+    for (std::size_t k = n_classes_ == 2; k < n_classes_; ++k)
+      shares.push_back(static_cast<double>(all_[k]) / count - (n_classes_ == 2 ? 0.5 : 0.0));
+    const auto [found, is_new] = leaves_.try_emplace(shares, static_cast<std::int32_t>(leaves_.size()));
+    if (is_new) out.values.insert(out.values.end(), shares.begin(), shares.end());
+    return found->second;
+  }
+
+  std::size_t n_, n_classes_, n_candidates_, min_leaf_;
+  Random random_;
+  std::vector<float> columns_;  // one after another
+  const std::int32_t* all_codes_;
+  std::vector<std::int32_t> rows_, moved_, codes_, moved_codes_;
+  std::vector<float> values_;
+  std::vector<int> candidates_;
+  std::vector<std::int64_t> all_, left_;
+  std::map<std::vector<double>, std::int32_t> leaves_;
+};
+
 template <class T>
 nb::object to_numpy(std::vector<T> values) {
   auto* const kept = new std::vector<T>(std::move(values));
@@ -479,9 +646,21 @@ nb::object to_numpy(std::vector<T> values) {
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
 }
 
+nb::dict to_numpy(Output&& out) {
+  nb::dict result;
+  result["tree_sizes"] = to_numpy(std::move(out.tree_sizes));
+  result["feature"] = to_numpy(std::move(out.feature));
+  result["threshold"] = to_numpy(std::move(out.threshold));
+  result["missing_left"] = to_numpy(std::move(out.missing_left));
+  result["sets"] = to_numpy(std::move(out.sets));
+  result["leaf"] = to_numpy(std::move(out.leaf));
+  result["values"] = to_numpy(std::move(out.values));
+  return result;
+}
+
 // Train boosted trees on points whose classes are numbered from 0. Scores begin with `baseline`, of one output if there
 // are two classes. Trees are written as `_scores.Trees` reads them.
-nb::dict train(Matrix<double> X, std::int64_t n_sets, Vector<std::int32_t> codes, Vector<double> baseline,
+nb::dict boost(Matrix<double> X, std::int64_t n_sets, Vector<std::int32_t> codes, Vector<double> baseline,
                double learning_rate, std::int64_t n_rounds, std::int64_t max_leaves, std::int64_t min_leaf,
                std::int64_t n_candidates, double l2, std::uint64_t seed) {
   const std::size_t n = X.shape(0), d = X.shape(1), n_outputs = baseline.shape(0);
@@ -504,20 +683,35 @@ nb::dict train(Matrix<double> X, std::int64_t n_sets, Vector<std::int32_t> codes
         grower.grow(gradient.data() + k * n, hessian.data() + k * n, scores.data() + k, n_outputs, out);
     }
   }
-  nb::dict result;
-  result["tree_sizes"] = to_numpy(std::move(out.tree_sizes));
-  result["feature"] = to_numpy(std::move(out.feature));
-  result["threshold"] = to_numpy(std::move(out.threshold));
-  result["missing_left"] = to_numpy(std::move(out.missing_left));
-  result["sets"] = to_numpy(std::move(out.sets));
-  result["values"] = to_numpy(std::move(out.values));
-  return result;
+  return to_numpy(std::move(out));
+}
+
+// Train extremely randomised trees on points whose classes are numbered from 0, written as `_scores.Trees` reads them.
+nb::dict randomise(Matrix<float> X, Vector<std::int32_t> codes, std::int64_t n_classes, std::int64_t n_trees,
+                   std::int64_t min_leaf, std::int64_t n_candidates, std::uint64_t seed) {
+  const std::size_t n = X.shape(0), d = X.shape(1);
+  require(n >= 1 && n <= std::numeric_limits<std::int32_t>::max() && d >= 1, "X must have rows and columns");
+  require(codes.shape(0) == n, "codes must have an entry for each row of X");
+  require(n_candidates >= 1 && n_candidates <= static_cast<std::int64_t>(d), "n_candidates must be from 1 to columns");
+  require(min_leaf >= 1 && n_trees >= 1 && n_classes >= 2, "settings must be positive");
+  for (std::size_t i = 0; i < n; ++i)
+    require(codes.data()[i] >= 0 && codes.data()[i] < n_classes, "codes must be those of classes");
+  Output out;
+  {
+    nb::gil_scoped_release unlocked;
+    Forest forest(X.data(), codes.data(), n, d, static_cast<std::size_t>(n_classes),
+                  static_cast<std::size_t>(n_candidates), static_cast<std::size_t>(min_leaf), seed);
+    for (std::int64_t t = 0; t < n_trees; ++t) forest.grow(out);
+  }
+  return to_numpy(std::move(out));
 }
 
 }  // namespace
 
-NB_MODULE(_boosting, module) {
-  module.doc() = "Boosted trees for classification.";
-  module.def("train", train, "X"_a.noconvert(), "n_sets"_a, "codes"_a.noconvert(), "baseline"_a.noconvert(),
+NB_MODULE(_tree_training, module) {
+  module.doc() = "Boosted and extremely randomised trees for classification.";
+  module.def("boost", boost, "X"_a.noconvert(), "n_sets"_a, "codes"_a.noconvert(), "baseline"_a.noconvert(),
              "learning_rate"_a, "n_rounds"_a, "max_leaves"_a, "min_leaf"_a, "n_candidates"_a, "l2"_a, "seed"_a);
+  module.def("randomise", randomise, "X"_a.noconvert(), "codes"_a.noconvert(), "n_classes"_a, "n_trees"_a, "min_leaf"_a,
+             "n_candidates"_a, "seed"_a);
 }

@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-def train(
+def boost(
     X: NDArray[np.float64],
     n_sets: int,
     codes: NDArray[np.int32],
@@ -14,5 +14,14 @@ def train(
     min_leaf: int,
     n_candidates: int,
     l2: float,
+    seed: int,
+) -> dict[str, NDArray[Any]]: ...
+def randomise(
+    X: NDArray[np.float32],
+    codes: NDArray[np.int32],
+    n_classes: int,
+    n_trees: int,
+    min_leaf: int,
+    n_candidates: int,
     seed: int,
 ) -> dict[str, NDArray[Any]]: ...
