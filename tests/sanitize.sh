@@ -12,7 +12,7 @@ mkdir "$build/package"
 cp -r src/pacbayes "$build/package/"
 cp "$build"/_hashing*.so "$build/package/pacbayes/rows/"
 cp "$build"/_streams*.so "$build/package/pacbayes/sampling/"
-cp "$build"/_engine*.so "$build"/_scores*.so "$build/package/pacbayes/pools/"
+cp "$build"/_engine*.so "$build"/_scores*.so "$build"/_tree_training*.so "$build/package/pacbayes/pools/"
 # An editable installation comes before PYTHONPATH and would be tested instead.
 cat > "$build/package/sitecustomize.py" <<'PYTHON'
 import sys
@@ -26,5 +26,6 @@ for instructions in avx512 avx2 baseline; do
   export PACBAYES_INSTRUCTIONS=$instructions
   python -c "from pacbayes.pools import _engine; print('==', _engine.instructions, _engine.__file__); assert '$build' in _engine.__file__"
   python -m pytest -q tests/pools/test_engine.py tests/pools/test_rbf_svm.py tests/pools/test_tree_ensembles.py \
+    tests/pools/test_linear_models.py tests/pools/test_boosting.py tests/pools/test_extra_trees.py \
     tests/test_sampling.py -k "not older_machines" "$@"
 done

@@ -22,6 +22,7 @@ __all__ = [
     "Whole",
     "are_sizes",
     "is_flag",
+    "is_several",
     "is_whole",
     "validate_settings",
 ]
@@ -108,11 +109,17 @@ class Several:
     each: Constraint
 
     def allows(self, value: Any) -> bool:
-        several = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str)
-        return len(value) > 0 and all(map(self.each.allows, value)) if several else self.each.allows(value)
+        if is_several(value):
+            return len(value) > 0 and all(map(self.each.allows, value))
+        return self.each.allows(value)
 
     def __str__(self) -> str:
         return f"{self.each}, or several of these"
+
+
+def is_several(value: Any) -> bool:
+    """Return whether a value is a sequence of values, and not a text."""
+    return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str)
 
 
 def is_flag(value: Any) -> bool:

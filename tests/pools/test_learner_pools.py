@@ -7,8 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
-from sklearn.utils._testing import ignore_warnings
+from sklearn.ensemble import RandomForestClassifier
 
 from pacbayes import PACBayesClassifier
 from pacbayes._fingerprint import digest
@@ -16,12 +15,12 @@ from pacbayes.exceptions import HypothesisError
 from pacbayes.fitting._hypotheses import from_arrays, to_arrays
 from pacbayes.pools import BoostingPool, ForestPool, LinearPool, Sample, _learners
 from pacbayes.rows import CodeBook
-from pacbayes.sampling import LEARNER, GivenSubsamples, RandomSubsamples, draw_positions
+from pacbayes.sampling import LEARNER, GivenSubsamples, RandomSubsamples, stream
 
 POOLS = {
     "boosting": BoostingPool(learning_rate=(0.1, 0.3), max_iter=4, max_leaf_nodes=(3, 5)),
     "forest": ForestPool(kind=("extra", "random"), n_estimators=4),
-    "linear": LinearPool(),
+    "linear": LinearPool(C=(0.1, 1.0, 1.0), splines=(False, True)),
 }
 SETTINGS = {"n_hypotheses": 6, "subsample_size": (0.65, 0.8), "random_state": 0}
 
@@ -115,31 +114,24 @@ def test_arrays_of_a_checkpoint(name):
     np.testing.assert_array_equal(again.votes(table), trained.votes(table))
 
 
-def test_trees_are_those_of_scikit_learn():
+def test_random_forests_are_those_of_scikit_learn():
     X, y = make_array()
     subsample = np.arange(0, 200, 2)
-    for pool, learner in (
-        (
-            BoostingPool(learning_rate=0.1, max_iter=7, max_leaf_nodes=5),
-            HistGradientBoostingClassifier(early_stopping=False),
-        ),
-        (ForestPool(n_estimators=7, max_features=0.5, min_samples_leaf=2), ExtraTreesClassifier()),
-    ):
-        trained = pool.train(Sample(X, y, np.arange(3)), GivenSubsamples(200, [subsample]), [0], 5, None)
-        settings = {name: getattr(pool, name) for name in pool._DRAWN if name != "kind"}
-        drawn = draw_positions(5, range(1), LEARNER, [1] * len(pool._DRAWN) + [2**31])
-        model = learner.set_params(**settings, random_state=int(drawn[0, -1])).fit(X[subsample], y[subsample])
-        np.testing.assert_allclose(trained[0].predict_proba(X), model.predict_proba(X), rtol=0, atol=1e-12)
+    pool = ForestPool(kind="random", n_estimators=7, max_features=0.5, min_samples_leaf=2)
+    trained = pool.train(Sample(X, y, np.arange(3)), GivenSubsamples(200, [subsample]), [0], 5, None)
+    seed = int(stream(5, 0, LEARNER).integers(2**31))
+    model = RandomForestClassifier(7, max_features=0.5, min_samples_leaf=2, random_state=seed)
+    expected = model.fit(X[subsample], y[subsample]).predict_proba(X)
+    np.testing.assert_allclose(trained[0].predict_proba(X), expected, rtol=0, atol=1e-12)
 
 
-def test_settings_are_drawn_from_each_stream():
-    pool, subsamples = POOLS["boosting"], RandomSubsamples(50, [30], 40, entropy=3)
-    kinds = pool.kinds(subsamples, np.arange(40), 3)
-    assert set(kinds) == set(range(4))
-    np.testing.assert_array_equal(pool.kinds(subsamples, np.array([7, 31]), 3), kinds[[7, 31]])
+def test_settings_are_taken_in_turn():
+    pool, subsamples = POOLS["linear"], RandomSubsamples(50, [30], 8, entropy=3)
     X, y = make_array(50)
-    trained = pool.train(Sample(X, y, np.arange(3)), subsamples, range(10), 3, None)
-    np.testing.assert_array_equal(trained.models.learning_rate, np.array([0.1, 0.3])[kinds[:10] // 2])
+    trained = pool.train(Sample(X, y, np.arange(3)), subsamples, range(1, 8), 3, None)
+    np.testing.assert_array_equal(trained.models.C, [1.0, 1.0, 0.1, 1.0, 1.0, 0.1, 1.0])
+    np.testing.assert_array_equal(trained.models.size("knots") > 0, [True, False, True, False, True, False, True])
+    np.testing.assert_array_equal(pool.kinds(subsamples, np.arange(8), 3), [0, 1, 2, 3, 4, 5, 0, 1])
 
 
 @pytest.mark.parametrize("name", POOLS)
@@ -164,7 +156,7 @@ def test_learners_that_fail(name, monkeypatch):
     pool, sample, subsamples = clone(POOLS[name]), Sample(X, y, np.arange(3)), RandomSubsamples(200, [150], 2, 0)
     monkeypatch.setattr(type(pool), "_fit", fail)
     with pytest.raises(
-        HypothesisError, match="hypothesis 0 could not be trained on its 150 points: RuntimeError: no way"
+        HypothesisError, match=r"hypothesis 0 could not be trained on its 150 points .seed 0.: RuntimeError: no way"
     ):
         pool.train(sample, subsamples, range(2), 0, None)
     trained = pool.set_params(on_error="drop").train(sample, subsamples, range(2), 0, None)
@@ -198,10 +190,10 @@ def test_many_categories_are_encoded_by_target_statistics(monkeypatch):
     table, y = make_table(300)
     sample, subsamples = sample_of(table, y), RandomSubsamples(300, [200], 1, entropy=0)
     before = BoostingPool(max_iter=3).train(sample, subsamples, [0], 0, None)
-    assert before.models.n_set_features.tolist() == [2]
-    monkeypatch.setattr(_learners, "_MOST_IN_SETS", 10)
+    assert before.models.n_set_features.tolist() == [1]
+    monkeypatch.setattr(_learners, "_MOST_IN_SETS", 100)
     after = BoostingPool(max_iter=3).train(sample, subsamples, [0], 0, None)
-    assert after.models.n_set_features.tolist() == [1]
+    assert after.models.n_set_features.tolist() == [2]
     assert ForestPool(n_estimators=2).train(sample, subsamples, [0], 0, None).models.n_set_features.tolist() == [0]
 
 
@@ -216,6 +208,7 @@ def test_many_categories_are_encoded_by_target_statistics(monkeypatch):
         (ForestPool(kind="both"), "kind must be 'extra' or 'random'"),
         (ForestPool(max_features="log2"), "max_features must be 'sqrt'"),
         (LinearPool(C=(1.0, np.inf)), "C must be in"),
+        (LinearPool(splines=1), "splines must be True or False"),
         (LinearPool(on_error="ignore"), "on_error must be"),
         (LinearPool(n_hypotheses=0), "n_hypotheses must be"),
         (LinearPool(subsample_size="large"), "subsample_size must be"),
@@ -237,13 +230,3 @@ def test_what_a_pool_takes(name):
     sizes, m = pool.default_sampling(1000, 10)
     assert m >= 1
     assert all(0 < size < 1000 for size in sizes)
-
-
-@ignore_warnings(category=DeprecationWarning)
-def test_threads_of_the_libraries_are_left_as_they_were():
-    from threadpoolctl import threadpool_info
-
-    before = threadpool_info()
-    X, y = make_array()
-    PACBayesClassifier(POOLS["boosting"], **SETTINGS, n_jobs=2).fit(X, y)
-    assert threadpool_info() == before

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
+from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler, TargetEncoder
 
 from pacbayes.pools import CodeBook, LinearArrays, LinearModels, _linear_models
+from pacbayes.pools._linear_models import LinearEncoding
 from pacbayes.pools._table_encoding import target_statistics
 
 
@@ -19,10 +20,10 @@ def precise(monkeypatch):
     monkeypatch.setattr(_linear_models, "_TOLERANCE", 1e-9)
 
 
-def train(X, codes, C=1.0, book=None, most_columns=50):
-    rng = np.random.default_rng(0)
+def train(X, codes, C=1.0, book=None, splines=False):
     k = int(codes.max()) + 1
-    models = LinearArrays.train(X, codes, np.arange(k), book, C, most_columns, rng)
+    encoding = LinearEncoding.learn(X, codes, book, splines=splines, rng=np.random.default_rng(0))
+    models = LinearArrays.train(encoding, codes, np.arange(k), C)
     return LinearModels(np.arange(k), models, np.arange(1), book)
 
 
@@ -48,6 +49,23 @@ def test_the_optimum_is_that_of_scikit_learn(precise, n_classes, C):
     assert str(hypotheses[0]) == f"logistic regression of 6 features, C = {C:g}"
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_splines_are_those_of_scikit_learn(precise, n_classes):
+    X, codes = make_points(200, 4, n_classes, seed=n_classes)
+    hypotheses = train(X, codes, splines=True)
+    expander = SplineTransformer(5, extrapolation="constant").fit(X[:, :3])
+    new = np.vstack([X, X[:20] * 3 - 10])  # outside as well
+
+    def encode(rows):  # the last column, which does not vary, has splines that do not either
+        constant = np.tile([1 / 6, 4 / 6, 1 / 6, 0, 0, 0, 0], (len(rows), 1))
+        return np.column_stack([expander.transform(rows[:, :3]), constant])
+
+    new[:, 3] = 0.3
+    model = LogisticRegression(tol=1e-10, max_iter=10_000).fit(encode(X), codes)
+    np.testing.assert_allclose(hypotheses[0].predict_proba(new), model.predict_proba(encode(new)), rtol=0, atol=1e-6)
+    assert str(hypotheses[0]) == "logistic regression of splines of 4 features, C = 1"
+
+
 def test_the_tolerance_is_close_enough():
     X, codes = make_points(300, 10, 3, seed=0)
     model = LogisticRegression(tol=1e-10, max_iter=10_000).fit(StandardScaler().fit_transform(X), codes)
@@ -69,12 +87,12 @@ def make_table(n, n_texts, seed):
 
 
 def test_categories_and_gaps(precise):
-    table, y = make_table(200, 6, seed=0)
+    table, y = make_table(60, 12, seed=0)
     book = CodeBook.learn(table)
     X = book.encode(table)
     hypotheses = train(X, y, book=book)
     numbers = StandardScaler().fit(X[:, :2])  # and the indicator of gaps, whose mean fills none
-    one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False).fit(X[:, 2:])
+    one_hot = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=5, sparse_output=False).fit(X[:, 2:])
 
     def encode(rows):
         return np.column_stack([np.nan_to_num(numbers.transform(rows[:, :2])), one_hot.transform(rows[:, 2:])])
@@ -88,20 +106,25 @@ def test_categories_and_gaps(precise):
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_columns_of_many_categories_have_target_statistics(precise, n_classes):
+@pytest.mark.parametrize("splines", [False, True])
+def test_columns_of_many_categories_have_target_statistics(precise, n_classes, splines):
     table, y = make_table(300, 80, seed=1)
     y = y + (np.arange(300) % (n_classes - 1))
     book = CodeBook.learn(table)
     X = book.encode(table)
-    hypotheses = train(X, y, book=book, most_columns=10)
+    hypotheses = train(X, y, book=book, splines=splines)
     tables, features = target_statistics(
         X[:, 3].astype(int) + 1, y, len(book.categories[2]) + 2, np.random.default_rng(0)
     )
     one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False).fit(X[:, [2]])
     scaler = StandardScaler().fit(np.column_stack([X[:, :2], features]))
+    expander = SplineTransformer(5, extrapolation="constant")
+    expander.fit(np.nan_to_num(scaler.transform(np.column_stack([X[:, :2], features]))))
 
     def encode(rows, statistics):
         numbers = np.nan_to_num(scaler.transform(np.column_stack([rows[:, :2], statistics])))
+        if splines:
+            numbers = expander.transform(numbers)
         return np.column_stack([numbers, one_hot.transform(rows[:, [2]])])
 
     model = LogisticRegression(tol=1e-10, max_iter=10_000).fit(encode(X, features), y)
@@ -165,6 +188,7 @@ def test_gaps_are_worth_the_mean():
         lambda m: {"tables": m.tables[:-1]},
         lambda m: {"class_codes": m.class_codes[::-1]},
         lambda m: {"sizes": m.sizes + 1},
+        lambda m: {"step": np.ones(1)},
     ],
 )
 def test_arrays_that_do_not_fit_together_are_refused(change):

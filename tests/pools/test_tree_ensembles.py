@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn_trees import from_boosting
 
 from pacbayes._fingerprint import digest
 from pacbayes._losses import resolve_loss
@@ -34,7 +35,7 @@ def make_points(n, d, missing, seed, dtype=np.float64):
 
 def convert(model, class_codes, encoding=None):
     is_boosted = isinstance(model, HistGradientBoostingClassifier)
-    return (TreeArrays.of_boosting if is_boosted else TreeArrays.of_forest)(model, class_codes, encoding)
+    return (from_boosting if is_boosted else TreeArrays.of_forest)(model, class_codes, encoding)
 
 
 def collect(models, n_classes, **parameters):
@@ -219,7 +220,7 @@ def test_arrays_that_do_not_fit_together_are_refused(several, change):
 def test_random_damage_is_refused_or_harmless(data):
     X = make_points(60, 3, 0.1, 0)
     model = LEARNERS["boosting"].fit(X, (X[:, 0] > 0).astype(int))
-    models = TreeArrays.of_boosting(model, [0, 1])
+    models = from_boosting(model, [0, 1])
     name = data.draw(st.sampled_from(["feature", "leaf", "tree_sizes", "sizes", "n_features", "n_set_features"]))
     values = getattr(models, name).astype(np.int64)
     values.flat[data.draw(st.integers(0, values.size - 1))] = data.draw(st.integers(-2, 200))

@@ -635,6 +635,8 @@ RULES: dict[type, Rule] = {
             "class_codes": "int >=0: known",
             "intercept": "double rows: outputs",
             "center": "double rows: numbers",
+            "low": "double rows: knots",
+            "step": "double >0 rows: knots",
             "coef": "double rows: coefficients",
             "table_sizes": "int >=0: categories",
             "tables": "double rows: entries",

@@ -9,34 +9,38 @@ from __future__ import annotations
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
-from threadpoolctl import ThreadpoolController
+from sklearn.ensemble import RandomForestClassifier
 
 from pacbayes import sampling
-from pacbayes._settings import SAMPLING, Choice, Constraint, Number, Rule, Several, Whole, validate_settings
+from pacbayes._settings import (
+    SAMPLING,
+    Choice,
+    Constraint,
+    Number,
+    Rule,
+    Several,
+    Whole,
+    is_flag,
+    is_several,
+    validate_settings,
+)
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools._base import Codes, Hypotheses, Numbers, Pool, Sample
 from pacbayes.pools._layout import check_magnitude, contiguous
-from pacbayes.pools._linear_models import LinearArrays, LinearModels
+from pacbayes.pools._linear_models import LinearArrays, LinearEncoding, LinearModels
 from pacbayes.pools._score_models import ScoreModels
 from pacbayes.pools._table_encoding import TableEncoding
 from pacbayes.pools._tree_ensembles import TreeArrays, TreeEnsembles, to_single
 from pacbayes.rows import CodeBook, learn_code_book
 from pacbayes.sampling import Subsamples
 
-# Categories of a column up to which boosted trees split it by sets of them: beyond, target statistics do better.
+# Categories of a column that boosted trees split by sets of them.
 _MOST_IN_SETS = 30
-
-# Categories of a column that have a coefficient each.
-_MOST_COLUMNS = 50
-
-_SEEDS = 2**31
 
 # Settings of boosted trees from so many rows of a subsample on: larger trees, and more of them, where there are more.
 _BOOSTING: list[tuple[int, dict[str, int]]] = [
@@ -51,34 +55,28 @@ _SHARE = Rule("in (0, 1]", lambda value: Number(0, np.inf).allows(value) and val
 _NOT_NEGATIVE = Rule("a number, at least 0", lambda value: Number(-1, np.inf).allows(value) and value >= 0)
 
 
-@cache
-def _threads() -> ThreadpoolController:
-    """What sets the number of threads of the libraries that are loaded: of OpenMP, for the calling thread only."""
-    return ThreadpoolController()
-
-
 class LearnerPool(Pool):
-    """What pools have in common whose hypotheses take settings in turn, and are trained models kept as plain arrays."""
+    """What pools have in common whose hypotheses take settings in turn, and are models kept as plain arrays."""
 
     shares_rows = True
     takes_code_books = True
 
-    _N_HYPOTHESES: ClassVar[int]  # by default
     _CONSTRAINTS: ClassVar[dict[str, Constraint]]
-    _VARIED: ClassVar[tuple[str, ...]]  # settings that may be several, which hypotheses take in turn
+    _N_HYPOTHESES: ClassVar[int]  # by default
 
     # -- what only the pool knows --------------------------------------------------------------------
 
     def check_settings(self) -> None:
         validate_settings(self, {**SAMPLING, "on_error": Choice("raise", "drop"), **self._CONSTRAINTS})
 
-    def _choices(self) -> list[list[Any]]:
+    def _settings_of(self, h: int) -> dict[str, Any]:
+        """Return the settings of a hypothesis: of each list, the value whose turn it is."""
+        return {name: values[h % len(values)] for name, values in self._lists().items()}
+
+    def _lists(self) -> dict[str, Any]:
         """Return the values of each setting that hypotheses take in turn."""
-        values = [getattr(self, name) for name in self._VARIED]
-        return [
-            list(value) if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str) else [value]
-            for value in values
-        ]
+        values = {name: getattr(self, name) for name in self._CONSTRAINTS}
+        return {name: value if is_several(value) else [value] for name, value in values.items()}
 
     def assumptions(self) -> list[str]:
         return ["learned-from-subsample"]
@@ -105,36 +103,31 @@ class LearnerPool(Pool):
 
     def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp]:
         """Return which settings each hypothesis has, chosen without looking at the sample."""
-        lengths = [len(values) for values in self._choices()]
-        turns = np.asarray(hypotheses, dtype=np.intp)[:, np.newaxis] % lengths
-        return np.asarray(np.ravel_multi_index(tuple(turns.T), lengths))
+        lengths = [len(values) for values in self._lists().values()]
+        return np.asarray(np.asarray(hypotheses, dtype=np.intp) % np.lcm.reduce(lengths))
 
     def train(
         self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
     ) -> Hypotheses:
-        choices, models = dict(zip(self._VARIED, self._choices(), strict=True)), []
-        for h in map(int, hypotheses):
-            settings = {name: values[h % len(values)] for name, values in choices.items()}
-            seed = int(sampling.stream(entropy, h, sampling.LEARNER).integers(_SEEDS))
-            models.append(self._train_model(sample, subsamples[h], settings, seed, h))
+        models = [self._train_model(sample, subsamples[int(h)], int(h), entropy) for h in hypotheses]
         together = models[0].concatenate(models)
         return self._collect(sample.classes, together, np.arange(len(together)), sample.code_book)
 
-    def _train_model(self, sample: Sample, rows: Codes, settings: dict[str, Any], seed: int, h: int) -> Any:
+    def _train_model(self, sample: Sample, rows: Codes, h: int, entropy: int) -> Any:
         """Return the model of one subsample: a constant if it holds one class."""
         class_codes, codes = np.unique(sample.codes[rows], return_inverse=True)
         n_features = sample.X.shape[1]
         if class_codes.size == 1:
             return self._constant(class_codes, n_features, failed=False)
         try:
-            X = contiguous(sample.X[rows])
-            return self._fit(X, codes, class_codes, sample.code_book, settings, seed)
+            X, rng = contiguous(sample.X[rows]), sampling.stream(entropy, h, sampling.LEARNER)
+            return self._fit(X, codes, class_codes, sample.code_book, self._settings_of(h), rng)
         except Exception as error:
             if self.on_error == "drop":
                 return self._constant(np.zeros(1, dtype=np.intp), n_features, failed=True)
             raise HypothesisError(
-                f"hypothesis {h} could not be trained on its {rows.size} points: {type(error).__name__}: {error}. "
-                "on_error='drop' would count its loss as 1."
+                f"hypothesis {h} could not be trained on its {rows.size} points (seed {entropy}): "
+                f"{type(error).__name__}: {error}. on_error='drop' would count its loss as 1."
             ) from error
 
     @abstractmethod
@@ -145,7 +138,7 @@ class LearnerPool(Pool):
         class_codes: Codes,
         book: CodeBook | None,
         settings: dict[str, Any],
-        seed: int,
+        rng: np.random.Generator,
     ) -> Any:
         """Return a trained model of points of several classes, numbered from 0: of all classes, the `class_codes`."""
 
@@ -171,9 +164,9 @@ class TreePool(LearnerPool):
 
 
 class BoostingPool(TreePool):
-    """Boosted trees: HistGradientBoostingClassifier, on large subsamples, with settings that hypotheses take in turn.
+    """Boosted trees, those of HistGradientBoostingClassifier, on large subsamples.
 
-    Every setting is a value, or several that hypotheses take in turn.
+    Every setting is a value, or several that hypotheses take in turn: the first one the first value of each, and so on.
 
     Parameters
     ----------
@@ -201,9 +194,11 @@ class BoostingPool(TreePool):
     "auto" is 120 rounds of trees of up to 15 leaves, of a point or more, and from 4000 rows on 200 of up to 31 leaves,
     of five points or more.
 
-    Missing numbers go to the side of a split that is better for training. Columns of up to 30 categories in a
-    subsample are split by sets of these, others are encoded by target statistics within the subsample. A gap in a
-    column of categories is a category of its own; one that the subsample does not hold is missing.
+    Trees are the same as HistGradientBoostingClassifier's where no two splits are as good, and bins hold single
+    values; small subsamples take a fraction of the time. Missing numbers go to the side of a split that is better
+    for training, and where most points go if none was missing there. Columns of up to 30 categories in a subsample
+    are split by sets of these, others are encoded by target statistics within the subsample. A gap in a column of
+    categories is a category of its own; one that the subsample does not hold is missing.
 
     Examples
     --------
@@ -218,7 +213,6 @@ class BoostingPool(TreePool):
     """
 
     _KIND = "boosting"
-    _N_HYPOTHESES = 3
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
         "learning_rate": Several(Number(0, np.inf)),
         "max_iter": Several(Whole(1, ("auto",))),
@@ -227,7 +221,7 @@ class BoostingPool(TreePool):
         "max_features": Several(_SHARE),
         "l2_regularization": Several(_NOT_NEGATIVE),
     }
-    _VARIED = tuple(_CONSTRAINTS)
+    _N_HYPOTHESES = 3
 
     def __init__(
         self,
@@ -259,34 +253,27 @@ class BoostingPool(TreePool):
         class_codes: Codes,
         book: CodeBook | None,
         settings: dict[str, Any],
-        seed: int,
+        rng: np.random.Generator,
     ) -> TreeArrays:
-        encoding, sets = None, None
+        encoding, points = None, X.astype(np.float64, copy=False)
         if book is not None:
-            rng = np.random.default_rng(seed)
-            encoding, X = TableEncoding.learn(X, codes, book, _MOST_IN_SETS, rng)
-            sets = np.arange(X.shape[1]) < encoding.n_sets
-        # No split is by a column that is missing everywhere, and scikit-learn fails to bin it.
-        X = np.where(np.isnan(X).all(axis=0), 0.0, X)
+            encoding, points = TableEncoding.learn(points, codes, book, _MOST_IN_SETS, rng)
         by_size = _BOOSTING[bisect_right([rows for rows, _ in _BOOSTING], codes.size) - 1][1]
         settings = {name: by_size[name] if value == "auto" else value for name, value in settings.items()}
-        learner = HistGradientBoostingClassifier(
-            **settings, early_stopping=False, categorical_features=sets, random_state=seed
-        )
-        with _threads().limit(limits=1, user_api="openmp"):
-            learner.fit(X, codes)
-        return TreeArrays.of_boosting(learner, class_codes, encoding)
+        seed = int(rng.integers(2**63))
+        return TreeArrays.train_boosting(points, codes, class_codes, encoding, settings, seed)
 
 
 class ForestPool(TreePool):
     """Forests, of extremely randomised trees or Breiman's, on large subsamples.
 
-    Every setting is a value, or several that hypotheses take in turn.
+    Every setting is a value, or several that hypotheses take in turn: the first one the first value of each, and so on.
 
     Parameters
     ----------
     kind : {"extra", "random"} or sequence of these, default="extra"
-        ExtraTreesClassifier, whose thresholds are drawn at random, or RandomForestClassifier.
+        Extremely randomised trees, those of ExtraTreesClassifier, whose thresholds are drawn at random; or those of
+        RandomForestClassifier.
     n_estimators : int or sequence of int, default=100
         Number of trees.
     max_features : float, "sqrt" or sequence of these, default=("sqrt", 0.5)
@@ -318,7 +305,6 @@ class ForestPool(TreePool):
     """
 
     _KIND = "forest"
-    _N_HYPOTHESES = 2
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
         "kind": Several(Choice("extra", "random")),
         "n_estimators": Several(Whole(1)),
@@ -330,7 +316,7 @@ class ForestPool(TreePool):
         ),
         "min_samples_leaf": Several(Whole(1)),
     }
-    _VARIED = tuple(_CONSTRAINTS)
+    _N_HYPOTHESES = 2
 
     def __init__(
         self,
@@ -358,24 +344,30 @@ class ForestPool(TreePool):
         class_codes: Codes,
         book: CodeBook | None,
         settings: dict[str, Any],
-        seed: int,
+        rng: np.random.Generator,
     ) -> TreeArrays:
         encoding = None
         if book is not None:
-            encoding, X = TableEncoding.learn(X, codes, book, 0, np.random.default_rng(seed))
-        forest = {"extra": ExtraTreesClassifier, "random": RandomForestClassifier}[settings.pop("kind")]
-        learner = forest(**settings, n_jobs=1, random_state=seed).fit(to_single(X), codes)
+            encoding, X = TableEncoding.learn(X, codes, book, 0, rng)
+        points, seed = to_single(X), int(rng.integers(2**31))
+        if settings.pop("kind") == "extra":
+            return TreeArrays.train_extra(points, codes, class_codes, encoding, settings, seed)
+        learner = RandomForestClassifier(**settings, n_jobs=1, random_state=seed).fit(points, codes)
         return TreeArrays.of_forest(learner, class_codes, encoding)
 
 
 class LinearPool(LearnerPool):
-    """Logistic regressions of standardised features, on large subsamples, with penalties that hypotheses take in turn.
+    """Logistic regressions on large subsamples, of standardised numbers or of cubic splines of them.
+
+    Every setting is a value, or several that hypotheses take in turn: the first one the first value of each, and so on.
 
     Parameters
     ----------
-    C : float or sequence of float, default=(0.01, 0.1, 1.0, 10.0)
-        Inverse strength of the penalty on squared coefficients, as in LogisticRegression, or several that hypotheses
-        take in turn.
+    C : float or sequence of float, default=(0.01, 0.1, 1.0, 10.0, 1.0, 1.0)
+        Inverse strength of the penalty on squared coefficients, as in LogisticRegression.
+    splines : bool or sequence of bool, default=(False, False, False, False, True, True)
+        Whether a score is a sum of smooth functions of the numbers, rather than of multiples of them: cubic splines
+        with five knots, constant outside the range of the subsample. Not of more than 100 columns.
     n_hypotheses : int or "auto", default="auto"
         Number of hypotheses; a function of the number of rows by default.
     subsample_size : int, float, "auto" or sequence of int and float, default="auto"
@@ -386,8 +378,8 @@ class LinearPool(LearnerPool):
     Notes
     -----
     Missing numbers are worth the mean of the known ones in the subsample, and tables have an indicator of them.
-    Columns of up to 50 categories in a subsample have a coefficient for each of these, and 0 for others; those of
-    more are encoded by target statistics within the subsample.
+    Columns of up to 50 categories in a subsample have a coefficient for each of these, and one for all of less than
+    five points and for unknown ones; those of more are encoded by target statistics within the subsample.
 
     Examples
     --------
@@ -395,24 +387,29 @@ class LinearPool(LearnerPool):
     >>> from pacbayes import PACBayesClassifier
     >>> from pacbayes.pools import LinearPool
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = PACBayesClassifier(LinearPool(C=1.0), n_hypotheses=4, subsample_size=0.8, random_state=0).fit(X, y)
+    >>> pool = LinearPool(C=1.0, splines=False)
+    >>> model = PACBayesClassifier(pool, n_hypotheses=4, subsample_size=0.8, random_state=0).fit(X, y)
     >>> print(model.hypotheses_[0])
     logistic regression of 4 features, C = 1
     """
 
-    _N_HYPOTHESES = 4
-    _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {"C": Several(Number(0, np.inf))}
-    _VARIED = tuple(_CONSTRAINTS)
+    _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
+        "C": Several(Number(0, np.inf)),
+        "splines": Several(Rule("True or False", is_flag)),
+    }
+    _N_HYPOTHESES = 6
 
     def __init__(
         self,
         *,
-        C: float | Sequence[float] = (0.01, 0.1, 1.0, 10.0),
+        C: float | Sequence[float] = (0.01, 0.1, 1.0, 10.0, 1.0, 1.0),
+        splines: bool | Sequence[bool] = (False, False, False, False, True, True),
         n_hypotheses: int | Literal["auto"] = "auto",
         subsample_size: Any = "auto",
         on_error: Literal["raise", "drop"] = "raise",
     ) -> None:
         self.C = C
+        self.splines = splines
         self.n_hypotheses = n_hypotheses
         self.subsample_size = subsample_size
         self.on_error = on_error
@@ -424,11 +421,11 @@ class LinearPool(LearnerPool):
         class_codes: Codes,
         book: CodeBook | None,
         settings: dict[str, Any],
-        seed: int,
+        rng: np.random.Generator,
     ) -> LinearArrays:
         points: Array = X.astype(np.float64, copy=False)
-        rng = np.random.default_rng(seed)
-        return LinearArrays.train(points, codes, class_codes, book, float(settings["C"]), _MOST_COLUMNS, rng)
+        encoding = LinearEncoding.learn(points, codes, book, splines=bool(settings["splines"]), rng=rng)
+        return LinearArrays.train(encoding, codes, class_codes, float(settings["C"]))
 
     def _constant(self, class_codes: Codes, n_features: int, *, failed: bool) -> LinearArrays:
         return LinearArrays.of(class_codes, failed=failed)

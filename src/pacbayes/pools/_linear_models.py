@@ -20,6 +20,16 @@ from pacbayes.pools._score_models import ModelArrays, ScoreModels, count_outputs
 from pacbayes.pools._table_encoding import entry_counts, target_statistics
 from pacbayes.rows import CodeBook
 
+# Categories of a column that have a coefficient each; those of fewer points than this share one.
+_MOST_COLUMNS = 50
+_FEW_POINTS = 5
+
+# Knots of splines, and how many splines they make; of so many columns, and bytes of features in training, at most.
+_N_KNOTS = 5
+_N_BASIS = _N_KNOTS + 2
+_MOST_SPLINES = 100
+_MOST_BYTES = 2**28
+
 # When the optimisation ends: as in LogisticRegression, but that it may take more steps.
 _TOLERANCE = 1e-4
 _MOST_STEPS = 1000
@@ -37,8 +47,10 @@ class LinearArrays(ModelArrays):
         Scores of a point at the center, without categories.
     center : ndarray
         Means of the numbers in each subsample, which gaps are filled with.
+    low, step : ndarray
+        For models of splines, where the first knot of each number is, and how far it is to the next.
     coef : ndarray
-        For each number, what a unit of it adds to the outputs.
+        For each number, what a unit of it, or each of its splines, adds to the outputs.
     table_sizes, tables : ndarray
         For each column of categories, the number of entries in its table, and what each entry adds to the outputs: the
         first is that of unknown categories, the second that of gaps.
@@ -47,15 +59,19 @@ class LinearArrays(ModelArrays):
     C: Array
     intercept: Array
     center: Array
+    low: Array
+    step: Array
     coef: Array
     table_sizes: NDArray[Any]
     tables: Array
 
-    SIZES = ("classes", "outputs", "numbers", "coefficients", "categories", "entries")
+    SIZES = ("classes", "outputs", "numbers", "knots", "coefficients", "categories", "entries")
     PARTS: ClassVar[dict[str, str]] = {
         "class_codes": "classes",
         "intercept": "outputs",
         "center": "numbers",
+        "low": "knots",
+        "step": "knots",
         "coef": "coefficients",
         "table_sizes": "categories",
         "tables": "entries",
@@ -69,7 +85,7 @@ class LinearArrays(ModelArrays):
         known: dict[str, Any] = {
             "class_codes": codes,
             "intercept": np.zeros(int(count_outputs(codes.size))),
-            **dict.fromkeys(("center", "coef", "tables"), np.empty(0)),
+            **dict.fromkeys(("center", "low", "step", "coef", "tables"), np.empty(0)),
             "table_sizes": np.empty(0, dtype=np.int64),
             **parts,
         }
@@ -79,57 +95,22 @@ class LinearArrays(ModelArrays):
 
     @classmethod
     def train(
-        cls,
-        X: Array,
-        codes: NDArray[np.intp],
-        class_codes: NDArray[Any],
-        book: CodeBook | None,
-        C: float,
-        most_columns: int,
-        rng: np.random.Generator,
+        cls, encoding: LinearEncoding, codes: NDArray[np.intp], class_codes: NDArray[Any], C: float
     ) -> LinearArrays:
-        """Train a logistic regression on a subsample, whose classes are numbered from 0.
-
-        Columns of at most `most_columns` categories have a coefficient for each of them, others target statistics.
-        """
-        n_numbers = X.shape[1] if book is None else book.n_features - book.n_categories
-        counts = [] if book is None else entry_counts(book)
-        all_entries = X[:, n_numbers:].astype(np.intp) + 1
-        numbers, plain, statistics = [X[:, :n_numbers]], [], {}
-        for c, n_entries in enumerate(counts):
-            entries = np.ascontiguousarray(all_entries[:, c])
-            if np.count_nonzero(np.bincount(entries)) <= most_columns:
-                plain.append(c)
-            else:
-                statistics[c], features = target_statistics(entries, codes, n_entries, rng)
-                numbers.append(features)
-        standardised, center, scale = _standardise(np.column_stack(numbers))
-        # The weights of the categories of each column follow those of the numbers.
-        begins = dict(zip(plain, center.size + np.cumsum([0, *(counts[c] for c in plain)]), strict=False))
-        n_weights = center.size + sum(counts[c] for c in plain) + 1
-        positions = [all_entries[:, c] + begins[c] for c in plain]
-        categories = np.column_stack(positions) if plain else np.empty((codes.size, 0))
-        weights = _minimise(standardised, categories.astype(np.int32), codes.astype(np.int32), n_weights, C)
-        coef = weights[: center.size] / scale[:, np.newaxis]
-        tables, at = [], n_numbers
-        for c, n_entries in enumerate(counts):
-            if c in begins:
-                tables.append(weights[begins[c] : begins[c] + n_entries])
-                continue
-            width = statistics[c].shape[1]
-            own = slice(at, at + width)
-            # Entry after entry, not as a product of matrices, which BLAS would compute.
-            tables.append(
-                sum(np.multiply.outer(statistics[c][:, k] - center[own][k], coef[own][k]) for k in range(width))
-            )
-            at += width
+        """Train a logistic regression on an encoded subsample, whose classes are numbered from 0."""
+        weights = np.zeros((encoding.n_weights, int(count_outputs(int(codes.max()) + 1))))
+        arrays = (encoding.features, encoding.positions, codes.astype(np.int32))
+        _scores.train_logistic(*arrays, 1 / (C * codes.size), _TOLERANCE, _MOST_STEPS, weights)
+        coef, tables = encoding.fold(weights)
         return cls.of(
             class_codes,
             C=C,
             intercept=weights[-1],
-            center=center[:n_numbers],
-            coef=coef[:n_numbers].ravel(),
-            table_sizes=np.array(counts, dtype=np.int64),
+            center=encoding.center[: encoding.n_numbers],
+            low=encoding.low[: encoding.n_numbers],
+            step=encoding.step[: encoding.n_numbers],
+            coef=coef.ravel(),
+            table_sizes=np.array(encoding.table_sizes, dtype=np.int64),
             tables=np.concatenate([table.ravel() for table in tables]) if tables else np.empty(0),
         )
 
@@ -141,7 +122,8 @@ class LinearArrays(ModelArrays):
         scores = np.empty((X.shape[0], intercept.size))
         coef, tables = (self.part(name, j).reshape(-1, intercept.size) for name in ("coef", "tables"))
         table_sizes = self.part("table_sizes", j).astype(np.int64)
-        _scores.linear_scores(X, self.part("center", j), coef, table_sizes, tables, intercept, scores)
+        center, low, step = (self.part(name, j) for name in ("center", "low", "step"))
+        _scores.linear_scores(X, center, low, step, coef, table_sizes, tables, intercept, scores)
         return scores
 
     def to_probabilities(self, j: int, scores: Array) -> Array:
@@ -150,7 +132,8 @@ class LinearArrays(ModelArrays):
 
     def describe(self, j: int) -> str:
         n_inputs = int(self.size("numbers")[j] + self.size("categories")[j])
-        return f"logistic regression of {n_inputs} features, C = {self.C[j]:g}"
+        what = "splines of " if self.size("knots")[j] else ""
+        return f"logistic regression of {what}{n_inputs} features, C = {self.C[j]:g}"
 
 
 class LinearModels(ScoreModels):
@@ -159,27 +142,137 @@ class LinearModels(ScoreModels):
     models: LinearArrays
 
 
-def _standardise(X: Array) -> tuple[Array, Array, Array]:
-    """Return numbers without their means, in units of their deviations, 0 where they are missing; and these two.
+@dataclass(frozen=True, eq=False)
+class LinearEncoding:
+    """A subsample as its logistic regression reads it, and what turns the weights into those of rows as they come.
 
-    A number that is missing everywhere has mean 0, and one that does not vary is in its own unit.
+    Numbers are standardised, or expanded in splines; so are target statistics, which follow them.
+
+    Attributes
+    ----------
+    features : ndarray of shape (n, p)
+        Features that are multiplied by weights.
+    positions : ndarray of shape (n, c)
+        Of each column of categories that has weights of its own, the weight of each point.
+    n_weights, n_numbers : int
+        Number of weights, the intercept included, and of columns of numbers.
+    center, scale, low, step : ndarray
+        Of the numbers and the target statistics, means and deviations, the latter empty for splines; for splines, where
+        the first knot is and how far it is to the next.
+    table_sizes : list of int
+        Number of entries in the table of each column of categories.
+    begins, statistics : dict
+        By column of categories, the weight of the first entry, and which entry takes part in the place of each; or the
+        target statistics.
     """
+
+    features: Array
+    positions: NDArray[np.int32]
+    n_weights: int
+    n_numbers: int
+    center: Array
+    scale: Array
+    low: Array
+    step: Array
+    table_sizes: list[int]
+    begins: dict[int, tuple[int, NDArray[np.intp]]]
+    statistics: dict[int, Array]
+
+    @classmethod
+    def learn(
+        cls, X: Array, codes: NDArray[np.intp], book: CodeBook | None, *, splines: bool, rng: np.random.Generator
+    ) -> LinearEncoding:
+        """Encode a subsample, whose classes are numbered from 0, from nothing but itself."""
+        n_numbers = X.shape[1] if book is None else book.n_features - book.n_categories
+        table_sizes = [] if book is None else entry_counts(book)
+        entries = X[:, n_numbers:].astype(np.intp) + 1
+        numbers, statistics, represented = [X[:, :n_numbers]], {}, {}
+        for c, size in enumerate(table_sizes):
+            counts = np.bincount(entries[:, c], minlength=size)
+            if np.count_nonzero(counts) <= _MOST_COLUMNS:
+                # Those of few points share the first entry with unknown ones.
+                represented[c] = np.where(counts < _FEW_POINTS, 0, np.arange(size))
+            else:
+                statistics[c], features = target_statistics(np.ascontiguousarray(entries[:, c]), codes, size, rng)
+                numbers.append(features)
+        values = np.column_stack(numbers)
+        splines &= values.shape[1] <= _MOST_SPLINES and values.size * _N_BASIS * 8 <= _MOST_BYTES
+        center, low, step = _means(values), np.empty(0), np.empty(0)
+        if splines:
+            filled, scale = np.where(np.isnan(values), center, values), np.empty(0)
+            low = filled.min(axis=0)
+            step = (filled.max(axis=0) - low) / (_N_KNOTS - 1)
+            step[step <= 0] = 1.0
+            features = spline_basis(filled, low, step).reshape(len(X), -1)
+        else:
+            distance = np.where(np.isnan(values), 0.0, values - center)
+            scale = np.sqrt((distance**2).sum(axis=0) / np.maximum((~np.isnan(values)).sum(axis=0), 1))
+            # Rounding of the mean alone is no variation.
+            scale[scale <= 1e-12 * np.abs(center)] = 1.0
+            scale[scale == 0] = 1.0
+            features = distance / scale
+        begins, at, positions = {}, features.shape[1], []
+        for c, representative in represented.items():
+            begins[c] = (at, representative)
+            positions.append(at + representative[entries[:, c]])
+            at += table_sizes[c]
+        together = np.column_stack(positions) if positions else np.empty((len(X), 0))
+        return cls(
+            features=np.ascontiguousarray(features),
+            positions=np.ascontiguousarray(together, dtype=np.int32),
+            n_weights=at + 1,
+            n_numbers=n_numbers,
+            center=center,
+            scale=scale,
+            low=low,
+            step=step,
+            table_sizes=table_sizes,
+            begins=begins,
+            statistics=statistics,
+        )
+
+    def fold(self, weights: Array) -> tuple[Array, list[Array]]:
+        """Return what numbers, or their splines, are multiplied by, and the tables of the columns of categories."""
+        n_outputs = weights.shape[1]
+        own = weights[: self.features.shape[1]].reshape(self.center.size, -1, n_outputs)
+        coef = own if self.low.size else own / self.scale[:, np.newaxis, np.newaxis]
+        tables, at = [], self.n_numbers
+        for c, size in enumerate(self.table_sizes):
+            if c in self.begins:
+                begin, representative = self.begins[c]
+                tables.append(weights[begin : begin + size][representative])
+                continue
+            table = np.zeros((size, n_outputs))
+            # One after another, not as a product of matrices, which BLAS would compute.
+            for k, statistic in enumerate(self.statistics[c].T, at):
+                if self.low.size:
+                    basis = spline_basis(statistic[:, np.newaxis], self.low[[k]], self.step[[k]])[:, 0]
+                else:
+                    basis = (statistic - self.center[k])[:, np.newaxis]
+                for b in range(basis.shape[1]):
+                    table += np.multiply.outer(basis[:, b], coef[k, b])
+            tables.append(table)
+            at += self.statistics[c].shape[1]
+        return coef[: self.n_numbers], tables
+
+
+def _means(X: Array) -> Array:
+    """Return the means of known numbers; 0 where all are missing."""
     known = ~np.isnan(X)
-    count = np.maximum(known.sum(axis=0), 1)
-    center = np.where(known, X, 0.0).sum(axis=0) / count
-    distance = np.where(known, X - center, 0.0)
-    scale = np.sqrt((distance**2).sum(axis=0) / count)
-    # Rounding of the mean alone is no variation.
-    scale[scale <= 1e-12 * np.abs(center)] = 1.0
-    scale[scale == 0] = 1.0
-    return np.ascontiguousarray(distance / scale), center, scale
+    return np.asarray(np.where(known, X, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1))
 
 
-def _minimise(
-    numbers: Array, categories: NDArray[np.int32], codes: NDArray[np.int32], n_weights: int, C: float
-) -> Array:
-    """Return the weights that minimise the mean logistic loss plus the penalty of LogisticRegression."""
-    weights = np.zeros((n_weights, int(count_outputs(int(codes.max()) + 1))))
-    penalty = 1 / (C * codes.size)
-    _scores.train_logistic(numbers, np.ascontiguousarray(categories), codes, penalty, _TOLERANCE, _MOST_STEPS, weights)
-    return weights
+def spline_basis(X: Array, low: Array, step: Array) -> Array:
+    """Return the values of the cubic B-splines of equidistant knots at numbers, an array of shape (n, d, 7).
+
+    Numbers outside are taken for the nearest knot. Compiled code does the same.
+    """
+    place = np.clip((X - low) / step, 0.0, _N_KNOTS - 1.0)
+    interval = np.minimum(place.astype(np.intp), _N_KNOTS - 2)
+    t = place - interval
+    pieces = ((1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3)
+    basis = np.zeros((*X.shape, _N_BASIS))
+    rows, columns = np.ogrid[: X.shape[0], : X.shape[1]]
+    for k, piece in enumerate(pieces):
+        basis[rows, columns, interval + k] = piece / 6
+    return basis

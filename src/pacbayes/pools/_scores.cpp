@@ -242,14 +242,37 @@ void encode(Matrix<double> X, Vector<std::int32_t> columns, Vector<std::int64_t>
 // Linear models
 // ------------------------------------------------------------------------------------------------------
 
-// Write scores: intercepts, plus coefficients times the numbers, each without its center, where they are known, plus
-// what the tables of the categories, which are the last columns, hold: a row of scores for each entry.
+// Knots of splines, and how many splines they make.
+constexpr std::size_t kKnots = 5, kBasis = kKnots + 2;
+
+// Add the values of the cubic splines of a number, multiplied by their coefficients, to scores.
+void add_splines(double x, double low, double step, const double* coefficients, std::size_t n_outputs, double* to) {
+  const double place = std::min(std::max((x - low) / step, 0.0), static_cast<double>(kKnots - 1));
+  const std::size_t interval = std::min(static_cast<std::size_t>(place), kKnots - 2);
+  const double t = place - static_cast<double>(interval), r = 1 - t;
+  const double pieces[] = {r * r * r, 3 * t * t * t - 6 * t * t + 4, -3 * t * t * t + 3 * t * t + 3 * t + 1, t * t * t};
+  for (std::size_t k = 0; k < n_outputs; ++k) {
+    double sum = 0;
+    for (std::size_t piece = 0; piece < 4; ++piece)
+      sum += coefficients[(interval + piece) * n_outputs + k] * (pieces[piece] / 6);
+    to[k] += sum;
+  }
+}
+
+// Write scores: intercepts, plus coefficients times the numbers, each without its center, or times their splines, if
+// there are steps between knots; plus what the tables of the categories, which are the last columns, hold: a row of
+// scores for each entry. Missing numbers are taken for the center.
 template <class T>
-void linear_scores(Matrix<T> X, Vector<double> center, Matrix<double> coefficients, Vector<std::int64_t> table_sizes,
-                   Matrix<double> tables, Vector<double> intercepts, OutMatrix<double> out) {
+void linear_scores(Matrix<T> X, Vector<double> center, Vector<double> low, Vector<double> step,
+                   Matrix<double> coefficients, Vector<std::int64_t> table_sizes, Matrix<double> tables,
+                   Vector<double> intercepts, OutMatrix<double> out) {
   const std::size_t n = X.shape(0), d = X.shape(1), p = center.shape(0), n_outputs = intercepts.shape(0);
+  const bool splines = step.shape(0) > 0;
   require(p + table_sizes.shape(0) == d, "X must have a column for each number and each table");
-  require(coefficients.shape(0) == p && coefficients.shape(1) == n_outputs, "coefficients must have a row per number");
+  require(low.shape(0) == step.shape(0) && (!splines || step.shape(0) == p), "low and step must have an entry per number");
+  for (std::size_t j = 0; j < step.shape(0); ++j) require(step.data()[j] > 0, "step must be positive");
+  require(coefficients.shape(0) == (splines ? kBasis * p : p) && coefficients.shape(1) == n_outputs,
+          "coefficients must have a row per number, or spline");
   require(out.shape(0) == n && out.shape(1) == n_outputs, "out must have a row for each row of X");
   std::int64_t left = static_cast<std::int64_t>(tables.shape(0));
   for (std::size_t c = 0; c < table_sizes.shape(0); ++c) {
@@ -264,11 +287,14 @@ void linear_scores(Matrix<T> X, Vector<double> center, Matrix<double> coefficien
     double* const to = out.data() + begin * n_outputs;
     for (std::size_t i = 0; i < together; ++i) std::copy_n(intercepts.data(), n_outputs, to + i * n_outputs);
     for (std::size_t j = 0; j < p; ++j) {
-      const double* const coefficient = coefficients.data() + j * n_outputs;
+      const double* const coefficient = coefficients.data() + j * n_outputs * (splines ? kBasis : 1);
       for (std::size_t i = 0; i < together; ++i) {
-        const double x = static_cast<double>(rows[i * d + j]);
-        const double distance = x == x ? x - center.data()[j] : 0.0;
-        for (std::size_t k = 0; k < n_outputs; ++k) to[i * n_outputs + k] += coefficient[k] * distance;
+        const double given = static_cast<double>(rows[i * d + j]), x = given == given ? given : center.data()[j];
+        double* const score = to + i * n_outputs;
+        if (splines)
+          add_splines(x, low.data()[j], step.data()[j], coefficient, n_outputs, score);
+        else
+          for (std::size_t k = 0; k < n_outputs; ++k) score[k] += coefficient[k] * (x - center.data()[j]);
       }
     }
     const double* table = tables.data();
@@ -485,10 +511,10 @@ NB_MODULE(_scores, module) {
   module.def("encode", encode<float>, "X"_a.noconvert(), "columns"_a.noconvert(), "table_sizes"_a.noconvert(),
              "tables"_a.noconvert(), "out"_a.noconvert());
   module.def("linear_scores", linear_scores<double>, "X"_a.noconvert(), "center"_a.noconvert(),
-             "coefficients"_a.noconvert(), "table_sizes"_a.noconvert(), "tables"_a.noconvert(),
+             "low"_a.noconvert(), "step"_a.noconvert(), "coefficients"_a.noconvert(), "table_sizes"_a.noconvert(), "tables"_a.noconvert(),
              "intercepts"_a.noconvert(), "out"_a.noconvert());
   module.def("linear_scores", linear_scores<float>, "X"_a.noconvert(), "center"_a.noconvert(),
-             "coefficients"_a.noconvert(), "table_sizes"_a.noconvert(), "tables"_a.noconvert(),
+             "low"_a.noconvert(), "step"_a.noconvert(), "coefficients"_a.noconvert(), "table_sizes"_a.noconvert(), "tables"_a.noconvert(),
              "intercepts"_a.noconvert(), "out"_a.noconvert());
   module.def("probabilities", probabilities, "scores"_a.noconvert());
   module.def("train_logistic", train_logistic, "numbers"_a.noconvert(), "categories"_a.noconvert(),

@@ -30,6 +30,8 @@ def encode(
 def linear_scores(
     X: NDArray[Any],
     center: NDArray[np.float64],
+    low: NDArray[np.float64],
+    step: NDArray[np.float64],
     coefficients: NDArray[np.float64],
     table_sizes: NDArray[np.int64],
     tables: NDArray[np.float64],

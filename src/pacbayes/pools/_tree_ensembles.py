@@ -6,6 +6,7 @@ has, and a damaged file cannot lead anywhere else.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -14,9 +15,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from pacbayes._compat import boosted_trees
 from pacbayes._validation import Array
-from pacbayes.pools import _scores
+from pacbayes.pools import _scores, _tree_training
 from pacbayes.pools._layout import contiguous
 from pacbayes.pools._score_models import ModelArrays, ScoreModels, count_outputs
 from pacbayes.pools._table_encoding import TableEncoding
@@ -133,42 +133,61 @@ class TreeArrays(ModelArrays):
         ).narrowed()
 
     @classmethod
-    def of_boosting(cls, model: Any, class_codes: Any, encoding: TableEncoding | None = None) -> TreeArrays:
-        """Return what a trained HistGradientBoostingClassifier predicts by.
-
-        Its categorical features are those that the encoding has sets for, numbered from 0 without a gap.
-        """
-        baseline, trees = boosted_trees(model)
-        nodes = np.concatenate([nodes for nodes, _ in trees])
-        tree_sizes = np.array([nodes.size for nodes, _ in trees])
-        begins = np.repeat(np.cumsum(tree_sizes) - tree_sizes, tree_sizes)
-        order = _left_first(nodes["left"] + begins, nodes["right"] + begins, nodes["is_leaf"] == 0, tree_sizes)
-        # Sets are numbered within their trees.
-        first_set = np.repeat(np.cumsum([0, *(len(sets) for _, sets in trees)])[:-1], tree_sizes)
-        nodes, set_number = nodes[order], (nodes["bitset_idx"] + first_set)[order]
-        is_split = nodes["is_leaf"] == 0
-        is_set = is_split & (nodes["is_categorical"] != 0)
-        sets = np.concatenate([sets for _, sets in trees])[set_number[is_set]]
-        values, leaf = _distinct(nodes["value"][~is_split][:, np.newaxis])
-        return cls.of(
-            "boosting",
-            class_codes,
-            model.n_features_in_,
-            encoding,
-            learning_rate=model.learning_rate,
-            baseline=baseline,
-            tree_sizes=tree_sizes,
-            feature=np.where(is_split, nodes["feature_idx"], -1),
-            threshold=np.where(is_set, 0.0, nodes["num_threshold"])[is_split],
-            missing_left=nodes["missing_go_to_left"][is_split] != 0,
-            sets=np.ascontiguousarray(sets, dtype="<u4").view("<u8").astype(np.uint64).reshape(-1, 4),
-            leaf=leaf,
-            values=values,
+    def train_boosting(
+        cls,
+        X: Array,
+        codes: NDArray[np.intp],
+        class_codes: NDArray[Any],
+        encoding: TableEncoding | None,
+        settings: dict[str, Any],
+        seed: int,
+    ) -> TreeArrays:
+        """Train boosted trees on a subsample, whose classes are numbered from 0; `settings` are those of the pool."""
+        share = np.bincount(codes) / codes.size
+        baseline = np.log(share[1:] / share[0]) if share.size == 2 else np.log(share) - np.log(share).mean()
+        trees = _tree_training.boost(
+            X,
+            0 if encoding is None else encoding.n_sets,
+            codes.astype(np.int32),
+            baseline,
+            learning_rate=float(settings["learning_rate"]),
+            n_rounds=int(settings["max_iter"]),
+            max_leaves=int(settings["max_leaf_nodes"]),
+            min_leaf=int(settings["min_samples_leaf"]),
+            n_candidates=max(1, math.ceil(settings["max_features"] * X.shape[1])),
+            l2=float(settings["l2_regularization"]),
+            seed=seed,
         )
+        parts = _from_compiled(trees, np.float64)
+        rate = settings["learning_rate"]
+        return cls.of("boosting", class_codes, X.shape[1], encoding, learning_rate=rate, baseline=baseline, **parts)
+
+    @classmethod
+    def train_extra(
+        cls,
+        X: NDArray[np.float32],
+        codes: NDArray[np.intp],
+        class_codes: NDArray[Any],
+        encoding: TableEncoding | None,
+        settings: dict[str, Any],
+        seed: int,
+    ) -> TreeArrays:
+        """Train extremely randomised trees on a subsample, whose classes are numbered from 0."""
+        share, d = settings["max_features"], X.shape[1]
+        trees = _tree_training.randomise(
+            X,
+            codes.astype(np.int32),
+            n_classes=len(class_codes),
+            n_trees=int(settings["n_estimators"]),
+            min_leaf=int(settings["min_samples_leaf"]),
+            n_candidates=max(1, math.isqrt(d) if share == "sqrt" else int(share * d)),
+            seed=seed,
+        )
+        return cls.of("forest", class_codes, d, encoding, **_from_compiled(trees, np.float32))
 
     @classmethod
     def of_forest(cls, model: Any, class_codes: Any, encoding: TableEncoding | None = None) -> TreeArrays:
-        """Return what a trained ExtraTreesClassifier or RandomForestClassifier predicts by."""
+        """Return what a trained RandomForestClassifier or ExtraTreesClassifier predicts by."""
         trees = [member.tree_ for member in model.estimators_]
         tree_sizes = np.array([tree.node_count for tree in trees])
         left, right, feature, threshold, missing_left = (
@@ -177,11 +196,11 @@ class TreeArrays(ModelArrays):
         )
         begins = np.repeat(np.cumsum(tree_sizes) - tree_sizes, tree_sizes)
         is_split = left != -1
-        order = _left_first(left + begins, right + begins, is_split, tree_sizes)
+        order = left_first(left + begins, right + begins, is_split, tree_sizes)
         is_split = is_split[order]
         probabilities = np.concatenate([tree.value[:, 0] for tree in trees])[order][~is_split]
         # Of two classes, by how much the second is more probable than not.
-        values, leaf = _distinct(probabilities[:, 1:] - 0.5 if probabilities.shape[1] == 2 else probabilities)
+        values, leaf = distinct_leaves(probabilities[:, 1:] - 0.5 if probabilities.shape[1] == 2 else probabilities)
         return cls.of(
             "forest",
             class_codes,
@@ -255,6 +274,16 @@ class TreeEnsembles(ScoreModels):
     models: TreeArrays
 
 
+def _from_compiled(trees: dict[str, NDArray[Any]], threshold_type: Any) -> dict[str, Any]:
+    """Return trees that compiled code has grown as arrays of their types."""
+    return {
+        **trees,
+        "threshold": trees["threshold"].astype(threshold_type),
+        "missing_left": trees["missing_left"] != 0,
+        "sets": trees["sets"].reshape(-1, 4),
+    }
+
+
 def to_single(X: Any) -> NDArray[np.float32]:
     """Return points as forests read them: in single precision, with larger numbers taken for the largest."""
     X = contiguous(X)
@@ -269,7 +298,7 @@ def _round_down(thresholds: Array) -> NDArray[np.float32]:
     return np.where(single > thresholds, np.nextafter(single, np.float32(-np.inf)), single)
 
 
-def _distinct(leaves: Array) -> tuple[Array, NDArray[np.intp]]:
+def distinct_leaves(leaves: Array) -> tuple[Array, NDArray[np.intp]]:
     """Return the different values of leaves, in the order in which they appear, and which of them each leaf has."""
     _, first, number = np.unique(leaves, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -278,7 +307,7 @@ def _distinct(leaves: Array) -> tuple[Array, NDArray[np.intp]]:
     return np.ascontiguousarray(leaves[first[order]]).ravel(), place[number.ravel()]
 
 
-def _left_first(
+def left_first(
     left: NDArray[Any], right: NDArray[Any], is_split: NDArray[np.bool_], tree_sizes: Sequence[int] | NDArray[Any]
 ) -> NDArray[np.intp]:
     """Return the nodes of trees in the order in which they are met when left children come before right ones."""

@@ -1,0 +1,717 @@
+// pacbayes.pools._tree_training: boosted trees, by histograms of gradients, as in scikit-learn's
+// HistGradientBoostingClassifier (G. Ke et al., LightGBM: a highly efficient gradient boosting decision tree, NIPS 2017),
+// and extremely randomised trees, as in its ExtraTreesClassifier (P. Geurts, D. Ernst, L. Wehenkel, Extremely randomized
+// trees, Machine Learning 63, 2006). There, small subsamples take most of their time between one node and the next, with
+// the interpreter's lock held; here, it is released. Every sum is in one order, and all that is random is by the seed.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#ifdef _MSC_VER
+#include <intrin.h>
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <queue>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+void require(bool condition, const char* message) {
+  if (!condition) throw std::invalid_argument(message);
+}
+
+constexpr int kMostBins = 255, kMissing = kMostBins;  // of values that are known, and the bin of those that are not
+constexpr int kSetWords = 4;
+
+// Sums of second derivatives below this are too uncertain to divide by.
+constexpr double kLeastHessian = 1e-3;
+
+// Points, as far as second derivatives count them, that a category must have to take part in a split; and how many of
+// average gradient are added to each before categories are ordered.
+constexpr double kCategorySupport = 10;
+
+// Points of a node up to which the bins that they are in are looked for, rather than all.
+constexpr std::size_t kFewPoints = 256;
+
+int lowest_bit(std::uint64_t bits) {
+#ifdef _MSC_VER
+  unsigned long position;
+  _BitScanForward64(&position, bits);
+  return static_cast<int>(position);
+#else
+  return __builtin_ctzll(bits);
+#endif
+}
+
+struct Settings {
+  double learning_rate, l2;
+  std::int64_t n_rounds, max_leaves, min_leaf, n_candidates;
+};
+
+// The mixing function of SplitMix64, as a generator.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+
+  std::uint32_t below(std::uint32_t count) { return static_cast<std::uint32_t>((next() >> 32) * count >> 32); }
+
+  double fraction() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+
+ private:
+  std::uint64_t next() {
+    state_ += 0x9e3779b97f4a7c15;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+
+  std::uint64_t state_;
+};
+
+// ------------------------------------------------------------------------------------------------------
+// Bins
+// ------------------------------------------------------------------------------------------------------
+
+// A column in bins: one for each of its values, or of about as many points if there are more values than bins.
+struct Column {
+  std::vector<double> thresholds;  // the largest number of each bin but the last
+  int n_bins = 0;                  // of values that are known
+  bool has_missing = false, is_set = false;
+};
+
+double between(double low, double high) {
+  const double middle = low / 2 + high / 2;
+  return middle >= low && middle < high ? middle : low;
+}
+
+Column bin_column(const double* X, std::size_t n, std::size_t d, bool is_set, std::uint8_t* bins) {
+  Column column;
+  column.is_set = is_set;
+  std::vector<double> values;
+  values.reserve(n);
+  for (std::size_t i = 0; i < n; ++i)
+    if (X[i * d] == X[i * d]) values.push_back(X[i * d]);
+  column.has_missing = values.size() < n;
+  if (is_set) {
+    double largest = -1;
+    for (const double value : values) {
+      require(value >= 0 && value < kMostBins, "categories must be numbers from 0 to 254");
+      largest = std::max(largest, value);
+    }
+    column.n_bins = static_cast<int>(largest) + 1;
+    for (std::size_t i = 0; i < n; ++i)
+      bins[i] = X[i * d] == X[i * d] ? static_cast<std::uint8_t>(X[i * d]) : static_cast<std::uint8_t>(kMissing);
+    return column;
+  }
+  std::sort(values.begin(), values.end());
+  std::vector<double> distinct;
+  std::unique_copy(values.begin(), values.end(), std::back_inserter(distinct));
+  std::vector<double>& thresholds = column.thresholds;
+  if (distinct.size() <= static_cast<std::size_t>(kMostBins)) {
+    for (std::size_t k = 1; k < distinct.size(); ++k) thresholds.push_back(between(distinct[k - 1], distinct[k]));
+  } else {
+    for (std::size_t k = 1; k < static_cast<std::size_t>(kMostBins); ++k) {
+      const double low = values[(k * values.size() + kMostBins - 1) / kMostBins - 1];
+      const auto next = std::upper_bound(distinct.begin(), distinct.end(), low);
+      if (next == distinct.end()) break;
+      const double threshold = between(low, *next);
+      if (thresholds.empty() || threshold > thresholds.back()) thresholds.push_back(threshold);
+    }
+  }
+  column.n_bins = static_cast<int>(thresholds.size()) + (distinct.empty() ? 0 : 1);
+  for (std::size_t i = 0; i < n; ++i) {
+    const double x = X[i * d];
+    const auto bin = std::lower_bound(thresholds.begin(), thresholds.end(), x) - thresholds.begin();
+    bins[i] = static_cast<std::uint8_t>(x == x ? bin : kMissing);
+  }
+  return column;
+}
+
+// ------------------------------------------------------------------------------------------------------
+// Trees
+// ------------------------------------------------------------------------------------------------------
+
+struct Derivatives {
+  float gradient, hessian;
+};
+
+struct Sums {
+  double gradient = 0, hessian = 0;
+  std::int64_t count = 0;
+
+  void add(const Sums& other) {
+    gradient += other.gradient;
+    hessian += other.hessian;
+    count += other.count;
+  }
+  Sums without(const Sums& other) const {
+    return {gradient - other.gradient, hessian - other.hessian, count - other.count};
+  }
+};
+
+struct Split {
+  double gain = 0;
+  int feature = -1, bin = 0;
+  bool missing_left = false;
+  std::uint64_t set[kSetWords] = {};
+  Sums left;
+};
+
+struct Node {
+  std::size_t begin, end;  // of its points
+  Sums sums;
+  double value;
+  Split split;
+  int left = -1, right = -1;
+};
+
+// What is left of all trees.
+struct Output {
+  std::vector<std::int64_t> tree_sizes;
+  std::vector<std::int32_t> feature;
+  std::vector<double> threshold;
+  std::vector<std::uint8_t> missing_left;
+  std::vector<std::uint64_t> sets;
+  std::vector<std::int32_t> leaf;
+  std::vector<double> values;
+};
+
+class Grower {
+ public:
+  Grower(const double* X, std::size_t n, std::size_t d, std::size_t n_sets, const Settings& settings,
+         std::uint64_t seed)
+      : n_(n), settings_(settings), random_(seed), bins_(n * d), rows_(n), moved_(n), derivatives_(n), candidates_(d) {
+    for (std::size_t f = 0; f < d; ++f) columns_.push_back(bin_column(X + f, n, d, f < n_sets, bins_.data() + f * n));
+    std::iota(candidates_.begin(), candidates_.end(), 0);
+  }
+
+  // Grow a tree on gradients and second derivatives, add its leaves to scores, each a stride after the one before, and
+  // write it down.
+  void grow(const float* gradient, const float* hessian, double* scores, std::size_t stride, Output& out) {
+    gradient_ = gradient;
+    hessian_ = hessian;
+    std::iota(rows_.begin(), rows_.end(), 0);
+    nodes_.clear();
+    Sums all;
+    for (std::size_t i = 0; i < n_; ++i) all.add({gradient[i], hessian[i], 1});
+    nodes_.push_back({0, n_, all, 0.0, {}});
+    std::priority_queue<std::pair<double, int>> waiting;  // the largest gain first
+    const auto consider = [&](int at) {
+      if (nodes_[at].sums.count < 2 * settings_.min_leaf || nodes_[at].sums.hessian < kLeastHessian) return;
+      nodes_[at].split = find_split(nodes_[at]);
+      if (nodes_[at].split.gain > 0) waiting.emplace(nodes_[at].split.gain, -at);
+    };
+    consider(0);
+    for (std::int64_t n_leaves = 1; n_leaves < settings_.max_leaves && !waiting.empty(); ++n_leaves) {
+      const int at = -waiting.top().second;
+      waiting.pop();
+      divide(at);
+      if (n_leaves + 1 == settings_.max_leaves) break;
+      consider(nodes_[at].left);
+      consider(nodes_[at].right);
+    }
+    write(scores, stride, out);
+  }
+
+ private:
+  double value_of(const Sums& sums) const { return -sums.gradient / (sums.hessian + settings_.l2 + 1e-15); }
+
+  Split find_split(const Node& node) {
+    // Derivatives in the order of the points, which every candidate reads.
+    for (std::size_t i = node.begin; i < node.end; ++i) derivatives_[i] = {gradient_[rows_[i]], hessian_[rows_[i]]};
+    const std::size_t d = columns_.size(), count = static_cast<std::size_t>(settings_.n_candidates);
+    if (count < d) {  // the first ones of a random order
+      for (std::size_t k = 0; k < count; ++k)
+        std::swap(candidates_[k], candidates_[k + random_.below(static_cast<std::uint32_t>(d - k))]);
+      std::sort(candidates_.begin(), candidates_.begin() + count);
+    }
+    Split best;
+    for (std::size_t k = 0; k < count; ++k) {
+      const int f = candidates_[k];
+      if (columns_[f].n_bins + columns_[f].has_missing < 2) continue;
+      fill_histogram(f, node);
+      columns_[f].is_set ? scan_set(f, node, best) : scan(f, node, best);
+      clear_histogram();
+    }
+    return best;
+  }
+
+  // Add up derivatives by bin, and list the bins that have points, that of missing values last. Histograms are empty
+  // before, and again once `clear` was called: most nodes are small, and leave most bins as they are.
+  void fill_histogram(int f, const Node& node) {
+    const std::uint8_t* const bins = bins_.data() + f * n_;
+    for (std::size_t i = node.begin; i < node.end; ++i) {
+      const std::uint8_t bin = bins[rows_[i]];
+      const Derivatives& own = derivatives_[i];
+      histogram_[bin].gradient += own.gradient;
+      histogram_[bin].hessian += own.hessian;
+      ++histogram_[bin].count;
+    }
+    n_filled_ = 0;
+    if (node.end - node.begin < kFewPoints) {
+      std::uint64_t filled[kSetWords] = {};
+      for (std::size_t i = node.begin; i < node.end; ++i) {
+        const std::uint8_t bin = bins[rows_[i]];
+        filled[bin / 64] |= std::uint64_t{1} << (bin % 64);
+      }
+      for (int word = 0; word < kSetWords; ++word)
+        for (std::uint64_t bits = filled[word]; bits; bits &= bits - 1) filled_[n_filled_++] = 64 * word + lowest_bit(bits);
+    } else {
+      for (int bin = 0; bin <= kMissing; ++bin)
+        if (histogram_[bin].count > 0) filled_[n_filled_++] = bin;
+    }
+  }
+
+  void clear_histogram() {
+    for (int k = 0; k < n_filled_; ++k) histogram_[filled_[k]] = {};
+  }
+
+  // By how much a split reduces the loss, without what all splits of the node have in common; with `best` of another
+  // split, whether it is better, without a division in most cases.
+  bool is_better(const Sums& left, const Sums& right, double& best) const {
+    const double a = left.hessian + settings_.l2 + 1e-15, b = right.hessian + settings_.l2 + 1e-15;
+    const double reduced = left.gradient * left.gradient * b + right.gradient * right.gradient * a;
+    if (!(reduced > best * (a * b))) return false;
+    best = reduced / (a * b);
+    return true;
+  }
+
+  bool is_small(const Sums& side) const {
+    return side.count < settings_.min_leaf || side.hessian < kLeastHessian;
+  }
+
+  void take_if_better(Split& best, Split found, double reduced, const Node& node) const {
+    found.gain = reduced + node.value * node.sums.gradient;
+    if (found.gain > best.gain) best = found;
+  }
+
+  // The reduction that a split of a node must exceed to be the best so far.
+  double to_exceed(const Split& best, const Node& node) const {
+    return std::max(0.0, best.gain - node.value * node.sums.gradient);
+  }
+
+  void scan(int f, const Node& node, Split& best) const {
+    const Sums& missing = histogram_[kMissing];
+    const int n_known = n_filled_ - (missing.count > 0);
+    double reduced = to_exceed(best, node);
+    Split found;
+    // Missing values to the right, and then to the left.
+    for (const bool missing_left : {false, true}) {
+      if (missing_left && missing.count == 0) break;
+      Sums left = missing_left ? missing : Sums{};
+      // All that are known are on one side only if others are missing.
+      const int end = n_known - (missing.count == 0 || missing_left);
+      for (int k = 0; k < end; ++k) {
+        left.add(histogram_[filled_[k]]);
+        if (is_small(left)) continue;
+        const Sums right = node.sums.without(left);
+        if (is_small(right)) break;
+        if (is_better(left, right, reduced)) {
+          found.feature = f;
+          // New points in bins without points of this node go to the right of it.
+          found.bin = k + 1 < n_known ? filled_[k] : columns_[f].n_bins - 1;
+          found.left = left;
+          found.missing_left = missing_left;
+        }
+      }
+    }
+    if (found.feature < 0) return;
+    // If none is missing here, they go where most points go.
+    if (missing.count == 0) found.missing_left = 2 * found.left.count > node.sums.count;
+    take_if_better(best, found, reduced, node);
+  }
+
+  // Categories in the order of their mean gradients are scanned from both ends (W. D. Fisher, On grouping for maximum
+  // homogeneity, JASA 53, 1958).
+  void scan_set(int f, const Node& node, Split& best) {
+    const double support = static_cast<double>(node.sums.count) / node.sums.hessian;
+    order_.clear();
+    const auto add = [&](int bin) {
+      const Sums& sums = histogram_[bin];
+      if (sums.hessian * support >= kCategorySupport)
+        order_.emplace_back(sums.gradient / (sums.hessian + kCategorySupport), bin);
+    };
+    for (int k = 0; k < n_filled_; ++k) add(filled_[k]);
+    if (order_.size() < 2) return;
+    std::sort(order_.begin(), order_.end());
+    const std::size_t used = order_.size();
+    double reduced = to_exceed(best, node);
+    std::size_t n_left = 0;
+    bool from_above = false;
+    Split found;
+    for (const bool reverse : {false, true}) {
+      const std::size_t middle = (used + 1) / 2 - reverse;
+      Sums left;
+      for (std::size_t k = 0; k < middle; ++k) {
+        left.add(histogram_[order_[reverse ? used - 1 - k : k].second]);
+        if (is_small(left)) continue;
+        const Sums right = node.sums.without(left);
+        if (is_small(right)) break;
+        if (is_better(left, right, reduced)) {
+          found.feature = f;
+          found.left = left;
+          n_left = k + 1;
+          from_above = reverse;
+        }
+      }
+    }
+    if (found.feature < 0) return;
+    found.missing_left = 2 * found.left.count > node.sums.count;
+    if (histogram_[kMissing].count > 0) found.missing_left = false;
+    for (std::size_t k = 0; k < n_left; ++k) {
+      const int bin = order_[from_above ? used - 1 - k : k].second;
+      if (bin == kMissing)
+        found.missing_left = true;
+      else
+        found.set[bin / 64] |= std::uint64_t{1} << (bin % 64);
+    }
+    take_if_better(best, found, reduced, node);
+  }
+
+  // Divide the points of a node between two new ones, without changing their order.
+  void divide(int at) {
+    const Split split = nodes_[at].split;
+    const Column& column = columns_[split.feature];
+    const std::uint8_t* const bins = bins_.data() + split.feature * n_;
+    const std::size_t begin = nodes_[at].begin, end = nodes_[at].end;
+    bool is_left[kMostBins + 1];
+    for (int bin = 0; bin < kMissing; ++bin)
+      is_left[bin] = column.is_set ? (split.set[bin / 64] >> (bin % 64)) & 1 : bin <= split.bin;
+    is_left[kMissing] = split.missing_left;
+    std::size_t n_left = begin, n_right = 0;
+    for (std::size_t i = begin; i < end; ++i) {  // without branches, which data would decide at random
+      const std::int32_t row = rows_[i];
+      const bool left = is_left[bins[row]];
+      rows_[n_left] = row;
+      moved_[n_right] = row;
+      n_left += left;
+      n_right += !left;
+    }
+    std::copy_n(moved_.begin(), n_right, rows_.begin() + static_cast<std::ptrdiff_t>(n_left));
+    const Sums right = nodes_[at].sums.without(split.left);
+    nodes_[at].left = static_cast<int>(nodes_.size());
+    nodes_[at].right = nodes_[at].left + 1;
+    nodes_.push_back({begin, n_left, split.left, value_of(split.left), {}});
+    nodes_.push_back({n_left, end, right, value_of(right), {}});
+  }
+
+  void write(double* scores, std::size_t stride, Output& out) {
+    out.tree_sizes.push_back(static_cast<std::int64_t>(nodes_.size()));
+    std::vector<int> open{0};
+    while (!open.empty()) {
+      const Node& node = nodes_[open.back()];
+      open.pop_back();
+      if (node.left < 0) {
+        const double value = settings_.learning_rate * node.value;
+        for (std::size_t i = node.begin; i < node.end; ++i) scores[rows_[i] * stride] += value;
+        out.feature.push_back(-1);
+        out.leaf.push_back(static_cast<std::int32_t>(out.values.size()));
+        out.values.push_back(value);
+        continue;
+      }
+      const Split& split = node.split;
+      const std::vector<double>& thresholds = columns_[split.feature].thresholds;
+      const auto bin = static_cast<std::size_t>(split.bin);
+      const bool is_set = columns_[split.feature].is_set;
+      out.feature.push_back(split.feature);
+      out.threshold.push_back(is_set ? 0.0
+                                     : bin < thresholds.size() ? thresholds[bin]
+                                                               : std::numeric_limits<double>::infinity());
+      out.missing_left.push_back(split.missing_left);
+      if (is_set) out.sets.insert(out.sets.end(), split.set, split.set + kSetWords);
+      open.push_back(node.right);
+      open.push_back(node.left);
+    }
+  }
+
+  std::size_t n_;
+  Settings settings_;
+  Random random_;
+  std::vector<std::uint8_t> bins_;  // one column after another
+  std::vector<Column> columns_;
+  std::vector<std::int32_t> rows_, moved_;
+  std::vector<Derivatives> derivatives_;
+  std::vector<int> candidates_;
+  std::vector<Node> nodes_;
+  std::vector<std::pair<double, int>> order_;
+  Sums histogram_[kMostBins + 1];
+  int filled_[kMostBins + 1], n_filled_ = 0;
+  const float* gradient_ = nullptr;
+  const float* hessian_ = nullptr;
+};
+
+// Derivatives of the logistic loss by the scores of all outputs, one output after another.
+void differentiate(const std::vector<double>& scores, const std::int32_t* codes, std::size_t n, std::size_t n_outputs,
+                   std::vector<float>& gradient, std::vector<float>& hessian) {
+  std::vector<double> p(n_outputs);
+  for (std::size_t i = 0; i < n; ++i) {
+    const double* const score = scores.data() + i * n_outputs;
+    if (n_outputs == 1) {
+      p[0] = 1 / (1 + std::exp(-score[0]));
+    } else {
+      const double largest = *std::max_element(score, score + n_outputs);
+      double sum = 0;
+      for (std::size_t k = 0; k < n_outputs; ++k) sum += p[k] = std::exp(score[k] - largest);
+      for (std::size_t k = 0; k < n_outputs; ++k) p[k] /= sum;
+    }
+    for (std::size_t k = 0; k < n_outputs; ++k) {
+      const bool is_class = codes[i] == static_cast<std::int32_t>(n_outputs == 1 ? 1 : k);
+      gradient[k * n + i] = static_cast<float>(is_class ? p[k] - 1 : p[k]);
+      hessian[k * n + i] = static_cast<float>(p[k] * (1 - p[k]));
+    }
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------
+// Extremely randomised trees
+// ------------------------------------------------------------------------------------------------------
+
+class Forest {
+ public:
+  Forest(const float* X, const std::int32_t* codes, std::size_t n, std::size_t d, std::size_t n_classes,
+         std::size_t n_candidates, std::size_t min_leaf, std::uint64_t seed)
+      : n_(n), n_classes_(n_classes), n_candidates_(n_candidates), min_leaf_(min_leaf), random_(seed), columns_(n * d),
+        all_codes_(codes), rows_(n), moved_(n), codes_(n), moved_codes_(n), values_(n), candidates_(d),
+        all_(n_classes), left_(n_classes) {
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t f = 0; f < d; ++f) columns_[f * n + i] = X[i * d + f];
+    std::iota(candidates_.begin(), candidates_.end(), 0);
+  }
+
+  // Grow a tree on all points, and write it down: of each split, the largest number that goes to the left.
+  void grow(Output& out) {
+    std::iota(rows_.begin(), rows_.end(), 0);
+    std::copy_n(all_codes_, n_, codes_.begin());
+    const std::size_t before = out.feature.size();
+    std::vector<std::pair<std::size_t, std::size_t>> open{{0, n_}};
+    while (!open.empty()) {
+      const auto [begin, end] = open.back();
+      open.pop_back();
+      std::fill(all_.begin(), all_.end(), 0);
+      for (std::size_t i = begin; i < end; ++i) ++all_[codes_[i]];
+      const bool is_pure = *std::max_element(all_.begin(), all_.end()) == static_cast<std::int64_t>(end - begin);
+      const Choice choice = is_pure || end - begin < 2 * min_leaf_ ? Choice{} : choose(begin, end);
+      if (choice.feature < 0) {
+        out.feature.push_back(-1);
+        out.leaf.push_back(number_of_leaf(static_cast<double>(end - begin), out));
+        continue;
+      }
+      out.feature.push_back(choice.feature);
+      out.threshold.push_back(choice.threshold);
+      out.missing_left.push_back(choice.missing_left);
+      const std::size_t middle = divide(begin, end, choice);
+      open.emplace_back(middle, end);
+      open.emplace_back(begin, middle);
+    }
+    out.tree_sizes.push_back(static_cast<std::int64_t>(out.feature.size() - before));
+  }
+
+ private:
+  struct Choice {
+    int feature = -1;
+    float threshold = 0;
+    bool missing_left = false;
+    double purity = -1;
+  };
+
+  // The best of some features, each with a random threshold; more of them as long as all are constant.
+  Choice choose(std::size_t begin, std::size_t end) {
+    Choice best;
+    bool any_varies = false;
+    const std::size_t d = candidates_.size();
+    for (std::size_t k = 0; k < d && (k < n_candidates_ || !any_varies); ++k) {
+      std::swap(candidates_[k], candidates_[k + random_.below(static_cast<std::uint32_t>(d - k))]);
+      any_varies |= consider(candidates_[k], begin, end, best);
+    }
+    return best;
+  }
+
+  // Return whether a feature varies, and keep it if it is the best so far.
+  bool consider(int f, std::size_t begin, std::size_t end, Choice& best) {
+    const float* const column = columns_.data() + static_cast<std::size_t>(f) * n_;
+    float low = std::numeric_limits<float>::infinity(), high = -low;
+    std::int64_t n_missing = 0;
+    for (std::size_t i = begin; i < end; ++i) values_[i] = column[rows_[i]];
+    for (std::size_t i = begin; i < end; ++i) {
+      low = std::min(low, values_[i]);  // of a number that is missing, the other one
+      high = std::max(high, values_[i]);
+      n_missing += values_[i] != values_[i];
+    }
+    const auto count = static_cast<std::int64_t>(end - begin);
+    if (n_missing == count || (!(low < high) && n_missing == 0)) return false;
+    float threshold = std::numeric_limits<float>::infinity();  // all that are known to the left
+    if (low < high) {
+      threshold = static_cast<float>(low + random_.fraction() * (static_cast<double>(high) - low));
+      if (!(threshold < high)) threshold = low;
+    }
+    std::fill(left_.begin(), left_.end(), 0);
+    if (n_classes_ == 2) {
+      std::int32_t n_left = 0, n_second = 0;
+      for (std::size_t i = begin; i < end; ++i) {
+        const std::int32_t is_left = values_[i] <= threshold;
+        n_left += is_left;
+        n_second += is_left & codes_[i];
+      }
+      left_[0] = n_left - n_second;
+      left_[1] = n_second;
+    } else {
+      for (std::size_t i = begin; i < end; ++i) left_[codes_[i]] += values_[i] <= threshold;
+    }
+    compare({f, threshold, false, 0}, count, best, n_missing == 0);
+    if (n_missing > 0 && low < high) {
+      for (std::size_t i = begin; i < end; ++i) left_[codes_[i]] += values_[i] != values_[i];
+      compare({f, threshold, true, 0}, count, best, false);
+    }
+    return true;
+  }
+
+  // Keep a split if its sides, of which `left_` counts one, are purer than those of the best: by the squares of counts.
+  void compare(Choice found, std::int64_t count, Choice& best, bool most_decide) const {
+    double squares[2] = {0, 0};
+    std::int64_t n_left = 0;
+    for (std::size_t k = 0; k < n_classes_; ++k) {
+      const auto left = static_cast<double>(left_[k]), right = static_cast<double>(all_[k] - left_[k]);
+      squares[0] += left * left;
+      squares[1] += right * right;
+      n_left += left_[k];
+    }
+    const auto least = static_cast<std::int64_t>(min_leaf_);
+    if (n_left < least || count - n_left < least) return;
+    found.purity = squares[0] / static_cast<double>(n_left) + squares[1] / static_cast<double>(count - n_left);
+    // If none is missing here, they go where most points go.
+    if (most_decide) found.missing_left = 2 * n_left > count;
+    if (found.purity > best.purity) best = found;
+  }
+
+  std::size_t divide(std::size_t begin, std::size_t end, const Choice& choice) {
+    const float* const column = columns_.data() + static_cast<std::size_t>(choice.feature) * n_;
+    std::size_t n_left = begin, n_right = 0;
+    for (std::size_t i = begin; i < end; ++i) {  // without branches, which data would decide at random
+      const std::int32_t row = rows_[i], code = codes_[i];
+      const float x = column[row];
+      const bool left = x <= choice.threshold || (x != x && choice.missing_left);
+      rows_[n_left] = moved_[n_right] = row;
+      codes_[n_left] = moved_codes_[n_right] = code;
+      n_left += left;
+      n_right += !left;
+    }
+    std::copy_n(moved_.begin(), n_right, rows_.begin() + static_cast<std::ptrdiff_t>(n_left));
+    std::copy_n(moved_codes_.begin(), n_right, codes_.begin() + static_cast<std::ptrdiff_t>(n_left));
+    return n_left;
+  }
+
+  // Which of the leaves has these shares of classes: of two, by how much the second is above one half.
+  std::int32_t number_of_leaf(double count, Output& out) {
+    std::vector<double> shares;
+    for (std::size_t k = n_classes_ == 2; k < n_classes_; ++k)
+      shares.push_back(static_cast<double>(all_[k]) / count - (n_classes_ == 2 ? 0.5 : 0.0));
+    const auto [found, is_new] = leaves_.try_emplace(shares, static_cast<std::int32_t>(leaves_.size()));
+    if (is_new) out.values.insert(out.values.end(), shares.begin(), shares.end());
+    return found->second;
+  }
+
+  std::size_t n_, n_classes_, n_candidates_, min_leaf_;
+  Random random_;
+  std::vector<float> columns_;  // one after another
+  const std::int32_t* all_codes_;
+  std::vector<std::int32_t> rows_, moved_, codes_, moved_codes_;
+  std::vector<float> values_;
+  std::vector<int> candidates_;
+  std::vector<std::int64_t> all_, left_;
+  std::map<std::vector<double>, std::int32_t> leaves_;
+};
+
+template <class T>
+nb::object to_numpy(std::vector<T> values) {
+  auto* const kept = new std::vector<T>(std::move(values));
+  nb::capsule owner(kept, [](void* pointer) noexcept { delete static_cast<std::vector<T>*>(pointer); });
+  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
+}
+
+nb::dict to_numpy(Output&& out) {
+  nb::dict result;
+  result["tree_sizes"] = to_numpy(std::move(out.tree_sizes));
+  result["feature"] = to_numpy(std::move(out.feature));
+  result["threshold"] = to_numpy(std::move(out.threshold));
+  result["missing_left"] = to_numpy(std::move(out.missing_left));
+  result["sets"] = to_numpy(std::move(out.sets));
+  result["leaf"] = to_numpy(std::move(out.leaf));
+  result["values"] = to_numpy(std::move(out.values));
+  return result;
+}
+
+// Train boosted trees on points whose classes are numbered from 0. Scores begin with `baseline`, of one output if there
+// are two classes. Trees are written as `_scores.Trees` reads them.
+nb::dict boost(Matrix<double> X, std::int64_t n_sets, Vector<std::int32_t> codes, Vector<double> baseline,
+               double learning_rate, std::int64_t n_rounds, std::int64_t max_leaves, std::int64_t min_leaf,
+               std::int64_t n_candidates, double l2, std::uint64_t seed) {
+  const std::size_t n = X.shape(0), d = X.shape(1), n_outputs = baseline.shape(0);
+  require(n >= 1 && n <= std::numeric_limits<std::int32_t>::max() && d >= 1, "X must have rows and columns");
+  require(codes.shape(0) == n && n_outputs >= 1, "codes must have an entry for each row of X");
+  require(n_sets >= 0 && n_sets <= static_cast<std::int64_t>(d), "n_sets must be at most the number of columns");
+  require(n_candidates >= 1 && n_candidates <= static_cast<std::int64_t>(d), "n_candidates must be from 1 to columns");
+  require(min_leaf >= 1 && max_leaves >= 2 && n_rounds >= 0 && l2 >= 0, "settings must be positive");
+  Output out;
+  {
+    nb::gil_scoped_release unlocked;
+    Grower grower(X.data(), n, d, static_cast<std::size_t>(n_sets),
+                  {learning_rate, l2, n_rounds, max_leaves, min_leaf, n_candidates}, seed);
+    std::vector<double> scores(n * n_outputs);
+    std::vector<float> gradient(n * n_outputs), hessian(n * n_outputs);
+    for (std::size_t i = 0; i < n; ++i) std::copy_n(baseline.data(), n_outputs, scores.data() + i * n_outputs);
+    for (std::int64_t round = 0; round < n_rounds; ++round) {
+      differentiate(scores, codes.data(), n, n_outputs, gradient, hessian);
+      for (std::size_t k = 0; k < n_outputs; ++k)
+        grower.grow(gradient.data() + k * n, hessian.data() + k * n, scores.data() + k, n_outputs, out);
+    }
+  }
+  return to_numpy(std::move(out));
+}
+
+// Train extremely randomised trees on points whose classes are numbered from 0, written as `_scores.Trees` reads them.
+nb::dict randomise(Matrix<float> X, Vector<std::int32_t> codes, std::int64_t n_classes, std::int64_t n_trees,
+                   std::int64_t min_leaf, std::int64_t n_candidates, std::uint64_t seed) {
+  const std::size_t n = X.shape(0), d = X.shape(1);
+  require(n >= 1 && n <= std::numeric_limits<std::int32_t>::max() && d >= 1, "X must have rows and columns");
+  require(codes.shape(0) == n, "codes must have an entry for each row of X");
+  require(n_candidates >= 1 && n_candidates <= static_cast<std::int64_t>(d), "n_candidates must be from 1 to columns");
+  require(min_leaf >= 1 && n_trees >= 1 && n_classes >= 2, "settings must be positive");
+  for (std::size_t i = 0; i < n; ++i)
+    require(codes.data()[i] >= 0 && codes.data()[i] < n_classes, "codes must be those of classes");
+  Output out;
+  {
+    nb::gil_scoped_release unlocked;
+    Forest forest(X.data(), codes.data(), n, d, static_cast<std::size_t>(n_classes),
+                  static_cast<std::size_t>(n_candidates), static_cast<std::size_t>(min_leaf), seed);
+    for (std::int64_t t = 0; t < n_trees; ++t) forest.grow(out);
+  }
+  return to_numpy(std::move(out));
+}
+
+}  // namespace
+
+NB_MODULE(_tree_training, module) {
+  module.doc() = "Boosted and extremely randomised trees for classification.";
+  module.def("boost", boost, "X"_a.noconvert(), "n_sets"_a, "codes"_a.noconvert(), "baseline"_a.noconvert(),
+             "learning_rate"_a, "n_rounds"_a, "max_leaves"_a, "min_leaf"_a, "n_candidates"_a, "l2"_a, "seed"_a);
+  module.def("randomise", randomise, "X"_a.noconvert(), "codes"_a.noconvert(), "n_classes"_a, "n_trees"_a, "min_leaf"_a,
+             "n_candidates"_a, "seed"_a);
+}

@@ -1,0 +1,27 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+def boost(
+    X: NDArray[np.float64],
+    n_sets: int,
+    codes: NDArray[np.int32],
+    baseline: NDArray[np.float64],
+    learning_rate: float,
+    n_rounds: int,
+    max_leaves: int,
+    min_leaf: int,
+    n_candidates: int,
+    l2: float,
+    seed: int,
+) -> dict[str, NDArray[Any]]: ...
+def randomise(
+    X: NDArray[np.float32],
+    codes: NDArray[np.int32],
+    n_classes: int,
+    n_trees: int,
+    min_leaf: int,
+    n_candidates: int,
+    seed: int,
+) -> dict[str, NDArray[Any]]: ...
