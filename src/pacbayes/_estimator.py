@@ -66,8 +66,10 @@ CONSTRAINTS: dict[str, Constraint] = {
     "objective": Choice("auto", *OBJECTIVES),
     "voting": Choice(*VOTINGS),
     "holdout": Rule(
-        "'auto', None, a share or number of rows, or a sequence of these",
-        lambda value: value is None or (value == "auto" if isinstance(value, str) else are_sizes(value)),
+        "'auto', None, a share or number of rows, a sequence of these, or a splitter",
+        lambda value: (
+            value == "auto" if isinstance(value, str) else value is None or hasattr(value, "split") or are_sizes(value)
+        ),
     ),
     "racing": Choice(True, False, "training"),
     "checkpoint": Rule("a path or None", lambda value: value is None or isinstance(value, (str, os.PathLike))),

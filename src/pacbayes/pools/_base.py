@@ -398,8 +398,8 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         """Return what "auto" stands for where these are one of several families."""
         return self.default_sampling(n, d)
 
-    def default_holdout(self, n: int) -> tuple[float, ...]:
-        """Return the shares of n rows to hold out, one for each competing vote, that "auto" stands for."""
+    def default_holdout(self, n: int) -> Any:
+        """Return what to hold out of n rows where that is "auto": shares, one for each competing vote, or a splitter."""
         return (0.5, 0.35)  # measured in benchmarks/RESULTS.md
 
     def draw_subsamples(self, plan: SamplingPlan, n: int, d: int, *, in_union: bool = False) -> Subsamples:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import _BaseComposition
 
@@ -18,10 +19,8 @@ from pacbayes.pools._base import Pool, Sample
 from pacbayes.rows import CodeBook
 from pacbayes.sampling import SamplingPlan, Subsamples, UnionSubsamples, derive_entropy, divide_in_proportion
 
-# Shares held out, one for each competing vote, of samples below and from so many rows on.
-_MANY_ROWS = 5000
-_FEW_ROWS_HELD_OUT = (0.35, 0.35, 0.35, 0.35)
-_MANY_ROWS_HELD_OUT = (0.4, 0.3)
+# Folds of which each is held out from one of the competing votes, from so many rows on.
+_FOLDS = ((5000, 3), (500, 4), (0, 3))
 
 
 class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
@@ -228,8 +227,8 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
         parts = subsamples.parts if isinstance(subsamples, UnionSubsamples) else {}
         return any(pool.uses_device(sample, parts[name]) for name, pool in self.families if name in parts)
 
-    def default_holdout(self, n: int) -> tuple[float, ...]:
-        return _FEW_ROWS_HELD_OUT if n < _MANY_ROWS else _MANY_ROWS_HELD_OUT
+    def default_holdout(self, n: int) -> Any:
+        return KFold(next(folds for least, folds in _FOLDS if n >= least), shuffle=True)
 
     def draw_subsamples(self, plan: SamplingPlan, n: int, d: int, *, in_union: bool = False) -> UnionSubsamples:
         """Return the training sets of all families. A number of hypotheses is divided in proportion to their own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pacbayes.sampling._subsamples import HOLDOUT, derive_entropy, resolve_size, stream
+from pacbayes.sampling._subsamples import HOLDOUT, derive_entropy, resolve_size, seed_nested, stream
 
 __all__ = ["Split", "split_holdouts"]
 
@@ -34,13 +35,17 @@ def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
         return [Split(None, None, entropy)]
     if isinstance(holdout, np.ndarray):
         holdout = holdout.tolist()
+    if hasattr(holdout, "split"):
+        splitter = copy.copy(holdout)
+        seed_nested(splitter, stream(entropy, 0, HOLDOUT))
+        return [_split(fold, n, derive_entropy(entropy, k)) for k, fold in enumerate(_test_folds(splitter, n))]
     shares: Sequence[Any]
     if isinstance(holdout, Real):
         shares = [holdout]
     elif isinstance(holdout, Sequence) and not isinstance(holdout, str):
         shares = list(holdout)
     else:
-        raise ValueError(f"holdout must be None, a share or several, got {holdout!r}")
+        raise ValueError(f"holdout must be None, a share, several, or a splitter, got {holdout!r}")
     if not shares:
         raise ValueError("holdout must name at least one share, got none: give None for no held-out rows")
     splits = []
@@ -48,9 +53,27 @@ def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
         size = resolve_size("holdout", share, n)
         if n - size < 2:
             raise ValueError(f"holdout must leave at least 2 of the {n} rows to train and validate on, got {share!r}")
-        # In four bytes each: they are kept with the vote, and there may be many.
-        numbers = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
-        is_held_out = np.zeros(n, dtype=bool)
-        is_held_out[stream(entropy, k, HOLDOUT).permutation(numbers)[:size]] = True
-        splits.append(Split(numbers[~is_held_out], numbers[is_held_out], derive_entropy(entropy, k)))
+        drawn = stream(entropy, k, HOLDOUT).permutation(_numbers(n))[:size]
+        splits.append(_split(drawn, n, derive_entropy(entropy, k)))
     return splits
+
+
+def _test_folds(splitter: Any, n: int) -> list[NDArray[Any]]:
+    """Return the test folds of a splitter, which is shown no data."""
+    try:
+        return [test for _, test in splitter.split(np.zeros((n, 1)))]
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"holdout cannot be {splitter!r}, which cannot split {n} rows without seeing labels or groups: {error}"
+        ) from error
+
+
+def _numbers(n: int) -> NDArray[Any]:
+    # In four bytes each: they are kept with the vote, and there may be many.
+    return np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
+
+
+def _split(held_out: NDArray[Any], n: int, entropy: int) -> Split:
+    numbers, is_held_out = _numbers(n), np.zeros(n, dtype=bool)
+    is_held_out[held_out] = True
+    return Split(numbers[~is_held_out], numbers[is_held_out], entropy)
