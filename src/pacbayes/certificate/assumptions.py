@@ -99,7 +99,8 @@ _OTHERS = {
         "file and is taken as known before the sample was drawn"
     ),
     "own-prior": "the prior was chosen without looking at the sample",
-    "left-out": "the family {} cannot take such rows, classes or losses, and was left out before any label was used",
+    "left-out": "the family {} cannot take such columns, classes or losses, and was left out",
+    "holdout-splitter": "the caller made the splitter of held-out rows without looking at features or labels",
     "candidates": "of {} settings that were decided on beforehand and share delta, one was chosen by its bound",
     "size-decided": "the number of hypotheses was not chosen by looking at the bound",
     "new-points": "the new points are independent of the sample and had no part in making or choosing the classifier",

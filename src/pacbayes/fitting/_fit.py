@@ -346,6 +346,8 @@ def weigh(
     stated += [f"left-out:{name}" for name in fit.left_out]
     if settings.prior is not None:
         stated.append("own-prior")
+    if hasattr(settings.holdout, "split") and not isinstance(settings.holdout, str):
+        stated.append("holdout-splitter")
     if settings.n_candidates > 1:
         stated.append(f"candidates:{settings.n_candidates}")
     if fit.continued:

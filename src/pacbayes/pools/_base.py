@@ -399,7 +399,7 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         return self.default_sampling(n, d)
 
     def default_holdout(self, n: int) -> Any:
-        """Return what to hold out of n rows where that is "auto": shares, one for each competing vote, or a splitter."""
+        """Return what to hold out of n rows where that is "auto": shares, one for each vote, or a splitter."""
         return (0.5, 0.35)  # measured in benchmarks/RESULTS.md
 
     def draw_subsamples(self, plan: SamplingPlan, n: int, d: int, *, in_union: bool = False) -> Subsamples:

@@ -228,7 +228,8 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
         return any(pool.uses_device(sample, parts[name]) for name, pool in self.families if name in parts)
 
     def default_holdout(self, n: int) -> Any:
-        return KFold(next(folds for least, folds in _FOLDS if n >= least), shuffle=True)
+        folds = next(folds for least, folds in _FOLDS if n >= least)
+        return KFold(max(2, min(folds, n // 2)), shuffle=True)
 
     def draw_subsamples(self, plan: SamplingPlan, n: int, d: int, *, in_union: bool = False) -> UnionSubsamples:
         """Return the training sets of all families. A number of hypotheses is divided in proportion to their own."""

@@ -36,7 +36,7 @@ def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
     if isinstance(holdout, np.ndarray):
         holdout = holdout.tolist()
     if hasattr(holdout, "split"):
-        splitter = copy.copy(holdout)
+        splitter = copy.deepcopy(holdout)
         seed_nested(splitter, stream(entropy, 0, HOLDOUT))
         return [_split(fold, n, derive_entropy(entropy, k)) for k, fold in enumerate(_test_folds(splitter, n))]
     shares: Sequence[Any]
@@ -51,8 +51,6 @@ def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
     splits = []
     for k, share in enumerate(shares):
         size = resolve_size("holdout", share, n)
-        if n - size < 2:
-            raise ValueError(f"holdout must leave at least 2 of the {n} rows to train and validate on, got {share!r}")
         drawn = stream(entropy, k, HOLDOUT).permutation(_numbers(n))[:size]
         splits.append(_split(drawn, n, derive_entropy(entropy, k)))
     return splits
@@ -76,4 +74,8 @@ def _numbers(n: int) -> NDArray[Any]:
 def _split(held_out: NDArray[Any], n: int, entropy: int) -> Split:
     numbers, is_held_out = _numbers(n), np.zeros(n, dtype=bool)
     is_held_out[held_out] = True
+    size = int(np.count_nonzero(is_held_out))
+    if size < 1 or n - size < 2:
+        wanted = f"leave at least 2 of the {n} rows to train and validate on" if size else "hold out at least one row"
+        raise ValueError(f"holdout must {wanted}, got {size}")
     return Split(numbers[~is_held_out], numbers[is_held_out], entropy)
