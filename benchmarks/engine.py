@@ -64,7 +64,7 @@ def ours(X: np.ndarray, y: np.ndarray, pool: RBFSVMPool | None = None, **setting
 
 
 def all_defaults(X: np.ndarray, y: np.ndarray) -> PACBayesClassifier:
-    return PACBayesClassifier(random_state=0, n_jobs=JOBS).fit(X, y)
+    return PACBayesClassifier(RBFSVMPool(), random_state=0, n_jobs=JOBS).fit(X, y)
 
 
 def one_by_one(svc: Any, X: np.ndarray, y: np.ndarray, m: int, r: int) -> Any:

@@ -25,13 +25,14 @@ _FILE_ROWS = 500_000
 _FIT = """
 import sys, pandas as pd
 from pacbayes import PACBayesClassifier
+from pacbayes.pools import RBFSVMPool
 from pacbayes.io import save_model
 rows, model, kind, m, jobs = sys.argv[1:]
 y = "label"
 if kind == "memory":
     frame = pd.read_parquet(rows.rpartition("/")[0])
     rows, y = frame.drop(columns="label"), frame["label"].to_numpy()
-fitted = PACBayesClassifier(n_hypotheses=int(m), n_jobs=int(jobs), random_state=0).fit(rows, y)
+fitted = PACBayesClassifier(RBFSVMPool(), n_hypotheses=int(m), n_jobs=int(jobs), random_state=0).fit(rows, y)
 save_model(fitted, model)
 open(model + ".json", "w").write(fitted.certificate_.to_json())
 """

@@ -125,6 +125,7 @@ def fit_and_predict(folder: Path, n: int, m: int, jobs: int) -> dict[str, Any]:
     import resource
 
     from pacbayes import PACBayesClassifier
+    from pacbayes.pools import RBFSVMPool
 
     def peak() -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
@@ -138,7 +139,7 @@ def fit_and_predict(folder: Path, n: int, m: int, jobs: int) -> dict[str, Any]:
             link.symlink_to(Path("..") / link.name)
     pattern = str(chosen / "*.parquet")
     spent = time_reading()
-    model = PACBayesClassifier(n_hypotheses=m, n_jobs=jobs, random_state=0, verbose=1)
+    model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=m, n_jobs=jobs, random_state=0, verbose=1)
     start, used = time.perf_counter(), time.process_time()
     model.fit(pattern, "label")
     fitted, cpu, reading = time.perf_counter() - start, time.process_time() - used, spent[0]

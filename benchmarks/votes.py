@@ -29,6 +29,7 @@ from problems import load
 
 from pacbayes import PACBayesClassifier, bounds, votes
 from pacbayes.datasets import NAMES
+from pacbayes.pools import RBFSVMPool
 
 DELTA = 0.05
 MOST_UNLABELLED = 20_000
@@ -95,7 +96,7 @@ def run(name: str, folder: Path, splits: int, flatness: float | None) -> dict[st
     rows = []
     for split in range(splits):
         train, rest = problem.split(split, MOST_UNLABELLED)
-        model = PACBayesClassifier(holdout=None, random_state=split, n_jobs=2).fit(X[train], y[train])
+        model = PACBayesClassifier(RBFSVMPool(), holdout=None, random_state=split, n_jobs=2).fit(X[train], y[train])
         known = np.searchsorted(model.classes_, model.predict_hypotheses(X[train]))
         new = np.searchsorted(model.classes_, model.predict_hypotheses(X[rest]))
         start = time.perf_counter()

@@ -22,25 +22,30 @@ __all__ = ["PACBayesClassifier"]
 
 
 class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
-    """Many weak classifiers, weighted by minimising a PAC-Bayesian bound, with a certificate.
+    """Many classifiers of several families, weighted by minimising a PAC-Bayesian bound, with a certificate.
 
-    Each of m hypotheses is trained on a small subsample that is chosen without looking at the data, and validated
-    on the other points. The posterior over hypotheses minimises a PAC-Bayesian bound (Theorem PBaggregation): there is
+    Each of m hypotheses is trained on a subsample that is chosen without looking at the data, and validated on the
+    other points. The posterior over hypotheses minimises a PAC-Bayesian bound (Theorem PBaggregation): there is
     nothing to cross-validate, and the certificate bounds the true error.
 
     Parameters
     ----------
     estimator : Pool, classifier, list of fitted classifiers or None, default=None
-        The hypothesis space. None takes `RBFSVMPool()`, the paper's RBF-kernel SVMs. Any scikit-learn classifier,
-        pipelines included, is trained on each subsample (`EstimatorPool`). A list of classifiers that were trained on
-        other data is validated and weighted as it is (`PrefitPool`). Settings of the hypotheses are settings of the
-        pool: ``RBFSVMPool(C=..., scaler=...)``, ``EstimatorPool(tree, param_distributions=...)``.
+        The hypothesis space. None takes RBF-kernel SVMs, boosted trees, forests and logistic regressions together
+        (`pacbayes.pools.make_union()`), for numbers and for tables with text and gaps; families that cannot take the
+        rows, such as trees a sparse matrix, are left out. `RBFSVMPool()` takes the paper's SVMs alone. Any scikit-learn
+        classifier, pipelines included, is trained on each subsample (`EstimatorPool`). A list of classifiers that were
+        trained on other data is validated and weighted as it is (`PrefitPool`). Several of these share one vote in a
+        `UnionPool`. Settings of the hypotheses are settings of the pool: ``RBFSVMPool(C=..., scaler=...)``,
+        ``EstimatorPool(tree, param_distributions=...)``.
     n_hypotheses : int or "auto", default="auto"
-        Number m of hypotheses. "auto" takes 45 for each subsample size.
+        Number m of hypotheses. "auto" is up to the pool: 45 SVMs for each subsample size, a few larger models of the
+        other families. A number is divided among families in proportion to these.
     subsample_size : int, float, "auto", "paper" or sequence of int and float, default="auto"
         Number r of training points of a hypothesis: a number of points, a fraction of the sample, or several
-        of them, taken in turn. "paper" is d + 1, or sqrt(n) where d <= 3. "auto" is a ladder of 1/8, 1/4, 1/2, 0.65 and
-        0.8 of the sample, or of 2500 points where there are more: the posterior chooses among its rungs.
+        of them, taken in turn, by every family. "paper" is d + 1, or sqrt(n) where d <= 3. "auto" is up to the pool:
+        for SVMs a ladder of 1/8, 1/4, 1/2, 0.65 and 0.8 of the sample, or of 2500 points where there are more, among
+        whose rungs the posterior chooses; for trees and logistic regressions most of the rows, however many.
     subsamples : splitter, sequence of index arrays or None, default=None
         Training sets instead of random ones: the training folds of a scikit-learn splitter (not a stratified one:
         they must be chosen without labels), or row numbers. `n_hypotheses` and `subsample_size` must be "auto" then.
@@ -56,13 +61,14 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
     holdout : float, int, sequence of these, "auto" or None, default="auto"
         Share or number of rows that are reserved for nothing but the certificate of what `predict` does: it is then the
         exact bound of a test set (Clopper-Pearson). With several shares, as many votes are made, each from its own
-        draw of the other rows, and compete under one delta: the one with the smallest bound predicts. "auto" is
-        (0.5, 0.35), but None for the best hypothesis, whose bound is smaller without, and where subsamples are given as
-        row numbers or the loss is one of probabilities. None is the paper: one vote, all rows, PAC-Bayesian bounds.
+        draw of the other rows, and compete under one delta: the one with the smallest bound predicts. "auto" is up to
+        the pool, a function of the number of rows ((0.5, 0.35) for SVMs alone), but None for the best hypothesis, whose
+        bound is smaller without, and where subsamples are given as row numbers or the loss is one of probabilities.
+        None is the paper: one vote, all rows, PAC-Bayesian bounds.
     prior : array-like of shape (m,), optional
         Prior over the hypotheses of a vote, as probabilities or log-probabilities, chosen without looking at the data.
-        Uniform by default; without held-out rows, proportional to the number of validation points, unless voting is
-        "uniform".
+        Uniform by default, in a union within the share of each family; without held-out rows, proportional to the
+        number of validation points, unless voting is "uniform".
     loss : {"zero_one", "absolute", "brier"}, callable or array-like, default="zero_one"
         What the certificate bounds: a loss in [0, 1] of the predicted label, of the predicted probabilities, a
         function of (true, predicted) labels, or a matrix of costs by true and predicted class, which is divided by the
@@ -77,12 +83,13 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
         and validates every one in full.
         Without effect for ``voting="uniform"``, which gives weight to all.
     n_jobs : int, optional
-        Workers for training and validation, by joblib: threads for SVMs, which release the interpreter's lock, and
-        its current backend for other base learners. Threads also predict with SVMs, where there are many points.
+        Workers for training and validation, by joblib: threads for the default's families, which release the
+        interpreter's lock, and its current backend for other base learners. Threads also predict with SVMs, where there
+        are many points.
     checkpoint : path-like or None, default=None
         Folder in which finished parts of a fit are kept: a fit that was stopped goes on where it was. A folder belongs
-        to one fit, of the same data with the same settings, and can be deleted when it is done. Base learners other
-        than SVMs are trained again; what is kept of them are their validation losses.
+        to one fit, of the same data with the same settings, and can be deleted when it is done. Base learners of an
+        `EstimatorPool` are trained again; what is kept of them are their validation losses.
     random_state : int, RandomState instance or None, default=None
         Seed of subsamples, hypotheses and randomised prediction.
     verbose : int, default=0
@@ -110,7 +117,8 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
     hypotheses_ : Hypotheses
         The trained hypotheses, a sequence: ``hypotheses_[h].predict(X)`` returns labels.
     subsamples_ : Subsamples
-        Their training sets: ``subsamples_[h]`` is drawn again from the seed.
+        Their training sets: ``subsamples_[h]`` is drawn again from the seed. `subsamples_.families` says which
+        hypotheses are of which family.
     classes_ : ndarray
         The class labels.
     n_features_in_ : int
@@ -119,10 +127,15 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
     Notes
     -----
     Where rows are held out, the bound on what `predict` does is the exact bound of a test set, and the posterior has
-    nothing to do but to weight: so the ladder goes up to 0.8 of the other rows. Two votes compete, each trained on its
-    own draw of rows, which smooths the luck of one split for the price of half of delta. On the paper's eight datasets
-    and on others, this has a smaller bound and a smaller test loss than a cross-validated SVM that is trained on one
-    half of the sample and tested on the other. The figures are in `benchmarks/RESULTS.md`.
+    nothing to do but to weight: so hypotheses are trained on most of the other rows. Several votes compete, each
+    trained on its own draw of rows, which smooths the luck of one split for the price of a share of delta. The figures
+    are in `benchmarks/RESULTS.md`.
+
+    Which family is the right one for the data is decided by the posterior, whose prior has a share for each: nothing is
+    cross-validated, and `certificate_.describe_weights()` says which family won. Trees and logistic regressions divide
+    their weight in the vote by their probabilities, SVMs give theirs to a label. Held-out rows test the vote that is
+    made so. Without held-out rows all vote by labels, which is what PAC-Bayesian bounds on a vote are about, and so are
+    the validation losses, the bound on the randomised classifier and that on the best hypothesis in any case.
 
     With ``holdout=None`` a hypothesis with few validation points has a loose bound of its own. The bound on the
     randomised classifier takes each hypothesis by its own number of points, and so does the prior.
@@ -136,9 +149,11 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
     >>> from sklearn.datasets import make_moons
     >>> from pacbayes import PACBayesClassifier
     >>> X, y = make_moons(1000, noise=0.1, random_state=0)
-    >>> model = PACBayesClassifier(n_hypotheses=100, random_state=0).fit(X, y)
+    >>> model = PACBayesClassifier(n_hypotheses=40, random_state=0).fit(X, y)
     >>> model.score(X, y) > 0.98, model.certificate_.bound < 0.05
     (True, True)
+    >>> list(model.subsamples_.families)
+    ['svm', 'boosting', 'forest', 'linear']
     """
 
     def __init__(
@@ -208,10 +223,12 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
         return np.concatenate(list(self._predict(self.open_rows(X))))
 
     def predict_proba(self, X: Any) -> Array:
-        """Return shares of the vote: the posterior weight of the hypotheses that predict each class.
+        """Return shares of the vote: the mean of the answers of all hypotheses, weighted by the posterior.
 
-        Not calibrated probabilities: a share of 0.9 says that hypotheses with 90% of the weight agree. The lightest
-        hypotheses, of a total weight of at most 1e-12, are not asked: a share is off by at most 1e-12.
+        The answer of a hypothesis that votes by probabilities are these, that of one that votes by labels is 1 for the
+        class that it predicts. Of hypotheses that vote by labels alone, a share of 0.9 says that those with 90% of the
+        weight agree: no calibrated probability. The lightest hypotheses, of a total weight of at most 1e-12, are not
+        asked: a share is off by at most 1e-12.
 
         Parameters
         ----------
@@ -246,7 +263,7 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
         >>> from sklearn.datasets import make_moons
         >>> from pacbayes import PACBayesClassifier
         >>> X, y = make_moons(500, noise=0.1, random_state=0)
-        >>> model = PACBayesClassifier(n_hypotheses=20, random_state=0).fit(X, y)
+        >>> model = PACBayesClassifier(n_hypotheses=8, random_state=0).fit(X, y)
         >>> sum(labels.size for labels in model.predict_batches(X))
         500
         """

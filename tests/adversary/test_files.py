@@ -137,7 +137,8 @@ TRAINED = {}
 def save(tmp_path, learner=None, data=X):
     key = (repr(learner), data.shape)
     if key not in TRAINED:
-        TRAINED[key] = dumps_model(PACBayesClassifier(learner, **SETTINGS).fit(data, y))
+        pool = RBFSVMPool() if learner is None else learner
+        TRAINED[key] = dumps_model(PACBayesClassifier(pool, **SETTINGS).fit(data, y))
     path = tmp_path / "model.skops"
     path.write_bytes(TRAINED[key])
     return path

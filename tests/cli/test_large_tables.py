@@ -61,11 +61,13 @@ def test_a_fit_in_parts_is_the_fit_in_memory(table, invoke, data):
 
 
 def test_a_union_is_fitted_in_parts(table, invoke):
-    arguments = ("fit", "data.csv", "--target", "kind", "--families", "svm,linear", "--n-hypotheses", 8, "--jobs", 1)
+    arguments = ("fit", "data.csv", "--target", "kind", "--n-hypotheses", 6, "--jobs", 1)
     assert invoke(*arguments).exit_code == 0
     streamed = invoke(*arguments, "-o", "streamed.skops", *LIMIT)
     assert streamed.exit_code == 0, streamed.output
     assert Path("streamed.certificate.json").read_bytes() == Path("model.certificate.json").read_bytes()
+    level = invoke("verify", "streamed.certificate.json", "--model", "streamed.skops", "--data", "data.csv", "--json")
+    assert json.loads(level.output)["level"] == "arithmetic, model and data"
 
 
 def test_predictions_in_parts_where_the_table_is_too_large(table, invoke, monkeypatch):

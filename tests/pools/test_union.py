@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import CertifiedGridSearch, PACBayesClassifier
-from pacbayes.certificate import Certificate
+from pacbayes.certificate import Certificate, name_family
 from pacbayes.exceptions import CertificateError
 from pacbayes.io import load_model, save_model
 from pacbayes.pools import EstimatorPool, HypothesisList, PrefitPool, RBFSVMPool, UnionPool
@@ -239,7 +239,7 @@ def test_the_certificate_says_what_each_family_has(model):
     ]
     assert_allclose([one.weight for one in families], np.add.reduceat(model.posterior_, [0, 12, 16]), rtol=1e-12)
     heaviest = max(families, key=lambda family: family.weight)
-    assert model.certificate_.describe_families().startswith(heaviest.name)
+    assert model.certificate_.describe_families().startswith(name_family(heaviest.name))
     assert "Weight by family" in str(model.certificate_)
 
 

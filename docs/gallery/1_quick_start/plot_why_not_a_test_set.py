@@ -17,6 +17,7 @@ from pacbayes import PACBayesClassifier
 from pacbayes._formatting import format_upper
 from pacbayes.bounds import clopper_pearson
 from pacbayes.datasets import waveform
+from pacbayes.pools import RBFSVMPool
 
 n = 400
 new_points = waveform(3000, random_state=1)  # many new points, to know the true error
@@ -28,9 +29,9 @@ print(f"\ntrue error: {1 - model.score(new_points.X, new_points.y):.4f}")
 
 # %%
 # The first line is about what `predict` does, and it is the bound of a test set as well: some rows were held out for
-# nothing but this. Two things are different. Many SVMs on subsamples of the other rows vote, which needs no
-# cross-validation and predicts better than one of them. And two such votes compete, each with held-out rows of its own,
-# for the price of half of delta each, so that less depends on the luck of one split.
+# nothing but this. Two things are different. Many models on subsamples of the other rows vote, which needs no
+# cross-validation and predicts better than one of them. And several such votes compete, each with held-out rows of its
+# own, for the price of a share of delta each, so that less depends on the luck of one split.
 
 
 def test_set(sample, seed):
@@ -57,7 +58,7 @@ methods = {
     "test set: tuned SVM on one half": test_set,
     "voting='best'": certified(voting="best"),
     "holdout=None, voting='gibbs'": certified(holdout=None, voting="gibbs"),
-    "holdout=None (the paper)": certified(holdout=None),
+    "holdout=None (the paper)": certified(estimator=RBFSVMPool(), holdout=None),
 }
 samples = [waveform(n, random_state=10 + seed) for seed in range(5)]
 results = {

@@ -58,7 +58,7 @@ def save_model(model: Any, path: str | os.PathLike[str], schema: Schema | None =
     >>> from sklearn.datasets import make_moons
     >>> import pacbayes
     >>> X, y = make_moons(200, noise=0.1, random_state=0)
-    >>> model = pacbayes.PACBayesClassifier(random_state=0).fit(X, y)
+    >>> model = pacbayes.PACBayesClassifier(n_hypotheses=8, random_state=0).fit(X, y)
     >>> with TemporaryDirectory() as folder:
     ...     pacbayes.io.save_model(model, f"{folder}/moons.skops")
     ...     again, schema = pacbayes.io.load_model(f"{folder}/moons.skops")

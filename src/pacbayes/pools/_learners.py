@@ -115,7 +115,7 @@ class LearnerPool(Pool):
 
     def _train_model(self, sample: Sample, rows: Codes, h: int, entropy: int) -> Any:
         """Return the model of one subsample: a constant if it holds one class."""
-        class_codes, codes = np.unique(sample.codes[rows], return_inverse=True)
+        class_codes, codes = np.unique(sample.codes[rows].astype(np.intp), return_inverse=True)  # bytes, of a source
         n_features = sample.X.shape[1]
         if class_codes.size == 1:
             return self._constant(class_codes, n_features, failed=False)

@@ -81,7 +81,7 @@ def fit_page(
     >>> from pacbayes import PACBayesClassifier
     >>> from pacbayes.report import fit_page
     >>> X, y = make_moons(200, noise=0.1, random_state=0)
-    >>> model = PACBayesClassifier(random_state=0).fit(X, y)
+    >>> model = PACBayesClassifier(n_hypotheses=8, random_state=0).fit(X, y)
     >>> page = fit_page(model, title="Moons", data={"noise": 0.1})
     >>> model.certificate_.summary() in page
     True
