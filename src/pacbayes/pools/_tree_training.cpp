@@ -258,25 +258,30 @@ class Grower {
   // before, and again once `clear` was called: most nodes are small, and leave most bins as they are.
   void fill_histogram(int f, const Node& node) {
     const std::uint8_t* const bins = bins_.data() + f * n_;
-    for (std::size_t i = node.begin; i < node.end; ++i) {
-      const std::uint8_t bin = bins[rows_[i]];
-      const Derivatives& own = derivatives_[i];
-      histogram_[bin].gradient += own.gradient;
-      histogram_[bin].hessian += own.hessian;
+    const std::int32_t* const rows = rows_.data();
+    const Derivatives* const derivatives = derivatives_.data();
+    const auto add = [&](std::size_t i) {
+      const std::uint8_t bin = bins[rows[i]];
+      histogram_[bin].gradient += derivatives[i].gradient;
+      histogram_[bin].hessian += derivatives[i].hessian;
       ++histogram_[bin].count;
-    }
+      return bin;
+    };
     n_filled_ = 0;
     if (node.end - node.begin < kFewPoints) {
       std::uint64_t filled[kSetWords] = {};
       for (std::size_t i = node.begin; i < node.end; ++i) {
-        const std::uint8_t bin = bins[rows_[i]];
+        const std::uint8_t bin = add(i);
         filled[bin / 64] |= std::uint64_t{1} << (bin % 64);
       }
       for (int word = 0; word < kSetWords; ++word)
         for (std::uint64_t bits = filled[word]; bits; bits &= bits - 1) filled_[n_filled_++] = 64 * word + lowest_bit(bits);
     } else {
-      for (int bin = 0; bin <= kMissing; ++bin)
-        if (histogram_[bin].count > 0) filled_[n_filled_++] = bin;
+      for (std::size_t i = node.begin; i < node.end; ++i) add(i);
+      for (int bin = 0; bin <= kMissing; ++bin) {  // without branches: half of them may have points
+        filled_[n_filled_] = bin;
+        n_filled_ += histogram_[bin].count > 0;
+      }
     }
   }
 
@@ -453,7 +458,7 @@ class Grower {
   std::vector<Node> nodes_;
   std::vector<std::pair<double, int>> order_;
   Sums histogram_[kMostBins + 1];
-  int filled_[kMostBins + 1], n_filled_ = 0;
+  int filled_[kMostBins + 2], n_filled_ = 0;
   const float* gradient_ = nullptr;
   const float* hessian_ = nullptr;
 };
