@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pacbayes import PACBayesClassifier
 from pacbayes._fingerprint import digest
@@ -184,6 +185,12 @@ def test_unknown_categories_and_gaps_are_answered(name):
     new = table.assign(b="new", c=None, a=np.nan)
     assert set(model.predict(new)) <= {"yes", "no"}
     np.testing.assert_allclose(model.hypotheses_[0].predict_proba(new).sum(axis=1), 1)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([PACBayesClassifier(pool, **SETTINGS) for pool in POOLS.values()])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
 
 
 def test_many_categories_are_encoded_by_target_statistics(monkeypatch):
