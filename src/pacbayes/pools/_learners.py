@@ -7,7 +7,6 @@ kept as plain arrays; threads go over hypotheses.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -42,19 +41,28 @@ from pacbayes.sampling import Subsamples
 # Categories of a column that boosted trees split by sets of them.
 _MOST_IN_SETS = 30
 
-# Share of the rows that hypotheses are trained on.
+# Share of the rows that hypotheses are trained on, and from how many rows on the settings are those of large samples.
 _SHARE_TRAINED = 0.9
+_MANY_ROWS = 5000
 
 _SAMPLING: dict[str, Constraint] = {
     "n_hypotheses": Whole(1, ("auto",)),
     "subsample_size": Rule(
         "'auto', a size or several of them",
-        lambda value: (isinstance(value, str) and value == "auto") or are_sizes(value),
+        lambda value: _is_auto(value) or are_sizes(value),
     ),
     "on_error": Choice("raise", "drop"),
 }
 _SHARE = Rule("in (0, 1]", lambda value: Number(0, np.inf).allows(value) and value <= 1)
 _NOT_NEGATIVE = Rule("a number, at least 0", lambda value: Number(-1, np.inf).allows(value) and value >= 0)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def _or_auto(constraint: Constraint) -> Rule:
+    return Rule(f"'auto', or {constraint}", lambda value: _is_auto(value) or constraint.allows(value))
 
 
 class LearnerPool(Pool):
@@ -64,7 +72,9 @@ class LearnerPool(Pool):
     takes_code_books: ClassVar[bool] = True
 
     _CONSTRAINTS: ClassVar[dict[str, Constraint]]
-    _N_HYPOTHESES: ClassVar[int]  # by default
+    # What "auto" stands for, for few rows and for many, by setting; functions of the number of rows alone, measured on
+    # learning curves of many datasets.
+    _AUTO: ClassVar[tuple[dict[str, Any], dict[str, Any]]]
 
     n_hypotheses: int | Literal["auto"]
     subsample_size: Any
@@ -72,15 +82,13 @@ class LearnerPool(Pool):
     # -- what only the pool knows --------------------------------------------------------------------
 
     def check_settings(self) -> None:
-        validate_settings(self, {**_SAMPLING, **self._CONSTRAINTS})
+        validate_settings(self, {**_SAMPLING, **{name: _or_auto(one) for name, one in self._CONSTRAINTS.items()}})
 
-    def _settings_of(self, h: int) -> dict[str, Any]:
-        """Return the settings of a hypothesis: of each list, the value whose turn it is."""
-        return {name: values[h % len(values)] for name, values in self._lists().items()}
-
-    def _lists(self) -> dict[str, Any]:
-        """Return the values of each setting that hypotheses take in turn."""
-        values = {name: getattr(self, name) for name in self._CONSTRAINTS}
+    def _lists(self, n: int) -> dict[str, Any]:
+        """Return the values of each setting that hypotheses take in turn, in a vote of n rows."""
+        auto = self._AUTO[n >= _MANY_ROWS]
+        given = {name: getattr(self, name) for name in self._CONSTRAINTS}
+        values = {name: auto[name] if _is_auto(value) else value for name, value in given.items()}
         return {name: value if is_several(value) else [value] for name, value in values.items()}
 
     def assumptions(self) -> list[str]:
@@ -108,21 +116,24 @@ class LearnerPool(Pool):
 
     def default_sampling(self, n: int, d: int) -> tuple[list[int], int]:
         """Return sizes of subsamples, which hypotheses take in turn, and how many hypotheses there are."""
-        return [max(1, int(_SHARE_TRAINED * n))], self._N_HYPOTHESES
+        return [max(1, int(_SHARE_TRAINED * n))], int(self._AUTO[n >= _MANY_ROWS]["n_hypotheses"])
 
     def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp]:
         """Return which settings each hypothesis has, chosen without looking at the sample."""
-        lengths = [len(values) for values in self._lists().values()]
+        lengths = [len(values) for values in self._lists(subsamples.n).values()]
         return np.asarray(np.asarray(hypotheses, dtype=np.intp) % np.lcm.reduce(lengths))
 
     def train(
         self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
     ) -> Hypotheses:
-        models = [self._train_model(sample, subsamples[int(h)], int(h), entropy) for h in hypotheses]
+        models, lists = [], self._lists(subsamples.n)
+        for h in map(int, hypotheses):
+            settings = {name: values[h % len(values)] for name, values in lists.items()}
+            models.append(self._train_model(sample, subsamples[h], settings, h, entropy))
         together = models[0].concatenate(models)
         return self._collect(sample.classes, together, np.arange(len(together)), sample.code_book)
 
-    def _train_model(self, sample: Sample, rows: Codes, h: int, entropy: int) -> Any:
+    def _train_model(self, sample: Sample, rows: Codes, settings: dict[str, Any], h: int, entropy: int) -> Any:
         """Return the model of one subsample: a constant if it holds one class."""
         class_codes, codes = np.unique(sample.codes[rows], return_inverse=True)
         n_features = sample.X.shape[1]
@@ -130,7 +141,7 @@ class LearnerPool(Pool):
             return self._constant(class_codes, n_features, failed=False)
         try:
             X, rng = contiguous(sample.X[rows]), sampling.stream(entropy, h, sampling.LEARNER)
-            return self._fit(X, codes, class_codes, sample.code_book, self._settings_of(h), rng)
+            return self._fit(X, codes, class_codes, sample.code_book, settings, rng)
         except Exception as error:
             if self.on_error == "drop":
                 return self._constant(np.zeros(1, dtype=np.intp), n_features, failed=True)
@@ -176,21 +187,22 @@ class BoostingPool(TreePool):
     """Boosted trees, those of HistGradientBoostingClassifier, on large subsamples.
 
     Every setting is a value, or several that hypotheses take in turn: the first one the first value of each, and so on.
+    "auto" stands for what was found best on many datasets, for fewer than 5000 rows and for more.
 
     Parameters
     ----------
-    learning_rate : float or sequence of float, default=0.1
-        What leaves are multiplied by.
-    max_iter : int or sequence of int, default=120
-        Number of rounds, each of one tree, or one for each of several classes.
-    max_leaf_nodes : int or sequence of int, default=15
-        Leaves of a tree, at most.
-    min_samples_leaf : int or sequence of int, default=1
-        Points in a leaf, at least.
-    max_features : float or sequence of float, default=(1.0, 0.5)
-        Share of the features that a split is chosen from, drawn anew for each.
-    l2_regularization : float or sequence of float, default=10.0
-        Penalty on the values of leaves.
+    learning_rate : float, "auto" or sequence of float, default="auto"
+        What leaves are multiplied by: 0.1 by default.
+    max_iter : int, "auto" or sequence of int, default="auto"
+        Number of rounds, each of one tree, or one for each of several classes: 120 by default, 200 for many rows.
+    max_leaf_nodes : int, "auto" or sequence of int, default="auto"
+        Leaves of a tree, at most: 15 by default, 31 for many rows.
+    min_samples_leaf : int, "auto" or sequence of int, default="auto"
+        Points in a leaf, at least: 1 by default, 5 for many rows.
+    max_features : float, "auto" or sequence of float, default="auto"
+        Share of the features that a split is chosen from, drawn anew for each: all by default.
+    l2_regularization : float, "auto" or sequence of float, default="auto"
+        Penalty on the values of leaves: 10 by default.
     n_hypotheses : int or "auto", default="auto"
         Number of hypotheses; a function of the number of rows by default.
     subsample_size : int, float, "auto" or sequence of int and float, default="auto"
@@ -227,17 +239,36 @@ class BoostingPool(TreePool):
         "max_features": Several(_SHARE),
         "l2_regularization": Several(_NOT_NEGATIVE),
     }
-    _N_HYPOTHESES = 3
+    _AUTO = (
+        {
+            "learning_rate": 0.1,
+            "max_iter": 120,
+            "max_leaf_nodes": 15,
+            "min_samples_leaf": 1,
+            "max_features": 1.0,
+            "l2_regularization": 10.0,
+            "n_hypotheses": 2,
+        },
+        {
+            "learning_rate": 0.1,
+            "max_iter": 200,
+            "max_leaf_nodes": 31,
+            "min_samples_leaf": 5,
+            "max_features": 1.0,
+            "l2_regularization": 10.0,
+            "n_hypotheses": 2,
+        },
+    )
 
     def __init__(
         self,
         *,
-        learning_rate: float | Sequence[float] = 0.1,
-        max_iter: int | Sequence[int] = 120,
-        max_leaf_nodes: int | Sequence[int] = 15,
-        min_samples_leaf: int | Sequence[int] = 1,
-        max_features: float | Sequence[float] = (1.0, 0.5),
-        l2_regularization: float | Sequence[float] = 10.0,
+        learning_rate: Any = "auto",
+        max_iter: Any = "auto",
+        max_leaf_nodes: Any = "auto",
+        min_samples_leaf: Any = "auto",
+        max_features: Any = "auto",
+        l2_regularization: Any = "auto",
         n_hypotheses: int | Literal["auto"] = "auto",
         subsample_size: Any = "auto",
         on_error: Literal["raise", "drop"] = "raise",
@@ -272,18 +303,22 @@ class ForestPool(TreePool):
     """Forests, of extremely randomised trees or Breiman's, on large subsamples.
 
     Every setting is a value, or several that hypotheses take in turn: the first one the first value of each, and so on.
+    "auto" stands for what was found best on many datasets, for fewer than 5000 rows and for more.
 
     Parameters
     ----------
     kind : {"extra", "random"} or sequence of these, default="extra"
         Extremely randomised trees, those of ExtraTreesClassifier, whose thresholds are drawn at random; or those of
         RandomForestClassifier.
-    n_estimators : int or sequence of int, default=100
-        Number of trees.
-    max_features : float, "sqrt" or sequence of these, default=("sqrt", 0.5)
-        Share of the features that a split is chosen from, or the root of their number.
-    min_samples_leaf : int or sequence of int, default=(1, 3)
-        Points in a leaf, at least.
+    n_estimators : int, "auto" or sequence of int, default="auto"
+        Number of trees: 60 by default, 100 for many rows.
+    max_features : float, "sqrt", "auto" or sequence of float and "sqrt", default="auto"
+        Share of the features that a split is chosen from, or the root of their number: "sqrt" and 0.5 in turn by
+        default, 0.5 for many rows.
+    min_samples_leaf : int, "auto" or sequence of int, default="auto"
+        Points in a leaf, at least: 1 and 3 in turn by default, 1 for many rows.
+    max_leaf_nodes : int, None, "auto" or sequence of int and None, default="auto"
+        Leaves of a tree, at most; None for any number, the default, 2000 for many rows.
     n_hypotheses : int or "auto", default="auto"
         Number of hypotheses; a function of the number of rows by default.
     subsample_size : int, float, "auto" or sequence of int and float, default="auto"
@@ -319,16 +354,37 @@ class ForestPool(TreePool):
             )
         ),
         "min_samples_leaf": Several(Whole(1)),
+        "max_leaf_nodes": Several(
+            Rule("None, or a whole number, at least 2", lambda value: value is None or Whole(2).allows(value))
+        ),
     }
-    _N_HYPOTHESES = 2
+    _AUTO = (
+        {
+            "kind": "extra",
+            "n_estimators": 60,
+            "max_features": ("sqrt", 0.5),
+            "min_samples_leaf": (1, 3),
+            "max_leaf_nodes": None,
+            "n_hypotheses": 2,
+        },
+        {
+            "kind": "extra",
+            "n_estimators": 100,
+            "max_features": 0.5,
+            "min_samples_leaf": 1,
+            "max_leaf_nodes": 2000,
+            "n_hypotheses": 1,
+        },
+    )
 
     def __init__(
         self,
         *,
         kind: Any = "extra",
-        n_estimators: int | Sequence[int] = 100,
-        max_features: Any = ("sqrt", 0.5),
-        min_samples_leaf: int | Sequence[int] = (1, 3),
+        n_estimators: Any = "auto",
+        max_features: Any = "auto",
+        min_samples_leaf: Any = "auto",
+        max_leaf_nodes: Any = "auto",
         n_hypotheses: int | Literal["auto"] = "auto",
         subsample_size: Any = "auto",
         on_error: Literal["raise", "drop"] = "raise",
@@ -337,6 +393,7 @@ class ForestPool(TreePool):
         self.n_estimators = n_estimators
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf
+        self.max_leaf_nodes = max_leaf_nodes
         self.n_hypotheses = n_hypotheses
         self.subsample_size = subsample_size
         self.on_error = on_error
@@ -364,14 +421,17 @@ class LinearPool(LearnerPool):
     """Logistic regressions on large subsamples, of standardised numbers or of cubic splines of them.
 
     Every setting is a value, or several that hypotheses take in turn: the first one the first value of each, and so on.
+    "auto" stands for what was found best on many datasets, for fewer than 5000 rows and for more.
 
     Parameters
     ----------
-    C : float or sequence of float, default=(0.01, 0.1, 1.0, 10.0, 1.0, 1.0)
-        Inverse strength of the penalty on squared coefficients, as in LogisticRegression.
-    splines : bool or sequence of bool, default=(False, False, False, False, True, True)
+    C : float, "auto" or sequence of float, default="auto"
+        Inverse strength of the penalty on squared coefficients, as in LogisticRegression: 0.01, 0.1, 1, 10, 1 and 1 in
+        turn by default, 0.1 and 1 for many rows.
+    splines : bool, "auto" or sequence of bool, default="auto"
         Whether a score is a sum of smooth functions of the numbers, rather than of multiples of them: cubic splines
-        with five knots, constant outside the range of the subsample. Not of more than 100 columns.
+        with five knots, constant outside the range of the subsample. Not of more than 100 columns. By default, the
+        last two of six, or the second of two for many rows.
     n_hypotheses : int or "auto", default="auto"
         Number of hypotheses; a function of the number of rows by default.
     subsample_size : int, float, "auto" or sequence of int and float, default="auto"
@@ -401,13 +461,20 @@ class LinearPool(LearnerPool):
         "C": Several(Number(0, np.inf)),
         "splines": Several(Rule("True or False", is_flag)),
     }
-    _N_HYPOTHESES = 6
+    _AUTO = (
+        {
+            "C": (0.01, 0.1, 1.0, 10.0, 1.0, 1.0),
+            "splines": (False, False, False, False, True, True),
+            "n_hypotheses": 6,
+        },
+        {"C": (0.1, 1.0), "splines": (False, True), "n_hypotheses": 2},
+    )
 
     def __init__(
         self,
         *,
-        C: float | Sequence[float] = (0.01, 0.1, 1.0, 10.0, 1.0, 1.0),
-        splines: bool | Sequence[bool] = (False, False, False, False, True, True),
+        C: Any = "auto",
+        splines: Any = "auto",
         n_hypotheses: int | Literal["auto"] = "auto",
         subsample_size: Any = "auto",
         on_error: Literal["raise", "drop"] = "raise",
