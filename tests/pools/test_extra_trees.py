@@ -9,7 +9,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 
 from pacbayes.pools import TreeArrays, TreeEnsembles, _tree_training
 
-SETTINGS = {"n_estimators": 5, "max_features": "sqrt", "min_samples_leaf": 1}
+SETTINGS = {"n_estimators": 5, "max_features": "sqrt", "min_samples_leaf": 1, "max_leaf_nodes": None}
 
 
 def train(X, codes, seed=0, **changes):
@@ -44,14 +44,17 @@ def leaves_of(models, X):
     return np.array(reached).reshape(models.tree_sizes.size, len(X))
 
 
-@given(st.integers(2, 4), st.sampled_from([0.0, 0.3]), st.integers(1, 4), st.integers(0, 20))
+@given(
+    st.integers(2, 4), st.sampled_from([0.0, 0.3]), st.integers(1, 4), st.sampled_from([None, 9]), st.integers(0, 20)
+)
 @settings(max_examples=15, deadline=None)
-def test_leaves_hold_the_shares_of_their_points(n_classes, missing, min_leaf, seed):
+def test_leaves_hold_the_shares_of_their_points(n_classes, missing, min_leaf, max_leaves, seed):
     rng = np.random.default_rng(seed)
     X = np.round(rng.normal(size=(60, 3)), 1).astype(np.float32)
     X[rng.random(X.shape) < missing] = np.nan
     codes = np.append(np.arange(n_classes), rng.integers(n_classes, size=60 - n_classes))
-    hypotheses = train(X, codes, seed, min_samples_leaf=min_leaf, max_features=0.7)
+    hypotheses = train(X, codes, seed, min_samples_leaf=min_leaf, max_leaf_nodes=max_leaves, max_features=0.7)
+    assert max_leaves is None or hypotheses.models.tree_sizes.max() <= 2 * max_leaves - 1
     expected = np.zeros((60, n_classes))
     for reached in leaves_of(hypotheses.models, X):
         sizes = np.bincount(reached)
@@ -84,14 +87,16 @@ def test_points_that_cannot_be_split():
     np.testing.assert_array_equal(train(neighbours, labels)[0].predict(neighbours), labels)
 
 
+@pytest.mark.parametrize("max_leaves", [None, 30])
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_errors_are_those_of_scikit_learn(n_classes):
+def test_errors_are_those_of_scikit_learn(n_classes, max_leaves):
     X, codes = make_classification(3000, 10, n_informative=6, n_classes=n_classes, random_state=0)
     X = X.astype(np.float32)
     errors = []
     for seed in range(3):
-        ours = train(X[:800], codes[:800], seed, n_estimators=40, max_features=0.5)[0]
-        theirs = ExtraTreesClassifier(40, max_features=0.5, random_state=seed).fit(X[:800], codes[:800])
+        ours = train(X[:800], codes[:800], seed, n_estimators=40, max_features=0.5, max_leaf_nodes=max_leaves)[0]
+        theirs = ExtraTreesClassifier(40, max_features=0.5, max_leaf_nodes=max_leaves, random_state=seed)
+        theirs.fit(X[:800], codes[:800])
         errors.append([np.mean(model.predict(X[800:]) != codes[800:]) for model in (ours, theirs)])
     ours, theirs = np.mean(errors, axis=0)
     assert ours == pytest.approx(theirs, abs=0.015)
@@ -102,7 +107,7 @@ def test_errors_are_those_of_scikit_learn(n_classes):
 )
 def test_what_makes_no_sense_is_refused(changes):
     arguments = {"X": np.zeros((4, 2), dtype=np.float32), "codes": np.zeros(4, dtype=np.int32), "n_classes": 2}
-    arguments |= {"n_trees": 1, "min_leaf": 1, "n_candidates": 2, "seed": 0}
+    arguments |= {"n_trees": 1, "min_leaf": 1, "max_leaves": 4, "n_candidates": 2, "seed": 0}
     _tree_training.randomise(**arguments)
     with pytest.raises(ValueError, match="must"):
         _tree_training.randomise(**{**arguments, **changes})

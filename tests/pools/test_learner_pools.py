@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pacbayes import PACBayesClassifier
 from pacbayes._fingerprint import digest
@@ -19,7 +20,7 @@ from pacbayes.sampling import LEARNER, GivenSubsamples, RandomSubsamples, stream
 
 POOLS = {
     "boosting": BoostingPool(learning_rate=(0.1, 0.3), max_iter=4, max_leaf_nodes=(3, 5)),
-    "forest": ForestPool(kind=("extra", "random"), n_estimators=4),
+    "forest": ForestPool(kind=("extra", "random"), n_estimators=4, max_leaf_nodes=(None, 20)),
     "linear": LinearPool(C=(0.1, 1.0, 1.0), splines=(False, True)),
 }
 SETTINGS = {"n_hypotheses": 6, "subsample_size": (0.65, 0.8), "random_state": 0}
@@ -134,6 +135,22 @@ def test_settings_are_taken_in_turn():
     np.testing.assert_array_equal(pool.kinds(subsamples, np.arange(8), 3), [0, 1, 2, 3, 4, 5, 0, 1])
 
 
+def test_default_settings_follow_the_number_of_rows():
+    pool = LinearPool()
+    few, many = (pool.default_sampling(n, 5) for n in (4999, 5000))
+    assert few == ([4499], 6)
+    assert many == ([4500], 2)
+    X, y = make_array(5000)
+    sample, small = Sample(X, y, np.arange(3)), RandomSubsamples(5000, [100], 4, entropy=0)
+    np.testing.assert_array_equal(pool.train(sample, small, range(4), 0, None).models.C, [0.1, 1.0, 0.1, 1.0])
+    boosted = BoostingPool(max_iter=2).train(sample, RandomSubsamples(5000, [3000], 1, 0), [0], 0, None).models
+    assert boosted.tree_sizes.max() == 2 * 31 - 1
+    boosted = BoostingPool(max_iter=2).train(
+        sample.take(np.arange(400)), RandomSubsamples(400, [360], 1, 0), [0], 0, None
+    )
+    assert boosted.models.tree_sizes.max() == 2 * 15 - 1
+
+
 @pytest.mark.parametrize("name", POOLS)
 def test_subsamples_of_one_class_or_two_of_three(name):
     X, y = make_array()
@@ -186,6 +203,12 @@ def test_unknown_categories_and_gaps_are_answered(name):
     np.testing.assert_allclose(model.hypotheses_[0].predict_proba(new).sum(axis=1), 1)
 
 
+@pytest.mark.slow
+@parametrize_with_checks([PACBayesClassifier(pool, **SETTINGS) for pool in POOLS.values()])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
 def test_many_categories_are_encoded_by_target_statistics(monkeypatch):
     table, y = make_table(300)
     sample, subsamples = sample_of(table, y), RandomSubsamples(300, [200], 1, entropy=0)
@@ -200,15 +223,15 @@ def test_many_categories_are_encoded_by_target_statistics(monkeypatch):
 @pytest.mark.parametrize(
     ("pool", "message"),
     [
-        (BoostingPool(learning_rate=0.0), "learning_rate must be in"),
-        (BoostingPool(learning_rate=()), "learning_rate must be in"),
-        (BoostingPool(max_iter=(10, 0)), "max_iter must be a whole number, at least 1, or several of these"),
-        (BoostingPool(max_features=1.5), "max_features must be in"),
-        (BoostingPool(l2_regularization=-1.0), "l2_regularization must be a number, at least 0"),
-        (ForestPool(kind="both"), "kind must be 'extra' or 'random'"),
-        (ForestPool(max_features="log2"), "max_features must be 'sqrt'"),
-        (LinearPool(C=(1.0, np.inf)), "C must be in"),
-        (LinearPool(splines=1), "splines must be True or False"),
+        (BoostingPool(learning_rate=0.0), "learning_rate must be 'auto', or in"),
+        (BoostingPool(learning_rate=()), "learning_rate must be 'auto', or in"),
+        (BoostingPool(max_iter=(10, 0)), "max_iter must be 'auto', or a whole number, at least 1, or several of these"),
+        (BoostingPool(max_features=1.5), "max_features must be 'auto', or in"),
+        (BoostingPool(l2_regularization=-1.0), "l2_regularization must be 'auto', or a number, at least 0"),
+        (ForestPool(kind="both"), "kind must be 'auto', or 'extra' or 'random'"),
+        (ForestPool(max_features="log2"), "max_features must be 'auto', or 'sqrt'"),
+        (LinearPool(C=(1.0, np.inf)), "C must be 'auto', or in"),
+        (LinearPool(splines=1), "splines must be 'auto', or True or False"),
         (LinearPool(on_error="ignore"), "on_error must be"),
         (LinearPool(n_hypotheses=0), "n_hypotheses must be"),
         (LinearPool(subsample_size="large"), "subsample_size must be"),

@@ -7,8 +7,6 @@ kept as plain arrays; threads go over hypotheses.
 from __future__ import annotations
 
 from abc import abstractmethod
-from bisect import bisect_right
-from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -42,17 +40,20 @@ from pacbayes.sampling import Subsamples
 # Categories of a column that boosted trees split by sets of them.
 _MOST_IN_SETS = 30
 
-# Settings of boosted trees from so many rows of a subsample on: larger trees, and more of them, where there are more.
-_BOOSTING: list[tuple[int, dict[str, int]]] = [
-    (0, {"max_iter": 120, "max_leaf_nodes": 15, "min_samples_leaf": 1}),
-    (4000, {"max_iter": 200, "max_leaf_nodes": 31, "min_samples_leaf": 5}),
-]
-
-# Share of the rows that a hypothesis is trained on. The vote is tested on others: few are enough to weight it.
+# Share of the rows that hypotheses are trained on, and from how many rows on the settings are those of large samples.
 _SHARE_TRAINED = 0.9
+_MANY_ROWS = 5000
 
 _SHARE = Rule("in (0, 1]", lambda value: Number(0, np.inf).allows(value) and value <= 1)
 _NOT_NEGATIVE = Rule("a number, at least 0", lambda value: Number(-1, np.inf).allows(value) and value >= 0)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def _or_auto(constraint: Constraint) -> Rule:
+    return Rule(f"'auto', or {constraint}", lambda value: _is_auto(value) or constraint.allows(value))
 
 
 class LearnerPool(Pool):
@@ -62,20 +63,21 @@ class LearnerPool(Pool):
     takes_code_books = True
 
     _CONSTRAINTS: ClassVar[dict[str, Constraint]]
-    _N_HYPOTHESES: ClassVar[int]  # by default
+    # What "auto" stands for, for few rows and for many, by setting; functions of the number of rows alone, measured on
+    # learning curves of many datasets.
+    _AUTO: ClassVar[tuple[dict[str, Any], dict[str, Any]]]
 
     # -- what only the pool knows --------------------------------------------------------------------
 
     def check_settings(self) -> None:
-        validate_settings(self, {**SAMPLING, "on_error": Choice("raise", "drop"), **self._CONSTRAINTS})
+        constraints = {name: _or_auto(one) for name, one in self._CONSTRAINTS.items()}
+        validate_settings(self, {**SAMPLING, "on_error": Choice("raise", "drop"), **constraints})
 
-    def _settings_of(self, h: int) -> dict[str, Any]:
-        """Return the settings of a hypothesis: of each list, the value whose turn it is."""
-        return {name: values[h % len(values)] for name, values in self._lists().items()}
-
-    def _lists(self) -> dict[str, Any]:
-        """Return the values of each setting that hypotheses take in turn."""
-        values = {name: getattr(self, name) for name in self._CONSTRAINTS}
+    def _lists(self, n: int) -> dict[str, Any]:
+        """Return the values of each setting that hypotheses take in turn, in a vote of n rows."""
+        auto = self._AUTO[n >= _MANY_ROWS]
+        given = {name: getattr(self, name) for name in self._CONSTRAINTS}
+        values = {name: auto[name] if _is_auto(value) else value for name, value in given.items()}
         return {name: value if is_several(value) else [value] for name, value in values.items()}
 
     def assumptions(self) -> list[str]:
@@ -99,21 +101,24 @@ class LearnerPool(Pool):
 
     def default_sampling(self, n: int, d: int) -> tuple[list[int], int]:
         """Return sizes of subsamples, which hypotheses take in turn, and how many hypotheses there are."""
-        return [max(1, int(_SHARE_TRAINED * n))], self._N_HYPOTHESES
+        return [max(1, int(_SHARE_TRAINED * n))], int(self._AUTO[n >= _MANY_ROWS]["n_hypotheses"])
 
     def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp]:
         """Return which settings each hypothesis has, chosen without looking at the sample."""
-        lengths = [len(values) for values in self._lists().values()]
+        lengths = [len(values) for values in self._lists(subsamples.n).values()]
         return np.asarray(np.asarray(hypotheses, dtype=np.intp) % np.lcm.reduce(lengths))
 
     def train(
         self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
     ) -> Hypotheses:
-        models = [self._train_model(sample, subsamples[int(h)], int(h), entropy) for h in hypotheses]
+        models, lists = [], self._lists(subsamples.n)
+        for h in map(int, hypotheses):
+            settings = {name: values[h % len(values)] for name, values in lists.items()}
+            models.append(self._train_model(sample, subsamples[h], settings, h, entropy))
         together = models[0].concatenate(models)
         return self._collect(sample.classes, together, np.arange(len(together)), sample.code_book)
 
-    def _train_model(self, sample: Sample, rows: Codes, h: int, entropy: int) -> Any:
+    def _train_model(self, sample: Sample, rows: Codes, settings: dict[str, Any], h: int, entropy: int) -> Any:
         """Return the model of one subsample: a constant if it holds one class."""
         class_codes, codes = np.unique(sample.codes[rows].astype(np.intp), return_inverse=True)  # bytes, of a source
         n_features = sample.X.shape[1]
@@ -121,7 +126,7 @@ class LearnerPool(Pool):
             return self._constant(class_codes, n_features, failed=False)
         try:
             X, rng = contiguous(sample.X[rows]), sampling.stream(entropy, h, sampling.LEARNER)
-            return self._fit(X, codes, class_codes, sample.code_book, self._settings_of(h), rng)
+            return self._fit(X, codes, class_codes, sample.code_book, settings, rng)
         except Exception as error:
             if self.on_error == "drop":
                 return self._constant(np.zeros(1, dtype=np.intp), n_features, failed=True)
@@ -167,21 +172,22 @@ class BoostingPool(TreePool):
     """Boosted trees, those of HistGradientBoostingClassifier, on large subsamples.
 
     Every setting is a value, or several that hypotheses take in turn: the first one the first value of each, and so on.
+    "auto" stands for what was found best on many datasets, for fewer than 5000 rows and for more.
 
     Parameters
     ----------
-    learning_rate : float or sequence of float, default=0.1
-        What leaves are multiplied by.
-    max_iter : int, "auto" or sequence of these, default="auto"
-        Number of rounds, each of one tree, or one for each of several classes.
-    max_leaf_nodes : int, "auto" or sequence of these, default="auto"
-        Leaves of a tree, at most.
-    min_samples_leaf : int, "auto" or sequence of these, default="auto"
-        Points in a leaf, at least.
-    max_features : float or sequence of float, default=(1.0, 0.5)
-        Share of the features that a split is chosen from, drawn anew for each.
-    l2_regularization : float or sequence of float, default=10.0
-        Penalty on the values of leaves.
+    learning_rate : float, "auto" or sequence of float, default="auto"
+        What leaves are multiplied by: 0.1 by default.
+    max_iter : int, "auto" or sequence of int, default="auto"
+        Number of rounds, each of one tree, or one for each of several classes: 120 by default, 200 for many rows.
+    max_leaf_nodes : int, "auto" or sequence of int, default="auto"
+        Leaves of a tree, at most: 15 by default, 31 for many rows.
+    min_samples_leaf : int, "auto" or sequence of int, default="auto"
+        Points in a leaf, at least: 1 by default, 5 for many rows.
+    max_features : float, "auto" or sequence of float, default="auto"
+        Share of the features that a split is chosen from, drawn anew for each: all by default.
+    l2_regularization : float, "auto" or sequence of float, default="auto"
+        Penalty on the values of leaves: 10 by default.
     n_hypotheses : int or "auto", default="auto"
         Number of hypotheses; a function of the number of rows by default.
     subsample_size : int, float, "auto" or sequence of int and float, default="auto"
@@ -191,9 +197,6 @@ class BoostingPool(TreePool):
 
     Notes
     -----
-    "auto" is 120 rounds of trees of up to 15 leaves, of a point or more, and from 4000 rows on 200 of up to 31 leaves,
-    of five points or more.
-
     Trees are the same as HistGradientBoostingClassifier's where no two splits are as good, and bins hold single
     values; small subsamples take a fraction of the time. Missing numbers go to the side of a split that is better
     for training, and where most points go if none was missing there. Columns of up to 30 categories in a subsample
@@ -215,23 +218,42 @@ class BoostingPool(TreePool):
     _KIND = "boosting"
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
         "learning_rate": Several(Number(0, np.inf)),
-        "max_iter": Several(Whole(1, ("auto",))),
-        "max_leaf_nodes": Several(Whole(2, ("auto",))),
-        "min_samples_leaf": Several(Whole(1, ("auto",))),
+        "max_iter": Several(Whole(1)),
+        "max_leaf_nodes": Several(Whole(2)),
+        "min_samples_leaf": Several(Whole(1)),
         "max_features": Several(_SHARE),
         "l2_regularization": Several(_NOT_NEGATIVE),
     }
-    _N_HYPOTHESES = 3
+    _AUTO = (
+        {
+            "learning_rate": 0.1,
+            "max_iter": 120,
+            "max_leaf_nodes": 15,
+            "min_samples_leaf": 1,
+            "max_features": 1.0,
+            "l2_regularization": 10.0,
+            "n_hypotheses": 3,
+        },
+        {
+            "learning_rate": 0.1,
+            "max_iter": 200,
+            "max_leaf_nodes": 31,
+            "min_samples_leaf": 5,
+            "max_features": 1.0,
+            "l2_regularization": 10.0,
+            "n_hypotheses": 2,
+        },
+    )
 
     def __init__(
         self,
         *,
-        learning_rate: float | Sequence[float] = 0.1,
+        learning_rate: Any = "auto",
         max_iter: Any = "auto",
         max_leaf_nodes: Any = "auto",
         min_samples_leaf: Any = "auto",
-        max_features: float | Sequence[float] = (1.0, 0.5),
-        l2_regularization: float | Sequence[float] = 10.0,
+        max_features: Any = "auto",
+        l2_regularization: Any = "auto",
         n_hypotheses: int | Literal["auto"] = "auto",
         subsample_size: Any = "auto",
         on_error: Literal["raise", "drop"] = "raise",
@@ -258,8 +280,6 @@ class BoostingPool(TreePool):
         encoding, points = None, X.astype(np.float64, copy=False)
         if book is not None:
             encoding, points = TableEncoding.learn(points, codes, book, _MOST_IN_SETS, rng)
-        by_size = _BOOSTING[bisect_right([rows for rows, _ in _BOOSTING], codes.size) - 1][1]
-        settings = {name: by_size[name] if value == "auto" else value for name, value in settings.items()}
         seed = int(rng.integers(2**63))
         return TreeArrays.train_boosting(points, codes, class_codes, encoding, settings, seed)
 
@@ -268,18 +288,22 @@ class ForestPool(TreePool):
     """Forests, of extremely randomised trees or Breiman's, on large subsamples.
 
     Every setting is a value, or several that hypotheses take in turn: the first one the first value of each, and so on.
+    "auto" stands for what was found best on many datasets, for fewer than 5000 rows and for more.
 
     Parameters
     ----------
     kind : {"extra", "random"} or sequence of these, default="extra"
         Extremely randomised trees, those of ExtraTreesClassifier, whose thresholds are drawn at random; or those of
         RandomForestClassifier.
-    n_estimators : int or sequence of int, default=100
-        Number of trees.
-    max_features : float, "sqrt" or sequence of these, default=("sqrt", 0.5)
-        Share of the features that a split is chosen from, or the root of their number.
-    min_samples_leaf : int or sequence of int, default=(1, 3)
-        Points in a leaf, at least.
+    n_estimators : int, "auto" or sequence of int, default="auto"
+        Number of trees: 60 by default, 100 for many rows.
+    max_features : float, "sqrt", "auto" or sequence of float and "sqrt", default="auto"
+        Share of the features that a split is chosen from, or the root of their number: "sqrt" and 0.5 in turn by
+        default, 0.5 for many rows.
+    min_samples_leaf : int, "auto" or sequence of int, default="auto"
+        Points in a leaf, at least: 1 and 3 in turn by default, 1 for many rows.
+    max_leaf_nodes : int, None, "auto" or sequence of int and None, default="auto"
+        Leaves of a tree, at most; None for any number, the default, 2000 for many rows.
     n_hypotheses : int or "auto", default="auto"
         Number of hypotheses; a function of the number of rows by default.
     subsample_size : int, float, "auto" or sequence of int and float, default="auto"
@@ -315,16 +339,37 @@ class ForestPool(TreePool):
             )
         ),
         "min_samples_leaf": Several(Whole(1)),
+        "max_leaf_nodes": Several(
+            Rule("None, or a whole number, at least 2", lambda value: value is None or Whole(2).allows(value))
+        ),
     }
-    _N_HYPOTHESES = 2
+    _AUTO = (
+        {
+            "kind": "extra",
+            "n_estimators": 60,
+            "max_features": ("sqrt", 0.5),
+            "min_samples_leaf": (1, 3),
+            "max_leaf_nodes": None,
+            "n_hypotheses": 2,
+        },
+        {
+            "kind": "extra",
+            "n_estimators": 100,
+            "max_features": 0.5,
+            "min_samples_leaf": 1,
+            "max_leaf_nodes": 2000,
+            "n_hypotheses": 1,
+        },
+    )
 
     def __init__(
         self,
         *,
         kind: Any = "extra",
-        n_estimators: int | Sequence[int] = 100,
-        max_features: Any = ("sqrt", 0.5),
-        min_samples_leaf: int | Sequence[int] = (1, 3),
+        n_estimators: Any = "auto",
+        max_features: Any = "auto",
+        min_samples_leaf: Any = "auto",
+        max_leaf_nodes: Any = "auto",
         n_hypotheses: int | Literal["auto"] = "auto",
         subsample_size: Any = "auto",
         on_error: Literal["raise", "drop"] = "raise",
@@ -333,6 +378,7 @@ class ForestPool(TreePool):
         self.n_estimators = n_estimators
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf
+        self.max_leaf_nodes = max_leaf_nodes
         self.n_hypotheses = n_hypotheses
         self.subsample_size = subsample_size
         self.on_error = on_error
@@ -360,14 +406,17 @@ class LinearPool(LearnerPool):
     """Logistic regressions on large subsamples, of standardised numbers or of cubic splines of them.
 
     Every setting is a value, or several that hypotheses take in turn: the first one the first value of each, and so on.
+    "auto" stands for what was found best on many datasets, for fewer than 5000 rows and for more.
 
     Parameters
     ----------
-    C : float or sequence of float, default=(0.01, 0.1, 1.0, 10.0, 1.0, 1.0)
-        Inverse strength of the penalty on squared coefficients, as in LogisticRegression.
-    splines : bool or sequence of bool, default=(False, False, False, False, True, True)
+    C : float, "auto" or sequence of float, default="auto"
+        Inverse strength of the penalty on squared coefficients, as in LogisticRegression: 0.01, 0.1, 1, 10, 1 and 1 in
+        turn by default, 0.1 and 1 for many rows.
+    splines : bool, "auto" or sequence of bool, default="auto"
         Whether a score is a sum of smooth functions of the numbers, rather than of multiples of them: cubic splines
-        with five knots, constant outside the range of the subsample. Not of more than 100 columns.
+        with five knots, constant outside the range of the subsample. Not of more than 100 columns. By default, the
+        last two of six, or the second of two for many rows.
     n_hypotheses : int or "auto", default="auto"
         Number of hypotheses; a function of the number of rows by default.
     subsample_size : int, float, "auto" or sequence of int and float, default="auto"
@@ -397,13 +446,20 @@ class LinearPool(LearnerPool):
         "C": Several(Number(0, np.inf)),
         "splines": Several(Rule("True or False", is_flag)),
     }
-    _N_HYPOTHESES = 6
+    _AUTO = (
+        {
+            "C": (0.01, 0.1, 1.0, 10.0, 1.0, 1.0),
+            "splines": (False, False, False, False, True, True),
+            "n_hypotheses": 6,
+        },
+        {"C": (0.1, 1.0), "splines": (False, True), "n_hypotheses": 2},
+    )
 
     def __init__(
         self,
         *,
-        C: float | Sequence[float] = (0.01, 0.1, 1.0, 10.0, 1.0, 1.0),
-        splines: bool | Sequence[bool] = (False, False, False, False, True, True),
+        C: Any = "auto",
+        splines: Any = "auto",
         n_hypotheses: int | Literal["auto"] = "auto",
         subsample_size: Any = "auto",
         on_error: Literal["raise", "drop"] = "raise",

@@ -51,7 +51,7 @@ class _Shared:
 
 
 # Rows from which on a union has fewer SVMs.
-_MANY_ROWS = 4000
+_MANY_ROWS = 5000
 
 
 class RBFSVMPool(Pool):
@@ -213,8 +213,8 @@ class RBFSVMPool(Pool):
 
     def default_sampling_in_union(self, n: int, d: int) -> tuple[list[int], int]:
         sizes, number = self.default_sampling(n, d)
-        # Where trees have many rows, SVMs of a few seldom win: one of each kind, on the largest subsamples, tells.
-        return (sizes, number) if n < _MANY_ROWS else (sizes[-1:], len(self._combinations()))
+        # The weight of the many is the same as that of some. Where trees have many rows, SVMs of a few seldom win.
+        return sizes, number * 2 // 5 if n < _MANY_ROWS else number // 5
 
     def prepare(self, sample: Sample, entropy: int) -> tuple[Sample, dict[Scaling | None, _Shared]]:
         if self.gamma_source == "sample":

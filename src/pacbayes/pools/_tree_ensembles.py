@@ -180,6 +180,7 @@ class TreeArrays(ModelArrays):
             n_classes=len(class_codes),
             n_trees=int(settings["n_estimators"]),
             min_leaf=int(settings["min_samples_leaf"]),
+            max_leaves=len(X) if settings["max_leaf_nodes"] is None else int(settings["max_leaf_nodes"]),
             n_candidates=max(1, math.isqrt(d) if share == "sqrt" else int(share * d)),
             seed=seed,
         )

@@ -258,25 +258,30 @@ class Grower {
   // before, and again once `clear` was called: most nodes are small, and leave most bins as they are.
   void fill_histogram(int f, const Node& node) {
     const std::uint8_t* const bins = bins_.data() + f * n_;
-    for (std::size_t i = node.begin; i < node.end; ++i) {
-      const std::uint8_t bin = bins[rows_[i]];
-      const Derivatives& own = derivatives_[i];
-      histogram_[bin].gradient += own.gradient;
-      histogram_[bin].hessian += own.hessian;
+    const std::int32_t* const rows = rows_.data();
+    const Derivatives* const derivatives = derivatives_.data();
+    const auto add = [&](std::size_t i) {
+      const std::uint8_t bin = bins[rows[i]];
+      histogram_[bin].gradient += derivatives[i].gradient;
+      histogram_[bin].hessian += derivatives[i].hessian;
       ++histogram_[bin].count;
-    }
+      return bin;
+    };
     n_filled_ = 0;
     if (node.end - node.begin < kFewPoints) {
       std::uint64_t filled[kSetWords] = {};
       for (std::size_t i = node.begin; i < node.end; ++i) {
-        const std::uint8_t bin = bins[rows_[i]];
+        const std::uint8_t bin = add(i);
         filled[bin / 64] |= std::uint64_t{1} << (bin % 64);
       }
       for (int word = 0; word < kSetWords; ++word)
         for (std::uint64_t bits = filled[word]; bits; bits &= bits - 1) filled_[n_filled_++] = 64 * word + lowest_bit(bits);
     } else {
-      for (int bin = 0; bin <= kMissing; ++bin)
-        if (histogram_[bin].count > 0) filled_[n_filled_++] = bin;
+      for (std::size_t i = node.begin; i < node.end; ++i) add(i);
+      for (int bin = 0; bin <= kMissing; ++bin) {  // without branches: half of them may have points
+        filled_[n_filled_] = bin;
+        n_filled_ += histogram_[bin].count > 0;
+      }
     }
   }
 
@@ -453,7 +458,7 @@ class Grower {
   std::vector<Node> nodes_;
   std::vector<std::pair<double, int>> order_;
   Sums histogram_[kMostBins + 1];
-  int filled_[kMostBins + 1], n_filled_ = 0;
+  int filled_[kMostBins + 2], n_filled_ = 0;
   const float* gradient_ = nullptr;
   const float* hessian_ = nullptr;
 };
@@ -496,32 +501,41 @@ class Forest {
     std::iota(candidates_.begin(), candidates_.end(), 0);
   }
 
-  // Grow a tree on all points, and write it down: of each split, the largest number that goes to the left.
-  void grow(Output& out) {
+  // Grow a tree on all points, and write it down. If its leaves are limited, the split that gains most is next.
+  void grow(std::int64_t max_leaves, Output& out) {
     std::iota(rows_.begin(), rows_.end(), 0);
     std::copy_n(all_codes_, n_, codes_.begin());
-    const std::size_t before = out.feature.size();
-    std::vector<std::pair<std::size_t, std::size_t>> open{{0, n_}};
-    while (!open.empty()) {
-      const auto [begin, end] = open.back();
-      open.pop_back();
-      std::fill(all_.begin(), all_.end(), 0);
-      for (std::size_t i = begin; i < end; ++i) ++all_[codes_[i]];
-      const bool is_pure = *std::max_element(all_.begin(), all_.end()) == static_cast<std::int64_t>(end - begin);
-      const Choice choice = is_pure || end - begin < 2 * min_leaf_ ? Choice{} : choose(begin, end);
-      if (choice.feature < 0) {
-        out.feature.push_back(-1);
-        out.leaf.push_back(number_of_leaf(static_cast<double>(end - begin), out));
-        continue;
-      }
-      out.feature.push_back(choice.feature);
-      out.threshold.push_back(choice.threshold);
-      out.missing_left.push_back(choice.missing_left);
-      const std::size_t middle = divide(begin, end, choice);
-      open.emplace_back(middle, end);
-      open.emplace_back(begin, middle);
+    nodes_.assign(1, {0, n_, {}});
+    const bool is_limited = max_leaves < static_cast<std::int64_t>(n_);
+    std::vector<std::pair<double, int>> waiting;
+    const auto consider = [&](int at) {
+      Branch& node = nodes_[at];
+      count_classes(node);
+      const auto count = static_cast<double>(node.end - node.begin);
+      double squares = 0;
+      for (const std::int64_t one : all_) squares += static_cast<double>(one) * static_cast<double>(one);
+      const bool is_pure = *std::max_element(all_.begin(), all_.end()) == static_cast<std::int64_t>(node.end - node.begin);
+      if (is_pure || node.end - node.begin < 2 * min_leaf_) return;
+      node.choice = choose(node.begin, node.end);
+      if (node.choice.feature < 0) return;
+      waiting.emplace_back(node.choice.purity - squares / count, -at);
+      if (is_limited) std::push_heap(waiting.begin(), waiting.end());
+    };
+    consider(0);
+    for (std::int64_t n_leaves = 1; n_leaves < max_leaves && !waiting.empty(); ++n_leaves) {
+      if (is_limited) std::pop_heap(waiting.begin(), waiting.end());
+      const int at = -waiting.back().second;
+      waiting.pop_back();
+      const std::size_t begin = nodes_[at].begin, end = nodes_[at].end;
+      const std::size_t middle = divide(begin, end, nodes_[at].choice);
+      nodes_[at].left = static_cast<int>(nodes_.size());
+      nodes_.push_back({begin, middle, {}});
+      nodes_.push_back({middle, end, {}});
+      const int left = nodes_[at].left;
+      consider(left);
+      consider(left + 1);
     }
-    out.tree_sizes.push_back(static_cast<std::int64_t>(out.feature.size() - before));
+    write(out);
   }
 
  private:
@@ -531,6 +545,37 @@ class Forest {
     bool missing_left = false;
     double purity = -1;
   };
+
+  struct Branch {
+    std::size_t begin, end;  // of its points
+    Choice choice;
+    int left = -1;  // the right one follows
+  };
+
+  void count_classes(const Branch& node) {
+    std::fill(all_.begin(), all_.end(), 0);
+    for (std::size_t i = node.begin; i < node.end; ++i) ++all_[codes_[i]];
+  }
+
+  void write(Output& out) {
+    out.tree_sizes.push_back(static_cast<std::int64_t>(nodes_.size()));
+    std::vector<int> open{0};
+    while (!open.empty()) {
+      const Branch& node = nodes_[open.back()];
+      open.pop_back();
+      if (node.left < 0) {
+        count_classes(node);
+        out.feature.push_back(-1);
+        out.leaf.push_back(number_of_leaf(static_cast<double>(node.end - node.begin), out));
+        continue;
+      }
+      out.feature.push_back(node.choice.feature);
+      out.threshold.push_back(node.choice.threshold);
+      out.missing_left.push_back(node.choice.missing_left);
+      open.push_back(node.left + 1);
+      open.push_back(node.left);
+    }
+  }
 
   // The best of some features, each with a random threshold; more of them as long as all are constant.
   Choice choose(std::size_t begin, std::size_t end) {
@@ -636,6 +681,7 @@ class Forest {
   std::vector<float> values_;
   std::vector<int> candidates_;
   std::vector<std::int64_t> all_, left_;
+  std::vector<Branch> nodes_;
   std::map<std::vector<double>, std::int32_t> leaves_;
 };
 
@@ -688,12 +734,12 @@ nb::dict boost(Matrix<double> X, std::int64_t n_sets, Vector<std::int32_t> codes
 
 // Train extremely randomised trees on points whose classes are numbered from 0, written as `_scores.Trees` reads them.
 nb::dict randomise(Matrix<float> X, Vector<std::int32_t> codes, std::int64_t n_classes, std::int64_t n_trees,
-                   std::int64_t min_leaf, std::int64_t n_candidates, std::uint64_t seed) {
+                   std::int64_t min_leaf, std::int64_t max_leaves, std::int64_t n_candidates, std::uint64_t seed) {
   const std::size_t n = X.shape(0), d = X.shape(1);
   require(n >= 1 && n <= std::numeric_limits<std::int32_t>::max() && d >= 1, "X must have rows and columns");
   require(codes.shape(0) == n, "codes must have an entry for each row of X");
   require(n_candidates >= 1 && n_candidates <= static_cast<std::int64_t>(d), "n_candidates must be from 1 to columns");
-  require(min_leaf >= 1 && n_trees >= 1 && n_classes >= 2, "settings must be positive");
+  require(min_leaf >= 1 && max_leaves >= 1 && n_trees >= 1 && n_classes >= 2, "settings must be positive");
   for (std::size_t i = 0; i < n; ++i)
     require(codes.data()[i] >= 0 && codes.data()[i] < n_classes, "codes must be those of classes");
   Output out;
@@ -701,7 +747,7 @@ nb::dict randomise(Matrix<float> X, Vector<std::int32_t> codes, std::int64_t n_c
     nb::gil_scoped_release unlocked;
     Forest forest(X.data(), codes.data(), n, d, static_cast<std::size_t>(n_classes),
                   static_cast<std::size_t>(n_candidates), static_cast<std::size_t>(min_leaf), seed);
-    for (std::int64_t t = 0; t < n_trees; ++t) forest.grow(out);
+    for (std::int64_t t = 0; t < n_trees; ++t) forest.grow(max_leaves, out);
   }
   return to_numpy(std::move(out));
 }
@@ -713,5 +759,5 @@ NB_MODULE(_tree_training, module) {
   module.def("boost", boost, "X"_a.noconvert(), "n_sets"_a, "codes"_a.noconvert(), "baseline"_a.noconvert(),
              "learning_rate"_a, "n_rounds"_a, "max_leaves"_a, "min_leaf"_a, "n_candidates"_a, "l2"_a, "seed"_a);
   module.def("randomise", randomise, "X"_a.noconvert(), "codes"_a.noconvert(), "n_classes"_a, "n_trees"_a, "min_leaf"_a,
-             "n_candidates"_a, "seed"_a);
+             "max_leaves"_a, "n_candidates"_a, "seed"_a);
 }

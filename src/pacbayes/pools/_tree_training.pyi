@@ -22,6 +22,7 @@ def randomise(
     n_classes: int,
     n_trees: int,
     min_leaf: int,
+    max_leaves: int,
     n_candidates: int,
     seed: int,
 ) -> dict[str, NDArray[Any]]: ...
