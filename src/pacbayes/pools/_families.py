@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pacbayes.pools._base import Pool
@@ -32,7 +32,7 @@ def _catboost() -> Pool:
     return _library_pool(CatBoostClassifier(**fixed, depth=6, learning_rate=0.05), drawn)
 
 
-def _library_pool(learner: Any, drawn: dict[str, list[Any]]) -> CategoricalPool:
+def _library_pool(learner: Any, drawn: Mapping[str, Any]) -> CategoricalPool:
     sampling: dict[str, Any] = {"n_hypotheses": _N_HYPOTHESES, "subsample_size": _SHARE}
     return CategoricalPool(learner, param_distributions=drawn, vote_by="probabilities", **sampling)
 
