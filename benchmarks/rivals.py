@@ -48,7 +48,7 @@ MOST_ONE_HOT = 50
 # SVMs are tried up to this number of rows.
 MOST_SVM = 10_000
 # From this number of rows times classes on, CatBoost gets 300 rounds: a thousand take more than five minutes a fit.
-LONG_BOOSTING = 100_000
+LONG_BOOSTING = 250_000
 
 Labels = NDArray[np.intp]
 
@@ -137,7 +137,12 @@ def learners(n: int, n_classes: int, seed: int) -> dict[str, Boosting | Encoded]
 
     def catboost(text: list[str]) -> CatBoostClassifier:
         return CatBoostClassifier(
-            iterations=iterations, cat_features=text, thread_count=1, random_seed=seed, verbose=0, allow_writing_files=False
+            iterations=iterations,
+            cat_features=text,
+            thread_count=1,
+            random_seed=seed,
+            verbose=0,
+            allow_writing_files=False,
         )
 
     def lightgbm(text: list[str]) -> LGBMClassifier:
@@ -242,15 +247,15 @@ def read_results(path: Path, key: tuple[str, ...] = KEY) -> dict[tuple[Any, ...]
     return {tuple(result[name] for name in key): result for result in results}
 
 
-def jobs(chosen: list[str]) -> Iterator[tuple[str, str, int]]:
-    """Group, problem and split: the first splits of all groups, then more; large tables at the end."""
+def jobs(chosen: list[str], splits: int = 3) -> Iterator[tuple[str, str, int]]:
+    """Group, problem and split: split by split, two more of the paper's; large tables last."""
     small = [(group, name) for group in chosen if group != "large" for name in groups()[group]]
-    large = [("large", name) for name in groups()["large"]] if "large" in chosen else []
-    for split in range(3):
+    for split in range(splits):
         yield from ((*job, split) for job in small)
-    yield from ((*job, split) for split in (3, 4) for job in small if job[0] == "paper")
-    for split in range(3):
-        yield from ((*job, split) for job in large)
+    for split in range(splits, splits + 2):
+        yield from ((*job, split) for job in small if job[0] == "paper")
+    for split in range(splits):
+        yield from (("large", name, split) for name in groups()["large"] if "large" in chosen)
 
 
 def main() -> None:
@@ -271,7 +276,12 @@ def main() -> None:
         result = dict(zip(KEY, key, strict=True)) | rival(problem, split)
         with open(arguments.results, "a") as file:
             file.write(json.dumps(result) + "\n")
-        print(*key, result["choice"], f"{result['bound']:.4f} {result['loss_all']:.4f} {result['search_cpu']:.1f} s", flush=True)
+        print(
+            *key,
+            result["choice"],
+            f"{result['bound']:.4f} {result['loss_all']:.4f} {result['search_cpu']:.1f} s",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
