@@ -193,7 +193,7 @@ def main() -> None:
             title = f"Certificates, {section}: {len(keys)} datasets, {splits} splits"
             rows = rows_of(gather(keys, rival, models))
             show(f"certificates, {section}", title, COLUMNS, rows, recording=arguments.record, note=NOTE)
-            if arguments.each:
+            if arguments.each and section in groups():
                 columns, *by_dataset = table_by_dataset(keys, rival, models)
                 title = f"Certificates, {section}, by dataset"
                 show(title.lower(), title, columns, by_dataset, recording=arguments.record)

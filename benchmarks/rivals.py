@@ -1,6 +1,7 @@
 """The rival: what a careful practitioner does without this library, recorded for `certificates.py`.
 
-    python benchmarks/rivals.py FOLDER RIVAL.jsonl [--groups paper others keel text large] [--only NAME ...]
+    python benchmarks/rivals.py FOLDER RIVAL.jsonl [--groups paper others keel text large] [--splits 3]
+        [--only NAME ...]
 
 It tries CatBoost, LightGBM, extra trees, a random forest, logistic regression and three SVMs by 3-fold cross-validation
 on half of the training rows, trains the most accurate one on that half and takes the Clopper-Pearson bound on the other
@@ -26,8 +27,6 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 import numpy as np
 import pandas as pd
-from catboost import CatBoostClassifier
-from lightgbm import LGBMClassifier
 from numpy.typing import NDArray
 from problems import Problem, groups, load
 from sklearn.compose import make_column_transformer
@@ -63,23 +62,22 @@ def _text(X: pd.DataFrame) -> list[str]:
 
 
 class Boosting:
-    """A boosting library with categories and missing values of its own; it gets text as it wants it."""
+    """A boosting library with categories and missing values of its own: `make` gets the names of the text columns."""
 
-    def __init__(self, make: Callable[..., Any]):
+    def __init__(self, make: Callable[[list[str]], Any], missing: str | None):
         self.make = make
+        self.missing = missing  # what stands for a missing text, or None if the library wants pandas' categories
 
     def fit(self, X: pd.DataFrame, y: Labels) -> Boosting:
-        text = _text(X)
-        self.levels = {name: pd.CategoricalDtype(np.unique(X[name].dropna().astype(str))) for name in text}
-        self.model = self.make(text)
-        self.model.fit(self._prepared(X), y)
+        self.levels = {name: pd.CategoricalDtype(np.unique(X[name].dropna().astype(str))) for name in _text(X)}
+        self.model = self.make(list(self.levels)).fit(self._prepared(X), y)
         self.classes_ = self.model.classes_
         return self
 
     def _prepared(self, X: pd.DataFrame) -> pd.DataFrame:
-        if isinstance(self.model, LGBMClassifier):
+        if self.missing is None:
             return X.astype(self.levels)
-        return X.assign(**{name: X[name].fillna("").astype(str).astype(object) for name in self.levels})
+        return X.assign(**{name: X[name].fillna(self.missing).astype(str).astype(object) for name in self.levels})
 
     def predict(self, X: pd.DataFrame) -> Labels:
         return np.ravel(self.model.predict(self._prepared(X)))
@@ -133,6 +131,9 @@ class ScaledSVC(SVC):
 
 def learners(n: int, n_classes: int, seed: int) -> dict[str, Boosting | Encoded]:
     """Return what a practitioner tries on `n` rows."""
+    from catboost import CatBoostClassifier
+    from lightgbm import LGBMClassifier
+
     iterations = 1000 if n_classes == 2 or n * n_classes < LONG_BOOSTING else 300
 
     def catboost(text: list[str]) -> CatBoostClassifier:
@@ -150,8 +151,8 @@ def learners(n: int, n_classes: int, seed: int) -> dict[str, Boosting | Encoded]
 
     trees = {"n_estimators": 300, "n_jobs": 1, "random_state": seed}
     chosen: dict[str, Boosting | Encoded] = {
-        "catboost": Boosting(catboost),
-        "lightgbm": Boosting(lightgbm),
+        "catboost": Boosting(catboost, missing=""),
+        "lightgbm": Boosting(lightgbm, missing=None),
         "extra trees": Encoded(lambda: ExtraTreesClassifier(**trees), seed),
         "random forest": Encoded(lambda: RandomForestClassifier(**trees), seed),
         "logistic regression": Encoded(lambda: LogisticRegression(max_iter=1000), seed),
@@ -263,10 +264,11 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("results", type=Path)
     parser.add_argument("--groups", nargs="+", choices=list(groups()), default=list(groups()))
+    parser.add_argument("--splits", type=int, default=3, help="of each dataset; the paper's have two more")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these datasets of the groups alone")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    for group, name, split in jobs(arguments.groups):
+    for group, name, split in jobs(arguments.groups, arguments.splits):
         if arguments.only is not None and name not in arguments.only:
             continue
         problem = load(name, arguments.folder)
