@@ -129,8 +129,8 @@ COLUMNS = (
 )
 NOTE = """\
 Means over datasets, with standard errors over splits; ratios of these means, with standard errors over datasets
-(jackknife); wins and losses by dataset. Log-loss (shares of at least 1e-6) and Brier score (summed over classes) on the
-splits where the rival's choice has probabilities. Seconds: the rival's search on half; one fit of the others."""
+(jackknife); wins and losses by dataset. Log-loss (shares of at least 1e-6) and Brier score (summed over classes): SVMs
+of the rival are calibrated for them. Seconds: the rival's search on half; one fit of the others."""
 
 
 def rows_of(methods: dict[str, dict[str, Values]]) -> Iterator[list[str]]:

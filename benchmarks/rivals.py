@@ -29,6 +29,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from problems import Problem, groups, load
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
@@ -49,7 +50,8 @@ MOST_SVM = 10_000
 # From this number of rows times classes on, CatBoost gets 300 rounds: a thousand take more than five minutes a fit.
 LONG_BOOSTING = 250_000
 
-Labels = NDArray[np.intp]
+Labels = NDArray[np.str_]
+Rows = NDArray[np.intp]
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -177,6 +179,19 @@ def scores(shares: NDArray[np.float64], classes: NDArray[Any], y: NDArray[Any]) 
     return {"log_loss": float(-np.log(np.clip(true_shares, 1e-6, 1)).mean()), "brier": float(brier.mean())}
 
 
+def probability_scores(
+    model: Boosting | Encoded, table: pd.DataFrame, y: NDArray[np.str_], train: Rows, test: Rows
+) -> dict[str, float]:
+    """Scores on the test rows of a model fitted on the training rows; an SVM is calibrated for it (Platt)."""
+    if isinstance(model, Encoded) and isinstance(model.model[-1], SVC):
+        if np.unique(y[train], return_counts=True)[1].min() < FOLDS:
+            return {}
+        svm = model.make
+        calibrated = Encoded(lambda: CalibratedClassifierCV(svm(), cv=FOLDS, ensemble=False), model.seed)
+        model = calibrated.fit(table.iloc[train], y[train])
+    return scores(model.predict_proba(table.iloc[test]), model.classes_, y[test])
+
+
 class Clock:
     """Processor and wall seconds since it was made."""
 
@@ -217,7 +232,6 @@ def rival(problem: Problem, seed: int) -> dict[str, Any]:
     model = learners(half.size, n_classes, seed)[choice].fit(table.iloc[train], problem.y[train])
     all_cpu, _ = clock.read()
     loss_all = float(np.mean(model.predict(table.iloc[test]) != problem.y[test]))
-    probabilities = not choice.startswith("svm")
     return {
         "choice": choice,
         "bound": float(clopper_pearson(errors, rest.size, DELTA)),
@@ -225,7 +239,7 @@ def rival(problem: Problem, seed: int) -> dict[str, Any]:
         "n_rest": rest.size,
         "loss_half": loss_half,
         "loss_all": loss_all,
-        **(scores(model.predict_proba(table.iloc[test]), model.classes_, problem.y[test]) if probabilities else {}),
+        **probability_scores(model, table, problem.y, train, test),
         "search_cpu": search_cpu,
         "search_wall": search_wall,
         "all_cpu": all_cpu,
