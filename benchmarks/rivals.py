@@ -47,7 +47,7 @@ FOLDS = 3
 MOST_ONE_HOT = 50
 # SVMs are tried up to this number of rows.
 MOST_SVM = 10_000
-# From this number of rows times classes on, CatBoost gets 300 rounds: a thousand take more than five minutes a fit.
+# From this number of rows times classes on, CatBoost gets 300 rounds on tables with text: a thousand take too long.
 LONG_BOOSTING = 250_000
 
 Labels = NDArray[np.str_]
@@ -136,16 +136,17 @@ def learners(n: int, n_classes: int, seed: int) -> dict[str, Boosting | Encoded]
     from catboost import CatBoostClassifier
     from lightgbm import LGBMClassifier
 
-    iterations = 1000 if n_classes == 2 or n * n_classes < LONG_BOOSTING else 300
-
     def catboost(text: list[str]) -> CatBoostClassifier:
+        # Statistics of combined categories take minutes a fit where there are many of them or several classes.
+        simple = {"one_hot_max_size": 10, "max_ctr_complexity": 1} if n_classes > 2 or len(text) > 20 else {}
         return CatBoostClassifier(
-            iterations=iterations,
+            iterations=300 if text and n * n_classes >= LONG_BOOSTING else 1000,
             cat_features=text,
             thread_count=1,
             random_seed=seed,
             verbose=0,
             allow_writing_files=False,
+            **simple,
         )
 
     def lightgbm(text: list[str]) -> LGBMClassifier:
