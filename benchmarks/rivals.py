@@ -47,8 +47,6 @@ FOLDS = 3
 MOST_ONE_HOT = 50
 # SVMs are tried up to this number of rows.
 MOST_SVM = 10_000
-# From this number of rows times classes on, CatBoost gets 300 rounds on tables with text: a thousand take too long.
-LONG_BOOSTING = 250_000
 
 Labels = NDArray[np.str_]
 Rows = NDArray[np.intp]
@@ -140,7 +138,7 @@ def learners(n: int, n_classes: int, seed: int) -> dict[str, Boosting | Encoded]
         # Statistics of combined categories take minutes a fit where there are many of them or several classes.
         simple = {"one_hot_max_size": 10, "max_ctr_complexity": 1} if n_classes > 2 or len(text) > 20 else {}
         return CatBoostClassifier(
-            iterations=300 if text and n * n_classes >= LONG_BOOSTING else 1000,
+            iterations=1000,
             cat_features=text,
             thread_count=1,
             random_seed=seed,
