@@ -101,9 +101,13 @@ def gather(keys: list[list[Key]], rival: Results, models: dict[str, Results]) ->
 def mean(values: Values | None, digits: int = 4) -> str:
     """Mean over datasets with its standard error over splits."""
     values = [kept for some in values or [] if (kept := some[np.isfinite(some)]).size]
-    variances = [some.var(ddof=1) / some.size for some in values if some.size > 1]
-    error = f" ({np.sqrt(sum(variances)) / len(values):.{digits}f})" if variances else ""
-    return f"{np.mean([some.mean() for some in values]):.{digits}f}{error}" if values else ""
+    if not values:
+        return ""
+    written = f"{np.mean([some.mean() for some in values]):.{digits}f}"
+    if min(some.size for some in values) == 1:
+        return written
+    variance = sum(some.var(ddof=1) / some.size for some in values) / len(values) ** 2
+    return f"{written} ({np.sqrt(variance):.{digits}f})"
 
 
 def against(mine: Values | None, other: Values) -> list[str]:
