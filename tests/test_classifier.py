@@ -806,7 +806,7 @@ def test_a_pool_without_training_is_told():
         ({"estimator": [DecisionTreeClassifier()]}, "left at 'auto' where the classifiers are trained already"),
         ({"holdout": (share for share in (0.5, 0.3))}, "holdout must be 'auto', None, .*got <generator"),
         ({"holdout": "half"}, "holdout must be 'auto', None, a share or number of rows.*got 'half'"),
-        ({"holdout": [0.5, [0.3]]}, "holdout must be .*a sequence of these, got"),
+        ({"holdout": [0.5, [0.3]]}, "holdout must be .*a sequence of these, or a splitter, got"),
         ({"subsample_size": (size for size in (5, 9))}, "subsample_size must be 'auto', .*got <generator"),
         ({"subsamples": (rows for rows in ([0, 1], [2, 3]))}, "subsamples must be a splitter, .*got <generator"),
         ({"n_jobs": "two"}, "n_jobs must be a whole number other than 0, or None, got 'two'"),

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification, make_moons
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -93,10 +93,36 @@ def test_rows_are_drawn_without_looking():
     assert np.abs(counts - 200).max() < 5 * np.sqrt(400) / 2
 
 
-def test_the_default_is_two_votes():
+def test_by_default_the_votes_of_families_hold_out_the_folds_of_a_partition():
     model = PACBayesClassifier(random_state=0).fit(X, Y)
-    assert [vote.n_held_out for vote in model.votes_] == [150, 105]
+    held_out = [vote.split.held_out for vote in model.votes_]
+    assert [rows.size for rows in held_out] == [100, 100, 100]
+    assert np.array_equal(np.sort(np.concatenate(held_out)), np.arange(300))
     assert model.certificate_.bound < PACBayesClassifier(random_state=0, holdout=None).fit(X, Y).certificate_.bound
+
+
+def test_the_default_of_svms_is_two_votes():
+    model = PACBayesClassifier(RBFSVMPool(), random_state=0).fit(X, Y)
+    assert [vote.n_held_out for vote in model.votes_] == [150, 105]
+    assert model.certificate_.bound < small(holdout=None).fit(X, Y).certificate_.bound
+
+
+def test_a_splitter_holds_out_its_test_folds():
+    model = small(holdout=KFold(5)).fit(X, Y)
+    assert [vote.split.held_out.tolist() for vote in model.votes_] == [
+        list(range(first, first + 60)) for first in range(0, 300, 60)
+    ]
+    assert model.certificate_.n_votes == 5
+    assert "holdout-splitter" in model.certificate_.assumption_codes
+    assert model.verify_certificate(model.certificate_, X, Y) == "arithmetic, model and data"
+    shuffled = small(holdout=ShuffleSplit(2, test_size=0.3, random_state=np.random.RandomState(0))).fit(X, Y)
+    assert shuffled.verify_certificate(shuffled.certificate_) == "arithmetic and model"
+
+
+@pytest.mark.parametrize("splitter", [StratifiedKFold(3), GroupKFold(3), KFold(301)])
+def test_splitters_that_need_more_than_the_number_of_rows(splitter):
+    with pytest.raises(ValueError, match=r"holdout cannot be .*without seeing labels or groups"):
+        small(holdout=splitter).fit(X, Y)
 
 
 def test_the_paper_is_one_vote_of_all_rows():
@@ -182,7 +208,10 @@ def test_folds_split_the_other_rows():
         (1.5, "holdout must be a number of points or a fraction"),
         (-0.5, "holdout must"),
         ([], "holdout must name at least one share, got none"),
-        ("half", "holdout must be 'auto', None, a share or number of rows, or a sequence of these, got 'half'"),
+        (
+            "half",
+            "holdout must be 'auto', None, a share or number of rows, a sequence of these, or a splitter, got 'half'",
+        ),
         ((0.5, "x"), "holdout must"),
         (object(), "holdout must be 'auto', None, a share or number"),
         (float("nan"), "holdout must"),

@@ -153,7 +153,7 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
     >>> model.score(X, y) > 0.98, model.certificate_.bound < 0.05
     (True, True)
     >>> list(model.subsamples_.families)
-    ['svm', 'boosting', 'forest', 'linear']
+    ['boosting', 'forest', 'linear', 'svm']
     """
 
     def __init__(

@@ -133,7 +133,7 @@ def test_all_families_are_the_default(invoke, mixed):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--families", "trees"), "must be some of svm, boosting, forest, linear, with commas, got 'trees'"),
+        (("--families", "trees"), "must be some of boosting, forest, linear, svm, with commas, got 'trees'"),
         (("--families", "svm;boosting"), "got 'svm;boosting'"),
         (("--families", ""), "got ''"),
         (("--families", "svm,svm"), "--families must be different, got 'svm' twice"),

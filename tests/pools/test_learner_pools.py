@@ -1,5 +1,7 @@
 """Pools of boosted trees, forests and linear models: settings, subsamples, workers, sources and checkpoints."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -12,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pacbayes import PACBayesClassifier
 from pacbayes._fingerprint import digest
+from pacbayes._losses import ZERO_ONE
 from pacbayes.exceptions import HypothesisError
 from pacbayes.fitting._hypotheses import from_arrays, to_arrays
 from pacbayes.pools import BoostingPool, ForestPool, LinearPool, Sample, _learners
@@ -246,10 +249,24 @@ def test_settings_that_make_no_sense(pool, message):
 def test_what_a_pool_takes(name):
     X, y = make_array()
     pool = POOLS[name]
-    assert pool.refuses(X, None) is None
-    assert "no sparse matrices" in pool.refuses(sp.csr_matrix(X), None)
+    sample = Sample(X, np.zeros(len(y), dtype=np.intp), np.unique(y))
+    assert pool.find_obstacle(sample, ZERO_ONE) is None
+    assert "no sparse matrices" in pool.find_obstacle(replace(sample, X=sp.csr_matrix(X)), ZERO_ONE)
     with pytest.raises(TypeError, match=r"[Ss]parse"):
         PACBayesClassifier(pool, **SETTINGS).fit(sp.csr_matrix(X), y)
     sizes, m = pool.default_sampling(1000, 10)
     assert m >= 1
     assert all(0 < size < 1000 for size in sizes)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_tables_of_categories_alone(n_classes):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.choice(list("xyz"), 300), "b": rng.choice(list("pq"), 300)})
+    y = (table["a"] == "x").to_numpy() * (n_classes - 1)
+    y[:30] = rng.integers(0, n_classes, 30)
+    for pool in POOLS.values():
+        model = PACBayesClassifier(pool, random_state=0).fit(table, y)
+        assert model.score(table, y) > 0.9
+    default = PACBayesClassifier(random_state=0).fit(table, y)
+    assert default.score(table, y) > 0.9

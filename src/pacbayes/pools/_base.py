@@ -539,7 +539,7 @@ class HypothesisList(Hypotheses):
         return self.vote_by == "probabilities"
 
     def by_labels(self) -> HypothesisList:
-        return HypothesisList(self.members, self.classes)
+        return HypothesisList(self.members, self.classes) if self.probabilities else self
 
     def add_votes(self, X: Any, weights: Array, tallies: Array, uncertain_weight: Array | None = None) -> None:
         if not self.probabilities:

@@ -196,7 +196,7 @@ class LinearEncoding:
                 statistics[c], features = target_statistics(np.ascontiguousarray(entries[:, c]), codes, size, rng)
                 numbers.append(features)
         values = np.column_stack(numbers)
-        splines &= values.shape[1] <= _MOST_SPLINES and values.size * _N_BASIS * 8 <= _MOST_BYTES
+        splines &= 0 < values.shape[1] <= _MOST_SPLINES and values.size * _N_BASIS * 8 <= _MOST_BYTES
         center, low, step = _means(values), np.empty(0), np.empty(0)
         if splines:
             filled, scale = np.where(np.isnan(values), center, values), np.empty(0)
@@ -234,7 +234,8 @@ class LinearEncoding:
     def fold(self, weights: Array) -> tuple[Array, list[Array]]:
         """Return what numbers, or their splines, are multiplied by, and the tables of the columns of categories."""
         n_outputs = weights.shape[1]
-        own = weights[: self.features.shape[1]].reshape(self.center.size, -1, n_outputs)
+        n_numbers, n_features = self.center.size, self.features.shape[1]
+        own = weights[:n_features].reshape(n_numbers, n_features // max(1, n_numbers), n_outputs)
         coef = own if self.low.size else own / self.scale[:, np.newaxis, np.newaxis]
         tables, at = [], self.n_numbers
         for c, size in enumerate(self.table_sizes):

@@ -20,7 +20,7 @@ from pacbayes.rows import CodeBook
 from pacbayes.sampling import SamplingPlan, Subsamples, UnionSubsamples, derive_entropy, divide_in_proportion
 
 # Folds of which each is held out from one of the competing votes, from so many rows on.
-_FOLDS = ((400, 4), (250, 3), (0, 2))
+_FOLDS = ((400, 4), (0, 3))
 
 
 class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]

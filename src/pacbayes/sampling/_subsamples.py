@@ -587,7 +587,7 @@ def divide_in_proportion(total: int, parts: Sequence[int]) -> list[int]:
     """Divide a number in proportion to others, at least 1 each, by largest remainders.
 
     >>> divide_in_proportion(100, [225, 8, 8]), divide_in_proportion(3, [225, 8, 8])
-    ([93, 4, 3], [1, 1, 1])
+    ([92, 4, 4], [1, 1, 1])
     """
     if total < len(parts):
         raise ValueError(f"n_hypotheses must be at least the number of families, {len(parts)}, got {total}")
