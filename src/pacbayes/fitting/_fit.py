@@ -48,7 +48,16 @@ from pacbayes.sampling import (
 )
 from pacbayes.tasks import Task
 
-__all__ = ["FitContext", "choose_prior", "describe_families", "digest_vote", "fit_votes", "resolve_holdout", "weigh"]
+__all__ = [
+    "FitContext",
+    "choose_prior",
+    "describe_families",
+    "digest_vote",
+    "fit_votes",
+    "make_sampling_plan",
+    "resolve_holdout",
+    "weigh",
+]
 
 # Rows that hypotheses predict at once when they are probed, as they do when they are tested.
 _PROBED_TOGETHER = 4096
@@ -235,7 +244,7 @@ def _plan_vote(fit: FitContext, rows: SampleRows, split: Split) -> VotePlan:
     """Choose the rows of one vote, and the training sets of its hypotheses."""
     sample, shared = fit.pool.prepare(split.take_rows(rows.sample), split.entropy)
     rest, settings = rows.with_sample(sample).arrange(split.entropy), fit.settings
-    plan = SamplingPlan(settings.n_hypotheses, settings.subsample_size, settings.subsamples, split.entropy)
+    plan = make_sampling_plan(settings, split)
     try:
         subsamples = fit.pool.draw_subsamples(plan, len(sample), sample.n_columns)
     except ValueError as error:
@@ -246,6 +255,12 @@ def _plan_vote(fit: FitContext, rows: SampleRows, split: Split) -> VotePlan:
     if subsamples.n != len(rest):
         raise ValueError(f"subsamples must be of the {len(rest)} rows of the sample, got {subsamples.n}")
     return VotePlan(split, rest, shared, subsamples)
+
+
+def make_sampling_plan(settings: FitSettings, split: Split) -> SamplingPlan:
+    """Return how the training sets of a vote are to be chosen."""
+    chosen = (settings.n_hypotheses, settings.subsample_size, settings.subsamples)
+    return SamplingPlan(*chosen, split.entropy, tested=split.held_out is not None)
 
 
 def _begin_training(fit: FitContext, plans: Iterable[VotePlan]) -> Iterator[tuple[VotePlan, list[Trainer]]]:

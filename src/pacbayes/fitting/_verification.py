@@ -13,10 +13,18 @@ from pacbayes._validation import Array
 from pacbayes.certificate import Certificate, Event, describe_assumption
 from pacbayes.exceptions import CertificateError
 from pacbayes.fitting._evaluation import evaluate_vote, total_losses
-from pacbayes.fitting._fit import FitContext, choose_prior, describe_families, digest_vote, resolve_holdout, weigh
+from pacbayes.fitting._fit import (
+    FitContext,
+    choose_prior,
+    describe_families,
+    digest_vote,
+    make_sampling_plan,
+    resolve_holdout,
+    weigh,
+)
 from pacbayes.fitting._rows import SampleRows
 from pacbayes.fitting._votes import FittedVotes, Vote
-from pacbayes.sampling import RandomSubsamples, SamplingPlan, Subsamples, UnionSubsamples, split_holdouts
+from pacbayes.sampling import RandomSubsamples, Split, Subsamples, UnionSubsamples, split_holdouts
 
 __all__ = ["verify_certificate"]
 
@@ -115,18 +123,17 @@ def _verify_draws(fitted: FittedVotes) -> None:
     for k, (vote, drawn) in enumerate(zip(votes, expected, strict=True)):
         actual, own = vote.split, vote.subsamples
         parts = ((actual.rows, drawn.rows), (actual.held_out, drawn.held_out), (actual.entropy, drawn.entropy))
-        if not all(np.array_equal(*part) for part in parts) or not _are_drawn(fitted, own, drawn.entropy):
+        if not all(np.array_equal(*part) for part in parts) or not _are_drawn(fitted, own, drawn):
             raise CertificateError(f"the rows of vote {k} are not those that its seed draws")
 
 
-def _are_drawn(fitted: FittedVotes, subsamples: Subsamples, entropy: int) -> bool:
+def _are_drawn(fitted: FittedVotes, subsamples: Subsamples, split: Split) -> bool:
     """Return whether random subsamples are those that settings and seed draw; others are the caller's."""
     parts = subsamples.parts if isinstance(subsamples, UnionSubsamples) else {"": subsamples}
     random = [name for name, part in parts.items() if isinstance(part, RandomSubsamples)]
     if not random:
         return True
-    settings = fitted.settings
-    plan = SamplingPlan(settings.n_hypotheses, settings.subsample_size, settings.subsamples, entropy)
+    plan = make_sampling_plan(fitted.settings, split)
     try:
         again = fitted.pool.draw_subsamples(plan, subsamples.n, fitted.n_features)
     except ValueError:

@@ -41,7 +41,8 @@ from pacbayes.sampling import Subsamples
 _MOST_IN_SETS = 30
 
 # Share of the rows that hypotheses are trained on, and from how many rows on the settings are those of large samples.
-_SHARE_TRAINED = 0.9
+# Where it is not tested, its bounds rest on the rows outside.
+_SHARE_TRAINED, _SHARE_UNTESTED = 0.9, 0.5
 _MANY_ROWS = 5000
 
 _SHARE = Rule("in (0, 1]", lambda value: Number(0, np.inf).allows(value) and value <= 1)
@@ -99,9 +100,11 @@ class LearnerPool(Pool):
 
     # -- training ------------------------------------------------------------------------------------
 
-    def default_sampling(self, n: int, d: int) -> tuple[list[int], int]:
+    def default_sampling(self, n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
         """Return sizes of subsamples, which hypotheses take in turn, and how many hypotheses there are."""
-        return [max(1, int(_SHARE_TRAINED * n))], int(self._AUTO[n >= _MANY_ROWS]["n_hypotheses"])
+        return [max(1, int((_SHARE_TRAINED if tested else _SHARE_UNTESTED) * n))], int(
+            self._AUTO[n >= _MANY_ROWS]["n_hypotheses"]
+        )
 
     def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp]:
         """Return which settings each hypothesis has, chosen without looking at the sample."""

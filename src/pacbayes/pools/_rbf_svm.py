@@ -211,7 +211,7 @@ class RBFSVMPool(Pool):
 
     # -- training ------------------------------------------------------------------------------------
 
-    def default_sampling_in_union(self, n: int, d: int) -> tuple[list[int], int]:
+    def default_sampling_in_union(self, n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
         sizes, number = self.default_sampling(n, d)
         # The weight of the many is the same as that of some. Where trees have many rows, SVMs of a few seldom win.
         return sizes, number * 2 // 5 if n < _MANY_ROWS else number // 5

@@ -577,7 +577,7 @@ def subsample_sizes(subsample_size: Any, n: int, d: int) -> list[int]:
     return [resolve_size("subsample_size", subsample_size, n)]
 
 
-def default_sampling(n: int, d: int) -> tuple[list[int], int]:
+def default_sampling(n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
     """Return the subsample sizes that SVMs take in turn, and their number, where nothing is set."""
     sizes = subsample_sizes("auto", n, d)
     return sizes, _HYPOTHESES_PER_SIZE * len(sizes)
@@ -612,16 +612,17 @@ class SamplingPlan:
         Training sets instead of random ones.
     entropy : int
         Seed of all streams.
+    tested : bool, default=True
+        Whether held-out rows test the vote, or its bounds rest on the rows outside the subsamples.
     """
 
     n_hypotheses: int | Literal["auto"]
     subsample_size: Any
     subsamples: Any
     entropy: int
+    tested: bool = True
 
-    def draw(
-        self, n: int, d: int, default: Callable[[int, int], tuple[list[int], int]] = default_sampling
-    ) -> Subsamples:
+    def draw(self, n: int, d: int, default: Callable[..., tuple[list[int], int]] = default_sampling) -> Subsamples:
         """Return the training sets of all hypotheses over n rows of d features.
 
         `default` gives the sizes and the number of hypotheses that "auto" stands for. Where sizes are set and the
@@ -634,7 +635,7 @@ class SamplingPlan:
                 seed_nested(splitter, stream(self.entropy, 0, SUBSAMPLE))
                 return FoldSubsamples(n, splitter)
             return GivenSubsamples(n, list(self.subsamples))
-        auto_sizes, auto_number = default(n, d)
+        auto_sizes, auto_number = default(n, d, tested=self.tested)
         sizes = auto_sizes if _is_auto(self.subsample_size) else subsample_sizes(self.subsample_size, n, d)
         per_size = math.ceil(auto_number / len(auto_sizes))
         m = auto_number if sizes is auto_sizes else per_size * len(sizes)
