@@ -21,6 +21,7 @@ __all__ = [
     "Several",
     "Whole",
     "are_sizes",
+    "is_auto",
     "is_flag",
     "is_several",
     "is_whole",
@@ -120,6 +121,11 @@ class Several:
 def is_several(value: Any) -> bool:
     """Return whether a value is a sequence of values, and not a text."""
     return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str)
+
+
+def is_auto(value: Any) -> bool:
+    """Return whether a setting is left to be chosen."""
+    return isinstance(value, str) and value == "auto"
 
 
 def is_flag(value: Any) -> bool:

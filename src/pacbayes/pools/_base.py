@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -218,6 +218,10 @@ class Hypotheses(Sequence[Any], ABC):
         """Whether some of them divide their weight among the classes by probabilities instead of giving it to one."""
         return False
 
+    def iter_probabilities(self, X: Any) -> Iterator[Array]:
+        """Yield the probabilities of all classes that each of them gives to points, if they vote by these."""
+        raise NotImplementedError(f"{type(self).__name__} votes by labels")
+
     def by_labels(self) -> Hypotheses:
         """Return the same hypotheses, each of which gives all its weight to the class that it predicts."""
         return self
@@ -227,6 +231,12 @@ class Hypotheses(Sequence[Any], ABC):
 
         Adds to `uncertain_weight`, of shape (n,), what could go to another class on another engine.
         """
+        if self.probabilities:
+            for weight, probabilities in zip(weights, self.iter_probabilities(X), strict=True):
+                tallies += weight * probabilities
+            if uncertain_weight is not None:
+                uncertain_weight += weights.sum() * ROUNDED_SHARE
+            return
         votes, uncertain = self.votes_and_uncertain(X)
         tallies[:] = tally(votes, weights, self.classes.size, tallies)
         if uncertain_weight is not None:
@@ -542,14 +552,8 @@ class HypothesisList(Hypotheses):
     def by_labels(self) -> HypothesisList:
         return HypothesisList(self.members, self.classes) if self.probabilities else self
 
-    def add_votes(self, X: Any, weights: Array, tallies: Array, uncertain_weight: Array | None = None) -> None:
-        if not self.probabilities:
-            super().add_votes(X, weights, tallies, uncertain_weight)
-            return
-        for hypothesis, weight in zip(self.members, weights, strict=True):
-            tallies += weight * predict_probabilities(hypothesis, X, self.classes)
-        if uncertain_weight is not None:
-            uncertain_weight += weights.sum() * ROUNDED_SHARE
+    def iter_probabilities(self, X: Any) -> Iterator[Array]:
+        return (predict_probabilities(hypothesis, X, self.classes) for hypothesis in self.members)
 
     def votes_and_uncertain(self, X: Any) -> tuple[Codes, NDArray[np.bool_]]:
         votes = self.responses(X, ZERO_ONE)

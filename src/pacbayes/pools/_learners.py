@@ -22,6 +22,7 @@ from pacbayes._settings import (
     Rule,
     Several,
     Whole,
+    is_auto,
     is_flag,
     is_several,
     validate_settings,
@@ -49,12 +50,8 @@ _SHARE = Rule("in (0, 1]", lambda value: Number(0, np.inf).allows(value) and val
 _NOT_NEGATIVE = Rule("a number, at least 0", lambda value: Number(-1, np.inf).allows(value) and value >= 0)
 
 
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
-
-
 def _or_auto(constraint: Constraint) -> Rule:
-    return Rule(f"'auto', or {constraint}", lambda value: _is_auto(value) or constraint.allows(value))
+    return Rule(f"'auto', or {constraint}", lambda value: is_auto(value) or constraint.allows(value))
 
 
 class LearnerPool(Pool):
@@ -78,7 +75,7 @@ class LearnerPool(Pool):
         """Return the values of each setting that hypotheses take in turn, in a vote of n rows."""
         auto = self._AUTO[n >= _MANY_ROWS]
         given = {name: getattr(self, name) for name in self._CONSTRAINTS}
-        values = {name: auto[name] if _is_auto(value) else value for name, value in given.items()}
+        values = {name: auto[name] if is_auto(value) else value for name, value in given.items()}
         return {name: value if is_several(value) else [value] for name, value in values.items()}
 
     def assumptions(self) -> list[str]:

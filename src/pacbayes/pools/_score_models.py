@@ -7,7 +7,7 @@ exponentials, which machines round differently: a vote by them is in doubt by as
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, TypeVar
 
@@ -19,10 +19,6 @@ from pacbayes._validation import Array
 from pacbayes.pools._base import Codes, Hypotheses, ValidationBlock
 from pacbayes.pools._layout import segments, starts
 from pacbayes.rows import CodeBook, is_table
-from pacbayes.votes import tally
-
-# Weight in doubt of a vote by probabilities, as a share: far more than exponentials and sums of them are rounded by.
-_ROUNDING = 2.0**-40
 
 _INTEGERS = (np.int8, np.int16, np.int32, np.int64)
 
@@ -315,27 +311,14 @@ class ScoreModels(Hypotheses):
             votes[h] = self._codes_of(h, X)
         return votes, np.zeros(votes.shape, dtype=bool)
 
-    def add_votes(self, X: Any, weights: Array, tallies: Array, uncertain_weight: Array | None = None) -> None:
-        """Add the weight that each hypothesis gives to the classes at each point to `tallies`.
-
-        Adds to `uncertain_weight` how much of it rounding could move on another machine.
-        """
-        if not self.probabilities:
-            votes, _ = self.votes_and_uncertain(X)
-            tallies[:] = tally(votes, weights, self.classes.size, tallies)
-            return
+    def iter_probabilities(self, X: Any) -> Iterator[Array]:
         X = self.convert(X)
-        for h, weight in enumerate(weights):
-            tallies += weight * self.probabilities_of(h, X)
-        if uncertain_weight is not None:
-            for weight in weights:
-                uncertain_weight += weight * _ROUNDING
+        return (self.probabilities_of(h, X) for h in range(len(self)))
 
     def responses(self, X: Any, loss: Loss) -> NDArray[Any]:
         if not loss.on_probabilities:
             return self.votes(X)
-        X = self.convert(X)
-        return np.stack([self.probabilities_of(h, X) for h in range(len(self))])
+        return np.stack(list(self.iter_probabilities(X)))
 
     def start_loss_totals(self, block: ValidationBlock) -> Callable[[], Array]:
         rows, codes, loss, n = block.rows, block.codes, block.loss, len(block.sample)

@@ -7,10 +7,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
-#ifdef _MSC_VER
-#include <intrin.h>
-#endif
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -22,6 +18,8 @@
 #include <stdexcept>
 #include <utility>
 #include <vector>
+
+#include "../_bits.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -50,15 +48,7 @@ constexpr double kCategorySupport = 10;
 // Points of a node up to which the bins that they are in are looked for, rather than all.
 constexpr std::size_t kFewPoints = 256;
 
-int lowest_bit(std::uint64_t bits) {
-#ifdef _MSC_VER
-  unsigned long position;
-  _BitScanForward64(&position, bits);
-  return static_cast<int>(position);
-#else
-  return __builtin_ctzll(bits);
-#endif
-}
+using pacbayes::lowest_bit;
 
 struct Settings {
   double learning_rate, l2;

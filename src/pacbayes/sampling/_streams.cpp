@@ -16,9 +16,7 @@
 #include <utility>
 #include <vector>
 
-#ifdef _MSC_VER
-#include <intrin.h>
-#endif
+#include "../_bits.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -91,15 +89,7 @@ using Key = nb::ndarray<const std::uint64_t, nb::shape<2>, nb::c_contig, nb::dev
 
 constexpr std::int64_t kBits = 64;
 
-int lowest_bit(std::uint64_t bits) {
-#ifdef _MSC_VER
-  unsigned long position;
-  _BitScanForward64(&position, bits);
-  return static_cast<int>(position);
-#else
-  return __builtin_ctzll(bits);
-#endif
-}
+using pacbayes::lowest_bit;
 
 // Draw `size` of the numbers below n without replacement, uniformly, and sort them: Floyd's algorithm (J. Bentley, B.
 // Floyd, A sample of brilliance, CACM 30, 1987). `taken` has a bit for each of n numbers, all zero before and after.

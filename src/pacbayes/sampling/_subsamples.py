@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pacbayes._settings import is_auto
 from pacbayes.sampling import _streams
 
 __all__ = [
@@ -636,24 +637,20 @@ class SamplingPlan:
                 return FoldSubsamples(n, splitter)
             return GivenSubsamples(n, list(self.subsamples))
         auto_sizes, auto_number = default(n, d, tested=self.tested)
-        sizes = auto_sizes if _is_auto(self.subsample_size) else subsample_sizes(self.subsample_size, n, d)
+        sizes = auto_sizes if is_auto(self.subsample_size) else subsample_sizes(self.subsample_size, n, d)
         per_size = math.ceil(auto_number / len(auto_sizes))
         m = auto_number if sizes is auto_sizes else per_size * len(sizes)
-        return RandomSubsamples(n, sizes, m if _is_auto(self.n_hypotheses) else int(self.n_hypotheses), self.entropy)
+        return RandomSubsamples(n, sizes, m if is_auto(self.n_hypotheses) else int(self.n_hypotheses), self.entropy)
 
     def fill(self, n_hypotheses: Any, subsample_size: Any) -> SamplingPlan:
         """Return the plan with other settings for what is left at "auto"."""
-        numbers = n_hypotheses if _is_auto(self.n_hypotheses) else self.n_hypotheses
-        sizes = subsample_size if _is_auto(self.subsample_size) else self.subsample_size
+        numbers = n_hypotheses if is_auto(self.n_hypotheses) else self.n_hypotheses
+        sizes = subsample_size if is_auto(self.subsample_size) else self.subsample_size
         return self if self.subsamples is not None else replace(self, n_hypotheses=numbers, subsample_size=sizes)
 
     def refuse_sizes(self, reason: str) -> None:
         """Raise ValueError if the number or the sizes of subsamples are set although they cannot be chosen."""
         for name in ("n_hypotheses", "subsample_size"):
             value = getattr(self, name)
-            if not _is_auto(value):
+            if not is_auto(value):
                 raise ValueError(f"{name} must be left at 'auto' where {reason}, got {value!r}")
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
