@@ -22,6 +22,7 @@ comparisons themselves: fewer than a hundred, on positive terms, each with a rel
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -182,7 +183,7 @@ def _check_theorem_var(problem: GibbsProblem) -> dict[str, Condition]:
         return dict.fromkeys(THEOREM_VAR_CONDITIONS, reason)
     m, ln_4n_delta2 = curve.m, 2 * confidence  # ln(4 n / delta^2)
     scale = float(np.sqrt(n * confidence))  # n lambda at the smallest lambda; b is measured in 1 / scale
-    k00 = np.e**2 / 4 * ln_4n_delta2
+    k00 = math.e**2 / 4 * ln_4n_delta2
     few = Condition(bool(m - 1 <= k00 * (1 - _MARGIN)), {"m": m, "K(0,0) + 1": k00 + 1})
 
     # "Bad" hypotheses contribute little variance because lambda >= sqrt(confidence / n) where F' vanishes; see the
@@ -234,7 +235,7 @@ def _tune_interval(curve: GibbsCurve, n: float, ln_4n_delta2: float, beta: Array
     alpha that makes the i-th loss good, with beta_j, j > i, or without bad losses (beta = 0, b = inf).
     The count is #(x < x_j) - #(x <= x_i), so that i and j can be optimised separately but for j > i.
     """
-    kappa = np.e**2 / 4 * ln_4n_delta2
+    kappa = math.e**2 / 4 * ln_4n_delta2
     with np.errstate(over="ignore"):
         alpha = (curve.x * n) ** 2 / ln_4n_delta2 * (1 + _MARGIN)
     up_to = np.cumsum(curve.counts).astype(np.float64)

@@ -13,26 +13,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pacbayes import Certificate, CertificateError, bounds, certify
+from pacbayes._json_fields import checksum
 from pacbayes.certificate import (
     OBJECTIVES,
     Event,
     Objective,
     Section,
     Voting,
-    _json,
     choose_voters,
     with_test,
     with_unlabelled,
 )
-from pacbayes.certificate._objectives import VOTINGS, least_conjugate
+from pacbayes.certificate._objectives import VOTINGS, least_conjugate, least_direct_bound
 from pacbayes.certificate._statements import bound_count
-from pacbayes.posterior import dual_bound, minimize_kl_bound, minimize_lambda_bound
+from pacbayes.posterior import dual_bound, minimize_direct_bound, minimize_lambda_bound
 
 LOSSES = np.array([30, 33, 40, 41, 60, 100, 180]) / 400
 WAYS = [
     {},
     {"objective": "kl"},
     {"objective": "dual"},
+    {"objective": "direct"},
     {"n_votes": 3},
     {"n_votes": 2, "voting": "best"},
     {"voting": "gibbs"},
@@ -51,7 +52,7 @@ def certified(**way):
 def reseal(values):
     """JSON text of edited values with a checksum that fits: what a careful forger would write."""
     content = {name: value for name, value in values.items() if name != "checksum"}
-    return json.dumps({**content, "checksum": _json._checksum(content)})
+    return json.dumps({**content, "checksum": checksum(content)})
 
 
 def test_figures_are_those_of_the_minimiser():
@@ -59,7 +60,8 @@ def test_figures_are_those_of_the_minimiser():
     result = minimize_lambda_bound(LOSSES, 400, delta=0.1, method="global")
     np.testing.assert_array_equal(rho, result.rho)
     assert certificate.lam == result.lam
-    assert certificate.gibbs_bound == bounds.pac_bayes_kl(result.loss, result.kl_div, 400, 0.1)
+    assert certificate.gibbs_bound == pytest.approx(bounds.direct_bound(rho, LOSSES, 400, delta=0.1), rel=1e-12)
+    assert certificate.gibbs_bound < bounds.pac_bayes_kl(result.loss, result.kl_div, 400, 0.1)
     assert certificate.global_minimum
     assert certificate.minimum_lower_bound == result.lower
     assert certificate.quasiconvex is not None
@@ -67,10 +69,54 @@ def test_figures_are_those_of_the_minimiser():
     assert certificate.n_hypotheses == 7
 
 
-def test_kl_objective_is_never_worse():
-    certificate, _ = certify(LOSSES, 400, objective="kl")
-    assert certificate.gibbs_bound == pytest.approx(minimize_kl_bound(LOSSES, 400).fun, rel=1e-12)
-    assert certificate.gibbs_bound <= certified().gibbs_bound
+def test_the_direct_objective_is_never_worse():
+    certificate, _ = certify(LOSSES, 400, objective="direct")
+    assert certificate.gibbs_bound == pytest.approx(minimize_direct_bound(LOSSES, 400).fun, rel=1e-12)
+    assert certificate.global_minimum
+    for objective in ("lambda", "kl", "dual"):
+        assert certificate.gibbs_bound < certified(objective=objective).gibbs_bound
+
+
+def test_what_was_stated_before_the_direct_bound_is_verified():
+    """Of losses, sizes and a prior in every combination that was stated otherwise, by that version."""
+    lines = (Path(__file__).parent / "verified_before.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 23
+    for case in map(json.loads, lines):
+        certificate = Certificate.from_json(json.dumps(case["certificate"]))
+        assert "pac-bayes-direct" not in [statement.method for statement in certificate.statements]
+        certificate.verify(case["losses"], case["prior"], case["n"])
+        # What is stated now is not larger, but for rounding.
+        again, _ = certify(
+            case["losses"],
+            case["n"],
+            prior=case["prior"],
+            objective=certificate.objective,
+            voting=certificate.voting,
+            n_votes=certificate.n_votes,
+            loss=certificate.loss,
+        )
+        assert again.gibbs_bound <= certificate.gibbs_bound * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("figures", [{"adjusted_loss": 0.0}, {"log_nu": -50.0}, {"adjusted_loss": -1e3, "log_nu": 3.0}])
+def test_a_direct_bound_has_a_smallest_value(figures):
+    """Whatever is claimed of its parts, that losses within their noise are possible is known."""
+    certificate = certified(objective="direct")
+    gibbs = certificate.statements[1]
+    assert gibbs.method == "pac-bayes-direct"
+    least = least_direct_bound(certificate.empirical_loss, 400, 0.05)
+    assert certificate.empirical_loss < least < gibbs.bound
+    edited = replace(gibbs, figures={**gibbs.figures, **figures}, bound=least * (1 - 1e-6))
+    with pytest.raises(CertificateError, match=r"statements\[1\].bound (must be at least|is stated as)"):
+        replace(certificate, statements=(certificate.statements[0], edited)).check()
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from([40, 160])), min_size=1, max_size=5), st.integers(0, 99))
+def test_no_direct_bound_is_below_its_smallest_value(counts, seed):
+    losses, n = np.array([k / 40 for k, _ in counts]), np.array([n for _, n in counts])
+    rho = np.random.default_rng(seed).dirichlet(np.ones(losses.size))
+    for delta in (0.05, 0.9):
+        assert bounds.direct_bound(rho, losses, n, delta=delta) >= least_direct_bound(rho @ losses, n.max(), delta)
 
 
 def test_unequal_validation_sets():
@@ -137,7 +183,7 @@ def test_a_loss_that_is_no_share_of_errors_is_bounded_by_chernoff():
 
 
 @pytest.mark.parametrize("voting", ["majority", "gibbs", "best", "uniform"])
-@pytest.mark.parametrize("objective", ["lambda", "kl", "dual"])
+@pytest.mark.parametrize("objective", ["lambda", "kl", "dual", "direct"])
 def test_competing_votes_divide_delta(voting, objective):
     """Statements of one of k votes are those of a vote alone at delta / k."""
     shared = certified(voting=voting, objective=objective, n_votes=4)
@@ -156,7 +202,7 @@ def test_the_vote_of_a_heavy_voter_is_that_voter():
     assert rho[0] > 0.5
     assert vote.method == "heavy-voter"
     # The bound of a point mass, by the same event.
-    assert vote.bound == pytest.approx(bounds.pac_bayes_kl(0.01, math.log(3), 2000), rel=1e-9)
+    assert vote.bound == pytest.approx(bounds.direct_bound([1.0, 0.0, 0.0], losses, 2000), rel=1e-9)
     values = json.loads(certificate.to_json())
     values["statements"][0]["figures"]["weight"] = 0.5
     with pytest.raises(CertificateError, match="weight"):
@@ -173,11 +219,11 @@ def test_a_dual_bound_that_proves_nothing_is_a_certificate(n_votes):
 def test_the_dual_bound_takes_each_hypothesis_by_its_own_points():
     n = np.array([400, 400, 400, 400, 400, 20, 20])
     dual, _ = certify(LOSSES, n, objective="dual")
-    assert dual.statements[1].method == "pac-bayes-dual"
+    assert dual.statements[1].method == "pac-bayes-direct"
     assert dual.gibbs_bound < bounds.pac_bayes_kl(dual.empirical_loss, dual.kl_div, 20, n_max=400)
     dual.verify(LOSSES, n=n)
     # The weights of another objective are bounded in the same way.
-    assert certify(LOSSES, n)[0].statements[1].method == "pac-bayes-dual"
+    assert certify(LOSSES, n)[0].statements[1].method == "pac-bayes-direct"
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -243,7 +289,7 @@ def test_uniform_pays_nothing():
     certificate, rho = certify(LOSSES, 400, voting="uniform")
     np.testing.assert_allclose(rho, 1 / 7)
     assert certificate.kl_div == 0
-    assert certificate.gibbs_bound == pytest.approx(bounds.pac_bayes_kl(LOSSES.mean(), 0, 400), rel=1e-11)
+    assert certificate.gibbs_bound == pytest.approx(bounds.direct_bound(rho, LOSSES, 400), rel=1e-11)
 
 
 def test_the_vote_is_bounded_for_the_zero_one_loss_only():
@@ -469,7 +515,7 @@ def test_bounds_are_in_order(losses, n, delta):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"objective": "hinge"}, "objective must be 'dual', 'lambda' or 'kl', got 'hinge'"),
+        ({"objective": "hinge"}, "objective must be 'direct', 'dual', 'lambda' or 'kl', got 'hinge'"),
         ({"objective": "dual", "n_max": 500}, "n must hold the number of points of every hypothesis"),
         ({"voting": "best", "n_max": 500}, "n must hold the number of points of every hypothesis"),
         ({"prior": [0.5, 0.5]}, "prior must have one entry per hypothesis"),
@@ -521,15 +567,17 @@ def edit_figures(certificate, method, **figures):
     ("certificate", "method", "figures"),
     [
         (certified(voting="best"), "clopper-pearson", {"errors": 401}),
-        (certified(), "pac-bayes-kl", {"n": 401}),
+        (certified(n_max=450), "pac-bayes-kl", {"n": 451}),
         (with_test(certified(), 7, 90), "test-set", {"errors": 91}),
         (unlabelled(), "disagreement", {"errors": 401}),
         (unlabelled(), "disagreement", {"disagreements": 1001}),
         (certified(voting="best", loss="brier"), "chernoff", {"loss": 1.5}),
         (with_test(certified(loss="brier"), 7.5, 90), "test-set-chernoff", {"n": 0}),
-        (certified(), "pac-bayes-kl", {"kl_div": -1e-300}),
-        (certified(), "pac-bayes-kl", {"n": 400.5}),
-        (certified(), "pac-bayes-kl", {"loss": True}),
+        (certified(n_max=450), "pac-bayes-kl", {"kl_div": -1e-300}),
+        (certified(n_max=450), "pac-bayes-kl", {"n": 400.5}),
+        (certified(), "pac-bayes-direct", {"loss": True}),
+        (certified(), "pac-bayes-direct", {"kl_div": -1e-300}),
+        (certified(), "pac-bayes-direct", {"log_nu": 1e16}),
     ],
 )
 def test_impossible_figures_are_refused_by_name(certificate, method, figures):

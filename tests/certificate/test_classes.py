@@ -15,8 +15,8 @@ from sklearn.metrics import confusion_matrix
 from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import Certificate, CertificateError, PACBayesClassifier, certify
+from pacbayes._json_fields import checksum
 from pacbayes.certificate import Confusion, tabulate_predictions, with_test
-from pacbayes.certificate._json import _checksum
 from pacbayes.pools import RBFSVMPool
 
 X, Y = make_moons(300, noise=0.25, random_state=0)
@@ -255,7 +255,7 @@ def edited(certificate, change):
     """A certificate that was changed by somebody who knows how its checksum is made."""
     values = json.loads(certificate.to_json())
     change(values)
-    values["checksum"] = _checksum({name: value for name, value in values.items() if name != "checksum"})
+    values["checksum"] = checksum({name: value for name, value in values.items() if name != "checksum"})
     return json.dumps(values)
 
 

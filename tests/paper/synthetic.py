@@ -112,6 +112,7 @@ def _result(experiment, name, split, values):
             "best": best,
             "bound": randomised_bound,
             "vote_bound": min(1.0, 2 * randomised_bound),
+            "direct_bound": 0.9 * randomised_bound,
             "half_mass": 3,
             "n_validation": n - r,
         }

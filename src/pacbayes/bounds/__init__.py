@@ -10,6 +10,7 @@ Arguments of one name mean the same everywhere; `pac_bayes_kl` describes them.
 
 from pacbayes.bounds._kl import kl, kl_inverse_lower, kl_inverse_upper, xi
 from pacbayes.bounds._single import clopper_pearson, single_hypothesis_kl
+from pacbayes.bounds.direct import direct_bound
 from pacbayes.bounds.dual import pac_bayes_dual
 from pacbayes.bounds.pac_bayes import (
     catoni,
@@ -20,11 +21,15 @@ from pacbayes.bounds.pac_bayes import (
     pac_bayes_lambda,
     pac_bayes_sqrt,
 )
+from pacbayes.bounds.sequences import anytime_lower, anytime_upper
 
 __all__ = [
+    "anytime_lower",
+    "anytime_upper",
     "catoni",
     "clopper_pearson",
     "confidence_term",
+    "direct_bound",
     "empirical_bernstein",
     "kl",
     "kl_inverse_lower",

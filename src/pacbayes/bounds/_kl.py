@@ -13,7 +13,7 @@ from pacbayes._validation import Array, arrays, float_or_array, whole_number
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).smallest_subnormal)
 
-# Relative error granted to `_kl`: its terms are positive and accurate to a few ulp each, more accurate where a large
+# Relative error granted to `kl_of`: its terms are positive and accurate to a few ulp each, more accurate where a large
 # logarithm dominates (tests/bounds/test_bounds.py measures both against mpmath).
 _KL_ERROR = 16 * _EPS
 _KL_ERROR_FAR = 4 * _EPS
@@ -55,7 +55,7 @@ def scaled_f(mass: Array, gain: Array, total: Array) -> Array:
     return np.where(small, near, far)
 
 
-def _kl(p: Array, q: Array) -> Array:
+def kl_of(p: Array, q: Array) -> Array:
     """Compute the binary kl as a sum of two non-negative terms, so that nothing cancels near p = q."""
     with np.errstate(all="ignore"):
         # Both terms at once: for small arrays the number of NumPy calls is what takes time.
@@ -85,7 +85,7 @@ def kl(p: ArrayLike, q: ArrayLike) -> Any:
     >>> kl(0.5, 1.0)
     inf
     """
-    return float_or_array(_kl(*np.broadcast_arrays(*arrays(p=p, q=q))))
+    return float_or_array(kl_of(*np.broadcast_arrays(*arrays(p=p, q=q))))
 
 
 def _solve_displacement(grows: Array, shrinks: Array, c: Array) -> Array:
@@ -125,11 +125,11 @@ def _round_outward(p: Array, q: Array, c: Array, error: Array, toward: float) ->
     move = np.where(slope > 0, error * c / slope, 0.0)
     move = np.where(np.isfinite(move), move, 0.0)
     sign = 1.0 if toward == 1.0 else -1.0
-    # The first move compensates for the error of `_kl`. Later ones begin at a quarter of it, or at one ulp.
+    # The first move compensates for the error of `kl_of`. Later ones begin at a quarter of it, or at one ulp.
     q = np.clip(q + sign * move, 0.0, 1.0)
     move = np.maximum(move / 4, np.spacing(q))
     while True:
-        short = (_kl(p, q) < target) & (q != toward)
+        short = (kl_of(p, q) < target) & (q != toward)
         if not short.any():
             return q
         q = np.where(short, np.clip(q + sign * move, 0.0, 1.0), q)

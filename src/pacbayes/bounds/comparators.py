@@ -2,7 +2,8 @@ r"""Comparators: how far a true loss can lie from an empirical one, as functions
 
 A comparator D of a hypothesis is a convex function of its true loss L that also depends on its empirical loss and on
 the number n of points it was measured on, such that :math:`E[e^{D(L)}] \le 1` for losses in [0, 1].
-`pacbayes.bounds.dual` turns comparators into bounds. All it needs is the convex conjugate
+`pacbayes.bounds.dual` and `pacbayes.bounds.direct` turn comparators into bounds. All that the former needs is the
+convex conjugate
 
 .. math:: \varphi(\beta) = \max_{0 \le L \le 1} \{\beta L - D(L)\}, \qquad \beta > 0,
 
@@ -21,10 +22,12 @@ from numpy.typing import NDArray
 from scipy import special
 
 from pacbayes._validation import Array
-from pacbayes.bounds._kl import scaled_f, xi
+from pacbayes.bounds._binomial import log_binomial_tail
+from pacbayes.bounds._kl import kl_of, scaled_f, xi
 from pacbayes.bounds.prior import SLACK
 
 ComparatorName = Literal["kl", "mixture"]
+DirectComparatorName = Literal["kl", "mixture", "p-value"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -52,8 +55,27 @@ class Conjugate(NamedTuple):
     curvature: Array  # its second derivative in beta, 1 / D''(L)
 
 
+class Curve(NamedTuple):
+    """Comparators of some hypotheses at a true loss of each: arrays of one shape."""
+
+    value: Array  # D
+    slope: Array  # D'
+    curvature: Array  # D''
+    error: Array  # absolute, granted to `value`
+
+
 class Comparator(ABC):
     """Comparators of k hypotheses, by their empirical losses and numbers of points."""
+
+    least: Array  # (k,): the true losses at which they are smallest, and from which on they do not fall
+
+    @abstractmethod
+    def at(self, which: NDArray[np.intp], loss: Array) -> Curve:
+        """Evaluate the comparators of the given hypotheses at the given true losses, not below `least`."""
+
+
+class ConjugateComparator(Comparator):
+    """Comparators whose conjugates are known, too."""
 
     width: int  # floats of working memory per hypothesis and beta
     minimum: Array  # (k,): the conjugates at beta = 0, rounded down
@@ -67,16 +89,25 @@ class Comparator(ABC):
         """
 
 
-class KlComparator(Comparator):
+class KlComparator(ConjugateComparator):
     r"""The comparator :math:`D(L) = n\, kl(\hat L \| L) - \ln \xi(n)`, with its conjugate in closed form."""
 
     width = 1
 
     def __init__(self, loss: Array, n: Array) -> None:
-        self._loss = loss
+        self._loss = self.least = loss
         self._n = n
         self._log_xi = np.log(np.asarray(xi(n))) * (1 + 2 * _EPS)
         self.minimum = self._log_xi * (1 - 8 * _EPS) - _XI_EXCESS
+
+    def at(self, which: NDArray[np.intp], loss: Array) -> Curve:
+        p, n, log_xi = self._loss[which], self._n[which], self._log_xi[which]
+        divergence = n * kl_of(p, loss)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = np.where(p > 0, n * (loss - p) / (loss * (1 - loss)), n / (1 - loss))
+            curvature = n * (np.where(p > 0, p / loss**2, 0.0) + np.where(p < 1, (1 - p) / (1 - loss) ** 2, 0.0))
+        slope = np.where(loss > p, slope, np.where(p > 0, 0.0, n))
+        return Curve(divergence - log_xi, slope, curvature, 16 * _EPS * divergence + 4 * _EPS * log_xi)
 
     def conjugate(self, beta: Array, is_relevant: Callable[[Array], NDArray[np.bool_]]) -> Conjugate:
         columns = [self._columns(beta, slice(i, i + _COLUMNS)) for i in range(0, self._n.size, _COLUMNS)]
@@ -128,7 +159,7 @@ _FLAT = 1e-200
 _STATIONARY = 1e-10
 
 
-class CatoniMixture(Comparator):
+class CatoniMixture(ConjugateComparator):
     r"""The comparator :math:`D(L) = \ln \sum_k q_k e^{-n \ln(1 - a_k L) - n c_k \hat L}`, :math:`a_k = 1 - e^{-c_k}`.
 
     Each term is Catoni's inequality with the parameter :math:`c_k`; the grid and its weights depend on n and delta
@@ -151,6 +182,7 @@ class CatoniMixture(Comparator):
         self._log_q = np.pad(log_q, ((0, 0), (1, 0)), constant_values=np.log(_CONSTANT_SHARE))[place]
         self._shift = -n[:, np.newaxis] * np.log1p(-self._a) * loss[:, np.newaxis]  # n c_k L_hat
         self.width = index.size + 1
+        self.least = np.zeros_like(loss)
         at_zero = special.logsumexp(self._log_q - self._shift, axis=1)
         self.minimum = np.maximum(-at_zero * (1 - 64 * _EPS) - SLACK, 0.0)
 
@@ -171,6 +203,10 @@ class CatoniMixture(Comparator):
         upper = slope * loss * (1 + 4 * _EPS) - d + error + missing
         curvature = np.where((loss > 0) & (loss < 1), 1 / d2, 0.0)
         return Conjugate(*(x.reshape(shape) for x in (loss * (1 - 4 * _EPS), d + error, upper, curvature)))
+
+    def at(self, which: NDArray[np.intp], loss: Array) -> Curve:
+        value, slope, curvature, size = self._derivatives(which, loss)
+        return Curve(value, slope, np.where(curvature > _FLAT, curvature, 0.0), 32 * _EPS * size + SLACK)
 
     def _newton(self, which: NDArray[np.intp], slope: Array, loss: Array, figures: Array) -> tuple[Array, Array]:
         """Solve D'(L) = slope on [0, 1], where D' rises, from a first L and its `_derivatives`."""
@@ -230,6 +266,50 @@ class CatoniMixture(Comparator):
         return np.stack((log_sum, d1, d2, (weight * (growth + shift)).sum(axis=1)))
 
 
+# The power of the p-values, chosen on the paper's datasets at delta = 0.05 (benchmarks/direct.py).
+KAPPA = 0.1
+
+# Largest number of points, all of which have to be counted in a float.
+_LARGEST_COUNT = 1e15
+
+
+class TailPower(Comparator):
+    r"""The comparator :math:`D(L) = \ln \kappa - (1 - \kappa) \ln p(L)`, p the probability of as few errors or fewer.
+
+    For the zero-one loss :math:`p(L) = P(Bin(n, L) \le n \hat L)` is a p-value of the true loss, exactly, and
+    :math:`\kappa p^{\kappa - 1}` has an expectation of at most one. It is the upper tail of a Beta law at L, whose
+    density is log-concave, and so is the tail: D is convex.
+    """
+
+    def __init__(self, loss: Array, n: Array) -> None:
+        self._errors, self._n = np.rint(loss * n), n
+        whole = (self._errors / n == loss) & (n <= _LARGEST_COUNT)
+        if not whole.all():
+            raise ValueError(
+                "losses must be numbers of errors divided by n, which is at most 1e15, for the comparator 'p-value', "
+                f"got {loss[~whole][0]!s} with n = {n[~whole][0]:.16g}"
+            )
+        self.least = np.zeros_like(loss)
+
+    def at(self, which: NDArray[np.intp], loss: Array) -> Curve:
+        k, n = self._errors[which], self._n[which]
+        value, slope, curvature = np.full(loss.shape, np.log(KAPPA)), np.zeros(loss.shape), np.zeros(loss.shape)
+        error = np.full(loss.shape, SLACK)
+        inside = np.flatnonzero((k < n) & (loss > 0))  # elsewhere p is 1
+        k, n, q = k[inside], n[inside], loss[inside]
+        log_tail, log_pmf, tail_error = log_binomial_tail(k, n, q)
+        value[inside] -= (1 - KAPPA) * log_tail
+        error[inside] += tail_error + 2 * _EPS * np.abs(log_tail)
+        with np.errstate(all="ignore"):
+            hazard = np.exp(log_pmf - log_tail) * (n - k) / (1 - q)  # of the Beta law
+            bend = hazard * (k / q - (n - k - 1) / (1 - q) + hazard)
+        slope[inside] = (1 - KAPPA) * hazard
+        curvature[inside] = (1 - KAPPA) * np.maximum(bend, 0.0)
+        at_zero = (loss == 0) & (self._errors[which] == 0)
+        slope[at_zero] = (1 - KAPPA) * self._n[which][at_zero]
+        return Curve(value, slope, curvature, error)
+
+
 def log_sum_exp(exponent: Array) -> tuple[Array, Array]:
     """Logarithms of the rows' sums of exponentials, and the shares of their terms."""
     top = exponent.max(axis=1)
@@ -238,10 +318,20 @@ def log_sum_exp(exponent: Array) -> tuple[Array, Array]:
     return top + np.log(total), weight / total[:, np.newaxis]
 
 
-def make_comparator(name: ComparatorName, loss: Array, n: Array, delta: float) -> Comparator:
+def make_comparator(name: ComparatorName, loss: Array, n: Array, delta: float) -> ConjugateComparator:
     """Build the named comparator for hypotheses with the given empirical losses and numbers of points."""
     if name == "kl":
         return KlComparator(loss, n)
     if name == "mixture":
         return CatoniMixture(loss, n, delta)
     raise ValueError(f"comparator must be one of {', '.join(map(repr, get_args(ComparatorName)))}, got {name!r}")
+
+
+def make_direct_comparator(name: DirectComparatorName, loss: Array, n: Array, delta: float) -> Comparator:
+    """Build the named comparator, which need not have a conjugate."""
+    if name == "p-value":
+        return TailPower(loss, n)
+    if name not in get_args(ComparatorName):
+        known = ", ".join(map(repr, get_args(DirectComparatorName)))
+        raise ValueError(f"comparator must be one of {known}, got {name!r}")
+    return make_comparator(name, loss, n, delta)

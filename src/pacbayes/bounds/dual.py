@@ -22,24 +22,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, loss_vector, numbers, whole_number
+from pacbayes._validation import Array
 from pacbayes.bounds.comparators import ComparatorName, log_sum_exp, make_comparator
-from pacbayes.bounds.prior import SLACK, normalise_log_prior, one_per_hypothesis
+from pacbayes.bounds.grouping import GroupedProblem
+from pacbayes.bounds.prior import SLACK
 
 _EPS = float(np.finfo(np.float64).eps)
 
 # Values of beta that are evaluated; the bounds are vacuous beyond.
 BETA_RANGE = (1e-290, 1e290)
-
-# Positive losses below this are replaced by it, since the arithmetic on subnormal numbers loses digits.
-_SMALLEST_LOSS = 1e-280
-
-# Numbers of points beyond this are replaced by it. A comparator for fewer points is valid: an average is the mean of
-# the averages over all subsets of its points, and exp(D) is convex in the empirical loss.
-_LARGEST_N = 1e18
-
-# A posterior may miss one by this much before it is an error rather than rounding.
-_RHO_TOLERANCE = 1e-8
 
 # Numbers held at once when many values of mu are evaluated over many hypotheses: 16 MiB of floats.
 _BLOCK = 1 << 21
@@ -68,7 +59,7 @@ class Nodes(NamedTuple):
     deviation: Array
 
 
-class DualProblem:
+class DualProblem(GroupedProblem):
     """F as a function of beta, for m hypotheses that are grouped by loss and number of points."""
 
     def __init__(
@@ -80,33 +71,15 @@ class DualProblem:
         comparator: ComparatorName,
         grid_delta: float | None = None,
     ) -> None:
-        self.losses = loss_vector("losses", losses)
-        m = self.losses.size
-        sizes = whole_number("n", n)
-        if sizes.shape not in ((), (m,)):
-            raise ValueError(
-                "n must be a single number or have one entry per hypothesis: "
-                f"there are {m} losses, got shape {sizes.shape}"
-            )
-        sizes = np.broadcast_to(np.minimum(sizes, _LARGEST_N), (m,))
-        level, fixed = numbers(delta=delta, grid_delta=delta if grid_delta is None else grid_delta)
-        self.log_prior = np.full(m, -np.log(m)) if prior is None else normalise_log_prior(prior, m)
-        self.support = np.flatnonzero(self.log_prior > -np.inf)
-        loss, self.n, self.slot = _group(self.losses[self.support], sizes[self.support])
-        self.loss = np.where(loss > 0, np.maximum(loss, _SMALLEST_LOSS), 0.0)
-        self.comparator = make_comparator(comparator, self.loss, self.n, fixed)
-        self.log_mass = _log_sums(self.log_prior[self.support], self.slot, self.n.size)
-        # More than rounding can have moved the logarithms of the prior, their sums, and what is added to them.
-        self._mass_error = SLACK * (1 - self.log_mass) + _EPS * np.bincount(self.slot)
+        super().__init__(losses, n, delta, prior, grid_delta)
+        self.comparator = make_comparator(comparator, self.loss, self.n, self.grid_delta)
         self.rows = max(1, _BLOCK // (self.n.size * self.comparator.width))
-        log_inverse = -float(np.log(level))
-        self.log_inverse_down, self.log_inverse_up = log_inverse * (1 - 2 * _EPS), log_inverse * (1 + 2 * _EPS)
         self.largest_beta = min(1e14 * float(self.n.max()), BETA_RANGE[1])
 
     def at(self, beta: Array) -> Nodes:
         """F and its parts."""
         conjugate = self.comparator.conjugate(beta, self._is_relevant)
-        exponent = self.log_mass - self._mass_error - conjugate.upper
+        exponent = self.log_mass - self.mass_error - conjugate.upper
         log_sum, weight = log_sum_exp(exponent)
         with np.errstate(over="ignore"):
             value = (self.log_inverse_up - log_sum + SLACK) / beta * (1 + 8 * _EPS)
@@ -131,13 +104,13 @@ class DualProblem:
         linear functions, minus a linear one.
         """
         line = beta[:, np.newaxis] * nodes.maximizer - nodes.deviation
-        log_sum, weight = log_sum_exp(self.log_mass + self._mass_error - line)
+        log_sum, weight = log_sum_exp(self.log_mass + self.mass_error - line)
         distance = self.log_inverse_down - log_sum - SLACK - level * beta * (1 + 8 * _EPS)
         return distance, (weight * nodes.maximizer).sum(axis=1) - level
 
     def value_at_zero(self) -> float:
         """beta F(beta) at beta = 0, rounded down."""
-        log_sum, _ = log_sum_exp((self.log_mass + self._mass_error - self.comparator.minimum)[np.newaxis])
+        log_sum, _ = log_sum_exp((self.log_mass + self.mass_error - self.comparator.minimum)[np.newaxis])
         # The conjugates are not negative, hence neither is minus the logarithm.
         return max(float(self.log_inverse_down - log_sum[0]) * (1 - 8 * _EPS) - SLACK, self.log_inverse_down)
 
@@ -153,22 +126,6 @@ class DualProblem:
         rho = np.zeros(self.losses.size)
         rho[self.support] = weight / weight.sum()
         return rho
-
-
-def _group(losses: Array, n: Array) -> tuple[Array, Array, NDArray[np.intp]]:
-    """Distinct pairs of loss and number of points, and which of them each hypothesis has."""
-    distinct_losses, loss_code = np.unique(losses, return_inverse=True)
-    distinct_n, n_code = np.unique(n, return_inverse=True)
-    pairs, slot = np.unique(loss_code * distinct_n.size + n_code, return_inverse=True)
-    return distinct_losses[pairs // distinct_n.size], distinct_n[pairs % distinct_n.size], slot
-
-
-def _log_sums(log_values: Array, slot: NDArray[np.intp], size: int) -> Array:
-    """Logarithm of the sum of exp(log_values) over each slot, of whatever magnitude, at most ln 1."""
-    top = np.full(size, -np.inf)
-    np.maximum.at(top, slot, log_values)
-    sums = np.bincount(slot, np.exp(log_values - top[slot]), minlength=size)
-    return np.asarray(np.minimum(top + np.log(sums), 0.0))
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -202,10 +159,15 @@ def descend(evaluate: Callable[[float], Step], beta: float, low: float, high: fl
     return steps
 
 
+def rough_bounds(loss: Array, n: Array, complexity: Array) -> Array:
+    """The square-root bound (eq. PBsqrt) of each group on its own."""
+    c = complexity / n
+    return np.asarray(loss + c + np.sqrt(c) * np.sqrt(c + 2 * loss))
+
+
 def starting_beta(loss: Array, n: Array, complexity: Array) -> float:
     """The best beta for the one group whose bound is smallest, by the square-root bound (eq. PBsqrt)."""
-    c = complexity / n
-    bound = loss + c + np.sqrt(c) * np.sqrt(c + 2 * loss)
+    bound = rough_bounds(loss, n, complexity)
     best = int(np.argmin(bound))
     p, b = float(loss[best]), min(float(bound[best]), 0.9)
     # The conjugate's maximiser is b where n / beta = b (1 - b) / (b - p).
@@ -219,14 +181,7 @@ class FixedPosterior:
         self._problem = problem
         self._rho = rho[problem.support]
         self._total = total = float(rho.sum())
-        on = rho > 0
-        self.loss = min(1.0, float((rho * problem.losses).sum()) / total * (1 + SLACK))
-        log_rho, log_prior = np.log(rho[on]) - np.log(total), problem.log_prior[on]
-        # The difference of two logarithms each of which carries a relative error.
-        error = 4 * _EPS * float((rho[on] * (np.abs(log_rho) + np.abs(log_prior))).sum()) / total
-        kl_div = float((rho[on] * (log_rho - log_prior)).sum()) / total
-        is_prior = bool((log_rho == log_prior).all())
-        self.kl_div = 0.0 if is_prior else max(kl_div, 0.0) * (1 + SLACK) + error + SLACK
+        self.loss, self.kl_div = problem.describe(rho)
         self.complexity = (self.kl_div + problem.log_inverse_up) * (1 + 2 * _EPS)
         self._weight = np.bincount(problem.slot, rho[problem.support], minlength=problem.n.size) / total
 
@@ -297,11 +252,7 @@ def dual_bound_of(
 ) -> FixedBound:
     """Return `pac_bayes_dual` with the multiplier, and the loss and divergence that it was computed from."""
     problem = DualProblem(losses, n, delta, prior, comparator, grid_delta)
-    weights = one_per_hypothesis("rho", rho, problem.losses.size)
-    if not (weights >= 0).all():
-        raise ValueError(f"rho must be non-negative, got {weights[~(weights >= 0)][0]!s}")
-    if not abs(weights.sum() - 1) <= _RHO_TOLERANCE:
-        raise ValueError(f"rho must sum to one, got a sum of {weights.sum()!s}")
+    weights = problem.validate_posterior(rho)
     if (problem.log_prior[weights > 0] == -np.inf).any():
         return FixedBound(1.0, 0.0, 1.0, np.inf)
     posterior = FixedPosterior(problem, weights)

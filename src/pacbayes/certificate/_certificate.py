@@ -18,8 +18,10 @@ from pacbayes.certificate._statements import (
     BEST,
     MAJORITY,
     MAX_TEXT,
+    METHODS,
     RANDOMISED,
     Count,
+    Event,
     Level,
     NonNegative,
     Statement,
@@ -42,24 +44,12 @@ MOST_FAMILIES = 100
 
 @dataclass(frozen=True)
 class FamilyWeight:
-    """What a family of hypotheses has in a vote.
-
-    Attributes
-    ----------
-    name : str
-        Its name.
-    n_hypotheses : int
-        Number of its hypotheses.
-    weight : float
-        Their weight in the posterior.
-    vote_by : {"labels", "probabilities"}
-        Whether they give their weight to the class that they predict, or divide it by probabilities.
-    """
+    """What a family of hypotheses has in a vote."""
 
     name: Text
     n_hypotheses: Count
-    weight: Unit
-    vote_by: Literal["labels", "probabilities"]
+    weight: Unit  # of all of them in the posterior
+    vote_by: Literal["labels", "probabilities"]  # whether a weight goes to the class predicted, or is divided
 
 
 # The order of the fields is that of files.
@@ -94,7 +84,7 @@ class Certificate:
         Probability with which the bound may fail.
     lam : float or None
         Trade-off lambda of the Gibbs posterior; None if the posterior is not one that minimises a bound.
-    objective : {"dual", "lambda", "kl"}
+    objective : {"direct", "dual", "lambda", "kl"}
         The bound that the posterior minimises.
     voting : {"majority", "gibbs", "best", "uniform"}
         What `predict` does, and how the posterior was chosen: by minimising the objective, all weight on the hypothesis
@@ -319,14 +309,7 @@ class Certificate:
         if self.confusion is not None:
             self._check_confusion(self.confusion)
         if self.families:
-            require(
-                len({one.name for one in self.families}) == len(self.families), "families must have different names"
-            )
-            expect(
-                "the number of hypotheses in families", sum(f.n_hypotheses for f in self.families), self.n_hypotheses
-            )
-            together = sum(family.weight for family in self.families)
-            require(abs(together - 1) <= 1e-6, f"the weights of families must add up to 1, got {together!r}")
+            self._check_families()
 
     def _check_assumptions(self) -> None:
         """Check that assumptions are known, that none is missing, and that they agree with `strict`."""
@@ -359,6 +342,19 @@ class Certificate:
             require((getattr(self, name) is not None) == given, f"{name} must {'not ' if given else ''}be null {how}")
         false = f"global_minimum must be false for voting {self.voting!r}"
         require(minimized or not self.global_minimum, false)
+
+    def _check_families(self) -> None:
+        """Check what families have in the vote, and that its bound is about the way in which they vote."""
+        families = self.families
+        require(len({one.name for one in families}) == len(families), "families must have different names")
+        expect("the number of hypotheses in families", sum(one.n_hypotheses for one in families), self.n_hypotheses)
+        together = sum(one.weight for one in families)
+        require(abs(together - 1) <= 1e-6, f"the weights of families must add up to 1, got {together!r}")
+        by_probabilities = any(one.vote_by == "probabilities" for one in families)
+        for i, one in enumerate(self.statements):
+            of_labels = one.predictor == MAJORITY and METHODS[one.method].event == Event.PAC_BAYES
+            wrong = f"statements[{i}] is about a vote by labels, and families vote by probabilities"
+            require(not (of_labels and by_probabilities), wrong)
 
     def _check_confusion(self, confusion: Confusion) -> None:
         """Check the confusion matrix against what the certificate states elsewhere, and its bounds."""

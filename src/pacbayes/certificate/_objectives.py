@@ -9,13 +9,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pacbayes._json_fields import Range
 from pacbayes._validation import Array
 from pacbayes.bounds import clopper_pearson, kl_inverse_upper, pac_bayes_kl
+from pacbayes.bounds.direct import direct_bound_of
 from pacbayes.bounds.dual import dual_bound_of
 from pacbayes.bounds.prior import restrict_prior
 from pacbayes.certificate._statements import (
@@ -34,8 +36,10 @@ from pacbayes.certificate._statements import (
     require,
 )
 from pacbayes.posterior import (
+    DirectResult,
     DualResult,
     PosteriorResult,
+    minimize_direct_bound,
     minimize_dual_bound,
     minimize_kl_bound,
     minimize_lambda_bound,
@@ -44,7 +48,7 @@ from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.quasiconvexity import first_condition
 from pacbayes.votes import heavy_voter, subset_sum_constant
 
-Objective = Literal["dual", "lambda", "kl"]
+Objective = Literal["direct", "dual", "lambda", "kl"]
 Voting = Literal["majority", "gibbs", "best", "uniform"]
 
 # Bounds of single hypotheses that differ by less are taken for equal: their noise is larger.
@@ -54,6 +58,11 @@ _CLOSE = 0.03
 # exceed the smallest by at most this share.
 _NEAR = 64
 _FAR = 0.1
+
+_EPS = float(np.finfo(np.float64).eps)
+
+# Figures that may be negative.
+_ANY = Range(-1e15, 1e15)
 
 # A prior of zero, as a divergence that is a number.
 _LARGEST_KL = 1e300
@@ -89,6 +98,7 @@ class Problem:
     sizes_known: bool
     prior: ArrayLike | None
     delta: float  # what is left of it for these hypotheses
+    earlier: bool = False  # whether the randomised classifier is bounded as it was before the direct bound
 
     @property
     def curve(self) -> GibbsCurve:
@@ -100,6 +110,15 @@ class Problem:
         """What the paper's theorem is about: the smallest validation set stands for all."""
         given = {"losses": self.losses, "n": self.n_min, "n_max": self.n_max}
         return {**given, "delta": self.delta, "prior": self.prior}
+
+    @property
+    def mixture(self) -> dict[str, Any]:
+        """What the dual and the direct bound are about.
+
+        The comparator and its grid must be chosen before the losses are seen, which `delta` may depend on.
+        """
+        fixed = {"comparator": "mixture", "grid_delta": self.settings.share}
+        return {"delta": self.delta, "prior": self.prior, **fixed}
 
     @property
     def objective(self) -> PosteriorObjective:
@@ -152,15 +171,22 @@ class PosteriorObjective(ABC):
 
     @abstractmethod
     def minimize(self, problem: Problem) -> Any:
-        """Return the posterior that minimises the bound, a `PosteriorResult` or `DualResult`."""
+        """Return the posterior that minimises the bound: a `PosteriorResult`, `DualResult` or `DirectResult`."""
 
-    @abstractmethod
-    def state(self, problem: Problem, rho: Array, loss: float, kl_div: float) -> Statement:
-        """Bound the randomised classifier of any posterior."""
 
-    def state_minimum(self, problem: Problem, minimum: Any) -> Statement:
-        """Bound the randomised classifier of the posterior that `minimize` returned."""
-        return self.state(problem, minimum.rho, minimum.loss, minimum.kl_div)
+def state_randomised(problem: Problem, rho: Array, loss: float, kl_div: float, minimum: Any = None) -> Statement:
+    """Bound the randomised classifier of any posterior, by a method that does not depend on the losses.
+
+    The direct bound, for whatever the weights minimise, if the number of points of every hypothesis is known. The
+    earlier methods are for certificates that state them, by the rule of that time.
+    """
+    equal = problem.n_min == problem.n_max and problem.settings.objective in ("lambda", "kl")
+    if not problem.sizes_known or (problem.earlier and equal):
+        figures = {"loss": loss, "kl_div": kl_div, "n": problem.n_min, "n_max": problem.n_max}
+        return problem.state("pac-bayes-kl", RANDOMISED, **figures)
+    if problem.earlier:
+        return _state_by_dual(problem, rho, loss, minimum if isinstance(minimum, DualResult) else None)
+    return _state_directly(problem, rho, loss, kl_div)
 
 
 def _check_sizes(name: str, statement: Statement, certificate: Any) -> None:
@@ -182,11 +208,6 @@ class LambdaObjective(PosteriorObjective):
 
     def minimize(self, problem: Problem) -> PosteriorResult:
         return minimize_lambda_bound(**problem.theorem, method="global")
-
-    def state(self, problem: Problem, rho: Array, loss: float, kl_div: float) -> Statement:
-        if problem.n_min < problem.n_max and problem.sizes_known:  # then the dual bound does without their minimum
-            return OBJECTIVES["dual"].state(problem, rho, loss, kl_div)
-        return problem.state("pac-bayes-kl", RANDOMISED, loss=loss, kl_div=kl_div, n=problem.n_min, n_max=problem.n_max)
 
 
 class KLObjective(LambdaObjective):
@@ -222,6 +243,15 @@ def _dual(delta: float, adjusted_loss: NonNegative, kl_div: NonNegative, mu: Non
     return 1.0 if mu == 0 else min(1.0, (adjusted_loss + mu * (kl_div - math.log(delta))) * ROUND_UP)
 
 
+def _state_by_dual(problem: Problem, rho: Array, loss: float, minimum: DualResult | None) -> Statement:
+    bound = minimum or dual_bound_of(rho, problem.losses, problem.n, **problem.mixture)
+    # What is left of the bound is E_rho[psi_h(mu)], which is at least the loss, also where it is cut off at 1.
+    adjusted = max(loss, bound.fun - bound.mu * (bound.kl_div - math.log(problem.delta)))
+    figures = {"adjusted_loss": float(adjusted), "kl_div": bound.kl_div, "mu": bound.mu}
+    statement = problem.state("pac-bayes-dual", RANDOMISED, **figures)
+    return replace(statement, bound=max(statement.bound, bound.fun))
+
+
 class DualObjective(PosteriorObjective):
     """The dual bound, which takes every hypothesis by its own number of points."""
 
@@ -230,27 +260,60 @@ class DualObjective(PosteriorObjective):
     needs_sizes = True
 
     def minimize(self, problem: Problem) -> DualResult:
-        return minimize_dual_bound(problem.losses, problem.n, **self._arguments(problem))
+        return minimize_dual_bound(problem.losses, problem.n, **problem.mixture)
 
-    def state(self, problem: Problem, rho: Array, loss: float, kl_div: float) -> Statement:
-        bound = dual_bound_of(rho, problem.losses, problem.n, **self._arguments(problem))
-        return self.state_minimum(problem, bound._replace(loss=loss))
 
-    def state_minimum(self, problem: Problem, minimum: Any) -> Statement:
-        # What is left of the bound is E_rho[psi_h(mu)], which is at least the loss, also where it is cut off at 1.
-        adjusted = max(minimum.loss, minimum.fun - minimum.mu * (minimum.kl_div - math.log(problem.delta)))
-        figures = {"adjusted_loss": float(adjusted), "kl_div": minimum.kl_div, "mu": minimum.mu}
-        statement = problem.state("pac-bayes-dual", RANDOMISED, **figures)
-        return replace(statement, bound=max(statement.bound, minimum.fun))
+def least_direct_bound(loss: float, n_max: int, level: float) -> float:
+    """Return a lower bound on the direct bound of any posterior with this empirical loss, on at most `n_max` points.
 
-    @staticmethod
-    def _arguments(problem: Problem) -> dict[str, Any]:
-        # The comparator and its grid must be chosen before the losses are seen, which `problem.delta` may depend on.
-        fixed = {"comparator": "mixture", "grid_delta": problem.settings.share}
-        return {"delta": problem.delta, "prior": problem.prior, **fixed}
+    True losses with kl(loss_h || L_h) = ln(1 / level) / n_max comply with the constraint. Such an L_h is a concave
+    function of loss_h (docs/direct.md): its mean is smallest if all losses are 0 or 1.
+    """
+    return loss - (1 - loss) * math.expm1(math.log(level) / n_max)
+
+
+def _check_direct(name: str, statement: Statement, certificate: Any) -> None:
+    level = certificate.delta / certificate.n_votes
+    least = least_direct_bound(certificate.empirical_loss, certificate.n_validation_max, level)
+    enough = statement.bound >= least * (1 - FIGURE_TOLERANCE)
+    require(enough, f"{name}.bound must be at least {least!r} for this validation loss")
+
+
+@method("pac-bayes-direct", "direct PAC-Bayes bound", (RANDOMISED,), Event.PAC_BAYES, check=_check_direct)
+def _direct(
+    delta: float, loss: Unit, kl_div: NonNegative, adjusted_loss: Annotated[float, _ANY], log_nu: Annotated[float, _ANY]
+) -> float:
+    # nu / delta + sum_h max_L {rho_h L - nu pi_h exp(D_h(L))}, docs/direct.md. nu is stated relative to exp(KL): what a
+    # prior is divided by, or has lost, multiplies both.
+    log_part = kl_div + log_nu - math.log(delta)
+    part = math.exp(log_part + 4 * _EPS * (kl_div + abs(log_nu))) if log_part < 0 else 1.0
+    return min(1.0, max(loss, adjusted_loss + part * ROUND_UP) * ROUND_UP)
+
+
+def _state_directly(problem: Problem, rho: Array, loss: float, kl_div: float) -> Statement:
+    bound = direct_bound_of(rho, problem.losses, problem.n, **problem.mixture)
+    log_part = bound.log_nu - math.log(problem.delta)
+    # What is left of the bound is the sum of the maxima. Where nothing is proved, all losses may be one.
+    figures = {"adjusted_loss": bound.value - math.exp(log_part), "log_nu": bound.log_nu - kl_div}
+    if bound.value >= 1:
+        figures = {"adjusted_loss": 1.0, "log_nu": -kl_div}
+    statement = problem.state("pac-bayes-direct", RANDOMISED, loss=loss, kl_div=kl_div, **figures)
+    return replace(statement, bound=max(statement.bound, bound.value))
+
+
+class DirectObjective(PosteriorObjective):
+    """The direct bound, whose best posterior is known in closed form."""
+
+    title = "direct bound"
+    has_lambda = False
+    needs_sizes = True
+
+    def minimize(self, problem: Problem) -> DirectResult:
+        return minimize_direct_bound(problem.losses, problem.n, **problem.mixture)
 
 
 OBJECTIVES: dict[Objective, PosteriorObjective] = {
+    "direct": DirectObjective(),
     "dual": DualObjective(),
     "lambda": LambdaObjective(),
     "kl": KLObjective(),
@@ -260,7 +323,7 @@ OBJECTIVES: dict[Objective, PosteriorObjective] = {
 def resolve_objective(objective: Objective | Literal["auto"], voting: Voting) -> Objective:
     """Return the objective that "auto" stands for: the one whose bound on the predictor, or whose vote, is best."""
     if objective == "auto":
-        return "dual" if voting == "gibbs" else "lambda"
+        return "direct" if voting == "gibbs" else "lambda"
     return objective
 
 
@@ -284,7 +347,7 @@ def _minimize(problem: Problem) -> Weighted:
     """Weight hypotheses by minimising the objective."""
     objective = problem.objective
     minimum = objective.minimize(problem)
-    gibbs = objective.state_minimum(problem, minimum)
+    gibbs = state_randomised(problem, minimum.rho, minimum.loss, minimum.kl_div, minimum)
     condition = first_condition(**problem.theorem) if objective.has_lambda else None
     proved = {
         "lam": minimum.lam,
@@ -293,15 +356,15 @@ def _minimize(problem: Problem) -> Weighted:
         "quasiconvex": condition,
     }
     statements = _with_vote(gibbs, minimum.rho, problem)
-    return Weighted(minimum.rho, statements, minimum.loss, gibbs.figures["kl_div"], proved)
+    return Weighted(minimum.rho, statements, minimum.loss, gibbs.figures.get("kl_div", minimum.kl_div), proved)
 
 
 def _keep_prior(problem: Problem) -> Weighted:
     """Weight hypotheses by the prior."""
     pi = problem.curve.rho(0.0)
     empirical_loss = min(1.0, float(np.sum(pi * problem.losses)) * (1 + 1e-12))
-    gibbs = problem.objective.state(problem, pi, empirical_loss, 0.0)
-    return Weighted(pi, _with_vote(gibbs, pi, problem), empirical_loss, gibbs.figures["kl_div"])
+    gibbs = state_randomised(problem, pi, empirical_loss, 0.0)
+    return Weighted(pi, _with_vote(gibbs, pi, problem), empirical_loss, gibbs.figures.get("kl_div", 0.0))
 
 
 def _choose_best(problem: Problem) -> Weighted:
@@ -339,7 +402,7 @@ def _with_vote(gibbs: Statement, rho: Array, problem: Problem) -> tuple[Statemen
         alone = np.zeros(rho.size)
         alone[voter] = 1.0
         voter_loss, kl_div = float(problem.losses[voter]), problem.curve.point_mass_kl(voter)
-        voter_bound = problem.objective.state(problem, alone, voter_loss, kl_div).bound
+        voter_bound = state_randomised(problem, alone, voter_loss, kl_div).bound
         candidates.append(problem.state("heavy-voter", MAJORITY, voter_bound=voter_bound, weight=float(rho[voter])))
     vote = min(candidates, key=lambda statement: statement.bound)
     first = (gibbs, vote) if VOTINGS[problem.settings.voting].predictor == RANDOMISED else (vote, gibbs)

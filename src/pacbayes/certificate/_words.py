@@ -210,8 +210,8 @@ def summary(certificate: Certificate) -> str:
     >>> certificate, _ = certify([0.10, 0.12, 0.15, 0.30, 0.45], n=500)
     >>> print(summary(certificate).replace(", the", ",\nthe").replace(", and", ",\nand"))
     With probability at least 0.95 over the draw of the sample (delta = 0.05),
-    the majority vote errs on at most 16.38% of new points from the same distribution,
-    and the randomised classifier on at most 16.38%.
+    the majority vote errs on at most 15.28% of new points from the same distribution,
+    and the randomised classifier on at most 15.27%.
     """
     delta, loss = certificate.delta, certificate.loss
     # One sentence holds what holds jointly.
@@ -364,10 +364,11 @@ def _class_notes(certificate: Certificate, confusion: Confusion) -> list[str]:
     ]
     if confusion.is_certified:
         uncovered = confusion.points == "validation" and not certificate.strict
+        remark = "; the theorem does not cover this fit" if uncovered else ""
         balanced = format_percent_upper(confusion.balanced_error)
         notes += [
-            f"All bounds of this table hold at once, with probability {format_confidence(certificate.delta)}, for "
-            f"classes that were known beforehand{'; the theorem does not cover this fit' if uncovered else ''}.",
+            f"All bounds of this table hold at once, with probability {format_confidence(certificate.delta)}, for all "
+            f"classes known beforehand or seen in training{remark}.",
             f"Balanced error, the mean of the misses over classes: at most {balanced}.",
         ]
     else:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -46,11 +45,10 @@ _RANDOMISED = "With probability {confidence}, the expected loss of the randomise
 _SINGLE = "With probability {confidence}, the expected loss of the hypothesis is at most {value}."
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A function of `pacbayes.bounds`, as the command line shows it."""
 
-    arguments: tuple[str, ...]
+    arguments: str
     help: str
     meaning: str  # of the number, with places for the value, the confidence and arguments
     upwards: bool | None = True  # whether the number is to be rounded up or down; None where it is no bound
@@ -58,50 +56,52 @@ class Entry:
 
 
 ENTRIES = {
-    "kl": Entry(("p", "q"), "Binary kl divergence.", "kl({p} || {q}) is {value}.", None, False),
+    "kl": Entry("p q", "Binary kl divergence.", "kl({p} || {q}) is {value}.", None, False),
     "kl_inverse_upper": Entry(
-        ("p", "c"), "Largest q with kl(p || q) <= c.", "kl({p} || q) <= {c} for no q above {value}.", True, False
+        "p c", "Largest q with kl(p || q) <= c.", "kl({p} || q) <= {c} for no q above {value}.", True, False
     ),
     "kl_inverse_lower": Entry(
-        ("p", "c"), "Smallest q with kl(p || q) <= c.", "kl({p} || q) <= {c} for no q below {value}.", False, False
+        "p c", "Smallest q with kl(p || q) <= c.", "kl({p} || q) <= {c} for no q below {value}.", False, False
     ),
     "confidence_term": Entry(
-        ("n", "delta", "n_max"),
+        "n delta n_max",
         "Confidence term ln(2 sqrt(n) / delta).",
         "The confidence term at confidence {confidence} is {value}.",
         True,
         False,
     ),
-    "xi": Entry(
-        ("n",), "Largest E[exp(n kl(loss || true loss))], Maurer's constant.", "xi({n}) is {value}.", True, False
-    ),
-    "pac_bayes_kl": Entry(("loss", "kl_div", "n", "delta", "n_max"), "PAC-Bayes-kl (Theorem PBkl).", _RANDOMISED),
+    "xi": Entry("n", "Largest E[exp(n kl(loss || true loss))], Maurer's constant.", "xi({n}) is {value}.", True, False),
+    "pac_bayes_kl": Entry("loss kl_div n delta n_max", "PAC-Bayes-kl (Theorem PBkl).", _RANDOMISED),
     "pac_bayes_lambda": Entry(
-        ("loss", "kl_div", "n", "lam", "delta", "n_max"),
-        "PAC-Bayes-lambda (Theorem PBlambda), for all lambda at once.",
-        _RANDOMISED,
+        "loss kl_div n lam delta n_max", "PAC-Bayes-lambda (Theorem PBlambda), for all lambda at once.", _RANDOMISED
     ),
-    "pac_bayes_sqrt": Entry(
-        ("loss", "kl_div", "n", "delta", "n_max"), "The square-root relaxation (eq. PBsqrt).", _RANDOMISED
-    ),
+    "pac_bayes_sqrt": Entry("loss kl_div n delta n_max", "The square-root relaxation (eq. PBsqrt).", _RANDOMISED),
     "catoni": Entry(
-        ("loss", "kl_div", "n", "lam", "delta"),
-        "Catoni's bound, for a lambda fixed before the sample is seen.",
-        _RANDOMISED,
+        "loss kl_div n lam delta", "Catoni's bound, for a lambda fixed before the sample is seen.", _RANDOMISED
     ),
-    "empirical_bernstein": Entry(
-        ("loss", "variance", "kl_div", "n", "delta", "c1", "c2"), "PAC-Bayes-Empirical-Bernstein.", _RANDOMISED
-    ),
+    "empirical_bernstein": Entry("loss variance kl_div n delta c1 c2", "PAC-Bayes-Empirical-Bernstein.", _RANDOMISED),
     "majority_vote": Entry(
-        ("gibbs_bound",),
+        "gibbs_bound",
         "The majority vote: twice the randomised classifier.",
         "If the randomised classifier errs on at most {gibbs_bound} of the points, the vote does on at most {value}.",
     ),
     "single_hypothesis_kl": Entry(
-        ("loss", "n", "delta", "prior_mass"), "One hypothesis on a test set, any loss (Chernoff).", _SINGLE
+        "loss n delta prior_mass", "One hypothesis on a test set, any loss (Chernoff).", _SINGLE
     ),
     "clopper_pearson": Entry(
-        ("errors", "n", "delta", "prior_mass"), "One hypothesis on a test set, zero-one loss (exact).", _SINGLE
+        "errors n delta prior_mass", "One hypothesis on a test set, zero-one loss (exact).", _SINGLE
+    ),
+    "anytime_upper": Entry(
+        "errors n delta",
+        "One hypothesis on points that still arrive, zero-one loss (exact at all times at once).",
+        "With probability {confidence}, the error is at most {value}, and so for such bounds at all other times.",
+    ),
+    "anytime_lower": Entry(
+        "errors n delta",
+        "The same from below.",
+        "With probability {confidence}, the error is at least {value}, and so for such bounds at all other times.",
+        False,
+        False,
     ),
 }
 
@@ -133,7 +133,7 @@ def _make_command(name: str, entry: Entry) -> Callable[..., None]:
             default=_DEFAULTS.get(argument, inspect.Parameter.empty),
             annotation=Annotated[float | None if _DEFAULTS.get(argument, 0.0) is None else float, typer.Option()],
         )
-        for argument in entry.arguments
+        for argument in entry.arguments.split()
     ]
     json = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool)
     return make_command(calculate, [*parameters, json], _HELP)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,18 +31,6 @@ def paper_classifier(m: int, r: int, seed: int, n_jobs: int | None) -> PACBayesC
     )
 
 
-@dataclass(frozen=True)
-class PoolMetrics:
-    """Posterior, test losses and bound of the first m hypotheses of a pool."""
-
-    posterior: PosteriorResult  # of alternating minimisation (Theorem PBaggregation)
-    vote: float  # test loss of the rho-weighted vote; the next three are test losses as well
-    uniform: float
-    best: float  # the hypothesis with the smallest validation loss
-    randomised: float
-    bound: float  # PAC-Bayes-kl bound on the randomised classifier
-
-
 class Aggregation:
     """A pool of m weak SVMs, trained on r points each and validated on one split, with its votes on the test set.
 
@@ -59,7 +45,7 @@ class Aggregation:
         self.votes = self.model.predict_hypotheses(split.X_test)
 
     def posterior(self, m: int) -> PosteriorResult:
-        """Weight the first m hypotheses by alternating minimisation of the bound."""
+        """Weight the first m hypotheses by alternating minimisation of the bound (Theorem PBaggregation)."""
         return minimize_lambda_bound(self.losses[:m], self.n_validation, delta=DELTA)
 
     def vote_loss(self, rho: Array, votes: NDArray[np.intp] | None = None, y: NDArray[np.intp] | None = None) -> float:
@@ -68,18 +54,21 @@ class Aggregation:
         y = self.split.y_test if y is None else y
         return float(np.mean(weighted_vote(votes[: rho.size], rho, 2) != y))
 
-    def evaluate(self, m: int) -> PoolMetrics:
-        """Weight the first m hypotheses and measure their losses on the test set."""
+    def evaluate(self, m: int) -> dict[str, float]:
+        """Weight the first m hypotheses, and return their losses on the test set and the PAC-Bayes-kl bound.
+
+        These are the losses of the rho-weighted vote, of the uniform vote, of the hypothesis with the smallest
+        validation loss, and of the randomised classifier, which the bound is on.
+        """
         posterior = self.posterior(m)
         losses = np.mean(self.votes[:m] != self.split.y_test, axis=1)
-        return PoolMetrics(
-            posterior,
-            vote=self.vote_loss(posterior.rho),
-            uniform=self.vote_loss(np.full(m, 1 / m)),
-            best=float(losses[np.argmin(self.losses[:m])]),
-            randomised=float(posterior.rho @ losses),
-            bound=float(pac_bayes_kl(posterior.loss, posterior.kl_div, self.n_validation, DELTA)),
-        )
+        return {
+            "vote": self.vote_loss(posterior.rho),
+            "uniform": self.vote_loss(np.full(m, 1 / m)),
+            "best": float(losses[np.argmin(self.losses[:m])]),
+            "randomised": float(posterior.rho @ losses),
+            "bound": float(pac_bayes_kl(posterior.loss, posterior.kl_div, self.n_validation, DELTA)),
+        }
 
 
 def grid(first: int, last: int, count: int) -> list[int]:

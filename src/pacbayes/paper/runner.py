@@ -65,10 +65,7 @@ class Plan:
     def settings(self) -> dict[str, Any]:
         """Return the settings that results must share to be comparable, for JSON."""
         return {
-            "splits": self.splits,
-            "more_splits": self.more_splits,
-            "values": self.values,
-            "quick": self.quick,
+            **{name: getattr(self, name) for name in ("splits", "more_splits", "values", "quick")},
             "C": C,
             "delta": DELTA,
             "sizes": {name: SIZES[name]._asdict() for name in (QUICK_DATASETS if self.quick else PAPER_DATASETS)},

@@ -7,6 +7,7 @@ pass validation losses and the number of validation points n - r as `n`.
 Arguments of one name mean the same everywhere; `minimize_lambda_bound` describes them.
 """
 
+from pacbayes.posterior._direct import DirectResult, minimize_direct_bound
 from pacbayes.posterior._dual import DualResult, dual_bound, minimize_dual_bound
 from pacbayes.posterior._minimizers import (
     PosteriorResult,
@@ -19,12 +20,14 @@ from pacbayes.posterior._minimizers import (
 )
 
 __all__ = [
+    "DirectResult",
     "DualResult",
     "PosteriorResult",
     "dual_bound",
     "gibbs_posterior",
     "lambda_bound",
     "lambda_bound_derivatives",
+    "minimize_direct_bound",
     "minimize_dual_bound",
     "minimize_kl_bound",
     "minimize_lambda_bound",
