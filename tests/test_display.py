@@ -19,9 +19,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from pacbayes import PACBayesClassifier, bounds, certify
+from pacbayes import Monitor, PACBayesClassifier, bounds, certify
 from pacbayes.certificate import Row
-from pacbayes.display import BoundDisplay, CertificateDisplay, PoolSizeDisplay, PosteriorDisplay
+from pacbayes.display import BoundDisplay, CertificateDisplay, MonitorDisplay, PoolSizeDisplay, PosteriorDisplay
 from pacbayes.pools import LinearPool, RBFSVMPool, UnionPool
 from pacbayes.posterior import gibbs_posterior, lambda_bound, minimize_kl_bound, minimize_lambda_bound
 from pacbayes.quasiconvexity import check_quasiconvexity
@@ -131,7 +131,9 @@ def test_without_matplotlib(display, svms, monkeypatch):
     shown = display.from_estimator(svms)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for draw in (lambda: display.from_estimator(svms), shown.plot):
-        with pytest.raises(ImportError, match=rf'{display.__name__} needs Matplotlib: pip install "pacbayes\[plots\]"'):
+        with pytest.raises(
+            ImportError, match=rf'{display.__name__} needs matplotlib: python -m pip install "pacbayes\[plots\]"'
+        ):
             draw()
 
 
@@ -442,10 +444,10 @@ class TestPoolSizeDisplay:
     @pytest.mark.parametrize(
         ("parameters", "label"),
         [
-            ({"subsample_size": 20}, "PAC-Bayes-kl,\nrandomised classifier"),
-            ({}, "PAC-Bayes-kl or dual PAC-Bayes bound,\nrandomised classifier"),
-            ({"objective": "dual"}, "dual PAC-Bayes bound,\nrandomised classifier"),
-            ({"voting": "gibbs"}, "dual PAC-Bayes bound,\nrandomised classifier"),
+            ({"subsample_size": 20}, "direct PAC-Bayes bound,\nrandomised classifier"),
+            ({}, "direct PAC-Bayes bound,\nrandomised classifier"),
+            ({"objective": "dual"}, "direct PAC-Bayes bound,\nrandomised classifier"),
+            ({"voting": "gibbs"}, "direct PAC-Bayes bound,\nrandomised classifier"),
             ({"voting": "best"}, "Clopper-Pearson for all hypotheses,\nbest hypothesis"),
             ({"voting": "best", "loss": [[0, 1], [2, 0]]}, "Chernoff's bound for all hypotheses,\nbest hypothesis"),
         ],
@@ -514,18 +516,22 @@ RANDOMISED, MAJORITY = "randomised classifier", "majority vote"
 class TestCertificateDisplay:
     @pytest.mark.parametrize("n_max", [400, 450])
     def test_bars_by_hand(self, n_max):
-        certificate, _ = certify(LOSSES, 400, n_max=n_max, delta=0.1, prior=[0.1, 0.1, 0.1, 0.1, 0.2, 0.2, 0.2])
+        prior = [0.1, 0.1, 0.1, 0.1, 0.2, 0.2, 0.2]
+        certificate, rho = certify(LOSSES, 400, n_max=n_max, delta=0.1, prior=prior)
         display = drawn(CertificateDisplay.from_certificate(certificate))
         loss, kl_div, lam = certificate.empirical_loss, certificate.kl_div, certificate.lam
         c = (kl_div + math.log(2 * math.sqrt(n_max) / 0.1)) / 400
         kl_bound = bounds.kl_inverse_upper(loss, c)
+        direct = bounds.direct_bound(rho, LOSSES, 400, delta=0.1, prior=prior)
         vote, best = certificate.statements[0], certificate.statements[2:]
+        kl = ("PAC-Bayes-kl", RANDOMISED)
         expected = {
             ("validation loss", RANDOMISED): loss,
             (vote.title, MAJORITY): certificate.vote_bound,
-            ("PAC-Bayes-kl", RANDOMISED): kl_bound,
+            **({("direct PAC-Bayes bound", RANDOMISED): direct} if n_max == 400 else {kl: kl_bound}),
             **{(statement.title, statement.predictor): statement.bound for statement in best},
             (f"PAC-Bayes-lambda, lambda = {lam:.3g}", RANDOMISED): (loss + c / lam) / (1 - lam / 2),
+            kl: kl_bound,  # once
             ("square-root relaxation", RANDOMISED): loss + c + math.sqrt(c**2 + 2 * c * loss),
             ("Chernoff, if tested on 400 points", "one classifier with this loss"): bounds.kl_inverse_upper(
                 loss, math.log(1 / 0.1) / 400
@@ -658,3 +664,28 @@ class TestCertificateDisplay:
             CertificateDisplay.from_certificate({})
         with pytest.raises(ValueError, match="n_classes must be a whole number, at least 2, got 1"):
             CertificateDisplay.from_certificate(certificate, n_classes=1)
+
+
+def test_a_monitor(svms, moons):
+    _, X_test, _, y_test = moons
+    monitor = Monitor(svms.certify(X_test, y_test), tolerance=0.05)
+    with pytest.raises(ValueError, match="monitor must have counted a batch"):
+        MonitorDisplay.from_monitor(monitor)
+    with pytest.raises(TypeError, match="monitor must be a Monitor, got Certificate"):
+        MonitorDisplay.from_monitor(monitor.certificate)
+    for size in [1] * 500 + [300]:
+        monitor.update(np.zeros(size, dtype=int), np.full(size, int(size > 1)))
+    display = drawn(MonitorDisplay.from_monitor(monitor, color="red"))
+    assert display.n.size <= 400
+    assert (display.n[-1], display.error[-1]) == (800, 300 / 800)
+    assert (display.lower[-1], display.upper[-1]) == monitor.interval
+    assert display.error_.get_color() == "red"
+    assert display.threshold_.get_ydata()[0] == monitor.threshold
+    assert display.alarm_.get_xdata()[0] == monitor.alarm_at == 800
+    assert "alarm, after 800 points" in [text.get_text() for text in display.legend_.get_texts()]
+    one = MonitorDisplay.from_monitor(Monitor(monitor.certificate, 0.05).update([0, 1], [0, 1]))
+    assert one.alarm_ is None
+    assert one.recent_ is display.recent_ is None
+    batches = Monitor(monitor.certificate, 0.05).update([0] * 20, [0] * 20).update([0] * 20, [1] * 5 + [0] * 15)
+    assert MonitorDisplay.from_monitor(batches).recent_.get_ydata() == pytest.approx([0, 0.25])
+    assert one.n.tolist() == [2]

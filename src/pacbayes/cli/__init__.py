@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 import pacbayes
-from pacbayes.cli import bound, certify, demo, fit, paper, predict, report, verify
+from pacbayes.cli import bound, certify, demo, fit, monitor, paper, predict, report, verify
 from pacbayes.cli._command import make_command, show_help_without_command, usage_error
 from pacbayes.cli._console import print_lines, printed_warnings
 
@@ -66,7 +66,16 @@ def _program(
     show_help_without_command(context)
 
 
-for _function in (demo.demo, fit.fit, predict.predict, report.report, certify.certify, verify.verify):
+_COMMANDS = (
+    demo.demo,
+    fit.fit,
+    predict.predict,
+    report.report,
+    certify.certify,
+    verify.verify,
+    monitor.monitor,
+)
+for _function in _COMMANDS:
     app.command()(make_command(_function))
 app.add_typer(bound.app)
 app.command()(make_command(paper.paper, extra="paper"))

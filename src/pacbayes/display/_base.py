@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from pacbayes._extras import require
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
@@ -38,10 +40,7 @@ class Display:
         Display
             This display, with `ax_`, `figure_` and, unless it has bars, `legend_`.
         """
-        try:
-            import matplotlib  # noqa: F401
-        except ImportError as error:
-            raise ImportError(f'{type(self).__name__} needs Matplotlib: pip install "pacbayes[plots]"') from error
+        require("matplotlib", "plots", f"{type(self).__name__} needs")
         if ax is None:
             import matplotlib.pyplot as plt
 

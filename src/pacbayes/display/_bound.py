@@ -120,10 +120,6 @@ class BoundDisplay(Display):
             Number of values of lambda, at least 2. The minimum and 1 are added to them.
         ax, **kwargs
             As in `plot`.
-
-        Returns
-        -------
-        BoundDisplay
         """
         theorem = {"n": n, "n_max": n_max, "delta": delta, "prior": prior}
         return cls._compute(losses, theorem, lam_range, grid_resolution).plot(ax, **kwargs)
@@ -151,10 +147,6 @@ class BoundDisplay(Display):
             As in `from_losses`. The default range is extended to the lambda of the posterior if that is above 1.
         ax, **kwargs
             As in `plot`.
-
-        Returns
-        -------
-        BoundDisplay
         """
         model = check_fitted(estimator)
         proved = model.certificate_

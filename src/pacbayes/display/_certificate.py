@@ -60,7 +60,7 @@ class CertificateDisplay(Display):
     >>> certificate, _ = certify([0.10, 0.12, 0.15, 0.30, 0.45], n=500)
     >>> display = CertificateDisplay.from_certificate(certificate)
     >>> [text.get_text() for text in display.values_[:3]]
-    ['0.1003', '0.1638', '0.1638']
+    ['0.1003', '0.1528', '0.1527']
     """
 
     rows: Sequence[Row]
@@ -94,10 +94,6 @@ class CertificateDisplay(Display):
             if it is about the same loss.
         ax, **kwargs
             As in `plot`.
-
-        Returns
-        -------
-        CertificateDisplay
         """
         if not isinstance(certificate, Certificate):
             raise TypeError(f"certificate must be a Certificate, got {type(certificate).__name__}")
@@ -130,10 +126,6 @@ class CertificateDisplay(Display):
             Independent points and labels that were not used in training: rows of the training sample are refused.
         ax, **kwargs
             As in `plot`.
-
-        Returns
-        -------
-        CertificateDisplay
         """
         model = check_fitted(estimator)
         tested = state_test(model, X_test, y_test)
@@ -184,7 +176,8 @@ class CertificateDisplay(Display):
         if self.chance is None or self.chance > end:
             return
         self.chance_ = ax.axvline(self.chance, color=BLACK, linestyle=":", linewidth=1.2, zorder=0)
-        words, style = f"{self.chance_label} {format_nearest(self.chance)}", {"ha": "center", "va": "bottom"}
+        # To the left, where the labels of the bars leave room for it on narrow figures.
+        words, style = f"{self.chance_label} {format_nearest(self.chance)}", {"ha": "right", "va": "bottom"}
         above = ax.get_xaxis_transform()
         self._write(words, (self.chance, 1), (0, 3), xycoords=above, **style, fontsize="small", parse_math=False)
 

@@ -95,10 +95,6 @@ class PoolSizeDisplay(Display):
             axis. A prior that is not uniform is restricted to the first m hypotheses and normalised.
         ax, **kwargs
             As in `plot`.
-
-        Returns
-        -------
-        PoolSizeDisplay
         """
         model = check_fitted(estimator)
         labels = check_test_labels(X_test, y_test)

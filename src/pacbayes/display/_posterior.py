@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -96,10 +96,6 @@ class PosteriorDisplay(Display):
             Mass against loss, summed over equal losses; or the mass of the heaviest hypotheses against their number.
         ax, **kwargs
             As in `plot`.
-
-        Returns
-        -------
-        PosteriorDisplay
         """
         loss_array = loss_vector("losses", losses)
         weights = finite_nonnegative("rho", rho)
@@ -136,10 +132,6 @@ class PosteriorDisplay(Display):
             Fitted classifier.
         kind, ax, **kwargs
             As in `from_posterior`.
-
-        Returns
-        -------
-        PosteriorDisplay
         """
         model = check_fitted(estimator)
         validated = np.flatnonzero(~np.isnan(model.losses_))
@@ -165,11 +157,14 @@ class PosteriorDisplay(Display):
         else:
             self._draw_cumulative(ax, half, kwargs)
 
-    def _label_families(self) -> list[tuple[str, str]]:
-        """Return the families in words, with their mass, and their colours."""
-        shares = {name_family(name): float(mass[-1]) for name, (_, mass) in self.families.items()}
-        labels = [f"{name}: {format_percent(min(share, 1.0))}" for name, share in shares.items()]
-        return [(label, FAMILY_COLORS[k % len(FAMILY_COLORS)]) for k, label in enumerate(labels)]
+    def _stack_families(self, part: int) -> Iterator[tuple[str, str, str, Array, Array]]:
+        """Yield name, words and colour of each family, and where its part of the mass begins and ends."""
+        bottom = np.zeros(1)
+        for k, (name, masses) in enumerate(self.families.items()):
+            label = f"{name_family(name)}: {format_percent(min(float(masses[1][-1]), 1.0))}"
+            top = bottom + masses[part]
+            yield name, label, FAMILY_COLORS[k % len(FAMILY_COLORS)], np.broadcast_to(bottom, top.shape), top
+            bottom = top
 
     def _draw_mass(self, ax: Axes, half: str, kwargs: dict[str, Any]) -> None:
         grouped = self.losses.size < self.cumulative_mass.size
@@ -180,13 +175,11 @@ class PosteriorDisplay(Display):
         self.line_ = self._plot_line(self.losses, self.mass, kwargs, **style)
         if not self.families:
             self.stems_ = ax.vlines(self.losses, 0, self.mass, colors=self.line_.get_color(), linewidth=1)
-        bottom = np.zeros_like(self.mass)
-        for (name, (mass, _)), (label, color) in zip(self.families.items(), self._label_families(), strict=True):
-            drawn = mass > 0
-            ends = bottom[drawn], (bottom + mass)[drawn]
+        for name, label, color, low, high in self._stack_families(0):
+            drawn = self.families[name][0] > 0
+            ends = low[drawn], high[drawn]
             stems = ax.vlines(self.losses[drawn], *ends, colors=color, linewidth=3, label=label, zorder=1.5)
             self.families_[name] = stems
-            bottom = bottom + mass
         label = rf"validation loss $E_\rho[\hat L]$ = {format_nearest(self.loss)}"
         self.loss_ = ax.axvline(self.loss, color=RED, linestyle="--", linewidth=1.2, zorder=1, label=label)
         ax.set(xlabel="validation loss of a hypothesis", ylabel="posterior mass")
@@ -199,13 +192,11 @@ class PosteriorDisplay(Display):
         style = {"color": color, "linewidth": 2, "drawstyle": "steps-post", "label": "mass of the heaviest hypotheses"}
         is_log = self._show_counts(1, m)
         style |= {"marker": "none" if is_log else "o", "markersize": 4}
-        self.line_ = self._plot_line(np.arange(1, m + 1), self.cumulative_mass, kwargs, **style)
-        bottom, ranks = np.zeros(m), np.arange(1, m + 1)
-        for (name, (_, mass)), (label, color) in zip(self.families.items(), self._label_families(), strict=True):
-            self.families_[name] = ax.fill_between(
-                ranks, bottom, bottom + mass, step="post", color=color, alpha=0.6, linewidth=0, label=label, zorder=0.5
-            )
-            bottom = bottom + mass
+        ranks = np.arange(1, m + 1)
+        self.line_ = self._plot_line(ranks, self.cumulative_mass, kwargs, **style)
+        area: dict[str, Any] = {"step": "post", "alpha": 0.6, "linewidth": 0, "zorder": 0.5}
+        for name, label, color, low, high in self._stack_families(1):
+            self.families_[name] = ax.fill_between(ranks, low, high, color=color, label=label, **area)
         self.half_ = self._plot_marker(self.n_half, float(self.cumulative_mass[self.n_half - 1]), half)
         ax.set(ylim=(0, 1.05), xlabel="number of hypotheses, heaviest first", ylabel="cumulative posterior mass")
         if self.families:  # the area leaves no room
