@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pacbayes.certificate import Certificate, certify
     from pacbayes.classifier import PACBayesClassifier
     from pacbayes.exceptions import CertificateError
+    from pacbayes.monitor import Monitor
     from pacbayes.search import CertifiedGridSearch
 
 __version__ = "0.1.0"
@@ -22,6 +23,7 @@ __all__ = [
     "Certificate",
     "CertificateError",
     "CertifiedGridSearch",
+    "Monitor",
     "PACBayesClassifier",
     "__version__",
     "bounds",
@@ -37,6 +39,7 @@ _MODULES = {
     "Certificate": "certificate",
     "CertificateError": "exceptions",
     "CertifiedGridSearch": "search",
+    "Monitor": "monitor",
     "PACBayesClassifier": "classifier",
     "certify": "certificate",
 }

@@ -113,13 +113,7 @@ def create_atomic(path: Path, content: bytes) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise OSError if a file cannot be written here. Called before the work whose result it is to hold.
-
-    Parameters
-    ----------
-    path : Path
-        The file to be written.
-    """
+    """Raise OSError if a file cannot be written here. Called before the work whose result it is to hold."""
     if path.is_dir():
         raise IsADirectoryError(f"{str(path)!r} is a folder, give the name of a file")
     target, special, _ = _find_destination(path)

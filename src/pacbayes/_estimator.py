@@ -20,7 +20,6 @@ from pacbayes._settings import (
     Choice,
     Constraint,
     Number,
-    Rule,
     Whole,
     are_sizes,
     is_flag,
@@ -58,31 +57,31 @@ _COMPUTING = ("n_jobs", "verbose")
 
 CONSTRAINTS: dict[str, Constraint] = {
     **SAMPLING,
-    "subsamples": Rule(
+    "subsamples": Constraint(
         "a splitter, a sequence of index arrays, or None",
         lambda value: value is None or hasattr(value, "split") or hasattr(value, "__len__"),
     ),
     "delta": Number(0, 1),
     "objective": Choice("auto", *OBJECTIVES),
     "voting": Choice(*VOTINGS),
-    "holdout": Rule(
+    "holdout": Constraint(
         "'auto', None, a share or number of rows, a sequence of these, or a splitter",
         lambda value: (
             value == "auto" if isinstance(value, str) else value is None or hasattr(value, "split") or are_sizes(value)
         ),
     ),
     "racing": Choice(True, False, "training"),
-    "checkpoint": Rule("a path or None", lambda value: value is None or isinstance(value, (str, os.PathLike))),
-    "n_jobs": Rule(
+    "checkpoint": Constraint("a path or None", lambda value: value is None or isinstance(value, (str, os.PathLike))),
+    "n_jobs": Constraint(
         "a whole number other than 0, or None", lambda value: value is None or (is_whole(value) and value != 0)
     ),
-    "random_state": Rule(
+    "random_state": Constraint(
         "a whole number, at least 0, a RandomState, or None",
         lambda value: (
             value is None or isinstance(value, np.random.RandomState) or (is_whole(value) and int(value) >= 0)
         ),
     ),
-    "verbose": Rule(
+    "verbose": Constraint(
         "a whole number, at least 0", lambda value: is_flag(value) or (is_whole(value) and int(value) >= 0)
     ),
 }
@@ -342,29 +341,40 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         computing: dict[str, Any] = {"n_jobs": settings.n_jobs, "verbose": settings.verbose}
         rows = open_source_rows(X, y, pool, **computing)
         if rows is None:
-            given = X
-            X, labels, names, code_book = self._validate_sample(pool, X, y)
+            code_book = pool.make_code_book(to_host(X))
+            # On a copy: what it notes about the features belongs to a fit that succeeds.
+            noted = copy.copy(self)
+            features, labels = noted._read(pool, code_book, X, y, reset=True)
             if settings.checkpoint is None:
-                workers = Workers(**computing)
-                return MemoryRows.of(X, pool, workers, code_book=code_book, columns=names, given=given), labels
-            if code_book is not None or not isinstance(X, np.ndarray):
+                columns = getattr(noted, "feature_names_in_", None)
+                read = MemoryRows.of(
+                    features, pool, Workers(**computing), code_book=code_book, columns=columns, given=X
+                )
+                return read, labels
+            if code_book is not None or not isinstance(features, np.ndarray):
                 raise ValueError("checkpoint must be None unless X is a dense array or read in blocks")
-            rows = open_source_rows(ArraySource(X, labels), None, pool, **computing, local=True)
+            rows = open_source_rows(ArraySource(features, labels), None, pool, **computing, local=True)
             assert rows is not None
         return rows, rows.labels()
 
-    def _validate_sample(self, pool: Pool, X: Any, y: Any) -> tuple[Any, NDArray[Any], Any, CodeBook | None]:
-        """Return features and targets of rows in memory, the names of columns, and how these become features."""
-        X = to_host(X)
-        code_book = pool.make_code_book(X)
-        # On a copy: what it notes about the features belongs to a fit that succeeds.
-        noted = copy.copy(self)
-        X, y = validate_data(noted, X, to_host(y), **_validation_kwargs(pool, X, code_book))
-        names = getattr(noted, "feature_names_in_", None)
+    def _read(self, pool: Pool, code_book: CodeBook | None, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
+        """Return rows in memory as the hypotheses take them, and their targets, None if there are none.
+
+        With `reset`, they are those of a sample, with targets; otherwise they must have its features.
+        """
+        X, y = to_host(X), to_host(y)
+        # A code book checks the columns of a table itself.
+        checks = pool.validation_kwargs(X) if code_book is None else {"skip_check_array": True}
+        if reset:
+            X, y = validate_data(self, X, y, **checks)
+        else:
+            X = validate_data(self, X, reset=False, **checks)
         X = X if code_book is None else code_book.encode(X)
-        labels = _check_length(X, y)
+        labels = None if y is None else np.asarray(y)
+        if labels is not None and labels.shape != (X.shape[0],):
+            raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
         pool.check_points(X)
-        return X, labels, names, code_book
+        return X, labels
 
     def open_rows(self, X: Any, y: Any = None) -> SampleRows:
         """Return rows as the hypotheses take them, after they are checked to have the features of the sample.
@@ -389,16 +399,14 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             return X
         validate_settings(self, {name: self._CONSTRAINTS[name] for name in _COMPUTING})
         fitted = self.fitted_votes_
-        pool, names = fitted.pool, fitted.feature_names
+        pool, code_book = fitted.pool, fitted.code_book
         computing: dict[str, Any] = {"n_jobs": self.n_jobs, "verbose": self.verbose}
         labels: Any
         rows: SampleRows | None = open_source_rows(X, y, pool, **computing, fitted=fitted)
         if rows is None:
-            X = validate_data(self, to_host(X), reset=False, **_validation_kwargs(pool, X, fitted.code_book))
-            X = X if fitted.code_book is None else fitted.code_book.encode(X)
-            pool.check_points(X)
-            rows = MemoryRows.of(X, pool, Workers(**computing), code_book=fitted.code_book, columns=names)
-            labels = None if y is None else _check_length(X, to_host(y))
+            X, labels = self._read(pool, code_book, X, y, reset=False)
+            columns: Any = fitted.feature_names
+            rows = MemoryRows.of(X, pool, Workers(**computing), code_book=code_book, columns=columns)
         else:
             labels = None if y is None else rows.labels()
         encoded = np.zeros(len(rows), dtype=np.intp) if labels is None else fitted.task.encode(labels)
@@ -579,18 +587,6 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         tags.non_deterministic = self.voting == "gibbs"
         tags.input_tags = get_tags(as_pool(self.estimator)).input_tags
         return tags
-
-
-def _validation_kwargs(pool: Pool, X: Any, code_book: CodeBook | None) -> dict[str, Any]:
-    """Return what `validate_data` has to check in X; a code book checks the columns of a table itself."""
-    return pool.validation_kwargs(X) if code_book is None else {"skip_check_array": True}
-
-
-def _check_length(X: Any, y: Any) -> NDArray[Any]:
-    labels = np.asarray(y)
-    if labels.shape != (X.shape[0],):
-        raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
-    return labels
 
 
 def _explain_missing_values(X: Any, error: ValueError | HypothesisError) -> None:

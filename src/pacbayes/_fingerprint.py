@@ -23,8 +23,6 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-__all__ = ["IncomparableError", "default_parameters", "digest", "machine_parameters", "package_versions"]
-
 # What scikit-learn adds to the state of its estimators, and is no part of what they predict: its version, and how long
 # the parts of a search took.
 _IGNORED = {"_sklearn_version", "refit_time_", "mean_fit_time", "std_fit_time", "mean_score_time", "std_score_time"}
@@ -131,7 +129,11 @@ class _Walk:
         elif type(value) is np.ndarray:
             self._add_array(value)
         elif issparse(value):
-            self._add_items("sparse", [value.shape, *_coordinates(value)])
+            # Row numbers, column numbers and values, in the order of the rows.
+            rows = value.tocsr().copy()
+            rows.sum_duplicates()
+            places = [rows.indptr.astype(np.int64), rows.indices.astype(np.int64)]
+            self._add_items("sparse", [value.shape, *places, rows.data])
         elif str(type(value).__module__).split(".")[0] in ("pandas", "polars") and hasattr(value, "columns"):
             names = list(value.columns)
             self._add_items("frame", [names, *(_column(value[name]) for name in names)])
@@ -273,10 +275,3 @@ def _is_installed(kind: type) -> bool:
         return False
     installed = any(folder in str(getattr(module, "__file__", "")) for folder in ("site-packages", "dist-packages"))
     return installed or top == "pacbayes" or top in sys.stdlib_module_names
-
-
-def _coordinates(matrix: Any) -> tuple[Any, ...]:
-    """Row numbers, column numbers and values of a sparse matrix, in the order of its rows."""
-    canonical = matrix.tocsr().copy()
-    canonical.sum_duplicates()
-    return canonical.indptr.astype(np.int64), canonical.indices.astype(np.int64), canonical.data

@@ -10,19 +10,6 @@ import math
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
-__all__ = [
-    "escape_control",
-    "format_confidence",
-    "format_count",
-    "format_lower",
-    "format_names",
-    "format_nearest",
-    "format_percent",
-    "format_percent_upper",
-    "format_upper",
-    "join_names",
-]
-
 
 def _rounded(value: float, digits: int, rounding: str) -> str:
     if not math.isfinite(value):

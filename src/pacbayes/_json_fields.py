@@ -1,23 +1,25 @@
 """Read dataclasses from JSON that somebody else may have written: their annotations are the table of what is allowed.
 
 A kind is an annotation: ``str``, ``bool``, ``int``, ``float``, ``Any``, ``X | None``, ``Literal["a", "b"]``,
-``tuple[X, ...]``, ``tuple[X, Y]``, ``Mapping[str, X]``, another dataclass, or ``Annotated[X, rule]`` with a
-`Range`, a `Length` or a `Pattern`.
+``tuple[X, ...]``, ``tuple[X, Y]``, ``Mapping[str, X]``, another dataclass, or ``Annotated[X, rule]`` with a `Range`, a
+`Length`, a `Pattern` or another constraint, whose description has places for words for the type and for its unit.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pacbayes._formatting import format_names, join_names
+from pacbayes._settings import Constraint
 
 
 class FieldError(ValueError):
@@ -33,55 +35,32 @@ def raising(error: type[Exception], prefix: str = "") -> Iterator[None]:
         raise error(f"{prefix}{wrong}") from wrong
 
 
-# Rules: what else has to be true of a value, besides its type. `describe` says it, given the words for the type.
-
-
-@dataclass(frozen=True)
-class Range:
+class Range(Constraint):
     """A number in a range. Its ends belong to it, unless they are open."""
 
-    low: float
-    high: float = math.inf
-    open_low: bool = False
-    open_high: bool = False
+    def __init__(self, low: float, high: float = math.inf, *, open_low: bool = False, open_high: bool = False) -> None:
+        def allows(value: Any) -> bool:
+            # Comparisons of integers with floats are exact, whatever their size.
+            above = low < value if open_low else low <= value
+            return bool(above and (value < high if open_high else value <= high))
 
-    def allows(self, value: Any) -> bool:
-        # Comparisons of integers with floats are exact, whatever their size.
-        above = self.low < value if self.open_low else self.low <= value
-        return bool(above and (value < self.high if self.open_high else value <= self.high))
-
-    def describe(self, base: str) -> str:
-        return f"{base} in {'[('[self.open_low]}{self.low:g}, {self.high:g}{'])'[self.open_high]}"
+        super().__init__(f"{{}} in {'[('[open_low]}{low:g}, {high:g}{'])'[open_high]}", allows)
 
 
-@dataclass(frozen=True)
-class Length:
+class Length(Constraint):
     """Text or a list of some length."""
 
-    low: int
-    high: float = math.inf
-
-    def allows(self, value: Any) -> bool:
-        return self.low <= len(value) <= self.high
-
-    def describe(self, base: str) -> str:
-        length = f"{self.low} to {self.high}" if self.low else f"at most {self.high}"
-        length = f"{self.low} or more" if self.high == math.inf else length
-        return f"{base} of {length} {'characters' if base == 'text' else 'entries'}"
+    def __init__(self, low: int, high: float = math.inf) -> None:
+        length = f"{low} to {high}" if low else f"at most {high}"
+        length = f"{low} or more" if high == math.inf else length
+        super().__init__(f"{{}} of {length} {{unit}}", lambda value: low <= len(value) <= high)
 
 
-@dataclass(frozen=True)
-class Pattern:
+class Pattern(Constraint):
     """Text that matches an expression in full."""
 
-    expression: str
-    description: str
-
-    def allows(self, value: Any) -> bool:
-        return re.fullmatch(self.expression, value) is not None
-
-    def describe(self, base: str) -> str:
-        return self.description
+    def __init__(self, expression: str, description: str) -> None:
+        super().__init__(description, lambda value: re.fullmatch(expression, value) is not None)
 
 
 def shorten(value: Any) -> str:
@@ -105,6 +84,35 @@ def parse_object(text: str, *, longest: int) -> dict[str, Any]:
     return values
 
 
+def checksum(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a JSON object, whatever the order of its fields."""
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def dump_checked(field: str, version: int, values: Mapping[str, Any]) -> str:
+    """Return values as JSON text with a checksum; the first field says what they are, and in which version."""
+    content = {field: version, **values}
+    return json.dumps({**content, "checksum": checksum(content)}, indent=2, allow_nan=False)
+
+
+def load_checked(text: str, what: str, field: str, version: int, *, longest: int) -> dict[str, Any]:
+    """Return values that `dump_checked` wrote, and raise FieldError, which says `what` it should be, for others."""
+    with raising(FieldError, f"not a {what}: "):
+        values = parse_object(text, longest=longest)
+    found = values.pop(field, None)
+    if found != version or type(found) is not int:
+        raise FieldError(f'not a {what}: no "{field}": {version}')
+    stated = values.pop("checksum", None)
+    try:
+        expected = checksum({field: version, **values})
+    except ValueError as error:
+        raise FieldError(f"not a {what}: {error}") from error
+    if stated != expected:
+        raise FieldError(f"checksum does not match: the {what} was changed after it was written")
+    return values
+
+
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
@@ -121,6 +129,7 @@ def read_object(kind: Any, values: Any, name: str = "") -> Any:
 
     A field is called as in the class, or by the entry "json" of its metadata.
 
+    >>> from dataclasses import dataclass
     >>> @dataclass
     ... class Test:
     ...     errors: Annotated[int, Range(0)]
@@ -162,7 +171,8 @@ def read_value(kind: Any, name: str, value: Any) -> Any:
     if origin is Literal:
         of_type, words = parts.__contains__, f"one of {', '.join(map(repr, parts))}"
     if not (of_type(value) and (rule is None or rule.allows(value))):
-        described = words if rule is None else rule.describe(words)
+        unit = "characters" if words == "text" else "entries"
+        described = words if rule is None else rule.description.format(words, unit=unit)
         raise FieldError(f"{name} must be {described}{' or null' if optional else ''}, got {shorten(value)}")
     if origin is tuple:
         kinds = parts[:1] * len(value) if parts[-1] is Ellipsis else parts

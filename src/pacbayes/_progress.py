@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-__all__ = ["Bar", "show_progress"]
-
 # Seconds to the first line, and between later ones. Short work says nothing.
 _FIRST_LINE, _LINES = 10.0, 30.0
 

@@ -8,89 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "SAMPLING",
-    "Choice",
-    "Constraint",
-    "Number",
-    "Rule",
-    "Several",
-    "Whole",
-    "are_sizes",
-    "is_auto",
-    "is_flag",
-    "is_several",
-    "is_whole",
-    "validate_settings",
-]
-
-
-class Constraint(Protocol):
-    """What a setting may be."""
-
-    def allows(self, value: Any) -> bool:
-        """Return whether a value is allowed."""
-
-    def __str__(self) -> str: ...
-
-
-class Choice:
-    """One of a few values.
-
-    >>> str(Choice("raise", "drop")), Choice("raise", "drop").allows("ignore")
-    ("'raise' or 'drop'", False)
-    """
-
-    def __init__(self, *allowed: Any) -> None:
-        self.allowed = allowed
-
-    def allows(self, value: Any) -> bool:
-        if isinstance(value, np.bool_):
-            value = bool(value)
-        return any(value is option or (isinstance(option, str) and value == option) for option in self.allowed)
-
-    def __str__(self) -> str:
-        *first, last = map(repr, self.allowed)
-        return f"{', '.join(first)} or {last}" if first else last
-
 
 @dataclass(frozen=True)
-class Whole:
-    """A whole number, at least `minimum`, or one of the words in `or_else`."""
-
-    minimum: int = 1
-    or_else: tuple[str, ...] = ()
-
-    def allows(self, value: Any) -> bool:
-        if isinstance(value, str):
-            return value in self.or_else
-        return is_whole(value) and int(value) >= self.minimum
-
-    def __str__(self) -> str:
-        return ", or ".join([f"a whole number, at least {self.minimum}", *map(repr, self.or_else)])
-
-
-@dataclass(frozen=True)
-class Number:
-    """A number strictly between two others."""
-
-    low: float
-    high: float
-
-    def allows(self, value: Any) -> bool:
-        return isinstance(value, Real) and not isinstance(value, bool) and self.low < float(value) < self.high
-
-    def __str__(self) -> str:
-        return f"in ({self.low:g}, {self.high:g})"
-
-
-@dataclass(frozen=True)
-class Rule:
-    """What a function allows, and how to say it."""
+class Constraint:
+    """What a setting may be: in words, and as a function of a value."""
 
     description: str
     allows: Callable[[Any], bool]
@@ -99,23 +24,54 @@ class Rule:
         return self.description
 
 
-@dataclass(frozen=True)
-class Several:
+class Choice(Constraint):
+    """One of a few values.
+
+    >>> str(Choice("raise", "drop")), Choice("raise", "drop").allows("ignore")
+    ("'raise' or 'drop'", False)
+    """
+
+    def __init__(self, *allowed: Any) -> None:
+        def allows(value: Any) -> bool:
+            value = bool(value) if isinstance(value, np.bool_) else value
+            return any(value is option or (isinstance(option, str) and value == option) for option in allowed)
+
+        *first, last = map(repr, allowed)
+        super().__init__(f"{', '.join(first)} or {last}" if first else last, allows)
+
+
+class Whole(Constraint):
+    """A whole number, at least `minimum`, or one of the words in `or_else`."""
+
+    def __init__(self, minimum: int = 1, or_else: tuple[str, ...] = ()) -> None:
+        def allows(value: Any) -> bool:
+            return value in or_else if isinstance(value, str) else is_whole(value) and int(value) >= minimum
+
+        super().__init__(", or ".join([f"a whole number, at least {minimum}", *map(repr, or_else)]), allows)
+
+
+class Number(Constraint):
+    """A number strictly between two others."""
+
+    def __init__(self, low: float, high: float) -> None:
+        def allows(value: Any) -> bool:
+            return isinstance(value, Real) and not isinstance(value, bool) and low < float(value) < high
+
+        super().__init__(f"in ({low:g}, {high:g})", allows)
+
+
+class Several(Constraint):
     """One value that a constraint allows, or a sequence of them.
 
     >>> str(Several(Number(0, 1))), Several(Number(0, 1)).allows((0.5, 2.0))
     ('in (0, 1), or several of these', False)
     """
 
-    each: Constraint
+    def __init__(self, each: Constraint) -> None:
+        def allows(value: Any) -> bool:
+            return len(value) > 0 and all(map(each.allows, value)) if is_several(value) else each.allows(value)
 
-    def allows(self, value: Any) -> bool:
-        if is_several(value):
-            return len(value) > 0 and all(map(self.each.allows, value))
-        return self.each.allows(value)
-
-    def __str__(self) -> str:
-        return f"{self.each}, or several of these"
+        super().__init__(f"{each}, or several of these", allows)
 
 
 def is_several(value: Any) -> bool:
@@ -148,7 +104,7 @@ def are_sizes(value: Any) -> bool:
 # Settings of how many hypotheses there are, and of how many points each is trained on.
 SAMPLING: dict[str, Constraint] = {
     "n_hypotheses": Whole(1, ("auto",)),
-    "subsample_size": Rule(
+    "subsample_size": Constraint(
         "'auto', 'paper', a number of points, a share, or a sequence of these",
         lambda value: value in ("auto", "paper") if isinstance(value, str) else are_sizes(value),
     ),

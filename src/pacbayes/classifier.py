@@ -51,20 +51,22 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
         they must be chosen without labels), or row numbers. `n_hypotheses` and `subsample_size` must be "auto" then.
     delta : float, default=0.05
         Probability with which the certificate may fail, in (0, 1).
-    objective : {"auto", "lambda", "kl", "dual"}, default="auto"
-        The bound that the posterior minimises: the paper's PAC-Bayes-lambda, PAC-Bayes-kl itself, or the dual bound,
-        which takes every hypothesis by its own number of validation points. "auto" is "dual" for the randomised
+    objective : {"auto", "lambda", "kl", "dual", "direct"}, default="auto"
+        The bound that the posterior minimises: the paper's PAC-Bayes-lambda, PAC-Bayes-kl itself, or the dual or direct
+        bound, which take every hypothesis by its own number of validation points. "auto" is "direct" for the randomised
         classifier, whose bound it makes smallest, and "lambda" otherwise, whose weights vote better.
     voting : {"majority", "gibbs", "best", "uniform"}, default="majority"
         What `predict` does: the weighted majority vote; a hypothesis drawn from the posterior for every point, anew
         in every call; the hypothesis with the smallest bound; the unweighted vote (weighted by the prior).
-    holdout : float, int, sequence of these, "auto" or None, default="auto"
+    holdout : float, int, sequence of these, splitter, "auto" or None, default="auto"
         Share or number of rows that are reserved for nothing but the certificate of what `predict` does: it is then the
         exact bound of a test set (Clopper-Pearson). With several shares, as many votes are made, each from its own
-        draw of the other rows, and compete under one delta: the one with the smallest bound predicts. "auto" is up to
-        the pool, a function of the number of rows ((0.5, 0.35) for SVMs alone), but None for the best hypothesis, whose
-        bound is smaller without, and where subsamples are given as row numbers or the loss is one of probabilities.
-        None is the paper: one vote, all rows, PAC-Bayesian bounds.
+        draw of the other rows, and compete under one delta: the one with the smallest bound predicts. A splitter gives
+        the rows of each vote by its test folds, such as `sampling.Partition`, whose parts have no row in common. "auto"
+        is up to the pool: three parts of the sample for families (a half and two quarters; thirds of fewer than 400
+        rows), (0.5, 0.35) for SVMs alone; but None for the best hypothesis, whose bound is smaller without, and where
+        subsamples are given as row numbers or the loss is one of probabilities. None is the paper: one vote, all rows,
+        PAC-Bayesian bounds.
     prior : array-like of shape (m,), optional
         Prior over the hypotheses of a vote, as probabilities or log-probabilities, chosen without looking at the data.
         Uniform by default, in a union within the share of each family; without held-out rows, proportional to the

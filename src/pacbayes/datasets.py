@@ -11,7 +11,6 @@ nothing is scaled.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import io
 import os
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pacbayes._extras import require
 from pacbayes._validation import Array, scalar, whole_number
 from pacbayes.exceptions import DatasetError
 
@@ -292,7 +292,7 @@ def _from_cache(published: _Published) -> bytes:
         f"Or get {published.file} from {published.url} by other means, put it in a folder and name the folder as "
         f"data_dir or in the environment variable {_FOLDER_VARIABLE}"
     )
-    pooch = _require("pooch", f"{published.file} must be downloaded, which needs", f". {by_hand}")
+    pooch = require("pooch", "datasets", f"{published.file} must be downloaded, which needs", f". {by_hand}")
 
     def download(url: str, output_file: str, pooch_instance: Any) -> None:
         # The download is uncompressed and verified under a temporary name, which pooch removes after an error: the
@@ -314,16 +314,6 @@ def _from_cache(published: _Published) -> bytes:
         ) from error
 
 
-def _require(package: str, reason: str, remedy: str = "") -> Any:
-    """Import a package of the extra `datasets`, or raise ImportError saying what needs it."""
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise ImportError(
-            f"{reason} the package {package}: pip install pacbayes[datasets]{remedy}", name=package
-        ) from error
-
-
 def _verified(published: _Published, contents: bytes, origin: str) -> bytes:
     """Return the uncompressed contents that were read from `origin`, or raise if they are not the published file."""
     remedy = f"it was cut short or altered, or is another version. Get it again from {published.url}"
@@ -342,7 +332,7 @@ def _verified(published: _Published, contents: bytes, origin: str) -> bytes:
 
 def _uncompress(data: bytes) -> bytes:
     """Decompress a file that was packed by the UNIX program compress."""
-    uncompresspy = _require("uncompresspy", "files that end with .Z need")
+    uncompresspy = require("uncompresspy", "datasets", "files that end with .Z need")
     with uncompresspy.LZWFile(io.BytesIO(data), warn_truncation=False) as file:
         return bytes(file.read())
 

@@ -12,6 +12,7 @@ __all__ = [
     "DeviceError",
     "HypothesisError",
     "ModelFileError",
+    "MonitorError",
     "PACBayesError",
     "PaperError",
     "SourceError",
@@ -25,6 +26,10 @@ class PACBayesError(Exception):
 
 class CertificateError(PACBayesError, ValueError):
     """A certificate that does not follow from its own figures, or from the model or losses it is checked against."""
+
+
+class MonitorError(PACBayesError, ValueError):
+    """A state of a monitor that was changed after it was written, or watches another certificate."""
 
 
 class HypothesisError(PACBayesError, RuntimeError):

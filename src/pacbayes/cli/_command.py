@@ -23,7 +23,7 @@ _SHARED_HELP = {
     "json": "Print one JSON object, for scripts.",
     "max_bytes": ("Refuse files that take more memory than this. [default: 2 GiB for a model, 8 GiB for a table]"),
     "model": "Model that `fit` saved.",
-    "objective": "The bound to minimise: the paper's (lambda), PAC-Bayes-kl, or the dual bound.",
+    "objective": "The bound to minimise: the paper's (lambda), PAC-Bayes-kl, the dual or the direct bound.",
 }
 
 _PARAMETERS = re.compile(r"\n\n(?:Parameters|Attributes)\n-+\n")

@@ -74,15 +74,10 @@ def printed_warnings() -> Iterator[None]:
         yield
 
 
-def print_answers(certificate: pacbayes.Certificate) -> None:
-    """Print what is proved about the predictions, with what it compares with, and errors by class."""
-    print_certificate(certificate, in_full=False)
-
-
 def print_certificate(
     certificate: pacbayes.Certificate, test: io.HeldOutTest | None = None, *, in_full: bool = True
 ) -> None:
-    """Print what is proved about the predictions and what a test found, how it is proved, and what was assumed."""
+    """Print what is proved about the predictions, with errors by class; in full, also how, and what was assumed."""
     from pacbayes.certificate import ClassTable
 
     proved, *others = certificate.sections(most_predicted=_MOST_PREDICTED)

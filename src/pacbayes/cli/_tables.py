@@ -18,7 +18,7 @@ from pacbayes import io
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import describe_test
 
-Objective = StrEnum("Objective", ["auto", "lambda", "kl", "dual"])
+Objective = StrEnum("Objective", ["auto", "lambda", "kl", "dual", "direct"])
 TableFormat = StrEnum("TableFormat", ["csv", "parquet", "libsvm"])
 MaxBytes = Annotated[int | None, typer.Option(min=1)]
 
@@ -83,8 +83,12 @@ class TableOptions:
             )
         return table.take(source.split()[0])
 
-    def read_held_out(self, path: Path, schema: io.Schema, target: str | None = None, **settings: Any) -> io.Table:
-        """Read the rows of a table that `fit --test-size` held out of it."""
+    def read(
+        self, path: Path, schema: io.Schema, held_out: bool, target: str | None = None, **settings: Any
+    ) -> io.Table:
+        """Read the rows of a table for a model, or those only that `fit --test-size` held out of it."""
+        if not held_out:
+            return io.read_table(path, target, schema=schema, allow_extra=True, **self.arguments(), **settings)
         table = self._read_as_in_training(path, target, schema, **settings)
         source = schema.source
         if source is None or source.test_size is None:

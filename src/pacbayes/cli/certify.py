@@ -9,7 +9,7 @@ import pacbayes
 from pacbayes import io
 from pacbayes._progress import show_progress
 from pacbayes.cli._command import usage_error
-from pacbayes.cli._console import print_answers, print_certificate, print_json, print_lines, test_values
+from pacbayes.cli._console import print_certificate, print_json, print_lines, test_values
 from pacbayes.cli._tables import Objective, TableOptions, check_output, is_source
 
 
@@ -81,11 +81,7 @@ def _test_on_table(
 ) -> pacbayes.Certificate:
     """Certify a model by the rows of a table."""
     classifier, schema = options.load_with_schema(model)
-    target = target or schema.target
-    if held_out:
-        table = options.read_held_out(data, schema, target)
-    else:
-        table = io.read_table(data, target, schema=schema, allow_extra=True, **options.arguments())
+    table = options.read(data, schema, held_out, target or schema.target)
     if table.y is None:
         raise usage_error("the model does not say which column holds the classes: give --target")
     if not held_out and is_source(table, schema):
@@ -106,7 +102,7 @@ def _print_test(certificate: pacbayes.Certificate, json: bool) -> None:
             values |= test_values(io.HeldOutTest(int(figures["n"]), int(figures["errors"]), certificate.delta))
         print_json({**values, "certificate": certificate})
         return
-    print_answers(certificate)
+    print_certificate(certificate, in_full=False)
     print_lines(
         f"This is the held-out test-set bound for a single classifier ({method}{exact}).",
         "Assuming that:",

@@ -102,10 +102,7 @@ def predict(
                 raise usage_error("there are no rows to predict")
             join_parts(parts, output)
     else:
-        if held_out:
-            table = options.read_held_out(data, schema, carry=True)
-        else:
-            table = io.read_table(data, schema=schema, allow_extra=True, carry=True, **options.arguments())
+        table = options.read(data, schema, held_out, carry=True)
         with show_progress(f"predicting {len(table.X)} rows"):
             frame = predictions.add(table)()
         content = predictions.encode(frame)

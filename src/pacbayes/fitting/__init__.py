@@ -7,7 +7,7 @@ show the parts of the other.
 from pacbayes.fitting._evaluation import evaluate_on_rows, predict_rows
 from pacbayes.fitting._fit import fit_votes
 from pacbayes.fitting._opening import open_source_rows
-from pacbayes.fitting._rows import MemoryRows, SampleRows, SourceRows
+from pacbayes.fitting._rows import MemoryRows, SampleRows
 from pacbayes.fitting._settings import FitSettings
 from pacbayes.fitting._verification import verify_certificate
 from pacbayes.fitting._votes import FittedVotes, Vote
@@ -18,7 +18,6 @@ __all__ = [
     "FittedVotes",
     "MemoryRows",
     "SampleRows",
-    "SourceRows",
     "Vote",
     "Workers",
     "evaluate_on_rows",

@@ -8,18 +8,14 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pacbayes._atomic import create_atomic, is_partial, remove_leftovers, write_atomic
 from pacbayes._fingerprint import digest
 from pacbayes.exceptions import SourceError
-
-__all__ = ["Arrays", "Checkpoint"]
-
-Arrays = dict[str, NDArray[Any]]
+from pacbayes.fitting._hypotheses import Arrays, to_arrays
+from pacbayes.pools import Hypotheses
 
 _FORMAT = 2
 _MANIFEST = "checkpoint.json"
@@ -95,10 +91,13 @@ class Checkpoint:
         self.seed = seed
         return True
 
-    def save(self, name: str, result: Arrays) -> None:
-        """Keep the result of a task."""
+    def save(self, name: str, result: Arrays | Hypotheses) -> None:
+        """Keep the result of a task, unless it cannot be stored."""
+        arrays = to_arrays(result) if isinstance(result, Hypotheses) else result
+        if arrays is None:
+            return
         content = io.BytesIO()
-        np.savez(content, **result, **{_SEAL: np.array(self._seal(name, result))})  # type: ignore[arg-type]
+        np.savez(content, **arrays, **{_SEAL: np.array(self._seal(name, arrays))})  # type: ignore[arg-type]
         with _explain_unwritable(self._path(name)):
             write_atomic({self._path(name): content.getvalue()})
 
@@ -112,8 +111,8 @@ class Checkpoint:
             return None
         return arrays if seal == self._seal(name, arrays) else None
 
-    def _seal(self, name: str, result: Arrays) -> str:
-        return digest([self._fingerprints, self.seed, self._versions, name, result])
+    def _seal(self, name: str, arrays: Arrays) -> str:
+        return digest([self._fingerprints, self.seed, self._versions, name, arrays])
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.npz"

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from pacbayes._extras import require
 from pacbayes.exceptions import ClusterError
-from pacbayes.rows import ArraySource, require
-
-__all__ = ["SentArray", "connected", "find_client", "run_on_cluster"]
+from pacbayes.rows import ArraySource
 
 # How often a task may lose its worker, or an input or output error may come up, before the fit gives up.
 _MOST_LOSSES = 5

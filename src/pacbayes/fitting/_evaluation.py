@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from pacbayes._losses import Loss
 from pacbayes._parallel import count_threads
 from pacbayes._validation import Array
 from pacbayes.certificate import MOST_CLASSES, Certificate, with_confusion, with_test
-from pacbayes.fitting._checkpoint import Arrays
+from pacbayes.fitting._hypotheses import Arrays
 from pacbayes.fitting._rows import Block, SampleRows
 from pacbayes.fitting._votes import Vote
 from pacbayes.fitting._work import predict_block, sum_losses, sum_test_losses, tabulate_out_of_bag
@@ -22,8 +22,6 @@ from pacbayes.fitting._workers import Workers
 from pacbayes.pools import Hypotheses
 from pacbayes.sampling import TEST, ChosenSubsamples, stream
 from pacbayes.tasks import draw_voters
-
-__all__ = ["evaluate_on_rows", "evaluate_vote", "predict_rows", "total_losses"]
 
 # Rows that a worker predicts at least: fewer are not worth the overhead.
 _LEAST_ROWS = 4096
@@ -60,7 +58,7 @@ def evaluate_vote(
         return replace(vote, certificate=_tabulate_validation(vote, certificate, rest, k))
     tested = rows.take(vote.split.held_out)
     rng = stream(vote.split.entropy, 0, TEST)
-    total, counts = evaluate_on_rows(vote, tested, loss, rng, f"vote{k}-test" if k is not None else None, batch_rows)
+    total, counts = evaluate_on_rows(vote, tested, loss, rng, "" if k is None else f"vote{k}-test", batch_rows)
     return replace(vote, certificate=with_test(certificate, total, len(tested), counts))
 
 
@@ -69,21 +67,19 @@ def evaluate_on_rows(
     rows: SampleRows,
     loss: Loss,
     rng: np.random.Generator,
-    name: str | None = None,
+    name: str = "",
     batch_rows: int | None = None,
 ) -> tuple[float, NDArray[np.intp] | None]:
     """Return the total loss of what a vote predicts for rows, and counts by target and prediction.
 
-    `name` is what to call the results in the checkpoint of the fit; None if they belong to no fit.
+    `name` is what to call the results in the checkpoint of the fit; empty if they belong to no fit.
     """
-    blocks = _prediction_blocks(rows, batch_rows)
-    hypotheses, weights, tasks = _with_draws(vote, rows, blocks, rng)
+    hypotheses, weights, tasks = _with_draws(vote, rows, _prediction_blocks(rows, batch_rows), rng)
     common = (vote.task, hypotheses, weights, loss, len(rows))
     # Where training is not repeatable, a fit that goes on may come to another vote than the one that was tested before
     # the stop. That result is not used for it. Its own is an honest test: it was made without the held-out rows, and
     # that it takes the place of the other one does not depend on what either did on them.
-    about = [hypotheses, weights, vote.certificate.voting]
-    results = _run(rows, sum_test_losses, common, tasks, "testing", name, blocks, about)
+    results = _run(rows, sum_test_losses, common, tasks, "testing", name, [weights, vote.certificate.voting])
     counts = np.sum([result["counts"] for result in results], axis=0) if "counts" in results[0] else None
     return sum(float(result["total"]) for result in results), counts
 
@@ -104,9 +100,8 @@ def _tabulate_validation(vote: Vote, certificate: Certificate, rest: SampleRows,
         voters = np.flatnonzero(weights > 0)
         hypotheses, weights, subsamples = hypotheses.take(voters), weights[voters], ChosenSubsamples(subsamples, voters)
     tasks: list[tuple[Any, ...]] = [(block,) for block in blocks]
-    name, about = None if k is None else f"vote{k}-confusion", [hypotheses, weights, vote.subsamples]
-    common = (vote.task, hypotheses, weights, subsamples)
-    results = _run(rest, tabulate_out_of_bag, common, tasks, "testing", name, blocks, about)
+    common, name = (vote.task, hypotheses, weights, subsamples), "" if k is None else f"vote{k}-confusion"
+    results = _run(rest, tabulate_out_of_bag, common, tasks, "testing", name, [weights, vote.subsamples])
     counts = np.sum([result["counts"] for result in results], axis=0)
     return with_confusion(certificate, counts) if counts.any() else certificate
 
@@ -164,16 +159,12 @@ def _run(
     common: tuple[Any, ...],
     tasks: list[tuple[Any, ...]],
     description: str,
-    name: str | None = None,
-    blocks: list[Block] | None = None,
-    about: list[Any] | None = None,
+    stored_as: str = "",
+    about: Sequence[Any] = (),
 ) -> list[Arrays]:
-    """Let workers do tasks about hypotheses; `name` says that results may be stored, and `about` what they rest on."""
-    threads, workers = rows.pool.shares_rows, rows.workers.without_checkpoint()
-    names = [""] * len(tasks)
-    if name is not None and rows.workers.checkpoint is not None and blocks and about:
-        workers, about = rows.workers, [about[0].fingerprint(), *about[1:]]
-        names = workers.name_parts(name, [block.place for block in blocks], about)
+    """Let workers do tasks, as in `Workers.run`, about hypotheses, which come second in `common`."""
+    threads, workers = rows.pool.shares_rows, rows.workers
     if rows.in_memory:  # without the others, who would have to be sent all of it
         workers = Workers(workers.n_jobs if threads else 1)
-    return workers.run(function, common, tasks, names, description, threads=threads)
+    stored: dict[str, Any] = {"stored_as": stored_as, "about": lambda: [common[1].fingerprint(), *about]}
+    return workers.run(function, common, tasks, description, threads=threads, **stored)

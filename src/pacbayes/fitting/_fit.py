@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -31,33 +32,22 @@ from pacbayes.fitting._evaluation import evaluate_vote
 from pacbayes.fitting._racing import DropRule
 from pacbayes.fitting._rows import SampleRows
 from pacbayes.fitting._settings import FitSettings
-from pacbayes.fitting._training import Trained, Trainer
+from pacbayes.fitting._training import Trained, Trainer, concatenate
 from pacbayes.fitting._votes import FittedVotes, Vote
-from pacbayes.pools import Hypotheses, Pool, join_families, keep_device, probe_hypotheses, release
+from pacbayes.pools import Hypotheses, Pool, as_pool, join_families, keep_device, probe_hypotheses, release
 from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.rows import RowSummary, TrainingRows
 from pacbayes.sampling import (
     PROBE,
+    Partition,
     SamplingPlan,
     Split,
     Subsamples,
-    UnionSubsamples,
     derive_entropy,
     split_holdouts,
     stream,
 )
 from pacbayes.tasks import Task
-
-__all__ = [
-    "FitContext",
-    "choose_prior",
-    "describe_families",
-    "digest_vote",
-    "fit_votes",
-    "make_sampling_plan",
-    "resolve_holdout",
-    "weigh",
-]
 
 # Rows that hypotheses predict at once when they are probed, as they do when they are tested.
 _PROBED_TOGETHER = 4096
@@ -77,12 +67,13 @@ class VotePlan:
     rest: SampleRows  # the rows that make it, without those that the pool reserved
     shared: Any  # what all its hypotheses share, as `Pool.prepare` computed it
     subsamples: Subsamples
+    prior: ArrayLike | None  # None if it is uniform
 
     def of_family(self, name: str) -> tuple[Subsamples, Any, int]:
         """Return the training sets of a family, what its hypotheses share, and its seed."""
-        if isinstance(self.subsamples, UnionSubsamples):
-            return self.subsamples.parts[name], self.shared[name], derive_entropy(self.split.entropy, name)
-        return self.subsamples, self.shared, self.split.entropy
+        if not name:
+            return self.subsamples, self.shared, self.split.entropy
+        return self.subsamples.by_family()[name], self.shared[name], derive_entropy(self.split.entropy, name)
 
 
 @dataclass(frozen=True)
@@ -95,7 +86,12 @@ class FitContext:
     settings: FitSettings
     n_votes: int  # that share delta, those of other candidates included
     continued: bool  # whether hypotheses are added to those of an earlier fit
-    left_out: tuple[str, ...] = ()  # families of the pool that the sample is nothing for
+
+    @property
+    def left_out(self) -> list[str]:
+        """Names of families that were asked for, and that the sample is nothing for."""
+        known = dict(self.pool.members())
+        return [name for name, _ in as_pool(self.settings.estimator).members() if name not in known]
 
 
 def fit_votes(
@@ -119,7 +115,7 @@ def fit_votes(
     task : Task
         What is to be predicted.
     settings : FitSettings
-        How.
+        How. Where they name no estimator, the pool is what is kept of it.
     continued : FittedVotes, optional
         A fit of the same rows and settings, whose hypotheses are kept: only those that it lacks are trained.
 
@@ -129,16 +125,16 @@ def fit_votes(
         The votes with their certificates. Nothing is changed that was given.
     """
     loss = task.resolve_loss(settings.loss)
+    if settings.estimator is None:
+        settings = replace(settings, estimator=pool)
     rows = rows.with_target(task, target)
-    given, pool = pool, pool.usable(rows.sample, loss)
-    left_out = tuple(name for name, _ in given.members() if name not in dict(pool.members()))
+    pool = pool.usable(rows.sample, loss)
     holdout = resolve_holdout(pool, settings, loss, len(rows))
     entropy = _draw_entropy(settings.random_state) if continued is None else continued.entropy
     rows, entropy = _open_checkpoint(rows, pool, settings, holdout, entropy)
     try:
         splits = split_holdouts(holdout, len(rows), entropy)
-        n_votes = len(splits) * settings.n_candidates
-        fit = FitContext(pool, task, loss, settings, n_votes, continued is not None, left_out)
+        fit = FitContext(pool, task, loss, settings, len(splits) * settings.n_candidates, continued is not None)
         validate_delta(settings.delta, fit.n_votes)
         plans, rows, summary = rows.load(_plan_vote(fit, rows, split) for split in splits)
         if continued is not None:
@@ -171,11 +167,11 @@ def _make_votes(
         futures = []
         for k, (plan, trainers) in enumerate(chain([first], begun)):
             trained = _train_vote(fit, trainers, plan, None if continued is None else continued.votes[k])
-            digests = call(digest_vote, fit, trained, plan.subsamples)
+            digests = call(digest_vote, fit, trained)
             batch_rows = max(trainer.batch_rows for trainer in trainers)
             futures.append(call(_certify_vote, fit, rows, plan, trained, k, digests, batch_rows))
         summary = rows.summarize()[0] if summary is None else summary
-        training_rows = TrainingRows.from_summary(summary)
+        training_rows = TrainingRows(summary)
         return [future.result() for future in futures], training_rows, summary.exact_digest
 
 
@@ -237,16 +233,15 @@ def _open_checkpoint(
     seed = None if settings.random_state is None else entropy
     checkpoint = Checkpoint(Path(settings.checkpoint), fingerprints, seed, package_versions(values))
     entropy = checkpoint.begin(entropy)
-    return replace(rows, workers=replace(rows.workers, checkpoint=checkpoint)), entropy  # type: ignore[type-var]
+    return replace(rows, workers=replace(rows.workers, checkpoint=checkpoint)), entropy
 
 
 def _plan_vote(fit: FitContext, rows: SampleRows, split: Split) -> VotePlan:
     """Choose the rows of one vote, and the training sets of its hypotheses."""
     sample, shared = fit.pool.prepare(split.take_rows(rows.sample), split.entropy)
     rest, settings = rows.with_sample(sample).arrange(split.entropy), fit.settings
-    plan = make_sampling_plan(settings, split)
     try:
-        subsamples = fit.pool.draw_subsamples(plan, len(sample), sample.n_columns)
+        subsamples = fit.pool.draw_subsamples(make_sampling_plan(settings, split), len(sample), sample.n_columns)
     except ValueError as error:
         if split.rows is None:
             raise
@@ -254,7 +249,7 @@ def _plan_vote(fit: FitContext, rows: SampleRows, split: Split) -> VotePlan:
         raise ValueError(f"{error} ({left})") from error
     if subsamples.n != len(rest):
         raise ValueError(f"subsamples must be of the {len(rest)} rows of the sample, got {subsamples.n}")
-    return VotePlan(split, rest, shared, subsamples)
+    return VotePlan(split, rest, shared, subsamples, choose_prior(fit.pool, settings, subsamples, split))
 
 
 def make_sampling_plan(settings: FitSettings, split: Split) -> SamplingPlan:
@@ -295,31 +290,41 @@ def _background(fit: FitContext, rows: SampleRows, plan: VotePlan) -> Any:
 def _train_vote(fit: FitContext, trainers: list[Trainer], plan: VotePlan, previous: Vote | None) -> Trained:
     """Train and validate the hypotheses of one vote; those of a previous one are kept."""
     subsamples, settings = plan.subsamples, fit.settings
-    prior = choose_prior(fit.pool, settings, subsamples, plan.split)
     races = settings.racing and settings.voting != "uniform"
     m = len(subsamples)
-    if races or prior is not None:
-        log_prior = GibbsCurve(np.zeros(m), 1.0, prior).log_prior  # says what is wrong with a prior
-    if races:
-        rule = DropRule(log_prior, subsamples.n_validation, settings.delta / fit.n_votes)
-        totals, seen, families = np.zeros(m), np.zeros(m, dtype=np.intp), {}
-        for trainer in trainers:
+    if races or plan.prior is not None:
+        log_prior = GibbsCurve(np.zeros(m), 1.0, plan.prior).log_prior  # says what is wrong with a prior
+    totals, seen, families = np.zeros(m), np.zeros(m, dtype=np.intp), {}
+    if previous is not None:  # of one family
+        known = len(previous.hypotheses)
+        totals[:known], seen[:known], families[""] = previous.totals, previous.seen, previous.hypotheses
+    for trainer in trainers:
+        if races:
+            rule = DropRule(log_prior, subsamples.n_validation, settings.delta / fit.n_votes)
             leave_out_kinds = settings.racing == "training"
-            families[trainer.family] = trainer.race(rule, totals, seen, leave_out_kinds=leave_out_kinds)
-        trained = Trained(join_families(families), totals, seen)
-    elif previous is None:
-        trained = Trained.of_families({one.family: one.run(range(len(one.subsamples))) for one in trainers})
-    else:
-        (trainer,) = trainers
-        new = range(len(previous.hypotheses), m)
-        trained = Trained.join([previous.trained, trainer.run(new)]) if new else previous.trained
-    hypotheses = trained.hypotheses.keep_training_points(plan.rest.sample)
+            with _naming(trainer.family):
+                families[trainer.family] = trainer.race(rule, totals, seen, leave_out_kinds=leave_out_kinds)
+        elif previous is None:
+            with _naming(trainer.family):
+                families[trainer.family] = trainer.run(totals, seen)
+        elif known < m:
+            families[""] = concatenate([previous.hypotheses, trainer.run(totals, seen, first=known)])
+    hypotheses = join_families(families).keep_training_points(plan.rest.sample)
     if plan.split.held_out is None or settings.voting not in ("majority", "uniform"):
         hypotheses = hypotheses.by_labels()  # what is proved without a test, or drawn, is about labels
-    if len(hypotheses) != m:
-        raise HypothesisError(f"{type(fit.pool).__name__} trained {len(hypotheses)} of {m} hypotheses")
     fit.pool.check_hypotheses(hypotheses)
-    return trained._replace(hypotheses=hypotheses)
+    return Trained(hypotheses, subsamples, totals, seen)
+
+
+@contextmanager
+def _naming(family: str) -> Iterator[None]:
+    """Say of which of several families a hypothesis is that fails."""
+    try:
+        yield
+    except HypothesisError as error:
+        if not family:
+            raise
+        raise HypothesisError(f"family {family!r}: {error}") from error
 
 
 def choose_prior(pool: Pool, settings: FitSettings, subsamples: Subsamples, split: Split) -> ArrayLike | None:
@@ -339,39 +344,37 @@ def _certify_vote(
     fit: FitContext, rows: SampleRows, plan: VotePlan, trained: Trained, k: int, digests: Any, batch_rows: int
 ) -> Vote:
     """Weight the hypotheses of one vote, probe them, and test it on its held-out rows."""
-    split, subsamples = plan.split, plan.subsamples
-    prior = choose_prior(fit.pool, fit.settings, subsamples, split)
-    certificate, rho = weigh(fit, trained, subsamples, prior)
+    split = plan.split
+    certificate, rho = weigh(fit, trained, plan.prior)
     certificate = replace(certificate, digests={**certificate.digests, **digests.result()})
     source = rows if rows.in_memory else plan.rest
     most = min(_PROBED_TOGETHER, rows_per_block(fit.task.width))
     probe_hypotheses(trained.hypotheses, rho, *source.probe_points(), most, fit.loss, stream(split.entropy, 0, PROBE))
-    vote = Vote(fit.task, trained.hypotheses, subsamples, trained.totals, trained.seen, rho, prior, certificate, split)
+    vote = Vote(fit.task, *trained, rho, plan.prior, certificate, split)
     vote = evaluate_vote(vote, rows, plan.rest, fit.loss, k, batch_rows)
     vote.hypotheses.leave_device()
-    return vote
+    families = describe_families(vote.hypotheses, vote.subsamples, rho)
+    return replace(vote, certificate=vote.certificate.revise(families=families))
 
 
-def weigh(
-    fit: FitContext, trained: Trained, subsamples: Subsamples, prior: ArrayLike | None
-) -> tuple[Certificate, Array]:
+def weigh(fit: FitContext, trained: Trained, prior: ArrayLike | None) -> tuple[Certificate, Array]:
     """Return the certificate of a vote before its test, and the weights that minimise the bound."""
-    settings = fit.settings
+    settings, subsamples = fit.settings, trained.subsamples
     stated = [*FIT_ASSUMPTIONS, *subsamples.assumptions, *fit.pool.assumptions()]
     stated += [f"left-out:{name}" for name in fit.left_out]
     if settings.prior is not None:
         stated.append("own-prior")
-    if hasattr(settings.holdout, "split") and not isinstance(settings.holdout, str):
+    if hasattr(settings.holdout, "split") and not isinstance(settings.holdout, str | Partition):
         stated.append("holdout-splitter")
     if settings.n_candidates > 1:
         stated.append(f"candidates:{settings.n_candidates}")
     if fit.continued:
         stated.append("size-decided")
-    certificate, rho = certify(
-        trained.losses(subsamples),
+    return certify(
+        trained.losses,
         subsamples.n_validation,
         n_votes=fit.n_votes,
-        dropped_loss=trained.dropped_loss(subsamples),
+        dropped_loss=trained.dropped_loss,
         delta=settings.delta,
         prior=prior,
         objective=resolve_objective(settings.objective, settings.voting),
@@ -380,27 +383,27 @@ def weigh(
         strict=fit.pool.is_strict,
         assumptions=[*stated, *trained.hypotheses.assumptions()],
     )
-    return certificate.revise(families=describe_families(trained.hypotheses, subsamples, rho)), rho
 
 
 def describe_families(hypotheses: Hypotheses, subsamples: Subsamples, rho: Array) -> tuple[FamilyWeight, ...]:
     """Return what each of several families has in a vote."""
-    described = []
-    for name, own in subsamples.families.items() if isinstance(subsamples, UnionSubsamples) else ():
-        vote_by: Any = "probabilities" if hypotheses.take(np.asarray(own)).probabilities else "labels"
-        weight = min(1.0, float(rho[own.start : own.stop].sum()))
-        described.append(FamilyWeight(name, len(own), weight, vote_by))
-    return tuple(described)
+    families = {name: own for name, own in subsamples.families.items() if name}
+    return tuple(
+        FamilyWeight(
+            name, len(own), min(1.0, float(rho[own.start : own.stop].sum())), hypotheses.take(np.asarray(own)).vote_by
+        )
+        for name, own in families.items()
+    )
 
 
-def digest_vote(fit: FitContext, trained: Trained, subsamples: Subsamples) -> dict[str, str]:
+def digest_vote(fit: FitContext, trained: Trained) -> dict[str, str]:
     """Return digests of the hypotheses, and of the settings that turn them into a certified predictor.
 
     Hypotheses that were dropped have no part in what is certified.
     """
-    dropped, hypotheses = np.isnan(trained.losses(subsamples)), trained.hypotheses
+    dropped, hypotheses = np.isnan(trained.losses), trained.hypotheses
     if dropped.any():
         hypotheses = hypotheses.take(np.flatnonzero(~dropped))
     names = ("voting", "objective", "delta", "holdout", "n_candidates", "prior", "loss", "racing")
-    about = [*(getattr(fit.settings, name) for name in names), fit.pool, hypotheses.classes, subsamples]
+    about = [*(getattr(fit.settings, name) for name in names), fit.pool, hypotheses.classes, trained.subsamples]
     return {"hypotheses": digest(hypotheses.fingerprint(), code=True), "settings": digest(about, code=True)}

@@ -6,9 +6,9 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from pacbayes.fitting._checkpoint import Arrays
 from pacbayes.pools import (
     Hypotheses,
     HypothesisGroups,
@@ -21,7 +21,7 @@ from pacbayes.pools import (
     TreeEnsembles,
 )
 
-__all__ = ["from_arrays", "to_arrays"]
+Arrays = dict[str, NDArray[Any]]
 
 _SETTINGS = ("working_memory", "engine")
 
@@ -40,7 +40,7 @@ def to_arrays(hypotheses: Hypotheses) -> Arrays | None:
             arrays |= {f"{name}.{key}": value for key, value in part.items()}
         return arrays
     if isinstance(hypotheses, ScoreModels):
-        stored = {"type": type(hypotheses).__name__, "probabilities": hypotheses.probabilities}
+        stored = {"type": type(hypotheses).__name__, "vote_by": hypotheses.vote_by}
         parts = stored | hypotheses.compact().models.arrays()
         return {name: np.asarray(value) for name, value in parts.items()}
     if not isinstance(hypotheses, RBFSVMs) or issparse(hypotheses.scale) or hypotheses.code_book is not None:
@@ -54,11 +54,11 @@ def from_arrays(arrays: Arrays, sample: Sample) -> Hypotheses:
     """Return hypotheses trained on a sample from what `to_arrays` made of them."""
     if "type" in arrays:
         kind, of_arrays = _MODELS[arrays["type"].item()]
-        parts: dict[str, Any] = {name: arrays[name] for name in arrays if name not in ("type", "probabilities")}
+        parts: dict[str, Any] = {name: arrays[name] for name in arrays if name not in ("type", "vote_by")}
         # Text is a single value.
         models = of_arrays(**{name: part.item() if part.ndim == 0 else part for name, part in parts.items()})
         everyone = np.arange(len(models))
-        return kind(sample.classes, models, everyone, sample.code_book, arrays["probabilities"].item())  # type: ignore[no-any-return]
+        return kind(sample.classes, models, everyone, sample.code_book, arrays["vote_by"].item())  # type: ignore[no-any-return]
     if "kind" in arrays:
         names = sorted({key.rpartition(".")[0] for key in arrays if key != "kind"})
         groups = {}

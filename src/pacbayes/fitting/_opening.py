@@ -12,8 +12,6 @@ from pacbayes.fitting._workers import Workers
 from pacbayes.pools import Pool
 from pacbayes.rows import ArraySource, Source, find_source, is_dask
 
-__all__ = ["open_source_rows"]
-
 
 def open_source_rows(
     X: Any,
@@ -56,4 +54,4 @@ def open_source_rows(
         if known is not None and source.columns is not None and tuple(known) != source.columns:
             raise ValueError(f"X must have the columns of training, in their order: {format_names(known)}")
     sample = SourceSample.of(source.encoded(code_book))
-    return SourceRows(sample, pool, Workers(n_jobs, client, None, verbose))
+    return SourceRows(sample, pool, Workers(n_jobs, client, None, verbose), source.columns)

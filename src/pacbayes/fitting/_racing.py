@@ -20,8 +20,6 @@ from scipy.special import logsumexp
 from pacbayes._validation import Array
 from pacbayes.posterior import minimize_lambda_bound, optimal_lambda
 
-__all__ = ["DropRule", "round_ends"]
-
 # Fewer rows are seen in one round: the posterior resolves too little on them for many hypotheses to be dropped.
 _LEAST_ROWS = 2500
 

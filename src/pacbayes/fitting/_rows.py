@@ -6,7 +6,6 @@ from. Rows in memory are a source of one block, which is divided among workers.
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,15 +18,13 @@ from sklearn.utils import check_array
 from pacbayes._compat import take_rows
 from pacbayes._parallel import chunks, rows_per_block
 from pacbayes.exceptions import SourceError
-from pacbayes.fitting._checkpoint import Arrays
 from pacbayes.fitting._cluster import connected
+from pacbayes.fitting._hypotheses import Arrays
 from pacbayes.fitting._workers import Workers
 from pacbayes.pools import Hypotheses, Pool, Sample
 from pacbayes.rows import CodeBook, Labels, RowSummary, Source, Sums, TrainingRows, add_sums, shift_for, sum_rows
 from pacbayes.sampling import ChosenSubsamples, Subsamples, validation_order
 from pacbayes.tasks import Task
-
-__all__ = ["Block", "MemoryRows", "SampleRows", "SourceRows", "SourceSample", "scan_block"]
 
 # Rows that are in memory for the first rounds of validation take at most so many bytes, for each vote.
 _EARLY_BYTES = 1 << 25
@@ -80,6 +77,7 @@ class MemoryBlock(Block):
             yield self.sample, self.rows[part.start : part.stop]
 
 
+@dataclass(eq=False)
 class SampleRows(ABC):
     """The rows of a sample, all or some of them, with their targets, and who computes on them.
 
@@ -99,13 +97,14 @@ class SampleRows(ABC):
         Whether they were opened with targets.
     """
 
+    in_memory: ClassVar[bool]  # all of them
+
     sample: Sample
     pool: Pool
     workers: Workers
-    columns: Sequence[str] | None
-    opened_for: TrainingRows | None = None
-    has_target: bool = False
-    in_memory: ClassVar[bool]  # all of them
+    columns: Sequence[str] | None = None
+    opened_for: TrainingRows | None = field(default=None, kw_only=True)
+    has_target: bool = field(default=False, kw_only=True)
 
     def __len__(self) -> int:
         return int(self.sample.X.shape[0])
@@ -119,9 +118,9 @@ class SampleRows(ABC):
         """Return these rows with an encoded target."""
         return self.with_sample(task.label(self.sample, encoded))
 
-    @abstractmethod
     def opened(self, opened_for: TrainingRows, *, has_target: bool) -> SampleRows:
         """Return these rows as those that were opened for a fit."""
+        return replace(self, opened_for=opened_for, has_target=has_target)
 
     @abstractmethod
     def labels(self) -> Labels:
@@ -183,19 +182,15 @@ class SampleRows(ABC):
         """Return hashes of all rows, and the rows that must be found again. The default shift is that of a fit."""
 
 
+@dataclass(eq=False)
 class MemoryRows(SampleRows):
     """Rows of an array, a sparse matrix or a data frame. Their order of validation is drawn when it is asked for."""
 
     in_memory = True
 
-    def __init__(
-        self, sample: Sample, pool: Pool, workers: Workers, *, columns: Any = None, given: Any = None, entropy: int = 0
-    ) -> None:
-        self.sample, self.pool, self.workers = sample, pool, workers
-        self.columns = columns
-        self.given = given  # what the features were made from: an array on a device, for example
-        self.entropy = entropy  # of the order of validation
-        self._order: NDArray[Any] | None = None
+    given: Any = None  # what the features were made from: an array on a device, for example
+    entropy: int = 0  # of the order of validation
+    _order: NDArray[Any] | None = field(default=None, init=False)
 
     @classmethod
     def of(
@@ -204,11 +199,6 @@ class MemoryRows(SampleRows):
         """Return all rows of X, without targets; `origin` are the `columns` and what X was made from, `given`."""
         codes = np.zeros(X.shape[0], dtype=np.intp)
         return cls(Sample(X, codes, np.empty(0), code_book), pool, workers, **origin)
-
-    def opened(self, opened_for: TrainingRows, *, has_target: bool) -> MemoryRows:
-        rows = copy.copy(self)
-        rows.opened_for, rows.has_target = opened_for, has_target
-        return rows
 
     def labels(self) -> Labels:
         raise SourceError("y must be given: rows in memory have no column of labels")
@@ -220,9 +210,8 @@ class MemoryRows(SampleRows):
         return self.with_sample(task.label(self.sample, encoded).keep_on_device(self.given))
 
     def arrange(self, entropy: int) -> MemoryRows:
-        if entropy == self.entropy:  # what was drawn need not be drawn again
-            return self
-        return MemoryRows(self.sample, self.pool, self.workers, columns=self.columns, entropy=entropy)
+        # What was drawn need not be drawn again.
+        return self if entropy == self.entropy else replace(self, entropy=entropy)
 
     def load(self, plans: Iterable[Any]) -> tuple[Iterable[Any], MemoryRows, None]:
         return plans, self, None
@@ -324,35 +313,33 @@ class SourceSample(Sample):
         """Return this sample with some of its rows in memory."""
         return replace(self, X=GatheredRows(numbers, values, len(self)))
 
+    def knowing(self, numbers: NDArray[Any], X: NDArray[Any], codes: NDArray[Any]) -> Sample:
+        """Return a sample of as many rows that knows only some of them, by their numbers, rising."""
+        n_rows = int(self.X.shape[0])
+        known: Any = GatheredRows(numbers, codes, n_rows)
+        return Sample(GatheredRows(numbers, X, n_rows), known, self.classes, self.code_book)
+
     def part(self, numbers: NDArray[Any]) -> Sample:
         """Return a sample of as many rows that knows only some of those that are in memory."""
-        known: Any = GatheredRows(numbers, self.codes[numbers], len(self))
-        return Sample(GatheredRows(numbers, self.X[numbers], len(self)), known, self.classes, self.code_book)
+        return self.knowing(numbers, self.X[numbers], self.codes[numbers])
+
+    def without_rows(self) -> SourceSample:
+        """Return this sample without rows and targets, as small as it can be sent."""
+        nothing = GatheredRows(np.empty(0, dtype=np.int64), self.X.values[:0].copy(), len(self))
+        return replace(self, X=nothing, codes=self.codes[:0].copy(), mask=None)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class SourceRows(SampleRows):
     """Rows of a source, of which a fit has some in memory."""
 
     in_memory = False
 
     sample: SourceSample
-    pool: Pool
-    workers: Workers
     rank: NDArray[np.int32] | None = None  # place of each row in the order of validation; None for their own order
     n_early: int = 0  # so many of the first of that order are in memory
     # What the first reading found, by the first row of each block; empty before.
     sums: Mapping[int, Sums] = field(default_factory=dict)
-    opened_for: TrainingRows | None = None
-    has_target: bool = False
-
-    @property
-    def columns(self) -> Sequence[str] | None:  # type: ignore[override]
-        """Names of the features."""
-        return self.sample.source.columns
-
-    def opened(self, opened_for: TrainingRows, *, has_target: bool) -> SourceRows:
-        return replace(self, opened_for=opened_for, has_target=has_target)
 
     def labels(self) -> Labels:
         with connected(self.workers.client):
@@ -399,11 +386,7 @@ class SourceRows(SampleRows):
             # Each with its own rows: they may be sent.
             blocks = _divide(self.sample, self.numbers(start, end), most_rows, self.block_rows)
             return [block.attach(self.sample.part(block.rows)) for block in blocks]
-        sample = self.sample
-        reader = Reader(
-            sample.source, self.pool, len(sample), sample.classes, sample.code_book, sample.X.dtype, self.block_rows
-        )
-        found: list[Block] = []
+        sample, found = self.sample.without_rows(), list[Block]()
         for place, first, mask in self._places():
             count = len(place) if mask is None else int(np.count_nonzero(mask))
             chosen = np.ones(count, dtype=bool)
@@ -411,9 +394,9 @@ class SourceRows(SampleRows):
                 rank = self.rank[first : first + count]
                 chosen = (rank >= start) & (rank < end)
             if chosen.any():
-                codes = sample.codes[first : first + count][chosen]
-                sums = self.sums.get(place.start)
-                found.append(SourceBlock(reader, place, _pack(mask), _pack(chosen), first, codes, sums))
+                codes, sums = self.sample.codes[first : first + count][chosen], self.sums.get(place.start)
+                read = (sample, self.pool, self.block_rows, place)
+                found.append(SourceBlock(*read, _pack(mask), _pack(chosen), first, codes, sums))
         return found
 
     def _places(self) -> Iterator[tuple[range, int, NDArray[np.bool_] | None]]:
@@ -459,8 +442,11 @@ class SourceRows(SampleRows):
         wanted = [rows.positions(numbers) for rows, numbers in needed]
         tasks = [(block, [positions[i] for positions in wanted]) for i, block in enumerate(blocks)]
         places = [block.place for block in blocks]
-        names = self.workers.name_parts("scan", places, [[numbers for _, numbers in needed], shift])
-        results = self.workers.run(scan_block, (shift,), tasks, names, "reading", threads=True)
+
+        def about() -> list[Any]:
+            return [[numbers for _, numbers in needed], shift]
+
+        results = self.workers.run(scan_block, (shift,), tasks, "reading", threads=True, stored_as="scan", about=about)
         parts = [RowSummary.from_arrays(result) for result in results]
         sums = {place.start: (part.exact or part).sums for place, part in zip(places, parts, strict=True)}
         loaded = []
@@ -471,55 +457,12 @@ class SourceRows(SampleRows):
 
 
 @dataclass(frozen=True, eq=False)
-class Reader:
-    """How tasks read rows of a source: what is sent with each block."""
-
-    source: Source
-    pool: Pool
-    n_rows: int  # of the sample that the blocks are of
-    classes: NDArray[Any]
-    code_book: Any
-    dtype: Any  # of the features that hypotheses take
-    size: int  # rows to read at a time
-
-    def read(self, place: range, chunk: Any = None) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield the rows of a range, in batches, each with the number of its first row."""
-        if chunk is None:
-            yield from self.source.batches(place.start, place.stop, self.size)
-            return
-        rows = self.source.to_rows(chunk, place)
-        for start in range(0, len(rows), self.size):
-            yield place.start + start, rows[start : start + self.size]
-
-    def validate(self, X: NDArray[Any], first: int) -> NDArray[Any]:
-        """Return rows as hypotheses take them, or raise SourceError naming the first that is wrong."""
-        if self.code_book is not None:  # which has checked them, and numbers may be missing
-            self.pool.check_points(X)
-            return X
-        settings = self.pool.validation_kwargs(X)
-        if settings.get("ensure_all_finite", True) is True and not np.isfinite(X).all():
-            row, j = (int(one) for one in np.argwhere(~np.isfinite(X))[0])
-            what = "a missing value (NaN or null)" if np.isnan(X[row, j]) else "an infinite value"
-            name = f"column {self.source.columns[j]!r}" if self.source.columns else f"column {j}"
-            raise SourceError(
-                f"X must hold finite numbers, got {what} in {name}, row {first + row}: leave such rows out, or impute "
-                "within each hypothesis, EstimatorPool(make_pipeline(SimpleImputer(), ...))"
-            )
-        X = check_array(X, **settings)
-        self.pool.check_points(X)
-        return X
-
-    def sample(self, numbers: NDArray[Any], X: NDArray[Any], codes: NDArray[Any]) -> Sample:
-        """Return a sample that knows some of its rows, by their numbers, rising."""
-        known: Any = GatheredRows(numbers, codes, self.n_rows)
-        return Sample(GatheredRows(numbers, X, self.n_rows), known, self.classes, self.code_book)
-
-
-@dataclass(frozen=True, eq=False)
 class SourceBlock(Block):
     """Some rows of a range of a source, with their targets: small to send, read where the task runs."""
 
-    reader: Reader
+    sample: SourceSample  # what they are of, with nothing in memory
+    pool: Pool
+    size: int  # rows to read at a time
     place: range  # rows of the source that are read
     mask: NDArray[np.uint8] | None  # bits: which rows of the range belong to the sample; None for all
     chosen: NDArray[np.uint8] | None  # bits: which of those belong to the block; None for all
@@ -535,7 +478,7 @@ class SourceBlock(Block):
     @property
     def chunk(self) -> Any:
         """What Dask has to compute."""
-        return self.reader.source.piece(self.place)
+        return self.sample.source.piece(self.place)
 
     def read(self, chunk: Any = None) -> Iterator[tuple[int, NDArray[Any], NDArray[Any]]]:
         """Yield all rows of the range, in batches: the number of the first, as they are stored, and as hypotheses take.
@@ -544,21 +487,47 @@ class SourceBlock(Block):
         was made of them does not count.
         """
         found = []
-        for first, rows in self.reader.read(self.place, chunk):
+        for first, rows in self._read(chunk):
             if self.sums is None:
-                yield first, rows, self.reader.validate(rows, first)
+                yield first, rows, self._validate(rows, first)
             else:
                 found.append(sum_rows(rows, first))
-                yield first, rows, rows.astype(self.reader.dtype, copy=False)
+                yield first, rows, rows.astype(self.sample.X.dtype, copy=False)
         if self.sums is not None and add_sums(found) != self.sums:
             raise SourceError(
                 f"rows {self.place.start} to {self.place.stop - 1} of X are not what they were when they were first "
                 "read: X must give the same rows, in the same order, each time"
             )
 
+    def _read(self, chunk: Any) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield the rows of the range as they are stored, in batches, each with the number of its first row."""
+        source, place = self.sample.source, self.place
+        if chunk is None:
+            yield from source.batches(place.start, place.stop, self.size)
+            return
+        rows = source.to_rows(chunk, place)
+        for start in range(0, len(rows), self.size):
+            yield place.start + start, rows[start : start + self.size]
+
+    def _validate(self, X: NDArray[Any], first: int) -> NDArray[Any]:
+        """Return rows as hypotheses take them, or raise SourceError naming the first that is wrong."""
+        if self.sample.code_book is None:  # otherwise it has checked them, and numbers may be missing
+            settings, columns = self.pool.validation_kwargs(X), self.sample.source.columns
+            if settings.get("ensure_all_finite", True) is True and not np.isfinite(X).all():
+                row, j = (int(one) for one in np.argwhere(~np.isfinite(X))[0])
+                what = "a missing value (NaN or null)" if np.isnan(X[row, j]) else "an infinite value"
+                name = f"column {columns[j]!r}" if columns else f"column {j}"
+                raise SourceError(
+                    f"X must hold finite numbers, got {what} in {name}, row {first + row}: leave such rows out, or "
+                    "impute within each hypothesis, EstimatorPool(make_pipeline(SimpleImputer(), ...))"
+                )
+            X = check_array(X, **settings)
+        self.pool.check_points(X)
+        return X
+
     def samples(self, chunk: Any = None) -> Iterator[tuple[Sample, NDArray[Any]]]:
         for numbers, X, codes in self.batches(chunk):
-            yield self.reader.sample(numbers, X, codes), numbers
+            yield self.sample.knowing(numbers, X, codes), numbers
 
     def batches(self, chunk: Any = None) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
         wanted = _unpack(self.mask, len(self.place))

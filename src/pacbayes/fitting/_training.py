@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,14 +15,13 @@ from pacbayes._losses import Loss
 from pacbayes._parallel import chunks, count_workers
 from pacbayes._validation import Array
 from pacbayes.certificate import name_family
-from pacbayes.fitting._hypotheses import from_arrays, to_arrays
+from pacbayes.exceptions import HypothesisError
+from pacbayes.fitting._hypotheses import from_arrays
 from pacbayes.fitting._racing import DropRule, round_ends
 from pacbayes.fitting._rows import MemoryBlock, SampleRows
 from pacbayes.fitting._work import sum_losses, train_part
-from pacbayes.pools import Hypotheses, Pool, join_families, with_untrained
+from pacbayes.pools import Hypotheses, Pool, with_untrained
 from pacbayes.sampling import ChosenSubsamples, Subsamples
-
-__all__ = ["Trained", "Trainer"]
 
 # What a kernel value takes in validation, roughly.
 _SECONDS_PER_KERNEL_VALUE = 1e-9
@@ -49,33 +48,23 @@ class Trained(NamedTuple):
     """Hypotheses with their losses so far."""
 
     hypotheses: Hypotheses  # some of them may not be trained
+    subsamples: Subsamples
     totals: Array  # (m,): sums of the validation losses over the points seen
     seen: NDArray[np.intp]  # (m,): numbers of these points
 
-    def losses(self, subsamples: Subsamples) -> Array:
-        """Return the validation losses; NaN for hypotheses that were dropped."""
-        n = subsamples.n_validation
+    @property
+    def losses(self) -> Array:
+        """Validation losses; NaN for hypotheses that were dropped."""
+        n = self.subsamples.n_validation
         return np.where(self.seen == n, self.totals / n, np.nan)
 
-    def dropped_loss(self, subsamples: Subsamples) -> float | None:
-        """Return a lower bound on the validation losses of dropped hypotheses; None if there are none."""
-        n = subsamples.n_validation
+    @property
+    def dropped_loss(self) -> float | None:
+        """A lower bound on the validation losses of dropped hypotheses; None if there are none."""
+        n = self.subsamples.n_validation
         dropped = self.seen < n
         # Rounded down, so that it is a bound.
         return float((self.totals[dropped] / n[dropped]).min() * (1 - 1e-15)) if dropped.any() else None
-
-    @classmethod
-    def of_families(cls, families: Mapping[str, Trained]) -> Trained:
-        """Return the hypotheses of several families as one."""
-        hypotheses = join_families({name: trained.hypotheses for name, trained in families.items()})
-        _, totals, seen = zip(*families.values(), strict=True)
-        return cls(hypotheses, np.concatenate(totals), np.concatenate(seen))
-
-    @classmethod
-    def join(cls, parts: Sequence[Trained]) -> Trained:
-        """Return the hypotheses of several parts as one."""
-        hypotheses, totals, seen = zip(*parts, strict=True)
-        return cls(_concatenate(hypotheses), np.concatenate(totals), np.concatenate(seen))
 
 
 @dataclass
@@ -99,12 +88,12 @@ class Trainer:
         started = self.pool.start_training(self.rows.sample, self.subsamples, everyone, self.entropy, self.shared)
         return replace(self, started=started)
 
-    def run(self, hypotheses: range) -> Trained:
-        """Train a range of hypotheses, and validate each on all its rows."""
-        chosen = np.asarray(hypotheses)
+    def run(self, totals: Array, seen: NDArray[np.intp], first: int = 0) -> Hypotheses:
+        """Train hypotheses, from a first one on, and validate each on all its rows; totals and points as in `race`."""
+        chosen = np.arange(first, len(self.subsamples))
         trained = self._train(chosen)
-        totals, seen = self._validate(trained, ChosenSubsamples(self.subsamples, chosen), 0, len(self.rows))
-        return Trained(trained, totals, seen.astype(np.intp))
+        self._race(trained, chosen, None, totals, seen)
+        return trained
 
     def race(self, rule: DropRule, totals: Array, seen: NDArray[np.intp], *, leave_out_kinds: bool) -> Hypotheses:
         """Train hypotheses and validate them in rounds, without those that the rule drops.
@@ -135,17 +124,17 @@ class Trainer:
         self,
         trained: Hypotheses,
         chosen: NDArray[np.intp],
-        rule: DropRule,
+        rule: DropRule | None,
         totals: Array,
         seen: NDArray[np.intp],
     ) -> None:
-        """Validate hypotheses in rounds, and add to their totals and to the numbers of points seen."""
+        """Validate hypotheses, in rounds if there is a rule, and add to their totals and numbers of points seen."""
         n, start, subsamples = len(self.rows), 0, ChosenSubsamples(self.subsamples, chosen)
-        for end in round_ends(n, int(subsamples.sizes.sum())):
+        for end in [n] if rule is None else round_ends(n, int(subsamples.sizes.sum())):
             losses, points = self._validate(trained, subsamples, start, end)
             totals[chosen + self.first] += losses
             seen[chosen + self.first] += points
-            if end < n:
+            if rule is not None and end < n:
                 stays = rule.survivors(chosen + self.first, totals, seen)
                 if not stays.any():
                     return  # those of an earlier rung won
@@ -155,23 +144,27 @@ class Trainer:
             start = end
 
     def _train(self, chosen: NDArray[np.intp]) -> Hypotheses:
-        """Let workers train some hypotheses each."""
-        if self.started is not None and chosen.size == len(self.subsamples):
-            return self.started()
+        """Let workers train some hypotheses each, unless a device has begun to."""
+        trained = self._train_parts(chosen) if self.started is None else self.started()
+        if len(trained) != chosen.size:
+            raise HypothesisError(f"{type(self.pool).__name__} trained {len(trained)} of {chosen.size} hypotheses")
+        return trained
+
+    def _train_parts(self, chosen: NDArray[np.intp]) -> Hypotheses:
         places = self._divide_hypotheses(chosen)
         parts = [chosen[place.start : place.stop] for place in places]
-        workers = self.rows.workers
-        trained = workers.run(
+        trained = self.rows.workers.run(
             train_part,
             (self.pool, self.subsamples, self.entropy, self.shared),
             [(self.rows.training_sample(self.subsamples, part), part) for part in parts],
-            workers.name_parts(f"{self._name}-train", places, [self.subsamples, chosen]),
             f"training {name_family(self.family)}" if self.family else "training",
             threads=self.pool.shares_rows,
-            encode=to_arrays,
-            decode=lambda arrays: from_arrays(arrays, self.rows.sample),
+            stored_as=f"{self._name}-train",
+            places=places,
+            about=lambda: [self.subsamples, chosen],
         )
-        return _concatenate(trained)
+        # What comes out of a checkpoint are arrays.
+        return concatenate([from_arrays(one, self.rows.sample) if isinstance(one, dict) else one for one in trained])
 
     def _validate(
         self, trained: Hypotheses, subsamples: Subsamples, start: int, end: int
@@ -188,22 +181,22 @@ class Trainer:
             parts = [chosen[place.start : place.stop] for place in self._divide_hypotheses(chosen, subsamples)]
             (block,) = self.rows.blocks(start, end, numbers.size)
             tasks = [(block, trained.take(part), ChosenSubsamples(subsamples, part)) for part in parts]
-            totals = workers.run(sum_losses, (self.loss,), tasks, [""] * len(tasks), "validation", threads=False)
+            totals = workers.run(sum_losses, (self.loss,), tasks, "validation", threads=False)
             return np.concatenate([result["totals"] for result in totals]), seen
         batch_rows = _DEVICE_ROWS if self._on_device else None
         blocks = self.rows.blocks(start, end, self._rows_per_task(subsamples, numbers.size), batch_rows)
-        trained = self.rows.complete(trained)
-        names = [""] * len(blocks)
-        if workers.checkpoint is not None:
-            about = [trained.fingerprint(), subsamples.concatenated(range(len(subsamples))), subsamples.sizes]
-            where = "memory" if isinstance(blocks[0], MemoryBlock) else "source"
-            places = [block.place for block in blocks]
-            names = workers.name_parts(f"{self._name}-validate-{start}-{end}-{where}", places, about)
-        common = (self.loss, trained, subsamples)
+        complete = self.rows.complete(trained)
+        where = "memory" if isinstance(blocks[0], MemoryBlock) else "source"
         results = workers.run(
-            sum_losses, common, [(block,) for block in blocks], names, "validation", threads=shares_rows
+            sum_losses,
+            (self.loss, complete, subsamples),
+            [(block,) for block in blocks],
+            "validation",
+            threads=shares_rows,
+            stored_as=f"{self._name}-validate-{start}-{end}-{where}",
+            about=lambda: [complete.fingerprint(), subsamples.concatenated(range(len(subsamples))), subsamples.sizes],
         )
-        return sum((result["totals"] for result in results), np.zeros(len(trained))), seen
+        return sum((result["totals"] for result in results), np.zeros(len(complete))), seen
 
     @property
     def _name(self) -> str:
@@ -255,5 +248,6 @@ class Trainer:
         return chunks(range(count), n_parts)
 
 
-def _concatenate(parts: Sequence[Hypotheses]) -> Hypotheses:
+def concatenate(parts: Sequence[Hypotheses]) -> Hypotheses:
+    """Return the hypotheses of several parts as one."""
     return parts[0] if len(parts) == 1 else parts[0].concatenate(parts)

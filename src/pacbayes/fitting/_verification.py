@@ -24,9 +24,7 @@ from pacbayes.fitting._fit import (
 )
 from pacbayes.fitting._rows import SampleRows
 from pacbayes.fitting._votes import FittedVotes, Vote
-from pacbayes.sampling import RandomSubsamples, Split, Subsamples, UnionSubsamples, split_holdouts
-
-__all__ = ["verify_certificate"]
+from pacbayes.sampling import RandomSubsamples, Split, Subsamples, split_holdouts
 
 # Fields of a certificate that follow from losses, settings and the pool.
 _DERIVED = ("objective", "loss", "delta", "n_validation", "n_validation_max", "n_votes", "strict", "dropped_loss")
@@ -48,8 +46,8 @@ def verify_certificate(fitted: FittedVotes, certificate: Certificate, rows: Samp
     vote, settings, loss = fitted.best, fitted.settings, fitted.loss
     own = vote.certificate
     continued = "size-decided" in own.assumption_codes
-    fit = FitContext(fitted.pool, fitted.task, loss, settings, fitted.n_votes, continued, fitted.left_out)
-    about = digest_vote(fit, vote.trained, vote.subsamples)
+    fit = FitContext(fitted.pool, fitted.task, loss, settings, fitted.n_votes, continued)
+    about = digest_vote(fit, vote.trained)
     missing = sorted({*about, *own.digests} - set(certificate.digests))
     if missing:
         raise CertificateError(
@@ -63,7 +61,7 @@ def verify_certificate(fitted: FittedVotes, certificate: Certificate, rows: Samp
     prior = choose_prior(fit.pool, settings, vote.subsamples, vote.split)
     if (prior is None) != (vote.prior is None) or (prior is not None and not np.array_equal(prior, vote.prior)):
         raise CertificateError("the prior of the classifier is not the one that its settings choose")
-    again, rho = weigh(fit, vote.trained, vote.subsamples, prior)
+    again, rho = weigh(fit, vote.trained, prior)
     digests = {**again.digests, **about}
     _expect("voting", certificate.voting, own.voting)
     certificate.verify(vote.losses, prior, vote.seen)
@@ -129,16 +127,15 @@ def _verify_draws(fitted: FittedVotes) -> None:
 
 def _are_drawn(fitted: FittedVotes, subsamples: Subsamples, split: Split) -> bool:
     """Return whether random subsamples are those that settings and seed draw; others are the caller's."""
-    parts = subsamples.parts if isinstance(subsamples, UnionSubsamples) else {"": subsamples}
+    parts = subsamples.by_family()
     random = [name for name, part in parts.items() if isinstance(part, RandomSubsamples)]
     if not random:
         return True
     plan = make_sampling_plan(fitted.settings, split)
     try:
-        again = fitted.pool.draw_subsamples(plan, subsamples.n, fitted.n_features)
+        expected = fitted.pool.draw_subsamples(plan, subsamples.n, fitted.n_features).by_family()
     except ValueError:
         return False
-    expected = again.parts if isinstance(again, UnionSubsamples) else {"": again}
     return list(expected) == list(parts) and all(digest(expected[name]) == digest(parts[name]) for name in random)
 
 

@@ -20,8 +20,6 @@ from pacbayes.rows import CodeBook, TrainingRows
 from pacbayes.sampling import Split, Subsamples
 from pacbayes.tasks import Task
 
-__all__ = ["FittedVotes", "Vote"]
-
 
 @dataclass(frozen=True, eq=False)
 class Vote:
@@ -60,12 +58,12 @@ class Vote:
     @property
     def trained(self) -> Trained:
         """The hypotheses with their losses so far."""
-        return Trained(self.hypotheses, self.totals, self.seen)
+        return Trained(self.hypotheses, self.subsamples, self.totals, self.seen)
 
     @property
     def losses(self) -> Array:
         """Validation losses of the hypotheses; NaN for those that were dropped."""
-        return self.trained.losses(self.subsamples)
+        return self.trained.losses
 
     @property
     def bound(self) -> float:
@@ -76,6 +74,9 @@ class Vote:
     def n_held_out(self) -> int:
         """Number of rows that tested it."""
         return 0 if self.split.held_out is None else self.split.held_out.size
+
+    def __repr__(self) -> str:
+        return f"<Vote of {len(self.hypotheses)} hypotheses, {self.n_held_out} rows held out, bound {self.bound:.4f}>"
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict by the weighted majority of this vote."""
@@ -135,13 +136,6 @@ class FittedVotes:
     def pool(self) -> Pool:
         """The hypothesis space, without families that the sample is nothing for."""
         return as_pool(self.settings.estimator).restrict(self.best.subsamples.families)
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """Names of families that the sample is nothing for."""
-        return tuple(
-            name for name, _ in as_pool(self.settings.estimator).members() if name not in self.best.subsamples.families
-        )
 
     @property
     def loss(self) -> Loss:

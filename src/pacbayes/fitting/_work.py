@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pacbayes.fitting._checkpoint import Arrays
+from pacbayes.fitting._hypotheses import Arrays
 from pacbayes.fitting._rows import Block
 from pacbayes.pools import Hypotheses, Sample
-
-__all__ = ["predict_block", "sum_losses", "sum_test_losses", "tabulate_out_of_bag", "train_part"]
 
 
 def train_part(common: Iterable[Any], sample: Sample, chosen: NDArray[np.intp]) -> Hypotheses:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from pacbayes._fingerprint import digest
 from pacbayes._parallel import run_tasks
 from pacbayes._progress import show_progress
-from pacbayes.fitting._checkpoint import Arrays, Checkpoint
+from pacbayes.fitting._checkpoint import Checkpoint
 from pacbayes.fitting._cluster import run_on_cluster
-
-__all__ = ["Workers"]
 
 
 class Shared:
@@ -38,48 +36,39 @@ class Workers:
     checkpoint: Checkpoint | None = None  # where results are stored
     verbose: int = 0
 
-    def without_checkpoint(self) -> Workers:
-        """Return the same workers for results that belong to no fit."""
-        return replace(self, checkpoint=None)
-
-    def name_parts(self, kind: str, places: list[range], about: Any) -> list[str]:
-        """Return what to call results in a checkpoint: by where they are of, and by a digest of what they are about.
-
-        `about` is what they depend on besides settings, seed and data. A result of anything else has another name, and
-        is not found: hypotheses that come out otherwise when they are trained again are validated and tested again.
-        """
-        if self.checkpoint is None:
-            return [""] * len(places)
-        what = digest(about, code=True)[:32]
-        return [f"{kind}-{what}-{place.start}-{place.stop}" for place in places]
-
     def run(
         self,
         function: Callable[..., Any],
         common: tuple[Any, ...],
         tasks: list[tuple[Any, ...]],
-        names: list[str],
         description: str,
         *,
         threads: bool,
-        encode: Callable[[Any], Arrays | None] | None = None,
-        decode: Callable[[Arrays], Any] | None = None,
+        stored_as: str = "",
+        places: list[range] | None = None,
+        about: Callable[[], list[Any]] = list,
     ) -> list[Any]:
         """Call ``function(common, *task)`` for each task, and return the results in the order of the tasks.
 
-        `names` are what the results are called in a checkpoint. `encode` turns a result into arrays by name, or None if
-        it cannot be stored, and `decode` back. `threads` says that the function releases the interpreter's lock.
+        A checkpoint keeps results that have a name, `stored_as`, by the places of their tasks, which are those of the
+        blocks that they begin with by default, and by a digest of what `about` returns: all that they depend on besides
+        settings, seed and data. A result of anything else is not found: hypotheses that come out otherwise when they
+        are trained again are validated and tested again. `threads` says that the function releases the interpreter's
+        lock.
         """
         results: list[Any] = [None] * len(tasks)
-        if self.checkpoint is not None:
-            stored = [self.checkpoint.load(name) for name in names]
-            results = [arrays if arrays is None or decode is None else decode(arrays) for arrays in stored]
+        names, checkpoint = [""] * len(tasks), self.checkpoint if stored_as else None
+        if checkpoint is not None:
+            what = digest(about(), code=True)[:32]
+            ranges = [task[0].place for task in tasks] if places is None else places
+            names = [f"{stored_as}-{what}-{place.start}-{place.stop}" for place in ranges]
+            results = [checkpoint.load(name) for name in names]
         missing = [i for i, result in enumerate(results) if result is None]
         if not missing:
             return results
         if self.client is None:
             shared = Shared(common)
-            work = [(function, self.checkpoint, encode, names[i], shared, *_without_sample(*tasks[i])) for i in missing]
+            work = [(function, checkpoint, names[i], shared, *_without_sample(*tasks[i])) for i in missing]
             settings: dict[str, Any] = {"verbose": self.verbose, "description": description}
             computed = run_tasks(_run_and_save, work, n_jobs=self.n_jobs, threads=threads, **settings)
             for i, result in zip(missing, computed, strict=True):
@@ -89,7 +78,8 @@ class Workers:
             left = [tasks[i] for i in missing]
             for k, result in run_on_cluster(self.client, function, common, left, description.split()[0]):
                 i = missing[k]
-                _save(self.checkpoint, encode, names[i], result)
+                if checkpoint is not None:
+                    checkpoint.save(names[i], result)
                 results[i] = result
                 bar.advance()
         return results
@@ -101,23 +91,10 @@ def _without_sample(block: Any, *task: Any) -> tuple[Any, ...]:
 
 
 def _run_and_save(
-    function: Any,
-    checkpoint: Checkpoint | None,
-    encode: Any,
-    name: str,
-    common: Iterable[Any],
-    sample: Any,
-    block: Any,
-    *task: Any,
+    function: Any, checkpoint: Checkpoint | None, name: str, common: Any, sample: Any, block: Any, *task: Any
 ) -> Any:
     """Do a task and store its result at once, whichever tasks are done before."""
     result = function(common, block if sample is None else block.attach(sample), *task)
-    _save(checkpoint, encode, name, result)
-    return result
-
-
-def _save(checkpoint: Checkpoint | None, encode: Any, name: str, result: Any) -> None:
     if checkpoint is not None:
-        arrays = result if encode is None else encode(result)
-        if arrays is not None:
-            checkpoint.save(name, arrays)
+        checkpoint.save(name, result)
+    return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,12 +13,15 @@ from numpy.typing import NDArray
 
 from pacbayes._validation import Array
 from pacbayes.exceptions import TableError
-from pacbayes.io._decimals import to_points
 from pacbayes.io.schema import Kind
 from pacbayes.rows import to_days
 
 # Dates that have one meaning: 2024-01-31, with or without a time and a time zone.
 _ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
+
+# With a decimal comma, points can only group thousands.
+_GROUPED = r"[1-9]\d{0,2}(?:\.\d{3})+"
+_MARKED = rf"[+-]?(?:{_GROUPED}|(?:(?:\d+|{_GROUPED}),\d*|,\d+)(?:[eE][+-]?\d+)?)"
 
 
 def parse_numbers(column: pd.Series[Any], decimal: str = ".") -> pd.Series[Any]:
@@ -147,11 +151,6 @@ def parse_labels(column: pd.Series[Any], decimal: str = ".", *, text: bool | Non
     if text:
         return parse_text(column).astype(object).to_numpy()
     values = (parse_numbers(column, decimal) if numbers is None else _finite(column, numbers)).to_numpy()
-    _check_whole(column, values)
-    return values.astype(np.int64)
-
-
-def _check_whole(column: pd.Series[Any], values: Array) -> None:
     # From 2^53 on neighbouring integers are the same float64.
     wrong = (values != np.floor(values)) | (np.abs(values) >= 2**53)
     if wrong.any():
@@ -159,6 +158,7 @@ def _check_whole(column: pd.Series[Any], values: Array) -> None:
             f"the target {column.name!r} must hold classes, and row {int(np.argmax(wrong)) + 1} holds "
             f"{values[wrong][0]:g}: whole numbers below 2^53 or text would be right"
         )
+    return values.astype(np.int64)
 
 
 def _is_boolean(column: pd.Series[Any]) -> bool:
@@ -198,6 +198,29 @@ def parse_cells(cells: pd.Series[Any]) -> Array:
         codes, distinct = pd.factorize(cells)
         numbers = pd.to_numeric(pd.Series(distinct), errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
         return np.append(numbers, np.nan)[codes]
+
+
+def to_points(cells: pd.Series[Any]) -> pd.Series[Any]:
+    """Return text cells with decimal points for commas, NA where a point or a comma is no part of such a number."""
+    written = cells.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
+    return written.where(~has_mark(cells) | cells.str.fullmatch(_MARKED).fillna(False).astype(bool))
+
+
+def has_mark(cells: pd.Series[Any]) -> pd.Series[bool]:
+    """Return which text cells have a point or a comma: they are other numbers with the other decimal mark."""
+    return cells.str.contains("[.,]").fillna(False).astype(bool)
+
+
+def uses_commas(frames: Iterable[pd.DataFrame]) -> bool:
+    """Return whether a column of text cells, in all parts of a table, mostly holds numbers, and one with a comma."""
+    counts: dict[str, Any] = {}
+    for frame in frames:
+        for name, cells in frame.items():
+            numbers = pd.to_numeric(to_points(cells), errors="coerce").notna()
+            with_comma = numbers & cells.str.contains(",", regex=False).fillna(False).astype(bool)
+            found = np.array([with_comma.sum(), numbers.sum(), cells.notna().sum()])
+            counts[str(name)] = counts.get(str(name), 0) + found
+    return any(with_comma and numbers * 2 > present for with_comma, numbers, present in counts.values())
 
 
 def _first_invalid(column: pd.Series[Any], invalid: NDArray[np.bool_], decimal: str, first: int = 1) -> str:

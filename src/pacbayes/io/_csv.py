@@ -19,30 +19,24 @@ _SAMPLE_SIZE, _SAMPLE_ROWS = 2**18, 200
 _SEPARATORS = (",", ";", "\t", "|")
 
 
-def read_cells(file: BinaryIO, separator: str, budget: Budget) -> Any:
-    """Read all cells of a CSV file in UTF-8 as text, without spaces around them.
+def read_cells(file: BinaryIO, separator: str, budget: Budget, *, whole: bool) -> Iterator[Any]:
+    """Yield the cells of a CSV file in UTF-8, without spaces around them: those of the `whole` file, or 64 MiB of them.
 
-    The pyarrow table has a column of strings for each cell of the first row, which is the header, if there is one.
-    """
-    import pyarrow as pa
-
-    return pa.concat_tables(iterate_cells(file, separator, budget, budget.admit_batch))
-
-
-def iterate_cells(file: BinaryIO, separator: str, budget: Budget, count: Any = None) -> Iterator[Any]:
-    """Yield what `read_cells` returns in tables of about 64 MiB; the first row of the first one is the header.
-
-    `count` takes each batch out of the budget; by default, batches are compared with it one by one.
+    The pyarrow tables have a column of strings for each cell of the first row, which is the header, if there is one.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    last = None
+    tables, batch = [], None
     for batch in _read_batches(file, separator, budget):
-        last = (count or budget.check_batch)(batch)
-        yield pa.table([pc.utf8_trim_whitespace(column) for column in last.columns], last.schema.names)
-    if last is not None:
-        _check_closed(file, last)
+        budget.count(batch.nbytes, kept=whole)
+        tables.append(pa.table([pc.utf8_trim_whitespace(column) for column in batch.columns], batch.schema.names))
+        if not whole:
+            yield tables.pop()
+    if batch is not None:
+        _check_closed(file, batch)
+    if tables:
+        yield pa.concat_tables(tables)
 
 
 def _read_batches(file: BinaryIO, separator: str, budget: Budget) -> Iterator[Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import codecs
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from pacbayes.exceptions import TableError
 from pacbayes.io._limits import Budget
+from pacbayes.io._source import copied
 
 # Windows-1252 holds all that Latin-1 has, and is what files without a name for their encoding usually are in.
 _FALLBACK = "cp1252"
@@ -37,31 +37,31 @@ def decoded(file: BinaryIO, encoding: str | None, budget: Budget) -> Iterator[tu
     By default that is what a byte order mark says, otherwise UTF-8, otherwise Windows-1252, if all of it is printable
     text in that.
     """
-    guessed = encoding is None
-    if encoding is None:
-        start = file.read(4)
-        file.seek(0)
-        encoding = next((name for mark, name in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), "utf-8")
-    name = _look_up(encoding)
-    unread = _first_undecodable(file) if name == "utf-8" else None
-    if name == "utf-8" and unread is None:
-        yield file, name
-        return
-    if unread is not None:
-        if not guessed:
+    start, unread = file.read(4), None
+    file.seek(0)
+    marked = next((name for mark, name in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), "utf-8")
+    name = _look_up(marked if encoding is None else encoding)
+    if name == "utf-8":
+        unread = _first_undecodable(file)
+        if unread is None:
+            yield file, name
+            return
+        if encoding is not None:
             raise unread
         name = _FALLBACK
-    with tempfile.NamedTemporaryFile() as copy:
-        try:
-            for text in _decode(file, name):
-                if unread is not None and _CONTROL.search(text):
-                    raise _NotDecodedError("a control character")
-                copy.write(text.encode("utf-8", errors="replace"))
-                budget.check(copy.tell())
-        except _NotDecodedError as error:
-            raise (TableError(f"{unread}; give its encoding (encoding=, --encoding)") if unread else error) from error
-        copy.seek(0)
-        yield cast(BinaryIO, copy), name
+    with copied(_transcode(file, name, unread), budget.check) as copy:
+        yield copy, name
+
+
+def _transcode(file: BinaryIO, encoding: str, unread: _NotDecodedError | None) -> Iterator[bytes]:
+    """Yield a text file in UTF-8. If `unread` says that it is not, its encoding is a guess."""
+    try:
+        for text in _decode(file, encoding):
+            if unread is not None and _CONTROL.search(text):
+                raise _NotDecodedError("a control character")
+            yield text.encode("utf-8", errors="replace")
+    except _NotDecodedError as error:
+        raise (TableError(f"{unread}; give its encoding (encoding=, --encoding)") if unread else error) from error
 
 
 def _first_undecodable(file: BinaryIO) -> _NotDecodedError | None:
@@ -107,8 +107,7 @@ def _decode(file: BinaryIO, encoding: str) -> Iterator[str]:
 def _describe(error: UnicodeError, line: int, encoding: str) -> str:
     if not isinstance(error, UnicodeDecodeError):
         return f"not {encoding.upper()} text: {error}"
-    before = error.object[: error.start]
-    line += before.count(b"\n") + before.count(b"\r") - before.count(b"\r\n")
+    line += _count_lines(error.object[: error.start].decode("latin-1"))
     return f"line {line}: not {encoding.upper()} text (byte 0x{error.object[error.start]:02x})"
 
 

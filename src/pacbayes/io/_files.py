@@ -11,18 +11,16 @@ from typing import Any, BinaryIO, Literal, cast, get_args
 
 import numpy as np
 import pandas as pd
+from sklearn.datasets import load_svmlight_file
 
 from pacbayes.exceptions import TableError
-from pacbayes.io._csv import guess_separator, iterate_cells, read_cells
-from pacbayes.io._decimals import has_mark, uses_commas
+from pacbayes.io._columns import has_mark, uses_commas
+from pacbayes.io._csv import guess_separator, read_cells
 from pacbayes.io._encoding import decoded
-from pacbayes.io._libsvm import LABEL, read_libsvm
 from pacbayes.io._limits import Budget
-from pacbayes.io._parquet import iterate_parquet, read_parquet
+from pacbayes.io._parquet import read_parquet
 from pacbayes.io._source import Content, is_standard_input, name_of, open_content
 from pacbayes.io.schema import Provenance, Schema, with_text_names
-
-__all__ = ["ReadOptions", "TableFile", "errors_of", "open_file"]
 
 Format = Literal["csv", "parquet", "libsvm"]
 
@@ -42,6 +40,12 @@ _MISSING = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
     *("NULL", "NaN", "None", "n/a", "nan", "null"),
 )
+
+# What the first number of each line of LIBSVM text is called.
+_LABEL = "label"
+
+# Memory that a column of a table takes besides its numbers.
+_LIBSVM_COLUMN = 4096
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class TableFile:
     @property
     def label(self) -> str | None:
         """Name of the target, if the format has one."""
-        return LABEL if self.source.format == "libsvm" else None
+        return _LABEL if self.source.format == "libsvm" else None
 
     @property
     def size(self) -> int:
@@ -105,37 +109,32 @@ class TableFile:
 
     def read(self, budget: Budget) -> pd.DataFrame:
         """Return all rows."""
-        if self.source.format == "csv":
-            cells = read_cells(self.file, str(self.source.separator), budget)
-            frame = _name_columns(cells.slice(1), _header_of(cells), self.options.missing)
-        elif self.source.format == "parquet":
-            frame = read_parquet(self.file, budget)
-        else:
-            frame = read_libsvm(self.file, self.options.n_features, budget)
-        if frame.shape[0] == 0:
-            raise TableError("there is a header and there are no rows")
-        return frame
+        for frame in self._frames(budget, whole=True):
+            return frame
+        raise TableError("there is a header and there are no rows")
 
     def frames(self, max_bytes: int) -> Iterator[tuple[int, pd.DataFrame]]:
         """Yield rows, some at a time, and the number of the first of them, from 1. May be called more than once."""
         first = 1
-        for frame in self._frames(Budget(max_bytes, TableError)):
+        for frame in self._frames(Budget(max_bytes, TableError), whole=False):
             yield first, frame
             first += len(frame)
 
-    def _frames(self, budget: Budget) -> Iterator[pd.DataFrame]:
+    def _frames(self, budget: Budget, *, whole: bool) -> Iterator[pd.DataFrame]:
         if self.source.format == "parquet":
-            yield from iterate_parquet(self.file, budget)
-        elif self.source.format == "libsvm":
-            raise TableError("LIBSVM text cannot be read in parts: convert it to Parquet or CSV")
-        else:
+            yield from read_parquet(self.file, budget, whole=whole)
+        elif self.source.format == "csv":
             names: list[str] | None = None
-            for cells in iterate_cells(self.file, str(self.source.separator), budget):
+            for cells in read_cells(self.file, str(self.source.separator), budget, whole=whole):
                 rows = cells
                 if names is None:
                     names, rows = _header_of(cells), cells.slice(1)
                 if rows.num_rows:
                     yield _name_columns(rows, names, self.options.missing)
+        elif whole:
+            yield _read_libsvm(self.file, self.options.n_features, budget)
+        else:
+            raise TableError("LIBSVM text cannot be read in parts: convert it to Parquet or CSV")
 
     def find_decimal(self, frames: Iterable[pd.DataFrame]) -> str | None:
         """Return the decimal mark of the numbers of a CSV file: what was given, or what columns of it show."""
@@ -202,3 +201,40 @@ def _name_columns(cells: Any, names: list[str], missing: Sequence[str]) -> pd.Da
     text = pd.StringDtype("pyarrow")
     numbered = pa.table(columns, cells.column_names).to_pandas(types_mapper=lambda _: text)
     return with_text_names(numbered.set_axis(names, axis=1))
+
+
+def _read_libsvm(file: BinaryIO, n_features: int | None, budget: Budget) -> pd.DataFrame:
+    """Read LIBSVM text as a dense table with columns ``"1"``, ``"2"``, ... and ``"label"``.
+
+    There are `n_features` features, by default as many as the largest that occurs.
+    """
+    try:
+        X, targets = load_svmlight_file(file, zero_based=False)
+    except (ValueError, OverflowError) as error:
+        file.seek(0)
+        line = next(number for number, line in enumerate(file, start=1) if not _is_libsvm(line))
+        raise TableError(
+            f"line {line}: not LIBSVM text, which is a number for the class and then index:value with rising indices "
+            "from 1"
+        ) from error
+    if not targets.size:
+        raise TableError("nothing but empty lines")
+    largest = int(X.indices.max(initial=-1)) + 1
+    d = largest if n_features is None else n_features
+    if d == 0:
+        raise TableError("there are no features")
+    if largest > d:
+        raise TableError(f"there is a feature {largest}, and the model knows {d}")
+    budget.check_growth((8 * targets.size + _LIBSVM_COLUMN) * d, file.seek(0, io.SEEK_END))
+    X.resize((targets.size, d))
+    table = pd.DataFrame(X.toarray(), columns=[str(j) for j in range(1, d + 1)])
+    table[_LABEL] = targets
+    return table
+
+
+def _is_libsvm(line: bytes) -> bool:
+    try:
+        load_svmlight_file(io.BytesIO(line), zero_based=False)
+    except (ValueError, OverflowError):
+        return False
+    return True

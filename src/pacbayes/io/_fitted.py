@@ -168,9 +168,10 @@ def _clean_attributes(part: Any, trusted: Collection[str]) -> None:
 def _check_object(part: Any, rule: Rule, trusted: Collection[str]) -> None:
     if (rule.lengths or rule.attributes) and hasattr(part, "get_params") and not _is_fitted(part):
         return
-    lengths: Lengths = {}
-    for name in rule.lengths.split():
-        lengths |= _LENGTHS[name](part)
+    lengths = _count_classes(part) if "k" in rule.lengths else {}
+    if "d" in rule.lengths:
+        _check_attributes(part, {"n_features_in_": "count >0"}, lengths)
+        lengths["d"] = lengths["n_features_in_"]
     _check_attributes(part, rule.attributes, lengths)
     for member in _members(part, rule.members):
         known = type(member) in RULES or type_name(type(member)) in trusted
@@ -262,14 +263,6 @@ def _count_classes(owner: Any) -> Lengths:
     require(labels.dtype != object or len({type(label) for label in labels}) == 1, f"{what} mixes types")
     require(all(labels[:-1] < labels[1:]), f"{what} is not sorted")
     return {"k": k, "k-1": k - 1, "pairs": k * (k - 1) // 2, "outputs": 1 if k == 2 else k}
-
-
-def _count_features(owner: Any) -> Lengths:
-    _check_attributes(owner, {"n_features_in_": "count >0"}, {})
-    return {"d": int(owner.n_features_in_)}
-
-
-_LENGTHS = {"k": _count_classes, "d": _count_features}
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -538,7 +531,7 @@ _MANY = {"n_estimators": "count >0", "n_classes_": "count ==k"}
 _FOREST = Rule("k d", {**_MANY, "n_outputs_": "count ==1"}, _check_members, "estimators_")
 _PLAIN = Rule()  # it holds other objects or settings only, and reads no array by its position
 
-_MODELS = {"chosen": "int >=0: m", "probabilities": bool, "code_book": pools.CodeBook | None}
+_MODELS = {"chosen": "int >=0: m", "vote_by": {"labels", "probabilities"}, "code_book": pools.CodeBook | None}
 
 RULES: dict[type, Rule] = {
     FittedVotes: Rule(
@@ -656,9 +649,10 @@ RULES: dict[type, Rule] = {
     sampling.FoldSubsamples: Rule("", _SIZES, _check_given_subsamples),
     sampling.GivenSubsamples: Rule("", _SIZES, _check_given_subsamples),
     sampling.NoSubsamples: Rule("", _SIZES),
-    sampling.UnionSubsamples: Rule("", {"n": "count >0", "sizes": "int >=0 <n: m"}, _check_union_subsamples),
+    sampling.UnionSubsamples: Rule("", _SIZES, _check_union_subsamples),
     sampling.RandomSubsamples: Rule("", {"n n_sizes": "count >0", "sizes": "int >0 <n: m", "entropy": "whole >=0"}),
-    # Splitters that need no labels, which `subsamples` may be.
+    # Splitters that need no labels, which `subsamples` and `holdout` may be.
+    sampling.Partition: _PLAIN,
     **dict.fromkeys((model_selection.KFold, model_selection.RepeatedKFold, model_selection.ShuffleSplit), _PLAIN),
     **dict.fromkeys((pools.Constant, pools.RBFSVMPool, pre.Normalizer), _PLAIN),
     **dict.fromkeys((pools.BoostingPool, pools.ForestPool, pools.LinearPool), _PLAIN),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from pacbayes.exceptions import PACBayesError
 from pacbayes.rows import ANY_SIZE, MOST_GROWTH
@@ -59,15 +58,9 @@ class Budget:
         if n_bytes > always + most * file_size:
             raise self._error(f"a file of {format_bytes(file_size)} cannot hold a table of {format_bytes(n_bytes)}")
 
-    def admit_batch(self, batch: Any) -> Any:
-        """Count the bytes of an Arrow record batch, and return it."""
-        self.admit(batch.nbytes)
-        return batch
-
-    def check_batch(self, batch: Any) -> Any:
-        """Return an Arrow record batch that is read by itself, if it does not exceed what is left."""
-        self.check(batch.nbytes)
-        return batch
+    def count(self, n_bytes: int, *, kept: bool) -> None:
+        """Count the bytes of rows that are kept with others; compare those of rows that are read by themselves."""
+        (self.admit if kept else self.check)(n_bytes)
 
 
 def format_bytes(size: float) -> str:

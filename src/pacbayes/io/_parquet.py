@@ -22,44 +22,39 @@ _BATCH_ROWS = 2**16
 _NULLABLE = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "boolean")
 
 
-def read_parquet(file: BinaryIO, budget: Budget) -> pd.DataFrame:
-    """Read the columns of a Parquet file that hold numbers, dates, text, or true and false.
+def read_parquet(file: BinaryIO, budget: Budget, *, whole: bool) -> Iterator[pd.DataFrame]:
+    """Yield the columns of a Parquet file that hold numbers, dates, text, or true and false.
 
-    Columns that were the index of a data frame are left out. Text is kept as a dictionary, so that a string that many
-    rows share is stored once.
+    These are all rows of the `whole` file, or some thousand at a time. Columns that were the index of a data frame are
+    left out. Text of all rows is kept as a dictionary, so that a string that many rows share is stored once.
     """
-    batches = [budget.admit_batch(batch) for batch in _read_batches(file, budget, whole=True)]
-    if not batches:
-        raise TableError("no rows")
-    return _to_frame(batches)
-
-
-def iterate_parquet(file: BinaryIO, budget: Budget) -> Iterator[pd.DataFrame]:
-    """Yield what `read_parquet` returns for the rows of a file, some thousand at a time."""
-    for batch in _read_batches(file, budget, whole=False):
-        yield _to_frame([budget.check_batch(batch)])
-
-
-def _read_batches(file: BinaryIO, budget: Budget, *, whole: bool) -> Iterator[Any]:
-    """Yield record batches, all of which (`whole`), or one at a time, must be within the budget."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    batches = []
     try:
         stored = pq.ParquetFile(file).schema_arrow
         names = feature_names(stored)
-        _check_columns(stored, names, budget)
-        texts = [name for name in names if is_text(stored.field(name).type)]
+        kinds = _check_columns(stored, names, budget)
+        texts = [name for name, kind in kinds.items() if is_text(kind)]
         reader = pq.ParquetFile(file, read_dictionary=texts if whole else [])
         groups = [reader.metadata.row_group(i).total_byte_size for i in range(reader.metadata.num_row_groups)]
         # As the file states it: batches are counted as they come, but a page is unpacked at once.
         budget.check_growth(sum(groups) if whole else max(groups, default=0), file.seek(0, io.SEEK_END))
         if whole:
-            # Numbers that repeat are stored once, and take their room as soon as they are read.
-            budget.check(sum(reader.metadata.num_rows * _bits(stored.field(name).type) for name in names) // 8)
-        yield from reader.iter_batches(_BATCH_ROWS, columns=names)
+            # Numbers that repeat are stored once, and take their room as soon as they are read. Text takes at least
+            # that of its place in the dictionary.
+            bits = [32 if is_text(kind) else 0 if pa.types.is_null(kind) else kind.bit_width for kind in kinds.values()]
+            budget.check(reader.metadata.num_rows * sum(bits) // 8)
+        for batch in reader.iter_batches(_BATCH_ROWS, columns=names):
+            budget.count(batch.nbytes, kept=whole)
+            batches.append(batch)
+            if not whole:
+                yield _to_frame([batches.pop()])
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise TableError(f"not a Parquet file: {error}") from error
+    if batches:
+        yield _to_frame(batches)
 
 
 def _to_frame(batches: list[Any]) -> pd.DataFrame:
@@ -75,14 +70,17 @@ def _to_frame(batches: list[Any]) -> pd.DataFrame:
     return frame
 
 
-def _check_columns(schema: Any, names: list[str], budget: Budget) -> None:
+def _check_columns(schema: Any, names: list[str], budget: Budget) -> dict[str, Any]:
+    """Return the types of columns, if they can be read and their names differ."""
     budget.admit_columns(len(names))
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise TableError(f"more than one column is named {format_names(repeated)}")
-    for name in names:
-        if not is_readable(schema.field(name).type):
-            raise TableError(f"column {name!r} holds {schema.field(name).type} values: give numbers or text")
+    kinds = {name: schema.field(name).type for name in names}
+    for name, kind in kinds.items():
+        if not is_readable(kind):
+            raise TableError(f"column {name!r} holds {kind} values: give numbers or text")
+    return kinds
 
 
 def _simplify(column: Any) -> Any:
@@ -109,10 +107,3 @@ def _simplify(column: Any) -> Any:
                 return column.cast(pa.int64())
         return column.cast(pa.float64())
     return column
-
-
-def _bits(kind: Any) -> int:
-    """Return the bits that a value takes at least; of text, its place in the dictionary."""
-    from pyarrow import types
-
-    return 32 if is_text(kind) else 0 if types.is_null(kind) else int(kind.bit_width)

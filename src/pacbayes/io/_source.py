@@ -70,7 +70,7 @@ def open_content(path: Path, budget: Budget) -> Iterator[Content]:
             check = partial(budget.check_growth, file_size=stored, most=_MOST_GROWTH, always=_ANY_SIZE)
             own = Path(name).suffix.lower() in _EXTENSIONS
             name, chunks = unpack(file, name.removesuffix(Path(name).suffix) if own else name)
-            file = stack.enter_context(_copy(_report_damage(chunks), check))
+            file = stack.enter_context(copied(_report_damage(chunks), check))
             if not _read_start(file):
                 raise TableError("the file is empty, once it is unpacked")
         yield Content(file, name, digest)
@@ -89,28 +89,24 @@ def _open_seekable(path: Path, budget: Budget) -> Iterator[BinaryIO]:
     """Open a file for reading at any position. What comes through a pipe is copied first."""
     with ExitStack() as stack:
         if is_standard_input(path):
-            file: Any = sys.stdin.buffer
+            # Also where that is a file: it has no name to open it again by.
+            file = stack.enter_context(copied(_read_chunks(sys.stdin.buffer), budget.check))
         else:
             with explain_unreadable(TableError):
                 file = stack.enter_context(path.open("rb"))
-        try:
-            mode = os.fstat(file.fileno()).st_mode
-        except (OSError, ValueError):  # an object in the place of standard input
-            mode = stat.S_IFIFO
-        if stat.S_ISREG(mode) and not is_standard_input(path):
-            budget.check(os.fstat(file.fileno()).st_size)
-        elif is_standard_input(path) or stat.S_ISFIFO(mode):
-            # Also where standard input is a file: it has no name to open it again by.
-            file = stack.enter_context(_copy(_read_chunks(file), budget.check))
-        else:
-            raise TableError("this is no regular file")
+            status = os.fstat(file.fileno())
+            if stat.S_ISFIFO(status.st_mode):
+                file = stack.enter_context(copied(_read_chunks(file), budget.check))
+            elif not stat.S_ISREG(status.st_mode):
+                raise TableError("this is no regular file")
+            budget.check(status.st_size)
         if not _read_start(file):
             raise TableError("nothing came in" if is_standard_input(path) else "the file is empty")
         yield file
 
 
 @contextmanager
-def _copy(chunks: Iterator[bytes], check: Callable[[int], None]) -> Iterator[BinaryIO]:
+def copied(chunks: Iterator[bytes], check: Callable[[int], None]) -> Iterator[BinaryIO]:
     """Copy what comes to a temporary file, as long as its size is accepted."""
     with tempfile.NamedTemporaryFile() as copy:
         for chunk in chunks:

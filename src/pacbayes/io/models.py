@@ -69,20 +69,7 @@ def save_model(model: Any, path: str | os.PathLike[str], schema: Schema | None =
 
 
 def dumps_model(model: Any, schema: Schema | None = None) -> bytes:
-    """Return what `save_model` would write.
-
-    Parameters
-    ----------
-    model : PACBayesClassifier
-        The classifier.
-    schema : Schema, optional
-        What the classifier must know about tables.
-
-    Returns
-    -------
-    bytes
-        The content of a model file.
-    """
+    """Return what `save_model` would write: the content of a model file, from the same arguments."""
     import skops.io
 
     fitted: Any = getattr(model, "fitted_votes_", None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pacbayes._formatting import format_names, join_names
 from pacbayes._json_fields import Pattern, Range, parse_object, raising, read_object
+from pacbayes._settings import Constraint
 from pacbayes.bounds import clopper_pearson
 from pacbayes.exceptions import TableError
 
@@ -31,15 +32,10 @@ _Fraction = Annotated[float, Range(0, 1, open_low=True, open_high=True)]
 _LONGEST = 2**30
 
 
-class _Labels:
-    """Class labels: all of them text, or all of them integers that arrays can hold."""
-
-    def allows(self, labels: Any) -> bool:
-        kinds = {type(label) for label in labels}
-        return kinds <= {str} or (kinds == {int} and all(abs(label) < 2**63 for label in labels))
-
-    def describe(self, base: str) -> str:
-        return f"{base} of text or of integers"
+def _are_labels(labels: Any) -> bool:
+    """Return whether all of them are text, or all of them integers that arrays can hold."""
+    kinds = {type(label) for label in labels}
+    return kinds <= {str} or (kinds == {int} and all(abs(label) < 2**63 for label in labels))
 
 
 @dataclass(frozen=True)
@@ -172,7 +168,7 @@ class Schema:
 
     columns: tuple[Column, ...]
     target: str | None = None
-    classes: Annotated[tuple[Any, ...], _Labels()] = ()
+    classes: Annotated[tuple[Any, ...], Constraint("{} of text or of integers", _are_labels)] = ()
     class_counts: tuple[_Count, ...] = ()
     complete: bool = True
     source: Provenance | None = None
@@ -280,18 +276,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        """Read a schema from JSON.
-
-        Parameters
-        ----------
-        text : str
-            What `to_json` returned.
-
-        Raises
-        ------
-        TableError
-            If a field is missing, unknown, or of the wrong type.
-        """
+        """Read a schema from what `to_json` returned, or raise TableError for a field that is wrong."""
         with raising(TableError, "the schema is not valid: "):
             schema: Schema = read_object(cls, parse_object(text, longest=_LONGEST))
         names, classes, test = schema.names, schema.classes, schema.test
@@ -303,12 +288,19 @@ class Schema:
             raise TableError(f"the test of the schema has {test.errors} errors in {test.n_rows} rows")
         return schema
 
-    def with_split(self, y: NDArray[Any], test_size: float | None, seed: int | None) -> Schema:
-        """Return the schema of the rows that are left to train on, with labels `y`, after others were held out."""
-        # A rare class may be held out altogether.
-        classes, counts = np.unique(y, return_counts=True)
-        source = None if self.source is None else replace(self.source, test_size=test_size, seed=seed)
-        return replace(self, classes=tuple(classes.tolist()), class_counts=tuple(counts.tolist()), source=source)
+    def with_classes(self, classes: NDArray[Any], counts: NDArray[np.intp], **split: Any) -> Schema:
+        """Return the schema of rows with these classes, so often each; `split` says how others were held out."""
+        known = np.flatnonzero(counts)  # a rare class may be held out altogether
+        names, numbers = (tuple(values[known].tolist()) for values in (classes, counts))
+        source = None if self.source is None else replace(self.source, **split)
+        return replace(self, classes=names, class_counts=numbers, source=source)
+
+    def without(self, names: Collection[str]) -> Schema:
+        """Return the schema without some of the features."""
+        columns = tuple(column for column in self.columns if column.name not in names)
+        if not columns:
+            raise TableError(f"no column is left to learn from without {format_names(names)}")
+        return replace(self, columns=columns)
 
 
 def split_rows(n_rows: int, test_size: float, seed: int) -> tuple[Rows, Rows]:

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pacbayes._formatting import format_names
 from pacbayes.exceptions import TableError
 from pacbayes.io._columns import ColumnGuess, parse_labels, parse_text
 from pacbayes.io._files import ReadOptions, TableFile, open_file
@@ -116,27 +115,17 @@ class StreamedTable:
 
     def without(self, names: Collection[str]) -> StreamedTable:
         """Return the table without some of its features."""
-        columns = tuple(column for column in self.schema.columns if column.name not in names)
-        if not columns:
-            raise TableError(f"no column is left to learn from without {format_names(names)}")
-        return self._of(self._path, replace(self.schema, columns=columns), self.missing, self._folder)
+        return self._of(self._path, self.schema.without(names), self.missing, self._folder)
 
     def split(self, test_size: float, seed: int) -> tuple[StreamedTable, StreamedTable]:
         """Hold out rows, drawn without looking at them: those that `Table.split` holds out."""
-        if self.schema.target is None or self.schema.source is None:
+        if self.schema.target is None:
             raise TableError("a table without a target cannot be split for a test")
         held_out = np.zeros(len(self.X), dtype=bool)
         held_out[split_rows(len(self.X), test_size, seed)[1]] = True
         labels = self.X.labels()
         counts = np.bincount(labels.codes[~held_out], minlength=labels.classes.size)
-        known = np.flatnonzero(counts)  # a rare class may be held out altogether
-        source = replace(self.schema.source, test_size=test_size, seed=seed)
-        schema = replace(
-            self.schema,
-            classes=tuple(labels.classes[known].tolist()),
-            class_counts=tuple(counts[known].tolist()),
-            source=source,
-        )
+        schema = self.schema.with_classes(labels.classes, counts, test_size=test_size, seed=seed)
         paths = [self._folder.path / name for name in ("train.parquet", "test.parquet")]
         with pq.ParquetFile(self._path) as reader:
             writers = [pq.ParquetWriter(path, reader.schema_arrow) for path in paths]
@@ -148,11 +137,11 @@ class StreamedTable:
                 first += batch.num_rows
             for writer in writers:
                 writer.close()
-        train, test = (
-            self._of(path, one, self.missing, self._folder)
-            for path, one in zip(paths, (schema, self.schema), strict=True)
+        train, test = paths
+        return (
+            self._of(train, schema, self.missing, self._folder),
+            self._of(test, self.schema, self.missing, self._folder),
         )
-        return train, test
 
 
 def open_table(
@@ -223,10 +212,8 @@ def _spool(
     if target is None:
         return table
     found = table.X.labels()
-    counts = np.bincount(found.codes, minlength=found.classes.size)
     check_classes(target, found.classes, n_rows)
-    schema = replace(table.schema, classes=tuple(found.classes.tolist()), class_counts=tuple(counts.tolist()))
-    return replace(table, schema=schema)
+    return replace(table, schema=table.schema.with_classes(found.classes, np.bincount(found.codes)))
 
 
 def _guess(

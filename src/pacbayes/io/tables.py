@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,8 @@ from pacbayes._validation import Array
 from pacbayes.exceptions import TableError
 from pacbayes.io._columns import infer_column, parse_labels, parse_text
 from pacbayes.io._csv import find_line, read_cells
-from pacbayes.io._encoding import decoded
-from pacbayes.io._files import ReadOptions, TableFile, errors_of, open_file
+from pacbayes.io._files import ReadOptions, TableFile, open_file
 from pacbayes.io._limits import Budget
-from pacbayes.io._source import open_content
 from pacbayes.io.schema import Column, Kind, Provenance, Schema, missing_by_column, split_rows, with_text_names
 
 __all__ = ["MAX_TABLE_BYTES", "Table", "read_losses", "read_table"]
@@ -78,19 +77,10 @@ class Table:
         frame : DataFrame
             Columns of numbers, dates, text, categories, or true and false. Text that can be read as numbers throughout
             is taken for numbers, and text that can be read as dates such as 2024-01-31 throughout for dates.
-        target : str, optional
-            Column of the classes.
-        text : collection of str, optional
-            Columns to take for text although they hold numbers or dates.
-        drop : collection of str, optional
-            Columns to leave out.
+        target, text, drop
+            As in `read_table`.
         source : Provenance, optional
             Where the rows come from. Its decimal mark is that of numbers that are stored as text.
-
-        Returns
-        -------
-        Table
-            Features, labels and schema.
         """
         frame = with_text_names(frame)
         check_roles(list(frame.columns), target, text, drop)
@@ -100,23 +90,15 @@ class Table:
         kinds: dict[str, Kind] = {}
         parsed = {}
         for name in features:
-            if name in text:
-                kinds[name], parsed[name] = "text", parse_text(frame[name])
-            else:
-                kinds[name], parsed[name] = infer_column(frame[name], decimal)
+            column = frame[name]
+            kinds[name], parsed[name] = ("text", parse_text(column)) if name in text else infer_column(column, decimal)
         X = pd.DataFrame(parsed, index=frame.index)
         classes, counts = np.unique([] if y is None else y, return_counts=True)
         if y is not None:
             check_classes(str(target), classes, y.size)
-        schema = Schema(
-            columns=tuple(Column(name, kind) for name, kind in kinds.items()),
-            target=target,
-            classes=tuple(classes.tolist()),
-            class_counts=tuple(counts.tolist()),
-            complete=not X.isna().to_numpy().any(),
-            source=source,
-        )
-        return cls(X, y, schema)
+        columns, complete = tuple(starmap(Column, kinds.items())), not X.isna().to_numpy().any()
+        schema = Schema(columns, target, complete=complete, source=source)
+        return cls(X, y, schema.with_classes(classes, counts))
 
     @property
     def missing(self) -> dict[str, int]:
@@ -133,20 +115,14 @@ class Table:
 
     def take(self, rows: NDArray[np.intp]) -> Table:
         """Return some of the rows, with the schema of all of them."""
-        return Table(
-            self.X.iloc[rows],
-            None if self.y is None else self.y[rows],
-            self.schema,
-            None if self.carried is None else self.carried.iloc[rows],
-        )
+        y = None if self.y is None else self.y[rows]
+        return Table(self.X.iloc[rows], y, self.schema, None if self.carried is None else self.carried.iloc[rows])
 
     def without(self, names: Collection[str]) -> Table:
         """Return the table without some of its features."""
-        columns = tuple(column for column in self.schema.columns if column.name not in names)
-        if not columns:
-            raise TableError(f"no column is left to learn from without {format_names(names)}")
-        X = self.X[[column.name for column in columns]]
-        return replace(self, X=X, schema=replace(self.schema, columns=columns, complete=not X.isna().to_numpy().any()))
+        schema = self.schema.without(names)
+        X = self.X[schema.names]
+        return replace(self, X=X, schema=replace(schema, complete=not X.isna().to_numpy().any()))
 
     def split(self, test_size: float, seed: int) -> tuple[Table, Table]:
         """Hold out rows, drawn without looking at them.
@@ -166,7 +142,8 @@ class Table:
         train, test = (self.take(rows) for rows in split_rows(len(self.X), test_size, seed))
         if train.y is None:
             raise TableError("a table without a target cannot be split for a test")
-        return replace(train, schema=self.schema.with_split(train.y, test_size, seed)), test
+        classes, counts = np.unique(train.y, return_counts=True)
+        return replace(train, schema=self.schema.with_classes(classes, counts, test_size=test_size, seed=seed)), test
 
 
 def read_table(
@@ -331,14 +308,9 @@ def read_losses(path: str | os.PathLike[str], column: str | None = None, *, max_
     ...     read_losses(path, "loss")
     array([0.25, 0.5 ])
     """
-    path = Path(path)
     budget = Budget(max_bytes, TableError)
-    with (
-        errors_of(path),
-        open_content(path, budget) as content,
-        decoded(content.file, None, budget) as (file, _),
-    ):
-        cells = read_cells(file, ",", budget)
+    with open_file(Path(path), ReadOptions("csv", separator=","), budget) as table:
+        (cells,) = read_cells(table.file, ",", budget, whole=True)
         names = [str(cell[0].as_py()) for cell in cells.columns]
         if column is not None and column not in names:
             raise TableError(f"there is no column {column!r}, only {format_names(names)}")
@@ -352,7 +324,7 @@ def read_losses(path: str | os.PathLike[str], column: str | None = None, *, max_
         valid = (losses >= 0) & (losses <= 1)
         if not valid.all():
             row = int(np.argmin(valid)) + headed
-            line = find_line(file, ",", row + 1)
+            line = find_line(table.file, ",", row + 1)
             raise TableError(f"line {line}: a loss must be a number in [0, 1], got {words[row]!r}")
     return losses
 

@@ -13,7 +13,7 @@ from pacbayes.pools._learners import BoostingPool, ForestPool, LearnerPool, Line
 from pacbayes.pools._linear_models import LinearArrays, LinearModels
 from pacbayes.pools._probe import probe_hypotheses
 from pacbayes.pools._rbf_svm import RBFSVMPool
-from pacbayes.pools._score_models import ModelArrays, ScoreModel, ScoreModels
+from pacbayes.pools._score_models import ScoreModel, ScoreModels
 from pacbayes.pools._svm_models import RBFSVM, RBFSVMs
 from pacbayes.pools._tree_ensembles import TreeArrays, TreeEnsembles
 from pacbayes.pools._union import UnionPool
@@ -38,7 +38,6 @@ __all__ = [
     "LinearArrays",
     "LinearModels",
     "LinearPool",
-    "ModelArrays",
     "NotTrained",
     "Numbers",
     "Pool",

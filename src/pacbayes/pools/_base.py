@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -31,8 +32,9 @@ Codes = NDArray[np.intp]
 # How hypotheses vote.
 VoteBy = Literal["labels", "probabilities"]
 
-# What rounding may do to a probability on another machine, or in a block of other rows.
-ROUNDED_SHARE = 2.0**-40
+# What rounding may do to a probability on another machine, or in a block of other rows; and to one that a learner
+# computes in single precision.
+ROUNDED_SHARE, ROUNDED_SINGLE = 2.0**-40, 2.0**-13
 
 # Numbers of hypotheses or rows.
 Numbers = Sequence[int] | NDArray[np.intp]
@@ -134,6 +136,11 @@ class ValidationBlock:
         """Return the positions in the block of each hypothesis's training points, and how many they are."""
         return self.subsamples.locate(self.hypotheses, self.rows)
 
+    def training_positions(self) -> list[NDArray[np.int32]]:
+        """Return the positions in the block of the training points of each hypothesis."""
+        positions, counts = self.locate()
+        return np.split(positions, np.cumsum(counts)[:-1])
+
     def take(self, chosen: Codes) -> ValidationBlock:
         """Return the same block for some of the hypotheses."""
         own = ChosenSubsamples(self.subsamples, chosen + self.hypotheses.start)
@@ -166,6 +173,52 @@ class Constant:
         return np.full(X.shape[0], self.label)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class TrainedModel(ABC):
+    """A trained model, one of several that are stored together: an element of their `Hypotheses`.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (k,)
+        Labels of the classes that its subsample holds; a model of one class is a constant.
+    failed : bool
+        Whether training failed; its loss then counts as 1 at every point.
+    """
+
+    classes: NDArray[Any]
+    failed: bool
+    _alone: Any  # hypotheses that are this one
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def __str__(self) -> str:
+        is_constant = self.failed or self.classes.size == 1
+        return str(Constant(self.classes[0], self.failed)) if is_constant else self._describe()
+
+    @abstractmethod
+    def _describe(self) -> str:
+        """Return in a few words what it is, if it is no constant."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels.
+        """
+        return np.asarray(self._alone.classes[self._alone.votes(self._points(X))[0]])
+
+    def _points(self, X: Any) -> Any:
+        return X if issparse(X) or self._alone.code_book is not None else np.asarray(X)
+
+
 class Hypotheses(Sequence[Any], ABC):
     """Trained hypotheses, read as a sequence. Each of them predicts labels on its own: ``hypotheses[h].predict(X)``.
 
@@ -179,11 +232,11 @@ class Hypotheses(Sequence[Any], ABC):
     """
 
     classes: NDArray[Any]
-
-    @property
-    def predict_by_row(self) -> bool:
-        """Whether a prediction is known to depend on its row only, so that the hypotheses need not be probed."""
-        return False
+    # How they vote: "probabilities" where some of them divide their weight among the classes by their probabilities,
+    # instead of giving it to the class that they predict.
+    vote_by: VoteBy = "labels"
+    # Whether a prediction is known to depend on its row only, so that the hypotheses need not be probed.
+    predict_by_row: bool = False
 
     def __sizeof__(self) -> int:
         """Return the bytes of all arrays: Dask, behind joblib, sends what is large to a worker once."""
@@ -213,13 +266,11 @@ class Hypotheses(Sequence[Any], ABC):
         """Return what a loss is about, one row of the result per hypothesis: votes, or probabilities of all classes."""
         return self.votes(X)
 
-    @property
-    def probabilities(self) -> bool:
-        """Whether some of them divide their weight among the classes by probabilities instead of giving it to one."""
-        return False
+    def iter_probabilities(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Yield the probabilities of all classes that each of them gives to points, if they vote by these.
 
-    def iter_probabilities(self, X: Any) -> Iterator[Array]:
-        """Yield the probabilities of all classes that each of them gives to points, if they vote by these."""
+        They are in single precision where a learner computes them so.
+        """
         raise NotImplementedError(f"{type(self).__name__} votes by labels")
 
     def by_labels(self) -> Hypotheses:
@@ -231,11 +282,12 @@ class Hypotheses(Sequence[Any], ABC):
 
         Adds to `uncertain_weight`, of shape (n,), what could go to another class on another engine.
         """
-        if self.probabilities:
+        if self.vote_by == "probabilities":
             for weight, probabilities in zip(weights, self.iter_probabilities(X), strict=True):
-                tallies += weight * probabilities
-            if uncertain_weight is not None:
-                uncertain_weight += weights.sum() * ROUNDED_SHARE
+                tallies += np.multiply(weight, probabilities, dtype=np.float64)
+                if uncertain_weight is not None:
+                    is_single = probabilities.dtype == np.float32
+                    uncertain_weight += weight * (ROUNDED_SINGLE if is_single else ROUNDED_SHARE)
             return
         votes, uncertain = self.votes_and_uncertain(X)
         tallies[:] = tally(votes, weights, self.classes.size, tallies)
@@ -397,26 +449,22 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         """Return whether a device does any of the work."""
         return self.computes_on_device(sample, subsamples)
 
-    def default_sampling(self, n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
+    def default_sampling(self, n: int, d: int, *, tested: bool = True, in_union: bool = False) -> tuple[list[int], int]:
         """Return the subsample sizes that hypotheses take in turn, and their number, for n rows of d columns.
 
         This is what "auto" stands for. Functions of n and d alone are chosen without looking at the data. Where no
-        held-out rows are going to test the vote, its bounds rest on the rows outside the subsamples.
+        held-out rows are going to test the vote, its bounds rest on the rows outside the subsamples; `in_union`, these
+        hypotheses are one of several families.
         """
         return default_sampling(n, d)
-
-    def default_sampling_in_union(self, n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
-        """Return what "auto" stands for where these are one of several families."""
-        return self.default_sampling(n, d, tested=tested)
 
     def default_holdout(self, n: int) -> Any:
         """Return what to hold out of n rows where that is "auto": shares, one for each vote, or a splitter."""
         return (0.5, 0.35)  # measured in benchmarks/RESULTS.md
 
-    def draw_subsamples(self, plan: SamplingPlan, n: int, d: int, *, in_union: bool = False) -> Subsamples:
+    def draw_subsamples(self, plan: SamplingPlan, n: int, d: int) -> Subsamples:
         """Return the training sets of the hypotheses, of n rows of d columns. A plan comes before the pool's own."""
-        default = self.default_sampling_in_union if in_union else self.default_sampling
-        return plan.fill(self.n_hypotheses, self.subsample_size).draw(n, d, default)
+        return plan.fill(self.n_hypotheses, self.subsample_size).draw(n, d, self.default_sampling)
 
     def weigh_prior(self, subsamples: Subsamples, weights: Array | None) -> Array | None:
         """Return the prior of all hypotheses that is proportional to weights, or None if it is uniform."""
@@ -495,15 +543,21 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         labels = sample.classes[sample.codes[subsample]]
         if (labels == labels[0]).all():
             return Constant(labels[0])
-        try:
+        with self.explain_failure(h, subsample.size, entropy):
             return self._train_on(sample, subsample, labels, stream(entropy, h, LEARNER))
+        return Constant(sample.classes[0], failed=True)
+
+    @contextmanager
+    def explain_failure(self, h: int, n_points: int, entropy: int) -> Iterator[None]:
+        """Raise HypothesisError instead of what comes up in a ``with`` block that trains, or leave the block."""
+        try:
+            yield
         except Exception as error:
-            if self.on_error == "drop":
-                return Constant(sample.classes[0], failed=True)
-            raise HypothesisError(
-                f"hypothesis {h} could not be trained on its {subsample.size} points (seed {entropy}): "
-                f"{type(error).__name__}: {error}. on_error='drop' would count its loss as 1."
-            ) from error
+            if self.on_error != "drop":
+                raise HypothesisError(
+                    f"hypothesis {h} could not be trained on its {n_points} points (seed {entropy}): "
+                    f"{type(error).__name__}: {error}. on_error='drop' would count its loss as 1."
+                ) from error
 
     def _train_on(self, sample: Sample, subsample: Codes, labels: NDArray[Any], rng: np.random.Generator) -> Any:
         """Train one hypothesis on rows of a sample."""
@@ -514,6 +568,7 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
 _FEW_TRAINING_ROWS = 0.1
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class HypothesisList(Hypotheses):
     """Hypotheses that are Python objects, each with a method `predict` that returns labels.
 
@@ -527,10 +582,9 @@ class HypothesisList(Hypotheses):
         Whether a hypothesis gives its weight to the class that it predicts, or divides it by its probabilities.
     """
 
-    def __init__(self, members: list[Any], classes: NDArray[Any], vote_by: VoteBy = "labels") -> None:
-        self.members = members
-        self.classes = classes
-        self.vote_by = vote_by
+    members: list[Any]
+    classes: NDArray[Any]
+    vote_by: VoteBy = "labels"
 
     def __len__(self) -> int:
         return len(self.members)
@@ -539,20 +593,16 @@ class HypothesisList(Hypotheses):
         return self.members[h]
 
     def take(self, chosen: Codes) -> HypothesisList:
-        return HypothesisList([self.members[h] for h in chosen], self.classes, self.vote_by)
+        return replace(self, members=[self.members[h] for h in chosen])
 
     @classmethod
     def concatenate(cls, parts: Sequence[HypothesisList]) -> HypothesisList:
         return cls([member for part in parts for member in part], parts[0].classes, parts[0].vote_by)
 
-    @property
-    def probabilities(self) -> bool:
-        return self.vote_by == "probabilities"
-
     def by_labels(self) -> HypothesisList:
-        return HypothesisList(self.members, self.classes) if self.probabilities else self
+        return replace(self, vote_by="labels")
 
-    def iter_probabilities(self, X: Any) -> Iterator[Array]:
+    def iter_probabilities(self, X: Any) -> Iterator[NDArray[Any]]:
         return (predict_probabilities(hypothesis, X, self.classes) for hypothesis in self.members)
 
     def votes_and_uncertain(self, X: Any) -> tuple[Codes, NDArray[np.bool_]]:
@@ -566,16 +616,14 @@ class HypothesisList(Hypotheses):
     def _respond(self, hypothesis: Any, block: RowBlock, loss: Loss) -> NDArray[Any]:
         """Return what a loss is about, of one hypothesis: its votes, or probabilities of all classes."""
         if loss.on_probabilities:
-            return predict_probabilities(hypothesis, block.points, self.classes)
+            return predict_probabilities(hypothesis, block.points, self.classes).astype(np.float64, copy=False)
         codes = block.predict_by_tree(hypothesis, self.classes)
         return predict_codes(hypothesis, block.points, self.classes) if codes is None else codes
 
     def start_loss_totals(self, block: ValidationBlock) -> Callable[[], Array]:
         sample, rows, loss, codes = block.sample, block.rows, block.loss, block.codes
         totals, whole = np.zeros(len(self)), RowBlock(sample.X, rows)
-        positions, counts = block.locate()
-        for i, inside in enumerate(np.split(positions, np.cumsum(counts)[:-1])):
-            hypothesis = self.members[i]
+        for i, (hypothesis, inside) in enumerate(zip(self.members, block.training_positions(), strict=True)):
             if inside.size == rows.size:
                 continue
             if isinstance(hypothesis, Constant) and hypothesis.failed:
@@ -592,7 +640,7 @@ class HypothesisList(Hypotheses):
         return lambda: totals
 
     def fingerprint(self) -> Any:
-        return ["hypotheses", self.classes, self.members, *([self.vote_by] if self.probabilities else [])]
+        return ["hypotheses", self.classes, self.members, *([] if self.vote_by == "labels" else [self.vote_by])]
 
 
 def _ask(method: Callable[[Any], Any], X: Any) -> Any:
@@ -609,10 +657,17 @@ def _ask(method: Callable[[Any], Any], X: Any) -> Any:
 def predict_codes(hypothesis: Any, X: Any, classes: NDArray[Any]) -> Codes:
     """Return the class codes that a hypothesis predicts, or raise HypothesisError if a label is unknown."""
     labels, name = np.asarray(_ask(hypothesis.predict, X)), type(hypothesis).__name__
+    if labels.shape == (X.shape[0], 1):  # CatBoost's, of more than two classes
+        labels = labels[:, 0]
     if labels.shape != (X.shape[0],):
         raise HypothesisError(
             f"{name}.predict must return one label per row, {X.shape[0]} of them, got shape {labels.shape}"
         )
+    return _encode(labels, classes, name)
+
+
+def _encode(labels: NDArray[Any], classes: NDArray[Any], name: str) -> Codes:
+    """Return the positions of labels in all classes, or raise HypothesisError if one is unknown."""
     codes = np.minimum(np.searchsorted(classes, labels), classes.size - 1)
     unknown = classes[codes] != labels
     if unknown.any():
@@ -620,8 +675,11 @@ def predict_codes(hypothesis: Any, X: Any, classes: NDArray[Any]) -> Codes:
     return np.asarray(codes, dtype=np.intp)
 
 
-def predict_probabilities(hypothesis: Any, X: Any, classes: NDArray[Any]) -> Array:
-    """Return the probabilities of all classes that a hypothesis gives, or raise HypothesisError if it gives none."""
+def predict_probabilities(hypothesis: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
+    """Return the probabilities of all classes that a hypothesis gives, or raise HypothesisError if it gives none.
+
+    They are in single precision if the hypothesis's are.
+    """
     probabilities, name = np.zeros((X.shape[0], classes.size)), type(hypothesis).__name__
     if isinstance(hypothesis, Constant):
         probabilities[:, np.searchsorted(classes, hypothesis.label)] = 1.0
@@ -629,12 +687,13 @@ def predict_probabilities(hypothesis: Any, X: Any, classes: NDArray[Any]) -> Arr
     if not hasattr(hypothesis, "predict_proba"):
         raise HypothesisError(f"a loss of probabilities needs a base learner with predict_proba, {name} has none")
     known = np.asarray(hypothesis.classes_)
-    given = np.asarray(_ask(hypothesis.predict_proba, X), dtype=np.float64)
+    answered = np.asarray(_ask(hypothesis.predict_proba, X))
+    given = answered.astype(np.float64)
     sums_to_one = given.shape == (X.shape[0], known.size) and np.all(np.abs(given.sum(axis=1) - 1) <= 1e-6)
     if not sums_to_one or (given < 0).any() or np.unique(known).size < known.size:
         raise HypothesisError(
             f"{name}.predict_proba must return probabilities of its {known.size} classes that sum to one for every "
             f"row, got shape {given.shape}"
         )
-    probabilities[:, np.searchsorted(classes, known)] = given
-    return probabilities
+    probabilities[:, _encode(known, classes, name)] = given
+    return probabilities.astype(np.float32) if answered.dtype in (np.float32, np.float16) else probabilities

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,20 +53,12 @@ class CategoricalPool(EstimatorPool):
         return learner.fit(X, y, **named)
 
 
+@dataclass(frozen=True, eq=False)
 class CodedClassifier:
-    """A classifier that takes data frames, asked about the coded rows of a table.
+    """A trained classifier that takes data frames, asked about rows of a table that a code book has encoded."""
 
-    Parameters
-    ----------
-    model : classifier
-        The trained learner.
-    code_book : CodeBook
-        How the columns of the table became features.
-    """
-
-    def __init__(self, model: Any, code_book: CodeBook) -> None:
-        self.model = model
-        self.code_book = code_book
+    model: Any
+    code_book: CodeBook
 
     def __str__(self) -> str:
         return str(self.model)

@@ -203,7 +203,7 @@ class PrefitPool(Pool):
     def assumptions(self) -> list[str]:
         return ["predicts-by-row"]  # `NoSubsamples` states what has to be true of their training
 
-    def draw_subsamples(self, plan: SamplingPlan, n: int, d: int, *, in_union: bool = False) -> Subsamples:
+    def draw_subsamples(self, plan: SamplingPlan, n: int, d: int) -> Subsamples:
         plan.refuse_sizes("the classifiers are trained already")
         if plan.subsamples is not None:
             raise ValueError("subsamples must be None where the classifiers are trained already")

@@ -12,7 +12,7 @@ from pacbayes.pools._rbf_svm import RBFSVMPool
 from pacbayes.pools._union import UnionPool
 
 # As many hypotheses, on as many rows, as of scikit-learn's boosted trees.
-_N_HYPOTHESES, _SHARE = 3, 0.9
+_N_HYPOTHESES, _SHARE = 2, 0.9
 
 
 def _lightgbm() -> Pool:

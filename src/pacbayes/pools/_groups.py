@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from pacbayes._losses import Loss
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
-from pacbayes.pools._base import Codes, Hypotheses, Sample, ValidationBlock
+from pacbayes.pools._base import Codes, Hypotheses, Sample, ValidationBlock, VoteBy
 
 # Name of the group of hypotheses that were not trained.
 _UNTRAINED = "untrained"
@@ -39,7 +40,8 @@ class HypothesisGroups(Hypotheses):
         return [(group, np.flatnonzero(self.kind == k)) for k, group in enumerate(self.groups.values())]
 
     @property
-    def predict_by_row(self) -> bool:
+    def predict_by_row(self) -> bool:  # type: ignore[override]
+        """Whether all groups are known to predict a row by itself."""
         return all(group.predict_by_row for group in self.groups.values())
 
     def __sizeof__(self) -> int:
@@ -87,14 +89,15 @@ class HypothesisGroups(Hypotheses):
         return votes, uncertain
 
     @property
-    def probabilities(self) -> bool:
-        return any(group.probabilities for group in self.groups.values())
+    def vote_by(self) -> VoteBy:  # type: ignore[override]
+        """How they vote: by probabilities, if a group does."""
+        return "probabilities" if any(one.vote_by == "probabilities" for one in self.groups.values()) else "labels"
 
     def by_labels(self) -> HypothesisGroups:
         return HypothesisGroups({name: group.by_labels() for name, group in self.groups.items()}, self.kind)
 
     def add_votes(self, X: Any, weights: Array, tallies: Array, uncertain_weight: Array | None = None) -> None:
-        if not self.probabilities:  # in their own order, in which equal weights give equal sums
+        if self.vote_by == "labels":  # in their own order, in which equal weights give equal sums
             super().add_votes(X, weights, tallies, uncertain_weight)
             return
         for group, positions in self._members():
@@ -143,20 +146,12 @@ class NotTrained:
         )
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Untrained(Hypotheses):
-    """Hypotheses that were not trained and have no weight.
+    """Hypotheses that were not trained and have no weight."""
 
-    Parameters
-    ----------
-    size : int
-        How many.
-    classes : ndarray
-        All class labels, sorted.
-    """
-
-    def __init__(self, size: int, classes: NDArray[Any]) -> None:
-        self.size = size
-        self.classes = classes
+    size: int
+    classes: NDArray[Any]
 
     predict_by_row = True
 

@@ -7,7 +7,7 @@ kept as plain arrays; threads go over hypotheses.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from pacbayes._settings import (
     Choice,
     Constraint,
     Number,
-    Rule,
     Several,
     Whole,
     is_auto,
@@ -27,8 +26,6 @@ from pacbayes._settings import (
     is_several,
     validate_settings,
 )
-from pacbayes._validation import Array
-from pacbayes.exceptions import HypothesisError
 from pacbayes.pools._base import Codes, Hypotheses, Numbers, Pool, Sample
 from pacbayes.pools._layout import check_magnitude, contiguous
 from pacbayes.pools._linear_models import LinearArrays, LinearEncoding, LinearModels
@@ -41,17 +38,28 @@ from pacbayes.sampling import Subsamples
 # Categories of a column that boosted trees split by sets of them.
 _MOST_IN_SETS = 30
 
-# Share of the rows that hypotheses are trained on, and from how many rows on the settings are those of large samples.
-# Where it is not tested, its bounds rest on the rows outside.
-_SHARE_TRAINED, _SHARE_UNTESTED = 0.9, 0.5
+# Share of the rows that hypotheses are trained on, and how many are left outside at most: more would train fewer, and
+# put all weight on one family where several vote better. Where the vote is not tested, its bounds rest on the rows
+# outside.
+_SHARE_TRAINED, _MOST_OUTSIDE, _SHARE_UNTESTED = 0.9, 350, 0.5
+# From how many rows on the settings are those of large samples.
 _MANY_ROWS = 5000
 
-_SHARE = Rule("in (0, 1]", lambda value: Number(0, np.inf).allows(value) and value <= 1)
-_NOT_NEGATIVE = Rule("a number, at least 0", lambda value: Number(-1, np.inf).allows(value) and value >= 0)
+_SHARE = Constraint("in (0, 1]", lambda value: Number(0, np.inf).allows(value) and value <= 1)
+_NOT_NEGATIVE = Constraint("a number, at least 0", lambda value: Number(-1, np.inf).allows(value) and value >= 0)
 
 
-def _or_auto(constraint: Constraint) -> Rule:
-    return Rule(f"'auto', or {constraint}", lambda value: is_auto(value) or constraint.allows(value))
+def _or_auto(constraint: Constraint) -> Constraint:
+    return Constraint(f"'auto', or {constraint}", lambda value: is_auto(value) or constraint.allows(value))
+
+
+class Subsample(NamedTuple):
+    """Points that a model is trained on."""
+
+    X: NDArray[Any]
+    codes: Codes  # their classes, numbered from 0
+    class_codes: Codes  # which of all classes these are
+    book: CodeBook | None
 
 
 class LearnerPool(Pool):
@@ -60,6 +68,7 @@ class LearnerPool(Pool):
     shares_rows = True
     takes_code_books = True
 
+    _MODELS: ClassVar[type[ScoreModels]]  # what its hypotheses are
     _CONSTRAINTS: ClassVar[dict[str, Constraint]]
     # What "auto" stands for, for few rows and for many, by setting; functions of the number of rows alone, measured on
     # learning curves of many datasets.
@@ -97,11 +106,10 @@ class LearnerPool(Pool):
 
     # -- training ------------------------------------------------------------------------------------
 
-    def default_sampling(self, n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
+    def default_sampling(self, n: int, d: int, *, tested: bool = True, in_union: bool = False) -> tuple[list[int], int]:
         """Return sizes of subsamples, which hypotheses take in turn, and how many hypotheses there are."""
-        return [max(1, int((_SHARE_TRAINED if tested else _SHARE_UNTESTED) * n))], int(
-            self._AUTO[n >= _MANY_ROWS]["n_hypotheses"]
-        )
+        size = max(int(_SHARE_TRAINED * n), n - _MOST_OUTSIDE) if tested else int(_SHARE_UNTESTED * n)
+        return [max(1, size)], int(self._AUTO[n >= _MANY_ROWS]["n_hypotheses"])
 
     def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp]:
         """Return which settings each hypothesis has, chosen without looking at the sample."""
@@ -116,7 +124,7 @@ class LearnerPool(Pool):
             settings = {name: values[h % len(values)] for name, values in lists.items()}
             models.append(self._train_model(sample, subsamples[h], settings, h, entropy))
         together = models[0].concatenate(models)
-        return self._collect(sample.classes, together, np.arange(len(together)), sample.code_book)
+        return self._MODELS(sample.classes, together, np.arange(len(together)), sample.code_book)
 
     def _train_model(self, sample: Sample, rows: Codes, settings: dict[str, Any], h: int, entropy: int) -> Any:
         """Return the model of one subsample: a constant if it holds one class."""
@@ -124,51 +132,21 @@ class LearnerPool(Pool):
         n_features = sample.X.shape[1]
         if class_codes.size == 1:
             return self._constant(class_codes, n_features, failed=False)
-        try:
-            X, rng = contiguous(sample.X[rows]), sampling.stream(entropy, h, sampling.LEARNER)
-            return self._fit(X, codes, class_codes, sample.code_book, settings, rng)
-        except Exception as error:
-            if self.on_error == "drop":
-                return self._constant(np.zeros(1, dtype=np.intp), n_features, failed=True)
-            raise HypothesisError(
-                f"hypothesis {h} could not be trained on its {rows.size} points (seed {entropy}): "
-                f"{type(error).__name__}: {error}. on_error='drop' would count its loss as 1."
-            ) from error
+        with self.explain_failure(h, rows.size, entropy):
+            own = Subsample(contiguous(sample.X[rows]), codes, class_codes, sample.code_book)
+            return self._fit(own, settings, sampling.stream(entropy, h, sampling.LEARNER))
+        return self._constant(np.zeros(1, dtype=np.intp), n_features, failed=True)
 
     @abstractmethod
-    def _fit(
-        self,
-        X: NDArray[Any],
-        codes: Codes,
-        class_codes: Codes,
-        book: CodeBook | None,
-        settings: dict[str, Any],
-        rng: np.random.Generator,
-    ) -> Any:
-        """Return a trained model of points of several classes, numbered from 0: of all classes, the `class_codes`."""
+    def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> Any:
+        """Return a model of points of several classes."""
 
     @abstractmethod
     def _constant(self, class_codes: Codes, n_features: int, *, failed: bool) -> Any:
         """Return the model that always answers one class."""
 
-    @abstractmethod
-    def _collect(self, *parts: Any) -> ScoreModels:
-        """Return hypotheses."""
 
-
-class TreePool(LearnerPool):
-    """What pools of ensembles of trees have in common."""
-
-    _KIND: ClassVar[Literal["boosting", "forest"]]
-
-    def _constant(self, class_codes: Codes, n_features: int, *, failed: bool) -> TreeArrays:
-        return TreeArrays.of(self._KIND, class_codes, n_features, None, failed=failed)
-
-    def _collect(self, *parts: Any) -> TreeEnsembles:
-        return TreeEnsembles(*parts)
-
-
-class BoostingPool(TreePool):
+class BoostingPool(LearnerPool):
     """Boosted trees, those of HistGradientBoostingClassifier, on large subsamples.
 
     Every setting is a value, or several that hypotheses take in turn: the first one the first value of each, and so on.
@@ -215,7 +193,7 @@ class BoostingPool(TreePool):
     boosted trees: 20 rounds of up to 7 leaves, rate 0.1
     """
 
-    _KIND = "boosting"
+    _MODELS = TreeEnsembles
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
         "learning_rate": Several(Number(0, np.inf)),
         "max_iter": Several(Whole(1)),
@@ -232,7 +210,7 @@ class BoostingPool(TreePool):
             "min_samples_leaf": 1,
             "max_features": 1.0,
             "l2_regularization": 10.0,
-            "n_hypotheses": 3,
+            "n_hypotheses": 2,
         },
         {
             "learning_rate": 0.1,
@@ -268,23 +246,18 @@ class BoostingPool(TreePool):
         self.subsample_size = subsample_size
         self.on_error = on_error
 
-    def _fit(
-        self,
-        X: NDArray[Any],
-        codes: Codes,
-        class_codes: Codes,
-        book: CodeBook | None,
-        settings: dict[str, Any],
-        rng: np.random.Generator,
-    ) -> TreeArrays:
-        encoding, points = None, X.astype(np.float64, copy=False)
-        if book is not None:
-            encoding, points = TableEncoding.learn(points, codes, book, _MOST_IN_SETS, rng)
+    def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> TreeArrays:
+        encoding, points = None, own.X.astype(np.float64, copy=False)
+        if own.book is not None:
+            encoding, points = TableEncoding.learn(points, own.codes, own.book, _MOST_IN_SETS, rng)
         seed = int(rng.integers(2**63))
-        return TreeArrays.train_boosting(points, codes, class_codes, encoding, settings, seed)
+        return TreeArrays.train_boosting(points, own.codes, own.class_codes, encoding, settings, seed)
+
+    def _constant(self, class_codes: Codes, n_features: int, *, failed: bool) -> TreeArrays:
+        return TreeArrays.of("boosting", class_codes, n_features, None, failed=failed)
 
 
-class ForestPool(TreePool):
+class ForestPool(LearnerPool):
     """Forests, of extremely randomised trees or Breiman's, on large subsamples.
 
     Every setting is a value, or several that hypotheses take in turn: the first one the first value of each, and so on.
@@ -304,12 +277,8 @@ class ForestPool(TreePool):
         Points in a leaf, at least: 1 and 3 in turn by default, 1 for many rows.
     max_leaf_nodes : int, None, "auto" or sequence of int and None, default="auto"
         Leaves of a tree, at most; None for any number, the default, 2000 for many rows.
-    n_hypotheses : int or "auto", default="auto"
-        Number of hypotheses; a function of the number of rows by default.
-    subsample_size : int, float, "auto" or sequence of int and float, default="auto"
-        Numbers or shares of rows to train on; a function of the number of rows by default.
-    on_error : {"raise", "drop"}, default="raise"
-        What to do with a hypothesis whose training fails: raise, or count its loss as 1.
+    n_hypotheses, subsample_size, on_error
+        As in `BoostingPool`.
 
     Notes
     -----
@@ -328,19 +297,19 @@ class ForestPool(TreePool):
     (500, 2)
     """
 
-    _KIND = "forest"
+    _MODELS = TreeEnsembles
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
         "kind": Several(Choice("extra", "random")),
         "n_estimators": Several(Whole(1)),
         "max_features": Several(
-            Rule(
+            Constraint(
                 "'sqrt', or in (0, 1]",
                 lambda value: value == "sqrt" if isinstance(value, str) else _SHARE.allows(value),
             )
         ),
         "min_samples_leaf": Several(Whole(1)),
         "max_leaf_nodes": Several(
-            Rule("None, or a whole number, at least 2", lambda value: value is None or Whole(2).allows(value))
+            Constraint("None, or a whole number, at least 2", lambda value: value is None or Whole(2).allows(value))
         ),
     }
     _AUTO = (
@@ -383,23 +352,18 @@ class ForestPool(TreePool):
         self.subsample_size = subsample_size
         self.on_error = on_error
 
-    def _fit(
-        self,
-        X: NDArray[Any],
-        codes: Codes,
-        class_codes: Codes,
-        book: CodeBook | None,
-        settings: dict[str, Any],
-        rng: np.random.Generator,
-    ) -> TreeArrays:
-        encoding = None
-        if book is not None:
-            encoding, X = TableEncoding.learn(X, codes, book, 0, rng)
+    def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> TreeArrays:
+        encoding, X = None, own.X
+        if own.book is not None:
+            encoding, X = TableEncoding.learn(X, own.codes, own.book, 0, rng)
         points, seed = to_single(X), int(rng.integers(2**31))
         if settings.pop("kind") == "extra":
-            return TreeArrays.train_extra(points, codes, class_codes, encoding, settings, seed)
-        learner = RandomForestClassifier(**settings, n_jobs=1, random_state=seed).fit(points, codes)
-        return TreeArrays.of_forest(learner, class_codes, encoding)
+            return TreeArrays.train_extra(points, own.codes, own.class_codes, encoding, settings, seed)
+        learner = RandomForestClassifier(**settings, n_jobs=1, random_state=seed).fit(points, own.codes)
+        return TreeArrays.of_forest(learner, own.class_codes, encoding)
+
+    def _constant(self, class_codes: Codes, n_features: int, *, failed: bool) -> TreeArrays:
+        return TreeArrays.of("forest", class_codes, n_features, None, failed=failed)
 
 
 class LinearPool(LearnerPool):
@@ -417,12 +381,8 @@ class LinearPool(LearnerPool):
         Whether a score is a sum of smooth functions of the numbers, rather than of multiples of them: cubic splines
         with five knots, constant outside the range of the subsample. Not of more than 100 columns. By default, the
         last two of six, or the second of two for many rows.
-    n_hypotheses : int or "auto", default="auto"
-        Number of hypotheses; a function of the number of rows by default.
-    subsample_size : int, float, "auto" or sequence of int and float, default="auto"
-        Numbers or shares of rows to train on; a function of the number of rows by default.
-    on_error : {"raise", "drop"}, default="raise"
-        What to do with a hypothesis whose training fails: raise, or count its loss as 1.
+    n_hypotheses, subsample_size, on_error
+        As in `BoostingPool`.
 
     Notes
     -----
@@ -442,9 +402,10 @@ class LinearPool(LearnerPool):
     logistic regression of 4 features, C = 1
     """
 
+    _MODELS = LinearModels
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
         "C": Several(Number(0, np.inf)),
-        "splines": Several(Rule("True or False", is_flag)),
+        "splines": Several(Constraint("True or False", is_flag)),
     }
     _AUTO = (
         {
@@ -470,21 +431,10 @@ class LinearPool(LearnerPool):
         self.subsample_size = subsample_size
         self.on_error = on_error
 
-    def _fit(
-        self,
-        X: NDArray[Any],
-        codes: Codes,
-        class_codes: Codes,
-        book: CodeBook | None,
-        settings: dict[str, Any],
-        rng: np.random.Generator,
-    ) -> LinearArrays:
-        points: Array = X.astype(np.float64, copy=False)
-        encoding = LinearEncoding.learn(points, codes, book, splines=bool(settings["splines"]), rng=rng)
-        return LinearArrays.train(encoding, codes, class_codes, float(settings["C"]))
+    def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> LinearArrays:
+        points = own.X.astype(np.float64, copy=False)
+        encoding = LinearEncoding.learn(points, own.codes, own.book, splines=bool(settings["splines"]), rng=rng)
+        return LinearArrays.train(encoding, own.codes, own.class_codes, float(settings["C"]))
 
     def _constant(self, class_codes: Codes, n_features: int, *, failed: bool) -> LinearArrays:
         return LinearArrays.of(class_codes, failed=failed)
-
-    def _collect(self, *parts: Any) -> LinearModels:
-        return LinearModels(*parts)

@@ -8,7 +8,7 @@ number of threads.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pacbayes._validation import Array
 from pacbayes.pools import _scores
 from pacbayes.pools._layout import contiguous
-from pacbayes.pools._score_models import ModelArrays, ScoreModels, count_outputs
+from pacbayes.pools._score_models import ModelArrays, Parts, ScoreModels, count_outputs
 from pacbayes.pools._table_encoding import entry_counts, target_statistics
 from pacbayes.rows import CodeBook
 
@@ -30,6 +30,9 @@ _N_BASIS = _N_KNOTS + 2
 _MOST_SPLINES = 100
 _MOST_BYTES = 2**28
 
+# Deviations up to this are taken for none.
+_LEAST_SCALE = 1e-100
+
 # When the optimisation ends: as in LogisticRegression, but that it may take more steps.
 _TOLERANCE = 1e-4
 _MOST_STEPS = 1000
@@ -37,61 +40,27 @@ _MOST_STEPS = 1000
 
 @dataclass(frozen=True, eq=False)
 class LinearArrays(ModelArrays):
-    """Linear models, in arrays that hold the parts of one after another.
+    """Linear models, in arrays that hold the parts of one after another."""
 
-    Attributes
-    ----------
-    C : ndarray of shape (m,)
-        Inverse strengths of the penalty.
-    intercept : ndarray
-        Scores of a point at the center, without categories.
-    center : ndarray
-        Means of the numbers in each subsample, which gaps are filled with.
-    low, step : ndarray
-        For models of splines, where the first knot of each number is, and how far it is to the next.
-    coef : ndarray
-        For each number, what a unit of it, or each of its splines, adds to the outputs.
-    table_sizes, tables : ndarray
-        For each column of categories, the number of entries in its table, and what each entry adds to the outputs: the
-        first is that of unknown categories, the second that of gaps.
-    """
-
-    C: Array
-    intercept: Array
-    center: Array
-    low: Array
-    step: Array
-    coef: Array
-    table_sizes: NDArray[Any]
-    tables: Array
-
-    SIZES = ("classes", "outputs", "numbers", "knots", "coefficients", "categories", "entries")
-    PARTS: ClassVar[dict[str, str]] = {
-        "class_codes": "classes",
-        "intercept": "outputs",
-        "center": "numbers",
-        "low": "knots",
-        "step": "knots",
-        "coef": "coefficients",
-        "table_sizes": "categories",
-        "tables": "entries",
-    }
-    ENTRIES = ("failed", "C")
+    C: Annotated[Array, Parts("models")]  # inverse strengths of the penalty
+    intercept: Annotated[Array, Parts("outputs")]  # scores of a point at the center, without categories
+    center: Annotated[Array, Parts("numbers")]  # means of the numbers in each subsample, which gaps are filled with
+    # For models of splines, where the first knot of each number is, and how far it is to the next.
+    low: Annotated[Array, Parts("knots")]
+    step: Annotated[Array, Parts("knots")]
+    coef: Annotated[
+        Array, Parts("coefficients")
+    ]  # for each number, what a unit of it, or each of its splines, adds to outputs
+    # For each column of categories, the number of entries in its table, and what each entry adds to the outputs: the
+    # first is that of unknown categories, the second that of gaps.
+    table_sizes: Annotated[NDArray[Any], Parts("categories", np.int64)]
+    tables: Annotated[Array, Parts("entries")]
 
     @classmethod
     def of(cls, class_codes: Any, *, C: float = np.nan, failed: bool = False, **parts: Any) -> LinearArrays:
         """Return one model; a constant if it has no other parts."""
-        codes = np.asarray(class_codes)
-        known: dict[str, Any] = {
-            "class_codes": codes,
-            "intercept": np.zeros(int(count_outputs(codes.size))),
-            **dict.fromkeys(("center", "low", "step", "coef", "tables"), np.empty(0)),
-            "table_sizes": np.empty(0, dtype=np.int64),
-            **parts,
-        }
-        counts = {sort: known[name].shape[0] for name, sort in cls.PARTS.items()}
-        sizes = np.array([[counts[sort] for sort in cls.SIZES]], dtype=np.int64)
-        return cls(sizes=sizes, failed=np.array([failed]), C=np.array([float(C)]), **known).narrowed()
+        kept = {"intercept": np.zeros(int(count_outputs(len(class_codes)))), **parts}
+        return cls.of_one(class_codes, failed=failed, kept=kept, C=float(C))
 
     @classmethod
     def train(
@@ -147,34 +116,21 @@ class LinearEncoding:
     """A subsample as its logistic regression reads it, and what turns the weights into those of rows as they come.
 
     Numbers are standardised, or expanded in splines; so are target statistics, which follow them.
-
-    Attributes
-    ----------
-    features : ndarray of shape (n, p)
-        Features that are multiplied by weights.
-    positions : ndarray of shape (n, c)
-        Of each column of categories that has weights of its own, the weight of each point.
-    n_weights, n_numbers : int
-        Number of weights, the intercept included, and of columns of numbers.
-    center, scale, low, step : ndarray
-        Of the numbers and the target statistics, means and deviations, the latter empty for splines; for splines, where
-        the first knot is and how far it is to the next.
-    table_sizes : list of int
-        Number of entries in the table of each column of categories.
-    begins, statistics : dict
-        By column of categories, the weight of the first entry, and which entry takes part in the place of each; or the
-        target statistics.
     """
 
-    features: Array
-    positions: NDArray[np.int32]
-    n_weights: int
+    features: Array  # (n, p): what is multiplied by weights
+    positions: NDArray[np.int32]  # (n, c): of columns of categories that have weights of their own, that of each point
+    n_weights: int  # the intercept included
     n_numbers: int
+    # Of the numbers and the target statistics, means and deviations, the latter empty for splines; for splines, where
+    # the first knot is and how far it is to the next.
     center: Array
     scale: Array
     low: Array
     step: Array
-    table_sizes: list[int]
+    table_sizes: list[int]  # number of entries in the table of each column of categories
+    # By column of categories, the weight of the first entry, and which entry takes part in the place of each; or the
+    # target statistics.
     begins: dict[int, tuple[int, NDArray[np.intp]]]
     statistics: dict[int, Array]
 
@@ -207,9 +163,8 @@ class LinearEncoding:
         else:
             distance = np.where(np.isnan(values), 0.0, values - center)
             scale = np.sqrt((distance**2).sum(axis=0) / np.maximum((~np.isnan(values)).sum(axis=0), 1))
-            # Rounding of the mean alone is no variation.
-            scale[scale <= 1e-12 * np.abs(center)] = 1.0
-            scale[scale == 0] = 1.0
+            # Rounding of the mean alone is no variation; nor is what makes coefficients times large numbers overflow.
+            scale[scale <= np.maximum(1e-12 * np.abs(center), _LEAST_SCALE)] = 1.0
             features = distance / scale
         begins, at, positions = {}, features.shape[1], []
         for c, representative in represented.items():

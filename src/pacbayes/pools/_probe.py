@@ -8,24 +8,24 @@ of this package are like that by construction. Of others, some are asked about s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pacbayes._compat import take_rows
 from pacbayes._losses import Loss
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
-from pacbayes.pools._base import Codes, Hypotheses, protect
+from pacbayes.pools._base import ROUNDED_SINGLE, Codes, Hypotheses, protect
 
 # Hypotheses to probe. Each predicts many rows at once, and some of them again in blocks of these sizes: few calls,
 # since there are learners that take long for each, and small blocks, in which what depends on others shows most.
 _MOST_HYPOTHESES = 4
 _BLOCKS = (1, 1, 2, 4, 24, 96)
-
-# Differences of probabilities that rounding explains, in single precision as well.
-_ROUNDING = 1e-4
 
 
 def probe_hypotheses(
@@ -43,20 +43,37 @@ def probe_hypotheses(
     for i, h in enumerate(rng.choice(weights.size, n_voters, replace=False, p=weights / weights.sum())):
         # Other rows are alone for each hypothesis: many agree on a row.
         order = np.roll(np.arange(min(n_rows, sum(_BLOCKS))), i * sum(_BLOCKS[:4]))
-        _probe(hypotheses.take(np.array([h])), points, order, loss)
+        one = hypotheses.take(np.array([h]))
+        _probe(one, partial(_answers, one, loss), points, order)
+        if (
+            one.vote_by == "probabilities" and not loss.on_probabilities
+        ):  # losses are of labels, and the vote is by probabilities
+            _probe(one, partial(_shares, one), points, order)
 
 
-def _probe(one: Hypotheses, X: Any, order: Codes, loss: Loss) -> None:
+def _answers(one: Hypotheses, loss: Loss, X: Any) -> NDArray[Any]:
+    """Return what a loss is about, of a single hypothesis."""
+    return np.asarray(one.responses(X, loss)[0])
+
+
+def _shares(one: Hypotheses, X: Any) -> Array:
+    """Return how a hypothesis divides its weight in a vote among the classes."""
+    shares = np.zeros((X.shape[0], one.classes.size))
+    one.add_votes(X, np.ones(1), shares)
+    return shares
+
+
+def _probe(one: Hypotheses, ask: Callable[[Any], NDArray[Any]], X: Any, order: Codes) -> None:
     """Compare what a hypothesis answers for all rows at once and for reversed blocks of some of them."""
-    together, n_rows = one.responses(X, loss)[0], X.shape[0]
+    together, n_rows = ask(X), X.shape[0]
     for block in np.split(order[::-1], np.cumsum(_BLOCKS)):
         if block.size == 0:
             continue
         company, cause = "one row alone" if block.size == 1 else f"{block.size} rows", None
         try:
-            again = one.responses(take_rows(X, block), loss)[0]
+            again = ask(take_rows(X, block))
             # Labels must be equal; probabilities come out of sums that blocks may round differently.
-            if np.allclose(again, together[block], rtol=0, atol=_ROUNDING):
+            if np.allclose(again, together[block], rtol=0, atol=ROUNDED_SINGLE):
                 continue
             outcome = f"answers otherwise for {company} than for {n_rows} rows together"
         except Exception as error:

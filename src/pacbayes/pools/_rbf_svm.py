@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from pacbayes import sampling
 from pacbayes._losses import Loss
-from pacbayes._settings import SAMPLING, Choice, Constraint, Number, validate_settings
+from pacbayes._settings import SAMPLING, Choice, Constraint, Number, Several, is_several, validate_settings
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools import _cuda, _engine
@@ -37,7 +37,7 @@ _MAX_ITERATIONS = 100_000_000
 
 _RESERVED_SHARE = 0.1
 
-_SCALER = Choice(None, "minmax", "standard")
+_POSITIVE = Constraint("one or several positive, finite numbers", Several(Number(0, np.inf)).allows)
 
 _Combination = tuple[float, float, Scaling | None]  # kernel width, soft margin and scaler
 
@@ -115,6 +115,9 @@ class RBFSVMPool(Pool):
     takes_code_books = True
 
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
+        "C": _POSITIVE,
+        "scaler": Several(Choice(None, "minmax", "standard")),
+        "gamma_grid": _POSITIVE,
         "assignment": Choice("dealt", "drawn"),
         "gamma_source": Choice("subsample", "reserved", "sample"),
         "engine": Choice("auto", "cpu", "cuda"),
@@ -159,18 +162,14 @@ class RBFSVMPool(Pool):
                 f"reserved_size must be None unless gamma_source is 'reserved', got {self.reserved_size!r} with "
                 f"gamma_source={self.gamma_source!r}"
             )
-        self._combinations()
 
     def _combinations(self) -> list[_Combination]:
         """Return all combinations of kernel width, soft margin and scaler that hypotheses may have."""
-        return list(product(_positive("gamma_grid", self.gamma_grid), _positive("C", self.C), self._scalers()))
+        widths, margins = (np.atleast_1d(np.asarray(one, dtype=float)).tolist() for one in (self.gamma_grid, self.C))
+        return list(product(widths, margins, self._scalers()))
 
-    def _scalers(self) -> list[Scaling | None]:
-        several = isinstance(self.scaler, Sequence) and not isinstance(self.scaler, str)
-        scalers: list[Any] = list(self.scaler) if several else [self.scaler]  # type: ignore[arg-type]
-        if not scalers or any(not _SCALER.allows(scaler) for scaler in scalers):
-            raise ValueError(f"scaler must be {_SCALER}, or several of these, got {self.scaler!r}")
-        return scalers
+    def _scalers(self) -> list[Any]:
+        return list(self.scaler) if is_several(self.scaler) else [self.scaler]  # type: ignore[arg-type]
 
     @property
     def is_strict(self) -> bool:
@@ -211,8 +210,10 @@ class RBFSVMPool(Pool):
 
     # -- training ------------------------------------------------------------------------------------
 
-    def default_sampling_in_union(self, n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
-        sizes, number = self.default_sampling(n, d)
+    def default_sampling(self, n: int, d: int, *, tested: bool = True, in_union: bool = False) -> tuple[list[int], int]:
+        sizes, number = super().default_sampling(n, d)
+        if not in_union:
+            return sizes, number
         # The weight of the many is the same as that of some. Where trees have many rows, SVMs of a few seldom win.
         return sizes, number * 2 // 5 if n < _MANY_ROWS else number // 5
 
@@ -367,14 +368,3 @@ class RBFSVMPool(Pool):
     def _pays(self, sample: Sample, kernel_values: float) -> bool:
         n_classes = sample.classes.size
         return sample.code_book is None and is_worthwhile(self.engine, sample.X, n_classes, kernel_values)
-
-
-def _positive(name: str, values: Any) -> list[float]:
-    """Return one or several positive, finite numbers as a list, or raise ValueError."""
-    try:
-        numbers = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    except (TypeError, ValueError):
-        numbers = np.empty(0)
-    if not (numbers.ndim == 1 and numbers.size and np.all((numbers > 0) & (numbers < np.inf))):
-        raise ValueError(f"{name} must be one or several positive, finite numbers, got {values!r}")
-    return [float(number) for number in numbers]

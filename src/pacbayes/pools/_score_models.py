@@ -9,14 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, TypeVar
+from functools import cache
+from typing import Annotated, Any, NamedTuple, TypeVar, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes._losses import Loss
 from pacbayes._validation import Array
-from pacbayes.pools._base import Codes, Hypotheses, ValidationBlock
+from pacbayes.pools._base import Codes, Hypotheses, TrainedModel, ValidationBlock, VoteBy
 from pacbayes.pools._layout import segments, starts
 from pacbayes.rows import CodeBook, is_table
 
@@ -38,28 +39,34 @@ def count_outputs(n_classes: Any) -> Any:
     return np.where(n_classes <= 2, n_classes - 1, n_classes)
 
 
+class Parts(NamedTuple):
+    """What an array of `ModelArrays` holds: the parts of one model after another, as many as each has of a sort."""
+
+    sort: str
+    dtype: Any = np.float64
+    shape: tuple[int, ...] = ()  # of a part
+
+
 @dataclass(frozen=True, eq=False)
 class ModelArrays(ABC):
-    """Models, in arrays that hold the parts of one after another.
+    """Models, in arrays that hold the parts of one after another. Of the sort "models", each has one part."""
 
-    Attributes
-    ----------
-    sizes : ndarray of shape (m, len(SIZES))
-        How many parts each model has, of each sort.
-    failed : ndarray of shape (m,)
-        Which of them stand in for a learner that failed: their loss is 1.
-    class_codes : ndarray
-        The classes that each knows, as positions in all of them, rising. A model of one class is a constant.
-    """
+    sizes: NDArray[np.int64]  # (m, sorts): how many parts each model has, of each other sort
+    failed: Annotated[
+        NDArray[np.bool_], Parts("models")
+    ]  # which of them stand in for a learner that failed: their loss is 1
+    # The classes that each knows, as positions in all of them, rising. A model of one class is a constant.
+    class_codes: Annotated[NDArray[Any], Parts("classes")]
 
-    sizes: NDArray[np.int64]
-    failed: NDArray[np.bool_]
-    class_codes: NDArray[Any]
-
-    # Sorts of parts, arrays of them by their sort, and arrays of an entry for each model.
-    SIZES: ClassVar[tuple[str, ...]]
-    PARTS: ClassVar[dict[str, str]]
-    ENTRIES: ClassVar[tuple[str, ...]]
+    @classmethod
+    def of_one(cls: type[_Arrays], class_codes: Any, *, failed: bool, kept: dict[str, Any], **entries: Any) -> _Arrays:
+        """Return one model, with arrays by name, which are empty where they are not given, and entries of its own."""
+        arrays = {name: np.empty((0, *parts.shape), dtype=parts.dtype) for name, parts in _declared(cls).items()}
+        arrays |= {name: np.array([entry]) for name, entry in {"failed": failed, **entries}.items()}
+        arrays |= {"class_codes": np.asarray(class_codes), **kept}
+        counts = {parts.sort: arrays[name].shape[0] for name, parts in _declared(cls).items()}
+        sizes = np.array([[counts[sort] for sort in _sorts(cls)]], dtype=np.int64)
+        return cls(sizes=sizes, **arrays).narrowed()
 
     def __len__(self) -> int:
         return self.failed.size
@@ -69,31 +76,33 @@ class ModelArrays(ABC):
 
     def size(self, sort: str) -> NDArray[np.int64]:
         """Return how many parts of a sort each model has."""
-        return np.asarray(self.sizes[:, self.SIZES.index(sort)])
+        if sort == "models":
+            return np.ones(len(self), dtype=np.int64)
+        return np.asarray(self.sizes[:, _sorts(type(self)).index(sort)])
 
     def part(self, name: str, j: int) -> NDArray[Any]:
         """Return the parts of one model in an array."""
-        counts = self.size(self.PARTS[name])
+        counts = self.size(_declared(type(self))[name].sort)
         begin = int(counts[:j].sum())
         return np.asarray(getattr(self, name)[begin : begin + int(counts[j])])
 
     def take(self: _Arrays, chosen: Codes) -> _Arrays:
         """Return some of the models, in the order given."""
-        taken: dict[str, Any] = {name: getattr(self, name)[chosen] for name in ("sizes", *self.ENTRIES)}
-        for name, sort in self.PARTS.items():
-            counts = self.size(sort)
+        taken: dict[str, Any] = {"sizes": self.sizes[chosen]}
+        for name, parts in _declared(type(self)).items():
+            counts = self.size(parts.sort)
             taken[name] = getattr(self, name)[segments(starts(counts)[:-1][chosen], counts[chosen])]
         return replace(self, **taken).narrowed()
 
     def concatenate(self: _Arrays, parts: Sequence[_Arrays]) -> _Arrays:
         """Return the models of several of these as one."""
-        names = ("sizes", *self.ENTRIES, *self.PARTS)
+        names = ("sizes", *_declared(type(self)))
         joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
         return replace(self, **joined).narrowed()
 
     def narrowed(self: _Arrays) -> _Arrays:
         """Return the same models with whole numbers in the smallest types."""
-        whole = {name: getattr(self, name) for name in (*self.ENTRIES, *self.PARTS)}
+        whole = {name: getattr(self, name) for name in _declared(type(self))}
         return replace(self, **{name: narrow(value) for name, value in whole.items() if value.dtype.kind == "i"})
 
     def arrays(self) -> dict[str, Any]:
@@ -102,11 +111,12 @@ class ModelArrays(ABC):
 
     def check(self, n_classes: int, n_columns: int) -> None:
         """Raise ValueError if arrays, as a file may hold, do not fit together, or rows of so many columns."""
-        shape = (len(self), len(self.SIZES))
+        shape = (len(self), len(_sorts(type(self))))
         if self.sizes.shape != shape or (self.sizes < 0).any():
             raise ValueError(f"sizes must be counts of shape {shape}")
-        for name, sort in self.PARTS.items():
-            if getattr(self, name).shape[0] != self.size(sort).sum():
+        for name, parts in _declared(type(self)).items():
+            length, sizes = getattr(self, name).shape[0], self.size(parts.sort)
+            if (sizes > length).any() or length != sizes.sum():  # of larger ones, the sum may overflow
                 raise ValueError(f"{name} must hold the parts of {len(self)} models")
         known = self.size("classes")
         if (known == 0).any() or not np.array_equal(self.size("outputs"), count_outputs(known)):
@@ -136,51 +146,29 @@ class ModelArrays(ABC):
         """Return in a few words what a model is."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class ScoreModel:
-    """A trained model, one of several that are stored together.
+@cache
+def _declared(kind: type[ModelArrays]) -> dict[str, Parts]:
+    """Return what the arrays of a class hold, by name."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items() if get_origin(hint) is Annotated}
 
-    Attributes
-    ----------
-    classes : ndarray of shape (k,)
-        Labels of the classes that its subsample holds.
-    failed : bool
-        Whether it stands in for a learner that failed; its loss then counts as 1 at every point.
-    """
 
-    classes: NDArray[Any]
-    failed: bool
-    _alone: ScoreModels
+@cache
+def _sorts(kind: type[ModelArrays]) -> list[str]:
+    """Return the sorts of parts that models of a class may have different numbers of."""
+    return [sort for sort in dict.fromkeys(parts.sort for parts in _declared(kind).values()) if sort != "models"]
 
-    def __repr__(self) -> str:
-        return f"<{self}>"
 
-    def __str__(self) -> str:
-        if self.failed:
-            return "could not be trained: its loss counts as 1"
-        if self.classes.size == 1:
-            return f"constant: always {self.classes[0]}"
+class ScoreModel(TrainedModel):
+    """A trained model that gives every class a score. An element of `ScoreModels`."""
+
+    def _describe(self) -> str:
         return str(self._alone.models.describe(int(self._alone.chosen[0])))
 
     @property
     def classes_(self) -> NDArray[Any]:
         """All class labels, sorted: those of the columns of `predict_proba`."""
-        return self._alone.classes
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels.
-        """
-        return np.asarray(self._alone.classes[self._alone.votes(self._points(X))[0]])
+        return np.asarray(self._alone.classes)
 
     def predict_proba(self, X: Any) -> Array:
         """Predict probabilities.
@@ -195,35 +183,18 @@ class ScoreModel:
         ndarray of shape (n, n_classes)
             Probabilities of all classes, of `classes_`.
         """
-        return self._alone.probabilities_of(0, self._points(X))
-
-    def _points(self, X: Any) -> Any:
-        return self._alone.convert(X if self._alone.code_book is not None else np.asarray(X))
+        return np.asarray(self._alone.probabilities_of(0, self._alone.convert(self._points(X))))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScoreModels(Hypotheses):
-    """Trained models that give every class a score, read as a sequence and stored as a few arrays.
-
-    Attributes
-    ----------
-    classes : ndarray
-        All class labels, sorted.
-    models : ModelArrays
-        The models.
-    chosen : ndarray of shape (m,)
-        Which of the models the hypotheses are, in their order.
-    code_book : CodeBook or None
-        What columns of a table the features are.
-    probabilities : bool
-        Whether they vote by probabilities of classes, rather than by labels.
-    """
+    """Trained models that give every class a score, read as a sequence and stored as a few arrays."""
 
     classes: NDArray[Any]
-    models: Any
-    chosen: Codes
-    code_book: CodeBook | None = None
-    probabilities: bool = True
+    models: Any  # `ModelArrays`
+    chosen: Codes  # which of the models the hypotheses are, in their order
+    code_book: CodeBook | None = None  # what columns of a table the features are
+    vote_by: VoteBy = "probabilities"
 
     predict_by_row = True
 
@@ -261,7 +232,7 @@ class ScoreModels(Hypotheses):
 
     def by_labels(self: _Models) -> _Models:
         """Return the same hypotheses, voting by labels."""
-        return replace(self, probabilities=False)
+        return replace(self, vote_by="labels")
 
     def keep_training_points(self, sample: Any) -> ScoreModels:
         return self.compact()
@@ -270,8 +241,8 @@ class ScoreModels(Hypotheses):
         return [] if self.code_book is None else ["table-columns-known"]
 
     def fingerprint(self) -> Any:
-        whole = self.compact()
-        return [type(self).__name__, self.classes, self.code_book, self.probabilities, whole.models.arrays()]
+        by_probabilities = self.vote_by == "probabilities"
+        return [type(self).__name__, self.classes, self.code_book, by_probabilities, self.compact().models.arrays()]
 
     # -- validation and prediction -------------------------------------------------------------------
 
@@ -324,8 +295,7 @@ class ScoreModels(Hypotheses):
         rows, codes, loss, n = block.rows, block.codes, block.loss, len(block.sample)
         totals = np.zeros(len(self))
         respond = self.probabilities_of if loss.on_probabilities else self._codes_of
-        positions, counts = block.locate()
-        for h, inside in enumerate(np.split(positions, np.cumsum(counts)[:-1])):
+        for h, inside in enumerate(block.training_positions()):
             if self.models.failed[self.chosen[h]]:
                 totals[h] = rows.size - inside.size
             elif inside.size < rows.size:

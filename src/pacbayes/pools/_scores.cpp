@@ -247,7 +247,8 @@ constexpr std::size_t kKnots = 5, kBasis = kKnots + 2;
 
 // Add the values of the cubic splines of a number, multiplied by their coefficients, to scores.
 void add_splines(double x, double low, double step, const double* coefficients, std::size_t n_outputs, double* to) {
-  const double place = std::min(std::max((x - low) / step, 0.0), static_cast<double>(kKnots - 1));
+  const double given = (x - low) / step;  // not a number, if a knot is not
+  const double place = given > 0 ? std::min(given, static_cast<double>(kKnots - 1)) : 0.0;
   const std::size_t interval = std::min(static_cast<std::size_t>(place), kKnots - 2);
   const double t = place - static_cast<double>(interval), r = 1 - t;
   const double pieces[] = {r * r * r, 3 * t * t * t - 6 * t * t + 4, -3 * t * t * t + 3 * t * t + 3 * t + 1, t * t * t};

@@ -19,7 +19,7 @@ from scipy.sparse import issparse, vstack
 
 from pacbayes._validation import Array
 from pacbayes.pools import _cuda, _engine
-from pacbayes.pools._base import Codes, Hypotheses, Sample, ValidationBlock
+from pacbayes.pools._base import Codes, Hypotheses, Sample, TrainedModel, ValidationBlock
 from pacbayes.pools._device import is_worthwhile
 from pacbayes.pools._layout import contiguous, is_wide, part_sizes, scaled, segments, starts, to_csr, to_engine
 from pacbayes.rows import CodeBook, is_table
@@ -56,8 +56,8 @@ def _remember(compute: Callable[[_Owner], _Result]) -> Callable[[_Owner], _Resul
     return get
 
 
-@dataclass(frozen=True, eq=False)
-class RBFSVM:
+@dataclass(frozen=True, eq=False, repr=False)
+class RBFSVM(TrainedModel):
     """A trained RBF-kernel SVM, in the layout of `SVC`; of one class only, a constant. An element of `RBFSVMs`.
 
     Attributes
@@ -81,7 +81,6 @@ class RBFSVM:
         Whether the optimisation gave up; its loss then counts as 1 at every point.
     """
 
-    classes: NDArray[Any]
     n_support: NDArray[np.int32]
     support: NDArray[np.int32]
     dual_coef: Array
@@ -89,31 +88,9 @@ class RBFSVM:
     gamma: float
     C: float
     scale: Any
-    failed: bool
-    _alone: RBFSVMs
 
-    def __str__(self) -> str:
-        if self.failed:
-            return "could not be trained: its loss counts as 1"
-        if self.classes.size == 1:
-            return f"constant: always {self.classes[0]}"
+    def _describe(self) -> str:
         return f"RBF-SVM, gamma = {self.gamma:.3g}, C = {self.C:g}, {self.support.size} support vectors"
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels.
-        """
-        X = X if issparse(X) or self._alone.code_book is not None else np.asarray(X)
-        return np.asarray(self._alone.classes[self._alone.votes(X)[0]])
 
     def decision_function(self, X: Any) -> Array:
         """Return decision values of the pairs of classes: positive ones are votes for the first of the two.
@@ -128,59 +105,33 @@ class RBFSVM:
         ndarray of shape (n, k (k - 1) / 2)
             Values for the pairs (0, 1), (0, 2), ..., (1, 2), ... of the classes that the hypothesis knows.
         """
-        return self._alone.decide(X)
+        return np.asarray(self._alone.decide(X))
 
 
 @dataclass(frozen=True, eq=False)
 class RBFSVMs(Hypotheses):
-    """Trained SVMs, read as a sequence of `RBFSVM` and stored as a few arrays.
-
-    Attributes
-    ----------
-    classes : ndarray
-        All class labels, sorted.
-    n_classes, class_codes, n_support, support, dual_coef, intercept, gamma : ndarray
-        The attributes of `RBFSVM`, flattened and concatenated; the number of classes k of each is in `n_classes`, and
-        `class_codes` are positions in `classes`.
-    C, failed : ndarray of shape (m,)
-        As in `RBFSVM`.
-    scale : ndarray or csr_array of shape (m, d), or None
-        As in `RBFSVM`.
-    shared_scale : ndarray of shape (d,) or None
-        What features are multiplied by for all of them.
-    working_memory : int
-        Bytes that votes and distances may take, on top of the data and the model.
-    rows : ndarray
-        Rows of the training sample that are support vectors of any of them, rising; empty as long as they belong
-        to a sample.
-    points : ndarray, sparse matrix or None
-        Those support vectors.
-    engine : {"auto", "cpu", "cuda"}
-        Where to compute, if there is a device; results are the same.
-    fill : ndarray of shape (m, n_numbers) or None
-        For rows of a table, what missing numbers are replaced by, before they are scaled.
-    code_book : CodeBook or None
-        What columns of a table the features are.
-    """
+    """Trained SVMs, read as a sequence of `RBFSVM` and stored as a few arrays: its attributes, one after another."""
 
     classes: NDArray[Any]
-    n_classes: NDArray[np.int32]
-    class_codes: NDArray[np.int32]
+    n_classes: NDArray[np.int32]  # that each knows
+    class_codes: NDArray[np.int32]  # positions in `classes`
     n_support: NDArray[np.int32]
     support: NDArray[np.int32]
     dual_coef: Array
     intercept: Array
     gamma: Array
     C: Array
-    scale: Any
+    scale: Any  # ndarray or csr_array of shape (m, d), or None
     failed: NDArray[np.bool_]
-    shared_scale: Array | None
-    working_memory: int
+    shared_scale: Array | None  # (d,): what features are multiplied by for all of them
+    working_memory: int  # bytes that votes and distances may take, on top of the data and the model
+    # Rows of the training sample that are support vectors of any of them, rising; empty as long as they belong to a
+    # sample. And those support vectors.
     rows: NDArray[np.int32]
     points: Any = None
-    engine: str = "auto"
-    fill: Array | None = None
-    code_book: CodeBook | None = None
+    engine: str = "auto"  # where to compute, if there is a device; results are the same
+    fill: Array | None = None  # (m, n_numbers): what missing numbers are replaced by, before they are scaled
+    code_book: CodeBook | None = None  # what columns of a table the features are
 
     predict_by_row = True
 
@@ -211,6 +162,8 @@ class RBFSVMs(Hypotheses):
         alone = self.take(np.array([h]))
         return RBFSVM(
             self.classes[alone.class_codes],
+            bool(alone.failed[0]),
+            alone,
             alone.n_support,
             alone.support,
             alone.dual_coef.reshape(int(alone.n_classes[0]) - 1, alone.support.size),
@@ -218,8 +171,6 @@ class RBFSVMs(Hypotheses):
             float(alone.gamma[0]),
             float(alone.C[0]),
             alone.scale if alone.scale is None or issparse(alone.scale) else alone.scale[0],
-            bool(alone.failed[0]),
-            alone,
         )
 
     def take(self, chosen: Codes) -> RBFSVMs:
@@ -381,18 +332,18 @@ class RBFSVMs(Hypotheses):
 
     def _totals(self, block: ValidationBlock) -> NDArray[Any]:
         """Return total losses at a block of rows."""
-        (inside, counts), points = block.locate(), self._own_points(block.sample)
-        X, rows, codes = block.sample.X, block.rows, block.codes
+        X, rows, codes, points = block.sample.X, block.rows, block.codes, self._own_points(block.sample)
         if block.loss.is_zero_one:
+            inside, counts = block.locate()
             mistakes = np.empty(len(self), dtype=np.int64)
             queries, support = self._queries(X[rows], points)
             sample = (queries, codes.astype(np.int32), 0, support)
             _engine.count_mistakes(*sample, self._ensemble[0], inside, counts, self.working_memory, mistakes)
             return mistakes
         totals = np.zeros(len(self))
-        parts = np.split(inside, np.cumsum(counts)[:-1])
+        inside_each = block.training_positions()
         for part, votes, uncertain in self._vote_blocks(lambda part: X[rows[part]], rows.size, points):
-            for h, own in enumerate(parts):
+            for h, own in enumerate(inside_each):
                 validating = np.setdiff1d(np.arange(part.start, part.stop), own, assume_unique=True)
                 here = validating - part.start
                 response = (codes[validating], votes[h, here].astype(np.intp), uncertain[h, here])

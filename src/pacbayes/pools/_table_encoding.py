@@ -24,25 +24,14 @@ _FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class TableEncoding:
-    """How coded rows of a table become features.
+    """How coded rows of a table become features."""
 
-    Attributes
-    ----------
-    columns : ndarray of shape (p,)
-        The column of each feature.
-    table_sizes : ndarray of shape (p,)
-        Number of entries in the table of each feature, 0 for numbers. The first is for unknown categories, the others
-        for those numbered 0, 1, ...
-    tables : ndarray
-        The tables, one after another.
-    n_sets : int
-        Number of features, the first ones, that trees split by sets of categories.
-    """
-
-    columns: NDArray[Any]
+    columns: NDArray[Any]  # (p,): the column of each feature
+    # (p,): number of entries in the table of each feature, 0 for numbers. The first is for unknown categories, the
+    # others for those numbered 0, 1, ...
     table_sizes: NDArray[Any]
-    tables: Array
-    n_sets: int = 0
+    tables: Array  # one after another
+    n_sets: int = 0  # number of features, the first ones, that trees split by sets of categories
 
     @classmethod
     def nothing(cls) -> TableEncoding:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,78 +17,37 @@ from numpy.typing import NDArray
 
 from pacbayes._validation import Array
 from pacbayes.pools import _scores, _tree_training
+from pacbayes.pools._base import Codes
 from pacbayes.pools._layout import contiguous
-from pacbayes.pools._score_models import ModelArrays, ScoreModels, count_outputs
+from pacbayes.pools._score_models import ModelArrays, Parts, ScoreModels, count_outputs
 from pacbayes.pools._table_encoding import TableEncoding
 
 # Larger numbers are taken for this one by forests: scikit-learn adds them up in single precision.
 _LARGEST_SINGLE = 1e30
 
-_NO_SETS = np.empty((0, 4), dtype=np.uint64)
-
 
 @dataclass(frozen=True, eq=False)
 class TreeArrays(ModelArrays):
-    """Ensembles of trees, in arrays that hold the parts of one after another.
+    """Ensembles of trees, in arrays that hold the parts of one after another."""
 
-    Attributes
-    ----------
-    kind : {"boosting", "forest"}
-        Whether scores are log-odds, to which every tree adds in one output, or sums of probabilities.
-    learning_rate : ndarray of shape (m,)
-        Rates that leaves were multiplied by; NaN for forests.
-    n_features, n_set_features : ndarray of shape (m,)
-        Numbers of features, and of those, the first ones, that are categories, split by sets.
-    baseline : ndarray
-        What the outputs of each ensemble begin with.
-    tree_sizes : ndarray
-        Number of nodes of each tree.
-    feature : ndarray
-        Feature that each node splits by, -1 for a leaf.
-    threshold, missing_left : ndarray
-        The largest number that goes to the left of each split, and whether a missing one does.
-    sets : ndarray of uint64 of shape (n, 4)
-        For each split by a category, the bits of those that go to the left.
-    leaf : ndarray
-        For each leaf, which of the values of its ensemble are its own.
-    values : ndarray
-        Different values of leaves: of one output if trees are boosted, of all outputs in a forest.
-    columns, table_sizes, tables : ndarray
-        How rows of a table become features, as in `TableEncoding`.
-    """
-
+    # Whether scores are log-odds, to which every tree adds in one output, or sums of probabilities.
     kind: Literal["boosting", "forest"]
-    learning_rate: Array
-    n_features: NDArray[Any]
-    n_set_features: NDArray[Any]
-    baseline: Array
-    tree_sizes: NDArray[Any]
-    feature: NDArray[Any]
-    threshold: NDArray[Any]
-    missing_left: NDArray[np.bool_]
-    sets: NDArray[np.uint64]
-    leaf: NDArray[Any]
-    values: Array
-    columns: NDArray[Any]
-    table_sizes: NDArray[Any]
-    tables: Array
-
-    SIZES = ("classes", "outputs", "trees", "nodes", "splits", "sets", "leaves", "values", "inputs", "entries")
-    PARTS: ClassVar[dict[str, str]] = {
-        "class_codes": "classes",
-        "baseline": "outputs",
-        "tree_sizes": "trees",
-        "feature": "nodes",
-        "threshold": "splits",
-        "missing_left": "splits",
-        "sets": "sets",
-        "leaf": "leaves",
-        "values": "values",
-        "columns": "inputs",
-        "table_sizes": "inputs",
-        "tables": "entries",
-    }
-    ENTRIES = ("failed", "learning_rate", "n_features", "n_set_features")
+    learning_rate: Annotated[Array, Parts("models")]  # what leaves were multiplied by; NaN for forests
+    n_features: Annotated[NDArray[Any], Parts("models")]
+    n_set_features: Annotated[NDArray[Any], Parts("models")]  # of these, the first ones, those that are split by sets
+    baseline: Annotated[Array, Parts("outputs")]  # what the outputs of each ensemble begin with
+    tree_sizes: Annotated[NDArray[Any], Parts("trees", np.int64)]  # number of nodes of each tree
+    feature: Annotated[NDArray[Any], Parts("nodes", np.int64)]  # that each node splits by, -1 for a leaf
+    threshold: Annotated[NDArray[Any], Parts("splits")]  # the largest number that goes to the left of each split
+    missing_left: Annotated[NDArray[np.bool_], Parts("splits", bool)]  # whether a missing number does
+    # For each split by a category, the bits of those that go to the left.
+    sets: Annotated[NDArray[np.uint64], Parts("sets", np.uint64, (4,))]
+    leaf: Annotated[NDArray[Any], Parts("leaves", np.int64)]  # which of the values of its ensemble each leaf has
+    values: Annotated[Array, Parts("values")]  # of one output if trees are boosted, of all outputs in a forest
+    # How rows of a table become features, as in `TableEncoding`.
+    columns: Annotated[NDArray[Any], Parts("inputs", np.int64)]
+    table_sizes: Annotated[NDArray[Any], Parts("inputs", np.int64)]
+    tables: Annotated[Array, Parts("entries")]
 
     @classmethod
     def of(
@@ -104,43 +63,19 @@ class TreeArrays(ModelArrays):
     ) -> TreeArrays:
         """Return one ensemble; a constant if no trees are given."""
         encoding = encoding or TableEncoding.nothing()
-        codes = np.asarray(class_codes)
-        threshold_type = np.float64 if kind == "boosting" else np.float32
-        parts: dict[str, Any] = {
-            "class_codes": codes,
-            "baseline": np.zeros(int(count_outputs(codes.size))),
-            "tree_sizes": np.empty(0, dtype=np.int64),
-            "feature": np.empty(0, dtype=np.int64),
-            "threshold": np.empty(0, dtype=threshold_type),
-            "missing_left": np.empty(0, dtype=bool),
-            "sets": _NO_SETS,
-            "leaf": np.empty(0, dtype=np.int64),
-            "values": np.empty(0),
+        kept = {
+            "baseline": np.zeros(int(count_outputs(len(class_codes)))),
+            "threshold": np.empty(0, dtype=np.float64 if kind == "boosting" else np.float32),
             "columns": encoding.columns,
             "table_sizes": encoding.table_sizes,
             "tables": encoding.tables,
-            **trees,
         }
-        counts = {sort: parts[name].shape[0] for name, sort in cls.PARTS.items()}
-        return cls(
-            sizes=np.array([[counts[sort] for sort in cls.SIZES]], dtype=np.int64),
-            failed=np.array([failed]),
-            kind=kind,
-            learning_rate=np.array([float(learning_rate)]),
-            n_features=np.array([n_features]),
-            n_set_features=np.array([encoding.n_sets]),
-            **parts,
-        ).narrowed()
+        entries = {"learning_rate": float(learning_rate), "n_features": n_features, "n_set_features": encoding.n_sets}
+        return cls.of_one(class_codes, failed=failed, kept={**kept, **trees, "kind": kind}, **entries)
 
     @classmethod
     def train_boosting(
-        cls,
-        X: Array,
-        codes: NDArray[np.intp],
-        class_codes: NDArray[Any],
-        encoding: TableEncoding | None,
-        settings: dict[str, Any],
-        seed: int,
+        cls, X: Array, codes: Codes, class_codes: Codes, encoding: TableEncoding | None, settings: Any, seed: int
     ) -> TreeArrays:
         """Train boosted trees on a subsample, whose classes are numbered from 0; `settings` are those of the pool."""
         share = np.bincount(codes) / codes.size
@@ -158,19 +93,15 @@ class TreeArrays(ModelArrays):
             l2=float(settings["l2_regularization"]),
             seed=seed,
         )
-        parts = _from_compiled(trees, np.float64)
-        rate = settings["learning_rate"]
+        parts, rate = _from_compiled(trees, np.float64), settings["learning_rate"]
+        with np.errstate(over="ignore"):
+            if not np.isfinite(np.abs(parts["values"]).sum()):
+                raise ValueError(f"learning_rate must be smaller, got {rate!r}: sums of leaves overflow")
         return cls.of("boosting", class_codes, X.shape[1], encoding, learning_rate=rate, baseline=baseline, **parts)
 
     @classmethod
     def train_extra(
-        cls,
-        X: NDArray[np.float32],
-        codes: NDArray[np.intp],
-        class_codes: NDArray[Any],
-        encoding: TableEncoding | None,
-        settings: dict[str, Any],
-        seed: int,
+        cls, X: NDArray[Any], codes: Codes, class_codes: Codes, encoding: TableEncoding | None, settings: Any, seed: int
     ) -> TreeArrays:
         """Train extremely randomised trees on a subsample, whose classes are numbered from 0."""
         share, d = settings["max_features"], X.shape[1]

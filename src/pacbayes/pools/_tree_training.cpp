@@ -35,7 +35,7 @@ void require(bool condition, const char* message) {
   if (!condition) throw std::invalid_argument(message);
 }
 
-constexpr int kMostBins = 255, kMissing = kMostBins;  // of values that are known, and the bin of those that are not
+constexpr int kMostBins = 255;  // of values that are known
 constexpr int kSetWords = 4;
 
 // Sums of second derivatives below this are too uncertain to divide by.
@@ -83,7 +83,7 @@ class Random {
 // A column in bins: one for each of its values, or of about as many points if there are more values than bins.
 struct Column {
   std::vector<double> thresholds;  // the largest number of each bin but the last
-  int n_bins = 0;                  // of values that are known
+  int n_bins = 0;                  // of values that are known; the next one holds those that are missing
   bool has_missing = false, is_set = false;
 };
 
@@ -108,7 +108,7 @@ Column bin_column(const double* X, std::size_t n, std::size_t d, bool is_set, st
     }
     column.n_bins = static_cast<int>(largest) + 1;
     for (std::size_t i = 0; i < n; ++i)
-      bins[i] = X[i * d] == X[i * d] ? static_cast<std::uint8_t>(X[i * d]) : static_cast<std::uint8_t>(kMissing);
+      bins[i] = static_cast<std::uint8_t>(X[i * d] == X[i * d] ? static_cast<int>(X[i * d]) : column.n_bins);
     return column;
   }
   std::sort(values.begin(), values.end());
@@ -130,7 +130,7 @@ Column bin_column(const double* X, std::size_t n, std::size_t d, bool is_set, st
   for (std::size_t i = 0; i < n; ++i) {
     const double x = X[i * d];
     const auto bin = std::lower_bound(thresholds.begin(), thresholds.end(), x) - thresholds.begin();
-    bins[i] = static_cast<std::uint8_t>(x == x ? bin : kMissing);
+    bins[i] = static_cast<std::uint8_t>(x == x ? bin : column.n_bins);
   }
   return column;
 }
@@ -152,6 +152,11 @@ struct Sums {
     hessian += other.hessian;
     count += other.count;
   }
+  void add(const Derivatives& point) {
+    gradient += point.gradient;
+    hessian += point.hessian;
+    ++count;
+  }
   Sums without(const Sums& other) const {
     return {gradient - other.gradient, hessian - other.hessian, count - other.count};
   }
@@ -171,6 +176,7 @@ struct Node {
   double value;
   Split split;
   int left = -1, right = -1;
+  int histograms = -1;  // which ones of those that are kept are of its points, if any
 };
 
 // What is left of all trees.
@@ -189,7 +195,10 @@ class Grower {
   Grower(const double* X, std::size_t n, std::size_t d, std::size_t n_sets, const Settings& settings,
          std::uint64_t seed)
       : n_(n), settings_(settings), random_(seed), bins_(n * d), rows_(n), moved_(n), derivatives_(n), candidates_(d) {
-    for (std::size_t f = 0; f < d; ++f) columns_.push_back(bin_column(X + f, n, d, f < n_sets, bins_.data() + f * n));
+    for (std::size_t f = 0; f < d; ++f) {
+      columns_.push_back(bin_column(X + f, n, d, f < n_sets, bins_.data() + f * n));
+      offsets_.push_back(offsets_.back() + static_cast<std::size_t>(columns_[f].n_bins) + 1);
+    }
     std::iota(candidates_.begin(), candidates_.end(), 0);
   }
 
@@ -200,23 +209,33 @@ class Grower {
     hessian_ = hessian;
     std::iota(rows_.begin(), rows_.end(), 0);
     nodes_.clear();
+    unused_.resize(kept_.size());
+    std::iota(unused_.begin(), unused_.end(), 0);
     Sums all;
-    for (std::size_t i = 0; i < n_; ++i) all.add({gradient[i], hessian[i], 1});
+    for (std::size_t i = 0; i < n_; ++i) all.add(Derivatives{gradient[i], hessian[i]});
     nodes_.push_back({0, n_, all, 0.0, {}});
     std::priority_queue<std::pair<double, int>> waiting;  // the largest gain first
     const auto consider = [&](int at) {
-      if (nodes_[at].sums.count < 2 * settings_.min_leaf || nodes_[at].sums.hessian < kLeastHessian) return;
-      nodes_[at].split = find_split(nodes_[at]);
-      if (nodes_[at].split.gain > 0) waiting.emplace(nodes_[at].split.gain, -at);
+      Node& node = nodes_[at];
+      const bool is_leaf = node.sums.count < 2 * settings_.min_leaf || node.sums.hessian < kLeastHessian;
+      if (!is_leaf) node.split = find_split(node);
+      if (node.split.gain > 0) waiting.emplace(node.split.gain, -at);
+      if (node.split.gain <= 0 || !is_worth_keeping(node)) give_back(node);
     };
+    order_derivatives(nodes_[0]);
+    if (is_worth_keeping(nodes_[0])) fill_histograms(nodes_[0]);
     consider(0);
     for (std::int64_t n_leaves = 1; n_leaves < settings_.max_leaves && !waiting.empty(); ++n_leaves) {
       const int at = -waiting.top().second;
       waiting.pop();
       divide(at);
       if (n_leaves + 1 == settings_.max_leaves) break;
-      consider(nodes_[at].left);
-      consider(nodes_[at].right);
+      const int left = nodes_[at].left, right = nodes_[at].right;
+      order_derivatives(nodes_[left]);
+      order_derivatives(nodes_[right]);
+      nodes_[left].sums.count < nodes_[right].sums.count ? subtract(at, left, right) : subtract(at, right, left);
+      consider(left);
+      consider(right);
     }
     write(scores, stride, out);
   }
@@ -224,9 +243,52 @@ class Grower {
  private:
   double value_of(const Sums& sums) const { return -sums.gradient / (sums.hessian + settings_.l2 + 1e-15); }
 
-  Split find_split(const Node& node) {
-    // Derivatives in the order of the points, which every candidate reads.
+  // Put derivatives in the order of the points of a node, in which every candidate reads them.
+  void order_derivatives(const Node& node) {
     for (std::size_t i = node.begin; i < node.end; ++i) derivatives_[i] = {gradient_[rows_[i]], hessian_[rows_[i]]};
+  }
+
+  // Whether adding up the derivatives of a node's points takes longer than subtracting histograms. So many points do
+  // not leave room for more histograms than the sample itself takes.
+  bool is_worth_keeping(const Node& node) const {
+    return static_cast<std::size_t>(settings_.n_candidates) == columns_.size() &&
+           (node.end - node.begin) * columns_.size() > offsets_.back();
+  }
+
+  // Keep the histograms of a node's points, one for each column.
+  void fill_histograms(Node& node) {
+    if (unused_.empty()) {
+      unused_.push_back(static_cast<int>(kept_.size()));
+      kept_.emplace_back();
+    }
+    node.histograms = unused_.back();
+    unused_.pop_back();
+    std::vector<Sums>& histograms = kept_[node.histograms];
+    histograms.assign(offsets_.back(), {});
+    for (std::size_t f = 0; f < columns_.size(); ++f) {
+      Sums* const histogram = histograms.data() + offsets_[f];
+      const std::uint8_t* const bins = bins_.data() + f * n_;
+      for (std::size_t i = node.begin; i < node.end; ++i) histogram[bins[rows_[i]]].add(derivatives_[i]);
+    }
+  }
+
+  void give_back(Node& node) {
+    if (node.histograms >= 0) unused_.push_back(node.histograms);
+    node.histograms = -1;
+  }
+
+  // The histograms of the larger one of two nodes are those of both together without those of the smaller one.
+  void subtract(int both, int smaller, int larger) {
+    if (nodes_[both].histograms < 0) return;
+    if (!is_worth_keeping(nodes_[larger])) return give_back(nodes_[both]);
+    fill_histograms(nodes_[smaller]);
+    std::swap(nodes_[larger].histograms, nodes_[both].histograms);
+    std::vector<Sums>& histograms = kept_[nodes_[larger].histograms];
+    const std::vector<Sums>& others = kept_[nodes_[smaller].histograms];
+    for (std::size_t k = 0; k < histograms.size(); ++k) histograms[k] = histograms[k].without(others[k]);
+  }
+
+  Split find_split(const Node& node) {
     const std::size_t d = columns_.size(), count = static_cast<std::size_t>(settings_.n_candidates);
     if (count < d) {  // the first ones of a random order
       for (std::size_t k = 0; k < count; ++k)
@@ -237,46 +299,41 @@ class Grower {
     for (std::size_t k = 0; k < count; ++k) {
       const int f = candidates_[k];
       if (columns_[f].n_bins + columns_[f].has_missing < 2) continue;
-      fill_histogram(f, node);
+      const bool is_kept = node.histograms >= 0;
+      histogram_ = is_kept ? kept_[node.histograms].data() + offsets_[f] : own_histogram_;
+      is_kept || node.end - node.begin >= kFewPoints ? list_bins(f, node, !is_kept) : fill_bins(f, node);
       columns_[f].is_set ? scan_set(f, node, best) : scan(f, node, best);
-      clear_histogram();
+      if (!is_kept)
+        for (int j = 0; j < n_filled_; ++j) own_histogram_[filled_[j]] = {};
     }
     return best;
   }
 
-  // Add up derivatives by bin, and list the bins that have points, that of missing values last. Histograms are empty
-  // before, and again once `clear` was called: most nodes are small, and leave most bins as they are.
-  void fill_histogram(int f, const Node& node) {
+  // List the bins that have points of a node, that of missing values last, after derivatives are added up by bin where
+  // they are not yet. The own histogram is empty before, and again afterwards.
+  void list_bins(int f, const Node& node, bool is_empty) {
     const std::uint8_t* const bins = bins_.data() + f * n_;
-    const std::int32_t* const rows = rows_.data();
-    const Derivatives* const derivatives = derivatives_.data();
-    const auto add = [&](std::size_t i) {
-      const std::uint8_t bin = bins[rows[i]];
-      histogram_[bin].gradient += derivatives[i].gradient;
-      histogram_[bin].hessian += derivatives[i].hessian;
-      ++histogram_[bin].count;
-      return bin;
-    };
+    if (is_empty)
+      for (std::size_t i = node.begin; i < node.end; ++i) own_histogram_[bins[rows_[i]]].add(derivatives_[i]);
     n_filled_ = 0;
-    if (node.end - node.begin < kFewPoints) {
-      std::uint64_t filled[kSetWords] = {};
-      for (std::size_t i = node.begin; i < node.end; ++i) {
-        const std::uint8_t bin = add(i);
-        filled[bin / 64] |= std::uint64_t{1} << (bin % 64);
-      }
-      for (int word = 0; word < kSetWords; ++word)
-        for (std::uint64_t bits = filled[word]; bits; bits &= bits - 1) filled_[n_filled_++] = 64 * word + lowest_bit(bits);
-    } else {
-      for (std::size_t i = node.begin; i < node.end; ++i) add(i);
-      for (int bin = 0; bin <= kMissing; ++bin) {  // without branches: half of them may have points
-        filled_[n_filled_] = bin;
-        n_filled_ += histogram_[bin].count > 0;
-      }
+    for (int bin = 0; bin <= columns_[f].n_bins; ++bin) {  // without branches: half of them may have points
+      filled_[n_filled_] = bin;
+      n_filled_ += histogram_[bin].count > 0;
     }
   }
 
-  void clear_histogram() {
-    for (int k = 0; k < n_filled_; ++k) histogram_[filled_[k]] = {};
+  // The same for a node of few points, which leave most bins as they are.
+  void fill_bins(int f, const Node& node) {
+    const std::uint8_t* const bins = bins_.data() + f * n_;
+    std::uint64_t filled[kSetWords] = {};
+    for (std::size_t i = node.begin; i < node.end; ++i) {
+      const std::uint8_t bin = bins[rows_[i]];
+      own_histogram_[bin].add(derivatives_[i]);
+      filled[bin / 64] |= std::uint64_t{1} << (bin % 64);
+    }
+    n_filled_ = 0;
+    for (int word = 0; word < kSetWords; ++word)
+      for (std::uint64_t bits = filled[word]; bits; bits &= bits - 1) filled_[n_filled_++] = 64 * word + lowest_bit(bits);
   }
 
   // By how much a split reduces the loss, without what all splits of the node have in common; with `best` of another
@@ -304,7 +361,7 @@ class Grower {
   }
 
   void scan(int f, const Node& node, Split& best) const {
-    const Sums& missing = histogram_[kMissing];
+    const Sums& missing = histogram_[columns_[f].n_bins];
     const int n_known = n_filled_ - (missing.count > 0);
     double reduced = to_exceed(best, node);
     Split found;
@@ -370,10 +427,10 @@ class Grower {
     }
     if (found.feature < 0) return;
     found.missing_left = 2 * found.left.count > node.sums.count;
-    if (histogram_[kMissing].count > 0) found.missing_left = false;
+    if (histogram_[columns_[f].n_bins].count > 0) found.missing_left = false;
     for (std::size_t k = 0; k < n_left; ++k) {
       const int bin = order_[from_above ? used - 1 - k : k].second;
-      if (bin == kMissing)
+      if (bin == columns_[f].n_bins)
         found.missing_left = true;
       else
         found.set[bin / 64] |= std::uint64_t{1} << (bin % 64);
@@ -388,9 +445,9 @@ class Grower {
     const std::uint8_t* const bins = bins_.data() + split.feature * n_;
     const std::size_t begin = nodes_[at].begin, end = nodes_[at].end;
     bool is_left[kMostBins + 1];
-    for (int bin = 0; bin < kMissing; ++bin)
+    for (int bin = 0; bin < column.n_bins; ++bin)
       is_left[bin] = column.is_set ? (split.set[bin / 64] >> (bin % 64)) & 1 : bin <= split.bin;
-    is_left[kMissing] = split.missing_left;
+    is_left[column.n_bins] = split.missing_left;
     std::size_t n_left = begin, n_right = 0;
     for (std::size_t i = begin; i < end; ++i) {  // without branches, which data would decide at random
       const std::int32_t row = rows_[i];
@@ -447,7 +504,11 @@ class Grower {
   std::vector<int> candidates_;
   std::vector<Node> nodes_;
   std::vector<std::pair<double, int>> order_;
-  Sums histogram_[kMostBins + 1];
+  std::vector<std::size_t> offsets_{0};  // of the columns in the histograms of a node
+  std::vector<std::vector<Sums>> kept_;  // histograms of all columns, each of one node
+  std::vector<int> unused_;              // those that are of no node
+  const Sums* histogram_ = nullptr;
+  Sums own_histogram_[kMostBins + 1];
   int filled_[kMostBins + 2], n_filled_ = 0;
   const float* gradient_ = nullptr;
   const float* hessian_ = nullptr;

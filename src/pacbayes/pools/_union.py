@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import _BaseComposition
 
@@ -17,10 +16,14 @@ from pacbayes._settings import Choice, Constraint, validate_settings
 from pacbayes._validation import Array
 from pacbayes.pools._base import Pool, Sample
 from pacbayes.rows import CodeBook
-from pacbayes.sampling import SamplingPlan, Subsamples, UnionSubsamples, derive_entropy, divide_in_proportion
+from pacbayes.sampling import Partition, SamplingPlan, Subsamples, UnionSubsamples, derive_entropy, divide_in_proportion
 
-# Folds of which each is held out from one of the competing votes, from so many rows on.
-_FOLDS = ((400, 4), (0, 3))
+# Shares of the rows that are held out from competing votes, from so many rows on. A half proves most where hardly a
+# point is misclassified; a quarter leaves more rows to learn from.
+_HELD_OUT = ((400, (0.5, 0.25, 0.25)), (0, (1 / 3, 1 / 3, 1 / 3)))
+
+# As many as a certificate lists, and names that files of a checkpoint can have.
+_MOST_FAMILIES, _LONGEST_NAME = 100, 50
 
 
 class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
@@ -32,7 +35,7 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
     Parameters
     ----------
     families : list of (str, Pool)
-        The families, by name. A name is not empty, and holds neither "__" nor "/".
+        The families, at most 100, by name: up to 50 printable characters, without "__" and "/".
     weights : array-like of shape (n_families,), optional
         Shares of the prior, in proportion, chosen without looking at the data; equal by default.
     unusable : {"raise", "drop"}, default="raise"
@@ -67,34 +70,12 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
         self.unusable = unusable
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the settings, those of the families under the names ``family__setting``.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether to include those of the families.
-
-        Returns
-        -------
-        dict
-            The settings by name.
-        """
+        """Return the settings by name; if `deep`, those of the families as well, as ``family__setting``."""
         params: dict[str, Any] = self._get_params("families", deep=deep)
         return params
 
     def set_params(self, **params: Any) -> UnionPool:
-        """Change settings: those of the union, a whole family by its name, or ``family__setting``.
-
-        Parameters
-        ----------
-        **params
-            The new values.
-
-        Returns
-        -------
-        UnionPool
-            This pool.
-        """
+        """Change settings: those of the union, a whole family by its name, or ``family__setting``."""
         self._set_params("families", **params)
         return self
 
@@ -123,11 +104,15 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
         is_list = isinstance(self.families, Sequence) and not isinstance(self.families, str)
         if not (is_list and len(self.families) and all(isinstance(one, tuple) for one in self.families)):
             raise ValueError(f"families must be a list of (name, pool), at least one, got {self.families!r}")
+        if len(self.families) > _MOST_FAMILIES:
+            raise ValueError(f"families must be at most {_MOST_FAMILIES}, got {len(self.families)}")
         names = [name for name, *_ in self.families]
         for name, *pool in self.families:
-            if not isinstance(name, str) or not name or "__" in name or "/" in name or name in self.get_params(False):
+            is_name = isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME and name.isprintable()
+            if not is_name or "__" in name or "/" in name or name in self.get_params(False):
                 raise ValueError(
-                    f"a family must be named by text without '__' and '/' that is no parameter, got {name!r}"
+                    f"a family must be named by up to {_LONGEST_NAME} printable characters, without '__' and '/', that "
+                    f"are no parameter, got {name!r}"
                 )
             if names.count(name) > 1:
                 raise ValueError(f"families must have different names, got {name!r} twice")
@@ -154,6 +139,7 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
             raise ValueError(
                 f"weights must hold a positive number for each of {len(self.families)} families, got {self.weights!r}"
             )
+        weights = weights / weights.max()  # their sum may be more than a float
         return np.asarray(weights / weights.sum())
 
     @property
@@ -191,10 +177,11 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
             return asked[0]
         needed = any if self.unusable == "drop" else all
         dtypes = [kwargs.get("dtype") for kwargs in checked]
+        finite = [kwargs.get("ensure_all_finite", True) for kwargs in checked]
         return {
             "accept_sparse": "csr" if needed(bool(kwargs.get("accept_sparse")) for kwargs in checked) else False,
             "accept_large_sparse": False,
-            "ensure_all_finite": any(kwargs.get("ensure_all_finite", True) for kwargs in checked),
+            "ensure_all_finite": next((rule for rule in (True, "allow-nan") if rule in finite), False),
             "dtype": next((dtype for dtype in dtypes if isinstance(dtype, list)), dtypes[0]),
         }
 
@@ -224,24 +211,29 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
         return sample, shared
 
     def uses_device(self, sample: Sample, subsamples: Subsamples) -> bool:
-        parts = subsamples.parts if isinstance(subsamples, UnionSubsamples) else {}
+        parts = subsamples.by_family()
         return any(pool.uses_device(sample, parts[name]) for name, pool in self.families if name in parts)
 
     def default_holdout(self, n: int) -> Any:
-        folds = next(folds for least, folds in _FOLDS if n >= least)
-        return KFold(max(2, min(folds, n // 2)), shuffle=True)
+        return Partition(next(shares for least, shares in _HELD_OUT if n >= least))
 
-    def draw_subsamples(self, plan: SamplingPlan, n: int, d: int, *, in_union: bool = False) -> UnionSubsamples:
+    def draw_subsamples(self, plan: SamplingPlan, n: int, d: int) -> UnionSubsamples:
         """Return the training sets of all families. A number of hypotheses is divided in proportion to their own."""
-        plans = {name: replace(plan, entropy=derive_entropy(plan.entropy, name)) for name, _ in self.families}
-        own = {name: replace(one, n_hypotheses="auto") for name, one in plans.items()}
-        parts = {name: pool.draw_subsamples(own[name], n, d, in_union=True) for name, pool in self.families}
+
+        def draw(name: str, pool: Pool, n_hypotheses: Any) -> Subsamples:
+            entropy = derive_entropy(plan.entropy, name)
+            own = replace(plan, n_hypotheses=n_hypotheses, entropy=entropy, in_union=True)
+            try:
+                return pool.draw_subsamples(own, n, d)
+            except ValueError as error:
+                raise ValueError(f"family {name!r}: {error}") from error
+
+        parts = {name: draw(name, pool, "auto") for name, pool in self.families}
         if isinstance(plan.n_hypotheses, str) or plan.subsamples is not None:
             return UnionSubsamples(parts)
         numbers = divide_in_proportion(int(plan.n_hypotheses), [len(part) for part in parts.values()])
-        for (name, pool), m in zip(self.families, numbers, strict=True):
-            parts[name] = pool.draw_subsamples(replace(own[name], n_hypotheses=m), n, d, in_union=True)
-        return UnionSubsamples(parts)
+        families = zip(self.families, numbers, strict=True)
+        return UnionSubsamples({name: draw(name, pool, m) for (name, pool), m in families})
 
     def weigh_prior(self, subsamples: Subsamples, weights: Array | None) -> Array:
         weights = np.ones(len(subsamples)) if weights is None else weights

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import reprlib
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pacbayes._fingerprint import default_parameters
 from pacbayes._formatting import format_nearest
 from pacbayes._versions import collect_versions
 from pacbayes.certificate import Row
@@ -175,10 +175,10 @@ def _split_settings(estimators: Iterable[tuple[str, type, Mapping[str, Any]]]) -
     changed: dict[str, str] = {}
     defaults: dict[str, str] = {}
     for prefix, kind, settings in estimators:
-        signature = inspect.signature(kind).parameters
+        known = default_parameters(kind)
         for name, value in settings.items():
             # The texts are compared, not the values: an array does not compare to None.
-            is_default = name in signature and _show(value) == _show(signature[name].default)
+            is_default = name in known and _show(value) == _show(known[name])
             (defaults if is_default else changed)[f"{prefix}{name}"] = _show(value)
     return changed, defaults
 

@@ -79,19 +79,6 @@ def _find_numeric(table: Any) -> list[bool]:
 
 
 def write_page(path: str | os.PathLike[str], html: str) -> Path:
-    """Write a page under a temporary name and rename it, so that a reader never finds part of a page.
-
-    Parameters
-    ----------
-    path : path-like
-        File to write; replaced if it exists.
-    html : str
-        The page.
-
-    Returns
-    -------
-    Path
-        The file.
-    """
+    """Write a page, or replace it, and return its path. A reader never finds part of a page."""
     write_atomic({Path(path): html.encode("utf-8")})
     return Path(path)

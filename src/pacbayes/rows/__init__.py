@@ -13,7 +13,6 @@ from pacbayes.rows._base import Labels, Source, sort_labels
 from pacbayes.rows._code_book import CodeBook, is_table, is_text, learn_code_book
 from pacbayes.rows._dask import is_dask, open_dask
 from pacbayes.rows._dates import to_days
-from pacbayes.rows._extras import require
 from pacbayes.rows._parquet import (
     ANY_SIZE,
     MOST_GROWTH,
@@ -49,7 +48,6 @@ __all__ = [
     "learn_code_book",
     "open_parquet",
     "open_source",
-    "require",
     "shift_for",
     "sort_labels",
     "sum_rows",
@@ -83,15 +81,13 @@ def open_source(X: Any, y: Any = None, *, columns: Sequence[str] | None = None) 
     >>> source.shape, source.take(np.array([1, 4])).tolist()
     ((6, 2), [[2.0, 3.0], [8.0, 9.0]])
     """
-    source = find_source(X, y, columns=columns, least_mapped=0)
+    source = find_source(X, y, columns=columns)
     if source is None:
-        return ArraySource(np.asarray(X), y)
+        return MemmapSource(X, y) if is_mapped(X) and X.ndim == 2 else ArraySource(np.asarray(X), y)
     return source
 
 
-def find_source(
-    X: Any, y: Any = None, *, columns: Sequence[str] | None = None, least_mapped: int | None = None
-) -> Source | None:
+def find_source(X: Any, y: Any = None, *, columns: Sequence[str] | None = None) -> Source | None:
     """Return what `open_source` does for everything but arrays and data frames in memory; None for these."""
     if isinstance(X, Source):
         return X
@@ -102,7 +98,7 @@ def find_source(
         return open_parquet(os.fspath(X), y, columns)
     if is_dask(X):
         return open_dask(X, y, columns)
-    if is_mapped(X) and X.ndim == 2 and X.nbytes >= (_MAPPED_BYTES if least_mapped is None else least_mapped):
+    if is_mapped(X) and X.ndim == 2 and X.nbytes >= _MAPPED_BYTES:
         return MemmapSource(X, y)
     if type(X).__module__.split(".")[0] == "zarr":
         return ZarrSource(X, y)

@@ -11,10 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._fingerprint import digest
-from pacbayes.exceptions import SourceError
 from pacbayes.rows._base import FileState, Labels, Source, encode_labels, sort_labels
-
-__all__ = ["ArraySource", "MemmapSource", "ZarrSource", "given_labels"]
 
 # Labels encoded at a time.
 _LABEL_ROWS = 1 << 20
@@ -42,12 +39,10 @@ def given_labels(y: ArrayLike, n_rows: int) -> Labels:
 class _CutSource(Source):
     """Rows of something that is cut like an array."""
 
-    X: Any = None
-    y: Any = None
-
-    def _rows(self) -> Any:
-        """Return what is cut."""
-        return self.X
+    def __init__(self, X: Any, y: Any) -> None:
+        self.n_rows, self.n_columns = check_shape(X)
+        self.dtype = number_type(X.dtype)
+        self.X, self.y = X, y
 
     def check_unchanged(self) -> None:
         """Raise SourceError if the rows are no longer those that the source was opened with."""
@@ -59,10 +54,12 @@ class _CutSource(Source):
             yield first, np.ascontiguousarray(rows[first : min(first + size, stop)], dtype=self.dtype)
         self.check_unchanged()
 
+    def _rows(self) -> Any:
+        """Return what is cut."""
+        return self.X
+
     def labels(self) -> Labels:
-        if self.y is None:
-            return super().labels()
-        return given_labels(self.y, self.n_rows)
+        return super().labels() if self.y is None else given_labels(self.y, self.n_rows)
 
     def __getstate__(self) -> dict[str, Any]:
         # Labels stay where the fit is.
@@ -86,9 +83,7 @@ class ArraySource(_CutSource):
     """Rows of an array in memory."""
 
     def __init__(self, X: NDArray[Any], y: Any = None) -> None:
-        self.n_rows, self.n_columns = check_shape(X)
-        self.X, self.y = X, y
-        self.dtype = number_type(X.dtype)
+        super().__init__(X, y)
 
     @property
     def fingerprint(self) -> str:  # type: ignore[override]
@@ -100,25 +95,15 @@ class MemmapSource(_CutSource):
     """Rows of a file that is mapped to memory, opened anew by each process."""
 
     def __init__(self, X: np.memmap[Any, Any], y: Any = None) -> None:
-        self.n_rows, self.n_columns = check_shape(X)
+        super().__init__(X, y)
+        self.X = None
         self.path = os.path.abspath(str(X.filename))
-        self.stored = X.dtype
-        self.dtype = number_type(X.dtype)
-        self.strides = X.strides
-        self.offset = _offset(X)
-        self.y = y
-        self._state = self._stat()
+        self.stored, self.strides, self.offset = X.dtype, X.strides, _offset(X)
+        self._state = FileState.of(self.path, [self.path])
         self.fingerprint = digest([self.path, self._state.content, str(X.dtype), X.shape, X.strides, self.offset])
 
-    def _stat(self) -> FileState:
-        try:
-            return FileState.of(os.stat(self.path))
-        except FileNotFoundError as error:
-            raise SourceError(f"{self.path!r} disappeared while it was being read") from error
-
     def check_unchanged(self) -> None:
-        if not self._state.is_same(self._stat()):
-            raise SourceError(f"{self.path!r} changed while it was being read")
+        self._state.check(FileState.of(self.path, [self.path]), self.path)
 
     def _rows(self) -> Any:
         mapped = np.memmap(self.path, dtype=np.uint8, mode="r")
@@ -141,30 +126,24 @@ class ZarrSource(_CutSource):
     """Rows of a Zarr array; many labels should be in one as well."""
 
     def __init__(self, X: Any, y: Any = None) -> None:
-        self.n_rows, self.n_columns = check_shape(X)
-        self.X, self.y = X, y
-        self.dtype = number_type(X.dtype)
+        super().__init__(X, y)
         self.chunk_rows = int(X.chunks[0])
         root = getattr(X.store, "root", None)
         self.root = None if root is None else os.path.join(str(root), X.path)
-        self._state = self._stat()
-        self.fingerprint = self._digest()
+        self._state = self._find_state()
+        self.fingerprint = digest(list(self._state.content))
 
-    def _stat(self) -> FileState:
-        """Return the state of the files, if they are local."""
-        if self.root is None:
-            return FileState(())
-        files = [os.stat(os.path.join(folder, name)) for folder, _, names in os.walk(self.root) for name in names]
-        if not files:
-            raise SourceError(f"{self.root!r} disappeared while it was being read")
-        return FileState.of(*files)
+    def _find_state(self) -> FileState:
+        """Return the state of the array, and of its files, if they are local."""
+        files = FileState(())
+        if self.root is not None:
+            paths = (os.path.join(folder, name) for folder, _, names in os.walk(self.root) for name in names)
+            files = FileState.of(self.root, paths)
+        content = (str(self.X.store), self.X.path, str(self.X.metadata.to_dict()), files.content)
+        return FileState(content, files.place)
 
     def boundaries(self) -> NDArray[np.int64]:
         return np.unique(np.append(np.arange(0, self.n_rows, self.chunk_rows), self.n_rows))
 
     def check_unchanged(self) -> None:
-        if not self._state.is_same(self._stat()) or self._digest() != self.fingerprint:
-            raise SourceError(f"{self.root!r} changed while it was being read")
-
-    def _digest(self) -> str:
-        return digest([str(self.X.store), self.X.path, str(self.X.metadata.to_dict()), self._state.content])
+        self._state.check(self._find_state(), str(self.root))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 from pacbayes.exceptions import SourceError
 from pacbayes.rows._code_book import CodeBook, ColumnSummary, join_summaries, summarize_columns
 
-__all__ = ["FileState", "Labels", "Source", "TableSource", "encode_labels", "label_array", "sort_labels", "split_at"]
-
 # Rows of a block: what one task reads. Fewer of a small source, so that there is work for all.
 _MOST_ROWS, _LEAST_ROWS, _BLOCKS = 1 << 18, 1 << 12, 64
 
-# Rows of a table that are summarised at a time.
-_SUMMARIZED_ROWS = 1 << 16
+# Rows that are summarised, or looked through, at a time.
+_ROWS_AT_A_TIME = 1 << 16
 
 
 class Source(ABC):
@@ -107,13 +105,13 @@ class Source(ABC):
             )
         return self
 
-    def take(self, rows: NDArray[Any], size: int = 1 << 16) -> NDArray[Any]:
+    def take(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Return some rows, by their numbers, rising. Only blocks that hold some of them are read."""
         taken = np.empty((rows.size, self.n_columns), dtype=self.dtype)
         for block in self.blocks():
             if np.searchsorted(rows, block.start) == np.searchsorted(rows, block.stop):
                 continue
-            for first, batch in self.batches(block.start, block.stop, size):
+            for first, batch in self.batches(block.start, block.stop, _ROWS_AT_A_TIME):
                 begin, end = np.searchsorted(rows, [first, first + len(batch)])
                 taken[begin:end] = batch[rows[begin:end] - first]
         return taken
@@ -142,7 +140,7 @@ class TableSource(Source):
 
     def summarize_columns(self) -> list[ColumnSummary]:
         """Read all rows once, and return what the columns hold."""
-        return join_summaries(summarize_columns(table) for _, table in self.tables(0, self.n_rows, _SUMMARIZED_ROWS))
+        return join_summaries(summarize_columns(table) for _, table in self.tables(0, self.n_rows, _ROWS_AT_A_TIME))
 
     def encoded(self, code_book: CodeBook | None) -> Source:
         if code_book is not None:
@@ -158,6 +156,8 @@ class TableSource(Source):
 class _EncodedSource(Source):
     """Rows of a table as a code book encodes them."""
 
+    code_book: CodeBook
+
     def __init__(self, source: TableSource, code_book: CodeBook) -> None:
         self.source, self.code_book = source, code_book
         self.n_rows, self.n_columns = source.n_rows, code_book.n_features
@@ -165,7 +165,6 @@ class _EncodedSource(Source):
         self.dtype = np.dtype(np.float64)
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[tuple[int, NDArray[Any]]]:
-        assert self.code_book is not None
         for first, table in self.source.tables(start, stop, size):
             yield first, self.code_book.encode(table)
 
@@ -182,7 +181,6 @@ class _EncodedSource(Source):
         return self.source.piece(block)
 
     def to_rows(self, piece: Any, block: range) -> NDArray[Any]:
-        assert self.code_book is not None
         return super().to_rows(self.code_book.encode(piece), block)
 
 
@@ -198,15 +196,23 @@ class FileState:
     place: tuple[Any, ...] = ()
 
     @classmethod
-    def of(cls, *files: os.stat_result) -> FileState:
-        """Return the state of local files."""
+    def of(cls, name: str, paths: Iterable[str]) -> FileState:
+        """Return the state of local files, or raise SourceError, with their name, if they are not there."""
+        try:
+            files = [os.stat(path) for path in paths]
+        except FileNotFoundError:
+            files = []
+        if not files:
+            raise SourceError(f"{name!r} disappeared while it was being read")
         content = (len(files), sum(file.st_size for file in files), max(file.st_mtime_ns for file in files))
         inodes, changed = sum(file.st_ino for file in files), max(file.st_ctime_ns for file in files)
         return cls(content, (platform.node(), inodes, changed))
 
-    def is_same(self, now: FileState) -> bool:
-        """Return whether nothing has changed, as far as can be told on this machine."""
-        return self.content == now.content and (self.place[:1] != now.place[:1] or self.place == now.place)
+    def check(self, now: FileState, name: str) -> None:
+        """Raise SourceError if something has changed since, as far as can be told on this machine."""
+        moved = self.place[:1] == now.place[:1] and self.place != now.place
+        if self.content != now.content or moved:
+            raise SourceError(f"{name!r} changed while it was being read")
 
 
 def split_at(boundaries: NDArray[np.int64], size: int) -> list[range]:
@@ -253,7 +259,7 @@ def sort_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
 def encode_labels(parts: Iterator[tuple[NDArray[Any], NDArray[Any]]], n_rows: int) -> Labels:
     """Encode labels that come in parts, each as its distinct labels and the position of each row's label among them."""
     known: dict[Any, int] = {}
-    dtypes: list[np.dtype[Any]] = []
+    dtypes: set[np.dtype[Any]] = set()
     codes: NDArray[Any] = np.empty(n_rows, dtype=np.uint8)
     done = 0
     for values, positions in parts:
@@ -262,10 +268,8 @@ def encode_labels(parts: Iterator[tuple[NDArray[Any], NDArray[Any]]], n_rows: in
             codes = codes.astype(np.uint16 if len(known) <= 2**16 else np.uint32)
         codes[done : done + positions.size] = numbers[positions]
         done += positions.size
-        if values.dtype not in dtypes:
-            dtypes.append(values.dtype)
+        dtypes.add(values.dtype)
     if done != n_rows:
         raise SourceError(f"y must hold one label for each of the {n_rows} rows of X, got {done}")
-    found = np.array(list(known), dtype=np.result_type(*dtypes))
-    classes, position = sort_labels(found)
+    classes, position = sort_labels(np.array(list(known), dtype=np.result_type(*dtypes)))
     return Labels(classes, position.astype(codes.dtype)[codes])

@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from pacbayes._validation import Array
 from pacbayes.rows._dates import N_DATE_FEATURES, expand_days, to_days
 
-__all__ = ["CodeBook", "ColumnSummary", "is_table", "is_text", "join_summaries", "learn_code_book", "summarize_columns"]
-
 # Numbers of categories: of a gap, of one that the code book does not know, and of the first one that it knows. No point
 # of the sample has an unknown category, so that an unknown one differs from all that it is compared with.
 _GAP, _UNKNOWN, _FIRST = 0, -1, 1
@@ -78,31 +76,16 @@ class CodeBook:
 
     @classmethod
     def learn(cls, table: Any) -> CodeBook:
-        """Return the code book of a data frame.
-
-        Parameters
-        ----------
-        table : DataFrame
-            All rows of a sample.
-
-        Raises
-        ------
-        ValueError
-            If a column is missing in every row, or holds what is neither numbers nor categories.
-        """
+        """Return the code book of all rows of a sample, a data frame."""
         return cls.of(summarize_columns(table))
 
     @classmethod
     def of(cls, columns: Sequence[ColumnSummary]) -> CodeBook:
         """Return the code book of columns that were summarised."""
-        kinds = [column.kind for column in columns]
         return cls(
             names=tuple(column.name for column in columns),
-            categories=tuple(
-                tuple(sorted(column.labels)) if kind == "category" else None
-                for column, kind in zip(columns, kinds, strict=True)
-            ),
-            dates=tuple(kind == "date" for kind in kinds),
+            categories=tuple(tuple(sorted(one.labels)) if one.kind == "category" else None for one in columns),
+            dates=tuple(column.kind == "date" for column in columns),
             gaps=tuple(column.gaps for column in columns),
         )
 
@@ -128,30 +111,13 @@ class CodeBook:
         return self.n_numbers + sum(gaps) + (not all(gaps)) + self.n_categories
 
     def find_strange_columns(self, table: Any) -> list[str]:
-        """Return the columns of categories of which the sample had none, though there are some: 0 and 1 for no and yes.
-
-        Parameters
-        ----------
-        table : DataFrame
-            Rows with the columns of the sample.
-        """
+        """Return the columns of categories none of which the sample had: of 0 and 1 for no and yes."""
         pairs = zip(_named_columns(table), self.categories, strict=True)
         found = {name: (_Column(name, column, "category").labels, known) for (name, column), known in pairs if known}
         return [name for name, (labels, known) in found.items() if labels and not {*labels} & {*known}]
 
     def encode(self, table: Any) -> Array:
-        """Return rows as the engine reads them.
-
-        Parameters
-        ----------
-        table : DataFrame
-            Rows with the columns of the sample.
-
-        Returns
-        -------
-        ndarray of shape (n, n_features)
-            The rows.
-        """
+        """Return the rows of a data frame with the columns of the sample as the engine reads them."""
         if not (is_table(table) or _is_arrow(table)):
             raise ValueError(f"X must be a data frame with the {len(self.names)} columns that the sample has")
         columns = _named_columns(table)
@@ -171,7 +137,8 @@ class CodeBook:
                 category += 1
                 continue
             column = _Column(*columns[k], "date" if self.dates[k] else "number")
-            column.check_finite()
+            if np.isinf(column.numbers).any():
+                raise ValueError(f"column {column.name!r} of X holds infinite values: they have no distances")
             features = expand_days(column.numbers) if self.dates[k] else column.numbers[:, np.newaxis]
             rows[:, position : position + features.shape[1]] = features
             position += features.shape[1]
@@ -329,18 +296,10 @@ class _Column:
                 f"column {self.name!r} of X must hold categories such as {expected}, as in the sample, got {got}"
             )
 
-    def check_finite(self) -> None:
-        """Raise ValueError if a number is infinite."""
-        if np.isinf(self.numbers).any():
-            raise ValueError(f"column {self.name!r} of X holds infinite values: they have no distances")
-
     def _set_labels(self, labels: Sequence[str | None], positions: NDArray[np.intp]) -> None:
         """Take the labels, and where in them the label of each row is; -1 and the label None for what is missing."""
-        used = np.zeros(len(labels) + 1, dtype=bool)
-        used[positions] = True
-        self.labels = tuple(
-            sorted({one for one, is_used in zip(labels, used, strict=False) if is_used and one is not None})
-        )
+        used = {labels[k] for k in np.flatnonzero(np.bincount(positions + 1)[1:]).tolist()}
+        self.labels = tuple(sorted(label for label in used if label is not None))
         index: dict[str | None, int] = {label: i for i, label in enumerate(self.labels)}
         self.positions = np.array([*(index.get(label, -1) for label in labels), -1], dtype=np.intp)[positions]
 
@@ -419,9 +378,8 @@ def is_text(kind: Any) -> bool:
 def _is_missing(value: Any) -> bool:
     if isinstance(value, str):
         return False
-    return (
-        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, Real) and value != value)
-    )
+    named = value is None or type(value).__name__ in ("NAType", "NaTType")
+    return named or (isinstance(value, Real) and value != value)
 
 
 def _kind_of_object(kind: type) -> str | None:

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pacbayes._extras import require
 from pacbayes._formatting import format_names
 from pacbayes.exceptions import SourceError
 from pacbayes.rows._arrays import check_shape, given_labels, number_type
 from pacbayes.rows._base import Labels, Source, TableSource, encode_labels, label_array, sort_labels, split_at
 from pacbayes.rows._code_book import ColumnSummary, join_summaries, summarize_columns
-from pacbayes.rows._extras import require
-
-__all__ = ["DaskArraySource", "DaskTableSource", "is_dask", "open_dask"]
 
 
 def is_dask(X: Any) -> bool:

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from pacbayes._validation import Array
 
-__all__ = ["N_DATE_FEATURES", "expand_days", "to_days"]
-
 # Periods that dates are placed in: the year, the week and the day, in days.
 _PERIODS = (365.2425, 7.0, 1.0)
 
@@ -38,10 +36,6 @@ def expand_days(days: Array) -> Array:
     A place in a period is a point on the way round a square: two triangle waves, a quarter of a period apart. Unlike
     sine and cosine, they have the same bits on every machine.
     """
-    waves = [_wave(days / period + shift) for period in _PERIODS for shift in (0.0, 0.25)]
-    return np.column_stack([days, *waves])
-
-
-def _wave(phase: Array) -> Array:
-    """Return 1 at whole numbers, -1 half way between them, and what is linear between these."""
-    return np.asarray(4 * np.abs(phase - np.floor(phase) - 0.5) - 1)
+    phases = [days / period + shift for period in _PERIODS for shift in (0.0, 0.25)]
+    # 1 at whole numbers, -1 half way between them, and linear between these.
+    return np.column_stack([days, *(4 * np.abs(phase - np.floor(phase) - 0.5) - 1 for phase in phases)])

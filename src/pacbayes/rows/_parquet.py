@@ -15,14 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pacbayes._extras import require
 from pacbayes._formatting import format_names
 from pacbayes.exceptions import SourceError
 from pacbayes.rows._arrays import number_type
 from pacbayes.rows._base import FileState, Labels, TableSource, encode_labels, label_array
 from pacbayes.rows._code_book import is_text
-from pacbayes.rows._extras import require
-
-__all__ = ["ANY_SIZE", "MOST_GROWTH", "ParquetSource", "feature_names", "find_files", "is_readable", "open_parquet"]
 
 # Honest tables do not grow by more than this when they are unpacked: values that repeat are stored once in the first
 # place. A string of gigabytes in a file of a kilobyte does. Any file may hold so many bytes besides.
@@ -44,6 +42,10 @@ class _File:
     path: str  # or an address for fsspec
     state: FileState
     groups: tuple[int, ...]  # rows of each row group
+
+    def check_unchanged(self) -> None:
+        """Raise SourceError if the file is no longer the one that was opened."""
+        self.state.check(_state_of(self.path), self.path)
 
 
 class ParquetSource(TableSource):
@@ -114,7 +116,7 @@ class ParquetSource(TableSource):
                     if low < high:
                         yield first + low, batch.slice(low, high - low)
                     first += batch.num_rows
-                _check_state(file)
+                file.check_unchanged()
 
 
 @contextmanager
@@ -123,20 +125,11 @@ def _reading(file: _File) -> Iterator[None]:
     import pyarrow as pa
 
     try:
-        _check_state(file)
+        file.check_unchanged()
         yield
     except (pa.ArrowException, OSError) as error:
-        _check_state(file)  # a change explains more
+        file.check_unchanged()  # which explains more
         raise SourceError(f"{file.path!r} cannot be read: {error}") from error
-
-
-def _check_state(file: _File) -> None:
-    try:
-        state = _state_of(file.path)
-    except FileNotFoundError as error:
-        raise SourceError(f"{file.path!r} disappeared while it was being read") from error
-    if not file.state.is_same(state):
-        raise SourceError(f"{file.path!r} changed while it was being read")
 
 
 def _is_remote(path: str) -> bool:
@@ -144,14 +137,16 @@ def _is_remote(path: str) -> bool:
 
 
 def _state_of(path: str) -> FileState:
-    if _is_remote(path):
-        fsspec = require("fsspec", "sources")
-        system, name = fsspec.core.url_to_fs(path)
-        system.invalidate_cache()
+    if not _is_remote(path):
+        return FileState.of(path, [path])
+    system, name = require("fsspec", "sources").core.url_to_fs(path)
+    system.invalidate_cache()
+    try:
         info = system.info(name)
-        marks = [str(info[key]) for key in ("ETag", "etag", "LastModified", "mtime", "created") if key in info]
-        return FileState((1, info["size"], *marks))
-    return FileState.of(os.stat(path))
+    except FileNotFoundError as error:
+        raise SourceError(f"{path!r} disappeared while it was being read") from error
+    marks = [str(info[key]) for key in ("ETag", "etag", "LastModified", "mtime", "created") if key in info]
+    return FileState((1, info["size"], *marks))
 
 
 @contextmanager
@@ -173,8 +168,7 @@ def _open(path: str) -> Iterator[Any]:
 def find_files(path: str) -> list[str]:
     """Return the Parquet files of a path, folder, glob or fsspec address, sorted by name."""
     if _is_remote(path):
-        fsspec = require("fsspec", "sources")
-        system, name = fsspec.core.url_to_fs(path)
+        system, name = require("fsspec", "sources").core.url_to_fs(path)
         found = system.find(name) if system.isdir(name) else system.glob(name)
         paths = [system.unstrip_protocol(one) for one in found if not system.isdir(one)]
     elif Path(path).is_dir():
@@ -197,11 +191,12 @@ def open_parquet(path: str, target: str | None, columns: Sequence[str] | None = 
     `columns` are the features, in this order; all but the target by default.
     """
     pa = require("pyarrow", "sources")
+    names = find_files(path)
     files: list[_File] = []
     fields: dict[str, Any] = {}
     known: set[str] | None = None  # where features are named, files may hold other columns as well
-    first, given = "", columns is not None
-    for name in find_files(path):
+    features: list[str] = []
+    for name in names:
         try:
             state = _state_of(name)
             with _open(name) as reader:
@@ -214,18 +209,17 @@ def open_parquet(path: str, target: str | None, columns: Sequence[str] | None = 
         groups = tuple(group.num_rows for group in row_groups)
         _check_growth(name, state.content[1], sum(groups), max((one.total_byte_size for one in row_groups), default=0))
         if not files:
-            first, columns = name, _choose_features(name, schema, target, columns)
-            known = None if given else set(schema.names)
-        _check_schema(name, schema, _used(columns or (), target), fields, first)
+            features = _choose_features(name, schema, target, columns)
+            known = set(schema.names) if columns is None else None
+        _check_schema(name, schema, _used(features, target), fields, names[0])
         extra = [] if known is None else sorted(set(schema.names) - known)
         if extra:
-            raise SourceError(f"{name!r} has columns that {first!r} has not: {format_names(extra)}")
+            raise SourceError(f"{name!r} has columns that {names[0]!r} has not: {format_names(extra)}")
         files.append(_File(name if _is_remote(name) else os.path.abspath(name), state, groups))
-    assert columns is not None
-    for column in columns:
+    for column in features:
         if not is_readable(fields[column]):
             raise SourceError(f"{path!r}: column {column!r} holds {fields[column]} values: {_EXPECTED}")
-    source = ParquetSource(files, columns, target, fields)
+    source = ParquetSource(files, features, target, fields)
     if source.n_rows == 0:
         raise SourceError(f"there are no rows in {path!r}")
     return source

@@ -17,8 +17,6 @@ from scipy.stats import binom, poisson
 from pacbayes.rows import _hashing
 from pacbayes.rows._dates import to_days
 
-__all__ = ["RowSummary", "TrainingRows", "add_sums", "hash_rows", "shift_for", "sum_rows"]
-
 Hashes = NDArray[np.uint64]
 
 # Values converted at a time.
@@ -207,7 +205,7 @@ def shift_for(n_rows: int) -> int:
 
 
 class TrainingRows:
-    """The rows of a training sample, as hashes: all of them, or a sample if there are more than four million.
+    """The rows of a training sample, or their summary, as hashes: all of them, or a sample of more than four million.
 
     Rounded hashes find rows that were saved in another precision. They cannot tell the rows of a sample apart that are
     equal in single precision, such as those of one minute by their Unix time, or recognise them: for these, exact
@@ -220,38 +218,21 @@ class TrainingRows:
     """
 
     def __init__(self, X: Any) -> None:
-        self._keep(RowSummary.of(X, 0, shift_for(X.shape[0])))
-
-    @classmethod
-    def from_summary(cls, summary: RowSummary) -> TrainingRows:
-        """Keep rows that were summarised in parts."""
-        rows = cls.__new__(cls)
-        rows._keep(summary)
-        return rows
-
-    def _keep(self, summary: RowSummary) -> None:
+        summary = X if isinstance(X, RowSummary) else RowSummary.of(X, 0, shift_for(X.shape[0]))
         self.whole = summary.digest
         self.shift = summary.shift
-        hashes = np.sort(summary.kept)
-        new = np.ones(hashes.size, dtype=bool)
-        np.not_equal(hashes[1:], hashes[:-1], out=new[1:])
-        # Rows that equal the one before or the one after.
-        once = new & np.append(new[1:], True)
-        repeats = hashes.size - np.count_nonzero(once)
-        self.hashes = hashes[new]
-        self.repeated = min(1.0, float((repeats + 0.5) / max(1, hashes.size)))
+        self.hashes, counts = np.unique(summary.kept, return_counts=True)
+        repeats = summary.kept.size - np.count_nonzero(counts == 1)
+        self.repeated = min(1.0, float((repeats + 0.5) / max(1, summary.kept.size)))
         self.exact: TrainingRows | None = None
         if summary.exact is not None:
-            exact = TrainingRows.from_summary(summary.exact)
+            exact = TrainingRows(summary.exact)
             # Otherwise, what exact hashes recognise, rounded ones do.
             if exact.repeated < self.repeated - _LEAST_GAIN or exact.hashes.size > self.hashes.size == 1:
                 self.exact = exact
 
-    def contains(self, X: Any) -> NDArray[np.bool_]:
-        """Return which rows occur in the sample; of a sample that is not kept as a whole, some of those that do."""
-        return self._contains(hash_rows(X))
-
-    def _contains(self, hashes: Hashes) -> NDArray[np.bool_]:
+    def contains(self, hashes: Hashes) -> NDArray[np.bool_]:
+        """Return which hashes are those of rows of the sample; if not all of these are kept, of some of them."""
         if self.hashes.size == 0:
             return np.zeros(hashes.size, dtype=bool)
         positions = np.minimum(np.searchsorted(self.hashes, hashes), self.hashes.size - 1)
@@ -277,7 +258,7 @@ class TrainingRows:
     def _count(self, X: Any) -> tuple[int, int]:
         """Return how many rows occur in the sample, 0 if by chance, and how many were looked at."""
         summary = X if isinstance(X, RowSummary) else RowSummary.of(X, 0, self.shift)
-        count, n = int(np.count_nonzero(self._contains(summary.kept))), summary.kept.size
+        count, n = int(np.count_nonzero(self.contains(summary.kept))), summary.kept.size
         if self.hashes.size > 1 and summary.digest == self.whole:
             return n, n
         by_chance = not count or self._occur_by_chance(count, n)

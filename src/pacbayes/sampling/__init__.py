@@ -1,14 +1,11 @@
 """Which rows train and validate each hypothesis, and which are held out: index sets, never given data."""
 
-from pacbayes.sampling._holdout import Split, split_holdouts
+from pacbayes.sampling._holdout import Partition, Split, split_holdouts
 from pacbayes.sampling._subsamples import (
     DEAL,
-    HOLDOUT,
     LEARNER,
-    ORDER,
     PREDICTION,
     PROBE,
-    RESERVE,
     SUBSAMPLE,
     TEST,
     ChosenSubsamples,
@@ -34,18 +31,16 @@ from pacbayes.sampling._subsamples import (
 
 __all__ = [
     "DEAL",
-    "HOLDOUT",
     "LEARNER",
-    "ORDER",
     "PREDICTION",
     "PROBE",
-    "RESERVE",
     "SUBSAMPLE",
     "TEST",
     "ChosenSubsamples",
     "FoldSubsamples",
     "GivenSubsamples",
     "NoSubsamples",
+    "Partition",
     "RandomSubsamples",
     "SamplingPlan",
     "Split",

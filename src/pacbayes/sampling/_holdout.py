@@ -3,17 +3,87 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 
-from pacbayes.sampling._subsamples import HOLDOUT, derive_entropy, resolve_size, seed_nested, stream
+from pacbayes.sampling._subsamples import HOLDOUT, derive_entropy, resolve_size, seed_nested, split_blindly, stream
 
-__all__ = ["Split", "split_holdouts"]
+
+class Partition(BaseEstimator):  # type: ignore[misc]
+    """Held-out rows of competing votes that have no row in common: parts of the sample, divided at random.
+
+    Votes whose held-out rows are drawn each on their own have many in common, and good or bad luck with it. The
+    smallest of their bounds is larger on average than that of votes that are tested on different rows.
+
+    Parameters
+    ----------
+    shares : sequence of float, default=(0.5, 0.25, 0.25)
+        The share of the rows that each vote holds out; at most 1 together.
+    random_state : int or None, default=None
+        Seed; None draws it from that of the fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [held_out.tolist() for _, held_out in Partition((0.5, 0.3), random_state=0).split(np.zeros((10, 1)))]
+    [[2, 8, 4, 9, 1], [6, 7, 3]]
+    """
+
+    def __init__(self, shares: Sequence[float] = (0.5, 0.25, 0.25), *, random_state: int | None = None) -> None:
+        self.shares = shares
+        self.random_state = random_state
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of parts.
+
+        Parameters
+        ----------
+        X, y, groups : object
+            Ignored, exist for compatibility.
+
+        Returns
+        -------
+        int
+            The number of parts.
+        """
+        return len(self.shares)
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Divide rows: for each part, the rows outside and those inside.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            The rows, of which the number is used alone.
+        y, groups : object
+            Ignored, exist for compatibility.
+
+        Yields
+        ------
+        tuple of ndarray
+            Numbers of the rows outside and inside.
+        """
+        try:
+            shares = np.asarray(self.shares, dtype=np.float64)
+        except (TypeError, ValueError):
+            shares = np.empty(0)
+        if not (shares.ndim == 1 and shares.size and np.all(shares > 0) and shares.sum() <= 1 + 1e-9):
+            raise ValueError(f"shares must be positive and at most 1 together, got {self.shares!r}")
+        n = len(X)
+        order = check_random_state(self.random_state).permutation(_numbers(n))
+        # No less than a row each; thirds that add up to less than one are thirds.
+        ends = np.cumsum(np.maximum(1, np.floor(shares * n + 1e-9).astype(np.intp)))
+        if ends[-1] > n:
+            raise ValueError(f"{n} rows cannot be divided into {shares.size} parts")
+        for part in np.split(order, ends)[:-1]:
+            yield np.setdiff1d(order, part), part
 
 
 @dataclass(frozen=True)
@@ -38,7 +108,13 @@ def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
     if hasattr(holdout, "split"):
         splitter = copy.deepcopy(holdout)
         seed_nested(splitter, stream(entropy, 0, HOLDOUT))
-        return [_split(fold, n, derive_entropy(entropy, k)) for k, fold in enumerate(_test_folds(splitter, n))]
+        folds = [np.asarray(held_out) for _, held_out in split_blindly("holdout", splitter, n)]
+        if not folds:
+            raise ValueError(f"holdout must hold out at least one fold, got none of {holdout!r}")
+        for fold in folds:
+            if fold.size and not (fold.dtype.kind in "iu" and fold.min() >= 0 and fold.max() < n):
+                raise ValueError(f"holdout must give row numbers from 0 to {n - 1}, got {fold!r} of {splitter!r}")
+        return [_split(fold.astype(np.intp), n, derive_entropy(entropy, k)) for k, fold in enumerate(folds)]
     shares: Sequence[Any]
     if isinstance(holdout, Real):
         shares = [holdout]
@@ -54,16 +130,6 @@ def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
         drawn = stream(entropy, k, HOLDOUT).permutation(_numbers(n))[:size]
         splits.append(_split(drawn, n, derive_entropy(entropy, k)))
     return splits
-
-
-def _test_folds(splitter: Any, n: int) -> list[NDArray[Any]]:
-    """Return the test folds of a splitter, which is shown no data."""
-    try:
-        return [test for _, test in splitter.split(np.zeros((n, 1)))]
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"holdout cannot be {splitter!r}, which cannot split {n} rows without seeing labels or groups: {error}"
-        ) from error
 
 
 def _numbers(n: int) -> NDArray[Any]:

@@ -28,28 +28,6 @@ from numpy.typing import ArrayLike, NDArray
 from pacbayes._settings import is_auto
 from pacbayes.sampling import _streams
 
-__all__ = [
-    "ChosenSubsamples",
-    "FoldSubsamples",
-    "GivenSubsamples",
-    "NoSubsamples",
-    "RandomSubsamples",
-    "SamplingPlan",
-    "Subsamples",
-    "UnionSubsamples",
-    "default_sampling",
-    "derive_entropy",
-    "divide_in_proportion",
-    "draw_positions",
-    "permutations",
-    "resolve_size",
-    "seed_nested",
-    "split_reserved",
-    "stream",
-    "subsample_sizes",
-    "validation_order",
-]
-
 # Measured on the paper's datasets and on others (benchmarks/RESULTS.md): ladders that end earlier lose, longer ones and
 # more hypotheses gain little.
 _LADDER = (1 / 8, 1 / 4, 0.5, 0.65, 0.8)
@@ -164,25 +142,11 @@ class Subsamples(ABC):
         return np.concatenate([np.empty(0, dtype=np.intp), *(self[h] for h in hypotheses)]).astype(np.int32)
 
     def locate(self, hypotheses: range, rows: NDArray[np.intp]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Find the training points of a range of hypotheses among some rows.
+        """Find the training points of a range of hypotheses among some rows, by their numbers, rising.
 
-        Parameters
-        ----------
-        hypotheses : range
-            The hypotheses.
-        rows : ndarray
-            Row numbers, rising.
+        Returns the positions in `rows` of those that are there, rising for each hypothesis, one hypothesis after
+        another, and how many each of them has.
 
-        Returns
-        -------
-        positions : ndarray
-            Positions in `rows` of the training points that are there: rising for each hypothesis, one hypothesis after
-            another.
-        counts : ndarray of shape (len(hypotheses),)
-            How many each hypothesis has.
-
-        Examples
-        --------
         >>> subsamples = GivenSubsamples(6, [[0, 3, 5], [1]])
         >>> [part.tolist() for part in subsamples.locate(range(2), np.array([2, 3, 5]))]
         [[1, 2], [2, 0]]
@@ -209,8 +173,6 @@ class Subsamples(ABC):
     def count_among(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Count the training points of every hypothesis that are among some rows, distinct ones.
 
-        Examples
-        --------
         >>> GivenSubsamples(6, [[0, 3, 5], [1]]).count_among(np.array([2, 3, 5])).tolist()
         [2, 0]
         """
@@ -235,10 +197,16 @@ class Subsamples(ABC):
         """What has to be true of the choice of all of them: codes of `pacbayes.certificate.assumptions`."""
         return [self.assumption]
 
+    def by_family(self) -> Mapping[str, Subsamples]:
+        """Return the training sets of each family, by its name; of one family without a name, if there is only one."""
+        return {"": self}
+
     @property
     def families(self) -> dict[str, range]:
-        """The hypotheses of each family, by its name; of one family without a name, if there is only one."""
-        return {"": range(len(self))}
+        """The hypotheses of each family, by its name."""
+        parts = self.by_family()
+        ends = np.cumsum([len(part) for part in parts.values()]).tolist()
+        return {name: range(end - len(part), end) for (name, part), end in zip(parts.items(), ends, strict=True)}
 
     @property
     def n_validation(self) -> NDArray[np.intp]:
@@ -454,26 +422,22 @@ class FoldSubsamples(GivenSubsamples):
     assumption = "subsamples-splitter"
 
     def __init__(self, n: int, splitter: Any) -> None:
-        try:
-            folds = [train for train, _ in splitter.split(np.zeros((n, 1)))]
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"{splitter!r} cannot split {n} rows without seeing labels or groups, and subsamples must be "
-                f"chosen without them: {error}"
-            ) from error
-        super().__init__(n, folds)
+        super().__init__(n, [train for train, _ in split_blindly("subsamples", splitter, n)])
+
+
+def split_blindly(name: str, splitter: Any, n: int) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """Return the folds of a splitter, which is shown no data, or raise ValueError naming the parameter."""
+    try:
+        return list(splitter.split(np.zeros((n, 1))))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} cannot be {splitter!r}, which cannot split {n} rows without seeing labels or groups: {error}"
+        ) from error
 
 
 class UnionSubsamples(Subsamples):
-    """Training sets of several families of hypotheses, one family after another.
+    """Training sets of several families of hypotheses, by their names, one family after another.
 
-    Parameters
-    ----------
-    parts : mapping of str to Subsamples
-        The training sets of each family, of the same sample.
-
-    Examples
-    --------
     >>> union = UnionSubsamples({"a": GivenSubsamples(6, [[0, 3], [1]]), "b": GivenSubsamples(6, [[5]])})
     >>> [s.tolist() for s in union], union.families
     ([[0, 3], [1], [5]], {'a': range(0, 2), 'b': range(2, 3)})
@@ -488,10 +452,8 @@ class UnionSubsamples(Subsamples):
     def assumptions(self) -> list[str]:
         return list(dict.fromkeys(code for part in self.parts.values() for code in part.assumptions))
 
-    @property
-    def families(self) -> dict[str, range]:
-        ends = np.cumsum([len(part) for part in self.parts.values()]).tolist()
-        return {name: range(end - len(part), end) for (name, part), end in zip(self.parts.items(), ends, strict=True)}
+    def by_family(self) -> Mapping[str, Subsamples]:
+        return self.parts
 
     def __getitem__(self, hypothesis: int) -> NDArray[np.intp]:
         h = range(len(self))[hypothesis]
@@ -578,7 +540,7 @@ def subsample_sizes(subsample_size: Any, n: int, d: int) -> list[int]:
     return [resolve_size("subsample_size", subsample_size, n)]
 
 
-def default_sampling(n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
+def default_sampling(n: int, d: int, *, tested: bool = True, in_union: bool = False) -> tuple[list[int], int]:
     """Return the subsample sizes that SVMs take in turn, and their number, where nothing is set."""
     sizes = subsample_sizes("auto", n, d)
     return sizes, _HYPOTHESES_PER_SIZE * len(sizes)
@@ -615,6 +577,8 @@ class SamplingPlan:
         Seed of all streams.
     tested : bool, default=True
         Whether held-out rows test the vote, or its bounds rest on the rows outside the subsamples.
+    in_union : bool, default=False
+        Whether the hypotheses are one of several families.
     """
 
     n_hypotheses: int | Literal["auto"]
@@ -622,6 +586,7 @@ class SamplingPlan:
     subsamples: Any
     entropy: int
     tested: bool = True
+    in_union: bool = False
 
     def draw(self, n: int, d: int, default: Callable[..., tuple[list[int], int]] = default_sampling) -> Subsamples:
         """Return the training sets of all hypotheses over n rows of d features.
@@ -636,7 +601,7 @@ class SamplingPlan:
                 seed_nested(splitter, stream(self.entropy, 0, SUBSAMPLE))
                 return FoldSubsamples(n, splitter)
             return GivenSubsamples(n, list(self.subsamples))
-        auto_sizes, auto_number = default(n, d, tested=self.tested)
+        auto_sizes, auto_number = default(n, d, tested=self.tested, in_union=self.in_union)
         sizes = auto_sizes if is_auto(self.subsample_size) else subsample_sizes(self.subsample_size, n, d)
         per_size = math.ceil(auto_number / len(auto_sizes))
         m = auto_number if sizes is auto_sizes else per_size * len(sizes)

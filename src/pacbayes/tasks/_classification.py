@@ -19,8 +19,6 @@ from pacbayes.sampling import Subsamples
 from pacbayes.tasks._task import Predicted, Task
 from pacbayes.tasks._voting import predict_drawn, tally_votes, vote, vote_out_of_bag
 
-__all__ = ["Classification", "count_disagreements"]
-
 
 @dataclass(frozen=True, eq=False)
 class Classification(Task):

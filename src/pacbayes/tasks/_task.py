@@ -14,8 +14,6 @@ from pacbayes.pools import Hypotheses, Sample
 from pacbayes.rows import Labels
 from pacbayes.sampling import Subsamples
 
-__all__ = ["Task"]
-
 Predicted = tuple[NDArray[Any], NDArray[np.bool_]]
 
 

@@ -12,8 +12,6 @@ from pacbayes._validation import Array
 from pacbayes.pools import Hypotheses
 from pacbayes.sampling import ChosenSubsamples, Subsamples
 
-__all__ = ["draw_voters", "predict_drawn", "tally_votes", "vote", "vote_out_of_bag"]
-
 # Weight of voters that are not asked for shares of the vote: it moves a share by less than this.
 _IGNORED_WEIGHT = 1e-12
 
