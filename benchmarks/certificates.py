@@ -25,12 +25,13 @@ from problems import Problem, groups, load
 from rivals import DELTA, KEY, Clock, jobs, read_results, scores
 
 from pacbayes import PACBayesClassifier
-from pacbayes.pools import RBFSVMPool
+from pacbayes.pools import DEFAULT_FAMILIES, RBFSVMPool, make_union
 
 # The settings of `PACBayesClassifier` to compare, by what the tables call them.
 SETTINGS: dict[str, Callable[[], dict[str, Any]]] = {
     "default": dict,
     "RBFSVMPool()": lambda: {"estimator": RBFSVMPool()},
+    "with CatBoost": lambda: {"estimator": make_union((*DEFAULT_FAMILIES, "catboost"))},
 }
 
 Key = tuple[Any, ...]

@@ -139,7 +139,7 @@ def cases():
     for name in DATASETS:
         yield f"default, {name}", lambda name=name: default_on(name)
     small = {"n_hypotheses": 30, "subsample_size": [20, 60]}
-    for objective in ("auto", "lambda", "kl", "dual"):
+    for objective in ("auto", "lambda", "kl", "dual", "direct"):
         for voting in ("majority", "gibbs", "best", "uniform"):
             for holdout in ("auto", None, 0.5, (0.5, 0.4, 0.3)):
                 settings = {**small, "objective": objective, "voting": voting, "holdout": holdout}

@@ -631,7 +631,7 @@ def test_prefit_classifiers():
     assert "without the validation points" in model.certificate_.assumptions[3]
     assert clone(model).fit(X[150:], Y[150:]).certificate_ == model.certificate_  # frozen: clone keeps them trained
     assert model.certificate_.gibbs_bound == pytest.approx(
-        bounds.pac_bayes_kl(model.certificate_.empirical_loss, model.certificate_.kl_div, 150, 0.1), rel=1e-9
+        bounds.direct_bound(model.posterior_, model.losses_, 150, delta=0.1), rel=1e-9
     )
 
 
@@ -789,7 +789,7 @@ def test_a_pool_without_training_is_told():
             "subsample_size must be 'auto', 'paper', a number of points, a share, or a sequence of these, got 'half'",
         ),
         ({"delta": 0}, r"delta must be in \(0, 1\), got 0"),
-        ({"objective": "hinge"}, "objective must be 'auto', 'dual', 'lambda' or 'kl', got 'hinge'"),
+        ({"objective": "hinge"}, "objective must be 'auto', 'direct', 'dual', 'lambda' or 'kl', got 'hinge'"),
         ({"voting": "loud"}, "voting must be .*got 'loud'"),
         ({"estimator": RBFSVMPool(gamma_source="all")}, "gamma_source must be .*got 'all'"),
         (

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from coverage_simulation import BROKEN, CHOSEN_BY_THE_TEST, SCENARIOS, UNIONS, failures, failures_of_tests
+from coverage_simulation import BROKEN, CHOSEN_BY_THE_TEST, SCENARIOS, UNIONS, UNTESTED, failures, failures_of_tests
 from scipy.stats import binom
 
 from pacbayes.certificate import METHODS
@@ -43,7 +43,7 @@ QUICK = [
 
 
 @pytest.mark.parametrize("repetitions", [40, pytest.param(200, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+@pytest.mark.parametrize("scenario", [*SCENARIOS, UNTESTED], ids=lambda s: s.name)
 def test_certificates_fail_at_most_as_often_as_delta(scenario, repetitions):
     for (_, delta), fraction in failures(scenario, repetitions).items():
         assert fraction <= delta
@@ -83,7 +83,9 @@ def test_statements_fail_at_most_as_often_as_delta(case, repetitions):
 def test_the_quick_cases_have_every_kind_of_statement():
     cases = [case for case in SIMULATION.CASES if case.name in QUICK]
     assert len(cases) == len(QUICK)
-    assert {row.method for case in cases for row in SIMULATION.simulate(case, 3)} == set(METHODS)
+    # Those of earlier versions, of which one is for sizes that are known by their range alone.
+    replaced = {"pac-bayes-kl", "pac-bayes-dual"}
+    assert {row.method for case in cases for row in SIMULATION.simulate(case, 3)} == set(METHODS) - replaced
 
 
 def test_the_simulation_sees_votes_that_do_not_share_delta():

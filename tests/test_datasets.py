@@ -195,7 +195,7 @@ def test_a_damaged_file_is_refused_by_name(name, damage, tmp_path, monkeypatch):
 
 def test_without_pooch_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(ImportError, match=r"haberman\.data .* pip install pacbayes\[datasets\].*PACBAYES_DATA_DIR"):
+    with pytest.raises(ImportError, match=r"haberman\.data .* pip install .pacbayes\[datasets\].*PACBAYES_DATA_DIR"):
         load("haberman")
 
 
@@ -348,7 +348,7 @@ def test_compressed_files_are_those_of_unix():
 def test_without_uncompresspy_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "uncompresspy", None)
     (tmp_path / "waveform-+noise.data.Z").write_bytes(compress(SMALL["waveform"][0]))
-    with pytest.raises(ImportError, match=r"uncompresspy: pip install pacbayes\[datasets\]"):
+    with pytest.raises(ImportError, match=r"uncompresspy: python -m pip install .pacbayes\[datasets\]"):
         load("waveform", data_dir=tmp_path)
 
 

@@ -1,5 +1,7 @@
 """Rows that are held out for the certificate, votes that compete, and new points."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,8 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pacbayes import Certificate, CertificateError, CertifiedGridSearch, PACBayesClassifier
 from pacbayes.certificate import FIT_ASSUMPTIONS, Event
-from pacbayes.pools import RBFSVMPool
-from pacbayes.sampling import split_holdouts
+from pacbayes.pools import RBFSVMPool, make_union
+from pacbayes.sampling import Partition, split_holdouts
 
 X, Y = make_moons(300, noise=0.25, random_state=0)
 NEW_X, NEW_Y = make_moons(500, noise=0.25, random_state=1)
@@ -93,11 +95,19 @@ def test_rows_are_drawn_without_looking():
     assert np.abs(counts - 200).max() < 5 * np.sqrt(400) / 2
 
 
-def test_by_default_the_votes_of_families_hold_out_the_folds_of_a_partition():
+@pytest.mark.parametrize(("n", "sizes"), [(300, [100, 100, 100]), (440, [220, 110, 110]), (5, [1, 1, 1])])
+def test_by_default_the_votes_of_families_hold_out_parts_that_have_no_row_in_common(n, sizes):
+    drawn = split_holdouts(make_union().default_holdout(n), n, 7)
+    assert [split.held_out.size for split in drawn] == sizes
+    assert np.unique(np.concatenate([split.held_out for split in drawn])).size == sum(sizes)
+    assert all(np.array_equal(np.setdiff1d(np.arange(n), split.held_out), split.rows) for split in drawn)
+
+
+def test_by_default_the_votes_of_families_are_tested():
     model = PACBayesClassifier(random_state=0).fit(X, Y)
-    held_out = [vote.split.held_out for vote in model.votes_]
-    assert [rows.size for rows in held_out] == [100, 100, 100]
-    assert np.array_equal(np.sort(np.concatenate(held_out)), np.arange(300))
+    assert [vote.n_held_out for vote in model.votes_] == [100, 100, 100]
+    assert f"100 rows held out, bound {model.votes_[0].bound:.4f}" in repr(model.votes_[0])
+    assert "holdout-splitter" not in model.certificate_.assumption_codes
     assert model.certificate_.bound < PACBayesClassifier(random_state=0, holdout=None).fit(X, Y).certificate_.bound
 
 
@@ -123,6 +133,62 @@ def test_a_splitter_holds_out_its_test_folds():
 def test_splitters_that_need_more_than_the_number_of_rows(splitter):
     with pytest.raises(ValueError, match=r"holdout cannot be .*without seeing labels or groups"):
         small(holdout=splitter).fit(X, Y)
+
+
+def test_a_partition_draws_each_row_as_often_as_any_other():
+    seeds = range(400)
+    counts = sum(
+        np.bincount(split_holdouts(Partition((0.5, 0.3)), 40, seed)[1].held_out, minlength=40) for seed in seeds
+    )
+    assert np.abs(counts - 120).max() < 5 * np.sqrt(400 * 0.3 * 0.7)
+    assert Partition((0.5, 0.3)).get_n_splits() == 2
+
+
+@pytest.mark.parametrize(
+    ("shares", "message"),
+    [
+        ((0.6, 0.5), "shares must be positive and at most 1 together, got (0.6, 0.5)"),
+        ((0.5, 0.0), "shares must be positive"),
+        ((), "shares must be positive"),
+        ((float("nan"),), "shares must be positive"),
+        ("half", "shares must be positive"),
+        ((0.01,) * 100, "50 rows cannot be divided into 100 parts"),
+    ],
+)
+def test_partitions_that_cannot_be(shares, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        small(holdout=Partition(shares)).fit(X[:50], Y[:50])
+
+
+@pytest.mark.parametrize(
+    ("folds", "message"),
+    [
+        ([], "holdout must hold out at least one fold"),
+        ([[]], "holdout must hold out at least one row"),
+        ([[300]], "holdout must give row numbers from 0 to 299"),
+        ([[0, -1]], "holdout must give row numbers from 0 to 299"),
+        ([[0.5]], "holdout must give row numbers from 0 to 299"),
+        ([[True, False]], "holdout must give row numbers from 0 to 299"),
+        ([range(300)], "holdout must leave at least 2 of the 300 rows"),
+    ],
+)
+def test_splitters_whose_folds_are_no_rows(folds, message):
+    class Splitter:
+        def split(self, X, y=None, groups=None):
+            return ((None, np.array(fold)) for fold in folds)
+
+    with pytest.raises(ValueError, match=message):
+        small(holdout=Splitter()).fit(X, Y)
+
+
+def test_a_row_that_a_splitter_repeats_is_tested_once():
+    class Splitter:
+        def split(self, X, y=None, groups=None):
+            yield np.arange(300), np.repeat(np.arange(40), 3)
+
+    (split,) = split_holdouts(Splitter(), 300, 0)
+    np.testing.assert_array_equal(split.held_out, np.arange(40))
+    np.testing.assert_array_equal(split.rows, np.arange(40, 300))
 
 
 def test_the_paper_is_one_vote_of_all_rows():
@@ -156,7 +222,7 @@ def test_cost_matrices_are_tested_by_chernoff():
 
 def test_the_randomised_classifier_is_tested_by_its_own_draws():
     model = small(voting="gibbs", holdout=0.4).fit(X, Y)
-    assert model.certificate_.objective == "dual"
+    assert model.certificate_.objective == "direct"
     figures = model.certificate_.statements[0].figures
     shares = model.predict_proba(X[model.votes_[0].split.held_out])
     expected = 1 - shares[np.arange(120), Y[model.votes_[0].split.held_out]]

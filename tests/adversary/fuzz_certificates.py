@@ -13,10 +13,10 @@ from sklearn.datasets import make_moons
 from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import Certificate, CertificateError, PACBayesClassifier, certify
-from pacbayes.certificate import _json
+from pacbayes._json_fields import checksum
 from pacbayes.pools import RBFSVMPool
 
-WORDS = ["zero_one", "brier", "majority", "gibbs", "best", "uniform", "lambda", "kl", "dual", "", "\x1b[2K"]
+WORDS = ["zero_one", "brier", "majority", "gibbs", "best", "uniform", "lambda", "kl", "dual", "direct", "", "\x1b[2K"]
 WORDS += ["majority vote", "best hypothesis", "test-set", "clopper-pearson", "heavy-voter", "subset-sum"]
 ODD = [None, True, False, 0, 1, -1, 10**400, 1e-320, 5e-324, [], {}, [[]] * 3, "no", "Infinity", -0.0, 2**63, 1e308]
 
@@ -25,7 +25,7 @@ def reseal(values):
     """JSON text of edited values with a checksum that fits: what a careful forger would write."""
     content = {name: value for name, value in values.items() if name != "checksum"}
     try:
-        return json.dumps({**content, "checksum": _json._checksum(content)})
+        return json.dumps({**content, "checksum": checksum(content)})
     except ValueError:
         return json.dumps({**content, "checksum": "0" * 64})
 

@@ -56,7 +56,7 @@ import pacbayes
 from pacbayes import PACBayesClassifier
 from pacbayes.exceptions import CertificateError, ModelFileError, TableError
 from pacbayes.io import ColumnEncoder, Table, inspect_table, load_model, read_losses, read_table, save_model
-from pacbayes.pools import RBFSVMPool
+from pacbayes.pools import BoostingPool, ForestPool, LinearPool, RBFSVMPool, UnionPool
 
 MEMORY = 2 * 10**9
 SECONDS = 60  # of processor time
@@ -78,6 +78,12 @@ def frame():
     rows["kind"] = np.where(rows["size"] + (rows["city"] == "Oslo") > 0.3, "wet", "dry")
     rows.loc[::9, "size"] = np.nan
     return rows
+
+
+def small_union():
+    """Return a pool of all families of which hypotheses are arrays."""
+    boosting, linear = BoostingPool(max_iter=3, max_leaf_nodes=4), LinearPool(splines=True)
+    return UnionPool([("boosting", boosting), ("forest", ForestPool(n_estimators=3)), ("linear", linear)])
 
 
 def raced(racing):
@@ -108,6 +114,7 @@ def write_models(folder):
         "forest": (RandomForestClassifier(2), numbers),
         "neighbours": (KNeighborsClassifier(1, algorithm="brute"), numbers),
         "logistic": (make_pipeline(encoder, LogisticRegression()), mixed),
+        "union": (small_union(), mixed),
     }
     for name, (estimator, data) in kinds.items():
         X, schema = (data.X, data.schema) if isinstance(data, Table) else (data, None)
@@ -145,6 +152,7 @@ def write_every_type(folder):
         "scalers": make_pipeline(MinMaxScaler(), RobustScaler(), Normalizer(), FunctionTransformer(), SVC()),
         "one hot": make_pipeline(OneHotEncoder(sparse_output=False, handle_unknown="ignore"), SVC()),
         "columns": make_pipeline(codes, DecisionTreeClassifier()),
+        "union": small_union(),
     }
     settings = {"n_hypotheses": 3, "subsample_size": 30, "random_state": 0}
     with warnings.catch_warnings():

@@ -218,10 +218,9 @@ def test_other_losses_are_found_by_the_data(model):
     lower = vote.trained._replace(totals=np.maximum(vote.totals - 1, 0))
     with pytest.raises(CertificateError):
         forge(model, totals=lower.totals).verify_certificate(model.certificate_)
-    about = (lower, vote.subsamples)
     fit = FitContext(RBFSVMPool(), fitted.task, ZERO_ONE, fitted.settings, 1, continued=False)
-    certificate, posterior = weigh(fit, *about, vote.prior)
-    digests = digest_vote(fit, *about)
+    certificate, posterior = weigh(fit, lower, vote.prior)
+    digests = digest_vote(fit, lower)
     forged = forge(model, totals=lower.totals, posterior=posterior)
     by_class = {name: getattr(model.certificate_, name) for name in ("labels", "label_counts", "confusion")}
     certificate = replace(certificate, **by_class, digests={**certificate.digests, **digests})

@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 
 from pacbayes import PACBayesClassifier
 from pacbayes.exceptions import HypothesisError
-from pacbayes.pools import EstimatorPool, HypothesisList, Pool, PrefitPool
+from pacbayes.pools import EstimatorPool, HypothesisList, Pool, PrefitPool, UnionPool
 
 _rng = np.random.default_rng(0)
 X = _rng.normal(loc=50, size=(600, 2))
@@ -148,6 +148,27 @@ def test_probabilities_are_probed_where_the_loss_is_about_them():
     assert make(Threshold(), loss="brier").fit(X, Y).certificate_.gibbs_bound < 1
     with pytest.raises(HypothesisError, match=r"ByBatchInProbability\(\) answers otherwise"):
         make(ByBatchInProbability(), loss="brier").fit(X, Y)
+
+
+@pytest.mark.parametrize("in_union", [False, True])
+def test_probabilities_are_probed_where_the_vote_is_by_them(in_union):
+    pools = [EstimatorPool(learner, vote_by="probabilities") for learner in (Threshold(), ByBatchInProbability())]
+    good, bad = (UnionPool([("own", pool)]) if in_union else pool for pool in pools)
+    assert make(good, holdout=0.4).fit(X, Y).certificate_.bound < 1
+    assert make(bad, holdout=None).fit(X, Y).certificate_.bound < 1  # without a test, the vote is by labels
+    with pytest.raises(HypothesisError, match=r"ByBatchInProbability\(\) answers otherwise"):
+        make(bad, holdout=0.4).fit(X, Y)
+
+
+def test_probabilities_of_classes_that_there_are_not():
+    class OfOthers(Threshold):
+        def fit(self, X, y):
+            super().fit(X, y)
+            self.classes_ = np.array(["above", "aside"])
+            return self
+
+    with pytest.raises(HypothesisError, match="OfOthers predicts 'aside', which is none of the classes"):
+        make(EstimatorPool(OfOthers(), vote_by="probabilities"), holdout=0.4).fit(X, Y)
 
 
 def test_few_rows_can_be_probed():

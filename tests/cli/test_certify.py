@@ -8,8 +8,8 @@ from small_session import QUICK, table
 
 from pacbayes import Certificate, certify
 from pacbayes._formatting import format_percent, format_percent_upper, format_upper
+from pacbayes._json_fields import checksum
 from pacbayes.bounds import clopper_pearson
-from pacbayes.certificate._json import _checksum
 from pacbayes.io import load_model
 
 LOSSES = [0.1, 0.12, 0.15, 0.3, 0.45]
@@ -130,7 +130,7 @@ def test_numbers_as_classes(invoke, numeric):
 def edited(**changes):
     """Edit a certificate, by somebody who knows how its checksum is made."""
     values = json.loads(Path("model.certificate.json").read_text()) | changes
-    values["checksum"] = _checksum({name: value for name, value in values.items() if name != "checksum"})
+    values["checksum"] = checksum({name: value for name, value in values.items() if name != "checksum"})
     Path("edited.json").write_text(json.dumps(values))
     return "edited.json"
 

@@ -39,4 +39,4 @@ def test_the_paper_without_pooch(invoke, monkeypatch):
     monkeypatch.delenv("PACBAYES_DATA_DIR", raising=False)
     result = invoke("paper", "--only", "f_lambda", "--datasets", "haberman", "--output", "out")
     assert result.exit_code == 2
-    assert "pacbayes: haberman.data must be downloaded, which needs the package pooch: pip install" in result.stderr
+    assert "pacbayes: haberman.data must be downloaded, which needs pooch: python -m pip install" in result.stderr

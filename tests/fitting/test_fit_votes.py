@@ -11,6 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import PACBayesClassifier, bounds
 from pacbayes._fingerprint import digest
+from pacbayes.exceptions import HypothesisError
 from pacbayes.fitting import FitSettings, MemoryRows, Workers, fit_votes
 from pacbayes.pools import EstimatorPool, RBFSVMPool
 from pacbayes.tasks import Classification
@@ -53,6 +54,22 @@ def test_a_fit_is_continued_on_its_own_sample_only():
     rows = open_rows(pool)
     with pytest.raises(ValueError, match="but X differ"):
         fit_votes(rows.with_sample(replace(rows.sample, X=X * (1 + 1e-12))), target, pool, task, more, first)
+
+
+def test_the_pool_is_known_to_the_result():
+    fitted = fit(RBFSVMPool(C=10.0))
+    assert fitted.pool.C == 10.0
+    assert not any(code.startswith("left-out") for code in fitted.best.certificate.assumption_codes)
+
+
+@pytest.mark.parametrize("racing", [True, False])
+def test_a_pool_that_trains_too_few_is_refused(racing):
+    class Lazy(EstimatorPool):
+        def train(self, sample, subsamples, hypotheses, entropy, shared):
+            return super().train(sample, subsamples, hypotheses[:1], entropy, shared)
+
+    with pytest.raises(HypothesisError, match=r"Lazy trained [0-9]+ of 20 hypotheses"):
+        fit(Lazy(DecisionTreeClassifier(max_depth=3)), replace(SETTINGS, racing=racing))
 
 
 def test_an_estimator_only_shows_what_the_function_returns():

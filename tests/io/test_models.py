@@ -25,6 +25,7 @@ from pacbayes import PACBayesClassifier, io
 from pacbayes.exceptions import ModelFileError
 from pacbayes.io import _archive, _fitted
 from pacbayes.pools import BoostingPool, EstimatorPool, ForestPool, LinearPool, RBFSVMPool
+from pacbayes.sampling import Partition
 
 rng = np.random.default_rng(0)
 X = np.abs(rng.normal(size=(120, 3)))
@@ -75,6 +76,7 @@ MODELS = {
     "folds": (PACBayesClassifier(SVC(), subsamples=KFold(3), random_state=0), X),
     "repeated folds": (PACBayesClassifier(SVC(), subsamples=RepeatedKFold(n_splits=3, n_repeats=2)), X),
     "shuffles": (PACBayesClassifier(SVC(), subsamples=ShuffleSplit(3, random_state=0)), X),
+    "parts": (PACBayesClassifier(SVC(), holdout=Partition((0.3, 0.2)), **SETTINGS), X),
     "given subsamples": (PACBayesClassifier(SVC(), subsamples=[list(range(20)), list(range(30, 70))]), X),
     "sparse rows": (
         PACBayesClassifier(RBFSVMPool(), **SETTINGS),

@@ -95,6 +95,13 @@ def test_features_are_drawn_from_the_seed():
     assert set(every[every >= 0]) == set(range(5))
 
 
+def test_leaves_whose_sums_overflow_are_refused():
+    X, codes = make_points(60, 3, 0.0, seed=0)
+    assert np.isfinite(train(X, codes, learning_rate=1e290)[0].predict_proba(X)).all()
+    with pytest.raises(ValueError, match="learning_rate must be smaller, got 1e\\+308"):
+        train(X, codes, learning_rate=1e308)
+
+
 def test_points_that_cannot_be_split():
     X = np.column_stack([np.full(20, np.nan), np.ones(20)])
     codes = np.arange(20) % 2

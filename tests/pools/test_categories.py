@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.datasets import load_iris
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import PACBayesClassifier
 from pacbayes.pools import FAMILIES, CategoricalPool, RBFSVMPool, UnionPool, make_union
@@ -64,6 +66,22 @@ def test_libraries_by_name(table, name):
     models = [PACBayesClassifier(UnionPool([(name, family)]), random_state=0).fit(X, y) for _ in range(2)]
     assert models[0].score(X, y) > 0.8
     assert_array_equal(models[0].predict_proba(X), models[1].predict_proba(X))
+
+
+def test_labels_in_a_column_are_taken_as_they_are():
+    class InAColumn(DecisionTreeClassifier):
+        """As CatBoost answers where there are more than two classes."""
+
+        def predict(self, X):
+            return super().predict(X)[:, np.newaxis]
+
+    X, y = load_iris(return_X_y=True)
+    models = [
+        PACBayesClassifier(learner, n_hypotheses=4, subsample_size=0.5, random_state=0).fit(X, y)
+        for learner in (DecisionTreeClassifier(), InAColumn())
+    ]
+    assert_array_equal(*(model.predict(X) for model in models))
+    assert models[0].certificate_.bound == models[1].certificate_.bound
 
 
 def test_a_library_that_is_not_there(monkeypatch):

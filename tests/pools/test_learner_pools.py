@@ -140,9 +140,10 @@ def test_settings_are_taken_in_turn():
 
 def test_default_settings_follow_the_number_of_rows():
     pool = LinearPool()
-    few, many = (pool.default_sampling(n, 5) for n in (4999, 5000))
-    assert few == ([4499], 6)
-    assert many == ([4500], 2)
+    assert pool.default_sampling(3000, 5) == ([2700], 6)
+    assert pool.default_sampling(4999, 5) == ([4999 - 350], 6)
+    assert pool.default_sampling(5000, 5) == ([5000 - 350], 2)
+    assert pool.default_sampling(5000, 5, tested=False) == ([2500], 2)
     X, y = make_array(5000)
     sample, small = Sample(X, y, np.arange(3)), RandomSubsamples(5000, [100], 4, entropy=0)
     np.testing.assert_array_equal(pool.train(sample, small, range(4), 0, None).models.C, [0.1, 1.0, 0.1, 1.0])

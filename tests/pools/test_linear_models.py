@@ -1,6 +1,7 @@
 """Logistic regressions as arrays, against scikit-learn's."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -167,6 +168,16 @@ def test_bits_do_not_depend_on_the_rows_predicted_together():
         np.testing.assert_array_equal(hypotheses[0].predict_proba(X[-n:]), whole[-n:])
 
 
+@pytest.mark.parametrize("splines", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_large_numbers_after_small_ones(n_classes, splines):
+    X, codes = make_points(60, 3, n_classes, 0)
+    X[:, 0] *= 1e-160
+    X[:, 1] *= 1e-101
+    far = np.array(list(product([-1e150, 1e150], repeat=3)))
+    assert np.isfinite(train(X, codes, 1e6, splines=splines).probabilities_of(0, far)).all()
+
+
 def test_gaps_are_worth_the_mean():
     X, codes = make_points(80, 3, 2, seed=0)
     X[::5, 1] = np.nan
@@ -198,3 +209,14 @@ def test_arrays_that_do_not_fit_together_are_refused(change):
     models.check(2, book.n_features)
     with pytest.raises(ValueError, match=r"must"):
         replace(models, **change(models)).check(2, book.n_features)
+
+
+def test_sizes_whose_sum_overflows_are_refused():
+    X, codes = make_points(60, 3, 2, seed=0)
+    models = train(X, codes).models
+    several = models.concatenate([models] * 4)
+    several.check(2, 3)
+    several = replace(several, sizes=several.sizes.copy())
+    several.size("knots")[:] = [2**63 - 1, 2**63 - 1, 2, 0]  # which is 0 in 64 bits
+    with pytest.raises(ValueError, match="low must hold the parts of 4 models"):
+        several.check(2, 3)

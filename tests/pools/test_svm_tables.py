@@ -399,7 +399,7 @@ def test_tables_race(racing, tmp_path):
     assert (raced.n_validation_ == 0).any() == (racing == "training")
     np.testing.assert_array_equal(raced.losses_[kept], everyone.losses_[kept])
     if racing is True:
-        assert raced.certificate_.bound == pytest.approx(everyone.certificate_.bound, abs=1e-9)
+        assert raced.certificate_.bound == pytest.approx(everyone.certificate_.bound, abs=1e-5)
         np.testing.assert_array_equal(raced.predict(table), everyone.predict(table))
     assert raced.verify_certificate(raced.certificate_, table[:3000], labels[:3000]) == "arithmetic, model and data"
     assert raced.certify(table[3000:], labels[3000:]).bound < 1

@@ -135,8 +135,8 @@ def test_votes_by_probabilities_and_by_labels(several):
     np.testing.assert_allclose(tallies, expected, rtol=0, atol=1e-15)
     np.testing.assert_allclose(uncertain, 2.0**-40)
     labels, by_labels = np.zeros((200, 3)), hypotheses.by_labels()
-    assert hypotheses.probabilities
-    assert not by_labels.probabilities
+    assert hypotheses.vote_by == "probabilities"
+    assert by_labels.vote_by == "labels"
     by_labels.add_votes(X, weights, labels, uncertain)
     for weight, one in zip(weights, hypotheses, strict=True):
         labels[np.arange(200), one.predict(X)] -= weight

@@ -15,8 +15,8 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import CertifiedGridSearch, PACBayesClassifier
-from pacbayes.certificate import Certificate, name_family
-from pacbayes.exceptions import CertificateError
+from pacbayes.certificate import MAJORITY, Certificate, Statement, name_family
+from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.io import load_model, save_model
 from pacbayes.pools import (
     BoostingPool,
@@ -77,6 +77,10 @@ def model(data):
         ([("a__b", RBFSVMPool())], "a family must be named"),
         ([("a/b", RBFSVMPool())], "a family must be named"),
         ([("", RBFSVMPool())], "a family must be named"),
+        ([("a\0", RBFSVMPool())], "a family must be named"),
+        ([("a\nBound: 0", RBFSVMPool())], "a family must be named"),
+        ([("a" * 51, RBFSVMPool())], "a family must be named"),
+        ([(f"a{k}", RBFSVMPool()) for k in range(101)], "families must be at most 100, got 101"),
         ([("weights", RBFSVMPool())], "a family must be named"),
         ([(3, RBFSVMPool())], "a family must be named"),
         ([("a", GaussianNB())], "family 'a' must be a pool"),
@@ -95,6 +99,11 @@ def test_families_that_cannot_be(data, families, message):
 def test_weights_that_cannot_be(data, weights):
     with pytest.raises(ValueError, match="weights must hold a positive number for each of 3 families"):
         PACBayesClassifier(make_union(weights=weights)).fit(*data)
+
+
+def test_weights_whose_sum_overflows(data):
+    pool = make_union(weights=[1e308, 1e308, 5e307])
+    assert_allclose(PACBayesClassifier(pool, random_state=0).fit(*data).prior_[[0, 12, 16]], [0.4 / 12, 0.1, 0.2 / 5])
 
 
 def test_settings_are_nested():
@@ -225,6 +234,20 @@ def test_equal_shares_count_as_an_error():
     assert not certain.any()
 
 
+@pytest.mark.parametrize(("dtype", "in_doubt"), [(np.float64, False), (np.float32, True), (np.float16, True)])
+def test_probabilities_in_single_precision_are_in_doubt_by_as_much(dtype, in_doubt):
+    class Close:
+        classes_ = np.array([0, 1])
+
+        def predict_proba(self, X):
+            return np.column_stack([np.full(len(X), 0.5 - 2.0**-22), np.full(len(X), 0.5 + 2.0**-22)]).astype(dtype)
+
+    hypotheses = HypothesisList([Close()], np.array([0, 1]), "probabilities")
+    codes, uncertain = Classification(np.array([0, 1])).predict(hypotheses, np.ones(1), np.zeros((3, 1)))
+    assert_array_equal(codes, 0 if dtype == np.float16 else 1)  # where both round to one half
+    assert_array_equal(uncertain, in_doubt)
+
+
 def test_losses_are_about_labels(data, model):
     X, y = data
     vote = model.votes_[0]
@@ -310,6 +333,23 @@ def test_a_certificate_that_states_other_families_is_refused(model):
         own.revise(families=(replace(first, n_hypotheses=11), second, *others))
 
 
+def test_a_bound_on_a_vote_by_labels_is_not_one_by_probabilities(data, model):
+    untested = PACBayesClassifier(make_union(), holdout=None, random_state=0).fit(*data).certificate_
+    assert untested.statements[0].predictor == MAJORITY
+    wrong = "about a vote by labels, and families vote by probabilities"
+    by_probabilities = tuple(replace(one, vote_by="probabilities") for one in untested.families)
+    with pytest.raises(CertificateError, match=wrong):
+        untested.revise(families=by_probabilities)
+    own = model.certificate_
+    gibbs = own.gibbs_bound
+    vote = Statement.by("first-order", MAJORITY, own.loss, own.delta, {"gibbs_bound": gibbs}, strict=own.strict)
+    labels = tuple(replace(one, vote_by="labels") for one in own.families)
+    doctored = replace(own, statements=(vote, *own.statements[1:]), confusion=None)
+    replace(doctored, families=labels).check()
+    with pytest.raises(CertificateError, match=wrong):
+        doctored.check()
+
+
 def test_a_family_that_lost_cannot_be_taken_out_afterwards(data, model):
     fitted = model.fitted_votes_
     fewer = UnionPool([one for one in make_union().families if one[0] != "bayes"])
@@ -390,12 +430,36 @@ def test_a_family_that_cannot_take_the_table(data, tmp_path):
     assert loaded.verify_certificate(model.certificate_) == "arithmetic and model"
 
 
+def test_errors_name_the_family(data):
+    class Fails(GaussianNB):
+        def fit(self, X, y):
+            raise RuntimeError("no luck")
+
+    too_large = UnionPool([("svm", small_svms()), ("tree", trees().set_params(subsample_size=900))])
+    with pytest.raises(ValueError, match=r"family 'tree': subsample_size must be .* got 900 \(holdout="):
+        PACBayesClassifier(too_large, random_state=0).fit(*data)
+    failing = UnionPool([("svm", small_svms()), ("own", EstimatorPool(Fails(), n_hypotheses=2))])
+    for racing in (True, False):
+        with pytest.raises(HypothesisError, match=r"family 'own': hypothesis 0 could not be trained .* no luck"):
+            PACBayesClassifier(failing, racing=racing, random_state=0).fit(*data)
+
+
 def test_sparse_rows(data):
     sparse = csr_array(data[0])
     model = PACBayesClassifier(make_union(unusable="drop"), random_state=0).fit(sparse, data[1])
     assert list(model.subsamples_.families) == ["svm", "tree"]
     with pytest.raises((ValueError, TypeError), match=r"[Ss]parse"):
         PACBayesClassifier(make_union(), random_state=0).fit(sparse, data[1])
+
+
+def test_gaps_in_arrays_are_for_families_that_take_them(data):
+    X = data[0].copy()
+    X[::7, 1] = np.nan
+    pools = [("boosting", BoostingPool(max_iter=3)), ("linear", LinearPool(C=1.0, splines=False))]
+    model = PACBayesClassifier(UnionPool(pools), random_state=0).fit(X, data[1])
+    assert model.verify_certificate(model.certificate_, X, data[1]) == "arithmetic, model and data"
+    with pytest.raises(ValueError, match="X must not hold missing values"):
+        PACBayesClassifier(UnionPool([*pools, ("svm", small_svms())]), random_state=0).fit(X, data[1])
 
 
 def test_all_families_left_out(data):

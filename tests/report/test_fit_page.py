@@ -324,7 +324,9 @@ def test_bound_of_one_proves_nothing(always_wrong, few_plots):
     assert "Nothing is proved: the bound on the majority vote is 1.0000 (delta = 0.05)" in text
     assert "errs on at most" not in text
     assert "The majority vote nothing is proved" in text
-    assert ["PAC-Bayes-kl, certified", "1.0000, nothing is proved", "randomised classifier"] in cells(page, "bounds")
+    assert ["Direct PAC-Bayes bound, certified", "1.0000, nothing is proved", "randomised classifier"] in cells(
+        page, "bounds"
+    )
 
 
 def test_bound_no_better_than_a_constant(few_plots):

@@ -30,7 +30,10 @@ PREDICTORS = {"majority": MAJORITY, "uniform": MAJORITY, "gibbs": RANDOMISED, "b
 
 def combinations():
     every = itertools.product(
-        ("lambda", "kl", "dual"), ("majority", "gibbs", "best", "uniform"), (None, 0.5, "auto"), ("zero_one", "cost")
+        ("lambda", "kl", "dual", "direct"),
+        ("majority", "gibbs", "best", "uniform"),
+        (None, 0.5, "auto"),
+        ("zero_one", "cost"),
     )
     for objective, voting, holdout, loss in every:
         plain = holdout is None and loss == "zero_one" and voting == "majority"
