@@ -118,7 +118,7 @@ _DOMAINS: dict[str, Callable[[str, ArrayLike], Array]] = {
     **dict.fromkeys(("delta", "grid_delta", "rtol"), functools.partial(open_interval, low=0, high=1)),
     **dict.fromkeys(("lam", "lam0"), functools.partial(open_interval, low=0, high=2)),
     **dict.fromkeys(("c1", "c2"), functools.partial(open_interval, low=1, high=np.inf)),
-    **dict.fromkeys(("prior_mass", "gamma", "gammas"), functools.partial(half_open_interval, low=0, high=1)),
+    **dict.fromkeys(("prior_mass", "gamma", "gammas", "u"), functools.partial(half_open_interval, low=0, high=1)),
     **dict.fromkeys(("kl_div", "c"), nonnegative),
     **dict.fromkeys(("variance", "voter_bound", "gibbs_bound"), finite_nonnegative),
     **dict.fromkeys(("n", "n_max", "n_pair", "n_pair_max", "n_points", "n_unlabelled", "max_iter"), whole_number),

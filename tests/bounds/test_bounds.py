@@ -362,6 +362,33 @@ class TestSingleHypothesis:
         expected = np.append(stats.beta.ppf(0.95, errors[:-1] + 1, n - errors[:-1]), 1.0)
         np.testing.assert_allclose(bounds.clopper_pearson(errors, n, 0.05), expected, rtol=1e-7)
 
+    @pytest.mark.parametrize("delta", [0.05, 0.3])
+    def test_the_randomised_tail_fails_exactly_as_often_as_delta(self, delta):
+        """P(bound < L) over all outcomes and u: where u is below (delta - P(X < k)) / P(X = k), by Stevens' equation."""
+        u = (np.arange(400) + 0.5) / 400
+        for n, bias in ((7, 0.4), (50, 0.1), (50, 0.83)):
+            k = np.arange(n + 1)[:, np.newaxis]
+            pmf = stats.binom.pmf(k, n, bias)
+            fails = bounds.clopper_pearson(k, n, delta, u=u) < bias
+            assert np.sum(pmf * fails.mean(axis=1, keepdims=True)) == pytest.approx(delta, abs=pmf.max() / 400)
+            # Chosen after the points, it fails more often.
+            assert np.sum(pmf * fails.any(axis=1, keepdims=True)) > 1.1 * delta
+
+    @pytest.mark.parametrize(("n", "delta"), [(30, 0.05), (2000, 1e-6), (10**9, 0.3)])
+    def test_the_randomised_tail_against_mpmath(self, n, delta):
+        for errors in (0, 1, 7):
+            for u in (1e-3, 0.5, 0.999):
+                q = bounds.clopper_pearson(errors, n, delta, u=u)
+
+                def tail(q, errors=errors, u=u):
+                    shares = [mp.mpf(1)] * errors + [mp.mpf(u)]
+                    terms = (mp.binomial(n, i) * mp.mpf(q) ** i * (1 - mp.mpf(q)) ** (n - i) for i in range(errors + 1))
+                    return mp.fsum(share * term for share, term in zip(shares, terms, strict=True))
+
+                assert tail(q) <= delta
+                assert tail(q * (1 - 1e-7)) >= delta or q < 1e-20
+                assert q <= bounds.clopper_pearson(errors, n, delta)
+
     def test_prior_mass_divides_delta(self):
         assert bounds.clopper_pearson(3, 50, 0.05, prior_mass=0.1) == bounds.clopper_pearson(3, 50, 0.05 * 0.1)
         assert bounds.single_hypothesis_kl(0.06, 50, 0.05, prior_mass=0.1) == pytest.approx(
@@ -388,7 +415,7 @@ ALL = {
         "c2": 1.1,
     },
     bounds.single_hypothesis_kl: {"loss": 0.1, "n": 100, "delta": 0.05, "prior_mass": 0.5},
-    bounds.clopper_pearson: {"errors": 3, "n": 100, "delta": 0.05, "prior_mass": 0.5},
+    bounds.clopper_pearson: {"errors": 3, "n": 100, "delta": 0.05, "prior_mass": 0.5, "u": 0.5},
     bounds.majority_vote: {"gibbs_bound": 0.2},
 }
 WRONG = {
@@ -406,6 +433,7 @@ WRONG = {
     "c2": [0.5, math.nan],
     "errors": [-1, 0.5, 101, math.nan],
     "prior_mass": [0, 1.1, math.nan],
+    "u": [0, 1.1, math.nan],
     "gibbs_bound": [-0.1, math.nan],
 }
 

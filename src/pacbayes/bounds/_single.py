@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from pacbayes._validation import arrays, float_or_array
+from pacbayes._validation import Array, arrays, float_or_array
 from pacbayes.bounds._kl import ROUND_UP, kl_inverse_upper
 
 # Relative error granted to the incomplete beta function of SciPy (tests/bounds/test_bounds.py measures it).
@@ -51,12 +51,16 @@ def single_hypothesis_kl(loss: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05,
     return kl_inverse_upper(loss_array, complexity)
 
 
-def clopper_pearson(errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *, prior_mass: ArrayLike = 1.0) -> Any:
+def clopper_pearson(
+    errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *, prior_mass: ArrayLike = 1.0, u: ArrayLike = 1.0
+) -> Any:
     r"""Compute the exact binomial (Clopper-Pearson) upper bound for single hypotheses and the zero-one loss.
 
     The largest q at which `errors` or fewer mistakes on n points still have probability :math:`\pi(h) \delta`. It
     holds as `single_hypothesis_kl` does, and is never above it; with `prior_mass` 1 it is the tightest bound there
-    is for a hypothesis fixed before its n points were seen [1]_.
+    is for a hypothesis fixed before its n points were seen [1]_, unless chance may help: numbers of errors are whole,
+    so that it fails less often than delta. With `u` drawn from the uniform distribution on (0, 1] before the points are
+    seen, :math:`P(X < k) + u P(X = k) = \pi(h) \delta` has a smaller root, which fails exactly that often [2]_.
 
     Parameters
     ----------
@@ -64,6 +68,8 @@ def clopper_pearson(errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *,
         Number of mistakes on n points the hypothesis was not trained on, 0 to n.
     n, delta, prior_mass : array_like
         As in `single_hypothesis_kl`.
+    u : array_like, default=1.0
+        Share of the probability of `errors` itself, in (0, 1]: 1, or a random number that was drawn beforehand.
 
     Returns
     -------
@@ -73,18 +79,22 @@ def clopper_pearson(errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *,
     References
     ----------
     .. [1] J. Langford. Tutorial on practical prediction theory for classification. JMLR, 2005.
+    .. [2] W. L. Stevens. Fiducial limits of the parameter of a discontinuous distribution. Biometrika, 1950.
 
     Examples
     --------
     >>> round(clopper_pearson(errors=100, n=1000), 6)
     0.116992
+    >>> round(clopper_pearson(errors=100, n=1000, u=0.5), 6)
+    0.11648
     """
     k, n_array = np.broadcast_arrays(*arrays(errors=errors, n=n))
     if np.any(k > n_array):
         raise ValueError(f"errors must be at most n, got {k[k > n_array].flat[0]!s}")
-    delta_array, mass = arrays(delta=delta, prior_mass=prior_mass)
+    delta_array, mass, share = arrays(delta=delta, prior_mass=prior_mass, u=u)
     level = delta_array * mass
     proved = np.asarray(single_hypothesis_kl(k / n_array, n_array, delta, prior_mass=prior_mass))
+    proved = np.broadcast_to(proved, np.broadcast_shapes(proved.shape, share.shape))
     # Bisect between 0, which is no bound, and Chernoff's bound, which is one, on the binomial tail probability itself
     # (SciPy's inverse loses digits at large n). Its error is granted `_BETA_ERROR`, which costs less than 1e-8 of the
     # result. Where the level is too small for it, Chernoff's bound is returned.
@@ -92,10 +102,18 @@ def clopper_pearson(errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05, *,
     below_n = np.minimum(k, n_array - 1)
     usable = (k < n_array) & (level > 1e-306)
     granted = level * (1 - _BETA_ERROR)
+
+    def tail(errors: Array, q: Array) -> Array:
+        return np.asarray(special.betaincc(errors + 1, n_array - errors, q))
+
     for _ in range(96):
         middle = short + (proved - short) / 2
         if ((middle <= short) | (middle >= proved)).all():  # no float lies between
             break
-        holds = usable & (special.betaincc(below_n + 1, n_array - below_n, middle) <= granted)
+        probability = tail(below_n, middle)
+        if np.any(share < 1):
+            fewer = np.where(k > 0, tail(np.maximum(below_n - 1, 0), middle), 0.0)
+            probability = share * probability + (1 - share) * fewer
+        holds = usable & (probability <= granted)
         short, proved = np.where(holds, short, middle), np.where(holds, middle, proved)
     return float_or_array(proved)
