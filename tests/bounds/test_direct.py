@@ -258,7 +258,7 @@ class TestDirectBound:
 
     @pytest.mark.slow
     def test_never_above_the_dual_bound_at_length(self):
-        for seed in range(5000):
+        for seed in range(400):
             self.never_above(seed, ["kl", "mixture"][seed % 2])
 
     @settings(max_examples=30)
@@ -304,8 +304,8 @@ class TestCoverage:
             assert simulation.count_failures(None, delta, repetitions) > simulation.most_failures(delta, repetitions)
 
     def test_the_bound_fails_at_most_as_often_as_delta(self):
-        self.check(200)
+        self.check(60)
 
     @pytest.mark.slow
     def test_the_bound_fails_at_most_as_often_as_delta_at_length(self):
-        self.check(2000)
+        self.check(500)

@@ -1,6 +1,6 @@
 """Ordinary files as people have them, each given to the program: what it prints, and its exit code.
 
-``pytest -m slow`` does the same with a process of its own for every command.
+Some are given to a process of its own as well, by ``pytest -m slow``.
 """
 
 import bz2
@@ -29,14 +29,19 @@ FIT = ("--target", "kind", *QUICK)
 SEEN = "pacbayes: 120 of 120 rows are rows that the model was trained on: the certificate is about new rows\n"
 
 
-@pytest.fixture(params=["in this process", pytest.param("in its own", marks=pytest.mark.slow)])
+in_any_process = pytest.mark.parametrize(
+    "program", ["in this process", pytest.param("in its own", marks=pytest.mark.slow)], indirect=True
+)
+
+
+@pytest.fixture
 def program(request, tmp_path, monkeypatch):
     """Run the program in a folder of its own; return what it prints, if it ends as expected."""
     monkeypatch.chdir(tmp_path)
 
     def program(*arguments, stdin=None, code=0):
         arguments = [str(argument) for argument in arguments]
-        if request.param == "in its own":
+        if getattr(request, "param", "") == "in its own":
             command = [sys.executable, "-m", "pacbayes", *arguments]
             done = subprocess.run(command, input=stdin, capture_output=True, env=ENVIRONMENT, check=False)
             ended, said, warned = done.returncode, done.stdout.decode(), done.stderr.decode()
@@ -118,6 +123,7 @@ def test_compressed_files(program, tmp_path):
     program("verify", "model.certificate.json", "--model", "model.skops", "--data", "data.csv.gz")
 
 
+@in_any_process
 def test_semicolons_and_decimal_commas(program, tmp_path):
     data = rows()
     data.to_csv(tmp_path / "points.csv", index=False)
@@ -202,6 +208,7 @@ def test_latin_1(program, tmp_path):
     assert "  numbers   'вес', 'weight'\n" in program("fit", "koi8.csv", "--encoding", "koi8-r", *FIT)[0]
 
 
+@in_any_process
 def test_standard_input(program, tmp_path):
     content = rows().to_csv(index=False).encode()
     said, _ = program("fit", "-", *FIT, stdin=content)
@@ -324,6 +331,7 @@ def test_columns_that_say_nothing_or_too_much(program, tmp_path):
     assert values["kinds"]["comment"] == "text"
 
 
+@in_any_process
 def test_nothing_is_left_to_learn_from(program, tmp_path):
     pd.DataFrame({"Id": range(40), "kind": ["a", "b"] * 20}).to_csv(tmp_path / "data.csv", index=False)
     _, warned = program("fit", "data.csv", *FIT, code=2)
