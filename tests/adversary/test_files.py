@@ -260,6 +260,7 @@ def test_an_attribute_in_the_place_of_a_method(saved):
 # ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_machine_of_twenty_million_support_vectors(tmp_path):
     path = save(tmp_path, SVC())
 
@@ -803,6 +804,7 @@ def test_deep_nesting(saved):
     refused(saved, "RecursionError")
 
 
+@pytest.mark.slow
 def test_many_small_nodes(saved):
     node = text(0)
     rewrite(saved, lambda schema, members: add_attribute(schema, "many", a_list(*[node] * 600_000)))
@@ -918,7 +920,7 @@ def test_warnings_cannot_command_the_terminal(spoken, tmp_path):
 
 # Attributes of every type that a file may hold are slow: all of them have to be trained.
 @pytest.mark.parametrize(
-    ("models", "attributes", "tables"), [(30, 0, 60), pytest.param(120, 120, 300, marks=pytest.mark.slow)]
+    ("models", "attributes", "tables"), [(12, 0, 20), pytest.param(120, 120, 300, marks=pytest.mark.slow)]
 )
 def test_random_damage(tmp_path, models, attributes, tables):
     counts = fuzz_files.run(models=models, attributes=attributes, tables=tables, seed=0, jobs=1, folder=tmp_path)

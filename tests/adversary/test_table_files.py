@@ -37,7 +37,9 @@ COMPRESSIONS = {
 }
 
 
-@pytest.mark.parametrize("extension", COMPRESSIONS)
+@pytest.mark.parametrize(
+    "extension", ["gz", *(pytest.param(one, marks=pytest.mark.slow) for one in COMPRESSIONS if one != "gz")]
+)
 def test_text_that_unpacks_to_a_thousand_times_its_size(tmp_path, extension):
     path = tmp_path / f"data.csv.{extension}"
     path.write_bytes(COMPRESSIONS[extension](BOMB))
@@ -83,6 +85,7 @@ def test_nothing_once_it_is_unpacked(tmp_path):
         read_table(tmp_path / "data.csv.gz")
 
 
+@pytest.mark.slow
 def test_a_dictionary_of_a_gigabyte(tmp_path):
     # The header of the stream asks for it; the data are small.
     filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 2**30}]

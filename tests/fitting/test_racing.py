@@ -343,7 +343,9 @@ def test_restricted_priors(prior):
 # ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wild", ["at random", "the best", "all but one"])
+@pytest.mark.parametrize(
+    "wild", ["at random", *(pytest.param(wild, marks=pytest.mark.slow) for wild in ("the best", "all but one"))]
+)
 def test_certificates_hold_for_wild_rules(wild):
     """Coverage with known true losses, for rules that drop at random, or by looking at the losses in the worst way."""
     rng = np.random.default_rng(1)

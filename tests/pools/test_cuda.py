@@ -99,7 +99,7 @@ CASES = {
 
 
 # Emulated, each takes seconds.
-SLOW_CASES = {"far from zero", "single precision for some", "more features than are kept"}
+SLOW_CASES = set(CASES) - {"plain", "three classes"}
 
 
 @pytest.mark.parametrize(
@@ -477,6 +477,7 @@ def test_without_a_device(emulated):
     assert fit("auto").certificate_.bound <= 1
 
 
+@pytest.mark.slow
 def test_with_a_device_too_small_for_the_rows(emulated):
     X, codes, rows, sizes, multipliers, C = problem(9, 4000, 40, 2, 10)
     arguments = (codes, rows, sizes, np.nan, multipliers, C, None, 1e-3, 10**6)

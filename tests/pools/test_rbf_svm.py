@@ -542,7 +542,8 @@ def test_probabilities_are_refused():
         one_kind().check_loss(resolve_loss("brier", CLASSES))
 
 
-@pytest.mark.parametrize("instructions", ["baseline", pytest.param("avx2", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("instructions", ["baseline", "avx2"])
 def test_older_machines_get_the_same_answers(instructions):
     """The routines of every instruction set that this machine has, against the ones it would choose."""
     program = (
