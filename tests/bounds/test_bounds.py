@@ -364,7 +364,7 @@ class TestSingleHypothesis:
 
     @pytest.mark.parametrize("delta", [0.05, 0.3])
     def test_the_randomised_tail_fails_exactly_as_often_as_delta(self, delta):
-        """P(bound < L) over all outcomes and u: where u is below (delta - P(X < k)) / P(X = k), by Stevens' equation."""
+        """P(bound < L) over all outcomes and u, of which a share of (delta - P(X < k)) / P(X = k) fails at one k."""
         u = (np.arange(400) + 0.5) / 400
         for n, bias in ((7, 0.4), (50, 0.1), (50, 0.83)):
             k = np.arange(n + 1)[:, np.newaxis]
