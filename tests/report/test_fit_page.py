@@ -66,7 +66,8 @@ def pipelines(iris):
     drawn = {"decisiontreeclassifier__max_depth": [1, 2, 3]}
     pool = EstimatorPool(learner, param_distributions=drawn)
     model = PACBayesClassifier(pool, n_hypotheses=30, random_state=0)
-    return model.fit(frame, np.array([EVIL, "versicolor", "virginica"])[y])
+    groups = {"&wide": X[:, 1] > 3, f"{EVIL} long": X[:, 0] > 5.5}
+    return model.fit(frame, np.array([EVIL, "versicolor", "virginica"])[y], groups=groups)
 
 
 @pytest.fixture(scope="module")
