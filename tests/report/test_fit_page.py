@@ -224,6 +224,16 @@ def test_drawn_parameters_of_voters(pipelines, few_plots):
         assert len(description) <= 160
 
 
+def test_errors_by_group(pipelines, few_plots):
+    page, certificate = fit_page(pipelines), pipelines.certificate_
+    names = [row[0] for row in cells(page, "groups")]
+    assert sorted(names) == sorted(certificate.groups.labels)
+    shown = unescape(page)
+    assert f"The worst group is {certificate.groups.worst.label!r}" in shown
+    assert certificate.group_table().title in shown
+    assert '<a href="#groups">Groups</a>' in page
+
+
 def test_prefit(prefit):
     page = fit_page(prefit)
     shown = cells(page, "voters")
