@@ -269,9 +269,16 @@ def test_verification_needs_the_groups(moons):
     with pytest.raises(ValueError, match="groups must be given together with X and y"):
         moons.verify_certificate(certificate, groups=SIDE)
     assert moons.verify_certificate(certificate) == "arithmetic and model"
-    for wrong in (SIDE[::-1], pd.Series(SIDE, name="other"), {"left": SIDE == "left"}):
-        with pytest.raises(CertificateError, match="groups is stated as"):
+    for wrong, message in (
+        (SIDE[::-1], r"groups\.counts of 'left' is stated as \(\d+, \d+\), and that of the classifier is"),
+        (pd.Series(SIDE, name="other"), r"groups\.name is stated as '', and that of the classifier is 'other'"),
+        ({"left": SIDE == "left"}, r"groups\.overlapping is stated as False"),
+        (np.where(SIDE == "left", "l", SIDE), r"groups\.labels is stated as \('left', 'rare', 'right'\)"),
+    ):
+        with pytest.raises(CertificateError, match=message):
             moons.verify_certificate(certificate, X, Y, groups=wrong)
+    named = small().fit(X, Y, groups=pd.Series(SIDE, name="side"))
+    assert named.verify_certificate(named.certificate_, X, Y, groups=SIDE) == "arithmetic, model and data"
     plain = small().fit(X, Y)
     with pytest.raises(ValueError, match="groups must be left out"):
         plain.verify_certificate(plain.certificate_, X, Y, groups=SIDE)
@@ -311,5 +318,8 @@ def test_groups_that_are_not_the_models_are_refused(moons):
     groups = moons.certificate_.groups
     forged = replace(moons.certificate_, groups=replace(groups, labels=("a", "b", "c")))
     forged.check()
-    with pytest.raises(CertificateError, match="groups is stated as"):
+    with pytest.raises(CertificateError, match=r"groups\.labels is stated as"):
         moons.verify_certificate(forged)
+    codes = tuple(code for code in forged.assumption_codes if code != "groups-declared")
+    with pytest.raises(CertificateError, match="groups is stated as None"):
+        moons.verify_certificate(replace(forged, groups=None, assumption_codes=codes))

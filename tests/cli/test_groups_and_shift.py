@@ -40,7 +40,7 @@ def test_groups_of_a_table(invoke, refuses, data, drop):
     data.assign(site=(data["site"] + 1) % 3).to_csv("other.csv", index=False)
     assert invoke(*verify, "other.csv").exit_code == 2
     if drop:  # otherwise the site is a feature, and losses differ first
-        assert refuses(*verify, "other.csv").startswith("groups is stated as")
+        assert refuses(*verify, "other.csv").startswith("groups.counts of '0' is stated as")
         data.drop(columns="site").to_csv("without.csv", index=False)
         assert "there is no column 'site'" in refuses(*verify, "without.csv")
 

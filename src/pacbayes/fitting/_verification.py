@@ -30,8 +30,8 @@ from pacbayes.sampling import RandomSubsamples, Split, Subsamples, split_holdout
 # Fields of a certificate that follow from losses, settings and the pool.
 _DERIVED = ("objective", "loss", "delta", "n_validation", "n_validation_max", "n_votes", "strict", "dropped_loss")
 
-# What is counted by class, and by group.
-_COUNTED = ("labels", "label_counts", "confusion", "groups")
+# What is counted by class.
+_BY_CLASS = ("labels", "label_counts", "confusion")
 
 
 def verify_certificate(
@@ -72,8 +72,7 @@ def verify_certificate(
     for name in _DERIVED:
         _expect(name, getattr(certificate, name), getattr(again, name))
     _verify_test(certificate, vote)
-    for name in _COUNTED:
-        _expect(name, getattr(certificate, name), getattr(own, name))
+    _expect_counts(certificate, own)
     _expect("families", certificate.families, describe_families(vote.hypotheses, vote.subsamples, vote.posterior))
     if certificate.labels:
         _expect("labels", certificate.labels, fitted.task.describe_target(np.zeros(0, dtype=np.intp))["labels"])
@@ -98,6 +97,21 @@ def _expect(name: str, stated: Any, actual: Any) -> None:
     """Raise CertificateError if something is stated otherwise than it is."""
     if stated != actual:
         raise CertificateError(f"{name} is stated as {stated!r}, and that of the classifier is {actual!r}")
+
+
+def _expect_counts(certificate: Certificate, actual: Certificate) -> None:
+    """Raise CertificateError if points are counted otherwise, by class or by group."""
+    for name in _BY_CLASS:
+        _expect(name, getattr(certificate, name), getattr(actual, name))
+    stated, counted = certificate.groups, actual.groups
+    if stated is None or counted is None:
+        _expect("groups", stated, counted)
+        return
+    for name in ("name", "overlapping", "labels"):
+        _expect(f"groups.{name}", getattr(stated, name), getattr(counted, name))
+    for label, *counts in zip(stated.labels, stated.counts, counted.counts, strict=True):
+        _expect(f"groups.counts of {label!r}", *counts)
+    _expect("groups.bounds", stated.bounds, counted.bounds)
 
 
 def _verify_test(certificate: Certificate, vote: Vote) -> None:
@@ -170,9 +184,10 @@ def _verify_on_rows(fitted: FittedVotes, certificate: Certificate, rows: SampleR
         if too_large.any():
             h = int(dropped[too_large][0])
             raise CertificateError(f"hypothesis {h} has a smaller loss on these data than when it was dropped")
+    if groups is not None and certificate.groups is not None and not groups.name:
+        groups = replace(groups, name=certificate.groups.name)  # an array has none
     blank = replace(vote, certificate=replace(certificate, labels=(), label_counts=(), confusion=None, groups=None))
     again = evaluate_vote(blank, rows, rest, loss, groups=groups).certificate
     stated, actual = (dict(c.statements[0].figures) for c in (certificate, again))
     _expect("the test on held-out rows", stated, actual)
-    for name in _COUNTED:
-        _expect(name, getattr(certificate, name), getattr(again, name))
+    _expect_counts(certificate, again)
