@@ -148,6 +148,10 @@ def edited(certificate, change):
         (lambda values: values["assumptions"].remove("weights-known"), "assumptions must state 'weights-known'"),
         (lambda values: values["assumptions"].remove("new-points"), "assumptions must state 'new-points'"),
         (lambda values: values["assumptions"].append("weights-estimated"), "strict is stated as True"),
+        (
+            lambda values: values.update(shift=None),
+            "shift must not be null where assumptions state shifted:2.0, weights",
+        ),
     ],
 )
 def test_edited_shifts_are_refused(moons, change, message):

@@ -34,6 +34,7 @@ from pacbayes.certificate._statements import (
     require,
 )
 from pacbayes.certificate.assumptions import (
+    SHIFT_ASSUMPTIONS,
     describe_assumption,
     find_missing,
     is_code,
@@ -334,8 +335,7 @@ class Certificate:
             self._check_families()
         if self.groups is not None:
             self._check_groups(self.groups)
-        if self.shift is not None:
-            self._check_shift(self.shift)
+        self._check_shift(self.shift)
 
     def _check_assumptions(self) -> None:
         """Check that assumptions are known, that none is missing, and that they agree with `strict`."""
@@ -393,8 +393,13 @@ class Certificate:
             errors = self.confusion.errors
         groups.check(self.delta, n, errors)
 
-    def _check_shift(self, shift: Shift) -> None:
+    def _check_shift(self, shift: Shift | None) -> None:
         """Check that the test is on the points that were kept, and what this rests on."""
+        if shift is None:
+            # A certificate that is about a shifted distribution must not pass for one about the same distribution.
+            of_shift = [code for code in self.assumption_codes if code.partition(":")[0] in SHIFT_ASSUMPTIONS]
+            require(not of_shift, f"shift must not be null where assumptions state {', '.join(of_shift)}")
+            return
         known = "weights-known" if self.test_covered else "weights-estimated"
         for code in ("new-points", f"shifted:{shift.max_weight!r}", known):
             require(code in self.assumption_codes, f"assumptions must state {code!r}")

@@ -12,6 +12,7 @@ __all__ = [
     "ASSUMPTIONS",
     "FIT_ASSUMPTIONS",
     "LOSS_ASSUMPTIONS",
+    "SHIFT_ASSUMPTIONS",
     "Assumption",
     "describe_assumption",
     "encode_assumption",
@@ -136,6 +137,9 @@ _GROUPS = {
 # By code.
 ASSUMPTIONS = {code: Assumption(words, name) for name, group in _GROUPS.items() for code, words in group.items()}
 FIT_ASSUMPTIONS, LOSS_ASSUMPTIONS = tuple(_FIT), tuple(_LOSSES)
+
+# Without what follows a colon: those that only certificates about a shifted distribution state.
+SHIFT_ASSUMPTIONS = ("shifted", "weights-known", "weights-estimated")
 
 
 def is_code(text: str) -> bool:

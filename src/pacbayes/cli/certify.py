@@ -12,9 +12,6 @@ from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import print_certificate, print_json, print_lines, test_values
 from pacbayes.cli._tables import Objective, TableOptions, check_output, is_source
 
-# Assumptions of some tests.
-_OF_TESTS = ("groups-declared", "shifted", "weights-known", "weights-estimated")
-
 
 def certify(
     data: Path,
@@ -120,7 +117,7 @@ def _test_on_table(
 
 
 def _print_test(certificate: pacbayes.Certificate, json: bool) -> None:
-    from pacbayes.certificate import describe_assumption
+    from pacbayes.certificate.assumptions import SHIFT_ASSUMPTIONS, describe_assumption
 
     figures = certificate.statements[0].figures
     method, exact = ("Clopper-Pearson", ", exact") if "errors" in figures else ("Chernoff", "")
@@ -132,7 +129,8 @@ def _print_test(certificate: pacbayes.Certificate, json: bool) -> None:
         return
     print_certificate(certificate, in_full=False)
     alike = "" if certificate.shift else ", and so are the points to predict"
-    further = [code for code in certificate.assumption_codes if code.partition(":")[0] in _OF_TESTS]
+    of_tests = ("groups-declared", *SHIFT_ASSUMPTIONS)
+    further = [code for code in certificate.assumption_codes if code.partition(":")[0] in of_tests]
     print_lines(
         f"This is the held-out test-set bound for a single classifier ({method}{exact}).",
         "Assuming that:",
