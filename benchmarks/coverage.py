@@ -18,13 +18,19 @@ In the last of these cases the best of several votes is certified as if there we
 Then the rates by class, misses and false alarms, which are stated jointly: a violation is a data set on which any of
 them is above its bound, and bound and truth are those of the rate that comes nearest to its bound or is farthest above
 it. In the last cases the price for several votes or for several rates is not paid, and they fail.
+
+Errors by group are stated jointly as well. Groups are labels, of which a sample may lack some, or masks that overlap.
+In the last cases the group with the fewest errors is found on the held-out points and declared alone, and fails.
+
+A known shift: points of P are kept by their weights, and the bound is compared with the loss under Q. In the last cases
+weights are clipped, or the largest weight is that of the sample instead of one declared beforehand, and they fail.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -32,8 +38,10 @@ import numpy as np
 from scipy import stats
 
 from pacbayes.certificate import (
+    FIT_ASSUMPTIONS,
     Certificate,
     Confusion,
+    GroupCounts,
     Statement,
     certify,
     choose_voters,
@@ -41,6 +49,7 @@ from pacbayes.certificate import (
     with_test,
     with_unlabelled,
 )
+from pacbayes.fitting import Groups, Weighting
 
 DELTAS = (0.05, 0.3)
 
@@ -468,14 +477,197 @@ def simulate_classes(case: ClassCase, repetitions: int, seed: int = 0) -> list[R
     return rows
 
 
+# ---------------------------------------------------------------------------------------------------
+# Errors by group, and a known shift
+# ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GroupCase:
+    """Cells with known errors, and groups of them; all votes that compete are alike.
+
+    Attributes
+    ----------
+    cells, errors : list of float
+        Probability of each cell, and of an error in it.
+    n : int
+        Points that each vote is tested on.
+    masks : list of list of int or None
+        Cells of each group; None if the cells are the groups, known by the labels of the points alone.
+    n_votes : int
+        Votes that compete, each with points of its own: the one with the fewest errors wins.
+    found : bool
+        Whether the group with the fewest errors is found on the winner's points, and declared as if it were the only
+        one.
+    """
+
+    name: str
+    cells: list[float]
+    errors: list[float]
+    n: int
+    masks: list[list[int]] | None = None
+    n_votes: int = 1
+    found: bool = False
+
+    def declare(self, cells: np.ndarray) -> Groups:
+        """Return the groups of points, by their cells."""
+        if self.masks is None:
+            return Groups.of(cells, cells.size)
+        return Groups.of({str(k): np.isin(cells, own) for k, own in enumerate(self.masks)}, cells.size)
+
+    def truth(self, label: str) -> float:
+        """Return the probability of an error in a group."""
+        own = [int(label)] if self.masks is None else self.masks[int(label)]
+        share = np.array(self.cells)[own]
+        return float(share @ np.array(self.errors)[own] / share.sum())
+
+
+_SIX = [0.3, 0.25, 0.2, 0.15, 0.08, 0.02]
+_SIX_ERRORS = [0.1, 0.2, 0.05, 0.3, 0.4, 0.6]
+_OVERLAP = [[0, 1, 2], [2, 3], [3, 4, 5], [0, 1, 2, 3, 4, 5]]
+
+GROUP_CASES = [
+    GroupCase("by group, one group", [1.0], [TIGHT], 20),
+    GroupCase("by group, one group, 2 votes", [1.0], [TIGHT], 20, n_votes=2),
+    GroupCase("by group, two even", [0.5, 0.5], [0.2, 0.2], 40),
+    GroupCase("by group, two even, 2 votes", [0.5, 0.5], [0.2, 0.2], 40, n_votes=2),
+    GroupCase("by group, rare ones may be missing", _SIX, _SIX_ERRORS, 30),
+    GroupCase("by group, rare ones may be missing, 2 votes", _SIX, _SIX_ERRORS, 30, n_votes=2),
+    GroupCase("by group, overlapping", _SIX, _SIX_ERRORS, 40, _OVERLAP),
+    GroupCase("by group, overlapping, 2 votes", _SIX, _SIX_ERRORS, 40, _OVERLAP, n_votes=2),
+]
+BROKEN_GROUP_CASES = [
+    GroupCase("by group, found by its errors", [0.04] * 25, [0.3] * 25, 500, found=True),
+    GroupCase("by group, found by its errors, 2 votes", [0.04] * 25, [0.3] * 25, 500, n_votes=2, found=True),
+]
+
+
+def simulate_groups(case: GroupCase, repetitions: int, seed: int = 0) -> list[Row]:
+    """Count the data sets on which the error of any group is above its bound, at every delta."""
+    errors, rows = np.array(case.errors), []
+    for delta in DELTAS:
+        rng = np.random.default_rng(seed)
+        certificate = certify([0.5], 5, delta=delta, n_votes=case.n_votes, assumptions=["groups-declared"])[0]
+        found = []
+        for _ in range(repetitions):
+            cells = rng.choice(errors.size, size=case.n_votes * case.n, p=case.cells)
+            wrong = rng.random(cells.size) < errors[cells]
+            votes = np.arange(cells.size).reshape(case.n_votes, case.n)
+            winner = votes[np.argmin(wrong[votes].sum(axis=1))]
+            groups = case.declare(cells)
+            if case.found:
+                groups = _find_best(groups.take(winner).count(wrong[winner]), cells)
+            counted = groups.take(winner).count(wrong[winner])
+            by_group = with_test(certificate, np.count_nonzero(wrong[winner]), case.n, groups=counted).groups
+            pairs = [(bound, case.truth(label)) for label, bound in zip(by_group.labels, by_group.bounds, strict=True)]
+            found.append(max(pairs, key=lambda pair: pair[1] - pair[0]))
+        rows.append(_row("groups", case.name, delta, found))
+    return rows
+
+
+def _find_best(counted: GroupCounts, cells: np.ndarray) -> Groups:
+    """Return the group with the fewest errors for its points, as the only one."""
+    rates = [errors / n if n else 1.0 for errors, n in counted.counts]
+    best = counted.labels[int(np.argmin(rates))]
+    return Groups.of({best: cells == int(best)}, cells.size)
+
+
+def _row(method: str, case: str, delta: float, found: list[tuple[float, float]]) -> Row:
+    """Return a row of bounds and truths, one of each for every data set."""
+    bound, truth = np.array(found).T
+    violations, n = int(np.count_nonzero(bound < truth - TOLERANCE)), len(found)
+    return Row(method, case, delta, n, n, violations, float(bound.mean()), float(truth.mean()))
+
+
+@dataclass(frozen=True)
+class ShiftCase:
+    """Cells with known errors and weights: points are drawn from P, and the statement is about Q.
+
+    Attributes
+    ----------
+    cells, errors, weights : list of float
+        Probability of each cell under P, of an error in it, and density of Q relative to P.
+    n : int
+        Points that each vote is tested on, before some are kept.
+    max_weight : float or None
+        What weights are clipped at, which is honest if none is larger; None for the largest weight in the sample.
+    n_votes : int
+        Votes that compete, each with points of its own: the one with the smallest bound wins.
+    """
+
+    name: str
+    cells: list[float]
+    errors: list[float]
+    weights: list[float]
+    n: int
+    max_weight: float | None = 2.0
+    n_votes: int = 1
+
+
+_SHIFTED = ([0.6, 0.4], [0.1, 0.4], [1 / 3, 2.0])
+_RARE = ([0.95, 0.05], [0.02, 0.5], [0.5, 10.5])
+
+SHIFT_CASES = [
+    ShiftCase("shift, none", [1.0], [TIGHT], [1.0], 40),
+    ShiftCase("shift, two cells", *_SHIFTED, 40),
+    ShiftCase("shift, two cells, 2 votes", *_SHIFTED, 40, n_votes=2),
+    ShiftCase("shift, a multiple of the density", [0.6, 0.4], [0.1, 0.4], [1.0, 6.0], 40, 6.0),
+    ShiftCase("shift, to a rare cell", *_RARE, 150, 10.5),
+    ShiftCase("shift, to a rare cell, 2 votes", *_RARE, 150, 12.0, n_votes=2),
+]
+BROKEN_SHIFT_CASES = [
+    ShiftCase("shift, weights clipped", *_RARE, 150, 2.0),
+    ShiftCase("shift, weights clipped, 2 votes", *_RARE, 150, 2.0, n_votes=2),
+    ShiftCase("shift, largest weight of the sample", *_RARE, 12, None),
+]
+
+
+def simulate_shift(case: ShiftCase, repetitions: int, seed: int = 0) -> list[Row]:
+    """Count the data sets on which the loss under Q is above its bound, at every delta."""
+    of_q = np.array(case.cells) * case.weights
+    truth, rows = float(of_q @ case.errors / of_q.sum()), []
+    for delta in DELTAS:
+        rng = np.random.default_rng(seed)
+        codes = [*FIT_ASSUMPTIONS, "subsamples-random", "new-points"]
+        certificate = certify([0.5], 5, delta=delta, n_votes=case.n_votes, assumptions=codes)[0]
+        certificate = replace(certificate, statements=())
+        seeds = iter(range(case.n_votes * repetitions))
+        found = [
+            (min(_bound_shifted(case, certificate, rng, next(seeds)) for _ in range(case.n_votes)), truth)
+            for _ in range(repetitions)
+        ]
+        rows.append(_row("shift", case.name, delta, found))
+    return rows
+
+
+def _bound_shifted(case: ShiftCase, certificate: Certificate, rng: np.random.Generator, seed: int) -> float:
+    """Draw points of P, keep some of them, and return the bound on the loss under Q."""
+    cells = rng.choice(len(case.cells), size=case.n, p=case.cells)
+    wrong, weights = rng.random(case.n) < np.array(case.errors)[cells], np.array(case.weights)[cells]
+    most = float(weights.max()) if case.max_weight is None else case.max_weight
+    try:
+        weighting = Weighting.of(np.minimum(weights, most), most, False, seed, case.n)
+    except ValueError:  # no point is kept, and nothing is stated
+        return 1.0
+    errors = np.count_nonzero(wrong[weighting.kept])
+    return with_test(weighting.describe(certificate), errors, weighting.kept.size).bound
+
+
 COLUMNS = ("statement", "case", "delta", "stated", "violations", "p", "bound", "truth")
 
 
-def measure(cases: list[Case | ClassCase], repetitions: int) -> Iterator[tuple[object, ...]]:
+SIMULATIONS: dict[type, Any] = {
+    Case: simulate,
+    ClassCase: simulate_classes,
+    GroupCase: simulate_groups,
+    ShiftCase: simulate_shift,
+}
+
+
+def measure(cases: Sequence[Any], repetitions: int) -> Iterator[tuple[object, ...]]:
     """Yield a row for each kind of statement, case and delta."""
     for case in cases:
-        by_class = isinstance(case, ClassCase)
-        for row in (simulate_classes if by_class else simulate)(case, repetitions):  # type: ignore[operator]
+        for row in SIMULATIONS[type(case)](case, repetitions):
             stated, p = f"{row.stated / row.repetitions:.2f}", f"{row.p_value:.2g}"
             means = f"{row.mean_bound:.3f}", f"{row.mean_truth:.3f}"
             yield row.method, row.case, row.delta, stated, row.violations, p, *means
@@ -490,7 +682,12 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[""])
     add_record_option(parser)
     arguments = parser.parse_args()
-    for kind, cases in (("statements", [*CASES, BROKEN]), ("rates by class", [*CLASS_CASES, *BROKEN_CLASS_CASES])):
+    for kind, cases in (
+        ("statements", [*CASES, BROKEN]),
+        ("rates by class", [*CLASS_CASES, *BROKEN_CLASS_CASES]),
+        ("errors by group", [*GROUP_CASES, *BROKEN_GROUP_CASES]),
+        ("bounds after a shift", [*SHIFT_CASES, *BROKEN_SHIFT_CASES]),
+    ):
         chosen = [case for case in cases if any(part in case.name for part in arguments.only)]
         title = f"How often {kind} are false, {arguments.repetitions:,} data sets for each case and delta"
         if chosen:

@@ -877,8 +877,8 @@ def test_bad_data():
 def test_sample_weight_is_refused_with_the_reason():
     with pytest.raises(ValueError, match="sample_weight is not supported: the certificate bounds"):
         small().fit(X, Y, sample_weight=np.ones(300))
-    with pytest.raises(TypeError, match=r"fit takes no parameters besides X and y, got \['groups'\]"):
-        small().fit(X, Y, groups=Y)
+    with pytest.raises(TypeError, match=r"fit takes no parameters besides X, y and groups, got \['weights'\]"):
+        small().fit(X, Y, weights=Y)
 
 
 class Fussy(DummyClassifier):

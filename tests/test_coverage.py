@@ -115,3 +115,26 @@ def test_rates_by_class_fail_jointly_at_most_as_often_as_delta(case, repetitions
 @pytest.mark.parametrize("case", SIMULATION.BROKEN_CLASS_CASES, ids=lambda case: case.name)
 def test_the_simulation_sees_rates_that_do_not_share_delta(case):
     assert SIMULATION.simulate_classes(case, 200)[-1].p_value < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("case", "repetitions"),
+    [
+        *[(case, 50) for case in (*SIMULATION.GROUP_CASES[3::4], *SIMULATION.SHIFT_CASES[1:3])],
+        *[
+            pytest.param(case, 500, marks=pytest.mark.slow)
+            for case in (*SIMULATION.GROUP_CASES, *SIMULATION.SHIFT_CASES)
+        ],
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_groups_and_shifts_fail_at_most_as_often_as_delta(case, repetitions):
+    for row in SIMULATION.SIMULATIONS[type(case)](case, repetitions):
+        assert row.violations <= binom.ppf(0.999, repetitions, row.delta), row
+
+
+@pytest.mark.parametrize(
+    "case", [*SIMULATION.BROKEN_GROUP_CASES, *SIMULATION.BROKEN_SHIFT_CASES], ids=lambda case: case.name
+)
+def test_the_simulation_sees_groups_that_were_found_and_weights_that_are_wrong(case):
+    assert all(row.p_value < 1e-3 for row in SIMULATION.SIMULATIONS[type(case)](case, 40))

@@ -32,9 +32,11 @@ from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fitting import (
     FitSettings,
     FittedVotes,
+    Groups,
     MemoryRows,
     SampleRows,
     Vote,
+    Weighting,
     Workers,
     evaluate_on_rows,
     fit_votes,
@@ -175,7 +177,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         model._check_settings()
         return model._adopt(fitted, np.random.default_rng())
 
-    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, **fit_params: Any) -> Self:
         """Train the hypotheses, validate them, and weight them by minimising the bound.
 
         Parameters
@@ -185,6 +187,10 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             in blocks and may be larger than the memory. See `pacbayes.rows.open_source`.
         y : array-like of shape (n,) or str
             Targets; the name of their column where X is a path or a dask data frame.
+        groups : array-like of shape (n,), mapping of str to mask, data frame of masks or str, optional
+            Groups whose errors are to be bounded, all at once: a label for each row; or, where groups may overlap, a
+            mask of True and False for each group by its name; or the name of a column of the data frame X. They need
+            not be features, and have no influence on the vote.
         **fit_params
             None are accepted. `sample_weight` in particular is refused: the theorem is about the average loss of
             identically distributed points, and weights would change whose error is bounded.
@@ -201,10 +207,10 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 "to the distribution of interest beforehand, or put the weights into `loss` as a cost matrix."
             )
         if fit_params:
-            raise TypeError(f"fit takes no parameters besides X and y, got {sorted(fit_params)}")
-        return self.fit_candidate(X, y, n_candidates=1)
+            raise TypeError(f"fit takes no parameters besides X, y and groups, got {sorted(fit_params)}")
+        return self.fit_candidate(X, y, n_candidates=1, groups=groups)
 
-    def fit_candidate(self, X: Any, y: Any = None, *, n_candidates: int) -> Self:
+    def fit_candidate(self, X: Any, y: Any = None, *, n_candidates: int, groups: Any = None) -> Self:
         """Fit as one of several candidates of which the one with the smallest bound will be taken.
 
         Parameters
@@ -214,6 +220,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         n_candidates : int
             Number of candidates with different settings, this one included. Decided beforehand, they share `delta`, and
             the choice is covered by the certificate. `CertifiedGridSearch` does this for a grid.
+        groups : optional
+            As in `fit`.
 
         Returns
         -------
@@ -224,9 +232,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"n_candidates must be a whole number, at least 1, got {n_candidates!r}")
         self._check_settings()
         settings = self._copy_settings(n_candidates=int(n_candidates))
-        return self._fit(X, y, settings)
+        return self._fit(X, y, settings, groups=groups)
 
-    def add_hypotheses(self, X: Any, y: Any, n_hypotheses: int) -> Self:
+    def add_hypotheses(self, X: Any, y: Any, n_hypotheses: int, *, groups: Any = None) -> Self:
         """Add hypotheses to a fitted estimator, on the same sample: the result is that of fitting them at once.
 
         To add until the bound looks good is to choose the prior by the data: decide on the number beforehand. The
@@ -239,6 +247,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         n_hypotheses : int
             Number of hypotheses that there will be, for each vote. The first fit must have had ``racing=False``, so
             that none was dropped, and no `prior` of its own. Its `checkpoint` stays what it is.
+        groups : optional
+            As in `fit`: without them, the new certificate bounds no errors by group.
 
         Returns
         -------
@@ -266,11 +276,13 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 ) from error
         settings = replace(fitted.settings, n_hypotheses=n_hypotheses, checkpoint=None)
         validate_settings(settings, {"n_hypotheses": Whole(max(len(vote.hypotheses) for vote in fitted.votes))})
-        self._fit(X, y, settings, continued=fitted)
+        self._fit(X, y, settings, continued=fitted, groups=groups)
         self.n_hypotheses = n_hypotheses
         return self
 
-    def _fit(self, X: Any, y: Any, settings: FitSettings, continued: FittedVotes | None = None) -> Self:
+    def _fit(
+        self, X: Any, y: Any, settings: FitSettings, continued: FittedVotes | None = None, groups: Any = None
+    ) -> Self:
         pool, digests = as_pool(settings.estimator), self._digest_settings()
         try:
             if continued is None:
@@ -281,7 +293,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                     verify_certificate(replace(continued, winner=k), vote.certificate)
                 rows, task = self._open_labelled(X, y), continued.task
                 target = rows.sample.codes
-            fitted = fit_votes(rows, target, pool, task, settings, continued)
+            declared = None if groups is None else Groups.of(groups, len(rows), X)
+            fitted = fit_votes(rows, target, pool, task, settings, continued, declared)
         except (ValueError, HypothesisError) as error:
             _explain_missing_values(X, error)
             raise
@@ -421,7 +434,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
 
     # -- the certificate -----------------------------------------------------------------------------
 
-    def verify_certificate(self, certificate: Certificate, X: Any = None, y: ArrayLike | None = None) -> str:
+    def verify_certificate(
+        self, certificate: Certificate, X: Any = None, y: ArrayLike | None = None, *, groups: Any = None
+    ) -> str:
         """Recompute a certificate from this estimator, and from its training sample if that is given.
 
         Parameters
@@ -430,6 +445,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             The certificate to verify.
         X, y : array-like, optional
             The training sample, in the same order: the validation losses are then computed anew.
+        groups : optional
+            Its groups, as in `fit`: needed with X if the certificate bounds errors by group.
 
         Returns
         -------
@@ -445,8 +462,15 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         self._refuse_changed_settings()
         fitted = self.fitted_votes_
         if X is None:
+            if groups is not None:
+                raise ValueError("groups must be given together with X and y")
             return verify_certificate(fitted, certificate)
+        if groups is None and certificate.groups is not None:
+            raise ValueError("groups must be given, as in fit: the certificate bounds errors by group")
+        if groups is not None and certificate.groups is None:
+            raise ValueError("groups must be left out: the certificate bounds no errors by group")
         rows = self._open_labelled(X, y)
+        declared = None if groups is None else Groups.of(groups, len(rows), X)
         unknown = np.flatnonzero(~fitted.task.is_known(rows.sample.codes))
         if unknown.size:
             label = (
@@ -455,7 +479,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             raise CertificateError(
                 f"y holds {label}, in row {unknown[0]}, which the classifier does not know: it is another sample"
             )
-        return verify_certificate(fitted, certificate, rows)
+        return verify_certificate(fitted, certificate, rows, declared)
 
     def _open_labelled(self, X: Any, y: Any) -> SampleRows:
         """Return rows with targets: those that are given, or those of a source."""
@@ -464,8 +488,22 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             rows = rows.with_target(self.fitted_votes_.task, self.fitted_votes_.task.encode(rows.labels()))
         return rows
 
-    def certify(self, X: Any, y: ArrayLike | None = None, *, delta: float | None = None) -> Certificate:
+    def certify(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        delta: float | None = None,
+        groups: Any = None,
+        weights: ArrayLike | None = None,
+        max_weight: float | None = None,
+        weights_estimated: bool = False,
+        random_state: int | None = None,
+    ) -> Certificate:
         """Certify what `predict` does by new points, that had no part in making the estimator.
+
+        With `weights`, the certificate is about points from another distribution Q than the new points come from: each
+        of these is kept with probability weight / max_weight, whatever its label, and those kept are a sample of Q.
 
         Parameters
         ----------
@@ -476,6 +514,19 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             Their targets. A label that the classifier does not know counts as an error.
         delta : float, optional
             Probability with which the certificate may fail; by default that of the fit. Only with targets.
+        groups : optional
+            Groups of the new points whose errors are to be bounded, all at once, as in `fit`. They need not be those of
+            the fit: the bounds rest on the new points alone, also for groups that the fit has not seen.
+        weights : array-like of shape (n,), optional
+            Density of Q relative to the distribution of the new points, at each of them, or a multiple of it. Labels
+            given the features have to be as likely in Q, unless the weights are about both.
+        max_weight : float, optional
+            Largest weight that any point can have, declared without looking at the new points; needed with `weights`.
+        weights_estimated : bool, default=False
+            Whether the weights are estimates of the ratio of densities rather than known: the certificate is then not
+            strict, and says so.
+        random_state : int, optional
+            Seed of which points are kept; by default that of the fit.
 
         Returns
         -------
@@ -487,22 +538,34 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         """
         rows = self.open_rows(X, y)
         has_target, rows = rows.has_target, self._check_unseen(rows)
+        n, seed = len(rows), self.fitted_votes_.entropy if random_state is None else random_state
+        weighting = Weighting.of(weights, max_weight, weights_estimated, seed, n)
+        declared = None if groups is None else Groups.of(groups, n, X)
         self._refuse_changed_settings()
         fitted, loss = self.fitted_votes_, self.fitted_votes_.loss
         certificate = fitted.best.certificate
         if loss.on_probabilities or not (has_target or loss.is_zero_one):
             needed = "a loss of labels" if has_target else "the zero-one loss"
             raise ValueError(f"certify needs {needed}, and the classifier has {certificate.loss!r}")
-        codes = (*certificate.assumption_codes, "new-points")
-        certificate = replace(certificate, assumption_codes=codes, statements=(), confusion=None)
+        codes = [*(code for code in certificate.assumption_codes if code != "groups-declared"), "new-points"]
+        certificate = replace(certificate, assumption_codes=tuple(codes), statements=(), confusion=None, groups=None)
         if not has_target:
-            if delta is not None:
-                raise ValueError("delta must be None without labels: the bounds on hypotheses are those of the fit")
+            given = {"delta": delta, "groups": groups, "weights": weights}
+            for name in (name for name, value in given.items() if value is not None):
+                raise ValueError(f"{name} must be None without labels: the bounds on hypotheses are those of the fit")
             return self._certify_unlabelled(certificate, rows)
-        total, counts = evaluate_on_rows(fitted.best, rows, loss, self._prediction_stream)
-        described = fitted.task.describe_target(rows.sample.codes)
         level = certificate.delta if delta is None else validate_delta(delta)
-        return with_test(replace(certificate, n_votes=1, delta=level, **described), total, len(rows), counts)
+        certificate = replace(certificate, n_votes=1, delta=level)
+        if weighting is not None:
+            rows, certificate = rows.take(weighting.kept), weighting.describe(certificate)
+            declared = None if declared is None else declared.take(weighting.kept)
+        result = evaluate_on_rows(fitted.best, rows, loss, self._prediction_stream)
+        by_group = None
+        if declared is not None:
+            codes = [*certificate.assumption_codes, "groups-declared"]
+            certificate, by_group = replace(certificate, assumption_codes=tuple(codes)), declared.count(result.wrong)
+        certificate = replace(certificate, **fitted.task.describe_target(rows.sample.codes))
+        return with_test(certificate, result.total, len(rows), result.counts, by_group)
 
     def _certify_unlabelled(self, certificate: Certificate, rows: SampleRows) -> Certificate:
         raise ValueError("y must be given: without targets, only votes of classifiers can be certified")

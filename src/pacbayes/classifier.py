@@ -320,10 +320,8 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
         int
             Number of errors. A prediction that could differ on another engine, for rounding, counts as one.
         """
-        total, _ = evaluate_on_rows(
-            self.fitted_votes_.best, self._open_labelled(X, y), ZERO_ONE, self._prediction_stream
-        )
-        return int(total)
+        result = evaluate_on_rows(self.fitted_votes_.best, self._open_labelled(X, y), ZERO_ONE, self._prediction_stream)
+        return int(result.total)
 
     def _certify_unlabelled(self, certificate: Certificate, rows: SampleRows) -> Certificate:
         if certificate.voting == "gibbs":

@@ -78,7 +78,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.param_grid = param_grid
         self.n_candidates = n_candidates
 
-    def fit(self, X: Any, y: ArrayLike) -> CertifiedGridSearch:
+    def fit(self, X: Any, y: ArrayLike, *, groups: Any = None) -> CertifiedGridSearch:
         """Fit all candidates.
 
         Parameters
@@ -87,6 +87,8 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Training points.
         y : array-like of shape (n,)
             Labels.
+        groups : optional
+            Groups whose errors are to be bounded, as in `PACBayesClassifier.fit`.
 
         Returns
         -------
@@ -113,7 +115,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             candidate = clone(self.classifier).set_params(**params)
             if candidate.checkpoint is not None:  # a folder belongs to one fit
                 candidate.set_params(checkpoint=Path(candidate.checkpoint) / f"candidate{k}")
-            candidates.append(candidate.fit_candidate(X, y, n_candidates=n_candidates))
+            candidates.append(candidate.fit_candidate(X, y, n_candidates=n_candidates, groups=groups))
         bounds = [candidate.certificate_.bound for candidate in candidates]
         best = bounds.index(min(bounds))
         self.results_ = [{"params": params, "bound": bound} for params, bound in zip(grid, bounds, strict=True)]

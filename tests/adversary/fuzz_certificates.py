@@ -56,8 +56,15 @@ def targets():
         assert raced.certificate_.n_dropped
         yield raced.certificate_, lambda certificate: None
         yield raced.certificate_, raced.verify_certificate
-    new, _ = make_moons(200, noise=0.2, random_state=1)
+    grouped = PACBayesClassifier(RBFSVMPool(), **settings).fit(X, y, groups=X[:, 0] > 0.5)
+    yield grouped.certificate_, lambda certificate: None
+    yield grouped.certificate_, grouped.verify_certificate
+    new, new_labels = make_moons(200, noise=0.2, random_state=1)
     yield models[0].certify(new), lambda certificate: None
+    shift = {"weights": np.ones(200), "max_weight": 2.0}
+    for estimated in (False, True):
+        shifted = models[0].certify(new, new_labels, weights_estimated=estimated, **shift)
+        yield shifted, lambda certificate: None
     losses = np.array([0.1, 0.2, 0.4])
     yield certify(losses, 300, n_max=400)[0], lambda certificate: certificate.verify(losses)
 
@@ -103,6 +110,10 @@ def check(original, forged):
         assert statement.bound >= before[statement.predictor]
     if forged.confusion is not None and forged.confusion.is_certified:
         assert np.all(np.array(forged.confusion.bounds) >= np.array(original.confusion.bounds))
+    # Without the model nobody can tell how many points are in groups that overlap.
+    if forged.groups is not None and forged.groups.overlapping == original.groups.overlapping:
+        assert np.all(np.array(forged.groups.bounds) >= np.array(original.groups.bounds))
+    assert (forged.shift is None) == (original.shift is None) or not forged.is_tested
 
 
 def fuzz(count, seed):

@@ -418,8 +418,8 @@ def test_the_shares_of_delta_of_all_candidates_add_up_to_delta():
     seen = []
 
     class Recording(PACBayesClassifier):
-        def fit_candidate(self, X, y, *, n_candidates):
-            super().fit_candidate(X, y, n_candidates=n_candidates)
+        def fit_candidate(self, X, y, **settings):
+            super().fit_candidate(X, y, **settings)
             seen.append([vote.certificate.n_votes for vote in self.votes_])
             return self
 

@@ -41,7 +41,7 @@ def table(invoke):  # which goes to a folder of its own
 
 @pytest.mark.parametrize("data", ["data.csv", "data.csv.gz", "data.parquet"])
 def test_a_fit_in_parts_is_the_fit_in_memory(table, invoke, data):
-    arguments = ("fit", data, "--target", "kind", "--test-size", 0.2, *QUICK)
+    arguments = ("fit", data, "--target", "kind", "--test-size", 0.2, "--groups", "vip", *QUICK)
     memory = invoke(*arguments)
     assert memory.exit_code == 0, memory.output
     certificate = Path("model.certificate.json").read_bytes()
@@ -49,6 +49,7 @@ def test_a_fit_in_parts_is_the_fit_in_memory(table, invoke, data):
     assert streamed.exit_code == 0, streamed.output
     assert Path("streamed.certificate.json").read_bytes() == certificate
     assert streamed.output.replace("streamed", "model") == memory.output
+    assert "By 'vip', on" in streamed.output
     assert "'unit' (holds one value only, 'cm')" in streamed.output
     assert "'id' (numbers the rows)" in streamed.output
     for model in ("model", "streamed"):

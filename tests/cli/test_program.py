@@ -140,7 +140,7 @@ def test_a_package_that_is_not_installed(refuses, monkeypatch):
 
 
 def test_training_that_fails_says_so(refuses, monkeypatch):
-    def fail(*arguments):
+    def fail(*arguments, **options):
         raise HypothesisError("hypothesis 3 could not be trained")
 
     Path("data.csv").write_text("x,kind\n" + "1,a\n2,b\n2,a\n" * 20)

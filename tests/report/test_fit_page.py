@@ -66,7 +66,8 @@ def pipelines(iris):
     drawn = {"decisiontreeclassifier__max_depth": [1, 2, 3]}
     pool = EstimatorPool(learner, param_distributions=drawn)
     model = PACBayesClassifier(pool, n_hypotheses=30, random_state=0)
-    return model.fit(frame, np.array([EVIL, "versicolor", "virginica"])[y])
+    groups = {"&wide": X[:, 1] > 3, f"{EVIL} long": X[:, 0] > 5.5}
+    return model.fit(frame, np.array([EVIL, "versicolor", "virginica"])[y], groups=groups)
 
 
 @pytest.fixture(scope="module")
@@ -221,6 +222,16 @@ def test_drawn_parameters_of_voters(pipelines, few_plots):
         depth = pipelines.hypotheses_[int(h)].get_params()["decisiontreeclassifier__max_depth"]
         assert f"DecisionTreeClassifier(max_depth={depth}" in description
         assert len(description) <= 160
+
+
+def test_errors_by_group(pipelines, few_plots):
+    page, certificate = fit_page(pipelines), pipelines.certificate_
+    names = [row[0] for row in cells(page, "groups")]
+    assert sorted(names) == sorted(certificate.groups.labels)
+    shown = unescape(page)
+    assert f"The worst group is {certificate.groups.worst.label!r}" in shown
+    assert certificate.group_table().title in shown
+    assert '<a href="#groups">Groups</a>' in page
 
 
 def test_prefit(prefit):

@@ -6,15 +6,17 @@ from pacbayes.certificate._classes import (
     MOST_LABELS,
     ClassRates,
     Confusion,
-    Rate,
     label_names,
     tabulate_predictions,
 )
 from pacbayes.certificate._derivation import certify, validate_delta
+from pacbayes.certificate._groups import MOST_GROUPS, GroupCounts, GroupErrors, GroupRate
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Voting, resolve_objective
 from pacbayes.certificate._points import choose_voters, with_confusion, with_test, with_unlabelled
+from pacbayes.certificate._rates import Rate
+from pacbayes.certificate._shift import Shift
 from pacbayes.certificate._statements import MAJORITY, METHODS, Event, Method, Statement
-from pacbayes.certificate._words import Answer, ClassTable, Row, Section, name_class, name_family
+from pacbayes.certificate._words import Answer, ClassTable, RateTable, Row, Section, name_class, name_family
 from pacbayes.certificate.assumptions import FIT_ASSUMPTIONS, describe_assumption
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "MAJORITY",
     "METHODS",
     "MOST_CLASSES",
+    "MOST_GROUPS",
     "MOST_LABELS",
     "OBJECTIVES",
     "VOTINGS",
@@ -32,11 +35,16 @@ __all__ = [
     "Confusion",
     "Event",
     "FamilyWeight",
+    "GroupCounts",
+    "GroupErrors",
+    "GroupRate",
     "Method",
     "Objective",
     "Rate",
+    "RateTable",
     "Row",
     "Section",
+    "Shift",
     "Statement",
     "Voting",
     "certify",

@@ -13,7 +13,9 @@ from pacbayes._losses import is_of_probabilities
 from pacbayes.bounds import single_hypothesis_kl
 from pacbayes.certificate import _html, _json, _words
 from pacbayes.certificate._classes import MOST_LABELS, ClassRates, Confusion
+from pacbayes.certificate._groups import GroupErrors
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Voting
+from pacbayes.certificate._shift import Shift
 from pacbayes.certificate._statements import (
     BEST,
     MAJORITY,
@@ -31,7 +33,14 @@ from pacbayes.certificate._statements import (
     expect,
     require,
 )
-from pacbayes.certificate.assumptions import describe_assumption, find_missing, is_code, is_covered
+from pacbayes.certificate.assumptions import (
+    SHIFT_ASSUMPTIONS,
+    describe_assumption,
+    find_missing,
+    is_code,
+    is_covered,
+    is_test_covered,
+)
 from pacbayes.exceptions import CertificateError
 
 # What a digest may be of, and what it looks like.
@@ -120,6 +129,12 @@ class Certificate:
         once, with probability 1 - delta. None if the labels are not known, or more than 50.
     families : tuple of FamilyWeight
         The families of a `UnionPool` with their weights; empty if there is one only.
+    groups : GroupErrors or None
+        Errors of each declared group on held-out points, and bounds on them, which hold all at once, with probability
+        1 - delta. None if no groups were declared.
+    shift : Shift or None
+        How new points were thinned to those of a shifted distribution, which the test is then about; None if they were
+        taken as they are.
     """
 
     statements: Annotated[tuple[Statement, ...], Length(1)]
@@ -147,6 +162,8 @@ class Certificate:
     label_counts: Annotated[tuple[Whole, ...], Length(0, MOST_LABELS)] = ()
     confusion: Confusion | None = None
     families: Annotated[tuple[FamilyWeight, ...], Length(0, MOST_FAMILIES)] = ()
+    groups: GroupErrors | None = None
+    shift: Shift | None = None
 
     # -- bounds by name ------------------------------------------------------------------------------
 
@@ -190,6 +207,11 @@ class Certificate:
     def is_tested(self) -> bool:
         """Whether the bound on what `predict` does rests on held-out points."""
         return self.statements[0].is_test
+
+    @property
+    def test_covered(self) -> bool:
+        """Whether held-out points come from the distribution that the certificate is about, as far as is assumed."""
+        return is_test_covered(self.assumption_codes)
 
     @property
     def minimizes_lambda_bound(self) -> bool:
@@ -250,6 +272,7 @@ class Certificate:
     answers = _words.answers
     compare_with_commonest = _words.compare_with_commonest
     class_table = _words.class_table
+    group_table = _words.group_table
     rows = _words.rows
     figures = _words.figures
     describe_families = _words.describe_families
@@ -310,6 +333,9 @@ class Certificate:
             self._check_confusion(self.confusion)
         if self.families:
             self._check_families()
+        if self.groups is not None:
+            self._check_groups(self.groups)
+        self._check_shift(self.shift)
 
     def _check_assumptions(self) -> None:
         """Check that assumptions are known, that none is missing, and that they agree with `strict`."""
@@ -355,6 +381,31 @@ class Certificate:
             of_labels = one.predictor == MAJORITY and METHODS[one.method].event == Event.PAC_BAYES
             wrong = f"statements[{i}] is about a vote by labels, and families vote by probabilities"
             require(not (of_labels and by_probabilities), wrong)
+
+    def _check_groups(self, groups: GroupErrors) -> None:
+        """Check errors by group against the test, and their bounds."""
+        require("groups-declared" in self.assumption_codes, "assumptions must state 'groups-declared'")
+        first = self.statements[0]
+        require(first.is_test, "groups must be null unless statements[0] rests on held-out points")
+        expect("groups.kl_div", groups.kl_div, first.figures["kl_div"])
+        n, errors = first.figures["n"], first.figures.get("errors")
+        if errors is None and self.confusion is not None:  # of another loss, whose errors are counted by class
+            errors = self.confusion.errors
+        groups.check(self.delta, n, errors)
+
+    def _check_shift(self, shift: Shift | None) -> None:
+        """Check that the test is on the points that were kept, and what this rests on."""
+        if shift is None:
+            # A certificate that is about a shifted distribution must not pass for one about the same distribution.
+            of_shift = [code for code in self.assumption_codes if code.partition(":")[0] in SHIFT_ASSUMPTIONS]
+            require(not of_shift, f"shift must not be null where assumptions state {', '.join(of_shift)}")
+            return
+        known = "weights-known" if self.test_covered else "weights-estimated"
+        for code in ("new-points", f"shifted:{shift.max_weight!r}", known):
+            require(code in self.assumption_codes, f"assumptions must state {code!r}")
+        tested = len(self.statements) == 1 and self.statements[0].is_test
+        require(tested, "shift must be null unless the only statement rests on new points")
+        shift.check(self.statements[0].figures["n"])
 
     def _check_confusion(self, confusion: Confusion) -> None:
         """Check the confusion matrix against what the certificate states elsewhere, and its bounds."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes._json_fields import Length
-from pacbayes.certificate._statements import NonNegative, Unit, Whole, bound_count, expect_at_least, require
+from pacbayes.certificate._rates import Rate, bound_rates
+from pacbayes.certificate._statements import NonNegative, Unit, Whole, expect_at_least, require
 
 Points = Literal["held-out", "validation", "out-of-bag"]
 
@@ -47,27 +47,6 @@ def tabulate_predictions(
     width = n_classes + 1
     cells = codes * width + np.where(doubtful, n_classes, predicted)
     return np.bincount(cells, minlength=width * width).reshape(width, width)
-
-
-class Rate(NamedTuple):
-    """An error rate of a class: measured, and bounded.
-
-    Attributes
-    ----------
-    errors, n : int
-        Number of errors among the points that the rate is about, and the number of these points.
-    bound : float or None
-        Upper bound on the true rate, rounded up; 1 means that nothing is proved. None if none is stated.
-    """
-
-    errors: int
-    n: int
-    bound: float | None
-
-    @property
-    def measured(self) -> float | None:
-        """Share of the points that are errors; None if there are no points."""
-        return self.errors / self.n if self.n else None
 
 
 class ClassRates(NamedTuple):
@@ -199,16 +178,5 @@ def _bound_rates(
 ) -> tuple[tuple[float, float], ...]:
     if kl_div is None:
         return ()
-    # Each of the 2 K statements has its share of delta.
-    price = (kl_div + math.log(2 * (len(counts) - 1))) * (1 + 1e-15)
-
-    return tuple(
-        (_bound_rate(delta, *misses, price), _bound_rate(delta, *alarms, price))
-        for misses, alarms in _count_errors(counts)
-    )
-
-
-# What is stated is checked soon after, in files and in verification.
-@lru_cache(maxsize=4096)
-def _bound_rate(delta: float, errors: int, n: int, price: float) -> float:
-    return bound_count(delta, errors, n, price) if n else 1.0
+    bounds = iter(bound_rates([rate for rates in _count_errors(counts) for rate in rates], kl_div, delta))
+    return tuple(zip(bounds, bounds, strict=True))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pacbayes._json_fields import dump_checked, load_checked, raising, read_object
 from pacbayes.exceptions import CertificateError
@@ -20,6 +20,9 @@ _FIELD, _FORMAT = "pacbayes_certificate", 4
 # Longer than any certificate: what is larger is not read.
 _MAX_CHARACTERS = 1_000_000
 
+# Fields that are written only where they say something, and what they are otherwise: files from before have none.
+_LATER: dict[str, Any] = {"families": [], "groups": None, "shift": None}
+
 # JSON has no number for it.
 _INFINITY = "Infinity"
 
@@ -30,8 +33,9 @@ def dump(certificate: Certificate) -> str:
     values["assumptions"] = values.pop("assumption_codes")
     if certificate.lam == math.inf:
         values["lam"] = _INFINITY
-    if not certificate.families:
-        del values["families"]
+    for name in _LATER:
+        if not values[name]:
+            del values[name]
     return dump_checked(_FIELD, _FORMAT, values)
 
 
@@ -39,7 +43,7 @@ def load(text: str, kind: type[Certificate]) -> Certificate:
     """Return a certificate, each field of the right type and in its range."""
     with raising(CertificateError):
         values = load_checked(text, "certificate", _FIELD, _FORMAT, longest=_MAX_CHARACTERS)
-        values.setdefault("families", [])  # that of one family, or from before there were several
+        values = _LATER | values
         infinite = values.get("lam") == _INFINITY
         certificate: Certificate = read_object(kind, values | {"lam": None} if infinite else values)
     return replace(certificate, lam=math.inf) if infinite else certificate

@@ -13,21 +13,29 @@ from pacbayes._validation import Array, scalar, whole_number
 from pacbayes.bounds import kl_inverse_upper
 from pacbayes.certificate._certificate import Certificate
 from pacbayes.certificate._classes import Confusion
+from pacbayes.certificate._groups import GroupCounts, GroupErrors
 from pacbayes.certificate._statements import BEST, RANDOMISED, Statement, divided_prior, unlabelled_prices
 
 
 def _state(certificate: Certificate, method: str, figures: Mapping[str, float]) -> Statement:
     """State something about what `predict` does."""
     of = certificate
-    return Statement.by(method, of.predictor, of.loss, of.delta, figures, strict=of.strict)
+    covered = {"strict": of.strict, "test_covered": of.test_covered}
+    return Statement.by(method, of.predictor, of.loss, of.delta, figures, **covered)
 
 
-def with_test(certificate: Certificate, total: float, n: int, counts: NDArray[np.intp] | None = None) -> Certificate:
+def with_test(
+    certificate: Certificate,
+    total: float,
+    n: int,
+    counts: NDArray[np.intp] | None = None,
+    groups: GroupCounts | None = None,
+) -> Certificate:
     """Add what `n` held-out points, which had no part in making the predictor, prove about what `predict` does.
 
     The statement comes first, in place of another about the same predictor. `total` is the predictor's total loss.
     `counts`, as from `tabulate_predictions` and in the order of the certificate's labels, adds bounds on the misses and
-    false alarms of each class.
+    false alarms of each class, and `groups` bounds on the error of each group.
     """
     divergence = divided_prior(0.0, certificate.n_votes)
     if not 0 <= total <= n:
@@ -42,7 +50,8 @@ def with_test(certificate: Certificate, total: float, n: int, counts: NDArray[np
     # A bound on the vote may be computed from that on the randomised classifier, and has no place without it.
     others = [s for s in others if "gibbs_bound" not in s.figures or certificate.predictor != RANDOMISED]
     confusion = None if counts is None else Confusion.of("held-out", counts, divergence, certificate.delta)
-    return certificate.revise(statements=(tested, *others), confusion=confusion)
+    by_group = None if groups is None else GroupErrors.of(groups, divergence, certificate.delta)
+    return certificate.revise(statements=(tested, *others), confusion=confusion, groups=by_group)
 
 
 def with_confusion(certificate: Certificate, counts: NDArray[np.intp]) -> Certificate:

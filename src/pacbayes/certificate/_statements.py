@@ -95,10 +95,14 @@ class Method:
         """Kinds of the figures, by name: those of the formula's arguments besides delta."""
         return _argument_kinds(self.compute)
 
-    def event_if(self, strict: bool) -> str:
-        """Return the event, with the remark that it is not proved if the setting departs from the theorem."""
-        # Points that were held out from everything owe nothing to the theorem about subsamples.
-        return self.event if strict or self.event == Event.TEST_SET else f"{self.event}{_NOT_PROVED}"
+    def event_if(self, strict: bool, test_covered: bool = True) -> str:
+        """Return the event, with the remark that it is not proved if the setting departs from the theorem.
+
+        Points that were held out from everything owe nothing to the theorem about subsamples, which `strict` is about,
+        but have to come from the right distribution (`test_covered`).
+        """
+        covered = test_covered if self.event == Event.TEST_SET else strict
+        return self.event if covered else f"{self.event}{_NOT_PROVED}"
 
 
 @cache
@@ -154,11 +158,19 @@ class Statement:
 
     @classmethod
     def by(
-        cls, method: str, predictor: str, loss: str, delta: float, figures: Mapping[str, float], *, strict: bool = True
+        cls,
+        method: str,
+        predictor: str,
+        loss: str,
+        delta: float,
+        figures: Mapping[str, float],
+        *,
+        strict: bool = True,
+        test_covered: bool = True,
     ) -> Statement:
         """Make a statement with the bound that a method computes from figures."""
         bound = _compute(method, delta, **figures)
-        return cls(predictor, loss, bound, method, delta, METHODS[method].event_if(strict), figures)
+        return cls(predictor, loss, bound, method, delta, METHODS[method].event_if(strict, test_covered), figures)
 
     @property
     def title(self) -> str:
@@ -173,7 +185,12 @@ class Statement:
     @property
     def is_test(self) -> bool:
         """Whether it rests on held-out points."""
-        return self.event == Event.TEST_SET
+        return self.event.removesuffix(_NOT_PROVED) == Event.TEST_SET
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether the theorem covers it."""
+        return not self.event.endswith(_NOT_PROVED)
 
     @property
     def measured_loss(self) -> float:
@@ -197,7 +214,8 @@ class Statement:
             if {part, whole} <= set(figures):
                 limit = f"{name}.figures[{part!r}] must be at most {whole}, {figures[whole]!r}, got {figures[part]!r}"
                 require(figures[part] <= figures[whole], limit)
-        expect(f"{name}.event", self.event, method.event_if(certificate.strict))
+        covered = (certificate.strict, certificate.test_covered)
+        expect(f"{name}.event", self.event, method.event_if(*covered))
         expect(f"{name}.loss", self.loss, certificate.loss)
         expect(f"{name}.delta", self.delta, certificate.delta)
         recomputed = _compute(self.method, self.delta, **figures)

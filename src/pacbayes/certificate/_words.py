@@ -20,12 +20,14 @@ from pacbayes._formatting import (
 )
 from pacbayes._losses import describe_loss, is_of_probabilities, largest_cost
 from pacbayes.bounds import pac_bayes_kl, pac_bayes_lambda, pac_bayes_sqrt
-from pacbayes.certificate._classes import Confusion, Rate
+from pacbayes.certificate._classes import Confusion
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS
+from pacbayes.certificate._rates import Rate
 from pacbayes.certificate._statements import BEST, RANDOMISED, Statement, divided_prior
 
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate, FamilyWeight
+    from pacbayes.certificate._groups import GroupErrors
 
 # Letters of a label that are shown.
 _LONGEST_NAME = 40
@@ -87,7 +89,11 @@ class Section:
         return [k > 0 and all(cell[:1].isdigit() or cell == "-" for cell in column) for k, column in columns]
 
 
-class ClassTable(Section):
+class RateTable(Section):
+    """Errors of parts of the points, by class or by group: all bounds of a table hold at once."""
+
+
+class ClassTable(RateTable):
     """Errors by class: names of the columns, a row for each class, and notes on what is proved."""
 
 
@@ -163,10 +169,10 @@ def sections(certificate: Certificate, tested: Statement | None = None, most_pre
     proved = Section(
         summary(certificate),
         rows=[[answer.title, answer.value, answer.remark] for answer in answers(certificate, tested)],
-        notes=[certificate.describe_weights()] if certificate.families else [],
+        notes=[*([certificate.describe_weights()] if certificate.families else []), *_shift_notes(certificate)],
         warnings=[*_warnings(certificate), *([] if compared is None else [compared])],
     )
-    by_class = class_table(certificate, most_predicted)
+    tables = [class_table(certificate, most_predicted), group_table(certificate)]
     instead = certificate.predictor != BEST and any(s.predictor == BEST for s in certificate.statements)
     bounds = Section(
         "How it is proved",
@@ -177,12 +183,14 @@ def sections(certificate: Certificate, tested: Statement | None = None, most_pre
     facts = Section("The figures behind it", rows=[list(item) for item in figures(certificate).items()])
     strict = "Strict" if certificate.strict else "NOT STRICT"
     assumed = Section(f"{strict}, assuming that:", notes=list(certificate.assumptions))
-    return [proved, *([] if by_class is None else [by_class]), bounds, facts, assumed]
+    return [proved, *(table for table in tables if table is not None), bounds, facts, assumed]
 
 
 def _warnings(certificate: Certificate) -> list[str]:
     if certificate.strict:
         return []
+    if not certificate.test_covered:
+        return ["NOT STRICT: the weights were estimated, and nothing is proved unless they are the true ones."]
     if certificate.is_tested:
         return ["NOT STRICT: the theorem covers the bound from held-out points, and no other bound of this fit."]
     return ["NOT STRICT: the theorem does not cover this fit, and one of the assumptions says why."]
@@ -224,9 +232,14 @@ def summary(certificate: Certificate) -> str:
             "More data would help, or a base learner that errs less."
         )
     start = f"With probability at least {format_confidence(delta)} over the draw of the sample (delta = {delta}),"
-    if not certificate.strict and not proved[0].is_test:
-        start = f"The theorem does not cover this fit. If it did: {start[0].lower()}{start[1:]}"
+    if not proved[0].is_covered:
+        doubt = "The theorem does not cover this fit. If it did:"
+        if not certificate.test_covered:
+            doubt = "The weights were estimated. If they were the true ones:"
+        start = f"{doubt} {start[0].lower()}{start[1:]}"
     new = "new points from the same distribution"
+    if certificate.shift is not None:
+        new = "new points from the shifted distribution that the weights describe"
     first, *others = proved
     if certificate.is_zero_one:
         claims = [f"the {first.predictor} {WORDS.errs} at most {format_percent_upper(first.bound)} of {new}"]
@@ -277,7 +290,7 @@ def answers(certificate: Certificate, tested: Statement | None = None) -> list[A
         proved = next(s for s in certificate.statements if s.bound == bound)
         title = f"the {who} {WORDS.errs}" if certificate.is_zero_one else f"{_name_loss(loss)} of the {who},"
         how = f"certified, with probability {format_confidence(certificate.delta)}"
-        if not certificate.strict and not proved.is_test:
+        if not proved.is_covered:
             how = "NOT STRICT: the theorem does not cover this"
         result = [Answer(f"{title} at most", _format_loss(loss, bound, upper=True), f"{how}; {proved.title}")]
     else:
@@ -287,10 +300,41 @@ def answers(certificate: Certificate, tested: Statement | None = None) -> list[A
         label, error = certificate.commonest_class
         title = f"{WORDS.constant.format(name_class(label))} {WORDS.errs}"
         result.append(Answer(title, format_percent(error), f"measured: {WORDS.others}"))
+    if certificate.groups is not None:
+        result.append(_worst_group(certificate, certificate.groups))
     if tested is not None:
         answer, alone = _measured(tested, "test points"), _format_loss(tested.loss, tested.bound, upper=True)
         result.append(replace(answer, remark=f"{answer.remark}, which alone prove at most {alone}"))
     return result
+
+
+def _worst_group(certificate: Certificate, groups: GroupErrors) -> Answer:
+    """Return the group with the largest bound."""
+    label, rate = groups.worst
+    title = f"the worst of {format_count(len(groups.labels), 'group')}, {name_class(label)}: at most"
+    how = f"certified, with probability {format_confidence(certificate.delta)} for all groups at once"
+    if not certificate.test_covered:
+        how = "NOT STRICT: the theorem does not cover this"
+    return Answer(title, format_percent_upper(rate.bound or 0.0), f"{how}; {_count_rate(rate)}")
+
+
+def _count_rate(rate: Rate) -> str:
+    return f"{format_count(rate.errors, WORDS.mistake)} on {format_count(rate.n, 'point')}"
+
+
+def _weights_remark(certificate: Certificate) -> str:
+    return "" if certificate.test_covered else "; the theorem does not cover estimated weights"
+
+
+def _shift_notes(certificate: Certificate) -> list[str]:
+    """Return how new points became a sample of another distribution."""
+    shift = certificate.shift
+    if shift is None:
+        return []
+    return [
+        f"About a shifted distribution: of {format_count(shift.n, 'new point')}, {shift.n_kept} were kept, each with "
+        f"probability weight / {shift.max_weight:g}, whatever its label (seed {shift.seed})."
+    ]
 
 
 def _measured(statement: Statement, where: str) -> Answer:
@@ -364,7 +408,7 @@ def _class_notes(certificate: Certificate, confusion: Confusion) -> list[str]:
     ]
     if confusion.is_certified:
         uncovered = confusion.points == "validation" and not certificate.strict
-        remark = "; the theorem does not cover this fit" if uncovered else ""
+        remark = "; the theorem does not cover this fit" if uncovered else _weights_remark(certificate)
         balanced = format_percent_upper(confusion.balanced_error)
         notes += [
             f"All bounds of this table hold at once, with probability {format_confidence(certificate.delta)}, for all "
@@ -375,6 +419,52 @@ def _class_notes(certificate: Certificate, confusion: Confusion) -> list[str]:
         notes.append("Measured, not certified. Held-out rows (holdout) or new labelled points (certify) prove bounds.")
     if confusion.n_doubtful:
         notes.append("A prediction in doubt, which rounding could change on another engine, counts as an error.")
+    return notes
+
+
+# ---------------------------------------------------------------------------------------------------
+# By group
+# ---------------------------------------------------------------------------------------------------
+
+# Groups that are shown, and names in one line.
+_MOST_SHOWN, _MOST_NAMES = 50, 8
+
+
+def group_table(certificate: Certificate) -> RateTable | None:
+    """Return errors by group as a table of text, the groups with the largest bounds first; None without groups."""
+    groups = certificate.groups
+    if groups is None:
+        return None
+    worst_first = sorted(groups.rates(), key=lambda one: -(one.errors.bound or 0.0))
+    table = [
+        [name_class(label)[1:-1], *_format_rate(rate), str(rate.errors), str(rate.n)]
+        for label, rate in worst_first[:_MOST_SHOWN]
+    ]
+    by = f"By {name_class(groups.name)}" if groups.name else "By group"
+    title = f"{by}, on {certificate.statements[0].figures['n']} held-out points"
+    return RateTable(
+        title, ["group", WORDS.erred, "at most", "errors", "points"], table, _group_notes(certificate, groups)
+    )
+
+
+def _group_notes(certificate: Certificate, groups: GroupErrors) -> list[str]:
+    label, rate = groups.worst
+    sure = f"with probability {format_confidence(certificate.delta)}"
+    remark = _weights_remark(certificate)
+    notes = [
+        f"All bounds of this table hold at once, {sure}, for all groups that were declared{remark}.",
+        f"The worst group is {name_class(label)}, with an error of at most {format_percent_upper(rate.bound or 0.0)}: "
+        "no group errs more often.",
+    ]
+    if groups.overlapping:
+        notes.append("A point may be in several groups, or in none.")
+    small = groups.find_small(certificate.delta)
+    if small:
+        named = ", ".join(f"{name_class(name)} ({rate.n})" for name, rate in small[:_MOST_NAMES])
+        more = f" and {len(small) - _MOST_NAMES} more" if len(small) > _MOST_NAMES else ""
+        notes.append(f"Too few points to prove much, even if none were an error: {named}{more}.")
+    if len(groups.labels) > _MOST_SHOWN:
+        notes.append(f"{len(groups.labels) - _MOST_SHOWN} more groups, with smaller bounds, are not shown.")
     return notes
 
 
@@ -397,7 +487,7 @@ def rows(certificate: Certificate, tested: Statement | None = None) -> list[Row]
         Row(f"loss on {s.figures['n']} held-out points", s.predictor, s.measured_loss, "measured") for s in held_out
     ]
     result.append(Row("validation loss", who, certificate.empirical_loss, "measured"))
-    result += [Row(s.title, s.predictor, s.bound, "certified", strict or s.is_test) for s in certificate.statements]
+    result += [Row(s.title, s.predictor, s.bound, "certified", s.is_covered) for s in certificate.statements]
     if not held_out:
         result += [Row(label, who, bound, "comparison", strict) for label, bound in _relaxations(certificate).items()]
         label = f"Chernoff, if tested on {certificate.n_validation} points"
@@ -448,6 +538,9 @@ def figures(certificate: Certificate) -> dict[str, str]:
     for statement in certificate.statements:
         if statement.is_test:
             result["Held-out points"] = _describe_test(statement)
+    if certificate.shift is not None:
+        shift = certificate.shift
+        result["Kept for the shift"] = f"{shift.n_kept} of {shift.n} points, by weight / {shift.max_weight:g}"
     if certificate.lam is not None:
         result["Lambda"] = f"{certificate.lam:.4g}"
     if certificate.quasiconvex is not None:

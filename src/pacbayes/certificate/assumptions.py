@@ -5,19 +5,21 @@ A sentence may be improved at any time. A code is part of the file format: it ne
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
 __all__ = [
     "ASSUMPTIONS",
     "FIT_ASSUMPTIONS",
     "LOSS_ASSUMPTIONS",
+    "SHIFT_ASSUMPTIONS",
     "Assumption",
     "describe_assumption",
     "encode_assumption",
     "find_missing",
     "is_code",
     "is_covered",
+    "is_test_covered",
 ]
 
 
@@ -64,6 +66,14 @@ _DEPARTURES = {
     "declared-not-strict": "the caller declared the setting not strict: the theorem does not cover this",
 }
 
+# What makes the points of a test others than those of the promise: then the test is not covered, either.
+_TEST_DEPARTURES = {
+    "weights-estimated": (
+        "the weights were estimated, and stand for a ratio of densities that is not known: the theorem does not cover "
+        "this"
+    ),
+}
+
 # The code of an assumption in somebody's own words, which follow a colon.
 _STATED = "stated"
 
@@ -103,15 +113,33 @@ _OTHERS = {
     "holdout-splitter": "the caller made the splitter of held-out rows without looking at features or labels",
     "candidates": "of {} settings that were decided on beforehand and share delta, one was chosen by its bound",
     "size-decided": "the number of hypotheses was not chosen by looking at the bound",
+    "groups-declared": (
+        "the groups were declared without looking at errors: in which group a point is depends on that point alone"
+    ),
+    "shifted": (
+        "the points to predict come from another distribution instead, whose density relative to that of the new "
+        "points is proportional to the weights; that no point has a weight above {} was declared without looking at "
+        "these"
+    ),
+    "weights-known": "the weights are known, and not estimated from the new points",
     "new-points": "the new points are independent of the sample and had no part in making or choosing the classifier",
     _STATED: "{}",
 }
 
-_GROUPS = {"fit": _FIT, "losses": _LOSSES, "subsamples": _SUBSAMPLES, "departures": _DEPARTURES, "": _OTHERS}
+_GROUPS = {
+    "fit": _FIT,
+    "losses": _LOSSES,
+    "subsamples": _SUBSAMPLES,
+    "departures": _DEPARTURES | _TEST_DEPARTURES,
+    "": _OTHERS,
+}
 
 # By code.
 ASSUMPTIONS = {code: Assumption(words, name) for name, group in _GROUPS.items() for code, words in group.items()}
 FIT_ASSUMPTIONS, LOSS_ASSUMPTIONS = tuple(_FIT), tuple(_LOSSES)
+
+# Without what follows a colon: those that only certificates about a shifted distribution state.
+SHIFT_ASSUMPTIONS = ("shifted", "weights-known", "weights-estimated")
 
 
 def is_code(text: str) -> bool:
@@ -143,9 +171,17 @@ def describe_assumption(code: str) -> str:
     return ASSUMPTIONS[name].sentence.format(filling)
 
 
-def is_covered(codes: Iterable[str]) -> bool:
+def is_covered(codes: Collection[str]) -> bool:
     """Return whether none of the assumptions departs from the theorem."""
-    return _DEPARTURES.keys().isdisjoint(codes)
+    return _DEPARTURES.keys().isdisjoint(codes) and is_test_covered(codes)
+
+
+def is_test_covered(codes: Collection[str]) -> bool:
+    """Return whether none of the assumptions departs from what tests rest on: points of the distribution in question.
+
+    Held-out points owe nothing to the theorem about subsamples, and its departures do not matter to them.
+    """
+    return _TEST_DEPARTURES.keys().isdisjoint(codes)
 
 
 def find_missing(codes: Collection[str], *, of_fit: bool) -> list[str]:

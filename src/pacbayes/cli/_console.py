@@ -77,15 +77,15 @@ def printed_warnings() -> Iterator[None]:
 def print_certificate(
     certificate: pacbayes.Certificate, test: io.HeldOutTest | None = None, *, in_full: bool = True
 ) -> None:
-    """Print what is proved about the predictions, with errors by class; in full, also how, and what was assumed."""
-    from pacbayes.certificate import ClassTable
+    """Print what is proved about the predictions, with errors by class and group; in full, also how and why."""
+    from pacbayes.certificate import RateTable
 
     proved, *others = certificate.sections(most_predicted=_MOST_PREDICTED)
     _print_section(proved)
     if test is not None:
         _print_wrapped(f"held-out test: {describe_test(test)}")
     for section in others:
-        if in_full or isinstance(section, ClassTable):
+        if in_full or isinstance(section, RateTable):
             _print_section(section)
 
 

@@ -75,7 +75,7 @@ class TableOptions:
         source = schema.source
         if source is None or schema.target is None:
             raise usage_error("the model does not say which rows it was trained on")
-        table = self._read_as_in_training(path, schema.target, schema)
+        table = self._read_as_in_training(path, schema.target, schema, carry=True)
         if len(table.X) != source.n_rows:
             raise usage_error(
                 f"{str(path)!r} has {len(table.X)} rows, and the model was made from {source.n_rows}: it is another "
@@ -122,14 +122,14 @@ def _is_same_file(first: Path, second: Path) -> bool:
     return first.resolve() == second.resolve()
 
 
-def train(model: pacbayes.PACBayesClassifier, table: io.Table | io.StreamedTable) -> None:
-    """Fit a model to a table, without warnings that do not matter here."""
+def train(model: pacbayes.PACBayesClassifier, table: io.Table | io.StreamedTable, groups: Any = None) -> None:
+    """Fit a model to a table, with groups of its rows if any, without warnings that do not matter here."""
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
         # A hypothesis that was not trained to convergence is validated as it is.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(table.X, table.y)
+        model.fit(table.X, table.y, groups=groups)
     model.set_params(verbose=0)
 
 

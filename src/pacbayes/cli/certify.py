@@ -24,6 +24,10 @@ def certify(
     model: Path | None = None,
     target: str | None = None,
     held_out: bool = False,
+    groups: str | None = None,
+    weights: str | None = None,
+    max_weight: float | None = None,
+    weights_estimated: bool = False,
     *,
     options: TableOptions,
     json: bool = False,
@@ -48,18 +52,28 @@ def certify(
         Test this model on the table instead.
     target
         With --model: column of the classes. [default: as in training]
+    groups
+        With --model: column of groups, the error of each of which is bounded as well, all at once.
+    weights
+        With --model: column of weights, for a certificate about another distribution than that of the rows: its density
+        relative to theirs, or a multiple. A row is kept with probability weight / --max-weight.
+    max_weight
+        Largest weight that any row can have, known beforehand.
+    weights_estimated
+        The weights are estimates: the certificate is not strict then.
     """
     if model is not None and (n, n_max, column) != (None, None, None):
         raise usage_error("--n, --n-max and --column belong to a file of losses, not to --model")
-    if model is None and held_out:
-        raise usage_error("--held-out belongs to --model")
+    if model is None and (held_out or groups or weights or max_weight is not None or weights_estimated):
+        raise usage_error("--held-out, --groups, --weights, --max-weight and --weights-estimated belong to --model")
+    shift = {"weights": weights, "max_weight": max_weight, "weights_estimated": weights_estimated}
     if model is None and n is None:
         raise usage_error("--n is needed: the number of points that each loss was measured on")
     if output is not None:
         inputs = [data] if model is None else [model, data]
         check_output(output, inputs, "the certificate must go to a file of its own")
     if model is not None:
-        certificate = _test_on_table(model, data, target, delta, options, held_out)
+        certificate = _test_on_table(model, data, target, delta, options, held_out, groups, shift)
     else:
         losses = io.read_losses(data, column, **options.limit())
         settings: dict[str, Any] = {"n": n, "n_max": n_max, "delta": delta, "objective": str(objective)}
@@ -77,11 +91,19 @@ def certify(
 
 
 def _test_on_table(
-    model: Path, data: Path, target: str | None, delta: float, options: TableOptions, held_out: bool
+    model: Path,
+    data: Path,
+    target: str | None,
+    delta: float,
+    options: TableOptions,
+    held_out: bool,
+    groups: str | None,
+    shift: dict[str, Any],
 ) -> pacbayes.Certificate:
-    """Certify a model by the rows of a table."""
+    """Certify a model by the rows of a table; groups and weights are columns of it."""
     classifier, schema = options.load_with_schema(model)
-    table = options.read(data, schema, held_out, target or schema.target)
+    by_column = {"groups": groups, "weights": shift["weights"]}
+    table = options.read(data, schema, held_out, target or schema.target, carry=any(by_column.values()))
     if table.y is None:
         raise usage_error("the model does not say which column holds the classes: give --target")
     if not held_out and is_source(table, schema):
@@ -90,10 +112,13 @@ def _test_on_table(
             + (" (--held-out takes those)" if schema.test is not None else "")
         )
     with show_progress(f"testing on {len(table.X)} rows"):
-        return classifier.certify(table.X, table.y, delta=delta)
+        columns = {key: table.stored_column(name) for key, name in by_column.items() if name is not None}
+        return classifier.certify(table.X, table.y, delta=delta, **{**shift, **columns})
 
 
 def _print_test(certificate: pacbayes.Certificate, json: bool) -> None:
+    from pacbayes.certificate.assumptions import SHIFT_ASSUMPTIONS, describe_assumption
+
     figures = certificate.statements[0].figures
     method, exact = ("Clopper-Pearson", ", exact") if "errors" in figures else ("Chernoff", "")
     if json:
@@ -103,9 +128,13 @@ def _print_test(certificate: pacbayes.Certificate, json: bool) -> None:
         print_json({**values, "certificate": certificate})
         return
     print_certificate(certificate, in_full=False)
+    alike = "" if certificate.shift else ", and so are the points to predict"
+    of_tests = ("groups-declared", *SHIFT_ASSUMPTIONS)
+    further = [code for code in certificate.assumption_codes if code.partition(":")[0] in of_tests]
     print_lines(
         f"This is the held-out test-set bound for a single classifier ({method}{exact}).",
         "Assuming that:",
-        "  - the rows are independent and identically distributed, and so are the points to predict",
+        f"  - the rows are independent and identically distributed{alike}",
         "  - the model was trained and chosen without them",
+        *(f"  - {describe_assumption(code)}" for code in further),
     )

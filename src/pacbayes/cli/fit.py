@@ -47,6 +47,7 @@ def fit(
     text: list[str] | None = None,
     drop: list[str] | None = None,
     keep: list[str] | None = None,
+    groups: str | None = None,
     *,
     options: TableOptions,
     jobs: int = -1,
@@ -96,6 +97,9 @@ def fit(
         A column to leave out. May be repeated.
     keep
         A column to keep although nothing seems to be learned from it. May be repeated.
+    groups
+        A column of groups, such as regions: held-out rows bound the error of each, all at once. It stays a feature
+        unless --drop leaves it out.
     jobs
         Workers; -1 takes all cores. The result does not depend on it.
     progress
@@ -107,9 +111,14 @@ def fit(
     check_output(output, [data, certificate], different)
     check_output(certificate, [data], different)
     # In parts, if it is larger than the memory that is allowed.
-    table = io.open_table(data, target, text=text or (), drop=drop or (), **options.arguments())
+    left_out = [name for name in drop or () if name != groups]
+    table = io.open_table(data, target, text=text or (), drop=left_out, **options.arguments())
     if table.schema.target is None:
         raise usage_error(f"which column holds the classes? Give --target, one of {format_names(table.X.columns)}")
+    by_group = None
+    if groups is not None:
+        by_group = _take_groups(table, groups)
+        table = table.without({groups}) if groups in (drop or ()) else table
     table, findings = _leave_out(table, keep or ())
     if not json:
         _print_table(table, findings, drop or (), estimator)
@@ -127,7 +136,9 @@ def fit(
         n_jobs=jobs,
         verbose={None: int(not json), True: 2, False: 0}[progress],
     )
-    train(model, rows)
+    if by_group is not None and rows.schema.source is not None:
+        by_group = by_group.iloc[rows.schema.source.split()[0]]
+    train(model, rows, by_group)
     model.add_assumption("file-columns-known")
     if held_out is not None:
         schema = replace(schema, test=test_model(model, held_out, delta))
@@ -148,6 +159,17 @@ def fit(
         return
     print_certificate(model.certificate_, schema.test)
     print_lines(f"model        {output}", f"certificate  {certificate}")
+
+
+def _take_groups(table: Tables, name: str) -> Any:
+    """Return the column of groups."""
+    if name == table.schema.target:
+        raise usage_error(
+            f"--groups must be another column than the target {name!r}: errors by class are bounded anyway"
+        )
+    if name not in table.X.columns:
+        raise usage_error(f"--groups: there is no column {name!r}, only {format_names(table.X.columns)}")
+    return table.column(name)
 
 
 def _parse_sizes(option: str, words: str, names: tuple[str, ...]) -> Any:

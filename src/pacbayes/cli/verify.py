@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pacbayes
 from pacbayes import io
@@ -64,10 +65,18 @@ def verify(
     elif model is not None and data is not None:
         classifier, schema = options.load_with_schema(model)
         table = options.read_training_table(data, schema)
+        groups = None if stated.groups is None else _take_groups(table, stated.groups.name)
         with show_progress(f"measuring the losses on {len(table.X)} rows again"):
-            level = classifier.verify_certificate(stated, table.X, table.y)
+            level = classifier.verify_certificate(stated, table.X, table.y, groups=groups)
     values = {"verified": True, "level": level, "proves": _LEVELS[level]}
     print_result(json, values, f"Verified: {level}. This shows that {_LEVELS[level]}.", stated.summary())
+
+
+def _take_groups(table: io.Table, name: str) -> Any:
+    """Return the column by whose groups a certificate bounds errors."""
+    if not name:
+        raise usage_error("the certificate bounds errors by groups that have no column: verify it in Python, with them")
+    return table.stored_column(name)
 
 
 def _read_certificate(path: Path) -> pacbayes.Certificate:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from pacbayes._losses import Loss
 from pacbayes._parallel import count_threads
 from pacbayes._validation import Array
 from pacbayes.certificate import MOST_CLASSES, Certificate, with_confusion, with_test
+from pacbayes.fitting._groups import Groups
 from pacbayes.fitting._hypotheses import Arrays
 from pacbayes.fitting._rows import Block, SampleRows
 from pacbayes.fitting._votes import Vote
@@ -45,21 +46,37 @@ def total_losses(vote: Vote, chosen: NDArray[np.intp], rest: SampleRows, loss: L
 
 
 def evaluate_vote(
-    vote: Vote, rows: SampleRows, rest: SampleRows, loss: Loss, k: int | None = None, batch_rows: int | None = None
+    vote: Vote,
+    rows: SampleRows,
+    rest: SampleRows,
+    loss: Loss,
+    k: int | None = None,
+    batch_rows: int | None = None,
+    groups: Groups | None = None,
 ) -> Vote:
     """Add to the certificate what held-out rows, or otherwise validation rows, say about the predictor.
 
     `rest` are those of `rows` that train and validate the hypotheses. Where rows are held out, `loss` is one of labels.
     A prediction that could differ on another engine has the largest loss, 1. `k` is the number of the vote in a fit,
-    whose results a checkpoint may hold, and `batch_rows` how many are predicted at a time.
+    whose results a checkpoint may hold, and `batch_rows` how many are predicted at a time. `groups` are those of
+    `rows`, whose errors are to be bounded as well.
     """
     certificate = vote.certificate.revise(**vote.task.describe_target(rows.sample.codes))
     if vote.split.held_out is None:
         return replace(vote, certificate=_tabulate_validation(vote, certificate, rest, k))
     tested = rows.take(vote.split.held_out)
     rng = stream(vote.split.entropy, 0, TEST)
-    total, counts = evaluate_on_rows(vote, tested, loss, rng, "" if k is None else f"vote{k}-test", batch_rows)
-    return replace(vote, certificate=with_test(certificate, total, len(tested), counts))
+    result = evaluate_on_rows(vote, tested, loss, rng, "" if k is None else f"vote{k}-test", batch_rows)
+    by_group = None if groups is None else groups.take(vote.split.held_out).count(result.wrong)
+    return replace(vote, certificate=with_test(certificate, result.total, len(tested), result.counts, by_group))
+
+
+class Evaluation(NamedTuple):
+    """What a vote does on rows with targets."""
+
+    total: float  # of its losses
+    counts: NDArray[np.intp] | None  # by target and prediction; None if there are too many classes
+    wrong: NDArray[np.bool_]  # where its prediction is wrong, or could be on another engine
 
 
 def evaluate_on_rows(
@@ -69,8 +86,8 @@ def evaluate_on_rows(
     rng: np.random.Generator,
     name: str = "",
     batch_rows: int | None = None,
-) -> tuple[float, NDArray[np.intp] | None]:
-    """Return the total loss of what a vote predicts for rows, and counts by target and prediction.
+) -> Evaluation:
+    """Return the total loss of what a vote predicts for rows, counts by target and prediction, and where it errs.
 
     `name` is what to call the results in the checkpoint of the fit; empty if they belong to no fit.
     """
@@ -81,7 +98,9 @@ def evaluate_on_rows(
     # that it takes the place of the other one does not depend on what either did on them.
     results = _run(rows, sum_test_losses, common, tasks, "testing", name, [weights, vote.certificate.voting])
     counts = np.sum([result["counts"] for result in results], axis=0) if "counts" in results[0] else None
-    return sum(float(result["total"]) for result in results), counts
+    sizes = [block.n_rows for block, *_ in tasks]
+    wrong = [np.unpackbits(found["wrong"], count=n) for found, n in zip(results, sizes, strict=True)]
+    return Evaluation(sum(float(result["total"]) for result in results), counts, np.concatenate(wrong).view(bool))
 
 
 def _tabulate_validation(vote: Vote, certificate: Certificate, rest: SampleRows, k: int | None) -> Certificate:

@@ -29,6 +29,7 @@ from pacbayes.certificate import FIT_ASSUMPTIONS, Certificate, FamilyWeight, cer
 from pacbayes.exceptions import HypothesisError
 from pacbayes.fitting._checkpoint import Checkpoint
 from pacbayes.fitting._evaluation import evaluate_vote
+from pacbayes.fitting._groups import Groups
 from pacbayes.fitting._racing import DropRule
 from pacbayes.fitting._rows import SampleRows
 from pacbayes.fitting._settings import FitSettings
@@ -86,6 +87,7 @@ class FitContext:
     settings: FitSettings
     n_votes: int  # that share delta, those of other candidates included
     continued: bool  # whether hypotheses are added to those of an earlier fit
+    groups: Groups | None = None  # of all rows, whose errors are to be bounded
 
     @property
     def left_out(self) -> list[str]:
@@ -101,6 +103,7 @@ def fit_votes(
     task: Task,
     settings: FitSettings,
     continued: FittedVotes | None = None,
+    groups: Groups | None = None,
 ) -> FittedVotes:
     """Train, weigh and test one or several competing votes.
 
@@ -118,6 +121,8 @@ def fit_votes(
         How. Where they name no estimator, the pool is what is kept of it.
     continued : FittedVotes, optional
         A fit of the same rows and settings, whose hypotheses are kept: only those that it lacks are trained.
+    groups : Groups, optional
+        Groups of the rows: held-out rows bound the error of each.
 
     Returns
     -------
@@ -130,11 +135,17 @@ def fit_votes(
     rows = rows.with_target(task, target)
     pool = pool.usable(rows.sample, loss)
     holdout = resolve_holdout(pool, settings, loss, len(rows))
+    if groups is not None and holdout is None:
+        raise ValueError(
+            "groups need held-out rows, and this fit has none: give holdout a share, or the groups of new points to "
+            "certify(X, y, groups=...)"
+        )
     entropy = _draw_entropy(settings.random_state) if continued is None else continued.entropy
     rows, entropy = _open_checkpoint(rows, pool, settings, holdout, entropy)
     try:
         splits = split_holdouts(holdout, len(rows), entropy)
-        fit = FitContext(pool, task, loss, settings, len(splits) * settings.n_candidates, continued is not None)
+        n_votes = len(splits) * settings.n_candidates
+        fit = FitContext(pool, task, loss, settings, n_votes, continued is not None, groups)
         validate_delta(settings.delta, fit.n_votes)
         plans, rows, summary = rows.load(_plan_vote(fit, rows, split) for split in splits)
         if continued is not None:
@@ -351,7 +362,7 @@ def _certify_vote(
     most = min(_PROBED_TOGETHER, rows_per_block(fit.task.width))
     probe_hypotheses(trained.hypotheses, rho, *source.probe_points(), most, fit.loss, stream(split.entropy, 0, PROBE))
     vote = Vote(fit.task, *trained, rho, plan.prior, certificate, split)
-    vote = evaluate_vote(vote, rows, plan.rest, fit.loss, k, batch_rows)
+    vote = evaluate_vote(vote, rows, plan.rest, fit.loss, k, batch_rows, fit.groups)
     vote.hypotheses.leave_device()
     families = describe_families(vote.hypotheses, vote.subsamples, rho)
     return replace(vote, certificate=vote.certificate.revise(families=families))
@@ -370,6 +381,8 @@ def weigh(fit: FitContext, trained: Trained, prior: ArrayLike | None) -> tuple[C
         stated.append(f"candidates:{settings.n_candidates}")
     if fit.continued:
         stated.append("size-decided")
+    if fit.groups is not None:
+        stated.append("groups-declared")
     return certify(
         trained.losses,
         subsamples.n_validation,

@@ -22,6 +22,7 @@ from pacbayes.fitting._fit import (
     resolve_holdout,
     weigh,
 )
+from pacbayes.fitting._groups import Groups
 from pacbayes.fitting._rows import SampleRows
 from pacbayes.fitting._votes import FittedVotes, Vote
 from pacbayes.sampling import RandomSubsamples, Split, Subsamples, split_holdouts
@@ -33,9 +34,12 @@ _DERIVED = ("objective", "loss", "delta", "n_validation", "n_validation_max", "n
 _BY_CLASS = ("labels", "label_counts", "confusion")
 
 
-def verify_certificate(fitted: FittedVotes, certificate: Certificate, rows: SampleRows | None = None) -> str:
+def verify_certificate(
+    fitted: FittedVotes, certificate: Certificate, rows: SampleRows | None = None, groups: Groups | None = None
+) -> str:
     """Recompute a certificate from fitted votes, and from their training sample with its target, if that is given.
 
+    Where the certificate bounds errors by group, the sample comes with its `groups`.
     Returns what was verified. Raises CertificateError naming the first thing that differs.
     """
     if "new-points" in certificate.assumption_codes:
@@ -68,8 +72,7 @@ def verify_certificate(fitted: FittedVotes, certificate: Certificate, rows: Samp
     for name in _DERIVED:
         _expect(name, getattr(certificate, name), getattr(again, name))
     _verify_test(certificate, vote)
-    for name in _BY_CLASS:
-        _expect(name, getattr(certificate, name), getattr(own, name))
+    _expect_counts(certificate, own)
     _expect("families", certificate.families, describe_families(vote.hypotheses, vote.subsamples, vote.posterior))
     if certificate.labels:
         _expect("labels", certificate.labels, fitted.task.describe_target(np.zeros(0, dtype=np.intp))["labels"])
@@ -86,7 +89,7 @@ def verify_certificate(fitted: FittedVotes, certificate: Certificate, rows: Samp
         raise CertificateError("the weights of the classifier are not those that the certificate is about")
     if rows is None:
         return "arithmetic and model"
-    _verify_on_rows(fitted, certificate, rows)
+    _verify_on_rows(fitted, certificate, rows, groups)
     return "arithmetic, model and data"
 
 
@@ -94,6 +97,21 @@ def _expect(name: str, stated: Any, actual: Any) -> None:
     """Raise CertificateError if something is stated otherwise than it is."""
     if stated != actual:
         raise CertificateError(f"{name} is stated as {stated!r}, and that of the classifier is {actual!r}")
+
+
+def _expect_counts(certificate: Certificate, actual: Certificate) -> None:
+    """Raise CertificateError if points are counted otherwise, by class or by group."""
+    for name in _BY_CLASS:
+        _expect(name, getattr(certificate, name), getattr(actual, name))
+    stated, counted = certificate.groups, actual.groups
+    if stated is None or counted is None:
+        _expect("groups", stated, counted)
+        return
+    for name in ("name", "overlapping", "labels"):
+        _expect(f"groups.{name}", getattr(stated, name), getattr(counted, name))
+    for label, *counts in zip(stated.labels, stated.counts, counted.counts, strict=True):
+        _expect(f"groups.counts of {label!r}", *counts)
+    _expect("groups.bounds", stated.bounds, counted.bounds)
 
 
 def _verify_test(certificate: Certificate, vote: Vote) -> None:
@@ -139,7 +157,7 @@ def _are_drawn(fitted: FittedVotes, subsamples: Subsamples, split: Split) -> boo
     return list(expected) == list(parts) and all(digest(expected[name]) == digest(parts[name]) for name in random)
 
 
-def _verify_on_rows(fitted: FittedVotes, certificate: Certificate, rows: SampleRows) -> None:
+def _verify_on_rows(fitted: FittedVotes, certificate: Certificate, rows: SampleRows, groups: Groups | None) -> None:
     """Raise CertificateError if losses and errors on the training sample are not those of the fit."""
     vote, loss = fitted.best, fitted.loss
     sample, _ = fitted.pool.prepare(vote.split.take_rows(rows.sample), vote.split.entropy)
@@ -166,9 +184,10 @@ def _verify_on_rows(fitted: FittedVotes, certificate: Certificate, rows: SampleR
         if too_large.any():
             h = int(dropped[too_large][0])
             raise CertificateError(f"hypothesis {h} has a smaller loss on these data than when it was dropped")
-    blank = replace(vote, certificate=replace(certificate, labels=(), label_counts=(), confusion=None))
-    again = evaluate_vote(blank, rows, rest, loss).certificate
+    if groups is not None and certificate.groups is not None and not groups.name:
+        groups = replace(groups, name=certificate.groups.name)  # an array has none
+    blank = replace(vote, certificate=replace(certificate, labels=(), label_counts=(), confusion=None, groups=None))
+    again = evaluate_vote(blank, rows, rest, loss, groups=groups).certificate
     stated, actual = (dict(c.statements[0].figures) for c in (certificate, again))
     _expect("the test on held-out rows", stated, actual)
-    for name in _BY_CLASS:
-        _expect(name, getattr(certificate, name), getattr(again, name))
+    _expect_counts(certificate, again)

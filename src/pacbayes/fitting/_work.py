@@ -36,18 +36,24 @@ def sum_losses(common: Iterable[Any], block: Block, *own: Any, chunk: Any = None
 def sum_test_losses(
     common: Iterable[Any], block: Block, drawn: NDArray[Any] | None = None, chunk: Any = None
 ) -> Arrays:
-    """Return the total loss of what weighted hypotheses predict on a block, and counts by target and prediction."""
+    """Return the total loss of what weighted hypotheses predict on a block, and counts by target and prediction.
+
+    Also, as bits, on which rows the prediction is wrong or could be on another engine.
+    """
     task, hypotheses, weights, loss, n_rows = common
-    total, done, tables = 0.0, 0, []
+    total, done, tables, wrong = 0.0, 0, [], []
     for _, X, target in block.batches(chunk):
         here = None if drawn is None else drawn[done : done + len(target)]
         done += len(target)
         predicted, uncertain = task.predict(hypotheses, weights, X, here)
         # A target that the sample does not have has the largest loss, as an uncertain prediction has.
-        total += loss.total_with_uncertain(target, predicted, uncertain | ~task.is_known(target), n_rows)
+        lost = uncertain | ~task.is_known(target)
+        total += loss.total_with_uncertain(target, predicted, lost, n_rows)
+        wrong.append(lost | (predicted != target))
         tables.append(task.tabulate(target.astype(np.intp), predicted, uncertain))
     counts = [table for table in tables if table is not None]
-    return {"total": np.array(total)} | ({"counts": np.sum(counts, axis=0)} if counts else {})
+    result = {"total": np.array(total), "wrong": np.packbits(np.concatenate(wrong))}
+    return result | ({"counts": np.sum(counts, axis=0)} if counts else {})
 
 
 def tabulate_out_of_bag(common: Iterable[Any], block: Block, chunk: Any = None) -> Arrays:

@@ -109,6 +109,15 @@ class Table:
         """Return one of the features."""
         return self.X[name]
 
+    def stored_column(self, name: str) -> pd.Series[Any]:
+        """Return a feature or, where columns were carried, another column of the file, as numbers, dates or text."""
+        if name in self.X.columns:
+            return self.X[name]
+        if self.carried is None or name not in self.carried.columns:
+            known = self.X.columns if self.carried is None else self.carried.columns
+            raise TableError(f"there is no column {name!r}, only {format_names(known)}")
+        return infer_column(self.carried[name], self.schema.decimal)[1]
+
     def label_codes(self) -> NDArray[Any] | None:
         """Return the labels as numbers."""
         return None if self.y is None else np.asarray(pd.factorize(self.y)[0])

@@ -104,7 +104,7 @@ def fit_page(
         title=title or "A classifier with a certificate",
         certificate=certificate,
         answers=certificate.answers(tested),
-        by_class=certificate.class_table(),
+        rates={"classes": certificate.class_table(), "groups": certificate.group_table()},
         columns=tabulate_importances(model, X, y, X_test, y_test),
         bounds=_tabulate_rows(certificate.rows(tested)),
         certificate_plot=certificate_plot(model, tested),

@@ -36,7 +36,7 @@ _HYPOTHESES_PER_SIZE = 45
 _MOST_ROWS = 2500
 
 # What a stream is for.
-SUBSAMPLE, LEARNER, RESERVE, PREDICTION, HOLDOUT, TEST, DEAL, ORDER, PROBE = range(9)
+SUBSAMPLE, LEARNER, RESERVE, PREDICTION, HOLDOUT, TEST, DEAL, ORDER, PROBE, THIN = range(10)
 
 
 @lru_cache(maxsize=16)  # a vote draws one by one from the subsamples of hundreds of hypotheses

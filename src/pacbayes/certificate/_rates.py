@@ -1,0 +1,47 @@
+"""Error rates of parts of the points, each by its own count, and bounds on them that hold all at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from pacbayes.certificate._statements import bound_count
+
+
+class Rate(NamedTuple):
+    """An error rate of a class or a group: measured, and bounded.
+
+    Attributes
+    ----------
+    errors, n : int
+        Number of errors among the points that the rate is about, and the number of these points.
+    bound : float or None
+        Upper bound on the true rate, rounded up; 1 means that nothing is proved. None if none is stated.
+    """
+
+    errors: int
+    n: int
+    bound: float | None
+
+    @property
+    def measured(self) -> float | None:
+        """Share of the points that are errors; None if there are no points."""
+        return self.errors / self.n if self.n else None
+
+
+def bound_rates(counts: Sequence[tuple[int, int]], kl_div: float, delta: float) -> tuple[float, ...]:
+    """Bound rates by their errors among points, all at once: each statement has an equal share of delta exp(-kl_div).
+
+    Given how many of n independent points a rate is about, the errors among them are binomial: Clopper-Pearson's bound
+    at this share fails with at most that probability, and by a union bound any of them with at most delta exp(-kl_div).
+    """
+    price = (kl_div + math.log(len(counts))) * (1 + 1e-15)
+    return tuple(_bound_rate(delta, errors, n, price) for errors, n in counts)
+
+
+# What is stated is checked soon after, in files and in verification.
+@lru_cache(maxsize=4096)
+def _bound_rate(delta: float, errors: int, n: int, price: float) -> float:
+    return bound_count(delta, errors, n, price) if n else 1.0
