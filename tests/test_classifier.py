@@ -803,7 +803,7 @@ def test_a_pool_without_training_is_told():
         ({"estimator": RBFSVMPool(C=[])}, r"C must be one or several positive, finite numbers, got \[\]"),
         ({"estimator": RBFSVMPool(C="soft")}, "C must be one or several positive, finite numbers, got 'soft'"),
         ({"subsamples": KFold(3)}, "n_hypotheses must be left at 'auto' where subsamples are given, got 20"),
-        ({"estimator": [DecisionTreeClassifier()]}, "left at 'auto' where the classifiers are trained already"),
+        ({"estimator": [DecisionTreeClassifier()]}, "left at 'auto' where the classifiers are already trained"),
         ({"holdout": (share for share in (0.5, 0.3))}, "holdout must be 'auto', None, .*got <generator"),
         ({"holdout": "half"}, "holdout must be 'auto', None, a share or number of rows.*got 'half'"),
         ({"holdout": [0.5, [0.3]]}, "holdout must be .*a sequence of these, or a splitter, got"),
