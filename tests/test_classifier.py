@@ -550,7 +550,9 @@ def test_pandas_and_polars_reach_the_base_learner():
     colour = np.where(Y == 1, "red", rng.choice(["red", "blue"], 300))
     columns = {"a": X[:, 0], "b": X[:, 1], "colour": colour.tolist()}
     frame, polars_frame = pd.DataFrame(columns), pl.DataFrame(columns)
-    encode = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["colour"]), remainder="passthrough")
+    # Dense, as scikit-learn 1.7 cannot join sparse columns with those of polars.
+    one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    encode = make_column_transformer((one_hot, ["colour"]), remainder="passthrough")
     pipeline = make_pipeline(encode, DecisionTreeClassifier(random_state=0))
     models = [small(estimator=pipeline).fit(data, Y) for data in (frame, polars_frame)]
     assert models[0].score(frame, Y) > 0.9
