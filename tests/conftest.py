@@ -28,6 +28,14 @@ def sixty_digits():
         yield
 
 
+@pytest.fixture(autouse=True)
+def no_progress_lines(monkeypatch):
+    """Print no line of progress, however slow the machine is; tests of these lines set their own times."""
+    from pacbayes import _progress
+
+    monkeypatch.setattr(_progress, "_FIRST_LINE", 1e6)
+
+
 @pytest.fixture
 def set_block_rows(monkeypatch):
     """Return a function that sets how many rows are computed on at a time, at most."""

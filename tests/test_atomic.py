@@ -165,7 +165,7 @@ def test_places_that_cannot_be_written(tmp_path):
 def test_one_at_a_time_in_a_folder(tmp_path):
     folder = tmp_path / "parts"
     with atomic.locked_folder(folder):
-        with pytest.raises(BlockingIOError, match="another process writes to"), atomic.locked_folder(folder):
+        with pytest.raises(BlockingIOError, match="another process is writing to"), atomic.locked_folder(folder):
             pass
         assert names(folder) == ["lock"]
     assert names(tmp_path) == []

@@ -550,7 +550,9 @@ def test_pandas_and_polars_reach_the_base_learner():
     colour = np.where(Y == 1, "red", rng.choice(["red", "blue"], 300))
     columns = {"a": X[:, 0], "b": X[:, 1], "colour": colour.tolist()}
     frame, polars_frame = pd.DataFrame(columns), pl.DataFrame(columns)
-    encode = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["colour"]), remainder="passthrough")
+    # Dense, as scikit-learn 1.7 cannot join sparse columns with those of polars.
+    one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    encode = make_column_transformer((one_hot, ["colour"]), remainder="passthrough")
     pipeline = make_pipeline(encode, DecisionTreeClassifier(random_state=0))
     models = [small(estimator=pipeline).fit(data, Y) for data in (frame, polars_frame)]
     assert models[0].score(frame, Y) > 0.9
@@ -803,7 +805,7 @@ def test_a_pool_without_training_is_told():
         ({"estimator": RBFSVMPool(C=[])}, r"C must be one or several positive, finite numbers, got \[\]"),
         ({"estimator": RBFSVMPool(C="soft")}, "C must be one or several positive, finite numbers, got 'soft'"),
         ({"subsamples": KFold(3)}, "n_hypotheses must be left at 'auto' where subsamples are given, got 20"),
-        ({"estimator": [DecisionTreeClassifier()]}, "left at 'auto' where the classifiers are trained already"),
+        ({"estimator": [DecisionTreeClassifier()]}, "left at 'auto' where the classifiers are already trained"),
         ({"holdout": (share for share in (0.5, 0.3))}, "holdout must be 'auto', None, .*got <generator"),
         ({"holdout": "half"}, "holdout must be 'auto', None, a share or number of rows.*got 'half'"),
         ({"holdout": [0.5, [0.3]]}, "holdout must be .*a sequence of these, or a splitter, got"),

@@ -11,6 +11,7 @@ from itertools import product
 from operator import attrgetter
 from pathlib import Path
 
+import prose
 import pytest
 import recorded_session
 from report.browsing import opened
@@ -130,6 +131,31 @@ def test_the_newcomers_report_in_a_browser(browser, tmp_path):
         with opened(browser, tmp_path / "report.html", width, offline=offline) as page:
             assert page.get_by_role("heading", level=1).is_visible()
             assert page.get_by_text("errs on at most").first.is_visible()
+
+
+def test_the_prose_has_no_phrase_of_the_list():
+    assert prose.check_files() == []
+
+
+def test_phrases_are_found_across_lines():
+    assert prose.find_phrases("A pipeline\nbelongs\n  into the pool.") == [
+        (2, "belongs into", prose.PHRASES["belongs? into"])
+    ]
+    assert prose.find_phrases("There is no file, and it belongs in the pool.") == []
+
+
+def test_the_recipe_of_conda_has_the_versions_of_the_project():
+    """Dependencies, and those of the command line, which conda's package has as well."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["cli"], *extras["report"], *extras["plots"]]
+    named = {"matplotlib": "matplotlib-base", "pyarrow": "pyarrow-core"}
+    pairs = [requirement.split(">=") for requirement in wanted if not requirement.startswith("pacbayes")]
+    lines = {f"{named.get(name, name)} >={version}" for name, version in pairs}
+    recipe = (ROOT / "packaging" / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    run = recipe.partition("  run:\n")[2].partition("  run_constraints:")[0]
+    assert set(re.findall(r"- (\S+ >=[\d.]+)\n", run)) == lines
+    assert f'python_min: "{project["requires-python"].removeprefix(">=")}"' in recipe
 
 
 def test_versions_agree():

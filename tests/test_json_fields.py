@@ -103,8 +103,8 @@ def test_what_is_wrong_is_named(changes, message):
         ("[]", "no JSON object"),
         ('{"a": 1, "a": 2}', "a field is given twice"),
         ('{"a": {"b": 1, "b": 1}}', "a field is given twice"),
-        ('{"a": NaN}', "NaN is no number"),
-        ('{"a": -Infinity}', "-Infinity is no number"),
+        ('{"a": NaN}', "NaN is not a number"),
+        ('{"a": -Infinity}', "-Infinity is not a number"),
         ('{"a": 1}' + " " * 100, "longer than 100 characters"),
     ],
 )

@@ -238,7 +238,7 @@ def test_states_that_were_edited():
 def test_the_state_of_another_certificate():
     state = counted((3, 100)).to_json()
     assert Monitor.from_json(state, certified()).n == Monitor.from_json(state).n == 100
-    with pytest.raises(MonitorError, match="the state watches another certificate"):
+    with pytest.raises(MonitorError, match="the state belongs to another certificate"):
         Monitor.from_json(state, certified(24))
 
 

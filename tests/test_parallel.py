@@ -41,16 +41,21 @@ def test_an_error_of_the_caller_waits_for_what_has_begun_and_gives_up_the_rest()
 
     def work(k):
         begun.set()
-        release.wait(10)
+        release.wait(60)
         done.append(k)
 
     futures = []
 
+    def release_when_the_rest_is_given_up():
+        while not futures[-1].cancelled():
+            time.sleep(0.001)
+        release.set()
+
     def start_and_fail():
         with run_in_background(1) as call:
             futures.extend(call(work, k) for k in range(3))
-            begun.wait(10)
-            threading.Thread(target=lambda: (time.sleep(0.05), release.set())).start()
+            begun.wait(60)
+            threading.Thread(target=release_when_the_rest_is_given_up, daemon=True).start()
             raise KeyError
 
     with pytest.raises(KeyError):

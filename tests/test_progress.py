@@ -1,12 +1,19 @@
 import io
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from pacbayes import _progress as progress
 from pacbayes._progress import show_progress
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Stop the clock that lines are printed by."""
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: 0.0))
 
 
 @pytest.fixture
@@ -31,7 +38,7 @@ def test_short_work_says_nothing_where_there_is_no_terminal(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_line_at_the_end_if_asked(capsys):
+def test_a_line_at_the_end_if_asked(capsys, clock):
     with show_progress("counting", 2, announce=True) as bar:
         bar.advance()
         bar.advance()
@@ -81,7 +88,7 @@ def test_a_bar_on_a_terminal(monkeypatch):
     assert "50%" in screen.getvalue()
 
 
-def test_lines_without_rich(capsys, monkeypatch):
+def test_lines_without_rich(capsys, monkeypatch, clock):
     monkeypatch.setitem(sys.modules, "rich.console", None)
     with show_progress("counting", 1, announce=True) as bar:
         bar.advance()

@@ -215,7 +215,7 @@ def _open_locked(lock: Path) -> BinaryIO:
         with suppress(FileNotFoundError), ExitStack() as stack:
             file = stack.enter_context(lock.open("ab"))
             if _try_lock(file) is False:
-                raise BlockingIOError(f"another process writes to {str(lock.parent)!r}")
+                raise BlockingIOError(f"another process is writing to {str(lock.parent)!r}")
             # The one that had locked it before may have removed it.
             if os.path.samestat(os.fstat(file.fileno()), lock.stat()):
                 stack.pop_all()

@@ -477,7 +477,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 "a label" if y is None or isinstance(y, str) else f"the label {np.asarray(y).tolist()[unknown[0]]!r}"
             )
             raise CertificateError(
-                f"y holds {label}, in row {unknown[0]}, which the classifier does not know: it is another sample"
+                f"y holds {label}, in row {unknown[0]}, which the classifier does not know: it is a different sample"
             )
         return verify_certificate(fitted, certificate, rows, declared)
 

@@ -121,7 +121,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise FieldError(f"{name} is no number")
+    raise FieldError(f"{name} is not a number")
 
 
 def read_object(kind: Any, values: Any, name: str = "") -> Any:
@@ -186,7 +186,7 @@ def read_value(kind: Any, name: str, value: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    # Whatever is larger than any float is no number to calculate with; a comparison with NaN is false.
+    # Whatever is larger than any float is not a number to calculate with; a comparison with NaN is false.
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -(2**1023) < value < 2**1023
 
 

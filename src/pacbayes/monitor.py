@@ -265,7 +265,7 @@ class Monitor:
             lines.append(f"ALARM, after {format_count(self.alarm_at or 0, 'point')}: {above}")
         else:
             lines.append("No alarm")
-        lines.append(f"A false alarm is ever raised with probability at most {self.delta:g}")
+        lines.append(f"The probability that a false alarm is ever raised is at most {self.delta:g}")
         return "\n".join(lines)
 
     def to_json(self) -> str:
@@ -308,7 +308,7 @@ class Monitor:
         except ValueError as error:
             raise MonitorError(f"not a state of a monitor: {error}") from error
         if certificate is not None and monitor.certificate.to_json() != certificate.to_json():
-            raise MonitorError("the state watches another certificate: a new one needs a new state")
+            raise MonitorError("the state belongs to another certificate: a new one needs a new state")
         names = [one.name for one in state.batches if one.name is not None]
         if len(set(names)) < len(names) or any(one.errors > one.n for one in state.batches):
             raise MonitorError("not a state of a monitor: a batch is there twice, or has more errors than points")

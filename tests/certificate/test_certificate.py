@@ -383,7 +383,7 @@ def test_a_certificate_edited_by_hand_is_refused(field, value):
         ('{"pacbayes_certificate": 4}', "checksum"),
         ('{"pacbayes_certificate": true}', "not a certificate: no"),
         ('{"pacbayes_certificate": 2, "pacbayes_certificate": 2}', "given twice"),
-        ('{"delta": NaN}', "NaN is no number"),
+        ('{"delta": NaN}', "NaN is not a number"),
         ("[" * 100_000, "not JSON"),
         (" " * 2_000_000, "longer than 1000000 characters"),
         ('{"delta": ' + "9" * 5000 + "}", "not a certificate"),

@@ -25,7 +25,7 @@ GOOD = "x,y,kind\n" + "\n".join(f"{i},{i % 7},{'ab'[i % 2]}" for i in range(40))
         ('x,y,kind\n1,2,a\n3,4,"b\n', "'data.csv': the last cell opens a quote that is never closed"),
         ('x,y,kind\n1,2,a\n3,4,"b\nc', "'data.csv': the last cell opens a quote that is never closed"),
         ('x,y,kind\n"1\n",2,a\n\n3,b\n', "'data.csv': line 5: 2 cells, and the first row has 3"),
-        (GOOD + "many,1,a\n", "'data.csv': column 'x', row 41: 'many' is no number, and most of the column are"),
+        (GOOD + "many,1,a\n", "'data.csv': column 'x', row 41: 'many' is not a number, and most of the column are"),
         (GOOD + "inf,1,a\n", "column 'x', row 41: infinite values cannot be used"),
         (GOOD + "3,1,\n", "the target 'kind' is missing in 1 of 41 rows, first in row 41: remove these rows"),
         ("x,y,kind\n1,2,a\n3,4,a\n", "the target 'kind' holds one value only, 'a': a classifier needs two classes"),
@@ -88,7 +88,7 @@ def test_outputs(refuses):
     assert "there is no folder 'nowhere'" in refuses(*fit, "-o", "nowhere/m.skops")
     assert "there is no folder 'nowhere'" in refuses(*fit, "--certificate", "nowhere/c.json")
     for options in (("-o", "-"), ("--certificate", "-")):
-        assert refuses(*fit, *options) == "- is no file: only predictions can be written to standard output"
+        assert refuses(*fit, *options) == "- is not a file: only predictions can be written to standard output"
 
 
 def test_inputs_by_another_name_are_not_overwritten(invoke, refuses):

@@ -132,7 +132,7 @@ def test_semicolons_and_decimal_commas(program, tmp_path):
     plain = (tmp_path / "model.certificate.json").read_text()
     said, warned = program("fit", "commas.csv", *FIT)
     assert "120 rows; 2 columns of numbers and 0 of text" in said
-    assert warned == "pacbayes: warning: commas are taken for decimal marks: give --decimal . if they are not\n"
+    assert warned == "pacbayes: warning: commas are read as decimal marks: give --decimal . if they are not\n"
     assert (tmp_path / "model.certificate.json").read_text() == plain
     program("verify", "model.certificate.json", "--model", "model.skops", "--data", "commas.csv")
     predicted = program("predict", "model.skops", "commas.csv")
@@ -143,7 +143,7 @@ def test_semicolons_and_decimal_commas(program, tmp_path):
     program("fit", "points.csv", *FIT)
     _, warned = program("predict", "model.skops", "commas.csv", code=2)
     cell = str(data["size"][0]).replace(".", ",")
-    assert f"column 'size', row 1: '{cell}' is no number with a decimal point (decimal=, --decimal)" in warned
+    assert f"column 'size', row 1: '{cell}' is not a number with a decimal point (decimal=, --decimal)" in warned
     assert predicted == program("predict", "model.skops", "commas.csv", "--decimal", ",")
     # Asked otherwise, they are text.
     said, warned = program("fit", "commas.csv", "--decimal", ".", *FIT)
@@ -154,7 +154,7 @@ def test_semicolons_and_decimal_commas(program, tmp_path):
     (tmp_path / "both.csv").write_text("\n".join([lines[0], "1.5;2,5;wet", *lines[2:]]))
     _, warned = program("fit", "both.csv", *FIT, code=2)
     assert warned == (
-        "pacbayes: 'both.csv': column 'size', row 1: '1.5' is no number with a decimal comma (decimal=, --decimal), "
+        "pacbayes: 'both.csv': column 'size', row 1: '1.5' is not a number with a decimal comma (decimal=, --decimal), "
         "and most of the column are; correct it, or declare it as missing (missing=, --missing), or the column as text "
         "(text=, --text), or leave it out (drop=, --drop)\n"
     )
@@ -244,7 +244,7 @@ def test_dates(program, tmp_path):
     data["day"] = data["day"].dt.strftime("%d.%m.%Y")
     data.to_csv(tmp_path / "german.csv", index=False)
     _, warned = program("predict", "model.skops", "german.csv", code=2)
-    assert "column 'day', row 1: '01.01.2024' is no date, as 2024-01-31 is one" in warned
+    assert "column 'day', row 1: '01.01.2024' is not a date such as 2024-01-31" in warned
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -278,8 +278,8 @@ def test_labels_with_blanks_and_in_other_case(program, tmp_path):
     data.to_csv(tmp_path / "data.csv", index=False)
     said, warned = program("fit", "data.csv", *FIT)
     assert "4 classes in 'kind'" in said
-    assert "warning: the target 'kind' has labels that differ by blanks or case only: 'No', 'no'\n" in warned
-    assert "warning: the target 'kind' has labels that differ by blanks or case only: 'Yes', 'yes'\n" in warned
+    assert "warning: the target 'kind' has labels that differ only in blanks or case: 'No', 'no'\n" in warned
+    assert "warning: the target 'kind' has labels that differ only in blanks or case: 'Yes', 'yes'\n" in warned
 
 
 def test_ids(program, tmp_path):
@@ -315,11 +315,11 @@ def test_columns_that_say_nothing_or_too_much(program, tmp_path):
     assert warned.splitlines() == [
         "pacbayes: warning: 'comment' has 80 different values in 120 rows: hardly any can be learned from "
         "(--drop would leave it out)",
-        "pacbayes: warning: 'answer' tells the class in every row: is it a copy of the target, or known only "
+        "pacbayes: warning: 'answer' determines the class in every row: is it a copy of the target, or known only "
         "afterwards? (--drop would leave it out)",
-        "pacbayes: warning: 'price' is taken for text, and '0,50 €' looks like a number: write digits and a point only "
+        "pacbayes: warning: 'price' is read as text, and '0,50 €' looks like a number: write digits and a point only "
         "(--drop would leave it out)",
-        "pacbayes: warning: 'day' is taken for text, and '1/1/2024' looks like a date: write dates as 2024-01-31 "
+        "pacbayes: warning: 'day' is read as text, and '1/1/2024' looks like a date: write dates as 2024-01-31 "
         "(--drop would leave it out)",
     ]
     values = json.loads(program("fit", "data.csv", "--json", *FIT)[0])

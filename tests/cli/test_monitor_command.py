@@ -125,10 +125,10 @@ def test_states_that_are_refused(invoke, refuses, fitted):
     assert "'state.json': not a state of a monitor: not JSON" in refuses(*MONITOR)
     Path("state.json").write_text(state)
     other = refuses("monitor", "other.pacbayes", *MONITOR[2:])
-    assert other == "'state.json': the state watches another certificate: a new one needs a new state"
+    assert other == "'state.json': the state belongs to another certificate: a new one needs a new state"
 
 
 def test_two_jobs_at_a_time(invoke, refuses, fitted):
     with locked_folder(Path("state.json.lock")):
-        assert "another process writes to 'state.json.lock'" in refuses(*MONITOR)
+        assert "another process is writing to 'state.json.lock'" in refuses(*MONITOR)
     assert invoke(*MONITOR).exit_code == 0

@@ -51,7 +51,7 @@ def test_columns_that_do_not_fit(refuses, mixed, fitted):
 
 def test_words_in_a_column_of_numbers(refuses, mixed, fitted):
     mixed.assign(size=["small"] + [1.0] * 149).to_csv("new.csv", index=False)
-    assert refuses("predict", "model.skops", "new.csv") == "'new.csv': column 'size', row 1: 'small' is no number"
+    assert refuses("predict", "model.skops", "new.csv") == "'new.csv': column 'size', row 1: 'small' is not a number"
 
 
 def test_gaps_that_the_model_has_never_seen(invoke, refuses, numeric):

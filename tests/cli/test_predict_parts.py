@@ -92,7 +92,7 @@ def test_what_was_stopped_goes_on(invoke, fitted, monkeypatch):
             lambda self, carried, rows: (calls.append(len(rows)), predict(self, carried, rows))[1],
         )
         result = invoke(*arguments)
-    assert "goes on after 2 parts" in result.stderr
+    assert "resumes after 2 parts" in result.stderr
     assert sum(calls) == 150 - 80
     pd.testing.assert_frame_equal(pd.read_csv("out.csv"), fitted)
 
@@ -122,7 +122,7 @@ def test_words_in_a_column_of_numbers(refuses, mixed, fitted, invoke):
     result = invoke("predict", "model.skops", "new.csv", "-o", "out.csv", "--stream")
     assert result.exit_code == 2
     assert "'new.csv': counting rows from" in result.stderr
-    assert "'small' is no number" in result.stderr
+    assert "'small' is not a number" in result.stderr
     assert not Path("out.csv").exists()
 
 
@@ -183,7 +183,7 @@ def test_formulas_in_parts_that_were_written_before(invoke, mixed, fitted, monke
     arguments = (*STREAM, "--id", "note", "-o", "out.csv")
     stop_after(2, monkeypatch, invoke, *arguments)
     warned = invoke(*arguments).stderr
-    assert "goes on after 2 parts" in warned
+    assert "resumes after 2 parts" in warned
     assert "would take '=1+1' for a formula" in warned
 
 
@@ -232,7 +232,7 @@ def test_a_folder_that_another_one_writes_to(invoke, fitted, monkeypatch):
     monkeypatch.setattr(Predictions, "_predict", twice)
     assert invoke(*STREAM, "-o", "out.csv").exit_code == 0
     assert (inner[0].exit_code, inner[0].stdout) == (2, "")
-    assert inner[0].stderr == "pacbayes: another process writes to 'out.csv.parts'\n"
+    assert inner[0].stderr == "pacbayes: another process is writing to 'out.csv.parts'\n"
     assert len(pd.read_csv("out.csv")) == 150
     assert sorted(path.name for path in Path().glob("*out*")) == ["out.csv"]
 
@@ -242,7 +242,7 @@ def test_what_a_killed_run_leaves(invoke, fitted, monkeypatch):
     stop_after(2, monkeypatch, invoke, *arguments)
     for name in ("out.csv.parts/.000002.csv.4711.partial", ".out.csv.4711.partial", "out.csv.parts/lock"):
         Path(name).write_text("half")
-    assert "goes on after 2 parts" in invoke(*arguments).stderr
+    assert "resumes after 2 parts" in invoke(*arguments).stderr
     assert sorted(path.name for path in Path().glob("*out*")) == ["out.csv"]
     pd.testing.assert_frame_equal(pd.read_csv("out.csv"), fitted)
     # Before there was a manifest, too.
@@ -265,7 +265,7 @@ def test_predictions_in_the_folder_of_the_table(invoke, mixed, fitted, monkeypat
     mixed.to_parquet("g/a.parquet")
     arguments = ("predict", "model.skops", "g", "--id", "size", "-o", "g/out.parquet")
     stop_after(2, monkeypatch, invoke, *arguments)
-    assert "goes on after 2 parts" in invoke(*arguments).stderr
+    assert "resumes after 2 parts" in invoke(*arguments).stderr
     assert len(pd.read_parquet("g/out.parquet")) == 150
     assert "a file of their own" in refuses(*arguments)
 

@@ -70,7 +70,7 @@ def test_which_columns_matter(invoke, refuses, fitted, tmp_path):
     assert "held-out rows" in columns
     text = (tmp_path / "<b>.csv").read_text()
     (tmp_path / "short.csv").write_text(text[: text.rindex("\n", 0, -1) + 1])
-    assert "it is another table" in refuses("report", "a model.skops", "--data", "short.csv")
+    assert "it is a different table" in refuses("report", "a model.skops", "--data", "short.csv")
     lines = text.splitlines(keepends=True)
     (tmp_path / "sorted.csv").write_text("".join([lines[0], *sorted(lines[1:])]))
     assert "is not the file that the model was made from" in refuses("report", "a model.skops", "--data", "sorted.csv")

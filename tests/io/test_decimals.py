@@ -60,7 +60,7 @@ def test_a_column_without_commas_in_a_file_with_some(tmp_path):
 
 @pytest.mark.parametrize("cell", ["2.35", "0.300", "1.5e3", "23.00", ".5", "1234.567", "1.234.5"])
 def test_a_decimal_point_beside_decimal_commas(features, schema, tmp_path, cell):
-    message = rf"column 'b', row 1: '{cell}' is no number with a decimal comma \(decimal=, --decimal\)"
+    message = rf"column 'b', row 1: '{cell}' is not a number with a decimal comma \(decimal=, --decimal\)"
     with pytest.raises(TableError, match=message):
         features(f"a;b\n1,5;{cell}\n2;2.300\n", schema)
     if cell != "1.234.5":  # no number with a point, either
@@ -75,7 +75,7 @@ def test_a_decimal_point_beside_decimal_commas(features, schema, tmp_path, cell)
 def test_a_decimal_comma_where_training_had_points(features, tmp_path):
     schema = read(tmp_path, "a;b;kind\n" + "1.5;2.300;x\n2;1.100;y\n" * 5, "kind").schema
     assert features("a;b\n" + "2;2.300\n" * 9, schema)["b"].tolist() == [2.3] * 9
-    with pytest.raises(TableError, match="'1,5' is no number with a decimal point"):
+    with pytest.raises(TableError, match="'1,5' is not a number with a decimal point"):
         features("a;b\n" + "2;2.300\n" * 9 + "1,5;2.300\n", schema)
     assert features("a;b\n1,5;2.300\n", schema, decimal=",")["b"].tolist() == [2300]
 
@@ -108,7 +108,7 @@ def test_a_model_of_data_without_a_mark(features, tmp_path):
     # A point, whatever other cells hold.
     schema = Table.from_frame(pd.DataFrame({"a": [1.5, 2], "b": [3, 4], "kind": ["x", "y"]}), "kind").schema
     assert features("a;b\n1;2.300\n", schema)["b"].tolist() == [2.3]
-    with pytest.raises(TableError, match="column 'a', row 1: '1,5' is no number with a decimal point"):
+    with pytest.raises(TableError, match="column 'a', row 1: '1,5' is not a number with a decimal point"):
         features("a;b\n1,5;2.300\n", schema)
 
 

@@ -50,7 +50,7 @@ def test_a_column_without_a_name_is_an_index_only_if_it_tells_rows_apart():
 
 
 def test_copies_of_the_target():
-    message = "tells the class in every row: is it a copy of the target, or known only afterwards?"
+    message = "determines the class in every row: is it a copy of the target, or known only afterwards?"
     assert found(np.where(KIND == "a", 1.0, 2.0)) == [(message, False)]
     assert found(np.where(KIND == "a", "yes", "no")) == [(message, False)]
     nearly = np.where(KIND == "a", "yes", "no")
@@ -65,7 +65,7 @@ def test_targets():
     assert found(rng.normal(size=63), kind=[f"c{i}" for i in numbers]) == []
     labels = np.tile(["New York", "new  york", "Rome"], 20)
     assert found(rng.normal(size=60), kind=labels) == [
-        ("has labels that differ by blanks or case only: 'New York', 'new  york'", False)
+        ("has labels that differ only in blanks or case: 'New York', 'new  york'", False)
     ]
 
 

@@ -144,7 +144,7 @@ def late(column, value):
     [
         (
             late("size", "large"),
-            r"rows.csv': column 'size', row 2998: 'large' is no number, and most of the column are",
+            r"rows.csv': column 'size', row 2998: 'large' is not a number, and most of the column are",
         ),
         (late("size", "inf"), r"counting rows from \d+: column 'size', row \d+: infinite values cannot be used"),
         (

@@ -2,7 +2,7 @@
 From losses to a certificate
 ============================
 
-The theory needs losses only: how often each of twelve classifiers erred on the same 400 points that it had not seen.
+The theory needs only losses: how often each of twelve classifiers erred on the same 400 points that it had not seen.
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 Why not a test set?
 ===================
 
-A test set is a certificate, too: hold half of the sample out, tune a classifier on the other half, and take the exact
+A test set is a certificate, too: hold out half of the sample, tune a classifier on the other half, and take the exact
 (Clopper-Pearson) bound on its error. Here it competes with `PACBayesClassifier`, on data whose true error is known.
 """
 
@@ -28,10 +28,10 @@ print(model.certificate_)
 print(f"\ntrue error: {1 - model.score(new_points.X, new_points.y):.4f}")
 
 # %%
-# The first line is about what `predict` does, and it is the bound of a test set as well: some rows were held out for
-# nothing but this. Two things are different. Many models on subsamples of the other rows vote, which needs no
-# cross-validation and predicts better than one of them. And several such votes compete, each with held-out rows of its
-# own, for the price of a share of delta each, so that less depends on the luck of one split.
+# The first line is about what `predict` does, and it, too, is the bound of a test set: some rows were held out for this
+# purpose alone. Two things are different. Many models, trained on subsamples of the other rows, vote, which needs no
+# cross-validation and predicts better than a single one. And several such votes compete, each with held-out rows of its
+# own and a share of delta, so that less depends on the luck of one split.
 
 
 def test_set(sample, seed):
@@ -83,11 +83,11 @@ ax.invert_yaxis()
 ax.legend(loc="upper right")
 
 # %%
-# The vote of all rows holds none out, and predicts well. But what PAC-Bayesian theory proves about it without further
-# data is twice the bound on its average member: take it if accuracy counts most, and certify it by a later sample,
+# The vote on all rows holds none out, and predicts well. But what PAC-Bayesian theory proves about it without further
+# data is twice the bound on its average member: use it if accuracy matters most, and certify it with a later sample,
 # `model.certify(X, y)`. The default gives up a little accuracy for a bound that can be used.
 #
-# A test set is simple, exact and hard to beat: if a classifier exists already and you have points that it never saw,
-# use them. What a test set cannot do is to choose. As soon as two classifiers are compared on it, its bound is gone,
-# unless they were declared beforehand and share delta, as the two votes do, and the candidates of a
-# `CertifiedGridSearch`.
+# A test set is simple, exact and hard to beat: if a classifier already exists and you have points that it never saw,
+# use them. What a test set cannot do is choose. As soon as two classifiers are compared on it, its bound is gone,
+# unless they were declared beforehand and share delta, as the competing votes and the candidates of a
+# `CertifiedGridSearch` do.

@@ -3,8 +3,8 @@ Which family wins?
 ==================
 
 SVMs, boosted trees, forests and logistic regressions share one vote, and the weights choose among them: trees where
-two of many columns decide by steps, SVMs where all of them decide by a smooth border. Nothing is cross-validated, and
-the certificate is that of the vote.
+the class depends on steps in two of many columns, SVMs where a smooth boundary in all of them separates the classes.
+Nothing is cross-validated, and the certificate is that of the vote.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 """
-One equation in place of a search
-=================================
+One equation instead of a search
+================================
 
 The smallest direct bound is where an increasing function meets :math:`1 / \\delta`, and the posterior that attains it
-follows. Beside it, the posterior of the paper's bound.
+follows. It is compared with the posterior of the paper's bound.
 """
 
 import matplotlib.pyplot as plt

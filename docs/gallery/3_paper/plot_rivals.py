@@ -1,8 +1,8 @@
 """
-The bound and its rivals
-========================
+The bound and its alternatives
+==============================
 
-PAC-Bayes-kl, its relaxations and its rivals, as functions of the empirical loss, for one posterior.
+PAC-Bayes-kl, its relaxations and its alternatives, as functions of the empirical loss, for one posterior.
 """
 
 import matplotlib.pyplot as plt

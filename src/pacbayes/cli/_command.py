@@ -19,7 +19,7 @@ from pacbayes.exceptions import PACBayesError
 _SHARED_HELP = {
     "column": "Column of the losses, if the file has several.",
     "delta": "Probability with which the bound may fail, in (0, 1).",
-    "held_out": "Take those rows only that `fit --test-size` held out of this table, which is the one of fit.",
+    "held_out": "Use only the rows that `fit --test-size` held out of this table, which must be the one given to fit.",
     "json": "Print one JSON object, for scripts.",
     "max_bytes": ("Refuse files that take more memory than this. [default: 2 GiB for a model, 8 GiB for a table]"),
     "model": "Model that `fit` saved.",
@@ -129,7 +129,7 @@ def _user_errors(extra: str) -> Iterator[None]:
         install = f'this needs {error.name}: python -m pip install "pacbayes[{extra}]"'
         raise usage_error(install if isinstance(error, ModuleNotFoundError) else error) from error
     except MemoryError as error:
-        raise usage_error("the memory is not sufficient: take fewer rows or columns, or a larger machine") from error
+        raise usage_error("there is not enough memory: use fewer rows or columns, or a larger machine") from error
     except KeyboardInterrupt:
         print_error("stopped, and nothing was written")
         raise typer.Exit(130) from None

@@ -58,7 +58,7 @@ def open_parts(output: Path, tables: Sequence[Path], made_by: object) -> Iterato
                 f"{str(folder)!r} holds parts of other predictions, or of another table: delete the folder"
             )
         if parts:
-            print_error(f"goes on after {len(parts)} parts that were written before")
+            print_error(f"resumes after {len(parts)} parts that were already written")
         write_atomic({stored: manifest})
         try:
             yield folder

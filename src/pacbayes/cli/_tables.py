@@ -109,7 +109,7 @@ def is_source(table: io.Table, schema: io.Schema) -> bool:
 def check_output(output: Path, inputs: Iterable[Path], message: str) -> None:
     """Refuse an output that is one of the inputs, by whatever name, or that cannot be written."""
     if str(output) == "-":
-        raise usage_error("- is no file: only predictions can be written to standard output")
+        raise usage_error("- is not a file: only predictions can be written to standard output")
     if any(_is_same_file(output, path) for path in inputs):
         raise usage_error(message)
     io.check_writable(output)

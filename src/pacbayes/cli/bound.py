@@ -94,12 +94,12 @@ ENTRIES = {
     "anytime_upper": Entry(
         "errors n delta",
         "One hypothesis on points that still arrive, zero-one loss (exact at all times at once).",
-        "With probability {confidence}, the error is at most {value}, and so for such bounds at all other times.",
+        "With probability {confidence}, the error is at most {value}, and such bounds hold at all times at once.",
     ),
     "anytime_lower": Entry(
         "errors n delta",
         "The same from below.",
-        "With probability {confidence}, the error is at least {value}, and so for such bounds at all other times.",
+        "With probability {confidence}, the error is at least {value}, and such bounds hold at all times at once.",
         False,
         False,
     ),

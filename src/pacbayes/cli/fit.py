@@ -287,7 +287,7 @@ def _print_warnings(table: Tables, findings: Sequence[io.Finding]) -> None:
     if source is not None and source.encoding == "cp1252":
         warnings.append("the file is not UTF-8, and was read as Windows-1252 (Latin-1): give --encoding if it is not")
     if source is not None and source.decimal == ",":
-        warnings.append("commas are taken for decimal marks: give --decimal . if they are not")
+        warnings.append("commas are read as decimal marks: give --decimal . if they are not")
     warnings += [f"the target {one.column!r} {one.message}" for one in findings if one.column == target]
     doubtful = [one for one in findings if one.column != target and not one.leave_out]
     warnings += [f"{one.column!r} {one.message} (--drop would leave it out)" for one in doubtful[:_MOST_WARNINGS]]

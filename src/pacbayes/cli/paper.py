@@ -18,7 +18,7 @@ def paper(
     output: Path | None = None,
     jobs: int = -1,
 ) -> None:
-    """Reproduce the paper's experiments, and set the results beside its own numbers.
+    """Reproduce the paper's experiments, and compare the results with its own numbers.
 
     A run that was interrupted goes on where it stopped when the same command is given again. To download the data, it
     needs what `python -m pip install "pacbayes[paper]"` installs; with --quick or --data-dir it does not.
@@ -55,7 +55,7 @@ def paper(
             for task, following in zip(finished, [*names[1:], "drawing figures"], strict=False):
                 bar.advance(task.cost, following)
     except KeyboardInterrupt:
-        print_error(f"stopped: what is finished is in {folder}, and the same command goes on from there")
+        print_error(f"stopped: what is finished is in {folder}, and the same command resumes from there")
         raise typer.Exit(130) from None
     page = write_results(plan, store)
     print_lines(f"results   {store.path}", f"figures   {folder / 'figures'}", f"page      {page}")

@@ -21,7 +21,7 @@ _LEVELS = {
         "measured on data is not checked"
     ),
     "arithmetic, model and data": (
-        "the certificate is about this model, and its validation losses come out again on these data"
+        "the certificate is about this model, and its validation losses are reproduced on these data"
     ),
 }
 

@@ -70,7 +70,7 @@ def connected(client: Any) -> Iterator[None]:
             raise
         raise ClusterError(
             f"lost the scheduler of the cluster at {scheduler}: try again when it is back; a fit with a checkpoint "
-            "goes on where it was"
+            "resumes where it stopped"
         ) from error
 
 
@@ -105,7 +105,7 @@ def _check_package(client: Any) -> None:
 
 
 def _answer(ask: Any, question: str, **settings: Any) -> Any:
-    """Return what a part of the cluster answers, or what it failed of: it may be lost at any time."""
+    """Return what a part of the cluster answers, or the error it failed with: it may be lost at any time."""
     try:
         return ask(eval, question, **settings)
     except Exception as error:
@@ -223,7 +223,7 @@ class _Lost(Exception):  # noqa: N818
 
 
 def _outcome(future: Any) -> tuple[Any, BaseException | None]:
-    """Return the result of a future, or what it failed of."""
+    """Return the result of a future, or the error it failed with."""
     try:
         if future.status == "finished":
             return future.result(timeout=_ANSWER), None
@@ -239,6 +239,6 @@ def _explain(failure: BaseException, name: str, losses: int) -> BaseException:
         return ClusterError(f"the workers of the cluster have no {failure.name}: install what this process has there")
     if isinstance(failure, _Lost):
         return ClusterError(
-            f"a task ({name}) lost its worker {losses} times: is the memory of the workers sufficient? Their logs say"
+            f"a task ({name}) lost its worker {losses} times: do the workers have enough memory? See their logs"
         )
     return failure

@@ -52,7 +52,7 @@ class Workers:
 
         A checkpoint keeps results that have a name, `stored_as`, by the places of their tasks, which are those of the
         blocks that they begin with by default, and by a digest of what `about` returns: all that they depend on besides
-        settings, seed and data. A result of anything else is not found: hypotheses that come out otherwise when they
+        settings, seed and data. A result of anything else is not found: hypotheses that differ when they
         are trained again are validated and tested again. `threads` says that the function releases the interpreter's
         lock.
         """

@@ -25,7 +25,7 @@ _MARKED = rf"[+-]?(?:{_GROUPED}|(?:(?:\d+|{_GROUPED}),\d*|,\d+)(?:[eE][+-]?\d+)?
 
 
 def parse_numbers(column: pd.Series[Any], decimal: str = ".") -> pd.Series[Any]:
-    """Return a column as float64, NaN where it is missing, or raise TableError for the first cell that is no number."""
+    """Return a column as float64, NaN where it is missing, or raise TableError for a cell that is not a number."""
     numbers, invalid = _parse(column, decimal)
     if invalid.any():
         count = np.count_nonzero(invalid) - 1
@@ -46,7 +46,7 @@ def parse_text(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def parse_dates(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column of dates in universal time, or raise TableError for the first cell that is no date."""
+    """Return a column of dates in universal time, or raise TableError for the first cell that is not a date."""
     if not _is_date_type(column):
         text = column.astype("string").str.strip()
         column = pd.to_datetime(text.where(text.str.fullmatch(_ISO_DATE)), format="ISO8601", errors="coerce", utc=True)
@@ -54,7 +54,7 @@ def parse_dates(column: pd.Series[Any]) -> pd.Series[Any]:
         if invalid.any():
             row = int(np.argmax(invalid))
             raise TableError(
-                f"column {text.name!r}, row {row + 1}: {text.iloc[row]!r} is no date, as 2024-01-31 is one"
+                f"column {text.name!r}, row {row + 1}: {text.iloc[row]!r} is not a date such as 2024-01-31"
             )
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         column = column.dt.tz_convert(None)
@@ -69,7 +69,7 @@ class ColumnGuess:
     types: set[Kind] = field(default_factory=set)  # as which parts are stored
     present: int = 0
     words: int = 0  # cells that are no numbers, whichever the decimal mark
-    invalid: str | None = None  # what is wrong with the first cell that is no number
+    invalid: str | None = None  # what is wrong with the first cell that is not a number
     dates: bool = True  # whether all cells are dates that have one meaning and exist
 
     def add(self, column: pd.Series[Any], first: int = 1) -> Array | None:
@@ -134,7 +134,7 @@ def _holds_iso_dates(column: pd.Series[Any]) -> bool:
 def parse_labels(column: pd.Series[Any], decimal: str = ".", *, text: bool | None = None) -> NDArray[Any]:
     """Return class labels: integers if all are whole numbers, otherwise text.
 
-    `decimal` is the mark of numbers that are stored as text. Labels are `text` by default if one of them is no number.
+    `decimal` is the mark of numbers that are stored as text. Labels are `text` by default if one is not a number.
     """
     absent = column.isna().to_numpy()
     if absent.any():
@@ -227,7 +227,7 @@ def _first_invalid(column: pd.Series[Any], invalid: NDArray[np.bool_], decimal: 
     row = int(np.argmax(invalid))
     cell, mark = column.iloc[row], {".": "point", ",": "comma"}[decimal]
     how = f" with a decimal {mark} (decimal=, --decimal)" if re.search(r"\d[.,]|[.,]\d", str(cell)) else ""
-    return f"column {column.name!r}, row {row + first}: {cell!r} is no number{how}"
+    return f"column {column.name!r}, row {row + first}: {cell!r} is not a number{how}"
 
 
 def _finite(column: pd.Series[Any], numbers: Array) -> pd.Series[Any]:

@@ -197,7 +197,9 @@ def _name_columns(cells: Any, names: list[str], missing: Sequence[str]) -> pd.Da
     import pyarrow.compute as pc
 
     words, nothing = pa.array([*_MISSING, *(word.strip() for word in missing)]), pa.scalar(None, pa.string())
-    columns = [pc.if_else(pc.is_in(column, value_set=words), nothing, column) for column in cells.columns]
+    # Not if_else: before pyarrow 24 it returns invalid text of a slice, and the header was sliced off.
+    masks = (pc.make_struct(pc.is_in(column, value_set=words)) for column in cells.columns)
+    columns = [pc.case_when(mask, nothing, column) for mask, column in zip(masks, cells.columns, strict=True)]
     text = pd.StringDtype("pyarrow")
     numbered = pa.table(columns, cells.column_names).to_pandas(types_mapper=lambda _: text)
     return with_text_names(numbered.set_axis(names, axis=1))

@@ -25,7 +25,7 @@ _NULLABLE = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UI
 def read_parquet(file: BinaryIO, budget: Budget, *, whole: bool) -> Iterator[pd.DataFrame]:
     """Yield the columns of a Parquet file that hold numbers, dates, text, or true and false.
 
-    These are all rows of the `whole` file, or some thousand at a time. Columns that were the index of a data frame are
+    These are all rows of the `whole` file, or a few thousand at a time. Columns that were the index of a data frame are
     left out. Text of all rows is kept as a dictionary, so that a string that many rows share is stored once.
     """
     import pyarrow as pa

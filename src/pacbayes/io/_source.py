@@ -29,7 +29,7 @@ _CHUNK_SIZE = 2**20
 _MOST_GROWTH, _ANY_SIZE = 50, 2**24
 # `xz -9` takes 65 MiB to unpack. A file may ask for gigabytes.
 _XZ_MEMORY = 2**27
-# The index of a zip archive of one table takes some hundred bytes.
+# The index of a zip archive of one table takes a few hundred bytes.
 _ZIP_INDEX = 2**16
 _ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
 

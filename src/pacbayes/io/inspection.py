@@ -68,9 +68,9 @@ def inspect_table(table: Table | StreamedTable) -> list[Finding]:
     >>> for finding in inspect_table(Table.from_frame(frame, target="kind")):
     ...     print(finding.column, finding.message)
     Id numbers the rows
-    size tells the class in every row: is it a copy of the target, or known only afterwards?
+    size determines the class in every row: is it a copy of the target, or known only afterwards?
     unit holds one value only, 'cm'
-    kind has labels that differ by blanks or case only: 'Yes', 'yes'
+    kind has labels that differ only in blanks or case: 'Yes', 'yes'
     """
     codes = table.label_codes()
     findings: list[Finding] = []
@@ -97,7 +97,7 @@ def _inspect_feature(values: pd.Series[Any], column: Column, codes: Any) -> Iter
         looks = "looks like an id" if _ID_NAME.fullmatch(name) or _ID_NAME.fullmatch(name.lower()) else "may be an id"
         yield Finding(name, f"{looks}: it holds another whole number in every row")
     if codes is not None and 1 < distinct <= n_rows / 4 and _determines(values, codes, distinct):
-        yield Finding(name, "tells the class in every row: is it a copy of the target, or known only afterwards?")
+        yield Finding(name, "determines the class in every row: is it a copy of the target, or known only afterwards?")
 
 
 def _are_whole(values: pd.Series[Any]) -> bool:
@@ -121,12 +121,12 @@ def _inspect_text(name: str, values: pd.Series[Any], present: int, distinct: int
     elif names.str.fullmatch(_DATE_LIKE).all():
         yield Finding(
             name,
-            f"is taken for text, and {names.iloc[0]!r} looks like a date: write dates as 2024-01-31",
+            f"is read as text, and {names.iloc[0]!r} looks like a date: write dates as 2024-01-31",
             distinct == present,
         )
     elif names.str.fullmatch(_NUMBER_LIKE).all():
         yield Finding(
-            name, f"is taken for text, and {names.iloc[0]!r} looks like a number: write digits and a point only"
+            name, f"is read as text, and {names.iloc[0]!r} looks like a number: write digits and a point only"
         )
     elif distinct == present >= _FEWEST_ROWS:
         yield Finding(name, "is text that is different in every row, as names and ids are", leave_out=True)
@@ -151,7 +151,7 @@ def _inspect_target(table: Table | StreamedTable) -> Iterator[Finding]:
         alike["".join(str(label).split()).casefold()].append(label)
     for labels in alike.values():
         if len(labels) > 1:
-            yield Finding(target, f"has labels that differ by blanks or case only: {format_names(labels)}")
+            yield Finding(target, f"has labels that differ only in blanks or case: {format_names(labels)}")
     if len(classes) > _MOST_CLASSES and not isinstance(classes[0], str):
         yield Finding(
             target,

@@ -123,7 +123,7 @@ def load_model(
     Parameters that say where to work, `n_jobs` and `checkpoint`, are not taken from a file: they are None. Nor is
     `verbose`, which is 0.
 
-    Prediction takes memory of its own, which grows with the number of rows and classes. For files of strangers, limit
+    Prediction takes memory of its own, which grows with the number of rows and classes. For untrusted files, limit
     the memory of the process as well, for example by ``ulimit -v 4000000`` in the shell.
     """
     try:

@@ -163,7 +163,7 @@ class Schema:
     True
     >>> table.schema.apply(pd.DataFrame({"size": ["3", "small"]}))
     Traceback (most recent call last):
-    pacbayes.exceptions.TableError: column 'size', row 2: 'small' is no number
+    pacbayes.exceptions.TableError: column 'size', row 2: 'small' is not a number
     """
 
     columns: tuple[Column, ...]

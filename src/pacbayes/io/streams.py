@@ -38,7 +38,7 @@ _BATCH_ROWS = 2**16
 def read_batches(
     paths: Sequence[Path], schema: Schema, *, max_bytes: int = MAX_TABLE_BYTES, **how: Any
 ) -> Iterator[Table]:
-    """Yield the rows of CSV or Parquet files, some thousand at a time, with the columns that a model was trained on.
+    """Yield the rows of CSV or Parquet files, a few thousand at a time, with the columns that a model was trained on.
 
     `max_bytes` limits the memory that the cells of the rows that are read at a time may take; `how` are format,
     separator, decimal, encoding and missing, as in `read_table`. Tables have no labels, and no features that the schema

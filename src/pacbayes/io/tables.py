@@ -268,7 +268,7 @@ def check_roles(names: list[str], target: str | None, text: Collection[str], dro
             hint = "; is there another separator (separator=, --separator)?" if len(names) == 1 else ""
             raise TableError(f"there is no column {name!r}, only {format_names(names)}{hint}")
     if target in text:
-        raise TableError(f"{target!r} is the target: only other columns can be taken for text")
+        raise TableError(f"{target!r} is the target: only other columns can be read as text")
     if target in drop:
         raise TableError(f"{target!r} is the target: only other columns can be left out")
     if {*names} <= {target, *drop}:

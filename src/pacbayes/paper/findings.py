@@ -154,7 +154,7 @@ def _check_pool_size(results: Results, names: list[str]) -> tuple[bool, str]:
     )
 
 
-@_claim("The paper's theorem guarantees quasiconvexity for pools of some dozens of hypotheses.", "quasiconvexity")
+@_claim("The paper's theorem guarantees quasiconvexity for pools of a few dozen hypotheses.", "quasiconvexity")
 def _check_guarantees(results: Results, names: list[str]) -> tuple[bool, str]:
     means = [values.mean() for values in results.by_dataset("quasiconvexity", names, "theorem_var").values()]
     reach = results.by_dataset("quasiconvexity", names, lambda result: result["stronger"] >= result["largest"])

@@ -204,9 +204,9 @@ class PrefitPool(Pool):
         return ["predicts-by-row"]  # `NoSubsamples` states what has to be true of their training
 
     def draw_subsamples(self, plan: SamplingPlan, n: int, d: int) -> Subsamples:
-        plan.refuse_sizes("the classifiers are trained already")
+        plan.refuse_sizes("the classifiers are already trained")
         if plan.subsamples is not None:
-            raise ValueError("subsamples must be None where the classifiers are trained already")
+            raise ValueError("subsamples must be None where the classifiers are already trained")
         return NoSubsamples(n, len(self.estimators))
 
     def train(

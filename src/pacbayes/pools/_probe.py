@@ -75,7 +75,7 @@ def _probe(one: Hypotheses, ask: Callable[[Any], NDArray[Any]], X: Any, order: C
             # Labels must be equal; probabilities come out of sums that blocks may round differently.
             if np.allclose(again, together[block], rtol=0, atol=ROUNDED_SINGLE):
                 continue
-            outcome = f"answers otherwise for {company} than for {n_rows} rows together"
+            outcome = f"gives other answers for {company} than for {n_rows} rows together"
         except Exception as error:
             outcome, cause = f"answers for {n_rows} rows together and fails for {company}, {error!r}", error
         raise HypothesisError(

@@ -460,7 +460,7 @@ def minimize_lambda_bound(
         Relative gap between `fun` and `lower` at which the global method stops.
     max_iter : int, optional
         Largest number of iterations of a descent. By default 10,000, or fewer where there are more than 10,000
-        distinct losses (200 to 10,000, so that they take some ten seconds for a million distinct losses).
+        distinct losses (200 to 10,000, so that they take about ten seconds for a million distinct losses).
     n_max : int, optional
         Largest validation set, if they differ: the confidence term is then :math:`\ln\frac{2 \sqrt{n_{max}}}{\delta}`.
 

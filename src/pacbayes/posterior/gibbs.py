@@ -26,7 +26,7 @@ _EXPONENT_ERROR = 4 * _EPS
 # Absolute error of the largest exponent up to which terms of second order are negligible.
 _LARGEST_EXPONENT_ERROR = 0.1
 
-# Exponentials that a search may compute, if that leaves enough evaluations: some ten seconds.
+# Exponentials that a search may compute, if that leaves enough evaluations: about ten seconds.
 _MAX_EXPONENTIALS = 200_000_000
 
 # Smaller positive differences of losses are replaced by it: products of weights with them would underflow to zero.

@@ -127,7 +127,7 @@ def _tabulate_rows(rows: Sequence[Row]) -> PageTable:
         cells.append([", ".join(filter(None, (capitalize(row.label), remark))), row.shown, row.predictor])
     note = "Bounds are rounded up, measured losses to the nearest."
     if any(row.kind == "comparison" for row in rows):
-        note += " Bounds without a remark are there to compare with: the certificate does not state them."
+        note += " Bounds without a remark are for comparison: the certificate does not state them."
     return PageTable("bounds", "Bounds", ["Loss or bound", "Value", "Whose loss"], cells, note)
 
 

@@ -61,8 +61,8 @@ def tabulate_importances(model: Any, X: Any, y: Any, X_test: Any, y_test: Any) -
     first = f"The first {_MOST_SHOWN} of {len(names)} columns. " if len(names) > _MOST_SHOWN else ""
     note = (
         f"{first}Measured on {labels.size} {where}: how many more of them are predicted wrongly once a column is "
-        f"shuffled{f' (mean of {repeats} times)' if repeats > 1 else ''}. Columns that say the same stand in for each "
-        "other: each of them then seems to matter less than both do. Not part of the certificate."
+        f"shuffled{f' (mean of {repeats} times)' if repeats > 1 else ''}. Columns with the same information stand in "
+        "for each other: each then seems to matter less than they do together. Not part of the certificate."
     )
     return PageTable("columns", "Which columns matter", ["Column", "Error grows by"], cells, note)
 

@@ -85,7 +85,7 @@ def posterior_plots(model: Any) -> Iterator[Plot]:
     if whole and 1 < model.losses_.size <= _MOST_CERTIFIED:
         pool, svg = _draw("plot-pool", lambda ax: PoolSizeDisplay.from_estimator(model, ax=ax))
         caption = (
-            "Bound and loss of the first hypotheses alone. To choose their number by this plot is not covered by the "
+            "Bound and loss of the first hypotheses alone. Choosing their number by this plot is not covered by the "
             "bound."
         )
         description = (

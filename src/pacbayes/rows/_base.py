@@ -148,7 +148,7 @@ class TableSource(Source):
         for name, kind in self.not_numbers.items():
             raise SourceError(
                 f"column {name!r} holds {kind} values, and these hypotheses take numbers and booleans only: name other "
-                "columns, encode it before, or take RBFSVMPool()"
+                "columns, encode it before, or use RBFSVMPool()"
             )
         return self
 

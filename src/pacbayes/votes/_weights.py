@@ -58,7 +58,7 @@ def subset_sum_constant(rho: ArrayLike) -> float:
     sum of a subset of the weights: at least the smallest such sum, c.
 
     The sums of the largest weights are enumerated; what is left of the weight may be divided in any way. The
-    result is exact where all weights can be enumerated (any 32 of them, or equal ones up to some ten
+    result is exact where all weights can be enumerated (any 32 of them, or equal ones up to about ten
     thousand), and a lower bound on c always.
 
     Parameters
