@@ -449,14 +449,17 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         """Return whether a device does any of the work."""
         return self.computes_on_device(sample, subsamples)
 
-    def default_sampling(self, n: int, d: int, *, tested: bool = True, in_union: bool = False) -> tuple[list[int], int]:
+    def default_sampling(self, n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
         """Return the subsample sizes that hypotheses take in turn, and their number, for n rows of d columns.
 
-        This is what "auto" stands for. Functions of n and d alone are chosen without looking at the data. Where no
-        held-out rows are going to test the vote, its bounds rest on the rows outside the subsamples; `in_union`, these
-        hypotheses are one of several families.
+        This is what "auto" stands for. Functions of n and d alone are chosen without looking at the data. Unless the
+        vote is going to be `tested` on held-out rows, its bounds rest on the rows outside the subsamples.
         """
         return default_sampling(n, d)
+
+    def share_in_union(self, n: int) -> float:
+        """Return the share of the default number of hypotheses that there are as one of several families."""
+        return 1.0
 
     def default_holdout(self, n: int) -> Any:
         """Return what to hold out of n rows where that is "auto": shares, one for each vote, or a splitter."""

@@ -45,12 +45,36 @@ _SHARE_TRAINED, _MOST_OUTSIDE, _SHARE_UNTESTED = 0.9, 350, 0.5
 # From how many rows on the settings are those of large samples.
 _MANY_ROWS = 5000
 
-_SHARE = Constraint("in (0, 1]", lambda value: Number(0, np.inf).allows(value) and value <= 1)
+# What settings may be.
+_POSITIVE = Number(0, np.inf)
+_SHARE = Constraint("in (0, 1]", lambda value: _POSITIVE.allows(value) and value <= 1)
 _NOT_NEGATIVE = Constraint("a number, at least 0", lambda value: Number(-1, np.inf).allows(value) and value >= 0)
+_ROOT_OR_SHARE = Constraint(
+    "'sqrt', or in (0, 1]", lambda value: value == "sqrt" if isinstance(value, str) else _SHARE.allows(value)
+)
+_LEAVES_OR_NONE = Constraint(
+    "None, or a whole number, at least 2", lambda value: value is None or Whole(2).allows(value)
+)
 
 
-def _or_auto(constraint: Constraint) -> Constraint:
-    return Constraint(f"'auto', or {constraint}", lambda value: is_auto(value) or constraint.allows(value))
+class Setting(NamedTuple):
+    """What hypotheses take in turn: a function of the number of rows alone by default, measured on many datasets."""
+
+    each: Constraint
+    few: Any  # what "auto" stands for, one value or several, for few rows
+    many: Any
+
+    @property
+    def constraint(self) -> Constraint:
+        """What the user may give: one value, several or "auto"."""
+        given = Several(self.each)
+        return Constraint(f"'auto', or {given}", lambda value: is_auto(value) or given.allows(value))
+
+    def choose(self, value: Any, n: int) -> Any:
+        """Return the values that hypotheses take in turn, in a vote of n rows."""
+        if is_auto(value):
+            value = self.many if n >= _MANY_ROWS else self.few
+        return value if is_several(value) else [value]
 
 
 class Subsample(NamedTuple):
@@ -69,23 +93,18 @@ class LearnerPool(Pool):
     takes_code_books = True
 
     _MODELS: ClassVar[type[ScoreModels]]  # what its hypotheses are
-    _CONSTRAINTS: ClassVar[dict[str, Constraint]]
-    # What "auto" stands for, for few rows and for many, by setting; functions of the number of rows alone, measured on
-    # learning curves of many datasets.
-    _AUTO: ClassVar[tuple[dict[str, Any], dict[str, Any]]]
+    _SETTINGS: ClassVar[dict[str, Setting]]
+    _N_HYPOTHESES: ClassVar[tuple[int, int]] = (2, 2)  # for few rows and for many
 
     # -- what only the pool knows --------------------------------------------------------------------
 
     def check_settings(self) -> None:
-        constraints = {name: _or_auto(one) for name, one in self._CONSTRAINTS.items()}
+        constraints = {name: setting.constraint for name, setting in self._SETTINGS.items()}
         validate_settings(self, {**SAMPLING, "on_error": Choice("raise", "drop"), **constraints})
 
     def _lists(self, n: int) -> dict[str, Any]:
         """Return the values of each setting that hypotheses take in turn, in a vote of n rows."""
-        auto = self._AUTO[n >= _MANY_ROWS]
-        given = {name: getattr(self, name) for name in self._CONSTRAINTS}
-        values = {name: auto[name] if is_auto(value) else value for name, value in given.items()}
-        return {name: value if is_several(value) else [value] for name, value in values.items()}
+        return {name: setting.choose(getattr(self, name), n) for name, setting in self._SETTINGS.items()}
 
     def assumptions(self) -> list[str]:
         return ["learned-from-subsample"]
@@ -106,10 +125,10 @@ class LearnerPool(Pool):
 
     # -- training ------------------------------------------------------------------------------------
 
-    def default_sampling(self, n: int, d: int, *, tested: bool = True, in_union: bool = False) -> tuple[list[int], int]:
+    def default_sampling(self, n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
         """Return sizes of subsamples, which hypotheses take in turn, and how many hypotheses there are."""
         size = max(int(_SHARE_TRAINED * n), n - _MOST_OUTSIDE) if tested else int(_SHARE_UNTESTED * n)
-        return [max(1, size)], int(self._AUTO[n >= _MANY_ROWS]["n_hypotheses"])
+        return [max(1, size)], self._N_HYPOTHESES[n >= _MANY_ROWS]
 
     def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp]:
         """Return which settings each hypothesis has, chosen without looking at the sample."""
@@ -194,34 +213,14 @@ class BoostingPool(LearnerPool):
     """
 
     _MODELS = TreeEnsembles
-    _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
-        "learning_rate": Several(Number(0, np.inf)),
-        "max_iter": Several(Whole(1)),
-        "max_leaf_nodes": Several(Whole(2)),
-        "min_samples_leaf": Several(Whole(1)),
-        "max_features": Several(_SHARE),
-        "l2_regularization": Several(_NOT_NEGATIVE),
+    _SETTINGS: ClassVar[dict[str, Setting]] = {
+        "learning_rate": Setting(_POSITIVE, 0.1, 0.1),
+        "max_iter": Setting(Whole(1), 120, 200),
+        "max_leaf_nodes": Setting(Whole(2), 15, 31),
+        "min_samples_leaf": Setting(Whole(1), 1, 5),
+        "max_features": Setting(_SHARE, 1.0, 1.0),
+        "l2_regularization": Setting(_NOT_NEGATIVE, 10.0, 10.0),
     }
-    _AUTO = (
-        {
-            "learning_rate": 0.1,
-            "max_iter": 120,
-            "max_leaf_nodes": 15,
-            "min_samples_leaf": 1,
-            "max_features": 1.0,
-            "l2_regularization": 10.0,
-            "n_hypotheses": 2,
-        },
-        {
-            "learning_rate": 0.1,
-            "max_iter": 200,
-            "max_leaf_nodes": 31,
-            "min_samples_leaf": 5,
-            "max_features": 1.0,
-            "l2_regularization": 10.0,
-            "n_hypotheses": 2,
-        },
-    )
 
     def __init__(
         self,
@@ -298,38 +297,14 @@ class ForestPool(LearnerPool):
     """
 
     _MODELS = TreeEnsembles
-    _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
-        "kind": Several(Choice("extra", "random")),
-        "n_estimators": Several(Whole(1)),
-        "max_features": Several(
-            Constraint(
-                "'sqrt', or in (0, 1]",
-                lambda value: value == "sqrt" if isinstance(value, str) else _SHARE.allows(value),
-            )
-        ),
-        "min_samples_leaf": Several(Whole(1)),
-        "max_leaf_nodes": Several(
-            Constraint("None, or a whole number, at least 2", lambda value: value is None or Whole(2).allows(value))
-        ),
+    _SETTINGS: ClassVar[dict[str, Setting]] = {
+        "kind": Setting(Choice("extra", "random"), "extra", "extra"),
+        "n_estimators": Setting(Whole(1), 60, 100),
+        "max_features": Setting(_ROOT_OR_SHARE, ("sqrt", 0.5), 0.5),
+        "min_samples_leaf": Setting(Whole(1), (1, 3), 1),
+        "max_leaf_nodes": Setting(_LEAVES_OR_NONE, None, 2000),
     }
-    _AUTO = (
-        {
-            "kind": "extra",
-            "n_estimators": 60,
-            "max_features": ("sqrt", 0.5),
-            "min_samples_leaf": (1, 3),
-            "max_leaf_nodes": None,
-            "n_hypotheses": 2,
-        },
-        {
-            "kind": "extra",
-            "n_estimators": 100,
-            "max_features": 0.5,
-            "min_samples_leaf": 1,
-            "max_leaf_nodes": 2000,
-            "n_hypotheses": 1,
-        },
-    )
+    _N_HYPOTHESES = (2, 1)
 
     def __init__(
         self,
@@ -403,18 +378,11 @@ class LinearPool(LearnerPool):
     """
 
     _MODELS = LinearModels
-    _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
-        "C": Several(Number(0, np.inf)),
-        "splines": Several(Constraint("True or False", is_flag)),
+    _SETTINGS: ClassVar[dict[str, Setting]] = {
+        "C": Setting(_POSITIVE, (0.01, 0.1, 1.0, 10.0, 1.0, 1.0), (0.1, 1.0)),
+        "splines": Setting(Constraint("True or False", is_flag), (False,) * 4 + (True,) * 2, (False, True)),
     }
-    _AUTO = (
-        {
-            "C": (0.01, 0.1, 1.0, 10.0, 1.0, 1.0),
-            "splines": (False, False, False, False, True, True),
-            "n_hypotheses": 6,
-        },
-        {"C": (0.1, 1.0), "splines": (False, True), "n_hypotheses": 2},
-    )
+    _N_HYPOTHESES = (6, 2)
 
     def __init__(
         self,

@@ -210,12 +210,9 @@ class RBFSVMPool(Pool):
 
     # -- training ------------------------------------------------------------------------------------
 
-    def default_sampling(self, n: int, d: int, *, tested: bool = True, in_union: bool = False) -> tuple[list[int], int]:
-        sizes, number = super().default_sampling(n, d)
-        if not in_union:
-            return sizes, number
+    def share_in_union(self, n: int) -> float:
         # The weight of the many is the same as that of some. Where trees have many rows, SVMs of a few seldom win.
-        return sizes, number * 2 // 5 if n < _MANY_ROWS else number // 5
+        return 0.4 if n < _MANY_ROWS else 0.2
 
     def prepare(self, sample: Sample, entropy: int) -> tuple[Sample, dict[Scaling | None, _Shared]]:
         if self.gamma_source == "sample":

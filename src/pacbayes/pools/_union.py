@@ -222,7 +222,7 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
 
         def draw(name: str, pool: Pool, n_hypotheses: Any) -> Subsamples:
             entropy = derive_entropy(plan.entropy, name)
-            own = replace(plan, n_hypotheses=n_hypotheses, entropy=entropy, in_union=True)
+            own = replace(plan, n_hypotheses=n_hypotheses, entropy=entropy, share=pool.share_in_union(n))
             try:
                 return pool.draw_subsamples(own, n, d)
             except ValueError as error:

@@ -540,7 +540,7 @@ def subsample_sizes(subsample_size: Any, n: int, d: int) -> list[int]:
     return [resolve_size("subsample_size", subsample_size, n)]
 
 
-def default_sampling(n: int, d: int, *, tested: bool = True, in_union: bool = False) -> tuple[list[int], int]:
+def default_sampling(n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
     """Return the subsample sizes that SVMs take in turn, and their number, where nothing is set."""
     sizes = subsample_sizes("auto", n, d)
     return sizes, _HYPOTHESES_PER_SIZE * len(sizes)
@@ -577,8 +577,8 @@ class SamplingPlan:
         Seed of all streams.
     tested : bool, default=True
         Whether held-out rows test the vote, or its bounds rest on the rows outside the subsamples.
-    in_union : bool, default=False
-        Whether the hypotheses are one of several families.
+    share : float, default=1.0
+        Share of the default number of hypotheses: they may be one of several families.
     """
 
     n_hypotheses: int | Literal["auto"]
@@ -586,7 +586,7 @@ class SamplingPlan:
     subsamples: Any
     entropy: int
     tested: bool = True
-    in_union: bool = False
+    share: float = 1.0
 
     def draw(self, n: int, d: int, default: Callable[..., tuple[list[int], int]] = default_sampling) -> Subsamples:
         """Return the training sets of all hypotheses over n rows of d features.
@@ -601,7 +601,8 @@ class SamplingPlan:
                 seed_nested(splitter, stream(self.entropy, 0, SUBSAMPLE))
                 return FoldSubsamples(n, splitter)
             return GivenSubsamples(n, list(self.subsamples))
-        auto_sizes, auto_number = default(n, d, tested=self.tested, in_union=self.in_union)
+        auto_sizes, auto_number = default(n, d, tested=self.tested)
+        auto_number = max(1, round(self.share * auto_number))
         sizes = auto_sizes if is_auto(self.subsample_size) else subsample_sizes(self.subsample_size, n, d)
         per_size = math.ceil(auto_number / len(auto_sizes))
         m = auto_number if sizes is auto_sizes else per_size * len(sizes)
