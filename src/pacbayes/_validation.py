@@ -131,6 +131,14 @@ def arrays(**values: ArrayLike) -> list[Array]:
     return [_DOMAINS[name](name, value) for name, value in values.items()]
 
 
+def error_counts(errors: ArrayLike, n: ArrayLike) -> tuple[Array, Array]:
+    """Validate numbers of errors among n points each, as arrays of one shape."""
+    k, size = np.broadcast_arrays(*arrays(errors=errors, n=n))
+    if np.any(k > size):
+        raise ValueError(f"errors must be at most n, got {k[k > size].flat[0]!s}")
+    return k, size
+
+
 def numbers(**values: ArrayLike) -> list[float]:
     """Validate arguments that are single numbers, each by its name."""
     return [scalar(name, _DOMAINS[name](name, value)) for name, value in values.items()]

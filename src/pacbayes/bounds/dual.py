@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from pacbayes._validation import Array
 from pacbayes.bounds.comparators import ComparatorName, log_sum_exp, make_comparator
 from pacbayes.bounds.grouping import GroupedProblem
-from pacbayes.bounds.prior import SLACK
+from pacbayes.bounds.prior import SLACK, posterior_weights
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -252,7 +252,7 @@ def dual_bound_of(
 ) -> FixedBound:
     """Return `pac_bayes_dual` with the multiplier, and the loss and divergence that it was computed from."""
     problem = DualProblem(losses, n, delta, prior, comparator, grid_delta)
-    weights = problem.validate_posterior(rho)
+    weights = posterior_weights(rho, problem.losses.size)
     if (problem.log_prior[weights > 0] == -np.inf).any():
         return FixedBound(1.0, 0.0, 1.0, np.inf)
     posterior = FixedPosterior(problem, weights)

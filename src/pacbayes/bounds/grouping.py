@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import Array, loss_vector, numbers, whole_number
-from pacbayes.bounds.prior import SLACK, normalise_log_prior, one_per_hypothesis
+from pacbayes.bounds.prior import SLACK, normalise_log_prior, posterior_weights
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -16,9 +16,6 @@ _SMALLEST_LOSS = 1e-280
 # Numbers of points beyond this are replaced by it. A comparator for fewer points is valid: an average is the mean of
 # the averages over all subsets of its points, and exp(D) is convex in the empirical loss.
 _LARGEST_N = 1e18
-
-# A posterior may miss one by this much before it is an error rather than rounding.
-_RHO_TOLERANCE = 1e-8
 
 
 class GroupedProblem:
@@ -50,7 +47,7 @@ class GroupedProblem:
         self.support = np.flatnonzero(self.log_prior > -np.inf)
         columns = [self.losses, sizes]
         if rho is not None:
-            self.posterior = self.validate_posterior(rho)
+            self.posterior = posterior_weights(rho, m)
             columns += [self.posterior, self.log_prior]
         (loss, self.n, *rest), self.slot = _group(*(column[self.support] for column in columns))
         if rho is not None:
@@ -61,15 +58,6 @@ class GroupedProblem:
         self.mass_error = SLACK * (1 - self.log_mass) + _EPS * np.bincount(self.slot)
         log_inverse = -float(np.log(level))
         self.log_inverse_down, self.log_inverse_up = log_inverse * (1 - 2 * _EPS), log_inverse * (1 + 2 * _EPS)
-
-    def validate_posterior(self, rho: ArrayLike) -> Array:
-        """Return posterior weights as an array, or raise if they are none."""
-        weights = one_per_hypothesis("rho", rho, self.losses.size)
-        if not (weights >= 0).all():
-            raise ValueError(f"rho must be non-negative, got {weights[~(weights >= 0)][0]!s}")
-        if not abs(weights.sum() - 1) <= _RHO_TOLERANCE:
-            raise ValueError(f"rho must sum to one, got a sum of {weights.sum()!s}")
-        return weights
 
     def describe(self, rho: Array) -> tuple[float, float]:
         """Return the empirical loss of a posterior and its divergence from the prior, rounded up."""

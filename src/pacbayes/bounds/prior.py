@@ -27,6 +27,16 @@ def one_per_hypothesis(name: str, value: ArrayLike, m: int) -> Array:
     return given
 
 
+def posterior_weights(rho: ArrayLike, m: int, tolerance: float = 1e-8) -> Array:
+    """Validate m posterior weights; their sum may miss one by a tolerance before that is more than rounding."""
+    weights = one_per_hypothesis("rho", rho, m)
+    if not (weights >= 0).all():
+        raise ValueError(f"rho must be non-negative, got {weights[~(weights >= 0)][0]!s}")
+    if not abs(weights.sum() - 1) <= tolerance:
+        raise ValueError(f"rho must sum to one, got a sum of {weights.sum()!s}")
+    return weights
+
+
 def normalise_log_prior(prior: ArrayLike, m: int) -> Array:
     """Return normalised log-probabilities, from probabilities or log-probabilities."""
     given = one_per_hypothesis("prior", prior, m)
