@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -48,6 +49,17 @@ def _abbreviate(value: object) -> str:
         return _REPR.repr(value)
     except ValueError:  # integers with thousands of digits
         return f"an object of type {type(value).__name__}"
+
+
+@contextmanager
+def prefix_errors(kind: type[Exception], prefix: str) -> Iterator[None]:
+    """Put a prefix, unless it is empty, before what errors of a kind say that come up in a ``with`` block."""
+    try:
+        yield
+    except kind as error:
+        if not prefix:
+            raise
+        raise type(error)(f"{prefix}: {error}") from error
 
 
 def count_missing(X: Any) -> int:
