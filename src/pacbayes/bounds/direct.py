@@ -15,13 +15,13 @@ and every :math:`\nu` bounds it from above. Proofs are in the documentation, on 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pacbayes._validation import Array
-from pacbayes.bounds.comparators import Curve, DirectComparatorName, make_direct_comparator
+from pacbayes.bounds.comparators import Curve, DirectComparatorName
 from pacbayes.bounds.dual import starting_beta
 from pacbayes.bounds.grouping import GroupedProblem
 from pacbayes.bounds.prior import SLACK
@@ -48,18 +48,8 @@ _MAX_STEPS = 200
 class DirectProblem(GroupedProblem):
     """The constraint on the true losses of m hypotheses, which are grouped as in `GroupedProblem`."""
 
-    def __init__(
-        self,
-        losses: ArrayLike,
-        n: ArrayLike,
-        delta: float,
-        prior: ArrayLike | None,
-        comparator: DirectComparatorName,
-        grid_delta: float | None = None,
-        rho: ArrayLike | None = None,
-    ) -> None:
-        super().__init__(losses, n, delta, prior, grid_delta, rho)
-        self.comparator = make_direct_comparator(comparator, self.loss, self.n, self.grid_delta)
+    def __init__(self, losses: ArrayLike, n: ArrayLike, delta: float, prior: ArrayLike | None, *others: Any) -> None:
+        super().__init__(losses, n, delta, prior, *others)
         self.count = np.bincount(self.slot)
         # A hypothesis alone complies with the constraint up to about here.
         self.complexity = self.log_inverse_up - self.log_mass + 2

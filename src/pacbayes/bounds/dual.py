@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import Array
-from pacbayes.bounds.comparators import ComparatorName, log_sum_exp, make_comparator
+from pacbayes.bounds.comparators import ComparatorName, ConjugateComparator, log_sum_exp, make_comparator
 from pacbayes.bounds.grouping import GroupedProblem
 from pacbayes.bounds.prior import SLACK, posterior_weights
 
@@ -62,19 +62,18 @@ class Nodes(NamedTuple):
 class DualProblem(GroupedProblem):
     """F as a function of beta, for m hypotheses that are grouped by loss and number of points."""
 
-    def __init__(
-        self,
-        losses: ArrayLike,
-        n: ArrayLike,
-        delta: float,
-        prior: ArrayLike | None,
-        comparator: ComparatorName,
-        grid_delta: float | None = None,
-    ) -> None:
-        super().__init__(losses, n, delta, prior, grid_delta)
-        self.comparator = make_comparator(comparator, self.loss, self.n, self.grid_delta)
-        self.rows = max(1, _BLOCK // (self.n.size * self.comparator.width))
-        self.largest_beta = min(1e14 * float(self.n.max()), BETA_RANGE[1])
+    comparator: ConjugateComparator
+    _compare = staticmethod(make_comparator)
+
+    @property
+    def rows(self) -> int:
+        """How many values of beta to evaluate at once."""
+        return max(1, _BLOCK // (self.n.size * self.comparator.width))
+
+    @property
+    def largest_beta(self) -> float:
+        """Where a search for the best beta ends."""
+        return min(1e14 * float(self.n.max()), BETA_RANGE[1])
 
     def at(self, beta: Array) -> Nodes:
         """F and its parts."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import Array, loss_vector, numbers, whole_number
+from pacbayes.bounds.comparators import Comparator, DirectComparatorName, make_direct_comparator
 from pacbayes.bounds.prior import SLACK, normalise_log_prior, posterior_weights
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -24,13 +27,16 @@ class GroupedProblem:
     With a posterior `rho`, hypotheses of one group also have the same weight and prior.
     """
 
+    comparator: Comparator
+
     def __init__(
         self,
         losses: ArrayLike,
         n: ArrayLike,
         delta: float,
         prior: ArrayLike | None,
-        grid_delta: float | None,
+        comparator: DirectComparatorName,
+        grid_delta: float | None = None,
         rho: ArrayLike | None = None,
     ) -> None:
         self.losses = loss_vector("losses", losses)
@@ -42,7 +48,7 @@ class GroupedProblem:
                 f"there are {m} losses, got shape {sizes.shape}"
             )
         sizes = np.broadcast_to(np.minimum(sizes, _LARGEST_N), (m,))
-        level, self.grid_delta = numbers(delta=delta, grid_delta=delta if grid_delta is None else grid_delta)
+        level, grid_level = numbers(delta=delta, grid_delta=delta if grid_delta is None else grid_delta)
         self.log_prior = np.full(m, -np.log(m)) if prior is None else normalise_log_prior(prior, m)
         self.support = np.flatnonzero(self.log_prior > -np.inf)
         columns = [self.losses, sizes]
@@ -53,11 +59,17 @@ class GroupedProblem:
         if rho is not None:
             self.weight = rest[0]  # of one hypothesis in each group
         self.loss = np.where(loss > 0, np.maximum(loss, _SMALLEST_LOSS), 0.0)
+        self.comparator = self._compare(comparator, self.loss, self.n, grid_level)
         self.log_mass = _log_sums(self.log_prior[self.support], self.slot, self.n.size)
         # More than rounding can have moved the logarithms of the prior, their sums, and what is added to them.
         self.mass_error = SLACK * (1 - self.log_mass) + _EPS * np.bincount(self.slot)
         log_inverse = -float(np.log(level))
         self.log_inverse_down, self.log_inverse_up = log_inverse * (1 - 2 * _EPS), log_inverse * (1 + 2 * _EPS)
+
+    @staticmethod
+    def _compare(name: Any, loss: Array, n: Array, delta: float) -> Comparator:
+        """Return the comparators of the groups."""
+        return make_direct_comparator(name, loss, n, delta)
 
     def describe(self, rho: Array) -> tuple[float, float]:
         """Return the empirical loss of a posterior and its divergence from the prior, rounded up."""
