@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from pacbayes._extras import require
 from pacbayes._formatting import format_names
 from pacbayes.exceptions import SourceError
-from pacbayes.rows._arrays import number_type
 from pacbayes.rows._base import FileState, Labels, TableSource, encode_labels, label_array
 from pacbayes.rows._code_book import is_text
 
@@ -53,13 +52,9 @@ class ParquetSource(TableSource):
 
     def __init__(self, files: list[_File], columns: Sequence[str], target: str | None, types: dict[str, Any]) -> None:
         self.files = files
-        self.columns: tuple[str, ...] = tuple(columns)
-        self.n_columns = len(self.columns)
         self.target = target
-        numbers = {name: _number_type(types[name]) for name in self.columns}
-        self.not_numbers = {name: str(types[name]) for name, dtype in numbers.items() if dtype is None}
-        known = [dtype for dtype in numbers.values() if dtype is not None]
-        self.dtype = number_type(np.result_type(*known) if known else np.float64)
+        numbers = {name: np.dtype(types[name].to_pandas_dtype()) for name in columns if _is_number(types[name])}
+        self._set_columns(columns, types, numbers)
         sizes = np.array([size for file in files for size in file.groups], dtype=np.int64)
         self._starts = np.concatenate(([0], np.cumsum(sizes)))
         self.n_rows = int(self._starts[-1])
@@ -285,10 +280,7 @@ def is_readable(kind: Any) -> bool:
     return bool(plain or types.is_null(kind) or types.is_decimal(kind) or is_text(kind))
 
 
-def _number_type(kind: Any) -> np.dtype[Any] | None:
+def _is_number(kind: Any) -> bool:
     from pyarrow import types
 
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
-        dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
-        return dtype
-    return None
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
