@@ -175,18 +175,10 @@ class Constant:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainedModel(ABC):
-    """A trained model, one of several that are stored together: an element of their `Hypotheses`.
+    """A trained model, one of several that are stored together: an element of their `Hypotheses`."""
 
-    Attributes
-    ----------
-    classes : ndarray of shape (k,)
-        Labels of the classes that its subsample holds; a model of one class is a constant.
-    failed : bool
-        Whether training failed; its loss then counts as 1 at every point.
-    """
-
-    classes: NDArray[Any]
-    failed: bool
+    classes: NDArray[Any]  # (k,): those that its subsample holds; a model of one class is a constant
+    failed: bool  # whether training failed; its loss then counts as 1 at every point
     _alone: Any  # hypotheses that are this one
 
     def __repr__(self) -> str:
