@@ -23,7 +23,7 @@ from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools._device import DeviceRows, free_bytes, is_on_device
 from pacbayes.pools._trees import RowBlock
-from pacbayes.rows import CodeBook
+from pacbayes.rows import CodeBook, learn_code_book
 from pacbayes.sampling import LEARNER, ChosenSubsamples, SamplingPlan, Subsamples, default_sampling, stream
 from pacbayes.votes import tally
 
@@ -267,7 +267,8 @@ class Hypotheses(Sequence[Any], ABC):
 
     def by_labels(self) -> Hypotheses:
         """Return the same hypotheses, each of which gives all its weight to the class that it predicts."""
-        return self
+        voters: Any = self
+        return self if self.vote_by == "labels" else replace(voters, vote_by="labels")
 
     def add_votes(self, X: Any, weights: Array, tallies: Array, uncertain_weight: Array | None = None) -> None:
         """Add the weight that they give to each class at each point to `tallies`, of shape (n, n_classes).
@@ -414,7 +415,7 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
 
     def make_code_book(self, X: Any) -> CodeBook | None:
         """Return how columns of a data frame or source become features, None if the hypotheses take X as it is."""
-        return None
+        return learn_code_book(X) if self.takes_code_books else None
 
     def check_points(self, X: Any) -> None:
         """Raise ValueError if these hypotheses cannot be trained on points, or predict them."""
@@ -593,9 +594,6 @@ class HypothesisList(Hypotheses):
     @classmethod
     def concatenate(cls, parts: Sequence[HypothesisList]) -> HypothesisList:
         return cls([member for part in parts for member in part], parts[0].classes, parts[0].vote_by)
-
-    def by_labels(self) -> HypothesisList:
-        return replace(self, vote_by="labels")
 
     def iter_probabilities(self, X: Any) -> Iterator[NDArray[Any]]:
         return (predict_probabilities(hypothesis, X, self.classes) for hypothesis in self.members)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pacbayes._compat import take_rows
 from pacbayes.pools._base import Codes, Sample
 from pacbayes.pools._estimator import EstimatorPool
-from pacbayes.rows import CodeBook, learn_code_book
+from pacbayes.rows import CodeBook
 
 
 class CategoricalPool(EstimatorPool):
@@ -37,9 +37,6 @@ class CategoricalPool(EstimatorPool):
     """
 
     takes_code_books = True
-
-    def make_code_book(self, X: Any) -> CodeBook | None:
-        return learn_code_book(X)
 
     def _train_on(self, sample: Sample, subsample: Codes, labels: NDArray[Any], rng: np.random.Generator) -> Any:
         if sample.code_book is None:

@@ -32,7 +32,7 @@ from pacbayes.pools._linear_models import LinearArrays, LinearEncoding, LinearMo
 from pacbayes.pools._score_models import ScoreModels
 from pacbayes.pools._table_encoding import TableEncoding
 from pacbayes.pools._tree_ensembles import TreeArrays, TreeEnsembles, to_single
-from pacbayes.rows import CodeBook, learn_code_book
+from pacbayes.rows import CodeBook
 from pacbayes.sampling import Subsamples
 
 # Categories of a column that boosted trees split by sets of them.
@@ -111,9 +111,6 @@ class LearnerPool(Pool):
 
     def validation_kwargs(self, X: Any) -> dict[str, Any]:
         return {"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan"}
-
-    def make_code_book(self, X: Any) -> CodeBook | None:
-        return learn_code_book(X)
 
     def check_points(self, X: Any) -> None:
         check_magnitude(X)

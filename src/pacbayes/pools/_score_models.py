@@ -231,10 +231,6 @@ class ScoreModels(Hypotheses):
         together = models[0].concatenate(models)
         return replace(parts[0], models=together, chosen=np.arange(len(together)))
 
-    def by_labels(self: _Models) -> _Models:
-        """Return the same hypotheses, voting by labels."""
-        return replace(self, vote_by="labels")
-
     def keep_training_points(self, sample: Any) -> ScoreModels:
         return self.compact()
 

@@ -119,7 +119,7 @@ class ZarrSource(_CutSource):
 
     def __init__(self, X: Any, y: Any = None) -> None:
         super().__init__(X, y)
-        self.chunk_rows = int(X.chunks[0])
+        self._starts = np.arange(0, self.n_rows, X.chunks[0])
         root = getattr(X.store, "root", None)
         self.root = None if root is None else os.path.join(str(root), X.path)
         self._state = self._find_state()
@@ -133,9 +133,6 @@ class ZarrSource(_CutSource):
             files = FileState.of(self.root, paths)
         content = (str(self.X.store), self.X.path, str(self.X.metadata.to_dict()), files.content)
         return FileState(content, files.place)
-
-    def boundaries(self) -> NDArray[np.int64]:
-        return np.unique(np.append(np.arange(0, self.n_rows, self.chunk_rows), self.n_rows))
 
     def check_unchanged(self) -> None:
         self._state.check(self._find_state(), str(self.root))

@@ -49,6 +49,8 @@ class Source(ABC):
     is_sent = False
     # How columns of a table became the features, if they did.
     code_book: CodeBook | None = None
+    # Where the parts begin in which the rows are stored, if they are stored in parts.
+    _starts: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return self.n_rows
@@ -71,7 +73,8 @@ class Source(ABC):
 
     def boundaries(self) -> NDArray[np.int64]:
         """Return row numbers at which reading may begin without reading what comes before, rising from 0 to n."""
-        return np.unique(np.append(np.arange(0, self.n_rows, self._block_rows()), self.n_rows))
+        starts = np.arange(0, self.n_rows, self._block_rows()) if self._starts is None else self._starts
+        return np.unique(np.append(starts, self.n_rows))
 
     def _block_rows(self) -> int:
         """Return the number of rows of a block: it depends on nothing but the number of rows."""

@@ -30,15 +30,11 @@ def is_dask(X: Any) -> bool:
     return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
 
 
-def open_dask(X: Any, y: Any, columns: Sequence[str] | None) -> Source:
-    """Open a dask array or data frame, of which `y` may be a column and `columns` the features."""
-    return DaskTableSource(X, y, columns) if hasattr(X, "columns") else DaskArraySource(X, y)
-
-
 class _DaskSource(Source):
     """Rows in chunks, each of which is a delayed object."""
 
     _y: Any
+    _starts: NDArray[np.int64]
 
     def _set_chunks(self, X: Any, pieces: Sequence[Any], lengths: Sequence[int]) -> None:
         self._pieces: Any = list(pieces)
@@ -47,9 +43,6 @@ class _DaskSource(Source):
         if self.n_rows == 0:
             raise SourceError("there are no rows in X")
         self.fingerprint = str(_dask().base.tokenize(X))
-
-    def boundaries(self) -> NDArray[np.int64]:
-        return np.unique(self._starts)
 
     def blocks(self) -> list[range]:
         return split_at(self.boundaries(), 1)

@@ -62,9 +62,6 @@ class ParquetSource(TableSource):
         content = "\n".join([layout, *(f"{file.path} {file.state.content} {file.groups}" for file in files)])
         self.fingerprint = hashlib.sha256(content.encode()).hexdigest()
 
-    def boundaries(self) -> NDArray[np.int64]:
-        return np.unique(self._starts)
-
     def tables(self, start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
         for first, batch in self._record_batches(start, stop, size, self.columns):
             yield first, batch.select(self.columns)  # in this order
