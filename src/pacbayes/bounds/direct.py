@@ -48,8 +48,8 @@ _MAX_STEPS = 200
 class DirectProblem(GroupedProblem):
     """The constraint on the true losses of m hypotheses, which are grouped as in `GroupedProblem`."""
 
-    def __init__(self, losses: ArrayLike, n: ArrayLike, delta: float, prior: ArrayLike | None, *others: Any) -> None:
-        super().__init__(losses, n, delta, prior, *others)
+    def __init__(self, losses: ArrayLike, n: ArrayLike, delta: float, prior: ArrayLike | None, *settings: Any) -> None:
+        super().__init__(losses, n, delta, prior, *settings)
         self.count = np.bincount(self.slot)
         # A hypothesis alone complies with the constraint up to about here.
         self.complexity = self.log_inverse_up - self.log_mass + 2

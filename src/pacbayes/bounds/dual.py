@@ -63,7 +63,7 @@ class DualProblem(GroupedProblem):
     """F as a function of beta, for m hypotheses that are grouped by loss and number of points."""
 
     comparator: ConjugateComparator
-    _compare = staticmethod(make_comparator)
+    _make_comparator = staticmethod(make_comparator)
 
     @property
     def rows(self) -> int:

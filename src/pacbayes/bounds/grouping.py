@@ -59,7 +59,7 @@ class GroupedProblem:
         if rho is not None:
             self.weight = rest[0]  # of one hypothesis in each group
         self.loss = np.where(loss > 0, np.maximum(loss, _SMALLEST_LOSS), 0.0)
-        self.comparator = self._compare(comparator, self.loss, self.n, grid_level)
+        self.comparator = self._make_comparator(comparator, self.loss, self.n, grid_level)
         self.log_mass = _log_sums(self.log_prior[self.support], self.slot, self.n.size)
         # More than rounding can have moved the logarithms of the prior, their sums, and what is added to them.
         self.mass_error = SLACK * (1 - self.log_mass) + _EPS * np.bincount(self.slot)
@@ -67,7 +67,7 @@ class GroupedProblem:
         self.log_inverse_down, self.log_inverse_up = log_inverse * (1 - 2 * _EPS), log_inverse * (1 + 2 * _EPS)
 
     @staticmethod
-    def _compare(name: Any, loss: Array, n: Array, delta: float) -> Comparator:
+    def _make_comparator(name: Any, loss: Array, n: Array, delta: float) -> Comparator:
         """Return the comparators of the groups."""
         return make_direct_comparator(name, loss, n, delta)
 

@@ -147,13 +147,9 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
     def needs_all_rows(self) -> bool:
         return any(pool.needs_all_rows for pool in self.pools)
 
-    def find_obstacles(self, sample: Sample, loss: Loss) -> dict[str, str]:
-        """Return why families cannot be trained on a sample, by their names: empty if all can."""
-        found = {name: pool.find_obstacle(sample, loss) for name, pool in self.families}
-        return {name: why for name, why in found.items() if why is not None}
-
     def usable(self, sample: Sample, loss: Loss) -> Pool:
-        obstacles = self.find_obstacles(sample, loss)
+        found = {name: pool.find_obstacle(sample, loss) for name, pool in self.families}
+        obstacles = {name: why for name, why in found.items() if why is not None}
         if obstacles and (self.unusable == "raise" or len(obstacles) == len(self.families)):
             name, why = next(iter(obstacles.items()))
             raise ValueError(f"family {name!r} cannot be trained on this sample: {why}")
