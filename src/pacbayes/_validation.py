@@ -15,6 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
+# The distance from 1 to the next float, which rounding errors are multiples of.
+EPS = float(np.finfo(np.float64).eps)
+
 # Abbreviates what an error message quotes.
 _REPR = reprlib.Repr()
 _REPR.maxlong, _REPR.maxstring, _REPR.maxother = 60, 80, 120

@@ -20,20 +20,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacbayes._validation import Array
+from pacbayes._validation import EPS, Array
 from pacbayes.bounds.comparators import Curve, DirectComparatorName
 from pacbayes.bounds.dual import starting_beta
 from pacbayes.bounds.grouping import GroupedProblem
 from pacbayes.bounds.prior import SLACK
-
-_EPS = float(np.finfo(np.float64).eps)
 
 # Relative error granted to the slope of a comparator.
 _SLOPE_ERROR = 1e-9
 
 # The smallest and the largest true loss, other than 0 and 1, at which comparators are evaluated.
 _SMALLEST_LOSS = 1e-300
-LARGEST_LOSS = 1 - _EPS / 2
+LARGEST_LOSS = 1 - EPS / 2
 
 # Residuals at which the searches for multiplier and maximisers stop: what they leave is of second order.
 _STATIONARY = 1e-12
@@ -148,7 +146,7 @@ class PosteriorMaximum:
             before[going] = np.abs(excess)
             following = np.where(inside, following, (low[going] + high[going]) / 2)
             after = np.clip(least[going] + np.exp(following), floor[going], LARGEST_LOSS)
-            moving = (np.abs(excess) > _STATIONARY) & (after != loss[going]) & (high[going] - low[going] > 4 * _EPS)
+            moving = (np.abs(excess) > _STATIONARY) & (after != loss[going]) & (high[going] - low[going] > 4 * EPS)
             if not moving.any():
                 break
             going = going[moving]
@@ -181,7 +179,7 @@ class PosteriorMaximum:
         adjusted = gained - used_up
         value = adjusted + float(np.exp(log_nu + self._problem.log_inverse_up)) * (1 + SLACK)
         # What the last operations can lose.
-        value += 8 * _EPS * gained
+        value += 8 * EPS * gained
         return Maximum(value if np.isfinite(value) else 1.0, adjusted, log_nu)
 
 

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, loss_vector, numbers, whole_number
+from pacbayes._validation import EPS, Array, loss_vector, numbers, whole_number
 from pacbayes.bounds.comparators import Comparator, DirectComparatorName, make_direct_comparator
 from pacbayes.bounds.prior import SLACK, normalise_log_prior, posterior_weights
-
-_EPS = float(np.finfo(np.float64).eps)
 
 # Positive losses below this are replaced by it, since the arithmetic on subnormal numbers loses digits.
 _SMALLEST_LOSS = 1e-280
@@ -62,9 +60,9 @@ class GroupedProblem:
         self.comparator = self._make_comparator(comparator, self.loss, self.n, grid_level)
         self.log_mass = _log_sums(self.log_prior[self.support], self.slot, self.n.size)
         # More than rounding can have moved the logarithms of the prior, their sums, and what is added to them.
-        self.mass_error = SLACK * (1 - self.log_mass) + _EPS * np.bincount(self.slot)
+        self.mass_error = SLACK * (1 - self.log_mass) + EPS * np.bincount(self.slot)
         log_inverse = -float(np.log(level))
-        self.log_inverse_down, self.log_inverse_up = log_inverse * (1 - 2 * _EPS), log_inverse * (1 + 2 * _EPS)
+        self.log_inverse_down, self.log_inverse_up = log_inverse * (1 - 2 * EPS), log_inverse * (1 + 2 * EPS)
 
     @staticmethod
     def _make_comparator(name: Any, loss: Array, n: Array, delta: float) -> Comparator:
@@ -78,7 +76,7 @@ class GroupedProblem:
         loss = min(1.0, float((rho * self.losses).sum()) / total * (1 + SLACK))
         log_rho, log_prior = np.log(rho[on]) - np.log(total), self.log_prior[on]
         # The difference of two logarithms each of which carries a relative error.
-        error = 4 * _EPS * float((rho[on] * (np.abs(log_rho) + np.abs(log_prior))).sum()) / total
+        error = 4 * EPS * float((rho[on] * (np.abs(log_rho) + np.abs(log_prior))).sum()) / total
         kl_div = float((rho[on] * (log_rho - log_prior)).sum()) / total
         is_prior = bool((log_rho == log_prior).all())
         return loss, 0.0 if is_prior else max(kl_div, 0.0) * (1 + SLACK) + error + SLACK

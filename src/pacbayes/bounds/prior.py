@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from pacbayes._validation import Array, as_real_array
+from pacbayes._validation import EPS, Array, as_real_array
 
 # Relative error granted to an exponential, to the last operation on its exponent and to a pairwise sum.
-SLACK = 32 * float(np.finfo(np.float64).eps)
+SLACK = 32 * EPS
 
 # The sum of a prior may differ from one by this much, by the precision in which it is given.
 _PRIOR_TOLERANCE = {"float32": 1e-5, "float16": 1e-2}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, arrays, error_counts, float_or_array
+from pacbayes._validation import EPS, Array, arrays, error_counts, float_or_array
 
 # Bets c, half an octave apart, and what part of the capital is staked on each: most on those that win fastest where
 # the odds of an error have doubled. The shares add up to less than 1.
@@ -18,7 +18,7 @@ _SHARES = (1 + np.abs(_OCTAVES)) ** -2.0
 LOG_STAKES = np.log(_SHARES / _SHARES.sum()) - 1e-12
 
 # More than products and difference of a gain can lose, relative to their sizes.
-_ROUNDING = 8 * float(np.finfo(np.float64).eps)
+_ROUNDING = 8 * EPS
 
 # More than adding up capital can lose, of at most 1 / level: in logarithms, those are numbers from -100, below which
 # nothing matters, to 800.
