@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -316,20 +316,15 @@ def log_sum_exp(exponent: Array) -> tuple[Array, Array]:
     return top + np.log(total), weight / total[:, np.newaxis]
 
 
-def make_comparator(name: ComparatorName, loss: Array, n: Array, delta: float) -> ConjugateComparator:
-    """Build the named comparator for hypotheses with the given empirical losses and numbers of points."""
+def make_comparator(name: Any, loss: Array, n: Array, delta: float, names: Any = ComparatorName) -> ConjugateComparator:
+    """Build the comparator of this name, of several `names`, for hypotheses with these losses and numbers of points."""
     if name == "kl":
         return KlComparator(loss, n)
     if name == "mixture":
         return CatoniMixture(loss, n, delta)
-    raise ValueError(f"comparator must be one of {', '.join(map(repr, get_args(ComparatorName)))}, got {name!r}")
+    raise ValueError(f"comparator must be one of {', '.join(map(repr, get_args(names)))}, got {name!r}")
 
 
 def make_direct_comparator(name: DirectComparatorName, loss: Array, n: Array, delta: float) -> Comparator:
     """Build the named comparator, which need not have a conjugate."""
-    if name == "p-value":
-        return TailPower(loss, n)
-    if name not in get_args(ComparatorName):
-        known = ", ".join(map(repr, get_args(DirectComparatorName)))
-        raise ValueError(f"comparator must be one of {known}, got {name!r}")
-    return make_comparator(name, loss, n, delta)
+    return TailPower(loss, n) if name == "p-value" else make_comparator(name, loss, n, delta, DirectComparatorName)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -26,6 +24,7 @@ class GroupedProblem:
     """
 
     comparator: Comparator
+    _make_comparator = staticmethod(make_direct_comparator)
 
     def __init__(
         self,
@@ -63,11 +62,6 @@ class GroupedProblem:
         self.mass_error = SLACK * (1 - self.log_mass) + EPS * np.bincount(self.slot)
         log_inverse = -float(np.log(level))
         self.log_inverse_down, self.log_inverse_up = log_inverse * (1 - 2 * EPS), log_inverse * (1 + 2 * EPS)
-
-    @staticmethod
-    def _make_comparator(name: Any, loss: Array, n: Array, delta: float) -> Comparator:
-        """Return the comparators of the groups."""
-        return make_direct_comparator(name, loss, n, delta)
 
     def describe(self, rho: Array) -> tuple[float, float]:
         """Return the empirical loss of a posterior and its divergence from the prior, rounded up."""

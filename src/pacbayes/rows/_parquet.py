@@ -19,7 +19,7 @@ from pacbayes._extras import require
 from pacbayes._formatting import format_names
 from pacbayes.exceptions import SourceError
 from pacbayes.rows._base import FileState, Labels, TableSource, encode_labels, label_array
-from pacbayes.rows._code_book import is_text
+from pacbayes.rows._code_book import EXPECTED, is_text
 
 # Honest tables do not grow by more than this when they are unpacked: values that repeat are stored once in the first
 # place. A string of gigabytes in a file of a kilobyte does. Any file may hold so many bytes besides.
@@ -30,8 +30,6 @@ _ROW_BYTES = 32
 
 # Rows decoded at a time where only labels are read.
 _LABEL_ROWS = 1 << 18
-
-_EXPECTED = "numbers, text, booleans, categories or dates would be right"
 
 
 @dataclass(frozen=True)
@@ -210,7 +208,7 @@ def open_parquet(path: str, target: str | None, columns: Sequence[str] | None = 
         files.append(_File(name if _is_remote(name) else os.path.abspath(name), state, groups))
     for column in features:
         if not is_readable(fields[column]):
-            raise SourceError(f"{path!r}: column {column!r} holds {fields[column]} values: {_EXPECTED}")
+            raise SourceError(f"{path!r}: column {column!r} holds {fields[column]} values: {EXPECTED}")
     source = ParquetSource(files, features, target, fields)
     if source.n_rows == 0:
         raise SourceError(f"there are no rows in {path!r}")
