@@ -536,12 +536,17 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         raise NotImplementedError(f"{type(self).__name__} must define train_one or train")
 
     def _train(self, sample: Sample, subsample: Codes, h: int, entropy: int) -> Any:
-        labels = sample.classes[sample.codes[subsample]]
-        if (labels == labels[0]).all():
-            return Constant(labels[0])
+        """Train one hypothesis: a constant if its subsample holds one class."""
+        codes = sample.codes[subsample]
+        if (codes == codes[0]).all():
+            return self._constant(sample, int(codes[0]))
         with self.explain_failure(h, subsample.size, entropy):
-            return self._train_on(sample, subsample, labels, stream(entropy, h, LEARNER))
-        return Constant(sample.classes[0], failed=True)
+            return self._train_on(sample, subsample, h, stream(entropy, h, LEARNER))
+        return self._constant(sample, 0, failed=True)
+
+    def _constant(self, sample: Sample, code: int, *, failed: bool = False) -> Any:
+        """Return the hypothesis that always predicts one class."""
+        return Constant(sample.classes[code], failed)
 
     @contextmanager
     def explain_failure(self, h: int, n_points: int, entropy: int) -> Iterator[None]:
@@ -555,9 +560,9 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
                     f"{type(error).__name__}: {error}. on_error='drop' would count its loss as 1."
                 ) from error
 
-    def _train_on(self, sample: Sample, subsample: Codes, labels: NDArray[Any], rng: np.random.Generator) -> Any:
-        """Train one hypothesis on rows of a sample."""
-        return self.train_one(take_rows(sample.X, subsample), labels, rng)
+    def _train_on(self, sample: Sample, subsample: Codes, h: int, rng: np.random.Generator) -> Any:
+        """Train hypothesis h on rows of several classes."""
+        return self.train_one(take_rows(sample.X, subsample), sample.classes[sample.codes[subsample]], rng)
 
 
 # Share of the rows of a block that a hypothesis may have been trained on and predict all the same.

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
-from pacbayes import sampling
 from pacbayes._settings import (
     SAMPLING,
     Choice,
@@ -135,31 +134,20 @@ class LearnerPool(Pool):
     def train(
         self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
     ) -> Hypotheses:
-        models, lists = [], self._lists(subsamples.n)
-        for h in map(int, hypotheses):
-            settings = {name: values[h % len(values)] for name, values in lists.items()}
-            models.append(self._train_model(sample, subsamples[h], settings, h, entropy))
+        models = [self._train(sample, subsamples[h], h, entropy) for h in map(int, hypotheses)]
         together = models[0].concatenate(models)
         return self._MODELS(sample.classes, together, np.arange(len(together)), sample.code_book)
 
-    def _train_model(self, sample: Sample, rows: Codes, settings: dict[str, Any], h: int, entropy: int) -> Any:
-        """Return the model of one subsample: a constant if it holds one class."""
-        class_codes, codes = np.unique(sample.codes[rows].astype(np.intp), return_inverse=True)  # bytes, of a source
-        n_features = sample.X.shape[1]
-        if class_codes.size == 1:
-            return self._constant(class_codes, n_features, failed=False)
-        with self.explain_failure(h, rows.size, entropy):
-            own = Subsample(contiguous(sample.X[rows]), codes, class_codes, sample.code_book)
-            return self._fit(own, settings, sampling.stream(entropy, h, sampling.LEARNER))
-        return self._constant(np.zeros(1, dtype=np.intp), n_features, failed=True)
+    def _train_on(self, sample: Sample, subsample: Codes, h: int, rng: np.random.Generator) -> Any:
+        # Codes of a source are bytes.
+        class_codes, codes = np.unique(sample.codes[subsample].astype(np.intp), return_inverse=True)
+        own = Subsample(contiguous(sample.X[subsample]), codes, class_codes, sample.code_book)
+        settings = {name: values[h % len(values)] for name, values in self._lists(len(sample)).items()}
+        return self._fit(own, settings, rng)
 
     @abstractmethod
     def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> Any:
         """Return a model of points of several classes."""
-
-    @abstractmethod
-    def _constant(self, class_codes: Codes, n_features: int, *, failed: bool) -> Any:
-        """Return the model that always answers one class."""
 
 
 class BoostingPool(LearnerPool):
@@ -249,8 +237,8 @@ class BoostingPool(LearnerPool):
         seed = int(rng.integers(2**63))
         return TreeArrays.train_boosting(points, own.codes, own.class_codes, encoding, settings, seed)
 
-    def _constant(self, class_codes: Codes, n_features: int, *, failed: bool) -> TreeArrays:
-        return TreeArrays.of("boosting", class_codes, n_features, None, failed=failed)
+    def _constant(self, sample: Sample, code: int, *, failed: bool = False) -> TreeArrays:
+        return TreeArrays.of("boosting", np.array([code]), sample.X.shape[1], None, failed=failed)
 
 
 class ForestPool(LearnerPool):
@@ -334,8 +322,8 @@ class ForestPool(LearnerPool):
         learner = RandomForestClassifier(**settings, n_jobs=1, random_state=seed).fit(points, own.codes)
         return TreeArrays.of_forest(learner, own.class_codes, encoding)
 
-    def _constant(self, class_codes: Codes, n_features: int, *, failed: bool) -> TreeArrays:
-        return TreeArrays.of("forest", class_codes, n_features, None, failed=failed)
+    def _constant(self, sample: Sample, code: int, *, failed: bool = False) -> TreeArrays:
+        return TreeArrays.of("forest", np.array([code]), sample.X.shape[1], None, failed=failed)
 
 
 class LinearPool(LearnerPool):
@@ -401,5 +389,5 @@ class LinearPool(LearnerPool):
         encoding = LinearEncoding.learn(points, own.codes, own.book, splines=bool(settings["splines"]), rng=rng)
         return LinearArrays.train(encoding, own.codes, own.class_codes, float(settings["C"]))
 
-    def _constant(self, class_codes: Codes, n_features: int, *, failed: bool) -> LinearArrays:
-        return LinearArrays.of(class_codes, failed=failed)
+    def _constant(self, sample: Sample, code: int, *, failed: bool = False) -> LinearArrays:
+        return LinearArrays.of(np.array([code]), failed=failed)
