@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -540,25 +539,19 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         codes = sample.codes[subsample]
         if (codes == codes[0]).all():
             return self._constant(sample, int(codes[0]))
-        with self.explain_failure(h, subsample.size, entropy):
+        try:
             return self._train_on(sample, subsample, h, stream(entropy, h, LEARNER))
-        return self._constant(sample, 0, failed=True)
+        except Exception as error:
+            if self.on_error == "drop":
+                return self._constant(sample, 0, failed=True)
+            raise HypothesisError(
+                f"hypothesis {h} could not be trained on its {subsample.size} points (seed {entropy}): "
+                f"{type(error).__name__}: {error}. on_error='drop' would count its loss as 1."
+            ) from error
 
     def _constant(self, sample: Sample, code: int, *, failed: bool = False) -> Any:
         """Return the hypothesis that always predicts one class."""
         return Constant(sample.classes[code], failed)
-
-    @contextmanager
-    def explain_failure(self, h: int, n_points: int, entropy: int) -> Iterator[None]:
-        """Raise HypothesisError instead of what comes up in a ``with`` block that trains, or leave the block."""
-        try:
-            yield
-        except Exception as error:
-            if self.on_error != "drop":
-                raise HypothesisError(
-                    f"hypothesis {h} could not be trained on its {n_points} points (seed {entropy}): "
-                    f"{type(error).__name__}: {error}. on_error='drop' would count its loss as 1."
-                ) from error
 
     def _train_on(self, sample: Sample, subsample: Codes, h: int, rng: np.random.Generator) -> Any:
         """Train hypothesis h on rows of several classes."""

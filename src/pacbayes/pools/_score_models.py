@@ -238,8 +238,8 @@ class ScoreModels(Hypotheses):
         return [] if self.code_book is None else ["table-columns-known"]
 
     def fingerprint(self) -> Any:
-        by_probabilities = self.vote_by == "probabilities"
-        return [type(self).__name__, self.classes, self.code_book, by_probabilities, self.compact().models.arrays()]
+        about = [type(self).__name__, self.classes, self.code_book, self.vote_by == "probabilities"]
+        return [*about, self.compact().models.arrays()]
 
     # -- validation and prediction -------------------------------------------------------------------
 
