@@ -384,8 +384,8 @@ class TestPosteriorDisplay:
         ("wrong", "message"),
         [
             ({"rho": [0.5, 0.6]}, "rho must sum to one, got a sum of 1.1"),
-            ({"rho": [-0.5, 1.5]}, "rho must be non-negative and finite, got -0.5"),
-            ({"rho": [1.0]}, r"rho must have one weight per hypothesis: there are 2 losses, got shape \(1,\)"),
+            ({"rho": [-0.5, 1.5]}, "rho must be non-negative, got -0.5"),
+            ({"rho": [1.0]}, r"rho must have one entry per hypothesis: there are 2 losses, got shape \(1,\)"),
             ({"losses": [0.1, np.nan]}, "losses must be in"),
             ({"losses": []}, "losses must be a one-dimensional, non-empty array"),
             ({"kind": "both"}, "kind must be 'mass' or 'cumulative', got 'both'"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -13,6 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+
+# The distance from 1 to the next float, which rounding errors are multiples of.
+EPS = float(np.finfo(np.float64).eps)
 
 # Abbreviates what an error message quotes.
 _REPR = reprlib.Repr()
@@ -48,6 +52,17 @@ def _abbreviate(value: object) -> str:
         return _REPR.repr(value)
     except ValueError:  # integers with thousands of digits
         return f"an object of type {type(value).__name__}"
+
+
+@contextmanager
+def prefix_errors(kind: type[Exception], prefix: str) -> Iterator[None]:
+    """Put a prefix, unless it is empty, before what errors of a kind say that come up in a ``with`` block."""
+    try:
+        yield
+    except kind as error:
+        if not prefix:
+            raise
+        raise type(error)(f"{prefix}: {error}") from error
 
 
 def count_missing(X: Any) -> int:
@@ -129,6 +144,14 @@ _DOMAINS: dict[str, Callable[[str, ArrayLike], Array]] = {
 def arrays(**values: ArrayLike) -> list[Array]:
     """Validate arguments that may be arrays, each by its name."""
     return [_DOMAINS[name](name, value) for name, value in values.items()]
+
+
+def error_counts(errors: ArrayLike, n: ArrayLike) -> tuple[Array, Array]:
+    """Validate numbers of errors among n points each, as arrays of one shape."""
+    k, size = np.broadcast_arrays(*arrays(errors=errors, n=n))
+    if np.any(k > size):
+        raise ValueError(f"errors must be at most n, got {k[k > size].flat[0]!s}")
+    return k, size
 
 
 def numbers(**values: ArrayLike) -> list[float]:

@@ -158,6 +158,15 @@ def first_condition(
     return next((name for name, condition in conditions if condition.holds), None)
 
 
+def conditions_hold(
+    losses: ArrayLike, lam: Array, n: int, delta: float, prior: ArrayLike | None, n_max: int | None
+) -> NDArray[np.bool_]:
+    """Return whether eq. KL-cond or eq. E-cond of Theorem global-min, which is about lambda up to 1, holds at each."""
+    problem = GibbsProblem.validated(losses, n, delta, prior, n_max)
+    points = problem.curve.at(problem.n * lam)
+    return _Intervals(points, points, problem).conditions_hold() & (lam <= 1)
+
+
 def _check_in_order(problem: GibbsProblem) -> Iterator[tuple[str, Condition]]:
     """Yield all conditions by name, from the simplest to the most general, each checked when it is asked for."""
     yield from _check_theorem_var(problem).items()

@@ -97,7 +97,7 @@ def test_families_that_cannot_be(data, families, message):
 
 @pytest.mark.parametrize("weights", [[1.0], [1.0, 0.0, 1.0], [1.0, -1.0, 1.0], [1.0, np.nan, 1.0], "abc"])
 def test_weights_that_cannot_be(data, weights):
-    with pytest.raises(ValueError, match="weights must hold a positive number for each of 3 families"):
+    with pytest.raises(ValueError, match="weights must be a positive number for each of 3 families"):
         PACBayesClassifier(make_union(weights=weights)).fit(*data)
 
 

@@ -6,10 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from pacbayes._validation import Array
+from pacbayes._validation import EPS, Array
 from pacbayes.bounds._kl import kl_of
-
-_EPS = float(np.finfo(np.float64).eps)
 
 # Steps after which a continued fraction is given up: where it is slow, n is large and the tail not small.
 _MAX_STEPS = 200
@@ -19,7 +17,7 @@ _FEW = 64
 
 # Relative error granted to the incomplete beta function of SciPy, which grows with n, up to a limit
 # (tests/bounds/test_binomial.py measures it).
-_BETA_ERROR = 64 * _EPS
+_BETA_ERROR = 64 * EPS
 _BETA_ERROR_PER_POINT = 1e-18
 _LARGEST_BETA_ERROR = 1e-6
 
@@ -51,7 +49,7 @@ def log_binomial_tail(k: Array, n: Array, p: Array) -> tuple[Array, Array, Array
         log_pmf = np.where(k > 0, inner, 0.0) - divergence
         # k / n is rounded, and the divergence changes with it.
         change = np.where(k > 0, k * np.abs(np.log(p / share) - np.log1p(-p) + np.log1p(-share)), 0.0)
-        error = 32 * _EPS * (2 + divergence + change)
+        error = 32 * EPS * (2 + divergence + change)
         tail, rest = special.betaincc(k + 1, n - k, p), special.betainc(k + 1, n - k, p)
         beta_error = np.minimum(_BETA_ERROR + _BETA_ERROR_PER_POINT * n, _LARGEST_BETA_ERROR)
         upper = p * (n + 1) >= k + 1
@@ -61,7 +59,7 @@ def log_binomial_tail(k: Array, n: Array, p: Array) -> tuple[Array, Array, Array
         ratio[few] = _sum_down(k[few], n[few], p[few])
         is_known = np.isfinite(ratio)
         log_tail = np.where(is_known, log_pmf + np.log(ratio), np.log(tail))
-        error = np.where(is_known, error, beta_error * np.minimum(1.0, rest / tail) + 8 * _EPS)
+        error = np.where(is_known, error, beta_error * np.minimum(1.0, rest / tail) + 8 * EPS)
     return np.minimum(log_tail, 0.0), log_pmf, error
 
 
@@ -93,7 +91,7 @@ def _continued_fraction(k: Array, n: Array, p: Array) -> Array:
         d = 1 / (denominator + numerator * d)
         c = denominator + numerator / c
         h = h * d * c
-        done = np.abs(d * c - 1) <= _EPS
+        done = np.abs(d * c - 1) <= EPS
         result[going[done]] = (a * p / h)[done]
         if done.all():
             break

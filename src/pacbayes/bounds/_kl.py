@@ -8,19 +8,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from pacbayes._validation import Array, arrays, float_or_array, whole_number
+from pacbayes._validation import EPS, Array, arrays, float_or_array, whole_number
 
-_EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).smallest_subnormal)
 
 # Relative error granted to `kl_of`: its terms are positive and accurate to a few ulp each, more accurate where a large
 # logarithm dominates (tests/bounds/test_bounds.py measures both against mpmath).
-_KL_ERROR = 16 * _EPS
-_KL_ERROR_FAR = 4 * _EPS
+_KL_ERROR = 16 * EPS
+_KL_ERROR_FAR = 4 * EPS
 _FAR = 16.0
 
 # Closed forms are sums and products of a few positive terms: this factor exceeds their accumulated rounding error.
-ROUND_UP = 1 + 16 * _EPS
+ROUND_UP = 1 + 16 * EPS
 
 # f(x) = x - log1p(x) = x s - 2 s^3 (1/3 + s^2/5 + s^4/7 + ...), s = x / (2 + x). For |x| <= 1/2 we have
 # s^2 <= 1/9, and 17 terms leave less than 1e-17 of the sum.
@@ -111,7 +110,7 @@ def _solve_displacement(grows: Array, shrinks: Array, c: Array) -> Array:
         step = np.where(d > 0, excess / d * (grows + d), 0.0)
         # Entries that have converged are left unchanged, so that a result does not depend on the rest of the array.
         # NaN, from p = 0 or 1, counts as converged; the caller replaces it.
-        moving = np.abs(step) > 4 * _EPS * w
+        moving = np.abs(step) > 4 * EPS * w
         if not moving.any():
             break
         w = np.where(moving & (step < w), w - step, w)
@@ -263,7 +262,7 @@ def _xi_sum(n: Array) -> Array:
     for j in range(terms, 0, -1):
         q = 1.0 + np.maximum(n - j, 0.0) / n * q
     # Each step loses at most 3/2 eps, and the mean number of steps that a term has gone through is below sqrt(n).
-    return np.asarray((1 + q) * (1 + 2 * _EPS * (1 + np.sqrt(n))))
+    return np.asarray((1 + q) * (1 + 2 * EPS * (1 + np.sqrt(n))))
 
 
 def _xi_closed_form(n: Array) -> Array:

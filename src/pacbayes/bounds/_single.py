@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from pacbayes._validation import Array, arrays, float_or_array
+from pacbayes._validation import Array, arrays, error_counts, float_or_array
 from pacbayes.bounds._kl import ROUND_UP, kl_inverse_upper
 
 # Relative error granted to the incomplete beta function of SciPy (tests/bounds/test_bounds.py measures it).
@@ -88,9 +88,7 @@ def clopper_pearson(
     >>> round(clopper_pearson(errors=100, n=1000, u=0.5), 6)
     0.11648
     """
-    k, n_array = np.broadcast_arrays(*arrays(errors=errors, n=n))
-    if np.any(k > n_array):
-        raise ValueError(f"errors must be at most n, got {k[k > n_array].flat[0]!s}")
+    k, n_array = error_counts(errors, n)
     delta_array, mass, share = arrays(delta=delta, prior_mass=prior_mass, u=u)
     level = delta_array * mass
     proved = np.asarray(single_hypothesis_kl(k / n_array, n_array, delta, prior_mass=prior_mass))

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from pacbayes._validation import Array
+from pacbayes._validation import EPS, Array
 from pacbayes.bounds._binomial import log_binomial_tail
 from pacbayes.bounds._kl import kl_of, scaled_f, xi
 from pacbayes.bounds.prior import SLACK
@@ -29,11 +29,9 @@ from pacbayes.bounds.prior import SLACK
 ComparatorName = Literal["kl", "mixture"]
 DirectComparatorName = Literal["kl", "mixture", "p-value"]
 
-_EPS = float(np.finfo(np.float64).eps)
-
 # Relative errors granted to the maximiser and to the divergence at it; tests/bounds/test_comparators.py measures them.
-_MAXIMIZER_ERROR = 16 * _EPS
-_DIVERGENCE_ERROR = 64 * _EPS
+_MAXIMIZER_ERROR = 16 * EPS
+_DIVERGENCE_ERROR = 64 * EPS
 
 # More than `xi` exceeds the exact constant by, relatively.
 _XI_EXCESS = 1e-12
@@ -97,8 +95,8 @@ class KlComparator(ConjugateComparator):
     def __init__(self, loss: Array, n: Array) -> None:
         self._loss = self.least = loss
         self._n = n
-        self._log_xi = np.log(np.asarray(xi(n))) * (1 + 2 * _EPS)
-        self.minimum = self._log_xi * (1 - 8 * _EPS) - _XI_EXCESS
+        self._log_xi = np.log(np.asarray(xi(n))) * (1 + 2 * EPS)
+        self.minimum = self._log_xi * (1 - 8 * EPS) - _XI_EXCESS
 
     def at(self, which: NDArray[np.intp], loss: Array) -> Curve:
         p, n, log_xi = self._loss[which], self._n[which], self._log_xi[which]
@@ -107,7 +105,7 @@ class KlComparator(ConjugateComparator):
             slope = np.where(p > 0, n * (loss - p) / (loss * (1 - loss)), n / (1 - loss))
             curvature = n * (np.where(p > 0, p / loss**2, 0.0) + np.where(p < 1, (1 - p) / (1 - loss) ** 2, 0.0))
         slope = np.where(loss > p, slope, np.where(p > 0, 0.0, n))
-        return Curve(divergence - log_xi, slope, curvature, 16 * _EPS * divergence + 4 * _EPS * log_xi)
+        return Curve(divergence - log_xi, slope, curvature, 16 * EPS * divergence + 4 * EPS * log_xi)
 
     def conjugate(self, beta: Array, is_relevant: Callable[[Array], NDArray[np.bool_]]) -> Conjugate:
         columns = [self._columns(beta, slice(i, i + _COLUMNS)) for i in range(0, self._n.size, _COLUMNS)]
@@ -118,7 +116,7 @@ class KlComparator(ConjugateComparator):
         p, n, log_xi, column = self._loss[part], self._n[part], self._log_xi[part], beta[:, np.newaxis]
         # The conjugate grows as s = n / beta falls, hence s is rounded down.
         with np.errstate(over="ignore"):
-            s = np.minimum(n / column * (1 - 2 * _EPS), _LARGEST_RATIO)
+            s = np.minimum(n / column * (1 - 2 * EPS), _LARGEST_RATIO)
         root, maximizer, rest = _maximize(p, s)
         with np.errstate(all="ignore"):
             gain = maximizer * rest / s  # L - p by the equation for L, without cancellation
@@ -184,7 +182,7 @@ class CatoniMixture(ConjugateComparator):
         self.width = index.size + 1
         self.least = np.zeros_like(loss)
         at_zero = special.logsumexp(self._log_q - self._shift, axis=1)
-        self.minimum = np.maximum(-at_zero * (1 - 64 * _EPS) - SLACK, 0.0)
+        self.minimum = np.maximum(-at_zero * (1 - 64 * EPS) - SLACK, 0.0)
 
     def conjugate(self, beta: Array, is_relevant: Callable[[Array], NDArray[np.bool_]]) -> Conjugate:
         shape = (beta.size, self._n.size)
@@ -197,16 +195,16 @@ class CatoniMixture(ConjugateComparator):
         active = np.flatnonzero(is_relevant((slope * loss - figures[0]).reshape(shape)))
         loss[active], figures[:, active] = self._newton(which[active], slope[active], loss[active], figures[:, active])
         d, d1, d2, size = figures
-        missing = np.abs(slope - d1) + 64 * _EPS * slope
+        missing = np.abs(slope - d1) + 64 * EPS * slope
         missing[active] = self._missing(which[active], slope[active], loss[active], d1[active], d2[active])
-        error = 32 * _EPS * size + SLACK
-        upper = slope * loss * (1 + 4 * _EPS) - d + error + missing
+        error = 32 * EPS * size + SLACK
+        upper = slope * loss * (1 + 4 * EPS) - d + error + missing
         curvature = np.where((loss > 0) & (loss < 1), 1 / d2, 0.0)
-        return Conjugate(*(x.reshape(shape) for x in (loss * (1 - 4 * _EPS), d + error, upper, curvature)))
+        return Conjugate(*(x.reshape(shape) for x in (loss * (1 - 4 * EPS), d + error, upper, curvature)))
 
     def at(self, which: NDArray[np.intp], loss: Array) -> Curve:
         value, slope, curvature, size = self._derivatives(which, loss)
-        return Curve(value, slope, np.where(curvature > _FLAT, curvature, 0.0), 32 * _EPS * size + SLACK)
+        return Curve(value, slope, np.where(curvature > _FLAT, curvature, 0.0), 32 * EPS * size + SLACK)
 
     def _newton(self, which: NDArray[np.intp], slope: Array, loss: Array, figures: Array) -> tuple[Array, Array]:
         """Solve D'(L) = slope on [0, 1], where D' rises, from a first L and its `_derivatives`."""
@@ -234,7 +232,7 @@ class CatoniMixture(ConjugateComparator):
 
     def _missing(self, which: NDArray[np.intp], slope: Array, loss: Array, d1: Array, d2: Array) -> Array:
         """How much more than at `loss` the concave function slope * L - D(L) can be elsewhere, at most."""
-        granted = 64 * _EPS * slope
+        granted = 64 * EPS * slope
         residual = np.abs(slope - d1) + granted
         # The maximum is between two points where the derivatives have opposite signs for certain, and at most the
         # tangent's value there; ends of [0, 1] need no sign.
@@ -299,7 +297,7 @@ class TailPower(Comparator):
         k, n, q = k[inside], n[inside], loss[inside]
         log_tail, log_pmf, tail_error = log_binomial_tail(k, n, q)
         value[inside] -= (1 - KAPPA) * log_tail
-        error[inside] += tail_error + 2 * _EPS * np.abs(log_tail)
+        error[inside] += tail_error + 2 * EPS * np.abs(log_tail)
         with np.errstate(all="ignore"):
             hazard = np.exp(log_pmf - log_tail) * (n - k) / (1 - q)  # of the Beta law
             bend = hazard * (k / q - (n - k - 1) / (1 - q) + hazard)
@@ -318,20 +316,15 @@ def log_sum_exp(exponent: Array) -> tuple[Array, Array]:
     return top + np.log(total), weight / total[:, np.newaxis]
 
 
-def make_comparator(name: ComparatorName, loss: Array, n: Array, delta: float) -> ConjugateComparator:
-    """Build the named comparator for hypotheses with the given empirical losses and numbers of points."""
+def make_comparator(name: Any, loss: Array, n: Array, delta: float, names: Any = ComparatorName) -> ConjugateComparator:
+    """Build the comparator of this name, of several `names`, for hypotheses with these losses and numbers of points."""
     if name == "kl":
         return KlComparator(loss, n)
     if name == "mixture":
         return CatoniMixture(loss, n, delta)
-    raise ValueError(f"comparator must be one of {', '.join(map(repr, get_args(ComparatorName)))}, got {name!r}")
+    raise ValueError(f"comparator must be one of {', '.join(map(repr, get_args(names)))}, got {name!r}")
 
 
 def make_direct_comparator(name: DirectComparatorName, loss: Array, n: Array, delta: float) -> Comparator:
     """Build the named comparator, which need not have a conjugate."""
-    if name == "p-value":
-        return TailPower(loss, n)
-    if name not in get_args(ComparatorName):
-        known = ", ".join(map(repr, get_args(DirectComparatorName)))
-        raise ValueError(f"comparator must be one of {known}, got {name!r}")
-    return make_comparator(name, loss, n, delta)
+    return TailPower(loss, n) if name == "p-value" else make_comparator(name, loss, n, delta, DirectComparatorName)

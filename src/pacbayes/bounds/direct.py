@@ -15,25 +15,23 @@ and every :math:`\nu` bounds it from above. Proofs are in the documentation, on 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacbayes._validation import Array
-from pacbayes.bounds.comparators import Curve, DirectComparatorName, make_direct_comparator
+from pacbayes._validation import EPS, Array
+from pacbayes.bounds.comparators import Curve, DirectComparatorName
 from pacbayes.bounds.dual import starting_beta
 from pacbayes.bounds.grouping import GroupedProblem
 from pacbayes.bounds.prior import SLACK
-
-_EPS = float(np.finfo(np.float64).eps)
 
 # Relative error granted to the slope of a comparator.
 _SLOPE_ERROR = 1e-9
 
 # The smallest and the largest true loss, other than 0 and 1, at which comparators are evaluated.
 _SMALLEST_LOSS = 1e-300
-LARGEST_LOSS = 1 - _EPS / 2
+LARGEST_LOSS = 1 - EPS / 2
 
 # Residuals at which the searches for multiplier and maximisers stop: what they leave is of second order.
 _STATIONARY = 1e-12
@@ -48,18 +46,8 @@ _MAX_STEPS = 200
 class DirectProblem(GroupedProblem):
     """The constraint on the true losses of m hypotheses, which are grouped as in `GroupedProblem`."""
 
-    def __init__(
-        self,
-        losses: ArrayLike,
-        n: ArrayLike,
-        delta: float,
-        prior: ArrayLike | None,
-        comparator: DirectComparatorName,
-        grid_delta: float | None = None,
-        rho: ArrayLike | None = None,
-    ) -> None:
-        super().__init__(losses, n, delta, prior, grid_delta, rho)
-        self.comparator = make_direct_comparator(comparator, self.loss, self.n, self.grid_delta)
+    def __init__(self, losses: ArrayLike, n: ArrayLike, delta: float, prior: ArrayLike | None, *settings: Any) -> None:
+        super().__init__(losses, n, delta, prior, *settings)
         self.count = np.bincount(self.slot)
         # A hypothesis alone complies with the constraint up to about here.
         self.complexity = self.log_inverse_up - self.log_mass + 2
@@ -158,7 +146,7 @@ class PosteriorMaximum:
             before[going] = np.abs(excess)
             following = np.where(inside, following, (low[going] + high[going]) / 2)
             after = np.clip(least[going] + np.exp(following), floor[going], LARGEST_LOSS)
-            moving = (np.abs(excess) > _STATIONARY) & (after != loss[going]) & (high[going] - low[going] > 4 * _EPS)
+            moving = (np.abs(excess) > _STATIONARY) & (after != loss[going]) & (high[going] - low[going] > 4 * EPS)
             if not moving.any():
                 break
             going = going[moving]
@@ -191,7 +179,7 @@ class PosteriorMaximum:
         adjusted = gained - used_up
         value = adjusted + float(np.exp(log_nu + self._problem.log_inverse_up)) * (1 + SLACK)
         # What the last operations can lose.
-        value += 8 * _EPS * gained
+        value += 8 * EPS * gained
         return Maximum(value if np.isfinite(value) else 1.0, adjusted, log_nu)
 
 

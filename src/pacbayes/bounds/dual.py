@@ -22,12 +22,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array
-from pacbayes.bounds.comparators import ComparatorName, log_sum_exp, make_comparator
+from pacbayes._validation import EPS, Array
+from pacbayes.bounds.comparators import ComparatorName, ConjugateComparator, log_sum_exp, make_comparator
 from pacbayes.bounds.grouping import GroupedProblem
-from pacbayes.bounds.prior import SLACK
-
-_EPS = float(np.finfo(np.float64).eps)
+from pacbayes.bounds.prior import SLACK, posterior_weights
 
 # Values of beta that are evaluated; the bounds are vacuous beyond.
 BETA_RANGE = (1e-290, 1e290)
@@ -62,19 +60,18 @@ class Nodes(NamedTuple):
 class DualProblem(GroupedProblem):
     """F as a function of beta, for m hypotheses that are grouped by loss and number of points."""
 
-    def __init__(
-        self,
-        losses: ArrayLike,
-        n: ArrayLike,
-        delta: float,
-        prior: ArrayLike | None,
-        comparator: ComparatorName,
-        grid_delta: float | None = None,
-    ) -> None:
-        super().__init__(losses, n, delta, prior, grid_delta)
-        self.comparator = make_comparator(comparator, self.loss, self.n, self.grid_delta)
-        self.rows = max(1, _BLOCK // (self.n.size * self.comparator.width))
-        self.largest_beta = min(1e14 * float(self.n.max()), BETA_RANGE[1])
+    comparator: ConjugateComparator
+    _make_comparator = staticmethod(make_comparator)
+
+    @property
+    def rows(self) -> int:
+        """How many values of beta to evaluate at once."""
+        return max(1, _BLOCK // (self.n.size * self.comparator.width))
+
+    @property
+    def largest_beta(self) -> float:
+        """Where a search for the best beta ends."""
+        return min(1e14 * float(self.n.max()), BETA_RANGE[1])
 
     def at(self, beta: Array) -> Nodes:
         """F and its parts."""
@@ -82,7 +79,7 @@ class DualProblem(GroupedProblem):
         exponent = self.log_mass - self.mass_error - conjugate.upper
         log_sum, weight = log_sum_exp(exponent)
         with np.errstate(over="ignore"):
-            value = (self.log_inverse_up - log_sum + SLACK) / beta * (1 + 8 * _EPS)
+            value = (self.log_inverse_up - log_sum + SLACK) / beta * (1 + 8 * EPS)
         mean = (weight * conjugate.maximizer).sum(axis=1)
         spread = (conjugate.maximizer - mean[:, np.newaxis]) ** 2
         curvature = (weight * (conjugate.curvature - spread)).sum(axis=1)
@@ -105,14 +102,14 @@ class DualProblem(GroupedProblem):
         """
         line = beta[:, np.newaxis] * nodes.maximizer - nodes.deviation
         log_sum, weight = log_sum_exp(self.log_mass + self.mass_error - line)
-        distance = self.log_inverse_down - log_sum - SLACK - level * beta * (1 + 8 * _EPS)
+        distance = self.log_inverse_down - log_sum - SLACK - level * beta * (1 + 8 * EPS)
         return distance, (weight * nodes.maximizer).sum(axis=1) - level
 
     def value_at_zero(self) -> float:
         """beta F(beta) at beta = 0, rounded down."""
         log_sum, _ = log_sum_exp((self.log_mass + self.mass_error - self.comparator.minimum)[np.newaxis])
         # The conjugates are not negative, hence neither is minus the logarithm.
-        return max(float(self.log_inverse_down - log_sum[0]) * (1 - 8 * _EPS) - SLACK, self.log_inverse_down)
+        return max(float(self.log_inverse_down - log_sum[0]) * (1 - 8 * EPS) - SLACK, self.log_inverse_down)
 
     def last(self, level: float) -> float:
         """Return a beta from which on all maximisers are at least `level`: D' is at most n / (1 - L)."""
@@ -148,7 +145,7 @@ def descend(evaluate: Callable[[float], Step], beta: float, low: float, high: fl
             upper = u
         curvature = step.beta * step.curvature - slope
         # What a step can still gain, slope^2 / (2 curvature), is less than a float can tell.
-        if slope == 0 or (curvature > 0 and slope**2 <= _EPS / 16 * curvature * step.value):
+        if slope == 0 or (curvature > 0 and slope**2 <= EPS / 16 * curvature * step.value):
             break
         following = u - slope / curvature if curvature > 0 else np.nan
         if not lower < following < upper:
@@ -182,7 +179,7 @@ class FixedPosterior:
         self._rho = rho[problem.support]
         self._total = total = float(rho.sum())
         self.loss, self.kl_div = problem.describe(rho)
-        self.complexity = (self.kl_div + problem.log_inverse_up) * (1 + 2 * _EPS)
+        self.complexity = (self.kl_div + problem.log_inverse_up) * (1 + 2 * EPS)
         self._weight = np.bincount(problem.slot, rho[problem.support], minlength=problem.n.size) / total
 
     def _is_relevant(self, conjugate: Array) -> NDArray[np.bool_]:
@@ -192,7 +189,7 @@ class FixedPosterior:
         conjugate = self._problem.comparator.conjugate(np.array([beta]), self._is_relevant)
         # Over hypotheses rather than groups: NumPy sums arrays pairwise, and so loses next to nothing.
         mean_conjugate = float((self._rho * conjugate.upper[0][self._problem.slot]).sum()) / self._total * (1 + SLACK)
-        value = (mean_conjugate + self.complexity) / beta * (1 + 2 * _EPS)
+        value = (mean_conjugate + self.complexity) / beta * (1 + 2 * EPS)
         mean = float((self._weight * conjugate.maximizer[0]).sum())
         return Step(beta, value, mean, float((self._weight * conjugate.curvature[0]).sum()))
 
@@ -252,7 +249,7 @@ def dual_bound_of(
 ) -> FixedBound:
     """Return `pac_bayes_dual` with the multiplier, and the loss and divergence that it was computed from."""
     problem = DualProblem(losses, n, delta, prior, comparator, grid_delta)
-    weights = problem.validate_posterior(rho)
+    weights = posterior_weights(rho, problem.losses.size)
     if (problem.log_prior[weights > 0] == -np.inf).any():
         return FixedBound(1.0, 0.0, 1.0, np.inf)
     posterior = FixedPosterior(problem, weights)

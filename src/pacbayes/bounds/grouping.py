@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, loss_vector, numbers, whole_number
-from pacbayes.bounds.prior import SLACK, normalise_log_prior, one_per_hypothesis
-
-_EPS = float(np.finfo(np.float64).eps)
+from pacbayes._validation import EPS, Array, loss_vector, numbers, whole_number
+from pacbayes.bounds.comparators import Comparator, DirectComparatorName, make_direct_comparator
+from pacbayes.bounds.prior import SLACK, normalise_log_prior, posterior_weights
 
 # Positive losses below this are replaced by it, since the arithmetic on subnormal numbers loses digits.
 _SMALLEST_LOSS = 1e-280
@@ -17,9 +16,6 @@ _SMALLEST_LOSS = 1e-280
 # the averages over all subsets of its points, and exp(D) is convex in the empirical loss.
 _LARGEST_N = 1e18
 
-# A posterior may miss one by this much before it is an error rather than rounding.
-_RHO_TOLERANCE = 1e-8
-
 
 class GroupedProblem:
     """What a bound is about, validated: m hypotheses, grouped by loss and number of points.
@@ -27,13 +23,17 @@ class GroupedProblem:
     With a posterior `rho`, hypotheses of one group also have the same weight and prior.
     """
 
+    comparator: Comparator
+    _make_comparator = staticmethod(make_direct_comparator)
+
     def __init__(
         self,
         losses: ArrayLike,
         n: ArrayLike,
         delta: float,
         prior: ArrayLike | None,
-        grid_delta: float | None,
+        comparator: DirectComparatorName,
+        grid_delta: float | None = None,
         rho: ArrayLike | None = None,
     ) -> None:
         self.losses = loss_vector("losses", losses)
@@ -45,31 +45,23 @@ class GroupedProblem:
                 f"there are {m} losses, got shape {sizes.shape}"
             )
         sizes = np.broadcast_to(np.minimum(sizes, _LARGEST_N), (m,))
-        level, self.grid_delta = numbers(delta=delta, grid_delta=delta if grid_delta is None else grid_delta)
+        level, grid_level = numbers(delta=delta, grid_delta=delta if grid_delta is None else grid_delta)
         self.log_prior = np.full(m, -np.log(m)) if prior is None else normalise_log_prior(prior, m)
         self.support = np.flatnonzero(self.log_prior > -np.inf)
         columns = [self.losses, sizes]
         if rho is not None:
-            self.posterior = self.validate_posterior(rho)
+            self.posterior = posterior_weights(rho, m)
             columns += [self.posterior, self.log_prior]
         (loss, self.n, *rest), self.slot = _group(*(column[self.support] for column in columns))
         if rho is not None:
             self.weight = rest[0]  # of one hypothesis in each group
         self.loss = np.where(loss > 0, np.maximum(loss, _SMALLEST_LOSS), 0.0)
+        self.comparator = self._make_comparator(comparator, self.loss, self.n, grid_level)
         self.log_mass = _log_sums(self.log_prior[self.support], self.slot, self.n.size)
         # More than rounding can have moved the logarithms of the prior, their sums, and what is added to them.
-        self.mass_error = SLACK * (1 - self.log_mass) + _EPS * np.bincount(self.slot)
+        self.mass_error = SLACK * (1 - self.log_mass) + EPS * np.bincount(self.slot)
         log_inverse = -float(np.log(level))
-        self.log_inverse_down, self.log_inverse_up = log_inverse * (1 - 2 * _EPS), log_inverse * (1 + 2 * _EPS)
-
-    def validate_posterior(self, rho: ArrayLike) -> Array:
-        """Return posterior weights as an array, or raise if they are none."""
-        weights = one_per_hypothesis("rho", rho, self.losses.size)
-        if not (weights >= 0).all():
-            raise ValueError(f"rho must be non-negative, got {weights[~(weights >= 0)][0]!s}")
-        if not abs(weights.sum() - 1) <= _RHO_TOLERANCE:
-            raise ValueError(f"rho must sum to one, got a sum of {weights.sum()!s}")
-        return weights
+        self.log_inverse_down, self.log_inverse_up = log_inverse * (1 - 2 * EPS), log_inverse * (1 + 2 * EPS)
 
     def describe(self, rho: Array) -> tuple[float, float]:
         """Return the empirical loss of a posterior and its divergence from the prior, rounded up."""
@@ -78,7 +70,7 @@ class GroupedProblem:
         loss = min(1.0, float((rho * self.losses).sum()) / total * (1 + SLACK))
         log_rho, log_prior = np.log(rho[on]) - np.log(total), self.log_prior[on]
         # The difference of two logarithms each of which carries a relative error.
-        error = 4 * _EPS * float((rho[on] * (np.abs(log_rho) + np.abs(log_prior))).sum()) / total
+        error = 4 * EPS * float((rho[on] * (np.abs(log_rho) + np.abs(log_prior))).sum()) / total
         kl_div = float((rho[on] * (log_rho - log_prior)).sum()) / total
         is_prior = bool((log_rho == log_prior).all())
         return loss, 0.0 if is_prior else max(kl_div, 0.0) * (1 + SLACK) + error + SLACK

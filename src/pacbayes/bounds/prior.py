@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from pacbayes._validation import Array, as_real_array
+from pacbayes._validation import EPS, Array, as_real_array
 
 # Relative error granted to an exponential, to the last operation on its exponent and to a pairwise sum.
-SLACK = 32 * float(np.finfo(np.float64).eps)
+SLACK = 32 * EPS
 
 # The sum of a prior may differ from one by this much, by the precision in which it is given.
 _PRIOR_TOLERANCE = {"float32": 1e-5, "float16": 1e-2}
@@ -25,6 +25,16 @@ def one_per_hypothesis(name: str, value: ArrayLike, m: int) -> Array:
     if given.shape != (m,):
         raise ValueError(f"{name} must have one entry per hypothesis: there are {m} losses, got shape {given.shape}")
     return given
+
+
+def posterior_weights(rho: ArrayLike, m: int, tolerance: float = 1e-8) -> Array:
+    """Validate m posterior weights; their sum may miss one by a tolerance before that is more than rounding."""
+    weights = one_per_hypothesis("rho", rho, m)
+    if not (weights >= 0).all():
+        raise ValueError(f"rho must be non-negative, got {weights[~(weights >= 0)][0]!s}")
+    if not abs(weights.sum() - 1) <= tolerance:
+        raise ValueError(f"rho must sum to one, got a sum of {weights.sum()!s}")
+    return weights
 
 
 def normalise_log_prior(prior: ArrayLike, m: int) -> Array:

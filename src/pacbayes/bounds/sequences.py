@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, arrays, float_or_array
+from pacbayes._validation import EPS, Array, arrays, error_counts, float_or_array
 
 # Bets c, half an octave apart, and what part of the capital is staked on each: most on those that win fastest where
 # the odds of an error have doubled. The shares add up to less than 1.
@@ -17,7 +18,7 @@ _SHARES = (1 + np.abs(_OCTAVES)) ** -2.0
 LOG_STAKES = np.log(_SHARES / _SHARES.sum()) - 1e-12
 
 # More than products and difference of a gain can lose, relative to their sizes.
-_ROUNDING = 8 * float(np.finfo(np.float64).eps)
+_ROUNDING = 8 * EPS
 
 # More than adding up capital can lose, of at most 1 / level: in logarithms, those are numbers from -100, below which
 # nothing matters, to 800.
@@ -91,7 +92,7 @@ def anytime_lower(errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05) -> A
     >>> round(anytime_lower(errors=100, n=1000), 6)
     0.072771
     """
-    return float_or_array(_largest_refuted(*_check_counts(errors, n, delta)))
+    return float_or_array(_largest_rate(*_check_counts(errors, n, delta)))
 
 
 def anytime_upper(errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05) -> Any:
@@ -117,23 +118,24 @@ def anytime_upper(errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05) -> A
     0.132623
     """
     k, size, level = _check_counts(errors, n, delta)
-    others = _largest_refuted(size - k, size, level)
+    others = _largest_rate(size - k, size, level)
     return float_or_array(np.where(others > 0, np.minimum(np.nextafter(1 - others, 2), 1.0), 1.0))
 
 
 def _check_counts(errors: ArrayLike, n: ArrayLike, delta: ArrayLike) -> list[Array]:
-    k, size, level = np.broadcast_arrays(*arrays(errors=errors, n=n, delta=delta))
-    if np.any(k > size):
-        raise ValueError(f"errors must be at most n, got {k[k > size].flat[0]!s}")
-    return [k, size, level]
+    return list(np.broadcast_arrays(*error_counts(errors, n), *arrays(delta=delta)))
 
 
-def _largest_refuted(k: Array, size: Array, level: Array) -> Array:
-    """Bisect for the largest rate that is refuted, 0 if none is: what bets gain falls as the rate grows."""
-    # At the share of errors itself no bet has gained anything.
-    refuted, possible = np.zeros(k.shape), k / size
-    for _ in range(70):
+def _largest_rate(k: Array, size: Array, level: Array) -> Array:
+    """Return the largest rate that is refuted, 0 if none is. At the share of errors itself no bet has gained."""
+    return largest_refuted(lambda rate: refutes(log_gains(k, size, rate), level), k / size, 70)
+
+
+def largest_refuted(is_refuted: Callable[[Array], NDArray[np.bool_]], largest: Array, steps: int) -> Array:
+    """Bisect for the largest values that are refuted, 0 where none is: what bets gain falls as the values grow."""
+    refuted, possible = np.zeros_like(largest), largest
+    for _ in range(steps):
         middle = refuted + (possible - refuted) / 2
-        won = refutes(log_gains(k, size, middle), level)
+        won = is_refuted(middle)
         refuted, possible = np.where(won, middle, refuted), np.where(won, possible, middle)
     return refuted

@@ -11,13 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._formatting import format_lower, format_upper
 from pacbayes._validation import Array, open_interval, scalar, whole_number
-from pacbayes.bounds import confidence_term
 from pacbayes.bounds.prior import restrict_prior
 from pacbayes.display._base import BLACK, BLUE, GREEN, GREY, SHADE, Display
 from pacbayes.display.checks import check_fitted
 from pacbayes.posterior import lambda_bound, minimize_lambda_bound
-from pacbayes.posterior.gibbs import GibbsCurve
-from pacbayes.quasiconvexity import QuasiconvexityReport, check_quasiconvexity
+from pacbayes.quasiconvexity import QuasiconvexityReport, check_quasiconvexity, conditions_hold
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -191,7 +189,7 @@ class BoundDisplay(Display):
             minimum_lam=best.lam,
             minimum=best.fun,
             lower=best.lower,
-            condition_holds=_check_conditions(losses, lam, **theorem),
+            condition_holds=conditions_hold(losses, lam, **theorem),
             report=check_quasiconvexity(losses, **theorem),
             posterior_lam=posterior,
         )
@@ -234,15 +232,3 @@ def _check_range(lam_range: tuple[float, float]) -> tuple[float, float]:
     if ends.shape != (2,) or not ends[0] < ends[1]:
         raise ValueError(f"lam_range must be two numbers, the smaller one first, got {lam_range!r}")
     return float(ends[0]), float(ends[1])
-
-
-def _check_conditions(
-    losses: ArrayLike, lam: Array, n: int, n_max: int | None, delta: float, prior: ArrayLike | None
-) -> NDArray[np.bool_]:
-    """Check eq. KL-cond and eq. E-cond of Theorem global-min at each lambda."""
-    point = GibbsCurve(losses, n, prior).at(n * lam)
-    # ln(4 n / delta^2) = 2 ln(2 sqrt(n) / delta)
-    kl_cond = 2 * (point.kl_div + confidence_term(n, delta, n_max=n_max)) > (lam * n) ** 2 * point.var
-    e_cond = point.loss > (1 - lam) * n * point.var
-    # The theorem is about lambda up to 1, where all stationary points are.
-    return np.asarray((kl_cond | e_cond) & (lam <= 1))

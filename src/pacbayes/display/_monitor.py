@@ -88,10 +88,6 @@ class MonitorDisplay(Display):
             A monitor that has counted a batch. Of very many, some are drawn.
         ax, **kwargs
             As in `plot`.
-
-        Returns
-        -------
-        MonitorDisplay
         """
         if not isinstance(monitor, Monitor):
             raise TypeError(f"monitor must be a Monitor, got {type(monitor).__name__}")

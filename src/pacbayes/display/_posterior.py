@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pacbayes._formatting import format_nearest, format_percent
-from pacbayes._validation import Array, finite_nonnegative, loss_vector
+from pacbayes._validation import Array, loss_vector
+from pacbayes.bounds.prior import posterior_weights
 from pacbayes.certificate import name_family
 from pacbayes.display._base import BLACK, BLUE, FAMILY_COLORS, RED, Display
 from pacbayes.display.checks import check_fitted
@@ -98,15 +99,7 @@ class PosteriorDisplay(Display):
             As in `plot`.
         """
         loss_array = loss_vector("losses", losses)
-        weights = finite_nonnegative("rho", rho)
-        if weights.shape != loss_array.shape:
-            raise ValueError(
-                f"rho must have one weight per hypothesis: there are {loss_array.size} losses, "
-                f"got shape {weights.shape}"
-            )
-        total = float(weights.sum())
-        if not abs(total - 1) <= 1e-6:
-            raise ValueError(f"rho must sum to one, got a sum of {total!s}")
+        weights = posterior_weights(rho, loss_array.size, tolerance=1e-6)
         values, group = np.unique(loss_array, return_inverse=True)
         mass = np.bincount(group, weights).astype(np.float64)
         cumulative = np.cumsum(np.sort(weights)[::-1])

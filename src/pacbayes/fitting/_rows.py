@@ -81,6 +81,8 @@ class MemoryBlock(Block):
 class SampleRows(ABC):
     """The rows of a sample, all or some of them, with their targets, and who computes on them.
 
+    By default, methods do what rows in memory need.
+
     Attributes
     ----------
     sample : Sample
@@ -122,9 +124,9 @@ class SampleRows(ABC):
         """Return these rows as those that were opened for a fit."""
         return replace(self, opened_for=opened_for, has_target=has_target)
 
-    @abstractmethod
     def labels(self) -> Labels:
         """Return the labels that a source holds."""
+        raise SourceError("y must be given: rows in memory have no column of labels")
 
     @abstractmethod
     def with_sample(self, sample: Any) -> SampleRows:
@@ -138,12 +140,12 @@ class SampleRows(ABC):
     def arrange(self, entropy: int) -> SampleRows:
         """Return these rows with an order of validation."""
 
-    @abstractmethod
     def load(self, plans: Iterable[Any]) -> tuple[Iterable[Any], SampleRows, RowSummary | None]:
         """Have at hand what votes need, given plans of them with their `rest` of these rows and their `subsamples`.
 
         Returns the plans, all rows, and their summary, if they had to be read for this.
         """
+        return plans, self, None
 
     @abstractmethod
     def numbers(self, start: int, end: int) -> NDArray[Any]:
@@ -162,20 +164,20 @@ class SampleRows(ABC):
             for _, X, _ in block.batches():
                 yield X
 
-    @abstractmethod
     def training_sample(self, subsamples: Subsamples, part: NDArray[np.intp]) -> Sample:
         """Return a sample that holds the training rows of some hypotheses."""
+        return self.sample
 
-    @abstractmethod
     def complete(self, hypotheses: Hypotheses) -> Hypotheses:
         """Return hypotheses with what they need to predict the blocks of these rows."""
+        return hypotheses
 
-    @abstractmethod
     def probe_points(self) -> tuple[Any, NDArray[Any]]:
         """Return features, and the numbers of rows that hypotheses can be probed with: all that are in memory.
 
         Also where few are held out, or one: a row alone has no company to depend on. No target is looked at.
         """
+        return self.sample.X, np.arange(len(self))
 
     @abstractmethod
     def summarize(self, shift: int | None = None) -> tuple[RowSummary, SampleRows]:
@@ -200,9 +202,6 @@ class MemoryRows(SampleRows):
         codes = np.zeros(X.shape[0], dtype=np.intp)
         return cls(Sample(X, codes, np.empty(0), code_book), pool, workers, **origin)
 
-    def labels(self) -> Labels:
-        raise SourceError("y must be given: rows in memory have no column of labels")
-
     def with_sample(self, sample: Sample) -> MemoryRows:
         return MemoryRows(sample, self.pool, self.workers, columns=self.columns)
 
@@ -212,9 +211,6 @@ class MemoryRows(SampleRows):
     def arrange(self, entropy: int) -> MemoryRows:
         # What was drawn need not be drawn again.
         return self if entropy == self.entropy else replace(self, entropy=entropy)
-
-    def load(self, plans: Iterable[Any]) -> tuple[Iterable[Any], MemoryRows, None]:
-        return plans, self, None
 
     def numbers(self, start: int, end: int) -> NDArray[Any]:
         n = len(self)
@@ -226,15 +222,6 @@ class MemoryRows(SampleRows):
 
     def blocks(self, start: int, end: int, most_rows: int, batch_rows: int | None = None) -> list[Block]:
         return list(_divide(self.sample, self.numbers(start, end), most_rows, batch_rows or self.block_rows))
-
-    def training_sample(self, subsamples: Subsamples, part: NDArray[np.intp]) -> Sample:
-        return self.sample
-
-    def complete(self, hypotheses: Hypotheses) -> Hypotheses:
-        return hypotheses
-
-    def probe_points(self) -> tuple[Any, NDArray[Any]]:
-        return self.sample.X, np.arange(len(self))
 
     def summarize(self, shift: int | None = None) -> tuple[RowSummary, MemoryRows]:
         return RowSummary.of(self.sample.X, 0, shift_for(len(self)) if shift is None else shift), self

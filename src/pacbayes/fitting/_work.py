@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -41,10 +41,8 @@ def sum_test_losses(
     Also, as bits, on which rows the prediction is wrong or could be on another engine.
     """
     task, hypotheses, weights, loss, n_rows = common
-    total, done, tables, wrong = 0.0, 0, [], []
-    for _, X, target in block.batches(chunk):
-        here = None if drawn is None else drawn[done : done + len(target)]
-        done += len(target)
+    total, tables, wrong = 0.0, [], []
+    for X, target, here in _batches_with_drawn(block, drawn, chunk):
         predicted, uncertain = task.predict(hypotheses, weights, X, here)
         # A target that the sample does not have has the largest loss, as an uncertain prediction has.
         lost = uncertain | ~task.is_known(target)
@@ -70,12 +68,19 @@ def predict_block(common: Iterable[Any], block: Block, drawn: NDArray[Any] | Non
     """Return predictions of weighted hypotheses on a block and which are uncertain, or their aggregated answers."""
     task, hypotheses, weights, aggregated = common
     parts: list[tuple[NDArray[Any], ...]] = []
-    done = 0
-    for numbers, X, _ in block.batches(chunk):
-        here = None if drawn is None else drawn[done : done + numbers.size]
-        done += numbers.size
+    for X, _, here in _batches_with_drawn(block, drawn, chunk):
         if aggregated:
             parts.append((task.aggregate(hypotheses, weights, X),))
         else:
             parts.append(task.predict(hypotheses, weights, X, here))
     return dict(zip(("predicted", "uncertain"), map(np.concatenate, zip(*parts, strict=True)), strict=False))
+
+
+def _batches_with_drawn(
+    block: Block, drawn: NDArray[Any] | None, chunk: Any
+) -> Iterator[tuple[Any, NDArray[Any], NDArray[Any] | None]]:
+    """Yield features and targets of the rows of a block, in batches, and the hypotheses that were drawn for them."""
+    done = 0
+    for numbers, X, target in block.batches(chunk):
+        yield X, target, None if drawn is None else drawn[done : done + numbers.size]
+        done += numbers.size

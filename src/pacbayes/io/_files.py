@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast, get_args
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from sklearn.datasets import load_svmlight_file
 
+from pacbayes._validation import prefix_errors
 from pacbayes.exceptions import TableError
 from pacbayes.io._columns import has_mark, uses_commas
 from pacbayes.io._csv import guess_separator, read_cells
@@ -159,14 +160,9 @@ def open_file(path: Path, options: ReadOptions, budget: Budget) -> Iterator[Tabl
             yield TableFile(file, replace(source, separator=separator, encoding=encoding), options)
 
 
-@contextmanager
-def errors_of(path: Path) -> Iterator[None]:
+def errors_of(path: Path) -> AbstractContextManager[None]:
     """Put the name of the file before what is wrong with it."""
-    try:
-        yield
-    except TableError as error:
-        shown = name_of(path) if is_standard_input(path) else repr(str(path))
-        raise type(error)(f"{shown}: {error}") from error
+    return prefix_errors(TableError, name_of(path) if is_standard_input(path) else repr(str(path)))
 
 
 def _format_of(content: Content, given: str | None) -> Format:

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from pacbayes._validation import prefix_errors
 from pacbayes.exceptions import TableError
 from pacbayes.io._columns import ColumnGuess, parse_labels, parse_text
 from pacbayes.io._files import ReadOptions, TableFile, open_file
@@ -54,13 +55,9 @@ def read_batches(
                 yield Table(X, None, schema, frame)
 
 
-@contextmanager
-def _rows_from(first: int) -> Iterator[None]:
+def _rows_from(first: int) -> AbstractContextManager[None]:
     """Say where a batch begins in whose rows something is wrong."""
-    try:
-        yield
-    except TableError as error:
-        raise (TableError(f"counting rows from {first}: {error}") if first > 1 else error) from error
+    return prefix_errors(TableError, f"counting rows from {first}" if first > 1 else "")
 
 
 class _TooLargeError(TableError):

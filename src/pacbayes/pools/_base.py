@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -23,7 +22,7 @@ from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools._device import DeviceRows, free_bytes, is_on_device
 from pacbayes.pools._trees import RowBlock
-from pacbayes.rows import CodeBook
+from pacbayes.rows import CodeBook, learn_code_book
 from pacbayes.sampling import LEARNER, ChosenSubsamples, SamplingPlan, Subsamples, default_sampling, stream
 from pacbayes.votes import tally
 
@@ -175,18 +174,10 @@ class Constant:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainedModel(ABC):
-    """A trained model, one of several that are stored together: an element of their `Hypotheses`.
+    """A trained model, one of several that are stored together: an element of their `Hypotheses`."""
 
-    Attributes
-    ----------
-    classes : ndarray of shape (k,)
-        Labels of the classes that its subsample holds; a model of one class is a constant.
-    failed : bool
-        Whether training failed; its loss then counts as 1 at every point.
-    """
-
-    classes: NDArray[Any]
-    failed: bool
+    classes: NDArray[Any]  # (k,): those that its subsample holds; a model of one class is a constant
+    failed: bool  # whether training failed; its loss then counts as 1 at every point
     _alone: Any  # hypotheses that are this one
 
     def __repr__(self) -> str:
@@ -275,7 +266,8 @@ class Hypotheses(Sequence[Any], ABC):
 
     def by_labels(self) -> Hypotheses:
         """Return the same hypotheses, each of which gives all its weight to the class that it predicts."""
-        return self
+        voters: Any = self
+        return self if self.vote_by == "labels" else replace(voters, vote_by="labels")
 
     def add_votes(self, X: Any, weights: Array, tallies: Array, uncertain_weight: Array | None = None) -> None:
         """Add the weight that they give to each class at each point to `tallies`, of shape (n, n_classes).
@@ -422,7 +414,7 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
 
     def make_code_book(self, X: Any) -> CodeBook | None:
         """Return how columns of a data frame or source become features, None if the hypotheses take X as it is."""
-        return None
+        return learn_code_book(X) if self.takes_code_books else None
 
     def check_points(self, X: Any) -> None:
         """Raise ValueError if these hypotheses cannot be trained on points, or predict them."""
@@ -449,14 +441,17 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         """Return whether a device does any of the work."""
         return self.computes_on_device(sample, subsamples)
 
-    def default_sampling(self, n: int, d: int, *, tested: bool = True, in_union: bool = False) -> tuple[list[int], int]:
+    def default_sampling(self, n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
         """Return the subsample sizes that hypotheses take in turn, and their number, for n rows of d columns.
 
-        This is what "auto" stands for. Functions of n and d alone are chosen without looking at the data. Where no
-        held-out rows are going to test the vote, its bounds rest on the rows outside the subsamples; `in_union`, these
-        hypotheses are one of several families.
+        This is what "auto" stands for. Functions of n and d alone are chosen without looking at the data. Unless the
+        vote is going to be `tested` on held-out rows, its bounds rest on the rows outside the subsamples.
         """
         return default_sampling(n, d)
+
+    def share_in_union(self, n: int) -> float:
+        """Return the share of the default number of hypotheses that there are as one of several families."""
+        return 1.0
 
     def default_holdout(self, n: int) -> Any:
         """Return what to hold out of n rows where that is "auto": shares, one for each vote, or a splitter."""
@@ -540,28 +535,27 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         raise NotImplementedError(f"{type(self).__name__} must define train_one or train")
 
     def _train(self, sample: Sample, subsample: Codes, h: int, entropy: int) -> Any:
-        labels = sample.classes[sample.codes[subsample]]
-        if (labels == labels[0]).all():
-            return Constant(labels[0])
-        with self.explain_failure(h, subsample.size, entropy):
-            return self._train_on(sample, subsample, labels, stream(entropy, h, LEARNER))
-        return Constant(sample.classes[0], failed=True)
-
-    @contextmanager
-    def explain_failure(self, h: int, n_points: int, entropy: int) -> Iterator[None]:
-        """Raise HypothesisError instead of what comes up in a ``with`` block that trains, or leave the block."""
+        """Train one hypothesis: a constant if its subsample holds one class."""
+        codes = sample.codes[subsample]
+        if (codes == codes[0]).all():
+            return self._constant(sample, int(codes[0]))
         try:
-            yield
+            return self._train_on(sample, subsample, h, stream(entropy, h, LEARNER))
         except Exception as error:
-            if self.on_error != "drop":
-                raise HypothesisError(
-                    f"hypothesis {h} could not be trained on its {n_points} points (seed {entropy}): "
-                    f"{type(error).__name__}: {error}. on_error='drop' would count its loss as 1."
-                ) from error
+            if self.on_error == "drop":
+                return self._constant(sample, 0, failed=True)
+            raise HypothesisError(
+                f"hypothesis {h} could not be trained on its {subsample.size} points (seed {entropy}): "
+                f"{type(error).__name__}: {error}. on_error='drop' would count its loss as 1."
+            ) from error
 
-    def _train_on(self, sample: Sample, subsample: Codes, labels: NDArray[Any], rng: np.random.Generator) -> Any:
-        """Train one hypothesis on rows of a sample."""
-        return self.train_one(take_rows(sample.X, subsample), labels, rng)
+    def _constant(self, sample: Sample, code: int, *, failed: bool = False) -> Any:
+        """Return the hypothesis that always predicts one class."""
+        return Constant(sample.classes[code], failed)
+
+    def _train_on(self, sample: Sample, subsample: Codes, h: int, rng: np.random.Generator) -> Any:
+        """Train hypothesis h on rows of several classes."""
+        return self.train_one(take_rows(sample.X, subsample), sample.classes[sample.codes[subsample]], rng)
 
 
 # Share of the rows of a block that a hypothesis may have been trained on and predict all the same.
@@ -598,9 +592,6 @@ class HypothesisList(Hypotheses):
     @classmethod
     def concatenate(cls, parts: Sequence[HypothesisList]) -> HypothesisList:
         return cls([member for part in parts for member in part], parts[0].classes, parts[0].vote_by)
-
-    def by_labels(self) -> HypothesisList:
-        return replace(self, vote_by="labels")
 
     def iter_probabilities(self, X: Any) -> Iterator[NDArray[Any]]:
         return (predict_probabilities(hypothesis, X, self.classes) for hypothesis in self.members)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pacbayes._compat import take_rows
 from pacbayes.pools._base import Codes, Sample
 from pacbayes.pools._estimator import EstimatorPool
-from pacbayes.rows import CodeBook, learn_code_book
+from pacbayes.rows import CodeBook
 
 
 class CategoricalPool(EstimatorPool):
@@ -38,14 +38,11 @@ class CategoricalPool(EstimatorPool):
 
     takes_code_books = True
 
-    def make_code_book(self, X: Any) -> CodeBook | None:
-        return learn_code_book(X)
-
-    def _train_on(self, sample: Sample, subsample: Codes, labels: NDArray[Any], rng: np.random.Generator) -> Any:
+    def _train_on(self, sample: Sample, subsample: Codes, h: int, rng: np.random.Generator) -> Any:
         if sample.code_book is None:
-            return super()._train_on(sample, subsample, labels, rng)
-        book = sample.code_book
-        return CodedClassifier(self.train_one(to_frame(take_rows(sample.X, subsample), book), labels, rng), book)
+            return super()._train_on(sample, subsample, h, rng)
+        X, y = to_frame(take_rows(sample.X, subsample), sample.code_book), sample.classes[sample.codes[subsample]]
+        return CodedClassifier(self.train_one(X, y, rng), sample.code_book)
 
     def _fit_learner(self, learner: Any, X: Any, y: NDArray[Any]) -> Any:
         categories = [name for name in X.columns if X[name].dtype == "category"] if hasattr(X, "columns") else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,12 +81,17 @@ class HypothesisGroups(Hypotheses):
         for group in self.groups.values():
             group.leave_device()
 
+    def _in_order(self, parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
+        """Put what groups give, a row for each of their hypotheses, in the order of all hypotheses."""
+        given = list(parts)
+        together = np.empty((len(self), *given[0].shape[1:]), dtype=np.result_type(*given))
+        for k, own in enumerate(given):
+            together[self.kind == k] = own
+        return together
+
     def votes_and_uncertain(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        votes = np.empty((len(self), X.shape[0]), dtype=np.intp)
-        uncertain = np.empty(votes.shape, dtype=bool)
-        for group, positions in self._members():
-            votes[positions], uncertain[positions] = group.votes_and_uncertain(X)
-        return votes, uncertain
+        votes, uncertain = zip(*(group.votes_and_uncertain(X) for group in self.groups.values()), strict=True)
+        return self._in_order(votes).astype(np.intp, copy=False), self._in_order(uncertain)
 
     @property
     def vote_by(self) -> VoteBy:  # type: ignore[override]
@@ -104,23 +109,11 @@ class HypothesisGroups(Hypotheses):
             group.add_votes(X, weights[positions], tallies, uncertain_weight)
 
     def responses(self, X: Any, loss: Loss) -> NDArray[Any]:
-        members = self._members()
-        answers = [group.responses(X, loss) for group, _ in members]
-        together = np.empty((len(self), *answers[0].shape[1:]), dtype=np.result_type(*answers))
-        for (_, positions), own in zip(members, answers, strict=True):
-            together[positions] = own
-        return together
+        return self._in_order(group.responses(X, loss) for group in self.groups.values())
 
     def start_loss_totals(self, block: ValidationBlock) -> Callable[[], Array]:
-        started = [(positions, group.start_loss_totals(block.take(positions))) for group, positions in self._members()]
-
-        def finish() -> Array:
-            totals = np.empty(len(self))
-            for positions, finish_group in started:
-                totals[positions] = finish_group()
-            return totals
-
-        return finish
+        started = [group.start_loss_totals(block.take(positions)) for group, positions in self._members()]
+        return lambda: self._in_order(finish() for finish in started)
 
     def assumptions(self) -> list[str]:
         return list(dict.fromkeys(code for group in self.groups.values() for code in group.assumptions()))

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
-from pacbayes import sampling
 from pacbayes._settings import (
     SAMPLING,
     Choice,
@@ -32,7 +31,7 @@ from pacbayes.pools._linear_models import LinearArrays, LinearEncoding, LinearMo
 from pacbayes.pools._score_models import ScoreModels
 from pacbayes.pools._table_encoding import TableEncoding
 from pacbayes.pools._tree_ensembles import TreeArrays, TreeEnsembles, to_single
-from pacbayes.rows import CodeBook, learn_code_book
+from pacbayes.rows import CodeBook
 from pacbayes.sampling import Subsamples
 
 # Categories of a column that boosted trees split by sets of them.
@@ -45,12 +44,36 @@ _SHARE_TRAINED, _MOST_OUTSIDE, _SHARE_UNTESTED = 0.9, 350, 0.5
 # From how many rows on the settings are those of large samples.
 _MANY_ROWS = 5000
 
-_SHARE = Constraint("in (0, 1]", lambda value: Number(0, np.inf).allows(value) and value <= 1)
+# What settings may be.
+_POSITIVE = Number(0, np.inf)
+_SHARE = Constraint("in (0, 1]", lambda value: _POSITIVE.allows(value) and value <= 1)
 _NOT_NEGATIVE = Constraint("a number, at least 0", lambda value: Number(-1, np.inf).allows(value) and value >= 0)
+_ROOT_OR_SHARE = Constraint(
+    "'sqrt', or in (0, 1]", lambda value: value == "sqrt" if isinstance(value, str) else _SHARE.allows(value)
+)
+_LEAVES_OR_NONE = Constraint(
+    "None, or a whole number, at least 2", lambda value: value is None or Whole(2).allows(value)
+)
 
 
-def _or_auto(constraint: Constraint) -> Constraint:
-    return Constraint(f"'auto', or {constraint}", lambda value: is_auto(value) or constraint.allows(value))
+class Setting(NamedTuple):
+    """What hypotheses take in turn: a function of the number of rows alone by default, measured on many datasets."""
+
+    each: Constraint
+    few: Any  # what "auto" stands for, one value or several, for few rows
+    many: Any
+
+    @property
+    def constraint(self) -> Constraint:
+        """What the user may give: one value, several or "auto"."""
+        given = Several(self.each)
+        return Constraint(f"'auto', or {given}", lambda value: is_auto(value) or given.allows(value))
+
+    def choose(self, value: Any, n: int) -> Any:
+        """Return the values that hypotheses take in turn, in a vote of n rows."""
+        if is_auto(value):
+            value = self.many if n >= _MANY_ROWS else self.few
+        return value if is_several(value) else [value]
 
 
 class Subsample(NamedTuple):
@@ -69,32 +92,24 @@ class LearnerPool(Pool):
     takes_code_books = True
 
     _MODELS: ClassVar[type[ScoreModels]]  # what its hypotheses are
-    _CONSTRAINTS: ClassVar[dict[str, Constraint]]
-    # What "auto" stands for, for few rows and for many, by setting; functions of the number of rows alone, measured on
-    # learning curves of many datasets.
-    _AUTO: ClassVar[tuple[dict[str, Any], dict[str, Any]]]
+    _SETTINGS: ClassVar[dict[str, Setting]]
+    _N_HYPOTHESES: ClassVar[tuple[int, int]] = (2, 2)  # for few rows and for many
 
     # -- what only the pool knows --------------------------------------------------------------------
 
     def check_settings(self) -> None:
-        constraints = {name: _or_auto(one) for name, one in self._CONSTRAINTS.items()}
+        constraints = {name: setting.constraint for name, setting in self._SETTINGS.items()}
         validate_settings(self, {**SAMPLING, "on_error": Choice("raise", "drop"), **constraints})
 
     def _lists(self, n: int) -> dict[str, Any]:
         """Return the values of each setting that hypotheses take in turn, in a vote of n rows."""
-        auto = self._AUTO[n >= _MANY_ROWS]
-        given = {name: getattr(self, name) for name in self._CONSTRAINTS}
-        values = {name: auto[name] if is_auto(value) else value for name, value in given.items()}
-        return {name: value if is_several(value) else [value] for name, value in values.items()}
+        return {name: setting.choose(getattr(self, name), n) for name, setting in self._SETTINGS.items()}
 
     def assumptions(self) -> list[str]:
         return ["learned-from-subsample"]
 
     def validation_kwargs(self, X: Any) -> dict[str, Any]:
         return {"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan"}
-
-    def make_code_book(self, X: Any) -> CodeBook | None:
-        return learn_code_book(X)
 
     def check_points(self, X: Any) -> None:
         check_magnitude(X)
@@ -106,10 +121,10 @@ class LearnerPool(Pool):
 
     # -- training ------------------------------------------------------------------------------------
 
-    def default_sampling(self, n: int, d: int, *, tested: bool = True, in_union: bool = False) -> tuple[list[int], int]:
+    def default_sampling(self, n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
         """Return sizes of subsamples, which hypotheses take in turn, and how many hypotheses there are."""
         size = max(int(_SHARE_TRAINED * n), n - _MOST_OUTSIDE) if tested else int(_SHARE_UNTESTED * n)
-        return [max(1, size)], int(self._AUTO[n >= _MANY_ROWS]["n_hypotheses"])
+        return [max(1, size)], self._N_HYPOTHESES[n >= _MANY_ROWS]
 
     def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp]:
         """Return which settings each hypothesis has, chosen without looking at the sample."""
@@ -119,31 +134,20 @@ class LearnerPool(Pool):
     def train(
         self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
     ) -> Hypotheses:
-        models, lists = [], self._lists(subsamples.n)
-        for h in map(int, hypotheses):
-            settings = {name: values[h % len(values)] for name, values in lists.items()}
-            models.append(self._train_model(sample, subsamples[h], settings, h, entropy))
+        models = [self._train(sample, subsamples[h], h, entropy) for h in map(int, hypotheses)]
         together = models[0].concatenate(models)
         return self._MODELS(sample.classes, together, np.arange(len(together)), sample.code_book)
 
-    def _train_model(self, sample: Sample, rows: Codes, settings: dict[str, Any], h: int, entropy: int) -> Any:
-        """Return the model of one subsample: a constant if it holds one class."""
-        class_codes, codes = np.unique(sample.codes[rows].astype(np.intp), return_inverse=True)  # bytes, of a source
-        n_features = sample.X.shape[1]
-        if class_codes.size == 1:
-            return self._constant(class_codes, n_features, failed=False)
-        with self.explain_failure(h, rows.size, entropy):
-            own = Subsample(contiguous(sample.X[rows]), codes, class_codes, sample.code_book)
-            return self._fit(own, settings, sampling.stream(entropy, h, sampling.LEARNER))
-        return self._constant(np.zeros(1, dtype=np.intp), n_features, failed=True)
+    def _train_on(self, sample: Sample, subsample: Codes, h: int, rng: np.random.Generator) -> Any:
+        # Codes of a source are bytes.
+        class_codes, codes = np.unique(sample.codes[subsample].astype(np.intp), return_inverse=True)
+        own = Subsample(contiguous(sample.X[subsample]), codes, class_codes, sample.code_book)
+        settings = {name: values[h % len(values)] for name, values in self._lists(len(sample)).items()}
+        return self._fit(own, settings, rng)
 
     @abstractmethod
     def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> Any:
         """Return a model of points of several classes."""
-
-    @abstractmethod
-    def _constant(self, class_codes: Codes, n_features: int, *, failed: bool) -> Any:
-        """Return the model that always answers one class."""
 
 
 class BoostingPool(LearnerPool):
@@ -194,34 +198,14 @@ class BoostingPool(LearnerPool):
     """
 
     _MODELS = TreeEnsembles
-    _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
-        "learning_rate": Several(Number(0, np.inf)),
-        "max_iter": Several(Whole(1)),
-        "max_leaf_nodes": Several(Whole(2)),
-        "min_samples_leaf": Several(Whole(1)),
-        "max_features": Several(_SHARE),
-        "l2_regularization": Several(_NOT_NEGATIVE),
+    _SETTINGS: ClassVar[dict[str, Setting]] = {
+        "learning_rate": Setting(_POSITIVE, 0.1, 0.1),
+        "max_iter": Setting(Whole(1), 120, 200),
+        "max_leaf_nodes": Setting(Whole(2), 15, 31),
+        "min_samples_leaf": Setting(Whole(1), 1, 5),
+        "max_features": Setting(_SHARE, 1.0, 1.0),
+        "l2_regularization": Setting(_NOT_NEGATIVE, 10.0, 10.0),
     }
-    _AUTO = (
-        {
-            "learning_rate": 0.1,
-            "max_iter": 120,
-            "max_leaf_nodes": 15,
-            "min_samples_leaf": 1,
-            "max_features": 1.0,
-            "l2_regularization": 10.0,
-            "n_hypotheses": 2,
-        },
-        {
-            "learning_rate": 0.1,
-            "max_iter": 200,
-            "max_leaf_nodes": 31,
-            "min_samples_leaf": 5,
-            "max_features": 1.0,
-            "l2_regularization": 10.0,
-            "n_hypotheses": 2,
-        },
-    )
 
     def __init__(
         self,
@@ -253,8 +237,8 @@ class BoostingPool(LearnerPool):
         seed = int(rng.integers(2**63))
         return TreeArrays.train_boosting(points, own.codes, own.class_codes, encoding, settings, seed)
 
-    def _constant(self, class_codes: Codes, n_features: int, *, failed: bool) -> TreeArrays:
-        return TreeArrays.of("boosting", class_codes, n_features, None, failed=failed)
+    def _constant(self, sample: Sample, code: int, *, failed: bool = False) -> TreeArrays:
+        return TreeArrays.of("boosting", np.array([code]), sample.X.shape[1], None, failed=failed)
 
 
 class ForestPool(LearnerPool):
@@ -298,38 +282,14 @@ class ForestPool(LearnerPool):
     """
 
     _MODELS = TreeEnsembles
-    _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
-        "kind": Several(Choice("extra", "random")),
-        "n_estimators": Several(Whole(1)),
-        "max_features": Several(
-            Constraint(
-                "'sqrt', or in (0, 1]",
-                lambda value: value == "sqrt" if isinstance(value, str) else _SHARE.allows(value),
-            )
-        ),
-        "min_samples_leaf": Several(Whole(1)),
-        "max_leaf_nodes": Several(
-            Constraint("None, or a whole number, at least 2", lambda value: value is None or Whole(2).allows(value))
-        ),
+    _SETTINGS: ClassVar[dict[str, Setting]] = {
+        "kind": Setting(Choice("extra", "random"), "extra", "extra"),
+        "n_estimators": Setting(Whole(1), 60, 100),
+        "max_features": Setting(_ROOT_OR_SHARE, ("sqrt", 0.5), 0.5),
+        "min_samples_leaf": Setting(Whole(1), (1, 3), 1),
+        "max_leaf_nodes": Setting(_LEAVES_OR_NONE, None, 2000),
     }
-    _AUTO = (
-        {
-            "kind": "extra",
-            "n_estimators": 60,
-            "max_features": ("sqrt", 0.5),
-            "min_samples_leaf": (1, 3),
-            "max_leaf_nodes": None,
-            "n_hypotheses": 2,
-        },
-        {
-            "kind": "extra",
-            "n_estimators": 100,
-            "max_features": 0.5,
-            "min_samples_leaf": 1,
-            "max_leaf_nodes": 2000,
-            "n_hypotheses": 1,
-        },
-    )
+    _N_HYPOTHESES = (2, 1)
 
     def __init__(
         self,
@@ -362,8 +322,8 @@ class ForestPool(LearnerPool):
         learner = RandomForestClassifier(**settings, n_jobs=1, random_state=seed).fit(points, own.codes)
         return TreeArrays.of_forest(learner, own.class_codes, encoding)
 
-    def _constant(self, class_codes: Codes, n_features: int, *, failed: bool) -> TreeArrays:
-        return TreeArrays.of("forest", class_codes, n_features, None, failed=failed)
+    def _constant(self, sample: Sample, code: int, *, failed: bool = False) -> TreeArrays:
+        return TreeArrays.of("forest", np.array([code]), sample.X.shape[1], None, failed=failed)
 
 
 class LinearPool(LearnerPool):
@@ -403,18 +363,11 @@ class LinearPool(LearnerPool):
     """
 
     _MODELS = LinearModels
-    _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
-        "C": Several(Number(0, np.inf)),
-        "splines": Several(Constraint("True or False", is_flag)),
+    _SETTINGS: ClassVar[dict[str, Setting]] = {
+        "C": Setting(_POSITIVE, (0.01, 0.1, 1.0, 10.0, 1.0, 1.0), (0.1, 1.0)),
+        "splines": Setting(Constraint("True or False", is_flag), (False,) * 4 + (True,) * 2, (False, True)),
     }
-    _AUTO = (
-        {
-            "C": (0.01, 0.1, 1.0, 10.0, 1.0, 1.0),
-            "splines": (False, False, False, False, True, True),
-            "n_hypotheses": 6,
-        },
-        {"C": (0.1, 1.0), "splines": (False, True), "n_hypotheses": 2},
-    )
+    _N_HYPOTHESES = (6, 2)
 
     def __init__(
         self,
@@ -436,5 +389,5 @@ class LinearPool(LearnerPool):
         encoding = LinearEncoding.learn(points, own.codes, own.book, splines=bool(settings["splines"]), rng=rng)
         return LinearArrays.train(encoding, own.codes, own.class_codes, float(settings["C"]))
 
-    def _constant(self, class_codes: Codes, n_features: int, *, failed: bool) -> LinearArrays:
-        return LinearArrays.of(class_codes, failed=failed)
+    def _constant(self, sample: Sample, code: int, *, failed: bool = False) -> LinearArrays:
+        return LinearArrays.of(np.array([code]), failed=failed)

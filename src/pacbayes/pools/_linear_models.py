@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from pacbayes._validation import Array
 from pacbayes.pools import _scores
-from pacbayes.pools._layout import contiguous
 from pacbayes.pools._score_models import ModelArrays, Parts, ScoreModels, count_outputs
 from pacbayes.pools._table_encoding import entry_counts, target_statistics
 from pacbayes.rows import CodeBook
@@ -48,9 +47,8 @@ class LinearArrays(ModelArrays):
     # For models of splines, where the first knot of each number is, and how far it is to the next.
     low: Annotated[Array, Parts("knots")]
     step: Annotated[Array, Parts("knots")]
-    coef: Annotated[
-        Array, Parts("coefficients")
-    ]  # for each number, what a unit of it, or each of its splines, adds to outputs
+    # For each number, what a unit of it, or each of its splines, adds to outputs.
+    coef: Annotated[Array, Parts("coefficients")]
     # For each column of categories, the number of entries in its table, and what each entry adds to the outputs: the
     # first is that of unknown categories, the second that of gaps.
     table_sizes: Annotated[NDArray[Any], Parts("categories", np.int64)]
@@ -83,9 +81,6 @@ class LinearArrays(ModelArrays):
             tables=np.concatenate([table.ravel() for table in tables]) if tables else np.empty(0),
         )
 
-    def convert(self, X: Any) -> NDArray[Any]:
-        return contiguous(X)
-
     def scores(self, j: int, X: NDArray[Any]) -> Array:
         intercept = self.part("intercept", j)
         scores = np.empty((X.shape[0], intercept.size))
@@ -93,10 +88,6 @@ class LinearArrays(ModelArrays):
         table_sizes = self.part("table_sizes", j).astype(np.int64)
         center, low, step = (self.part(name, j) for name in ("center", "low", "step"))
         _scores.linear_scores(X, center, low, step, coef, table_sizes, tables, intercept, scores)
-        return scores
-
-    def to_probabilities(self, j: int, scores: Array) -> Array:
-        _scores.probabilities(scores)
         return scores
 
     def describe(self, j: int) -> str:

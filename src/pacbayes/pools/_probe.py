@@ -45,9 +45,8 @@ def probe_hypotheses(
         order = np.roll(np.arange(min(n_rows, sum(_BLOCKS))), i * sum(_BLOCKS[:4]))
         one = hypotheses.take(np.array([h]))
         _probe(one, partial(_answers, one, loss), points, order)
-        if (
-            one.vote_by == "probabilities" and not loss.on_probabilities
-        ):  # losses are of labels, and the vote is by probabilities
+        # Losses may be of labels where the vote is by probabilities.
+        if one.vote_by == "probabilities" and not loss.on_probabilities:
             _probe(one, partial(_shares, one), points, order)
 
 

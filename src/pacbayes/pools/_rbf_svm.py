@@ -28,7 +28,7 @@ from pacbayes.pools._groups import HypothesisGroups
 from pacbayes.pools._kernel_width import Scaling, feature_scale, jaakkola_gamma
 from pacbayes.pools._layout import check_magnitude, contiguous, is_wide, scaled, to_engine
 from pacbayes.pools._svm_models import PARTS, RBFSVMs
-from pacbayes.rows import CodeBook, learn_code_book
+from pacbayes.rows import CodeBook
 from pacbayes.sampling import ChosenSubsamples, Subsamples
 
 # LIBSVM's stopping rule, as in SVC.
@@ -197,7 +197,7 @@ class RBFSVMPool(Pool):
         return {"accept_sparse": "csr", "accept_large_sparse": False, "dtype": [np.float64, np.float32]}
 
     def make_code_book(self, X: Any) -> CodeBook | None:
-        book = learn_code_book(X)
+        book = super().make_code_book(X)
         if book is not None and self.gamma_source != "subsample":
             raise ValueError(
                 "gamma_source must be 'subsample' for tables with text, booleans, dates or gaps, got "
@@ -210,12 +210,9 @@ class RBFSVMPool(Pool):
 
     # -- training ------------------------------------------------------------------------------------
 
-    def default_sampling(self, n: int, d: int, *, tested: bool = True, in_union: bool = False) -> tuple[list[int], int]:
-        sizes, number = super().default_sampling(n, d)
-        if not in_union:
-            return sizes, number
+    def share_in_union(self, n: int) -> float:
         # The weight of the many is the same as that of some. Where trees have many rows, SVMs of a few seldom win.
-        return sizes, number * 2 // 5 if n < _MANY_ROWS else number // 5
+        return 0.4 if n < _MANY_ROWS else 0.2
 
     def prepare(self, sample: Sample, entropy: int) -> tuple[Sample, dict[Scaling | None, _Shared]]:
         if self.gamma_source == "sample":

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from pacbayes._losses import Loss
 from pacbayes._validation import Array
+from pacbayes.pools import _scores
 from pacbayes.pools._base import Codes, Hypotheses, TrainedModel, ValidationBlock, VoteBy
-from pacbayes.pools._layout import segments, starts
+from pacbayes.pools._layout import contiguous, segments, starts
 from pacbayes.rows import CodeBook, is_table
 
 _INTEGERS = (np.int8, np.int16, np.int32, np.int64)
@@ -52,9 +53,8 @@ class ModelArrays(ABC):
     """Models, in arrays that hold the parts of one after another. Of the sort "models", each has one part."""
 
     sizes: NDArray[np.int64]  # (m, sorts): how many parts each model has, of each other sort
-    failed: Annotated[
-        NDArray[np.bool_], Parts("models")
-    ]  # which of them stand in for a learner that failed: their loss is 1
+    # Which of them stand in for a learner that failed: their loss is 1.
+    failed: Annotated[NDArray[np.bool_], Parts("models")]
     # The classes that each knows, as positions in all of them, rising. A model of one class is a constant.
     class_codes: Annotated[NDArray[Any], Parts("classes")]
 
@@ -129,17 +129,18 @@ class ModelArrays(ABC):
             # All that compiled code follows is checked there.
             self.scores(int(j), self.convert(np.zeros((1, n_columns))))
 
-    @abstractmethod
     def convert(self, X: Any) -> NDArray[Any]:
         """Return rows as all these models read them."""
+        return contiguous(X)
 
     @abstractmethod
     def scores(self, j: int, X: NDArray[Any]) -> Array:
         """Return the scores of one model, of more than one class, at converted rows, a column for each output."""
 
-    @abstractmethod
     def to_probabilities(self, j: int, scores: Array) -> Array:
-        """Return the probabilities that scores stand for, and may take their place."""
+        """Return the probabilities that scores stand for, and may take their place: those of log-odds."""
+        _scores.probabilities(scores)
+        return scores
 
     @abstractmethod
     def describe(self, j: int) -> str:
@@ -230,10 +231,6 @@ class ScoreModels(Hypotheses):
         together = models[0].concatenate(models)
         return replace(parts[0], models=together, chosen=np.arange(len(together)))
 
-    def by_labels(self: _Models) -> _Models:
-        """Return the same hypotheses, voting by labels."""
-        return replace(self, vote_by="labels")
-
     def keep_training_points(self, sample: Any) -> ScoreModels:
         return self.compact()
 
@@ -241,8 +238,8 @@ class ScoreModels(Hypotheses):
         return [] if self.code_book is None else ["table-columns-known"]
 
     def fingerprint(self) -> Any:
-        by_probabilities = self.vote_by == "probabilities"
-        return [type(self).__name__, self.classes, self.code_book, by_probabilities, self.compact().models.arrays()]
+        about = [type(self).__name__, self.classes, self.code_book, self.vote_by == "probabilities"]
+        return [*about, self.compact().models.arrays()]
 
     # -- validation and prediction -------------------------------------------------------------------
 

@@ -34,11 +34,6 @@ class TableEncoding:
     n_sets: int = 0  # number of features, the first ones, that trees split by sets of categories
 
     @classmethod
-    def nothing(cls) -> TableEncoding:
-        """Return the encoding of rows that are features already."""
-        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
-
-    @classmethod
     def learn(
         cls, X: Array, codes: NDArray[np.intp], book: CodeBook, most_in_sets: int, rng: np.random.Generator
     ) -> tuple[TableEncoding, Array]:

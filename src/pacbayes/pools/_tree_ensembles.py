@@ -62,16 +62,17 @@ class TreeArrays(ModelArrays):
         **trees: Any,
     ) -> TreeArrays:
         """Return one ensemble; a constant if no trees are given."""
-        encoding = encoding or TableEncoding.nothing()
         kept = {
+            "kind": kind,
             "baseline": np.zeros(int(count_outputs(len(class_codes)))),
             "threshold": np.empty(0, dtype=np.float64 if kind == "boosting" else np.float32),
-            "columns": encoding.columns,
-            "table_sizes": encoding.table_sizes,
-            "tables": encoding.tables,
+            **trees,
         }
-        entries = {"learning_rate": float(learning_rate), "n_features": n_features, "n_set_features": encoding.n_sets}
-        return cls.of_one(class_codes, failed=failed, kept={**kept, **trees, "kind": kind}, **entries)
+        if encoding is not None:
+            kept |= {"columns": encoding.columns, "table_sizes": encoding.table_sizes, "tables": encoding.tables}
+        n_sets = 0 if encoding is None else encoding.n_sets
+        entries = {"learning_rate": float(learning_rate), "n_features": n_features, "n_set_features": n_sets}
+        return cls.of_one(class_codes, failed=failed, kept=kept, **entries)
 
     @classmethod
     def train_boosting(
@@ -172,9 +173,7 @@ class TreeArrays(ModelArrays):
         )
 
     def convert(self, X: Any) -> NDArray[Any]:
-        if self.kind == "boosting" or self.columns.size:
-            return contiguous(X)
-        return to_single(X)
+        return super().convert(X) if self.kind == "boosting" or self.columns.size else to_single(X)
 
     def scores(self, j: int, X: NDArray[Any]) -> Array:
         if self.columns.size:
@@ -186,8 +185,7 @@ class TreeArrays(ModelArrays):
 
     def to_probabilities(self, j: int, scores: Array) -> Array:
         if self.kind == "boosting":
-            _scores.probabilities(scores)
-            return scores
+            return super().to_probabilities(j, scores)
         mean = scores / int(self.size("trees")[j])
         return mean + 0.5 if mean.shape[1] == 1 else mean
 

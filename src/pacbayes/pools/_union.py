@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from pacbayes._losses import Loss
 from pacbayes._settings import Choice, Constraint, validate_settings
-from pacbayes._validation import Array
+from pacbayes._validation import Array, as_real_array, prefix_errors
 from pacbayes.pools._base import Pool, Sample
 from pacbayes.rows import CodeBook
 from pacbayes.sampling import Partition, SamplingPlan, Subsamples, UnionSubsamples, derive_entropy, divide_in_proportion
@@ -121,24 +121,18 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
                     f"family {name!r} must be a pool, such as RBFSVMPool() or EstimatorPool(...), and no union, got "
                     f"{pool[0] if len(pool) == 1 else pool!r}"
                 )
-            try:
+            with prefix_errors(ValueError, f"family {name!r}"):
                 pool[0].check_settings()
-            except ValueError as error:
-                raise ValueError(f"family {name!r}: {error}") from error
         self._shares()
 
     def _shares(self) -> Array:
         """Return the share of each family in the prior."""
         if self.weights is None:
             return np.full(len(self.families), 1 / len(self.families))
-        try:
-            weights = np.asarray(self.weights, dtype=np.float64)
-        except (TypeError, ValueError):
-            weights = np.empty(0)
+        expected = f"a positive number for each of {len(self.families)} families"
+        weights = as_real_array("weights", self.weights, expected)
         if weights.shape != (len(self.families),) or not np.all((weights > 0) & (weights < np.inf)):
-            raise ValueError(
-                f"weights must hold a positive number for each of {len(self.families)} families, got {self.weights!r}"
-            )
+            raise ValueError(f"weights must be {expected}, got {self.weights!r}")
         weights = weights / weights.max()  # their sum may be more than a float
         return np.asarray(weights / weights.sum())
 
@@ -153,13 +147,9 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
     def needs_all_rows(self) -> bool:
         return any(pool.needs_all_rows for pool in self.pools)
 
-    def find_obstacles(self, sample: Sample, loss: Loss) -> dict[str, str]:
-        """Return why families cannot be trained on a sample, by their names: empty if all can."""
-        found = {name: pool.find_obstacle(sample, loss) for name, pool in self.families}
-        return {name: why for name, why in found.items() if why is not None}
-
     def usable(self, sample: Sample, loss: Loss) -> Pool:
-        obstacles = self.find_obstacles(sample, loss)
+        found = {name: pool.find_obstacle(sample, loss) for name, pool in self.families}
+        obstacles = {name: why for name, why in found.items() if why is not None}
         if obstacles and (self.unusable == "raise" or len(obstacles) == len(self.families)):
             name, why = next(iter(obstacles.items()))
             raise ValueError(f"family {name!r} cannot be trained on this sample: {why}")
@@ -222,11 +212,9 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
 
         def draw(name: str, pool: Pool, n_hypotheses: Any) -> Subsamples:
             entropy = derive_entropy(plan.entropy, name)
-            own = replace(plan, n_hypotheses=n_hypotheses, entropy=entropy, in_union=True)
-            try:
+            own = replace(plan, n_hypotheses=n_hypotheses, entropy=entropy, share=pool.share_in_union(n))
+            with prefix_errors(ValueError, f"family {name!r}"):
                 return pool.draw_subsamples(own, n, d)
-            except ValueError as error:
-                raise ValueError(f"family {name!r}: {error}") from error
 
         parts = {name: draw(name, pool, "auto") for name, pool in self.families}
         if isinstance(plan.n_hypotheses, str) or plan.subsamples is not None:

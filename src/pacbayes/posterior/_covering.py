@@ -11,10 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pacbayes._validation import Array
+from pacbayes._validation import EPS, Array
 from pacbayes.bounds.dual import DualProblem, Nodes
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def _reach(problem: DualProblem, nodes: Nodes, limit: Array, level: float) -> Array:
@@ -58,7 +56,7 @@ def prove(problem: DualProblem, level: float, max_iter: int) -> Proof:
     # G does not decrease, so F >= level up to G(0) / level. From `last` on the lines rise at least as fast as
     # level * beta: a node there reaches to infinity.
     last = problem.last(level)
-    first = problem.value_at_zero() / level * (1 - 2 * _EPS)
+    first = problem.value_at_zero() / level * (1 - 2 * EPS)
     gaps = [(min(first, last), last, last)]  # left end, right end, where to evaluate
     nfev = 0
     while gaps:
@@ -66,7 +64,7 @@ def prove(problem: DualProblem, level: float, max_iter: int) -> Proof:
         if nfev + len(taken) > max_iter:
             # G is at least level * beta at the left end of a gap, and does not decrease.
             ratio = min(left / right for left, right, _ in taken + gaps)
-            return Proof(level * ratio * (1 - 4 * _EPS), None, nfev)
+            return Proof(level * ratio * (1 - 4 * EPS), None, nfev)
         left, right, beta = np.array(taken).T
         nodes = problem.at(beta)
         nfev += beta.size
@@ -77,7 +75,7 @@ def prove(problem: DualProblem, level: float, max_iter: int) -> Proof:
         if nfev == 1:
             level = min(level, float(nodes.maximizer.min()))
         if shortfall < 0:
-            level = (level + 2 * shortfall) * (1 - 4 * _EPS)
+            level = (level + 2 * shortfall) * (1 - 4 * EPS)
             if level <= 0:
                 return Proof(0.0, None, nfev)
         lefts, rights = _reach(problem, nodes, left, level), _reach(problem, nodes, right, level)
@@ -86,5 +84,5 @@ def prove(problem: DualProblem, level: float, max_iter: int) -> Proof:
             if low < middle < high:
                 gaps.append((float(low), float(high), float(middle)))
             elif low < high:  # no float lies inside
-                level *= low / high * (1 - 4 * _EPS)
+                level *= low / high * (1 - 4 * EPS)
     return Proof(level, None, nfev)

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacbayes._validation import Array
+from pacbayes._validation import EPS, Array
 from pacbayes.bounds.comparators import DirectComparatorName
 from pacbayes.bounds.direct import LARGEST_LOSS, DirectProblem, PosteriorMaximum
 from pacbayes.bounds.dual import rough_bounds
 from pacbayes.bounds.prior import SLACK
 from pacbayes.posterior._results import MinimizerResult
-
-_EPS = float(np.finfo(np.float64).eps)
 
 # Groups that have less than exp(this) of the constraint at a value above the root have even less at the root.
 _LOG_NEGLIGIBLE = -60.0
@@ -204,9 +202,9 @@ def _best_posterior(problem: DirectProblem, t: float) -> tuple[Array, float, flo
         rho[problem.support] = share[problem.slot] * np.exp(within)
         # Weights within a group are in proportion to the prior, but for the rounding of logarithms; of those that are
         # next to nothing, all of it is added.
-        error = np.where(problem.count > 1, 2 * _EPS * (8 - problem.log_mass), 0.0)
+        error = np.where(problem.count > 1, 2 * EPS * (8 - problem.log_mass), 0.0)
         several = (problem.count > 1)[problem.slot] & (within > _LOG_NEGLIGIBLE)
-        np.maximum.at(error, problem.slot[several], 2 * _EPS * (8 - problem.log_prior[problem.support][several]))
+        np.maximum.at(error, problem.slot[several], 2 * EPS * (8 - problem.log_prior[problem.support][several]))
         error[problem.count > 1] += problem.losses.size * np.exp(_LOG_NEGLIGIBLE)
         best = PosteriorMaximum(problem, share * (1 + error) / (float(rho.sum()) * (1 - SLACK))).maximize(log_nu)
         if best.value < 1:

@@ -13,15 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, largest_size, loss_vector, numbers, scalar
+from pacbayes._validation import EPS, Array, largest_size, loss_vector, numbers, scalar
 from pacbayes.bounds import confidence_term
 from pacbayes.bounds.prior import SLACK, normalise_log_prior
 
-_EPS = float(np.finfo(np.float64).eps)
-
 # Relative error granted to an exponent t x - ln(mass): half an ulp each for x, t x, the logarithm, their difference,
 # the normalisation of the prior and the subtraction of the largest exponent. The rest covers terms of second order.
-_EXPONENT_ERROR = 4 * _EPS
+_EXPONENT_ERROR = 4 * EPS
 
 # Absolute error of the largest exponent up to which terms of second order are negligible.
 _LARGEST_EXPONENT_ERROR = 0.1
@@ -66,18 +64,18 @@ class GibbsMoments:
     @property
     def loss_up(self) -> Array:
         """Upper bound on the exact `loss`."""
-        return np.minimum(self.loss * (1 + 2 * _EPS) + self.mean_error, 1.0)
+        return np.minimum(self.loss * (1 + 2 * EPS) + self.mean_error, 1.0)
 
     @property
     def loss_down(self) -> Array:
         """Lower bound on the exact `loss`."""
-        return np.maximum(self.loss * (1 - 2 * _EPS) - self.mean_error, self.min_loss * (1 - 2 * _EPS))
+        return np.maximum(self.loss * (1 - 2 * EPS) - self.mean_error, self.min_loss * (1 - 2 * EPS))
 
     @property
     def kl_div_up(self) -> Array:
         """Upper bound on the exact `kl_div`; zero where the posterior is the prior."""
         # KL = -ln Z - t E[x] is at most -ln Z: the better bound where the error of E[x] exceeds E[x].
-        at_most = self.minus_log_z + (self.log_error + _EPS * self.minus_log_z)
+        at_most = self.minus_log_z + (self.log_error + EPS * self.minus_log_z)
         return np.minimum(self.kl_div + self._kl_div_error, at_most)
 
     @property
@@ -87,7 +85,7 @@ class GibbsMoments:
 
     @property
     def _kl_div_error(self) -> Array:
-        return self.log_error + _product(self.t, self.mean_error) + _EPS * self.minus_log_z
+        return self.log_error + _product(self.t, self.mean_error) + EPS * self.minus_log_z
 
     def __getitem__(self, index: slice | NDArray[np.bool_] | NDArray[np.intp]) -> GibbsMoments:
         return replace(self, **{name: getattr(self, name)[index] for name in _COLUMNS})

@@ -11,7 +11,7 @@ import numpy as np
 from pacbayes.rows._arrays import ArraySource, MemmapSource, ZarrSource, is_mapped
 from pacbayes.rows._base import Labels, Source, sort_labels
 from pacbayes.rows._code_book import CodeBook, is_table, is_text, learn_code_book
-from pacbayes.rows._dask import is_dask, open_dask
+from pacbayes.rows._dask import DaskArraySource, DaskTableSource, is_dask
 from pacbayes.rows._dates import to_days
 from pacbayes.rows._parquet import (
     ANY_SIZE,
@@ -97,7 +97,7 @@ def find_source(X: Any, y: Any = None, *, columns: Sequence[str] | None = None) 
             raise ValueError(f"y must be the name of a column where X is a path, got {type(y).__name__}")
         return open_parquet(os.fspath(X), y, columns)
     if is_dask(X):
-        return open_dask(X, y, columns)
+        return DaskTableSource(X, y, columns) if hasattr(X, "columns") else DaskArraySource(X, y)
     if is_mapped(X) and X.ndim == 2 and X.nbytes >= _MAPPED_BYTES:
         return MemmapSource(X, y)
     if type(X).__module__.split(".")[0] == "zarr":

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._fingerprint import digest
-from pacbayes.rows._base import FileState, Labels, Source, encode_labels, sort_labels
+from pacbayes.rows._base import FileState, Labels, Source, encode_labels, number_type, sort_labels
 
 # Labels encoded at a time.
 _LABEL_ROWS = 1 << 20
@@ -39,7 +39,7 @@ def given_labels(y: ArrayLike, n_rows: int) -> Labels:
 class _CutSource(Source):
     """Rows of something that is cut like an array."""
 
-    def __init__(self, X: Any, y: Any) -> None:
+    def __init__(self, X: Any, y: Any = None) -> None:
         self.n_rows, self.n_columns = check_shape(X)
         self.dtype = number_type(X.dtype)
         self.X, self.y = X, y
@@ -74,16 +74,8 @@ def check_shape(X: Any) -> tuple[int, int]:
     return int(X.shape[0]), int(X.shape[1])
 
 
-def number_type(dtype: Any) -> np.dtype[Any]:
-    """Return the type that features are read as: single precision as it is, all else in double precision."""
-    return np.dtype(np.float32) if np.dtype(dtype) == np.float32 else np.dtype(np.float64)
-
-
 class ArraySource(_CutSource):
     """Rows of an array in memory."""
-
-    def __init__(self, X: NDArray[Any], y: Any = None) -> None:
-        super().__init__(X, y)
 
     @property
     def fingerprint(self) -> str:  # type: ignore[override]
@@ -127,7 +119,7 @@ class ZarrSource(_CutSource):
 
     def __init__(self, X: Any, y: Any = None) -> None:
         super().__init__(X, y)
-        self.chunk_rows = int(X.chunks[0])
+        self._starts = np.arange(0, self.n_rows, X.chunks[0])
         root = getattr(X.store, "root", None)
         self.root = None if root is None else os.path.join(str(root), X.path)
         self._state = self._find_state()
@@ -141,9 +133,6 @@ class ZarrSource(_CutSource):
             files = FileState.of(self.root, paths)
         content = (str(self.X.store), self.X.path, str(self.X.metadata.to_dict()), files.content)
         return FileState(content, files.place)
-
-    def boundaries(self) -> NDArray[np.int64]:
-        return np.unique(np.append(np.arange(0, self.n_rows, self.chunk_rows), self.n_rows))
 
     def check_unchanged(self) -> None:
         self._state.check(self._find_state(), str(self.root))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -49,6 +49,8 @@ class Source(ABC):
     is_sent = False
     # How columns of a table became the features, if they did.
     code_book: CodeBook | None = None
+    # Where the parts begin in which the rows are stored, if they are stored in parts.
+    _starts: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return self.n_rows
@@ -71,7 +73,8 @@ class Source(ABC):
 
     def boundaries(self) -> NDArray[np.int64]:
         """Return row numbers at which reading may begin without reading what comes before, rising from 0 to n."""
-        return np.unique(np.append(np.arange(0, self.n_rows, self._block_rows()), self.n_rows))
+        starts = np.arange(0, self.n_rows, self._block_rows()) if self._starts is None else self._starts
+        return np.unique(np.append(starts, self.n_rows))
 
     def _block_rows(self) -> int:
         """Return the number of rows of a block: it depends on nothing but the number of rows."""
@@ -118,7 +121,7 @@ class Source(ABC):
 
 
 class TableSource(Source):
-    """Rows of a table: of numbers and booleans, which are read as arrays, or of columns that a code book encodes.
+    """Rows of a table: of numbers and booleans, which are read as arrays, or as its code book encodes them.
 
     `not_numbers` names the types of the columns that are neither.
     """
@@ -126,17 +129,32 @@ class TableSource(Source):
     columns: tuple[str, ...]
     not_numbers: Mapping[str, str]
 
+    def _set_columns(
+        self, columns: Sequence[str], types: Mapping[str, Any], numbers: Mapping[str, np.dtype[Any]]
+    ) -> None:
+        """Take the names of the features, their types, and NumPy's types of those that are numbers or booleans."""
+        self.columns, self.n_columns = tuple(columns), len(columns)
+        self.not_numbers = {name: str(types[name]) for name in columns if name not in numbers}
+        self.dtype = number_type(np.result_type(*numbers.values()) if numbers else np.float64)
+
     @abstractmethod
     def tables(self, start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
         """Do what `batches` does, for data frames or Arrow record batches of the features."""
 
-    @abstractmethod
     def to_array(self, table: Any) -> NDArray[Any]:
         """Return rows of numbers and booleans as an array."""
+        return np.ascontiguousarray(table, dtype=self.dtype)
+
+    def _encode(self, table: Any) -> NDArray[Any]:
+        return self.to_array(table) if self.code_book is None else self.code_book.encode(table)
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[tuple[int, NDArray[Any]]]:
-        self.encoded(None)
-        return ((first, self.to_array(table)) for first, table in self.tables(start, stop, size))
+        if self.code_book is None:
+            self.encoded(None)  # if all columns are numbers
+        return ((first, self._encode(table)) for first, table in self.tables(start, stop, size))
+
+    def to_rows(self, piece: Any, block: range) -> NDArray[Any]:
+        return super().to_rows(self._encode(piece), block)
 
     def summarize_columns(self) -> list[ColumnSummary]:
         """Read all rows once, and return what the columns hold."""
@@ -144,7 +162,11 @@ class TableSource(Source):
 
     def encoded(self, code_book: CodeBook | None) -> Source:
         if code_book is not None:
-            return _EncodedSource(self, code_book)
+            # Not by `copy`, which would take what is sent to other processes.
+            encoded = object.__new__(type(self))
+            changed = {"n_columns": code_book.n_features, "dtype": np.dtype(np.float64)}
+            vars(encoded).update(vars(self), code_book=code_book, **changed)
+            return encoded
         for name, kind in self.not_numbers.items():
             raise SourceError(
                 f"column {name!r} holds {kind} values, and these hypotheses take numbers and booleans only: name other "
@@ -153,35 +175,9 @@ class TableSource(Source):
         return self
 
 
-class _EncodedSource(Source):
-    """Rows of a table as a code book encodes them."""
-
-    code_book: CodeBook
-
-    def __init__(self, source: TableSource, code_book: CodeBook) -> None:
-        self.source, self.code_book = source, code_book
-        self.n_rows, self.n_columns = source.n_rows, code_book.n_features
-        self.columns, self.fingerprint = source.columns, source.fingerprint
-        self.dtype = np.dtype(np.float64)
-
-    def batches(self, start: int, stop: int, size: int) -> Iterator[tuple[int, NDArray[Any]]]:
-        for first, table in self.source.tables(start, stop, size):
-            yield first, self.code_book.encode(table)
-
-    def labels(self) -> Labels:
-        return self.source.labels()
-
-    def boundaries(self) -> NDArray[np.int64]:
-        return self.source.boundaries()
-
-    def blocks(self) -> list[range]:
-        return self.source.blocks()
-
-    def piece(self, block: range) -> Any:
-        return self.source.piece(block)
-
-    def to_rows(self, piece: Any, block: range) -> NDArray[Any]:
-        return super().to_rows(self.code_book.encode(piece), block)
+def number_type(dtype: Any) -> np.dtype[Any]:
+    """Return the type that features are read as: single precision as it is, all else in double precision."""
+    return np.dtype(np.float32) if np.dtype(dtype) == np.float32 else np.dtype(np.float64)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ from pacbayes.rows._dates import N_DATE_FEATURES, expand_days, to_days
 # of the sample has an unknown category, so that an unknown one differs from all that it is compared with.
 _GAP, _UNKNOWN, _FIRST = 0, -1, 1
 
-_EXPECTED = "numbers, text, booleans, categories or dates would be right"
+# What columns may hold.
+EXPECTED = "numbers, text, booleans, categories or dates would be right"
 
 Kind = Literal["number", "date", "category"]
 
@@ -312,11 +313,11 @@ class _Column:
         if values.dtype.kind in "biuf":
             return "booleans" if values.dtype.kind == "b" else "numbers", values
         if values.dtype.kind != "O" or values.ndim != 1:
-            raise ValueError(f"column {self.name!r} of X is of type {values.dtype}: {_EXPECTED}")
+            raise ValueError(f"column {self.name!r} of X is of type {values.dtype}: {EXPECTED}")
         present = [value for value in values if not _is_missing(value)]
         kinds = {_kind_of_object(kind): kind for kind in {type(value) for value in present}}
         if None in kinds:
-            raise ValueError(f"column {self.name!r} of X holds values of type {kinds[None].__name__}: {_EXPECTED}")
+            raise ValueError(f"column {self.name!r} of X holds values of type {kinds[None].__name__}: {EXPECTED}")
         if len(kinds) > 1:
             raise ValueError(f"column {self.name!r} of X mixes {' and '.join(sorted(map(str, kinds)))}: make it one")
         held = next(iter(kinds), None)

@@ -11,8 +11,17 @@ from numpy.typing import NDArray
 from pacbayes._extras import require
 from pacbayes._formatting import format_names
 from pacbayes.exceptions import SourceError
-from pacbayes.rows._arrays import check_shape, given_labels, number_type
-from pacbayes.rows._base import Labels, Source, TableSource, encode_labels, label_array, sort_labels, split_at
+from pacbayes.rows._arrays import check_shape, given_labels
+from pacbayes.rows._base import (
+    Labels,
+    Source,
+    TableSource,
+    encode_labels,
+    label_array,
+    number_type,
+    sort_labels,
+    split_at,
+)
 from pacbayes.rows._code_book import ColumnSummary, join_summaries, summarize_columns
 
 
@@ -21,15 +30,11 @@ def is_dask(X: Any) -> bool:
     return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
 
 
-def open_dask(X: Any, y: Any, columns: Sequence[str] | None) -> Source:
-    """Open a dask array or data frame, of which `y` may be a column and `columns` the features."""
-    return DaskTableSource(X, y, columns) if hasattr(X, "columns") else DaskArraySource(X, y)
-
-
 class _DaskSource(Source):
     """Rows in chunks, each of which is a delayed object."""
 
     _y: Any
+    _starts: NDArray[np.int64]
 
     def _set_chunks(self, X: Any, pieces: Sequence[Any], lengths: Sequence[int]) -> None:
         self._pieces: Any = list(pieces)
@@ -38,9 +43,6 @@ class _DaskSource(Source):
         if self.n_rows == 0:
             raise SourceError("there are no rows in X")
         self.fingerprint = str(_dask().base.tokenize(X))
-
-    def boundaries(self) -> NDArray[np.int64]:
-        return np.unique(self._starts)
 
     def blocks(self) -> list[range]:
         return split_at(self.boundaries(), 1)
@@ -96,21 +98,16 @@ class DaskTableSource(_DaskSource, TableSource):
         for name in [*(columns or ()), *([] if self.target is None else [self.target])]:
             if name not in names:
                 raise SourceError(f"X has no column {name!r}, only {format_names(names)}")
-        self.columns = tuple(columns or [name for name in names if name != self.target])
-        self.n_columns = len(self.columns)
-        kinds = {name: X.dtypes[name] for name in self.columns}
-        numbers = {name: kind for name, kind in kinds.items() if isinstance(kind, np.dtype) and kind.kind in "biuf"}
-        self.not_numbers = {name: str(kind) for name, kind in kinds.items() if name not in numbers}
-        self.dtype = number_type(np.result_type(*numbers.values()) if numbers else np.float64)
+        columns = columns or [name for name in names if name != self.target]
+        types = {name: X.dtypes[name] for name in columns}
+        numbers = {name: kind for name, kind in types.items() if isinstance(kind, np.dtype) and kind.kind in "biuf"}
+        self._set_columns(columns, types, numbers)
         self._y = y if self.target is None else X[self.target].to_delayed()
         lengths = _dask().compute(*X.map_partitions(len).to_delayed())
         self._set_chunks(X, X[list(self.columns)].to_delayed(), lengths)
 
     def tables(self, start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
         return self.chunks(start, stop, size)
-
-    def to_array(self, table: Any) -> NDArray[Any]:
-        return np.ascontiguousarray(table, dtype=self.dtype)
 
     def summarize_columns(self) -> list[ColumnSummary]:
         summarize = _dask().delayed(summarize_columns)

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from pacbayes._extras import require
 from pacbayes._formatting import format_names
 from pacbayes.exceptions import SourceError
-from pacbayes.rows._arrays import number_type
 from pacbayes.rows._base import FileState, Labels, TableSource, encode_labels, label_array
-from pacbayes.rows._code_book import is_text
+from pacbayes.rows._code_book import EXPECTED, is_text
 
 # Honest tables do not grow by more than this when they are unpacked: values that repeat are stored once in the first
 # place. A string of gigabytes in a file of a kilobyte does. Any file may hold so many bytes besides.
@@ -31,8 +30,6 @@ _ROW_BYTES = 32
 
 # Rows decoded at a time where only labels are read.
 _LABEL_ROWS = 1 << 18
-
-_EXPECTED = "numbers, text, booleans, categories or dates would be right"
 
 
 @dataclass(frozen=True)
@@ -53,22 +50,15 @@ class ParquetSource(TableSource):
 
     def __init__(self, files: list[_File], columns: Sequence[str], target: str | None, types: dict[str, Any]) -> None:
         self.files = files
-        self.columns: tuple[str, ...] = tuple(columns)
-        self.n_columns = len(self.columns)
         self.target = target
-        numbers = {name: _number_type(types[name]) for name in self.columns}
-        self.not_numbers = {name: str(types[name]) for name, dtype in numbers.items() if dtype is None}
-        known = [dtype for dtype in numbers.values() if dtype is not None]
-        self.dtype = number_type(np.result_type(*known) if known else np.float64)
+        numbers = {name: np.dtype(types[name].to_pandas_dtype()) for name in columns if _is_number(types[name])}
+        self._set_columns(columns, types, numbers)
         sizes = np.array([size for file in files for size in file.groups], dtype=np.int64)
         self._starts = np.concatenate(([0], np.cumsum(sizes)))
         self.n_rows = int(self._starts[-1])
         layout = str(sorted(types.items()))
         content = "\n".join([layout, *(f"{file.path} {file.state.content} {file.groups}" for file in files)])
         self.fingerprint = hashlib.sha256(content.encode()).hexdigest()
-
-    def boundaries(self) -> NDArray[np.int64]:
-        return np.unique(self._starts)
 
     def tables(self, start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
         for first, batch in self._record_batches(start, stop, size, self.columns):
@@ -218,7 +208,7 @@ def open_parquet(path: str, target: str | None, columns: Sequence[str] | None = 
         files.append(_File(name if _is_remote(name) else os.path.abspath(name), state, groups))
     for column in features:
         if not is_readable(fields[column]):
-            raise SourceError(f"{path!r}: column {column!r} holds {fields[column]} values: {_EXPECTED}")
+            raise SourceError(f"{path!r}: column {column!r} holds {fields[column]} values: {EXPECTED}")
     source = ParquetSource(files, features, target, fields)
     if source.n_rows == 0:
         raise SourceError(f"there are no rows in {path!r}")
@@ -285,10 +275,7 @@ def is_readable(kind: Any) -> bool:
     return bool(plain or types.is_null(kind) or types.is_decimal(kind) or is_text(kind))
 
 
-def _number_type(kind: Any) -> np.dtype[Any] | None:
+def _is_number(kind: Any) -> bool:
     from pyarrow import types
 
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
-        dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
-        return dtype
-    return None
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from pacbayes._validation import as_real_array
 from pacbayes.sampling._subsamples import HOLDOUT, derive_entropy, resolve_size, seed_nested, split_blindly, stream
 
 
@@ -41,41 +42,15 @@ class Partition(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return the number of parts.
-
-        Parameters
-        ----------
-        X, y, groups : object
-            Ignored, exist for compatibility.
-
-        Returns
-        -------
-        int
-            The number of parts.
-        """
+        """Return the number of parts."""
         return len(self.shares)
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Divide rows: for each part, the rows outside and those inside.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            The rows, of which the number is used alone.
-        y, groups : object
-            Ignored, exist for compatibility.
-
-        Yields
-        ------
-        tuple of ndarray
-            Numbers of the rows outside and inside.
-        """
-        try:
-            shares = np.asarray(self.shares, dtype=np.float64)
-        except (TypeError, ValueError):
-            shares = np.empty(0)
+        """Yield, for each part, the numbers of the rows outside and of those inside; only that of all rows is used."""
+        expected = "positive and at most 1 together"
+        shares = as_real_array("shares", self.shares, expected)
         if not (shares.ndim == 1 and shares.size and np.all(shares > 0) and shares.sum() <= 1 + 1e-9):
-            raise ValueError(f"shares must be positive and at most 1 together, got {self.shares!r}")
+            raise ValueError(f"shares must be {expected}, got {self.shares!r}")
         n = len(X)
         order = check_random_state(self.random_state).permutation(_numbers(n))
         # No less than a row each; thirds that add up to less than one are thirds.

@@ -15,7 +15,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -118,7 +117,7 @@ def _count_between(flags: NDArray[np.bool_], ends: NDArray[np.intp]) -> NDArray[
     return np.diff(counts[ends])
 
 
-class Subsamples(ABC):
+class Subsamples:
     """Training sets S_0, S_1, ... of the hypotheses, as sorted arrays of row numbers below n."""
 
     # What has to be true of the choice of these training sets: a code of `pacbayes.certificate.assumptions`.
@@ -130,16 +129,19 @@ class Subsamples(ABC):
     def __len__(self) -> int:
         return self.sizes.size
 
-    @abstractmethod
+    # A subclass has one of the next two methods of its own.
+
     def __getitem__(self, hypothesis: int) -> NDArray[np.intp]:
         """Return the training set of one hypothesis."""
-
-    def __iter__(self) -> Iterator[NDArray[np.intp]]:
-        return (self[h] for h in range(len(self)))
+        h = range(len(self))[hypothesis]
+        return self.concatenated(range(h, h + 1)).astype(np.intp)
 
     def concatenated(self, hypotheses: range) -> NDArray[np.int32]:
         """Return the training sets of a range of hypotheses, concatenated."""
         return np.concatenate([np.empty(0, dtype=np.intp), *(self[h] for h in hypotheses)]).astype(np.int32)
+
+    def __iter__(self) -> Iterator[NDArray[np.intp]]:
+        return (self[h] for h in range(len(self)))
 
     def locate(self, hypotheses: range, rows: NDArray[np.intp]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Find the training points of a range of hypotheses among some rows, by their numbers, rising.
@@ -265,10 +267,6 @@ class RandomSubsamples(Subsamples):
 
     def cached(self) -> Subsamples:
         return ChosenSubsamples(self, np.arange(len(self)))
-
-    def __getitem__(self, hypothesis: int) -> NDArray[np.intp]:
-        h = range(len(self))[hypothesis]
-        return self.concatenated(range(h, h + 1)).astype(np.intp)
 
     def concatenated(self, hypotheses: range) -> NDArray[np.int32]:
         sizes = self.sizes[hypotheses.start : hypotheses.stop].astype(np.int64)
@@ -455,10 +453,6 @@ class UnionSubsamples(Subsamples):
     def by_family(self) -> Mapping[str, Subsamples]:
         return self.parts
 
-    def __getitem__(self, hypothesis: int) -> NDArray[np.intp]:
-        h = range(len(self))[hypothesis]
-        return next(self.parts[name][h - own.start] for name, own in self.families.items() if h in own)
-
     def concatenated(self, hypotheses: range) -> NDArray[np.int32]:
         drawn = [np.empty(0, dtype=np.int32)]
         for name, own in self.families.items():
@@ -540,7 +534,7 @@ def subsample_sizes(subsample_size: Any, n: int, d: int) -> list[int]:
     return [resolve_size("subsample_size", subsample_size, n)]
 
 
-def default_sampling(n: int, d: int, *, tested: bool = True, in_union: bool = False) -> tuple[list[int], int]:
+def default_sampling(n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
     """Return the subsample sizes that SVMs take in turn, and their number, where nothing is set."""
     sizes = subsample_sizes("auto", n, d)
     return sizes, _HYPOTHESES_PER_SIZE * len(sizes)
@@ -577,8 +571,8 @@ class SamplingPlan:
         Seed of all streams.
     tested : bool, default=True
         Whether held-out rows test the vote, or its bounds rest on the rows outside the subsamples.
-    in_union : bool, default=False
-        Whether the hypotheses are one of several families.
+    share : float, default=1.0
+        Share of the default number of hypotheses: they may be one of several families.
     """
 
     n_hypotheses: int | Literal["auto"]
@@ -586,7 +580,7 @@ class SamplingPlan:
     subsamples: Any
     entropy: int
     tested: bool = True
-    in_union: bool = False
+    share: float = 1.0
 
     def draw(self, n: int, d: int, default: Callable[..., tuple[list[int], int]] = default_sampling) -> Subsamples:
         """Return the training sets of all hypotheses over n rows of d features.
@@ -601,7 +595,8 @@ class SamplingPlan:
                 seed_nested(splitter, stream(self.entropy, 0, SUBSAMPLE))
                 return FoldSubsamples(n, splitter)
             return GivenSubsamples(n, list(self.subsamples))
-        auto_sizes, auto_number = default(n, d, tested=self.tested, in_union=self.in_union)
+        auto_sizes, auto_number = default(n, d, tested=self.tested)
+        auto_number = max(1, round(self.share * auto_number))
         sizes = auto_sizes if is_auto(self.subsample_size) else subsample_sizes(self.subsample_size, n, d)
         per_size = math.ceil(auto_number / len(auto_sizes))
         m = auto_number if sizes is auto_sizes else per_size * len(sizes)

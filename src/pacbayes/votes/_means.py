@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import Array, as_real_array, half_open_interval, numbers, open_interval, scalar, vector
+from pacbayes.bounds.sequences import largest_refuted
 
 # Bets that the capital is spread over, for every size of sample and variance.
 _BETS = np.concatenate((np.geomspace(1e-4, 0.5, 12), 1 - np.geomspace(0.3, 1e-3, 6)))
@@ -78,7 +77,7 @@ def mean_upper_bound(values: ArrayLike, delta: float = 0.05, *, high: float = 1.
     def is_refuted(gap: Array) -> NDArray[np.bool_]:
         return np.asarray(np.logaddexp.reduce(_log_capital(gaps, counts, gap, bets) + log_shares) >= needed)
 
-    refuted = float(_largest_refuted(is_refuted, np.array(gaps[-1]), 44))
+    refuted = float(largest_refuted(is_refuted, np.array(gaps[-1]), 44))
     return float(np.nextafter(top - refuted, np.inf)) if refuted > 0 else top
 
 
@@ -91,19 +90,9 @@ def choose_bet(values: Array, n_points: int, delta: float, high: float) -> tuple
     def is_refuted(gap: Array) -> NDArray[np.bool_]:
         return np.asarray(n_points * _log_capital(gaps, counts / counts.sum(), gap, _CANDIDATES) >= -np.log(delta))
 
-    refuted = _largest_refuted(is_refuted, np.full(_CANDIDATES.size, gaps[-1]), 24)
+    refuted = largest_refuted(is_refuted, np.full(_CANDIDATES.size, gaps[-1]), 24)
     best = int(np.argmax(refuted))
     return float(_CANDIDATES[best]), float(high - refuted[best])
-
-
-def _largest_refuted(is_refuted: Callable[[Array], NDArray[np.bool_]], largest: Array, steps: int) -> Array:
-    """Bisect for the largest mean gap that is refuted: capital falls as the gap grows, so all below it are."""
-    refuted, possible = np.zeros_like(largest), largest
-    for _ in range(steps):
-        middle = refuted + (possible - refuted) / 2
-        won = is_refuted(middle)
-        refuted, possible = np.where(won, middle, refuted), np.where(won, possible, middle)
-    return refuted
 
 
 def _log_capital(gaps: Array, counts: Array | NDArray[np.intp], mean_gap: float | Array, bets: Array) -> Array:

@@ -16,12 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacbayes._validation import largest_size, numbers, scalar, unit_interval
+from pacbayes._validation import EPS, largest_size, numbers, scalar, unit_interval
 from pacbayes.bounds import kl_inverse_lower, kl_inverse_upper
 from pacbayes.votes._weights import check_voters_by_points, normalized_weights
 
-_EPS = float(np.finfo(np.float64).eps)
-_ROUND_UP = 1 + 64 * _EPS
+_ROUND_UP = 1 + 64 * EPS
 
 
 class PairLosses(NamedTuple):
@@ -287,7 +286,7 @@ def split_kl(
     sizes = {"n_pair": (n_pair, n_pair_max)}
     (_, both), (low, high) = _limits(kl_div, delta, sizes, tandem_loss=tandem_loss, one_errs=one_errs)
     # G = T + U / 2, and for a fixed U the bound grows with T.
-    return _chebyshev_cantelli((both + low / 2) * (1 - _EPS), (both + high / 2) * (1 + _EPS), both)
+    return _chebyshev_cantelli((both + low / 2) * (1 - EPS), (both + high / 2) * (1 + EPS), both)
 
 
 def _limits(
@@ -315,7 +314,7 @@ def _c_bound(gibbs: float, disagreement: float) -> float:
     if gibbs >= 0.5:
         return 1.0
     # D = 2 E[W (1 - W)] <= 2 G (1 - G): a larger one would contradict the bound on the Gibbs loss.
-    variance = max(gibbs * (1 - gibbs) - disagreement / 2, 0.0) + 4 * _EPS * gibbs
+    variance = max(gibbs * (1 - gibbs) - disagreement / 2, 0.0) + 4 * EPS * gibbs
     # Cantelli's inequality, which is 1 - (1 - 2 G)^2 / (1 - 2 D) without its cancellation.
     return min(1.0, variance / (variance + (0.5 - gibbs) ** 2) * _ROUND_UP)
 
@@ -330,5 +329,5 @@ def _chebyshev_cantelli(low: float, high: float, both: float) -> float:
     # Any mu is valid; for each, the worst Gibbs loss is at one of its limits.
     worst = high if mu < 0 else low
     numerator = both - 2 * mu * worst + mu * mu
-    error = 8 * _EPS * (both + 2 * abs(mu) * worst + mu * mu)
+    error = 8 * EPS * (both + 2 * abs(mu) * worst + mu * mu)
     return min(1.0, 4 * both, (numerator + error) / (0.5 - mu) ** 2 * _ROUND_UP)

@@ -9,12 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacbayes._validation import Array, as_real_array, finite_nonnegative, half_open_interval, numbers, unit_interval
+from pacbayes._validation import (
+    EPS,
+    Array,
+    as_real_array,
+    finite_nonnegative,
+    half_open_interval,
+    numbers,
+    unit_interval,
+)
 from pacbayes.bounds import clopper_pearson
 from pacbayes.votes._means import choose_bet, mean_upper_bound
 from pacbayes.votes._weights import first_order
-
-_EPS = float(np.finfo(np.float64).eps)
 
 # Shares of the vote are sums over voters: granted the rounding error that a million voters could cause.
 _SHARE_ERROR = 1e-10
@@ -52,7 +58,7 @@ def split_delta(delta: float, n: int, n_unlabelled: int) -> tuple[float, float]:
     ratio = 0.5 * math.sqrt(labelled / unlabelled)
     part = total * ratio / (1 + ratio)
     # Rounding must not make the parts exceed the whole.
-    return (total - part) * (1 - _EPS), part * (1 - _EPS)
+    return (total - part) * (1 - EPS), part * (1 - EPS)
 
 
 def disagreement_bound(voter_bound: float, n_disagreements: int, n_points: int, delta: float = 0.05) -> float:
@@ -95,7 +101,7 @@ def disagreement_bound(voter_bound: float, n_disagreements: int, n_points: int, 
     (disagreements,) = numbers(n_disagreements=n_disagreements)
     if disagreements > points:
         raise ValueError(f"n_disagreements must be at most n_points, got {disagreements:g} of {points:g}")
-    return min(1.0, (bound + float(clopper_pearson(disagreements, points, level))) * (1 + 2 * _EPS))
+    return min(1.0, (bound + float(clopper_pearson(disagreements, points, level))) * (1 + 2 * EPS))
 
 
 def choose_voter(voter_bounds: ArrayLike, disagreement_rate: ArrayLike, n_points: int, delta: float = 0.05) -> int:
@@ -206,7 +212,7 @@ def margin_bound(
     bound, level = numbers(gibbs_bound=gibbs_bound, delta=delta)
     first, second = _shares(winner_share, runner_up_share)
     gammas = _margins("gamma", gamma)
-    part = level / gammas.size * (1 - _EPS)
+    part = level / gammas.size * (1 - EPS)
     limits = []
     for margin in gammas:
         mean = mean_upper_bound(_margin_values(first, second, margin), part, high=_largest_value(margin), bet=bet)
@@ -300,4 +306,4 @@ def _margin_values(first: Array, second: Array, gamma: float) -> Array:
 
 def _margin_total(bound: float, mean: float, gamma: float) -> float:
     """The bound, rounded up by what rounded shares may have cost: the variable changes by at most that / gamma."""
-    return (bound / gamma + mean) + 4 * (_SHARE_ERROR + _EPS * bound) / gamma
+    return (bound / gamma + mean) + 4 * (_SHARE_ERROR + EPS * bound) / gamma

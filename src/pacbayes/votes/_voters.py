@@ -9,12 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
-from pacbayes._validation import Array, as_real_array, finite_nonnegative, numbers, unit_interval, vector
+from pacbayes._validation import EPS, Array, as_real_array, finite_nonnegative, numbers, unit_interval, vector
 from pacbayes.bounds import clopper_pearson
 from pacbayes.votes._means import choose_bet, mean_upper_bound
 from pacbayes.votes._weights import check_voters_by_points
-
-_EPS = float(np.finfo(np.float64).eps)
 
 # The programme takes voters in batches, as long as one outside of it would lower its value by more than the tolerance.
 _BATCH = 24
@@ -117,7 +115,7 @@ def voters_bound(
     if used.size == 1 and apart.dtype == np.bool_:
         # The variable has two values, (1 - w)_+ and 1.
         low = max(0.0, 1 - float(weights[used[0]]))
-        mean = (low + (1 - low) * float(clopper_pearson(apart[used[0]].sum(), n_points, level))) * (1 + 4 * _EPS)
+        mean = (low + (1 - low) * float(clopper_pearson(apart[used[0]].sum(), n_points, level))) * (1 + 4 * EPS)
     else:
         mean = mean_upper_bound(_voter_values(weights[used], apart[used], rival), level, bet=bet)
     # Below zero the bounds contradict each other, which happens with probability at most delta.
@@ -195,14 +193,14 @@ def _voter_values(w: Array, apart: NDArray[np.bool_] | Array, runner_up: Array |
     against = w @ apart
     rival = against if runner_up is None else np.minimum(runner_up, against)
     # Sums over voters are rounded: by less than this, to the safe side.
-    error = 4 * (w.size + 4) * _EPS * (1 + w.sum())
+    error = 4 * (w.size + 4) * EPS * (1 + w.sum())
     return np.asarray(np.minimum(np.maximum(-against, 1 - w.sum() + rival) + error, 1.0))
 
 
 def _total(voter_bounds: Array, w: Array, mean: float) -> float:
     """The bound, rounded up."""
     labelled = float(w @ voter_bounds)
-    return (labelled + mean) + 2 * (w.size + 4) * _EPS * (labelled + abs(mean))
+    return (labelled + mean) + 2 * (w.size + 4) * EPS * (labelled + abs(mean))
 
 
 def _solve(voter_bounds: Array, apart: NDArray[np.bool_] | Array, singles: Array) -> Array:

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, finite_nonnegative, float_or_array, nonnegative, vector
+from pacbayes._validation import EPS, Array, finite_nonnegative, float_or_array, nonnegative, vector
 from pacbayes.bounds import majority_vote
-
-_EPS = float(np.finfo(np.float64).eps)
 
 # Weights may miss a sum of one by this much before it is an error rather than rounding.
 _SUM_TOLERANCE = 1e-6
@@ -164,7 +162,7 @@ def normalized_weights(rho: ArrayLike) -> Array:
 
 def sum_error(weights: Array) -> float:
     """More than the rounding error of sums over voters, in any order, and of their differences."""
-    return 4 * (weights.size + 16) * _EPS
+    return 4 * (weights.size + 16) * EPS
 
 
 def check_voters_by_points(name: str, array: NDArray[Any], n_voters: int, shape: tuple[int, ...] | None = None) -> None:
