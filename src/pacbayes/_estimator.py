@@ -27,7 +27,7 @@ from pacbayes._settings import (
     validate_settings,
 )
 from pacbayes._validation import Array, count_missing
-from pacbayes.certificate import OBJECTIVES, VOTINGS, Certificate, validate_delta, with_test
+from pacbayes.certificate import OBJECTIVES, VOTINGS, Certificate, validate_delta
 from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fitting import (
     FitSettings,
@@ -481,9 +481,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         -------
         Certificate
             With labels, the exact bound of a test set (Clopper-Pearson), or Chernoff's for other losses of labels, and
-            bounds on the misses and false alarms of each class. Without, a bound on the vote from how often it
-            disagrees with a single hypothesis, whose own error is bounded by its validation points
-            (`pacbayes.votes.disagreement_bound`).
+            bounds on the misses and false alarms of each class, and what a vote may answer (`abstention`). Without, a
+            bound on the vote from how often it disagrees with a single hypothesis, whose own error is bounded by its
+            validation points (`pacbayes.votes.disagreement_bound`).
         """
         rows = self.open_rows(X, y)
         has_target, rows = rows.has_target, self._check_unseen(rows)
@@ -494,15 +494,15 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             needed = "a loss of labels" if has_target else "the zero-one loss"
             raise ValueError(f"certify needs {needed}, and the classifier has {certificate.loss!r}")
         codes = (*certificate.assumption_codes, "new-points")
-        certificate = replace(certificate, assumption_codes=codes, statements=(), confusion=None)
+        certificate = replace(certificate.without_test(), assumption_codes=codes, statements=())
         if not has_target:
             if delta is not None:
                 raise ValueError("delta must be None without labels: the bounds on hypotheses are those of the fit")
             return self._certify_unlabelled(certificate, rows)
-        total, counts = evaluate_on_rows(fitted.best, rows, loss, self._prediction_stream)
+        result = evaluate_on_rows(fitted.best, rows, loss, self._prediction_stream, shares=True)
         described = fitted.task.describe_target(rows.sample.codes)
         level = certificate.delta if delta is None else validate_delta(delta)
-        return with_test(replace(certificate, n_votes=1, delta=level, **described), total, len(rows), counts)
+        return result.certify(replace(certificate, n_votes=1, delta=level, **described))
 
     def _certify_unlabelled(self, certificate: Certificate, rows: SampleRows) -> Certificate:
         raise ValueError("y must be given: without targets, only votes of classifiers can be certified")

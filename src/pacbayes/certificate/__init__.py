@@ -12,8 +12,15 @@ from pacbayes.certificate._classes import (
 )
 from pacbayes.certificate._derivation import certify, validate_delta
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Voting, resolve_objective
-from pacbayes.certificate._points import choose_voters, with_confusion, with_test, with_unlabelled
+from pacbayes.certificate._points import choose_voters, with_confusion, with_shares, with_test, with_unlabelled
 from pacbayes.certificate._statements import MAJORITY, METHODS, Event, Method, Statement
+from pacbayes.certificate._thresholds import (
+    Abstention,
+    Coverage,
+    SetCounts,
+    ThresholdCounts,
+    tabulate_thresholds,
+)
 from pacbayes.certificate._words import Answer, ClassTable, Row, Section, name_class, name_family
 from pacbayes.certificate.assumptions import FIT_ASSUMPTIONS, describe_assumption
 
@@ -25,11 +32,13 @@ __all__ = [
     "MOST_LABELS",
     "OBJECTIVES",
     "VOTINGS",
+    "Abstention",
     "Answer",
     "Certificate",
     "ClassRates",
     "ClassTable",
     "Confusion",
+    "Coverage",
     "Event",
     "FamilyWeight",
     "Method",
@@ -37,7 +46,9 @@ __all__ = [
     "Rate",
     "Row",
     "Section",
+    "SetCounts",
     "Statement",
+    "ThresholdCounts",
     "Voting",
     "certify",
     "choose_voters",
@@ -47,8 +58,10 @@ __all__ = [
     "name_family",
     "resolve_objective",
     "tabulate_predictions",
+    "tabulate_thresholds",
     "validate_delta",
     "with_confusion",
+    "with_shares",
     "with_test",
     "with_unlabelled",
 ]

@@ -20,6 +20,9 @@ _FIELD, _FORMAT = "pacbayes_certificate", 4
 # Longer than any certificate: what is larger is not read.
 _MAX_CHARACTERS = 1_000_000
 
+# Lists that are left out where they are empty, as in files from before there were any.
+_LATER = ("families", "abstention", "prediction_sets")
+
 # JSON has no number for it.
 _INFINITY = "Infinity"
 
@@ -30,8 +33,9 @@ def dump(certificate: Certificate) -> str:
     values["assumptions"] = values.pop("assumption_codes")
     if certificate.lam == math.inf:
         values["lam"] = _INFINITY
-    if not certificate.families:
-        del values["families"]
+    for name in _LATER:
+        if not values[name]:
+            del values[name]
     return dump_checked(_FIELD, _FORMAT, values)
 
 
@@ -39,7 +43,7 @@ def load(text: str, kind: type[Certificate]) -> Certificate:
     """Return a certificate, each field of the right type and in its range."""
     with raising(CertificateError):
         values = load_checked(text, "certificate", _FIELD, _FORMAT, longest=_MAX_CHARACTERS)
-        values.setdefault("families", [])  # that of one family, or from before there were several
+        values = {name: [] for name in _LATER} | values
         infinite = values.get("lam") == _INFINITY
         certificate: Certificate = read_object(kind, values | {"lam": None} if infinite else values)
     return replace(certificate, lam=math.inf) if infinite else certificate

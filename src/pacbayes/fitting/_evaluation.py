@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from pacbayes._losses import Loss
 from pacbayes._parallel import count_threads
 from pacbayes._validation import Array
-from pacbayes.certificate import MOST_CLASSES, Certificate, with_confusion, with_test
+from pacbayes.certificate import (
+    MAJORITY,
+    MOST_CLASSES,
+    Certificate,
+    ThresholdCounts,
+    with_confusion,
+    with_shares,
+    with_test,
+)
 from pacbayes.fitting._hypotheses import Arrays
 from pacbayes.fitting._rows import Block, SampleRows
 from pacbayes.fitting._votes import Vote
@@ -58,8 +66,22 @@ def evaluate_vote(
         return replace(vote, certificate=_tabulate_validation(vote, certificate, rest, k))
     tested = rows.take(vote.split.held_out)
     rng = stream(vote.split.entropy, 0, TEST)
-    total, counts = evaluate_on_rows(vote, tested, loss, rng, "" if k is None else f"vote{k}-test", batch_rows)
-    return replace(vote, certificate=with_test(certificate, total, len(tested), counts))
+    result = evaluate_on_rows(vote, tested, loss, rng, "" if k is None else f"vote{k}-test", batch_rows, shares=True)
+    return replace(vote, certificate=result.certify(certificate))
+
+
+class TestResult(NamedTuple):
+    """What a vote did on rows that test it."""
+
+    n: int  # rows
+    total: float  # loss
+    counts: NDArray[np.intp] | None  # by target and prediction
+    at_thresholds: ThresholdCounts | None  # on shares of the vote
+
+    def certify(self, certificate: Certificate) -> Certificate:
+        """Add to a certificate what the rows prove."""
+        tested = with_test(certificate, self.total, self.n, self.counts)
+        return tested if self.at_thresholds is None else with_shares(tested, self.at_thresholds)
 
 
 def evaluate_on_rows(
@@ -69,19 +91,25 @@ def evaluate_on_rows(
     rng: np.random.Generator,
     name: str = "",
     batch_rows: int | None = None,
-) -> tuple[float, NDArray[np.intp] | None]:
-    """Return the total loss of what a vote predicts for rows, and counts by target and prediction.
+    *,
+    shares: bool = False,
+) -> TestResult:
+    """Test what a vote predicts for rows; with `shares`, also at thresholds on the shares of a majority vote.
 
     `name` is what to call the results in the checkpoint of the fit; empty if they belong to no fit.
     """
     hypotheses, weights, tasks = _with_draws(vote, rows, _prediction_blocks(rows, batch_rows), rng)
-    common = (vote.task, hypotheses, weights, loss, len(rows))
+    shares = shares and vote.certificate.predictor == MAJORITY
+    common = (vote.task, hypotheses, weights, loss, len(rows), shares)
     # Where training is not repeatable, a fit that goes on may come to another vote than the one that was tested before
     # the stop. That result is not used for it. Its own is an honest test: it was made without the held-out rows, and
     # that it takes the place of the other one does not depend on what either did on them.
-    results = _run(rows, sum_test_losses, common, tasks, "testing", name, [weights, vote.certificate.voting])
-    counts = np.sum([result["counts"] for result in results], axis=0) if "counts" in results[0] else None
-    return sum(float(result["total"]) for result in results), counts
+    about = [weights, vote.certificate.voting, shares]
+    results = _run(rows, sum_test_losses, common, tasks, "testing", name, about)
+    sums = {key: np.sum([result[key] for result in results], axis=0) for key in results[0] if key != "total"}
+    total = sum(float(result["total"]) for result in results)
+    at_thresholds = ThresholdCounts(sums["answered"], sums["sets"]) if shares else None
+    return TestResult(len(rows), total, sums.get("counts"), at_thresholds)
 
 
 def _tabulate_validation(vote: Vote, certificate: Certificate, rest: SampleRows, k: int | None) -> Certificate:

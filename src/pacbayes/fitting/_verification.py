@@ -29,8 +29,8 @@ from pacbayes.sampling import RandomSubsamples, Split, Subsamples, split_holdout
 # Fields of a certificate that follow from losses, settings and the pool.
 _DERIVED = ("objective", "loss", "delta", "n_validation", "n_validation_max", "n_votes", "strict", "dropped_loss")
 
-# What is counted by class.
-_BY_CLASS = ("labels", "label_counts", "confusion")
+# What is counted by class, and at thresholds on shares of the vote.
+_COUNTED = ("labels", "label_counts", "confusion", "abstention", "prediction_sets")
 
 
 def verify_certificate(fitted: FittedVotes, certificate: Certificate, rows: SampleRows | None = None) -> str:
@@ -68,7 +68,7 @@ def verify_certificate(fitted: FittedVotes, certificate: Certificate, rows: Samp
     for name in _DERIVED:
         _expect(name, getattr(certificate, name), getattr(again, name))
     _verify_test(certificate, vote)
-    for name in _BY_CLASS:
+    for name in _COUNTED:
         _expect(name, getattr(certificate, name), getattr(own, name))
     _expect("families", certificate.families, describe_families(vote.hypotheses, vote.subsamples, vote.posterior))
     if certificate.labels:
@@ -166,9 +166,9 @@ def _verify_on_rows(fitted: FittedVotes, certificate: Certificate, rows: SampleR
         if too_large.any():
             h = int(dropped[too_large][0])
             raise CertificateError(f"hypothesis {h} has a smaller loss on these data than when it was dropped")
-    blank = replace(vote, certificate=replace(certificate, labels=(), label_counts=(), confusion=None))
+    blank = replace(vote, certificate=replace(certificate.without_test(), labels=(), label_counts=()))
     again = evaluate_vote(blank, rows, rest, loss).certificate
     stated, actual = (dict(c.statements[0].figures) for c in (certificate, again))
     _expect("the test on held-out rows", stated, actual)
-    for name in _BY_CLASS:
+    for name in _COUNTED:
         _expect(name, getattr(certificate, name), getattr(again, name))

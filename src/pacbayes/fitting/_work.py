@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pacbayes.certificate import tabulate_thresholds
 from pacbayes.fitting._hypotheses import Arrays
 from pacbayes.fitting._rows import Block
 from pacbayes.pools import Hypotheses, Sample
@@ -36,18 +37,29 @@ def sum_losses(common: Iterable[Any], block: Block, *own: Any, chunk: Any = None
 def sum_test_losses(
     common: Iterable[Any], block: Block, drawn: NDArray[Any] | None = None, chunk: Any = None
 ) -> Arrays:
-    """Return the total loss of what weighted hypotheses predict on a block, and counts by target and prediction."""
-    task, hypotheses, weights, loss, n_rows = common
-    total, done, tables = 0.0, 0, []
+    """Return the total loss of what weighted hypotheses predict on a block, and counts by target and prediction.
+
+    With `by_shares`, also counts at thresholds on shares of the vote.
+    """
+    task, hypotheses, weights, loss, n_rows, by_shares = common
+    total, done, tables, at_thresholds = 0.0, 0, [], []
     for _, X, target in block.batches(chunk):
         here = None if drawn is None else drawn[done : done + len(target)]
         done += len(target)
         predicted, uncertain = task.predict(hypotheses, weights, X, here)
         # A target that the sample does not have has the largest loss, as an uncertain prediction has.
         total += loss.total_with_uncertain(target, predicted, uncertain | ~task.is_known(target), n_rows)
-        tables.append(task.tabulate(target.astype(np.intp), predicted, uncertain))
+        codes = target.astype(np.intp)
+        tables.append(task.tabulate(codes, predicted, uncertain))
+        if by_shares:
+            doubt = np.zeros(codes.size)
+            shares = task.aggregate(hypotheses, weights, X, doubt)
+            at_thresholds.append(tabulate_thresholds(codes, predicted, uncertain, shares, doubt))
     counts = [table for table in tables if table is not None]
-    return {"total": np.array(total)} | ({"counts": np.sum(counts, axis=0)} if counts else {})
+    result = {"total": np.array(total)} | ({"counts": np.sum(counts, axis=0)} if counts else {})
+    if at_thresholds:
+        result |= {name: np.sum([getattr(one, name) for one in at_thresholds], axis=0) for name in ("answered", "sets")}
+    return result
 
 
 def tabulate_out_of_bag(common: Iterable[Any], block: Block, chunk: Any = None) -> Arrays:
