@@ -15,6 +15,8 @@ from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Vot
 from pacbayes.certificate._points import choose_voters, with_confusion, with_shares, with_test, with_unlabelled
 from pacbayes.certificate._statements import MAJORITY, METHODS, Event, Method, Statement
 from pacbayes.certificate._thresholds import (
+    SET_THRESHOLDS,
+    THRESHOLDS,
     Abstention,
     Coverage,
     SetCounts,
@@ -31,6 +33,8 @@ __all__ = [
     "MOST_CLASSES",
     "MOST_LABELS",
     "OBJECTIVES",
+    "SET_THRESHOLDS",
+    "THRESHOLDS",
     "VOTINGS",
     "Abstention",
     "Answer",

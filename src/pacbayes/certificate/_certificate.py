@@ -318,6 +318,8 @@ class Certificate:
     answers = _words.answers
     compare_with_commonest = _words.compare_with_commonest
     class_table = _words.class_table
+    abstention_table = _words.abstention_table
+    set_table = _words.set_table
     rows = _words.rows
     figures = _words.figures
     describe_families = _words.describe_families

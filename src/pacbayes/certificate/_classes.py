@@ -203,12 +203,13 @@ def _bound_rates(
     price = (kl_div + math.log(2 * (len(counts) - 1))) * (1 + 1e-15)
 
     return tuple(
-        (_bound_rate(delta, *misses, price), _bound_rate(delta, *alarms, price))
+        (bound_rate(delta, *misses, price), bound_rate(delta, *alarms, price))
         for misses, alarms in _count_errors(counts)
     )
 
 
 # What is stated is checked soon after, in files and in verification.
 @lru_cache(maxsize=4096)
-def _bound_rate(delta: float, errors: int, n: int, price: float) -> float:
+def bound_rate(delta: float, errors: int, n: int, price: float) -> float:
+    """Bound the rate of errors as `bound_count`; by 1 if there are no points."""
     return bound_count(delta, errors, n, price) if n else 1.0

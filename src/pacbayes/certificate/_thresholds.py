@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes._validation import Array
-from pacbayes.certificate._statements import ROUND_UP, NonNegative, Unit, Whole, bound_count, expect_at_least, require
+from pacbayes.certificate._classes import bound_rate
+from pacbayes.certificate._statements import ROUND_UP, NonNegative, Unit, Whole, expect_at_least, require
 
 # Shares of the held-out points to be answered besides all of them, which the thresholds on the winner's share follow.
 _ANSWERED = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.3)
@@ -215,7 +216,7 @@ def _prove(
     delta: float,
 ) -> tuple[float, tuple[float, float]]:
     """Return the bound on the error among points that are answered, and limits of their share."""
-    bound = bound_count(delta, errors, n_answered, price) if n_answered else 1.0
+    bound = bound_rate(delta, errors, n_answered, price)
     if threshold == 0:
         return bound, (1.0, 1.0)
     # P(sup_t F(t) - F_n(t) > e) <= exp(-2 n e^2), in both directions [Massart 1990].
@@ -247,7 +248,7 @@ def choose_sets(counts: Sequence[SetCounts], n: int, kl_div: float, delta: float
     """Return the largest threshold at which a coverage is proved, by counts of n points at falling thresholds."""
     level = 1 - Fraction(coverage)
     for row in counts:
-        if Fraction(bound_count(delta, row.misses, n, kl_div)) <= level:
+        if Fraction(bound_rate(delta, row.misses, n, kl_div)) <= level:
             return Coverage(coverage, row.threshold, row.misses, n, row.size / n)
     # With no misses at all, the bound is 1 - (delta exp(-kl_div))^(1/n).
     needed = math.ceil((math.log(delta) - kl_div) / math.log1p(-float(level)))
@@ -256,7 +257,7 @@ def choose_sets(counts: Sequence[SetCounts], n: int, kl_div: float, delta: float
             f"coverage of {coverage!r} needs at least {needed} held-out points to be proved at this delta, and there "
             f"are {n}"
         )
-    most = 1 - bound_count(delta, counts[-1].misses, n, kl_div)
+    most = 1 - bound_rate(delta, counts[-1].misses, n, kl_div)
     raise ValueError(
         f"coverage must be at most {most:.4g}, which is what {n} held-out points prove, got {coverage!r}: "
         f"{counts[-1].misses} of them have a class with next to no share of the vote"
