@@ -108,11 +108,6 @@ def blank(n_votes, delta):
     return certify([0.1, 0.2], 100, delta=delta, n_votes=n_votes)[0]
 
 
-@cache
-def bound_at(errors, n, delta):
-    return float(clopper_pearson(errors, n, delta)) if n else 1.0
-
-
 def count(world, k, cells, labels):
     predicted, doubtful = world.predicted(k)
     here = (predicted[cells], doubtful[cells], world.shares[k][cells], world.doubt[k][cells])
@@ -154,7 +149,10 @@ def simulate_broken(world, delta, repetitions, *, n=250, seed=0):
     rng, failures = np.random.default_rng(seed), Counter({"error": 0, "sets": 0})
     for _ in range(repetitions):
         counts = count(world, 0, *world.draw(n, rng))
-        bounds = [bound_at(errors, errors + right, delta) for errors, right, *_ in counts.answered.tolist()]
+        (errors, right), which = np.unique(counts.answered[:, :2].T, axis=1, return_inverse=True)
+        # Where none is answered, one error of one point: the bound is 1.
+        some = errors + right > 0
+        bounds = clopper_pearson(np.where(some, errors, 1), np.where(some, errors + right, 1), delta)[which]
         j = int(np.argmin(bounds))
         failures["error"] += world.truth_at(0, THRESHOLDS[j])[0] > bounds[j]
         enough = np.flatnonzero(counts.sets[:, 0] <= (1 - COVERAGE) * n)

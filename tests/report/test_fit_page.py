@@ -168,7 +168,8 @@ def test_bounds_are_the_rows_of_the_certificate(svms, svm_page):
     assert [rows[0].shown, format_upper(first.bound)] == [format_nearest(error), shown[2][1]]
     tiles.append(format_percent(svms.certificate_.commonest_class[1]))
     assert re.findall(r'<span class="value">(.*?)</span>', svm_page) == tiles
-    picture = svm_page[svm_page.index('<figure id="plot-certificate"') : svm_page.index("</figure>")]
+    start = svm_page.index('<figure id="plot-certificate"')
+    picture = svm_page[start : svm_page.index("</figure>", start)]
     assert re.findall(r">(\d\.\d{4})<", picture) == [row[1] for row in shown]
     for name, value in svms.certificate_.figures().items():
         assert f"{name}{value}" in Outline(svm_page).text
