@@ -27,7 +27,7 @@ from pacbayes._settings import (
     validate_settings,
 )
 from pacbayes._validation import Array, count_missing
-from pacbayes.certificate import OBJECTIVES, VOTINGS, Certificate, validate_delta, with_test
+from pacbayes.certificate import OBJECTIVES, VOTINGS, Certificate, validate_delta
 from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fitting import (
     FitSettings,
@@ -532,9 +532,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         -------
         Certificate
             With labels, the exact bound of a test set (Clopper-Pearson), or Chernoff's for other losses of labels, and
-            bounds on the misses and false alarms of each class. Without, a bound on the vote from how often it
-            disagrees with a single hypothesis, whose own error is bounded by its validation points
-            (`pacbayes.votes.disagreement_bound`).
+            bounds on the misses and false alarms of each class, and what a vote may answer (`abstention`). Without, a
+            bound on the vote from how often it disagrees with a single hypothesis, whose own error is bounded by its
+            validation points (`pacbayes.votes.disagreement_bound`).
         """
         rows = self.open_rows(X, y)
         has_target, rows = rows.has_target, self._check_unseen(rows)
@@ -548,7 +548,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             needed = "a loss of labels" if has_target else "the zero-one loss"
             raise ValueError(f"certify needs {needed}, and the classifier has {certificate.loss!r}")
         codes = [*(code for code in certificate.assumption_codes if code != "groups-declared"), "new-points"]
-        certificate = replace(certificate, assumption_codes=tuple(codes), statements=(), confusion=None, groups=None)
+        certificate = replace(certificate.without_test(), assumption_codes=tuple(codes), statements=())
         if not has_target:
             given = {"delta": delta, "groups": groups, "weights": weights}
             for name in (name for name, value in given.items() if value is not None):
@@ -559,13 +559,11 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         if weighting is not None:
             rows, certificate = rows.take(weighting.kept), weighting.describe(certificate)
             declared = None if declared is None else declared.take(weighting.kept)
-        result = evaluate_on_rows(fitted.best, rows, loss, self._prediction_stream)
-        by_group = None
+        result = evaluate_on_rows(fitted.best, rows, loss, self._prediction_stream, shares=True)
         if declared is not None:
             codes = [*certificate.assumption_codes, "groups-declared"]
-            certificate, by_group = replace(certificate, assumption_codes=tuple(codes)), declared.count(result.wrong)
-        certificate = replace(certificate, **fitted.task.describe_target(rows.sample.codes))
-        return with_test(certificate, result.total, len(rows), result.counts, by_group)
+            certificate = replace(certificate, assumption_codes=tuple(codes))
+        return result.certify(replace(certificate, **fitted.task.describe_target(rows.sample.codes)), declared)
 
     def _certify_unlabelled(self, certificate: Certificate, rows: SampleRows) -> Certificate:
         raise ValueError("y must be given: without targets, only votes of classifiers can be certified")

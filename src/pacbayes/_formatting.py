@@ -56,6 +56,11 @@ def format_percent_upper(value: float) -> str:
     return f"{Decimal(format_upper(value)).scaleb(2)}%"
 
 
+def format_percent_lower(value: float) -> str:
+    """Format a lower bound on a share as a percentage, rounded down."""
+    return f"{Decimal(format_lower(value)).scaleb(2)}%"
+
+
 def format_confidence(delta: float) -> str:
     """Format 1 - delta without rounding, as far as that is readable.
 

@@ -244,6 +244,69 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
         """
         return np.concatenate(list(self._predict(self.open_rows(X), aggregated=True)))
 
+    def predict_selective(self, X: Any, max_error: float) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Predict labels, and say which of them are answers whose error is proved to be small.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+        max_error : float
+            Largest error among answered points, chosen at any time: the rows of `certificate_.abstention` hold all at
+            once, and the smallest threshold on the winner's share that proves it is taken.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+            Predicted labels, as by `predict`.
+        answered : ndarray of bool of shape (n,)
+            Which of them are answers. About the others nothing is proved.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from pacbayes import PACBayesClassifier
+        >>> X, y = make_moons(1000, noise=0.3, random_state=0)
+        >>> model = PACBayesClassifier(n_hypotheses=20, random_state=0).fit(X, y)
+        >>> labels, answered = model.predict_selective(X, max_error=0.1)
+        """
+        rows = self.open_rows(X)
+        threshold = self.certificate_.choose_abstention(max_error).threshold
+        labels, winners, shares = self._predict_with_shares(rows)
+        return labels, shares[np.arange(winners.size), winners] >= threshold
+
+    def predict_set(self, X: Any, coverage: float = 0.95) -> NDArray[np.bool_]:
+        """Predict sets of classes, of which a share of at least `coverage` is proved to hold the true class.
+
+        With probability 1 - delta over the draw of the sample, at least this share of new points has its class in its
+        set. A set holds the class that `predict` returns, and those with a large enough share of the vote: it is never
+        empty. `certificate_.choose_sets(coverage)` has the mean size of the sets of held-out points.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+        coverage : float, default=0.95
+            Share of sets that hold the true class, in (0, 1), declared before a look at the sets. Each level that is
+            asked for holds with probability 1 - delta, and not all of them at once.
+
+        Returns
+        -------
+        ndarray of bool of shape (n, n_classes)
+            Which classes are in the set of each point.
+        """
+        rows = self.open_rows(X)
+        threshold = self.certificate_.choose_sets(coverage).threshold
+        _, winners, shares = self._predict_with_shares(rows)
+        sets = np.asarray(shares >= threshold)
+        sets[np.arange(winners.size), winners] = True
+        return sets
+
+    def _predict_with_shares(self, rows: SampleRows) -> tuple[NDArray[Any], NDArray[np.intp], Array]:
+        """Return labels, their codes, and the shares of all classes."""
+        labels = self.predict(rows)
+        return labels, self.fitted_votes_.task.encode(labels), self.predict_proba(rows)
+
     def predict_batches(self, X: Any, method: str = "predict") -> Iterator[NDArray[Any]]:
         """Predict rows that may be more than the memory holds, and yield the results block by block, in order.
 
@@ -320,8 +383,8 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
         int
             Number of errors. A prediction that could differ on another engine, for rounding, counts as one.
         """
-        result = evaluate_on_rows(self.fitted_votes_.best, self._open_labelled(X, y), ZERO_ONE, self._prediction_stream)
-        return int(result.total)
+        rows = self._open_labelled(X, y)
+        return int(evaluate_on_rows(self.fitted_votes_.best, rows, ZERO_ONE, self._prediction_stream).total)
 
     def _certify_unlabelled(self, certificate: Certificate, rows: SampleRows) -> Certificate:
         if certificate.voting == "gibbs":

@@ -145,3 +145,32 @@ def test_rows_that_the_model_was_trained_on_are_named(invoke, mixed, fitted):
     assert "50 of 50 rows are rows that the model was trained on: the certificate is about new rows" in told.stderr
     table(50, seed=3).drop(columns="kind").to_csv("new.csv", index=False)
     assert "trained on" not in invoke("predict", "model.skops", "new.csv", "-o", "out.csv").stderr
+
+
+def test_labels_are_left_empty_where_nothing_is_proved(invoke, refuses, mixed, fitted):
+    mixed.drop(columns="kind").to_csv("new.csv", index=False)
+    rows = fitted.certificate_.abstention
+    level = min(row.bound for row in rows)
+    result = invoke("predict", "model.skops", "new.csv", "-o", "out.csv", "--max-error", str(level))
+    labels, answered = fitted.predict_selective(
+        mixed.drop(columns="kind").assign(open=mixed["open"].map(str)), max_error=level
+    )
+    assert result.exit_code == 0
+    assert f"{np.count_nonzero(~answered)} of 150 rows have no label: the error among the others" in result.stderr
+    written = pd.read_csv("out.csv")["prediction"]
+    assert written.isna().tolist() == (~answered).tolist()
+    assert written[answered].tolist() == labels[answered].tolist()
+    values = json.loads(invoke("predict", "model.skops", "new.csv", "--max-error", str(level), "--json").stdout)
+    assert [label is None for label in values["predictions"]] == (~answered).tolist()
+    message = refuses("predict", "model.skops", "new.csv", "--max-error", "0.0001")
+    assert message.startswith("max_error must be at least ")
+
+
+def test_sets_of_classes_are_columns(invoke, refuses, mixed, fitted):
+    mixed.drop(columns="kind").to_csv("new.csv", index=False)
+    assert invoke("predict", "model.skops", "new.csv", "-o", "out.csv", "--coverage", "0.6").exit_code == 0
+    sets = pd.read_csv("out.csv")[["set_dry", "set_wet"]].to_numpy()
+    X = mixed.drop(columns="kind").assign(open=mixed["open"].map(str))
+    assert np.array_equal(sets, fitted.predict_set(X, coverage=0.6))
+    message = refuses("predict", "model.skops", "new.csv", "--coverage", "0.9999")
+    assert message.startswith("coverage of 0.9999 needs at least ")

@@ -150,7 +150,7 @@ def test_page_of_default_svms(svms, cancer):
     assert defaults < page.index("<dt>estimator__gamma_source</dt>")
     for name in ("pacbayes", "python", "numpy", "scipy", "scikit-learn"):
         assert f"<dt>{name}</dt>" in page
-    assert len(Outline(page).all("figure")) == 5
+    assert len(Outline(page).all("figure")) == 6
     assert json.loads(unescape(re.findall(r"<code>({.*?})</code>", page, re.DOTALL)[0])) == json.loads(proved.to_json())
 
 
@@ -169,7 +169,8 @@ def test_bounds_are_the_rows_of_the_certificate(svms, svm_page):
     assert [rows[0].shown, format_upper(first.bound)] == [format_nearest(error), shown[2][1]]
     tiles.append(format_percent(svms.certificate_.commonest_class[1]))
     assert re.findall(r'<span class="value">(.*?)</span>', svm_page) == tiles
-    picture = svm_page[svm_page.index('<figure id="plot-certificate"') : svm_page.index("</figure>")]
+    start = svm_page.index('<figure id="plot-certificate"')
+    picture = svm_page[start : svm_page.index("</figure>", start)]
     assert re.findall(r">(\d\.\d{4})<", picture) == [row[1] for row in shown]
     for name, value in svms.certificate_.figures().items():
         assert f"{name}{value}" in Outline(svm_page).text

@@ -12,10 +12,19 @@ from pacbayes.certificate._classes import (
 from pacbayes.certificate._derivation import certify, validate_delta
 from pacbayes.certificate._groups import MOST_GROUPS, GroupCounts, GroupErrors, GroupRate
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Voting, resolve_objective
-from pacbayes.certificate._points import choose_voters, with_confusion, with_test, with_unlabelled
+from pacbayes.certificate._points import choose_voters, with_confusion, with_shares, with_test, with_unlabelled
 from pacbayes.certificate._rates import Rate
 from pacbayes.certificate._shift import Shift
 from pacbayes.certificate._statements import MAJORITY, METHODS, Event, Method, Statement
+from pacbayes.certificate._thresholds import (
+    SET_THRESHOLDS,
+    THRESHOLDS,
+    Abstention,
+    Coverage,
+    SetCounts,
+    ThresholdCounts,
+    tabulate_thresholds,
+)
 from pacbayes.certificate._words import Answer, ClassTable, RateTable, Row, Section, name_class, name_family
 from pacbayes.certificate.assumptions import FIT_ASSUMPTIONS, describe_assumption
 
@@ -27,12 +36,16 @@ __all__ = [
     "MOST_GROUPS",
     "MOST_LABELS",
     "OBJECTIVES",
+    "SET_THRESHOLDS",
+    "THRESHOLDS",
     "VOTINGS",
+    "Abstention",
     "Answer",
     "Certificate",
     "ClassRates",
     "ClassTable",
     "Confusion",
+    "Coverage",
     "Event",
     "FamilyWeight",
     "GroupCounts",
@@ -44,8 +57,10 @@ __all__ = [
     "RateTable",
     "Row",
     "Section",
+    "SetCounts",
     "Shift",
     "Statement",
+    "ThresholdCounts",
     "Voting",
     "certify",
     "choose_voters",
@@ -55,8 +70,10 @@ __all__ = [
     "name_family",
     "resolve_objective",
     "tabulate_predictions",
+    "tabulate_thresholds",
     "validate_delta",
     "with_confusion",
+    "with_shares",
     "with_test",
     "with_unlabelled",
 ]

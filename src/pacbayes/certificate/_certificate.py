@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from pacbayes._json_fields import Length, Pattern, raising, read_value, shorten
 from pacbayes._losses import is_of_probabilities
+from pacbayes._validation import open_interval, scalar
 from pacbayes.bounds import single_hypothesis_kl
 from pacbayes.certificate import _html, _json, _words
 from pacbayes.certificate._classes import MOST_LABELS, ClassRates, Confusion
@@ -32,6 +33,17 @@ from pacbayes.certificate._statements import (
     Whole,
     expect,
     require,
+)
+from pacbayes.certificate._thresholds import (
+    MOST_THRESHOLDS,
+    SET_THRESHOLDS,
+    Abstention,
+    Coverage,
+    SetCounts,
+    check_abstention,
+    check_sets,
+    choose_abstention,
+    choose_sets,
 )
 from pacbayes.certificate.assumptions import (
     SHIFT_ASSUMPTIONS,
@@ -135,6 +147,11 @@ class Certificate:
     shift : Shift or None
         How new points were thinned to those of a shifted distribution, which the test is then about; None if they were
         taken as they are.
+    abstention : tuple of Abstention
+        What held-out points prove if the vote answers only where its winner has a large enough share, by rising
+        threshold; all bounds on errors hold at once, with probability 1 - delta. Empty without held-out points.
+    prediction_sets : tuple of SetCounts
+        Counts of held-out points from which `choose_sets` proves a coverage of sets of classes; empty without.
     """
 
     statements: Annotated[tuple[Statement, ...], Length(1)]
@@ -164,6 +181,8 @@ class Certificate:
     families: Annotated[tuple[FamilyWeight, ...], Length(0, MOST_FAMILIES)] = ()
     groups: GroupErrors | None = None
     shift: Shift | None = None
+    abstention: Annotated[tuple[Abstention, ...], Length(0, MOST_THRESHOLDS)] = ()
+    prediction_sets: Annotated[tuple[SetCounts, ...], Length(0, SET_THRESHOLDS.size)] = ()
 
     # -- bounds by name ------------------------------------------------------------------------------
 
@@ -240,6 +259,51 @@ class Certificate:
         """Return misses and false alarms of each class, measured and bounded; empty if there is no confusion matrix."""
         return [] if self.confusion is None else self.confusion.rates(self.labels)
 
+    # -- by the shares of the vote -------------------------------------------------------------------
+
+    def choose_abstention(self, max_error: float) -> Abstention:
+        """Return the smallest threshold at which the error among answered points is proved to be at most `max_error`.
+
+        Parameters
+        ----------
+        max_error : float
+            Largest error among points that are answered. All rows of `abstention` hold at once, so that it may be
+            chosen after a look at them.
+
+        Returns
+        -------
+        Abstention
+            A row of `abstention`.
+        """
+        self._require_shares("abstention")
+        return choose_abstention(self.abstention, _read_share("max_error", max_error))
+
+    def choose_sets(self, coverage: float) -> Coverage:
+        """Return the largest threshold at which sets of classes are proved to have a coverage.
+
+        Parameters
+        ----------
+        coverage : float
+            Share of new points that must have their class in their set, in (0, 1), chosen without a look at what it
+            leads to. Each level holds with probability 1 - delta; several do not all hold at once.
+
+        Returns
+        -------
+        Coverage
+            What is proved, with the mean size of the sets of the held-out points.
+        """
+        self._require_shares("prediction sets")
+        figures = self.statements[0].figures
+        counted = (self.prediction_sets, int(figures["n"]), figures["kl_div"])
+        return choose_sets(*counted, self.delta, _read_share("coverage", coverage))
+
+    def _require_shares(self, what: str) -> None:
+        if not self.abstention:
+            raise ValueError(
+                f"{what} rest on held-out points and a vote, and the certificate has none: fit with "
+                "voting='majority' or 'uniform', and with holdout, 'auto' or a share of the rows"
+            )
+
     def held_out_bound(self, loss: float | None = None) -> float:
         """Return the bound from holding out as many points: one classifier, tested on `n_validation` points.
 
@@ -261,6 +325,10 @@ class Certificate:
         revised.check()
         return revised
 
+    def without_test(self) -> Certificate:
+        """Return this certificate without what was counted on points by class, by group or by shares of the vote."""
+        return replace(self, confusion=None, groups=None, abstention=(), prediction_sets=())
+
     # -- in words ------------------------------------------------------------------------------------
 
     @property
@@ -273,6 +341,8 @@ class Certificate:
     compare_with_commonest = _words.compare_with_commonest
     class_table = _words.class_table
     group_table = _words.group_table
+    abstention_table = _words.abstention_table
+    set_table = _words.set_table
     rows = _words.rows
     figures = _words.figures
     describe_families = _words.describe_families
@@ -336,6 +406,8 @@ class Certificate:
         if self.groups is not None:
             self._check_groups(self.groups)
         self._check_shift(self.shift)
+        if self.abstention or self.prediction_sets:
+            self._check_shares()
 
     def _check_assumptions(self) -> None:
         """Check that assumptions are known, that none is missing, and that they agree with `strict`."""
@@ -423,3 +495,20 @@ class Certificate:
         expect("the number of points in confusion.counts", confusion.n, first.figures["n"])
         if "errors" in first.figures:
             expect("the number of errors in confusion.counts", confusion.errors, first.figures["errors"])
+
+    def _check_shares(self) -> None:
+        """Check what is stated about shares of the vote against the test on the same points."""
+        first = self.statements[0]
+        fits = first.is_test and first.predictor == self.predictor == MAJORITY
+        require(fits, "abstention and prediction_sets must be about a majority vote that was tested on held-out points")
+        complete = bool(self.abstention) and bool(self.prediction_sets)
+        require(complete, "abstention and prediction_sets must be given together")
+        n, errors = int(first.figures["n"]), first.figures.get("errors")
+        check_abstention(self.abstention, n, first.figures["kl_div"], self.delta)
+        check_sets(self.prediction_sets, n, self.abstention[0].errors)
+        if errors is not None:
+            expect("the number of errors in abstention[0]", self.abstention[0].errors, errors)
+
+
+def _read_share(name: str, value: float) -> float:
+    return float(scalar(name, open_interval(name, value, 0, 1)))

@@ -21,7 +21,7 @@ _FIELD, _FORMAT = "pacbayes_certificate", 4
 _MAX_CHARACTERS = 1_000_000
 
 # Fields that are written only where they say something, and what they are otherwise: files from before have none.
-_LATER: dict[str, Any] = {"families": [], "groups": None, "shift": None}
+_LATER: dict[str, Any] = {"families": [], "groups": None, "shift": None, "abstention": [], "prediction_sets": []}
 
 # JSON has no number for it.
 _INFINITY = "Infinity"

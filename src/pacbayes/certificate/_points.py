@@ -15,6 +15,7 @@ from pacbayes.certificate._certificate import Certificate
 from pacbayes.certificate._classes import Confusion
 from pacbayes.certificate._groups import GroupCounts, GroupErrors
 from pacbayes.certificate._statements import BEST, RANDOMISED, Statement, divided_prior, unlabelled_prices
+from pacbayes.certificate._thresholds import ThresholdCounts, state_abstention, state_sets
 
 
 def _state(certificate: Certificate, method: str, figures: Mapping[str, float]) -> Statement:
@@ -51,7 +52,18 @@ def with_test(
     others = [s for s in others if "gibbs_bound" not in s.figures or certificate.predictor != RANDOMISED]
     confusion = None if counts is None else Confusion.of("held-out", counts, divergence, certificate.delta)
     by_group = None if groups is None else GroupErrors.of(groups, divergence, certificate.delta)
-    return certificate.revise(statements=(tested, *others), confusion=confusion, groups=by_group)
+    tested_again = certificate.without_test()
+    return tested_again.revise(statements=(tested, *others), confusion=confusion, groups=by_group)
+
+
+def with_shares(certificate: Certificate, counts: ThresholdCounts) -> Certificate:
+    """Add what the held-out points of the test prove at thresholds on shares of the vote.
+
+    `counts` as from `tabulate_thresholds`.
+    """
+    figures = certificate.statements[0].figures
+    abstention = state_abstention(counts.answered, int(figures["n"]), figures["kl_div"], certificate.delta)
+    return certificate.revise(abstention=abstention, prediction_sets=state_sets(counts.sets))
 
 
 def with_confusion(certificate: Certificate, counts: NDArray[np.intp]) -> Certificate:

@@ -38,10 +38,11 @@ def bound_rates(counts: Sequence[tuple[int, int]], kl_div: float, delta: float) 
     at this share fails with at most that probability, and by a union bound any of them with at most delta exp(-kl_div).
     """
     price = (kl_div + math.log(len(counts))) * (1 + 1e-15)
-    return tuple(_bound_rate(delta, errors, n, price) for errors, n in counts)
+    return tuple(bound_rate(delta, errors, n, price) for errors, n in counts)
 
 
 # What is stated is checked soon after, in files and in verification.
 @lru_cache(maxsize=4096)
-def _bound_rate(delta: float, errors: int, n: int, price: float) -> float:
+def bound_rate(delta: float, errors: int, n: int, price: float) -> float:
+    """Bound the rate of errors as `bound_count`; by 1 if there are no points."""
     return bound_count(delta, errors, n, price) if n else 1.0

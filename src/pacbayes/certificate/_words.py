@@ -15,6 +15,7 @@ from pacbayes._formatting import (
     format_lower,
     format_nearest,
     format_percent,
+    format_percent_lower,
     format_percent_upper,
     format_upper,
 )
@@ -172,7 +173,12 @@ def sections(certificate: Certificate, tested: Statement | None = None, most_pre
         notes=[*([certificate.describe_weights()] if certificate.families else []), *_shift_notes(certificate)],
         warnings=[*_warnings(certificate), *([] if compared is None else [compared])],
     )
-    tables = [class_table(certificate, most_predicted), group_table(certificate)]
+    tables = [
+        class_table(certificate, most_predicted),
+        group_table(certificate),
+        abstention_table(certificate),
+        set_table(certificate),
+    ]
     instead = certificate.predictor != BEST and any(s.predictor == BEST for s in certificate.statements)
     bounds = Section(
         "How it is proved",
@@ -466,6 +472,61 @@ def _group_notes(certificate: Certificate, groups: GroupErrors) -> list[str]:
     if len(groups.labels) > _MOST_SHOWN:
         notes.append(f"{len(groups.labels) - _MOST_SHOWN} more groups, with smaller bounds, are not shown.")
     return notes
+
+
+# ---------------------------------------------------------------------------------------------------
+# By the shares of the vote
+# ---------------------------------------------------------------------------------------------------
+
+# Levels that the table of prediction sets shows.
+_LEVELS = (0.9, 0.95, 0.99)
+
+
+def abstention_table(certificate: Certificate) -> Section | None:
+    """Return what is proved where the vote answers only some points, as a table of text; None if nothing is."""
+    rows = certificate.abstention
+    if not rows:
+        return None
+    n, confidence = rows[0].n, format_confidence(certificate.delta)
+    cells = [
+        [
+            f"{row.threshold:.4g} or more" if row.threshold else "any",
+            format_percent(row.answered[0] / n),
+            f"{format_percent_lower(row.share[0])} to {format_percent_upper(row.share[1])}",
+            "-" if row.measured_error is None else format_percent(row.measured_error),
+            format_percent_upper(row.bound),
+        ]
+        for row in rows
+    ]
+    notes = [
+        f"All bounds on errors hold at once, with probability {confidence}: a row may be chosen by them. So do, with "
+        "the same probability, all limits of the share that is answered.",
+        "Each has its share of delta: for all points, the bound on the vote alone is smaller than in the first row.",
+        "To answer by them: predict_selective(X, max_error), predict --max-error.",
+    ]
+    header = ["winner's share", "answered", "proved", "error in these", "at most"]
+    return Section(f"Where the vote answers, on {n} held-out points", header, cells, notes)
+
+
+def set_table(certificate: Certificate) -> Section | None:
+    """Return sets of classes with a proved coverage as a table of text; None if no level of those shown is proved."""
+    cells = []
+    for level in _LEVELS if certificate.prediction_sets else ():
+        try:
+            sets = certificate.choose_sets(level)
+        except ValueError:  # not by so few points
+            continue
+        added = "none" if sets.threshold == 1 else f"share {sets.threshold:.4g} or more"
+        cells.append([f"{level:.0%} or more", f"{sets.mean_size:.3f}", f"{sets.misses}", added])
+    if not cells:
+        return None
+    n, confidence = certificate.abstention[0].n, format_confidence(certificate.delta)
+    notes = [
+        f"Each level alone holds with probability {confidence}: choose it before a look at the sets.",
+        "To predict sets: predict_set(X, coverage), predict --coverage.",
+    ]
+    header = ["coverage", "mean size, measured", "misses", "besides the winner"]
+    return Section(f"Sets that hold the class, on {n} held-out points", header, cells, notes)
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -45,6 +45,8 @@ def predict(
     held_out: bool = False,
     escape_formulas: bool = False,
     stream: bool = False,
+    max_error: float | None = None,
+    coverage: float | None = None,
     *,
     options: TableOptions,
     json: bool = False,
@@ -70,6 +72,10 @@ def predict(
     stream
         Read, predict and write in parts: for tables larger than the memory. Stopped, it goes on when it is called
         again. Always so for folders, patterns and Parquet output.
+    max_error
+        Leave the label empty unless the error among the rows that have one is proved to be at most this.
+    coverage
+        Add columns of the set of classes for each row, which hold the true one for at least this share, proved.
     """
     if str(output) == "-":
         output = None
@@ -77,7 +83,8 @@ def predict(
         check_output(output, [model, data], _OWN_FILE)
     classifier, schema = options.load_with_schema(model)
     parquet = output is not None and is_parquet(output)
-    predictions = Predictions(classifier, schema, None if all_columns else id or (), escape_formulas, parquet)
+    columns = None if all_columns else id or ()
+    predictions = Predictions(classifier, schema, columns, escape_formulas, parquet, max_error, coverage)
     several = data.is_dir() or not (data.exists() or str(data) == "-")
     if output is not None and not held_out and data.is_file():
         stream = stream or data.stat().st_size > (options.max_bytes or io.MAX_TABLE_BYTES)
@@ -88,7 +95,7 @@ def predict(
             raise usage_error("predictions in parts need a file to read and --output, and take no --held-out")
         check_output(output, tables, _OWN_FILE)
         digest = hashlib.sha256(model.read_bytes()).hexdigest()
-        made_by = (_FORMAT, digest, predictions.columns, escape_formulas, options)
+        made_by = (_FORMAT, digest, predictions.columns, escape_formulas, options, max_error, coverage)
         with open_parts(output, tables, made_by) as folder, show_progress("predicting") as bar:
             parts = []
             for k, table in enumerate(io.read_batches(tables, schema, **options.arguments())):
@@ -130,15 +137,29 @@ class Predictions:
         columns: Sequence[str] | None,
         escape_formulas: bool,
         parquet: bool,
+        max_error: float | None,
+        coverage: float | None,
     ) -> None:
         self.columns = columns  # of the table, to write before the predictions; None for all
         self.classes: list[Any] = model.classes_.tolist()
         self.n_rows = 0
         self._model, self._schema, self._escape, self._parquet = model, schema, escape_formulas, parquet
         self._shares = [f"share_{name}" for name in self.classes]
+        self._sets = [] if coverage is None else [f"set_{name}" for name in self.classes]
+        self._max_error, self._coverage = max_error, coverage
+        self._n_predicted = self._n_unanswered = 0
+        if max_error is not None:  # says what is not proved before rows are read
+            model.certificate_.choose_abstention(max_error)
+        if coverage is not None:
+            model.certificate_.choose_sets(coverage)
         self._formulas = dict.fromkeys(filter(_is_formula, self.classes))
         self._unknown: dict[str, bool] = {}
         self._summaries: list[RowSummary] = []
+
+    @property
+    def _predicted(self) -> list[str]:
+        """Columns that predictions have."""
+        return ["prediction", *self._shares, *self._sets]
 
     def add(self, table: io.Table) -> Callable[[], pd.DataFrame]:
         """Look at a batch, and return what predicts it: columns of the table, labels and shares."""
@@ -158,9 +179,18 @@ class Predictions:
     def _predict(self, carried: pd.DataFrame, rows: SampleRows) -> pd.DataFrame:
         import pandas as pd
 
-        labels, shares = self._model.predict(rows), self._model.predict_proba(rows)
-        predicted = pd.DataFrame({"prediction": labels, **dict(zip(self._shares, shares.T, strict=True))})
-        return pd.concat([carried.reset_index(drop=True), predicted], axis=1)
+        labels: Any
+        if self._max_error is None:
+            labels = self._model.predict(rows)
+        else:
+            predicted, answered = self._model.predict_selective(rows, self._max_error)
+            labels = pd.Series(predicted, dtype=object).where(answered, None)
+            self._n_predicted += answered.size
+            self._n_unanswered += answered.size - int(answered.sum())
+        columns = {"prediction": labels, **dict(zip(self._shares, self._model.predict_proba(rows).T, strict=True))}
+        if self._coverage is not None:
+            columns |= dict(zip(self._sets, self._model.predict_set(rows, self._coverage).T, strict=True))
+        return pd.concat([carried.reset_index(drop=True), pd.DataFrame(columns)], axis=1)
 
     def _select(self, stored: Any) -> pd.DataFrame:
         """Return the columns of the table that are written, as they are stored."""
@@ -168,7 +198,7 @@ class Predictions:
         for name in names:
             if name not in stored.columns:
                 raise usage_error(f"--id: there is no column {name!r}, only {format_names(stored.columns)}")
-            if name in ("prediction", *self._shares):
+            if name in self._predicted:
                 raise usage_error(f"the table has a column {name!r} as the predictions have: name others by --id")
         known = {*self._schema.names, self._schema.target, *names}
         ignored = [name for name in stored.columns if name not in known]
@@ -199,12 +229,19 @@ class Predictions:
             numeric = pd.api.types.is_numeric_dtype(column.dtype)
             return [None if pd.isna(value) else value if numeric else str(value) for value in column.tolist()]
 
-        carried = {str(name): values(frame[name]) for name in frame if name not in ("prediction", *self._shares)}
+        carried = {str(name): values(frame[name]) for name in frame if name not in self._predicted}
         predicted = {"predictions": frame["prediction"].tolist(), "shares": frame[self._shares].to_numpy().tolist()}
+        if self._sets:
+            predicted["sets"] = frame[self._sets].to_numpy().tolist()
         return ({"columns": carried} if carried else {}) | predicted
 
     def print_warnings(self, *, formulas: bool) -> None:
-        """Warn of columns of which the model knows no value, of rows that it was trained on, and of formulas."""
+        """Say how many rows have no label, and warn of unknown values, rows of the training sample, and formulas."""
+        if self._max_error is not None:
+            print_error(
+                f"{self._n_unanswered} of {format_count(self._n_predicted, 'row')} have no label: the error among the "
+                f"others is proved to be at most {self._max_error:g}"
+            )
         unknown = [name for name, is_unknown in self._unknown.items() if is_unknown]
         if unknown:
             print_error(

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from pacbayes._losses import Loss
 from pacbayes._parallel import count_threads
 from pacbayes._validation import Array
-from pacbayes.certificate import MOST_CLASSES, Certificate, with_confusion, with_test
+from pacbayes.certificate import (
+    MAJORITY,
+    MOST_CLASSES,
+    Certificate,
+    ThresholdCounts,
+    with_confusion,
+    with_shares,
+    with_test,
+)
 from pacbayes.fitting._groups import Groups
 from pacbayes.fitting._hypotheses import Arrays
 from pacbayes.fitting._rows import Block, SampleRows
@@ -66,17 +74,24 @@ def evaluate_vote(
         return replace(vote, certificate=_tabulate_validation(vote, certificate, rest, k))
     tested = rows.take(vote.split.held_out)
     rng = stream(vote.split.entropy, 0, TEST)
-    result = evaluate_on_rows(vote, tested, loss, rng, "" if k is None else f"vote{k}-test", batch_rows)
-    by_group = None if groups is None else groups.take(vote.split.held_out).count(result.wrong)
-    return replace(vote, certificate=with_test(certificate, result.total, len(tested), result.counts, by_group))
+    result = evaluate_on_rows(vote, tested, loss, rng, "" if k is None else f"vote{k}-test", batch_rows, shares=True)
+    held_out_groups = None if groups is None else groups.take(vote.split.held_out)
+    return replace(vote, certificate=result.certify(certificate, held_out_groups))
 
 
-class Evaluation(NamedTuple):
-    """What a vote does on rows with targets."""
+class TestResult(NamedTuple):
+    """What a vote did on rows that test it."""
 
-    total: float  # of its losses
+    total: float  # loss
     counts: NDArray[np.intp] | None  # by target and prediction; None if there are too many classes
     wrong: NDArray[np.bool_]  # where its prediction is wrong, or could be on another engine
+    at_thresholds: ThresholdCounts | None  # on shares of the vote
+
+    def certify(self, certificate: Certificate, groups: Groups | None = None) -> Certificate:
+        """Add to a certificate what the rows prove, and what they prove about their groups."""
+        by_group = None if groups is None else groups.count(self.wrong)
+        tested = with_test(certificate, self.total, self.wrong.size, self.counts, by_group)
+        return tested if self.at_thresholds is None else with_shares(tested, self.at_thresholds)
 
 
 def evaluate_on_rows(
@@ -86,21 +101,28 @@ def evaluate_on_rows(
     rng: np.random.Generator,
     name: str = "",
     batch_rows: int | None = None,
-) -> Evaluation:
-    """Return the total loss of what a vote predicts for rows, counts by target and prediction, and where it errs.
+    *,
+    shares: bool = False,
+) -> TestResult:
+    """Test what a vote predicts for rows; with `shares`, also at thresholds on the shares of a majority vote.
 
     `name` is what to call the results in the checkpoint of the fit; empty if they belong to no fit.
     """
     hypotheses, weights, tasks = _with_draws(vote, rows, _prediction_blocks(rows, batch_rows), rng)
-    common = (vote.task, hypotheses, weights, loss, len(rows))
+    shares = shares and vote.certificate.predictor == MAJORITY
+    common = (vote.task, hypotheses, weights, loss, len(rows), shares)
     # Where training is not repeatable, a fit that goes on may come to another vote than the one that was tested before
     # the stop. That result is not used for it. Its own is an honest test: it was made without the held-out rows, and
     # that it takes the place of the other one does not depend on what either did on them.
-    results = _run(rows, sum_test_losses, common, tasks, "testing", name, [weights, vote.certificate.voting])
-    counts = np.sum([result["counts"] for result in results], axis=0) if "counts" in results[0] else None
+    about = [weights, vote.certificate.voting, shares]
+    results = _run(rows, sum_test_losses, common, tasks, "testing", name, about)
+    added = ("counts", *ThresholdCounts._fields)
+    sums = {key: np.sum([result[key] for result in results], axis=0) for key in added if key in results[0]}
     sizes = [block.n_rows for block, *_ in tasks]
     wrong = [np.unpackbits(found["wrong"], count=n) for found, n in zip(results, sizes, strict=True)]
-    return Evaluation(sum(float(result["total"]) for result in results), counts, np.concatenate(wrong).view(bool))
+    at_thresholds = ThresholdCounts(sums["answered"], sums["sets"]) if shares else None
+    total = sum(float(result["total"]) for result in results)
+    return TestResult(total, sums.get("counts"), np.concatenate(wrong).view(bool), at_thresholds)
 
 
 def _tabulate_validation(vote: Vote, certificate: Certificate, rest: SampleRows, k: int | None) -> Certificate:

@@ -30,8 +30,8 @@ from pacbayes.sampling import RandomSubsamples, Split, Subsamples, split_holdout
 # Fields of a certificate that follow from losses, settings and the pool.
 _DERIVED = ("objective", "loss", "delta", "n_validation", "n_validation_max", "n_votes", "strict", "dropped_loss")
 
-# What is counted by class.
-_BY_CLASS = ("labels", "label_counts", "confusion")
+# What is counted by class, and at thresholds on shares of the vote.
+_COUNTED = ("labels", "label_counts", "confusion", "abstention", "prediction_sets")
 
 
 def verify_certificate(
@@ -100,8 +100,8 @@ def _expect(name: str, stated: Any, actual: Any) -> None:
 
 
 def _expect_counts(certificate: Certificate, actual: Certificate) -> None:
-    """Raise CertificateError if points are counted otherwise, by class or by group."""
-    for name in _BY_CLASS:
+    """Raise CertificateError if points are counted otherwise, by class, by group or at thresholds."""
+    for name in _COUNTED:
         _expect(name, getattr(certificate, name), getattr(actual, name))
     stated, counted = certificate.groups, actual.groups
     if stated is None or counted is None:
@@ -186,7 +186,7 @@ def _verify_on_rows(fitted: FittedVotes, certificate: Certificate, rows: SampleR
             raise CertificateError(f"hypothesis {h} has a smaller loss on these data than when it was dropped")
     if groups is not None and certificate.groups is not None and not groups.name:
         groups = replace(groups, name=certificate.groups.name)  # an array has none
-    blank = replace(vote, certificate=replace(certificate, labels=(), label_counts=(), confusion=None, groups=None))
+    blank = replace(vote, certificate=replace(certificate.without_test(), labels=(), label_counts=()))
     again = evaluate_vote(blank, rows, rest, loss, groups=groups).certificate
     stated, actual = (dict(c.statements[0].figures) for c in (certificate, again))
     _expect("the test on held-out rows", stated, actual)

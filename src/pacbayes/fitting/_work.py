@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pacbayes.certificate import tabulate_thresholds
 from pacbayes.fitting._hypotheses import Arrays
 from pacbayes.fitting._rows import Block
 from pacbayes.pools import Hypotheses, Sample
@@ -38,20 +39,29 @@ def sum_test_losses(
 ) -> Arrays:
     """Return the total loss of what weighted hypotheses predict on a block, and counts by target and prediction.
 
-    Also, as bits, on which rows the prediction is wrong or could be on another engine.
+    Also, as bits, on which rows the prediction is wrong or could be on another engine; with `by_shares`, counts at
+    thresholds on shares of the vote.
     """
-    task, hypotheses, weights, loss, n_rows = common
-    total, tables, wrong = 0.0, [], []
+    task, hypotheses, weights, loss, n_rows, by_shares = common
+    total, tables, wrong, at_thresholds = 0.0, [], [], []
     for X, target, here in _batches_with_drawn(block, drawn, chunk):
         predicted, uncertain = task.predict(hypotheses, weights, X, here)
         # A target that the sample does not have has the largest loss, as an uncertain prediction has.
         lost = uncertain | ~task.is_known(target)
         total += loss.total_with_uncertain(target, predicted, lost, n_rows)
         wrong.append(lost | (predicted != target))
-        tables.append(task.tabulate(target.astype(np.intp), predicted, uncertain))
+        codes = target.astype(np.intp)
+        tables.append(task.tabulate(codes, predicted, uncertain))
+        if by_shares:
+            doubt = np.zeros(codes.size)
+            shares = task.aggregate(hypotheses, weights, X, doubt)
+            at_thresholds.append(tabulate_thresholds(codes, predicted, uncertain, shares, doubt))
     counts = [table for table in tables if table is not None]
     result = {"total": np.array(total), "wrong": np.packbits(np.concatenate(wrong))}
-    return result | ({"counts": np.sum(counts, axis=0)} if counts else {})
+    result |= {"counts": np.sum(counts, axis=0)} if counts else {}
+    if at_thresholds:
+        result |= {name: np.sum([getattr(one, name) for one in at_thresholds], axis=0) for name in ("answered", "sets")}
+    return result
 
 
 def tabulate_out_of_bag(common: Iterable[Any], block: Block, chunk: Any = None) -> Arrays:

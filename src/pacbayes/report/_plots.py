@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pacbayes._formatting import format_confidence, format_nearest, format_upper
 from pacbayes.certificate import Statement
-from pacbayes.display import BoundDisplay, CertificateDisplay, PoolSizeDisplay, PosteriorDisplay
+from pacbayes.display import AbstentionDisplay, BoundDisplay, CertificateDisplay, PoolSizeDisplay, PosteriorDisplay
 from pacbayes.display.svg import page_style, svg_element
 from pacbayes.sampling import RandomSubsamples
 
@@ -53,6 +53,20 @@ def certificate_plot(model: Any, tested: Statement | None) -> Plot:
     caption = f"{each} bound alone holds with probability {format_confidence(certificate.delta)}."
     values = [f"{row.label}, {row.predictor} {row.shown}" for row in display.rows]
     return Plot("plot-certificate", "Loss and bounds", caption, f"Bars: {'; '.join(values)}.", svg)
+
+
+def abstention_plot(model: Any) -> Plot | None:
+    """Plot the error among answered points; None if nothing is proved about these."""
+    certificate = model.certificate_
+    if not certificate.abstention:
+        return None
+    display, svg = _draw("plot-abstention", lambda ax: AbstentionDisplay.from_certificate(certificate, ax=ax))
+    values = [
+        f"{format_nearest(share)} answered, error at most {format_upper(bound)}"
+        for share, bound in zip(display.share, display.proved, strict=True)
+    ]
+    caption = "The surer the vote has to be, the fewer points it answers."
+    return Plot("plot-abstention", "Error among answered points", caption, f"Line: {'; '.join(values)}.", svg)
 
 
 def posterior_plots(model: Any) -> Iterator[Plot]:

@@ -80,9 +80,9 @@ class Classification(Task):
     def predict(self, hypotheses: Hypotheses, weights: Array, X: Any, drawn: NDArray[Any] | None = None) -> Predicted:
         return vote(hypotheses, weights, X) if drawn is None else predict_drawn(hypotheses, drawn, X)
 
-    def aggregate(self, hypotheses: Hypotheses, weights: Array, X: Any) -> Array:
+    def aggregate(self, hypotheses: Hypotheses, weights: Array, X: Any, doubt: Array | None = None) -> Array:
         """Return the share of the vote of each class."""
-        tallies = tally_votes(hypotheses, weights, X, stop_early=False)
+        tallies = tally_votes(hypotheses, weights, X, stop_early=False, uncertain_weight=doubt)
         tallies /= tallies.sum(axis=1, keepdims=True)
         return tallies
 

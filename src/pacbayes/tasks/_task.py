@@ -66,8 +66,11 @@ class Task(ABC):
         """
 
     @abstractmethod
-    def aggregate(self, hypotheses: Hypotheses, weights: Array, X: Any) -> Array:
-        """Return the aggregated answers, of shape (rows, width)."""
+    def aggregate(self, hypotheses: Hypotheses, weights: Array, X: Any, doubt: Array | None = None) -> Array:
+        """Return the aggregated answers, of shape (rows, width).
+
+        Adds to `doubt`, of shape (rows,), by how much they could differ on another engine.
+        """
 
     @abstractmethod
     def predict_out_of_bag(

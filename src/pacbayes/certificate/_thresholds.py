@@ -1,0 +1,304 @@
+"""What held-out points prove at thresholds on shares of the vote: errors where it answers, and sets of classes.
+
+Both rest on counts. A point whose share comes closer to a threshold than engines may differ is counted against the
+statement, so that it holds for what any engine does. Theorems and proofs are in docs/heldout.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes._validation import Array
+from pacbayes.certificate._rates import bound_rate
+from pacbayes.certificate._statements import ROUND_UP, NonNegative, Unit, Whole, expect_at_least, require
+
+# Shares of the held-out points to be answered besides all of them, which the thresholds on the winner's share follow.
+_ANSWERED = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.3)
+
+# Thresholds that a file may hold.
+MOST_THRESHOLDS = 20
+
+# Thresholds on the shares of other classes than the winner, falling: a geometric series, and 1, which none of them has.
+_SMALL = [round(0.5 * 2 ** (-(j + 0.5) / 8), 7) for j in range(96)]
+SET_THRESHOLDS = np.array([1.0, *_SMALL])
+
+# Thresholds on the winner's share, rising: 0, a step for every thousandth, halfway between shares that votes by labels
+# are likely to have, and smaller steps near 1.
+THRESHOLDS = np.unique([0.0, *((k - 0.5) / 1000 for k in range(1, 1001)), *(1 - share for share in _SMALL)])
+
+# More than the order of additions changes in a share.
+_TOLERANCE = 1e-9
+
+
+class ThresholdCounts(NamedTuple):
+    """Counts of points at thresholds, which add up over blocks of points.
+
+    Attributes
+    ----------
+    answered : ndarray of shape (len(THRESHOLDS), 4)
+        For each threshold on the winner's share: errors, right answers, points that are answered on any engine, and
+        points that may be answered.
+    sets : ndarray of shape (len(SET_THRESHOLDS), 2)
+        For each threshold on the shares of classes: points whose class may not be in its set, and sizes of all sets.
+    """
+
+    answered: NDArray[np.int64]
+    sets: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Abstention:
+    """What is proved if only those points are answered at which the winner's share of the vote reaches a threshold.
+
+    The threshold is the first of a fixed grid at which so many held-out points are not answered: what is known about
+    the others, when it is found, is that they are answered. Given how many these are, their errors are therefore
+    binomial. The bounds at all J thresholds, each Clopper-Pearson's at delta / (J K) for K competing votes, hold at
+    once with probability 1 - delta. So do, as a statement of their own, the limits of the shares that are answered, by
+    Massart's bound on the distribution function of the winner's share.
+
+    Attributes
+    ----------
+    threshold : float
+        The smallest share of the vote with which the winner is answered; 0 answers all points.
+    errors, n : int
+        Errors among the held-out points that are answered, and the number of these. If rounding could change on another
+        engine whether a point is answered, or its answer, it counts if it is an error.
+    answered : tuple of int
+        The least and the largest number of held-out points that are answered, on any engine.
+    bound : float
+        Upper bound on the error among points that are answered, rounded up; 1 means that nothing is proved.
+    share : tuple of float
+        Limits of the share of points that are answered.
+    kl_div : float
+        Price of the bound: the logarithm of J K, the number of statements that share delta.
+    """
+
+    threshold: Unit
+    errors: Whole
+    n: Whole
+    answered: tuple[Whole, Whole]
+    bound: Unit
+    share: tuple[Unit, Unit]
+    kl_div: NonNegative
+
+    @property
+    def measured_error(self) -> float | None:
+        """Share of errors among the held-out points that are answered; None if there are none."""
+        return self.errors / self.n if self.n else None
+
+
+@dataclass(frozen=True)
+class SetCounts:
+    """What held-out points say about sets of the winner and all classes whose share of the vote reaches a threshold.
+
+    The sets grow as the threshold falls, so that misses fall. The largest threshold whose misses prove a coverage
+    therefore has it with probability 1 - delta, without a price for having been chosen: risk-controlling prediction
+    sets.
+
+    Attributes
+    ----------
+    threshold : float
+        The smallest share of a class in a set; the winner is in it in any case.
+    misses : int
+        Number of held-out points whose class is not in their set, or may not be on another engine.
+    size : int
+        Number of classes in the sets of all held-out points together.
+    """
+
+    threshold: Unit
+    misses: Whole
+    size: Whole
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """A proved coverage of prediction sets.
+
+    Attributes
+    ----------
+    coverage : float
+        With probability 1 - delta, at least this share of new points has its class in its set.
+    threshold : float
+        The smallest share of a class in a set; the winner is in it in any case.
+    misses, n : int
+        Number of held-out points whose class is not in their set, of how many.
+    mean_size : float
+        Mean number of classes in the sets of the held-out points, measured.
+    """
+
+    coverage: float
+    threshold: float
+    misses: int
+    n: int
+    mean_size: float
+
+
+# ---------------------------------------------------------------------------------------------------
+# Counts of points
+# ---------------------------------------------------------------------------------------------------
+
+
+def tabulate_thresholds(
+    codes: NDArray[np.intp],
+    predicted: NDArray[np.intp],
+    doubtful: NDArray[np.bool_],
+    shares: Array,
+    doubt: Array,
+) -> ThresholdCounts:
+    """Count points by true class, prediction and shares of the vote at thresholds on these.
+
+    `doubtful` predictions could differ on another engine, and shares at each point by `doubt`. Codes beyond the columns
+    of `shares` are those of classes that the vote does not know.
+    """
+    points, margin = np.arange(codes.size), doubt + _TOLERANCE
+    wrong = (predicted != codes) | doubtful
+    winner = shares[points, predicted]
+    # The largest and the smallest score on any engine; all points reach 0.
+    largest, smallest = winner + margin, np.maximum(winner - margin, 0.0)
+    counted = (largest[wrong], smallest[~wrong], smallest, largest)
+    answered = [some.size - np.searchsorted(np.sort(some), THRESHOLDS, side="left") for some in counted]
+    known = np.flatnonzero(wrong & (codes < shares.shape[1]))
+    # A share that a set may lack on another engine is taken for the smallest that it can be.
+    found = np.sort(shares[known, codes[known]] - margin[known])
+    n_unknown = np.count_nonzero(wrong) - known.size
+    misses = n_unknown + np.searchsorted(found, SET_THRESHOLDS, side="left")
+    others = shares.copy()
+    others[points, predicted] = -1.0
+    sizes = codes.size + others.size - np.searchsorted(np.sort(others, axis=None), SET_THRESHOLDS, side="left")
+    return ThresholdCounts(*(np.stack(some, axis=1).astype(np.int64) for some in (answered, [misses, sizes])))
+
+
+# ---------------------------------------------------------------------------------------------------
+# Statements
+# ---------------------------------------------------------------------------------------------------
+
+
+def state_abstention(answered: NDArray[np.int64], n: int, kl_div: float, delta: float) -> tuple[Abstention, ...]:
+    """Bound the errors among points that are answered, and the share of these, at several thresholds at once.
+
+    `answered` are counts of n points, and `kl_div` is the price of having chosen the vote. The thresholds are found
+    from below, by the points that no engine answers, so that nothing else is known about those above.
+    """
+    unanswered = n - answered[:, 3]
+    least = [math.ceil((1 - Fraction(str(share))) * n) for share in _ANSWERED]
+    found = np.unique([0, *np.searchsorted(unanswered, least, side="left")])
+    price = _divide(kl_div, 1 + len(_ANSWERED))
+    result = []
+    for k in found[found < THRESHOLDS.size]:
+        errors, right, surely, maybe = answered[k].tolist()
+        row = (float(THRESHOLDS[k]), errors, errors + right, (surely, maybe))
+        result.append(Abstention(*row, *_prove(*row, n=n, price=price, kl_div=kl_div, delta=delta), price))
+    return tuple(result)
+
+
+def _divide(kl_div: float, parts: int) -> float:
+    """Return the price of a statement that is one of several with the same share of delta, rounded up."""
+    return (kl_div + math.log(parts)) * (1 + 1e-15)
+
+
+def _prove(
+    threshold: float,
+    errors: int,
+    n_answered: int,
+    answered: tuple[int, int],
+    *,
+    n: int,
+    price: float,
+    kl_div: float,
+    delta: float,
+) -> tuple[float, tuple[float, float]]:
+    """Return the bound on the error among points that are answered, and limits of their share."""
+    bound = bound_rate(delta, errors, n_answered, price)
+    if threshold == 0:
+        return bound, (1.0, 1.0)
+    # P(sup_t F(t) - F_n(t) > e) <= exp(-2 n e^2), in both directions [Massart 1990].
+    deviation = math.sqrt((_divide(kl_div, 2) - math.log(delta)) / (2 * n)) * ROUND_UP
+    low, high = answered[0] / n - deviation, answered[1] / n + deviation
+    return bound, (max(0.0, low * (2 - ROUND_UP)), min(1.0, high * ROUND_UP))
+
+
+def state_sets(sets: NDArray[np.int64]) -> tuple[SetCounts, ...]:
+    """Return counts at thresholds on the shares of classes, of each number of misses that at the largest threshold."""
+    is_first = np.diff(sets[:, 0], prepend=-1) != 0
+    rows = zip(SET_THRESHOLDS[is_first].tolist(), *sets[is_first].T.tolist(), strict=True)
+    return tuple(SetCounts(*row) for row in rows)
+
+
+def choose_abstention(rows: Sequence[Abstention], max_error: float) -> Abstention:
+    """Return the smallest threshold at which the error among points that are answered is proved to be small enough."""
+    for row in rows:
+        if row.bound <= max_error:
+            return row
+    best = min(rows, key=lambda row: row.bound)
+    raise ValueError(
+        f"max_error must be at least {best.bound!r}, the smallest error that is proved, got {max_error!r}: "
+        f"{best.errors} errors in {best.n} held-out points that are answered prove no less"
+    )
+
+
+def choose_sets(counts: Sequence[SetCounts], n: int, kl_div: float, delta: float, coverage: float) -> Coverage:
+    """Return the largest threshold at which a coverage is proved, by counts of n points at falling thresholds."""
+    level = 1 - Fraction(coverage)
+    for row in counts:
+        if Fraction(bound_rate(delta, row.misses, n, kl_div)) <= level:
+            return Coverage(coverage, row.threshold, row.misses, n, row.size / n)
+    # With no misses at all, the bound is 1 - (delta exp(-kl_div))^(1/n).
+    needed = math.ceil((math.log(delta) - kl_div) / math.log1p(-float(level)))
+    if needed > n:
+        raise ValueError(
+            f"coverage of {coverage!r} needs at least {needed} held-out points to be proved at this delta, and there "
+            f"are {n}"
+        )
+    most = 1 - bound_rate(delta, counts[-1].misses, n, kl_div)
+    raise ValueError(
+        f"coverage must be at most {most:.4g}, which is what {n} held-out points prove, got {coverage!r}: "
+        f"{counts[-1].misses} of them have a class with next to no share of the vote"
+    )
+
+
+# ---------------------------------------------------------------------------------------------------
+# Checks
+# ---------------------------------------------------------------------------------------------------
+
+
+def check_abstention(rows: Sequence[Abstention], n: int, kl_div: float, delta: float) -> None:
+    """Raise CertificateError if rows do not follow from their counts, of n held-out points in all."""
+    first = rows[0]
+    all_points = first.threshold == 0 and first.answered == (n, n) and first.n == n
+    require(all_points, f"abstention[0] must be about all {n} held-out points, at the threshold 0")
+    least_price = _divide(kl_div, len(rows))
+    for i, row in enumerate(rows):
+        name, (least, most) = f"abstention[{i}]", row.answered
+        right = row.n - row.errors
+        paid = f"{name}.kl_div is less than what {len(rows)} statements cost"
+        require(row.kl_div >= least_price, paid)
+        fits = 0 <= right <= least <= most and row.errors <= most
+        require(fits, f"{name} counts {row.errors} errors in {row.n} points, of {least} to {most} that are answered")
+        counts = (row.threshold, row.errors, row.n, row.answered)
+        bound, (low, high) = _prove(*counts, n=n, price=row.kl_div, kl_div=kl_div, delta=delta)
+        expect_at_least(f"{name}.bound", row.bound, bound)
+        contains = row.share[0] <= low and row.share[1] >= high
+        require(contains, f"{name}.share is stated as {row.share!r} but comes out as {(low, high)!r}")
+    for i, (row, later) in enumerate(pairwise(rows), 1):
+        require(row.threshold < later.threshold, f"abstention[{i}].threshold must be above {row.threshold!r}")
+        before, after = ((one.errors, one.n - one.errors, *one.answered) for one in (row, later))
+        falls = all(a >= b for a, b in zip(before, after, strict=True))
+        require(falls, f"abstention[{i}] must not count more points than at a smaller threshold")
+
+
+def check_sets(counts: Sequence[SetCounts], n: int, n_errors: int) -> None:
+    """Raise CertificateError if counts cannot be those of growing sets for n held-out points."""
+    first = counts[0]
+    alone = first.threshold == 1 and first.size >= n and first.misses == n_errors
+    require(alone, f"prediction_sets[0] must be about the winners of {n} held-out points, at the threshold 1")
+    for i, (row, later) in enumerate(pairwise(counts), 1):
+        grows = row.threshold > later.threshold and row.misses > later.misses and row.size <= later.size
+        require(grows, f"prediction_sets[{i}] must have a smaller threshold, fewer misses and no smaller sets")
