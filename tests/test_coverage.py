@@ -122,7 +122,7 @@ def test_the_simulation_sees_rates_that_do_not_share_delta(case):
     [
         *[(case, 50) for case in (*SIMULATION.GROUP_CASES[3::4], *SIMULATION.SHIFT_CASES[1:3])],
         *[
-            pytest.param(case, 500, marks=pytest.mark.slow)
+            pytest.param(case, 300, marks=pytest.mark.slow)
             for case in (*SIMULATION.GROUP_CASES, *SIMULATION.SHIFT_CASES)
         ],
     ],
