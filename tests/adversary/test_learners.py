@@ -112,7 +112,7 @@ class OwnPool(Pool):
 
 SCALE = make_pipeline(FunctionTransformer(scale), SVC())
 DEPENDENT = {
-    "scale": (SCALE, r"the step 'functiontransformer' of a pipeline, FunctionTransformer\(.*\) answers otherwise"),
+    "scale": (SCALE, r"the step 'functiontransformer' of a pipeline, FunctionTransformer\(.*\) gives other answers"),
     "pool": (EstimatorPool(SCALE), "the step 'functiontransformer' of a pipeline"),
     "batch": (ByBatch(), r"ByBatch\(\) gives other answers for .* than for [0-9]+ rows together"),
     "many": (ByManyRows(), r"ByManyRows\(\) gives other answers for one row alone"),
@@ -120,7 +120,7 @@ DEPENDENT = {
     "call": (ByCall(), r"ByCall\(\) gives other answers for"),
     "random": (AtRandom(), r"AtRandom\(\) gives other answers for"),
     "alone": (NeverAlone(), r"NeverAlone\(\) answers for [0-9]+ rows together and fails for one row alone, ValueError"),
-    "prefit": (PrefitPool([Threshold().fit(X, Y), ByBatch().fit(X, Y)]), r"ByBatch\(\) answers otherwise"),
+    "prefit": (PrefitPool([Threshold().fit(X, Y), ByBatch().fit(X, Y)]), r"ByBatch\(\) gives other answers"),
     "own": (OwnPool(), "gives other answers for"),
 }
 
@@ -146,7 +146,7 @@ def test_rows_that_are_read_in_blocks_are_probed_as_well(tmp_path):
 def test_probabilities_are_probed_where_the_loss_is_about_them():
     assert make(ByBatchInProbability()).fit(X, Y).certificate_.bound < 1
     assert make(Threshold(), loss="brier").fit(X, Y).certificate_.gibbs_bound < 1
-    with pytest.raises(HypothesisError, match=r"ByBatchInProbability\(\) answers otherwise"):
+    with pytest.raises(HypothesisError, match=r"ByBatchInProbability\(\) gives other answers"):
         make(ByBatchInProbability(), loss="brier").fit(X, Y)
 
 
@@ -156,7 +156,7 @@ def test_probabilities_are_probed_where_the_vote_is_by_them(in_union):
     good, bad = (UnionPool([("own", pool)]) if in_union else pool for pool in pools)
     assert make(good, holdout=0.4).fit(X, Y).certificate_.bound < 1
     assert make(bad, holdout=None).fit(X, Y).certificate_.bound < 1  # without a test, the vote is by labels
-    with pytest.raises(HypothesisError, match=r"ByBatchInProbability\(\) answers otherwise"):
+    with pytest.raises(HypothesisError, match=r"ByBatchInProbability\(\) gives other answers"):
         make(bad, holdout=0.4).fit(X, Y)
 
 
@@ -173,7 +173,7 @@ def test_probabilities_of_classes_that_there_are_not():
 
 def test_few_rows_can_be_probed():
     for holdout in (1, 4):
-        with pytest.raises(HypothesisError, match=r"ByBatch\(\) answers otherwise"):
+        with pytest.raises(HypothesisError, match=r"ByBatch\(\) gives other answers"):
             make(ByBatch(), subsample_size=12, holdout=holdout).fit(X[:40], Y[:40])
     assert make(Threshold(), subsample_size=12, holdout=1).fit(X[:40], Y[:40]).certificate_ is not None
 

@@ -78,8 +78,8 @@ class TableOptions:
         table = self._read_as_in_training(path, schema.target, schema, carry=True)
         if len(table.X) != source.n_rows:
             raise usage_error(
-                f"{str(path)!r} has {len(table.X)} rows, and the model was made from {source.n_rows}: it is another "
-                "table"
+                f"{str(path)!r} has {len(table.X)} rows, and the model was made from {source.n_rows}: it is a "
+                "different table"
             )
         return table.take(source.split()[0])
 
