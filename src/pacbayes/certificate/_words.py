@@ -490,7 +490,7 @@ def abstention_table(certificate: Certificate) -> Section | None:
     n, confidence = rows[0].n, format_confidence(certificate.delta)
     cells = [
         [
-            f"{row.threshold:.4g} or more" if row.threshold else "any",
+            f"{row.threshold:.4f} or more" if row.threshold else "any",
             format_percent(row.answered[0] / n),
             f"{format_percent_lower(row.share[0])} to {format_percent_upper(row.share[1])}",
             "-" if row.measured_error is None else format_percent(row.measured_error),
@@ -516,7 +516,7 @@ def set_table(certificate: Certificate) -> Section | None:
             sets = certificate.choose_sets(level)
         except ValueError:  # not by so few points
             continue
-        added = "none" if sets.threshold == 1 else f"share {sets.threshold:.4g} or more"
+        added = "none" if sets.threshold == 1 else f"share {sets.threshold:.4f} or more"
         cells.append([f"{level:.0%} or more", f"{sets.mean_size:.3f}", f"{sets.misses}", added])
     if not cells:
         return None
