@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 import sklearn
 from scipy import sparse
+from scipy.stats import beta
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits, load_iris, make_classification, make_moons
@@ -633,6 +634,22 @@ def test_prefit_classifiers():
     assert model.certificate_.gibbs_bound == pytest.approx(
         bounds.direct_bound(model.posterior_, model.losses_, 150, delta=0.1), rel=1e-9
     )
+
+
+def test_one_prefit_classifier_is_tested():
+    tree = DecisionTreeClassifier(max_depth=2).fit(X[:150], Y[:150])
+    model = PACBayesClassifier.from_prefit([tree], X[150:], Y[150:])
+    errors = int(np.sum(tree.predict(X[150:]) != Y[150:]))
+    assert 0 < errors < 150
+    exact = float(beta.ppf(0.95, errors + 1, 150 - errors))  # Clopper-Pearson
+    assert exact <= model.certificate_.bound <= exact * (1 + 1e-9)
+    np.testing.assert_array_equal(model.predict(X), tree.predict(X))
+    assert model.verify_certificate(model.certificate_, X[150:], Y[150:]) == "arithmetic, model and data"
+    assert "Did any of these rows train the models, or choose them?" in str(model.certificate_)
+    # Asked for otherwise, the vote of one is bounded as a vote.
+    vote = PACBayesClassifier.from_prefit([tree], X[150:], Y[150:], voting="majority")
+    assert vote.certificate_.bound > model.certificate_.bound
+    assert "Did any of these rows" not in str(small().fit(X, Y).certificate_)
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -214,8 +214,9 @@ def test_parts_that_take_more_memory_than_the_limit(refuses, invoke, mixed, fitt
     table.to_csv(data, index=False) if data.endswith("csv") else table.to_parquet(data)
     arguments = ("predict", "model.skops", data, "--stream", "-o", "out.csv", "--max-bytes")
     if data.endswith("parquet"):  # of CSV files, parts are smaller where less is allowed
-        assert f"'{data}': it takes more than 11.4 MiB of memory, the limit that max_bytes sets" in refuses(
-            *arguments, 12_000_000
+        assert (
+            f"'{data}': it takes more than 11.4 MiB of memory, the limit that max_bytes (--max-bytes) sets"
+            in refuses(*arguments, 12_000_000)
         )
     assert invoke(*arguments, 40_000_000 if data.endswith("parquet") else 12_000_000).exit_code == 0
 

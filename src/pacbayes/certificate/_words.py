@@ -181,6 +181,10 @@ def sections(certificate: Certificate, tested: Statement | None = None, most_pre
 
 
 def _warnings(certificate: Certificate) -> list[str]:
+    if certificate.strict and "trained-elsewhere" in certificate.assumption_codes:
+        return [
+            "Did any of these rows train the models, or choose them? Models do not show it, and then nothing is proved."
+        ]
     if certificate.strict:
         return []
     if certificate.is_tested:

@@ -68,6 +68,7 @@ class TableOptions:
         names = ("missing", "separator", "decimal", "encoding", "format")
         form = {} if schema.source is None else {name: getattr(schema.source, name) for name in names}
         options = replace(self, **form).arguments()
+        options["skip_missing_target"] = schema.source is not None and schema.source.skipped > 0
         return io.read_table(path, target, schema=schema, allow_extra=True, **options, **settings)
 
     def read_training_table(self, path: Path, schema: io.Schema) -> io.Table:

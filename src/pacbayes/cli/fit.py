@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 Estimator = StrEnum("Estimator", ["auto", "svm", "tree", "logistic"])
 Scaler = StrEnum("Scaler", ["auto", "standard", "minmax", "none"])
 
+# With fewer rows, a class may have one row by chance.
+_FEWEST_ROWS = 20
+
 # Columns that are warned of by a line each.
 _MOST_WARNINGS = 12
 
@@ -47,6 +50,8 @@ def fit(
     text: list[str] | None = None,
     drop: list[str] | None = None,
     keep: list[str] | None = None,
+    skip_missing_target: bool = False,
+    many_classes: bool = False,
     *,
     options: TableOptions,
     jobs: int = -1,
@@ -96,6 +101,10 @@ def fit(
         A column to leave out. May be repeated.
     keep
         A column to keep although nothing seems to be learned from it. May be repeated.
+    skip_missing_target
+        Leave out rows whose target is missing, and say how many.
+    many_classes
+        Take the target for classes although most rows have one of their own.
     jobs
         Workers; -1 takes all cores. The result does not depend on it.
     progress
@@ -107,9 +116,12 @@ def fit(
     check_output(output, [data, certificate], different)
     check_output(certificate, [data], different)
     # In parts, if it is larger than the memory that is allowed.
-    table = io.open_table(data, target, text=text or (), drop=drop or (), **options.arguments())
+    roles: dict[str, Any] = {"text": text or (), "drop": drop or (), "skip_missing_target": skip_missing_target}
+    table = io.open_table(data, target, **roles, **options.arguments())
     if table.schema.target is None:
         raise usage_error(f"which column holds the classes? Give --target, one of {format_names(table.X.columns)}")
+    if not many_classes:
+        _refuse_many_classes(table)
     table, findings = _leave_out(table, keep or ())
     if not json:
         _print_table(table, findings, drop or (), estimator)
@@ -131,7 +143,9 @@ def fit(
     model.add_assumption("file-columns-known")
     if held_out is not None:
         schema = replace(schema, test=test_model(model, held_out, delta))
-    io.write_atomic({output: io.dumps_model(model, schema), certificate: model.certificate_.to_json().encode()})
+    content = io.dumps_model(model, schema)
+    io.try_loading(content)
+    io.write_atomic({output: content, certificate: model.certificate_.to_json().encode()})
     if json:
         values: dict[str, Any] = {
             "model": str(output),
@@ -204,12 +218,22 @@ def _choose_pool(
         pool: Pool = make_union(families) if estimator == Estimator.auto else RBFSVMPool()
         if scaler != Scaler.auto:
             pool.set_params(**{"svm__scaler" if estimator == Estimator.auto else "scaler": scaling})
-        # A model of numbers without gaps is the only one that cannot do with gaps.
-        return pool, replace(schema, complete=schema.complete and not schema.names_of("text", "date"))
+        return pool, schema
     learner = DecisionTreeClassifier() if estimator == Estimator.tree else LogisticRegression(max_iter=1000)
     scaling = "standard" if scaler == Scaler.auto else scaling
     encoder = io.ColumnEncoder(schema.names_of("number", "date"), schema.names_of("text"), scaling)
     return EstimatorPool(make_pipeline(encoder, learner)), replace(schema, complete=False)
+
+
+def _refuse_many_classes(table: Tables) -> None:
+    """Refuse a target of which most rows have a value of their own: there is nothing to learn from one row."""
+    schema, n_rows = table.schema, len(table.X)
+    if n_rows >= _FEWEST_ROWS and 2 * len(schema.classes) > n_rows:
+        raise usage_error(
+            f"the target {schema.target!r} holds {len(schema.classes)} different values in {n_rows} rows, an id or an "
+            "amount rather than a class: name another column, predict classes of it, such as below and above a limit, "
+            "or give --many-classes"
+        )
 
 
 def _leave_out(table: Tables, keep: Collection[str]) -> tuple[Tables, list[io.Finding]]:
@@ -262,6 +286,9 @@ def _print_warnings(table: Tables, findings: Sequence[io.Finding]) -> None:
     """Warn of guesses about the file, and of columns that may not be what they seem."""
     source, target = table.schema.source, table.schema.target
     warnings = []
+    if source is not None and source.skipped:
+        rows = format_count(source.skipped, "row")
+        warnings.append(f"{rows} of {source.skipped + source.n_rows} left out: the target {target!r} is missing there")
     if source is not None and source.encoding == "cp1252":
         warnings.append("the file is not UTF-8, and was read as Windows-1252 (Latin-1): give --encoding if it is not")
     if source is not None and source.decimal == ",":

@@ -146,7 +146,8 @@ def fit_votes(
     # Their bounds hold all at once: the smallest is a bound as well.
     winner = min(range(len(votes)), key=lambda k: votes[k].bound)
     names = None if rows.columns is None else np.array(rows.columns, dtype=object)
-    about = (rows.sample.code_book, rows.sample.n_columns, names, row_digest, _digest_target(target))
+    digests = (row_digest, _digest_target(target))
+    about = (rows.sample.code_book, rows.sample.n_columns, names, *digests, rows.column_ranges())
     return FittedVotes(tuple(votes), winner, entropy, task, settings, training_rows, *about)
 
 

@@ -16,7 +16,7 @@ from pacbayes.certificate.assumptions import encode_assumption
 from pacbayes.fitting._settings import FitSettings
 from pacbayes.fitting._training import Trained
 from pacbayes.pools import Hypotheses, Pool, as_pool
-from pacbayes.rows import CodeBook, TrainingRows
+from pacbayes.rows import CodeBook, ColumnRanges, TrainingRows
 from pacbayes.sampling import Split, Subsamples
 from pacbayes.tasks import Task
 
@@ -113,6 +113,8 @@ class FittedVotes:
         Their names, if they have some.
     row_digest, target_digest : str
         What tells the rows of the sample, in their order, and its target from others.
+    ranges : ColumnRanges or None
+        What the columns of a table held; None for arrays, and for rows that were read in blocks.
     """
 
     votes: tuple[Vote, ...]
@@ -126,6 +128,7 @@ class FittedVotes:
     feature_names: NDArray[Any] | None
     row_digest: str = ""
     target_digest: str = ""
+    ranges: ColumnRanges | None = None
 
     @property
     def best(self) -> Vote:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pacbayes.io.models import dumps_model as dumps_model
     from pacbayes.io.models import load_model as load_model
     from pacbayes.io.models import save_model as save_model
+    from pacbayes.io.models import try_loading as try_loading
     from pacbayes.io.schema import Column as Column
     from pacbayes.io.schema import HeldOutTest as HeldOutTest
     from pacbayes.io.schema import Provenance as Provenance
@@ -36,7 +37,7 @@ _NAMES = {
     "pacbayes._atomic": ("check_writable", "write_atomic"),
     "pacbayes.io.encoder": ("ColumnEncoder",),
     "pacbayes.io.inspection": ("Finding", "inspect_table"),
-    "pacbayes.io.models": ("dumps_model", "load_model", "save_model"),
+    "pacbayes.io.models": ("dumps_model", "load_model", "save_model", "try_loading"),
     "pacbayes.io.schema": ("Column", "HeldOutTest", "Provenance", "Schema", "split_rows"),
     "pacbayes.io.streams": ("StreamedTable", "open_table", "read_batches"),
     "pacbayes.io.tables": ("MAX_TABLE_BYTES", "Table", "read_losses", "read_table"),

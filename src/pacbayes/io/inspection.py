@@ -23,6 +23,9 @@ _FEWEST_ROWS = 20
 # More whole numbers than this are more likely amounts than classes.
 _MOST_CLASSES = 20
 
+# Share of rows with a number of their own beyond which whole numbers may be ids: amounts repeat more often.
+_IDS, _NAMED_IDS = 0.9, 0.5
+
 _UNNAMED = re.compile(r"Unnamed: \d+")
 _ID_NAME = re.compile(r"(?:.*[^a-z])?(?:id|ids|index|key|uuid|guid|nr|no)|.*[a-z](?:Id|ID)", re.ASCII)
 _NUMBER_LIKE = r"[\s$€£+-]*\d[\d\s.,']*[\s%$€£]*"
@@ -93,11 +96,19 @@ def _inspect_feature(values: pd.Series[Any], column: Column, codes: Any) -> Iter
         yield Finding(name, "numbers the rows", leave_out=True)
     elif column.kind == "text":
         yield from _inspect_text(name, values, present, distinct)
-    elif column.kind == "number" and distinct == n_rows >= _FEWEST_ROWS and _are_whole(values):
-        looks = "looks like an id" if _ID_NAME.fullmatch(name) or _ID_NAME.fullmatch(name.lower()) else "may be an id"
-        yield Finding(name, f"{looks}: it holds another whole number in every row")
+    elif column.kind == "number" and present >= _FEWEST_ROWS and _are_whole(values.dropna()):
+        yield from _inspect_whole(name, n_rows, present, distinct)
     if codes is not None and 1 < distinct <= n_rows / 4 and _determines(values, codes, distinct):
         yield Finding(name, "tells the class in every row: is it a copy of the target, or known only afterwards?")
+
+
+def _inspect_whole(name: str, n_rows: int, present: int, distinct: int) -> Iterator[Finding]:
+    """Yield a finding if whole numbers tell rows apart: more likely by their name, or if hardly any repeats."""
+    is_named = bool(_ID_NAME.fullmatch(name) or _ID_NAME.fullmatch(name.lower()))
+    if distinct <= present * (_NAMED_IDS if is_named else _IDS):
+        return
+    held = "another whole number in every row" if distinct == n_rows else f"{distinct} whole numbers in {present} rows"
+    yield Finding(name, f"{'looks like' if is_named else 'may be'} an id: it holds {held}")
 
 
 def _are_whole(values: pd.Series[Any]) -> bool:

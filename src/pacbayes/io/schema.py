@@ -80,6 +80,8 @@ class Provenance:
         Fraction of the rows that was held out.
     seed : int or None
         Seed that they were drawn with.
+    skipped : int
+        Number of rows without a target that were left out. They are none of `n_rows`.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Provenance:
     missing: tuple[str, ...] = ()
     test_size: _Fraction | None = None
     seed: _Count | None = None
+    skipped: _Count = 0
 
     def split(self) -> tuple[Rows, Rows]:
         """Return the rows that were trained on and those that were held out, see `split_rows`."""
@@ -145,8 +148,8 @@ class Schema:
     class_counts : tuple of int
         Number of rows of each class.
     complete : bool
-        Whether features must not be missing: true for a table where none is. Set it to False for a model that can do
-        with missing values although it was trained without any.
+        Whether features must not be missing: true for a table where none is. `save_model` sets it to False for models
+        that fill gaps although they were trained without any.
     source : Provenance or None
         Where the rows came from.
     test : HeldOutTest or None
@@ -278,7 +281,10 @@ class Schema:
     def from_json(cls, text: str) -> Schema:
         """Read a schema from what `to_json` returned, or raise TableError for a field that is wrong."""
         with raising(TableError, "the schema is not valid: "):
-            schema: Schema = read_object(cls, parse_object(text, longest=_LONGEST))
+            values = parse_object(text, longest=_LONGEST)
+            if isinstance(values.get("source"), dict):
+                values["source"].setdefault("skipped", 0)  # as in files that were written before rows could be
+            schema: Schema = read_object(cls, values)
         names, classes, test = schema.names, schema.classes, schema.test
         if len(set(names)) < len(names):
             raise TableError("the schema names a column twice")

@@ -159,6 +159,7 @@ def read_table(
     missing: Sequence[str] = (),
     text: Collection[str] = (),
     drop: Collection[str] = (),
+    skip_missing_target: bool = False,
     carry: bool = False,
     max_bytes: int = MAX_TABLE_BYTES,
 ) -> Table:
@@ -196,6 +197,9 @@ def read_table(
         Columns to take for text although they hold numbers or dates.
     drop : collection of str, optional
         Columns to leave out.
+    skip_missing_target : bool, default=False
+        Whether to leave out rows whose target is missing, or, with `schema`, that of the table it is of. They are
+        counted by ``schema.source.skipped``.
     carry : bool, default=False
         Whether to keep all columns as they are stored, besides, as `Table.carried`.
     max_bytes : int, default=2**33
@@ -232,23 +236,42 @@ def read_table(
         options = options.for_schema(schema)
     with open_file(Path(path), options, budget := Budget(max_bytes, TableError)) as file:
         frame = file.read(budget)
+        n_rows = len(frame)
+        if skip_missing_target:
+            frame = drop_unlabelled(frame, target or (file.label if schema is None else schema.target))
         carried = frame if carry else None
         if schema is None:
-            return replace(table_of(file, frame, target, text, drop), carried=carried)
+            table = table_of(file, frame, target, text, drop, skipped=n_rows - len(frame))
+            return replace(table, carried=carried)
         decimal = options.decimal_for(schema, frame, file.source.separator)
         y = None if target is None else schema.labels(frame, target, decimal=decimal)
         features = frame.drop(columns=target) if target is not None else frame
         X = schema.apply(features, allow_extra=allow_extra, decimal=decimal)
-        source = replace(file.source, n_rows=len(frame), decimal=decimal)
+        source = replace(file.source, n_rows=len(frame), decimal=decimal, skipped=n_rows - len(frame))
         return Table(X, y, replace(schema, source=source), carried)
 
 
+def drop_unlabelled(frame: pd.DataFrame, target: str | None) -> pd.DataFrame:
+    """Return those rows whose target is not missing, numbered anew."""
+    if target is None or target not in frame.columns:
+        return frame
+    return frame[frame[target].notna()].reset_index(drop=True)
+
+
 def table_of(
-    file: TableFile, frame: pd.DataFrame, target: str | None, text: Collection[str], drop: Collection[str]
+    file: TableFile,
+    frame: pd.DataFrame,
+    target: str | None,
+    text: Collection[str],
+    drop: Collection[str],
+    *,
+    skipped: int = 0,
 ) -> Table:
-    """Return all rows of a file as a table to train on."""
+    """Return rows of a file, all but those that were skipped, as a table to train on."""
+    if not len(frame):
+        raise TableError(f"the target {target!r} is missing in every row")
     decimal = file.find_decimal([frame.drop(columns=[*text, *drop], errors="ignore")])
-    source = replace(file.source, n_rows=len(frame), decimal=decimal)
+    source = replace(file.source, n_rows=len(frame), decimal=decimal, skipped=skipped)
     return Table.from_frame(frame, target or file.label, text=text, drop=drop, source=source)
 
 

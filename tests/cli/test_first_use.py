@@ -1,0 +1,109 @@
+"""What a new user's tables come to, from the shell: models that open again, gaps, ids, dates and mistakes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_session import QUICK, table
+
+from pacbayes import PACBayesClassifier
+from pacbayes.io import StreamedTable, _csv, load_model, open_table
+
+
+def test_thousands_of_distinct_texts_make_a_small_model(invoke):
+    rows = table(600)
+    rows["name"] = [f"customer {k % 500} of the shop" for k in range(600)]
+    rows.to_csv("data.csv", index=False)
+    fitted = invoke("fit", "data.csv", "--target", "kind", *QUICK)
+    assert fitted.exit_code == 0, fitted.output
+    # With the texts in every group of hypotheses, it took ten times as much.
+    result = invoke("predict", "model.skops", "data.csv", "-o", "out.csv", "--max-bytes", 10_000_000)
+    assert result.exit_code == 0, result.output
+    assert "600 predictions" in result.output
+
+
+def test_a_limit_is_named_by_its_option(invoke, refuses, numeric):
+    numeric.to_csv("data.csv", index=False)
+    assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
+    message = refuses("predict", "model.skops", "data.csv", "--max-bytes", 100_000)
+    assert "it takes more than 97.7 KiB of memory, the limit that max_bytes (--max-bytes) sets" in message
+
+
+@pytest.mark.parametrize("columns", [["size", "noise"], ["size", "noise", "city"]])
+def test_gaps_that_training_had_none_of_are_filled_counted_and_said(invoke, columns):
+    rows = table(150).rename(columns={"<b>noise</b>": "noise"})
+    rows[[*columns, "kind"]].to_csv("data.csv", index=False)
+    assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
+    new = table(20, seed=1).rename(columns={"<b>noise</b>": "noise"})[columns]
+    new.loc[[2, 5], "noise"], new.loc[7, "size"], new.loc[8, "size"] = np.nan, np.nan, 99.0
+    new.to_csv("new.csv", index=False)
+    result = invoke("predict", "model.skops", "new.csv", "-o", "out.csv")
+    assert result.exit_code == 0, result.output
+    message = "missing values in columns that had none in training, 'size' (1), 'noise' (2): they are filled"
+    assert result.stderr.count(message) == 1
+    assert "values smaller or larger than all of training in 'size' (1)" in result.stderr
+    # In Python as well, and each row by itself.
+    model, _ = load_model("model.skops")
+    with pytest.warns(UserWarning, match="had none in training, 'size'"):
+        together = model.predict(new)
+    assert pd.read_csv("out.csv")["prediction"].tolist() == together.tolist()
+    with pytest.warns(UserWarning, match=r"had none in training, 'noise' \(1\)"):
+        assert model.predict(new.iloc[[5]]).tolist() == [together[5]]
+
+
+def test_arrays_with_gaps_are_refused_as_scikit_learn_does():
+    rows = table(150)[["size", "<b>noise</b>", "kind"]]
+    model = PACBayesClassifier(n_hypotheses=10, random_state=0).fit(rows.iloc[:, :2].to_numpy(), rows["kind"])
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        model.predict(np.array([[np.nan, 1.0]]))
+
+
+def test_rows_without_a_target_are_left_out_if_asked_for(invoke, refuses, mixed):
+    mixed.loc[[3, 10, 149], "kind"] = None
+    mixed.to_csv("data.csv", index=False)
+    message = refuses("fit", "data.csv", "--target", "kind", *QUICK)
+    assert "'kind' is missing in 3 of 150 rows" in message
+    assert "--skip-missing-target" in message
+    arguments = ("fit", "data.csv", "--target", "kind", "--skip-missing-target", "--test-size", 0.2, *QUICK)
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.output
+    assert "3 rows of 150 left out: the target 'kind' is missing there" in result.stderr
+    assert "147 rows; " in result.stdout
+    # The same rows are found again, to verify and to predict those that were held out.
+    verified = invoke("verify", "model.certificate.json", "--model", "model.skops", "--data", "data.csv")
+    assert "arithmetic, model and data" in verified.output, verified.output
+    held_out = invoke("predict", "model.skops", "data.csv", "--held-out", "-o", "out.csv")
+    assert "29 predictions" in held_out.output
+    assert "were trained on" not in held_out.output
+
+
+def test_rows_without_a_target_are_left_out_of_large_tables(tmp_path, monkeypatch):
+    monkeypatch.setattr(_csv, "_BLOCK_SIZE", 2**15)
+    rows = table(9000)
+    rows.loc[::100, "kind"] = None
+    rows.to_csv(tmp_path / "data.csv", index=False)
+    whole, streamed = (
+        open_table(tmp_path / "data.csv", "kind", skip_missing_target=True, max_bytes=size) for size in (2**30, 400_000)
+    )
+    assert isinstance(streamed, StreamedTable)
+    assert streamed.schema == whole.schema
+    assert (streamed.schema.source.n_rows, streamed.schema.source.skipped) == (8910, 90)
+
+
+def test_numbers_that_hardly_repeat_are_warned_of(invoke):
+    rng = np.random.default_rng(0)
+    rows = table(489)
+    rows["Order Number"] = rng.permutation(np.append(10 * np.arange(454), 10 * rng.integers(454, size=35)))
+    rows.to_csv("data.csv", index=False)
+    result = invoke("fit", "data.csv", "--target", "kind", *QUICK)
+    assert "'Order Number' may be an id: it holds 454 whole numbers in 489 rows" in result.stderr
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes")
+def test_a_target_of_values_that_hardly_repeat_is_refused_unless_asked_for(invoke, refuses):
+    rows = table(60)
+    rows["price"] = [str(k % 40) + " EUR" for k in range(60)]
+    rows.to_csv("data.csv", index=False)
+    message = refuses("fit", "data.csv", "--target", "price", *QUICK)
+    assert message.startswith("the target 'price' holds 40 different values in 60 rows, an id or an amount rather")
+    assert message.endswith("or give --many-classes")
+    assert invoke("fit", "data.csv", "--target", "price", "--many-classes", *QUICK).exit_code == 0
