@@ -676,8 +676,10 @@ def test_metadata_routing():
 def test_progress_is_shown_when_asked(capsys):
     small(verbose=2, n_hypotheses=4).fit(X, Y)
     shown = capsys.readouterr().err
-    assert "training: 100%" in shown
-    assert "validation: 100%" in shown
+    assert "training for vote 1: 100%" in shown
+    assert "validation for vote 1, rows 1 to " in shown
+    lines = [line.partition(" after ")[0] for line in shown.splitlines()]
+    assert len(set(lines)) == len(lines)  # each is printed once
 
 
 def test_one_worker_trains_all_at_once_unless_progress_is_shown(monkeypatch):

@@ -6,6 +6,7 @@ import copy
 import os
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any, ClassVar, Self
 
@@ -373,10 +374,12 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         is_known = not reset and is_table(X) and self.fitted_votes_.ranges is not None
         # Where a code book encodes the table, or a learner takes gaps, these fill them.
         fills = is_known and code_book is None and checks.get("ensure_all_finite", True) is True
-        if reset:
-            X, y = validate_data(self, X, y, **checks)
-        else:
-            X = validate_data(self, X, reset=False, **checks | ({"ensure_all_finite": "allow-nan"} if fills else {}))
+        with _explain_text(X):
+            if reset:
+                X, y = validate_data(self, X, y, **checks)
+            else:
+                allowed = {"ensure_all_finite": "allow-nan"} if fills else {}
+                X = validate_data(self, X, reset=False, **checks | allowed)
         X = X if code_book is None else code_book.encode(X)
         if is_known:
             X = self._fill_gaps(X, fills)
@@ -606,6 +609,21 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         tags.non_deterministic = self.voting == "gibbs"
         tags.input_tags = get_tags(as_pool(self.estimator)).input_tags
         return tags
+
+
+@contextmanager
+def _explain_text(X: Any) -> Iterator[None]:
+    """Raise ValueError that says what to do about text in an array, of which NumPy says that it is no number."""
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert string to float" not in str(error) or is_table(X):
+            raise
+        word = str(error).partition(": ")[2].removeprefix("np.str_(").removesuffix(")")
+        raise ValueError(
+            f"X must hold numbers, got text, {word}: give a data frame, whose columns may hold text, such as "
+            "pandas.DataFrame(X).infer_objects(), or encode text within the base learner"
+        ) from error
 
 
 def _explain_missing_values(X: Any, error: ValueError | HypothesisError) -> None:

@@ -60,8 +60,8 @@ def test_files_that_are_not_there(refuses):
     Path("folder.csv").mkdir()
     assert refuses("fit", "none.csv", "--target", "kind") == "'none.csv': there is no such file"
     assert refuses("fit", "folder.csv", "--target", "kind") == "'folder.csv': this is a folder, not a file"
-    Path("data.xlsx").write_text("?")
-    assert "give the format, csv, parquet or libsvm" in refuses("fit", "data.xlsx", "--target", "kind")
+    Path("data.dat").write_text("?")
+    assert "give the format, csv, parquet or libsvm" in refuses("fit", "data.dat", "--target", "kind")
 
 
 def test_options(refuses):

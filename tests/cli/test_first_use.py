@@ -1,12 +1,21 @@
 """What a new user's tables come to, from the shell: models that open again, gaps, ids, dates and mistakes."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
-from small_session import QUICK, table
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from small_session import ENVIRONMENT, QUICK, table
 
 from pacbayes import PACBayesClassifier
 from pacbayes.io import StreamedTable, _csv, load_model, open_table
+from pacbayes.pools import EstimatorPool
+
+NO_MODEL = "'none.skops' is not a model that can be loaded: there is no such file"
 
 
 def test_thousands_of_distinct_texts_make_a_small_model(invoke):
@@ -107,3 +116,71 @@ def test_a_target_of_values_that_hardly_repeat_is_refused_unless_asked_for(invok
     assert message.startswith("the target 'price' holds 40 different values in 60 rows, an id or an amount rather")
     assert message.endswith("or give --many-classes")
     assert invoke("fit", "data.csv", "--target", "price", "--many-classes", *QUICK).exit_code == 0
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_no_number_and_no_class_is_cut(invoke, monkeypatch, width):
+    rng = np.random.default_rng(0)
+    names = ["Iris setosa variety", "Iris versicolor longer", "Iris virginica", "another class", "e class", "f"]
+    kinds = rng.choice(names, 300)
+    pd.DataFrame({"a": rng.normal(size=300), "b": rng.normal(size=300), "kind": kinds}).to_csv("data.csv", index=False)
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = invoke("fit", "data.csv", "--target", "kind", *QUICK).stdout
+    assert "…" not in shown
+    assert "100.00%" in shown
+    table = shown[shown.index("By class, on ") : shown.index("How it is proved")]
+    assert ("as Iris" in " ".join(table.split())) == (width == 200)  # the confusion matrix goes first
+    words = ("setosa", "versicolor", "virginica", "another", "e class", "missed", "points")
+    assert all(word in table for word in words)
+    borders = [line for line in table.splitlines() if line.startswith(("┏", "└"))]
+    assert all(line.endswith(("┓", "┘")) for line in borders)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("fit", "none.csv", "--target", "kind"), "'none.csv': there is no such file"),
+        (("fit", "data.csv", "--target", "kind", "--delta", "5"), "delta must be in (0, 1), got 5.0"),
+        (
+            ("predict", "none.skops", "data.csv"),
+            "'none.skops' is not a model that can be loaded: there is no such file",
+        ),
+        (("report", "none.skops"), "'none.skops' is not a model that can be loaded: there is no such file"),
+        (("certify", "none.csv", "--n", "50"), "'none.csv': there is no such file"),
+    ],
+)
+def test_what_cannot_be_right_is_refused_before_anything_is_imported(tmp_path, arguments, message):
+    (tmp_path / "data.csv").write_text("x,kind\n1,a\n")
+    code = "import sys; from pacbayes.cli import app; sys.argv[0] = 'pacbayes'\n"
+    code += "try: app()\nfinally: print({'numpy', 'sklearn', 'pandas', 'scipy'} & set(sys.modules))"
+    command = [sys.executable, "-c", code, *arguments]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    assert (result.returncode, result.stderr) == (2, f"pacbayes: {message}\n")
+    assert result.stdout == "set()\n"
+
+
+def test_mistakes_that_newcomers_make(invoke, refuses, numeric):
+    numeric.to_csv("data.csv", index=False)
+    assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
+    message = refuses("predict", "model.certificate.json", "data.csv")
+    assert message.endswith(
+        "it is JSON, as a certificate is: give the model that was saved with it, by default *.skops"
+    )
+    Path("data.xlsx").write_bytes(b"PK\x03\x04 whatever")
+    message = refuses("fit", "data.xlsx", "--target", "kind")
+    assert message.startswith("'data.xlsx': this is a spreadsheet: save the sheet as CSV")
+    Path("two.csv").write_text("x,kind\n1,a\n2,b\n")
+    result = invoke("fit", "two.csv", "--target", "kind")
+    assert result.exit_code == 2
+    assert "X must hold enough rows to train on, to validate and to test, got 2" in result.stderr
+
+
+def test_mistakes_that_newcomers_make_in_python():
+    rows = table(60)
+    X, y = rows[["size", "<b>noise</b>"]].to_numpy(), rows["kind"].to_numpy()
+    for text in (np.array([["a", "b"]] * 60), [["a", "b"]] * 60, np.array([["a", 1.0]] * 60, dtype=object)):
+        with pytest.raises(ValueError, match="X must hold numbers, got text, 'a': give a data frame"):
+            PACBayesClassifier().fit(text, y)
+    for learner in (Ridge(), make_pipeline(Ridge()), EstimatorPool(Ridge())):
+        with pytest.raises(ValueError, match="estimator must be a classifier, got the regressor"):
+            PACBayesClassifier(learner).fit(X, y)

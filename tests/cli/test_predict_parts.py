@@ -189,7 +189,7 @@ def test_formulas_in_parts_that_were_written_before(invoke, mixed, fitted, monke
 
 def test_warnings_are_those_of_one_go(invoke, mixed, fitted, monkeypatch):
     cities = {city: f"{city}, Europe" for city in mixed["city"].dropna().unique()}
-    for data in (mixed, mixed.assign(city=mixed["city"].map(cities)), mixed.assign(**{"<b>noise</b>": 2.5})):
+    for data in (mixed, mixed.assign(city=mixed["city"].map(cities)), mixed.assign(**{"<b>noise</b>": 0.25})):
         data.to_parquet("new.parquet")
         whole = invoke("predict", "model.skops", "new.parquet", "-o", "whole.csv").stderr
         assert invoke(*STREAM, "-o", "out.csv").stderr == whole

@@ -107,6 +107,17 @@ def is_source(table: io.Table, schema: io.Schema) -> bool:
     return source is not None and given is not None and source.sha256 == given.sha256
 
 
+def check_exists(path: Path, what: str = "") -> None:
+    """Refuse a file that is not there, before anything is imported that reads it."""
+    if str(path) != "-" and not path.exists():
+        raise usage_error(f"{str(path)!r}{what}: there is no such file")
+
+
+def check_model_exists(path: Path) -> None:
+    """Refuse a model that is not there, before anything is imported that reads it."""
+    check_exists(path, " is not a model that can be loaded")
+
+
 def check_output(output: Path, inputs: Iterable[Path], message: str) -> None:
     """Refuse an output that is one of the inputs, by whatever name, or that cannot be written."""
     if str(output) == "-":

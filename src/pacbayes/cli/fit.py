@@ -15,7 +15,7 @@ from pacbayes import io
 from pacbayes._formatting import format_count, format_names, join_names
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import print_certificate, print_error, print_json, print_lines
-from pacbayes.cli._tables import Objective, TableOptions, check_output, test_model, train
+from pacbayes.cli._tables import Objective, TableOptions, check_exists, check_output, test_model, train
 
 if TYPE_CHECKING:
     from pacbayes.pools import Pool
@@ -110,6 +110,7 @@ def fit(
     progress
         Show progress. [default: a bar on a terminal; elsewhere a line now and then]
     """
+    check_exists(data)
     names = _parse_families(families, estimator, scaler)
     certificate = certificate or output.with_suffix(".certificate.json")
     different = "the table, the model and the certificate must be three different files"

@@ -18,7 +18,7 @@ from pacbayes._progress import show_progress
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import print_error, print_json, print_lines, print_text
 from pacbayes.cli._parts import find_tables, is_parquet, join_parts, open_parts
-from pacbayes.cli._tables import TableOptions, check_output
+from pacbayes.cli._tables import TableOptions, check_model_exists, check_output
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,6 +73,7 @@ def predict(
         Read, predict and write in parts: for tables larger than the memory. Stopped, it goes on when it is called
         again. Always so for folders, patterns and Parquet output.
     """
+    check_model_exists(model)
     if str(output) == "-":
         output = None
     if output is not None:

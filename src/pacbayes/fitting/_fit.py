@@ -133,7 +133,7 @@ def fit_votes(
     entropy = _draw_entropy(settings.random_state) if continued is None else continued.entropy
     rows, entropy = _open_checkpoint(rows, pool, settings, holdout, entropy)
     try:
-        splits = split_holdouts(holdout, len(rows), entropy)
+        splits = _split(holdout, len(rows), entropy, settings)
         fit = FitContext(pool, task, loss, settings, len(splits) * settings.n_candidates, continued is not None)
         validate_delta(settings.delta, fit.n_votes)
         plans, rows, summary = rows.load(_plan_vote(fit, rows, split) for split in splits)
@@ -149,6 +149,19 @@ def fit_votes(
     digests = (row_digest, _digest_target(target))
     about = (rows.sample.code_book, rows.sample.n_columns, names, *digests, rows.column_ranges())
     return FittedVotes(tuple(votes), winner, entropy, task, settings, training_rows, *about)
+
+
+def _split(holdout: Any, n: int, entropy: int, settings: FitSettings) -> list[Split]:
+    """Draw the rows to hold out, and say what is wrong where the default cannot hold out any."""
+    try:
+        return split_holdouts(holdout, n, entropy)
+    except ValueError as error:
+        if not isinstance(settings.holdout, str):
+            raise
+        raise ValueError(
+            f"X must hold enough rows to train on, to validate and to test, got {n}: some hundred are needed for a "
+            "bound that says something"
+        ) from error
 
 
 def _make_votes(

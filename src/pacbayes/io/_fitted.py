@@ -278,9 +278,6 @@ def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
     named = fitted.feature_names is None or all(type(name) is str for name in fitted.feature_names)
     require(named, "names of features are no text")
     n_features = n["n_features"] if book is None else book.n_features
-    ranges = fitted.ranges
-    fits = ranges is None or (len(ranges.names) == n["n_features"] and (ranges.places < n_features).all())
-    require(fits, "ranges are of other columns")
     require(not isinstance(fitted.best.hypotheses, pools.Untrained), "no hypothesis was trained")
     for vote in fitted.votes:
         n_votes, hypotheses = vote.certificate.n_votes, vote.hypotheses
@@ -298,6 +295,9 @@ def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
             else:
                 unneeded = book is None or isinstance(group, pools.Untrained)
                 require(unneeded, f"a {type(group).__name__} has no code book")
+    ranges = fitted.ranges
+    fits = ranges is None or (len(ranges.names) == n["n_features"] and (ranges.places < n_features).all())
+    require(fits, "ranges are of other columns")
 
 
 def _check_vote(vote: Any, n: Lengths) -> None:

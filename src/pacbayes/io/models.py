@@ -193,7 +193,10 @@ def _read(path: Path, max_bytes: int) -> bytes:
         status = os.fstat(file.fileno())
         require(stat.S_ISREG(status.st_mode), "this is no regular file")
         Budget(max_bytes, ModelFileError).check(status.st_size)
-        return file.read()
+        data = file.read()
+    is_json = data[:1] == b"{"
+    require(not is_json, "it is JSON, as a certificate is: give the model that was saved with it, by default *.skops")
+    return data
 
 
 def _construct(data: bytes, trusted: tuple[str, ...], budget: Budget) -> tuple[Any, Schema | None]:

@@ -96,5 +96,5 @@ def describe_gaps(gaps: Mapping[str, int]) -> str:
     counts = join_names([f"{name!r} ({count})" for name, count in gaps.items()])
     return (
         f"there are missing values in columns that had none in training, {counts}: they are filled, by what is usual "
-        "in training, and the certificate, which is about rows without such gaps, does not cover these rows"
+        "in training, and the certificate of the fit, which is about rows without such gaps, does not cover these rows"
     )
