@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from small_session import ENVIRONMENT, QUICK, table
 
-from pacbayes import PACBayesClassifier
+from pacbayes import Certificate, Monitor, PACBayesClassifier
 from pacbayes.io import StreamedTable, _csv, load_model, open_table
 from pacbayes.pools import EstimatorPool
 
@@ -184,3 +184,45 @@ def test_mistakes_that_newcomers_make_in_python():
     for learner in (Ridge(), make_pipeline(Ridge()), EstimatorPool(Ridge())):
         with pytest.raises(ValueError, match="estimator must be a classifier, got the regressor"):
             PACBayesClassifier(learner).fit(X, y)
+
+
+@pytest.fixture
+def daily(invoke):  # which goes to a folder of its own
+    """A daily table whose classes change at the end."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=400), "size": rng.normal(size=400)})
+    rows["kind"] = np.where((rows["size"] > 0) == (np.arange(400) < 320), "wet", "dry")
+    rows.to_csv("data.csv", index=False)
+    return rows
+
+
+def test_rows_in_the_order_of_time_are_warned_of(invoke, daily):
+    fit = ("fit", "data.csv", "--target", "kind", *QUICK)
+    assert "the rows are in the order of 'day'" in invoke(*fit).stderr
+    daily.sample(frac=1, random_state=0).to_csv("data.csv", index=False)
+    assert "in the order of" not in invoke(*fit).stderr
+
+
+def test_the_last_rows_are_held_out_and_the_certificate_says_what_it_means(invoke, refuses, daily):
+    daily.sample(frac=1, random_state=0).to_csv("data.csv", index=False)
+    result = invoke("fit", "data.csv", "--target", "kind", "--time", "day", *QUICK)
+    assert result.exit_code == 0, result.output
+    shown = " ".join(result.stdout.split())
+    assert "NOT STRICT: rows follow each other in time, and no bound covers those that come later" in shown
+    assert "The theorem does not cover this fit. If it did: with probability at least 0.95" in shown
+    assert "in 80 rows" in shown
+    assert "the last ones by 'day': measured, and no bound on those that come after them" in shown
+    certificate = Certificate.from_json(Path("model.certificate.json").read_text())
+    assert not certificate.strict
+    assert not any(row.covered for row in certificate.rows() if row.kind == "certified")
+    # They are found again, and err where the others do not.
+    assert invoke("predict", "model.skops", "data.csv", "--held-out", "--all-columns", "-o", "out.csv").exit_code == 0
+    last = pd.read_csv("out.csv")
+    assert last["day"].min() == "2020-11-16"
+    assert (last["prediction"] != last["kind"]).mean() > 0.8 > 0.5 > certificate.bound
+    verified = invoke("verify", "model.certificate.json", "--model", "model.skops", "--data", "data.csv")
+    assert "Verified: arithmetic, model and data" in verified.output, verified.output
+    assert "NOT STRICT" in invoke("certify", "--model", "model.skops", "data.csv", "--held-out").output
+    with pytest.raises(ValueError, match="not strict"):
+        Monitor(certificate)
+    assert "there is no column 'kind' of dates" in refuses("fit", "data.csv", "--target", "kind", "--time", "kind")

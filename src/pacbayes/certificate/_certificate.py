@@ -31,7 +31,14 @@ from pacbayes.certificate._statements import (
     expect,
     require,
 )
-from pacbayes.certificate.assumptions import describe_assumption, find_missing, is_code, is_covered
+from pacbayes.certificate.assumptions import (
+    covers_tests,
+    describe_assumption,
+    encode_assumption,
+    find_missing,
+    is_code,
+    is_covered,
+)
 from pacbayes.exceptions import CertificateError
 
 # What a digest may be of, and what it looks like.
@@ -192,6 +199,15 @@ class Certificate:
         return self.statements[0].is_test
 
     @property
+    def is_covered(self) -> bool:
+        """Whether the theorem, or that of a test set, covers the bound on what `predict` does."""
+        return self.covers(self.statements[0])
+
+    def covers(self, statement: Statement) -> bool:
+        """Return whether the theorem covers a statement, or that of a test set: of rows in time, neither does."""
+        return self.strict or (statement.is_test and covers_tests(self.assumption_codes))
+
+    @property
     def minimizes_lambda_bound(self) -> bool:
         """Whether the posterior is the one at the minimum of F(lambda)."""
         return self.lam is not None and OBJECTIVES[self.objective].minimizes_f
@@ -238,6 +254,13 @@ class Certificate:
         revised = replace(self, **changes)
         revised.check()
         return revised
+
+    def with_assumption(self, assumption: str) -> Certificate:
+        """Return this certificate with one more assumption, a code or in words; a departure makes it not strict."""
+        codes = (*self.assumption_codes, encode_assumption(assumption))
+        strict = is_covered(codes)
+        statements = tuple(replace(one, event=METHODS[one.method].event_if(strict)) for one in self.statements)
+        return self.revise(assumption_codes=codes, strict=strict, statements=statements)
 
     # -- in words ------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from pacbayes.bounds import pac_bayes_kl, pac_bayes_lambda, pac_bayes_sqrt
 from pacbayes.certificate._classes import Confusion, Rate
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS
 from pacbayes.certificate._statements import BEST, RANDOMISED, Statement, divided_prior
+from pacbayes.certificate.assumptions import covers_tests
 
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate, FamilyWeight
@@ -187,6 +188,11 @@ def _warnings(certificate: Certificate) -> list[str]:
         ]
     if certificate.strict:
         return []
+    if not covers_tests(certificate.assumption_codes):
+        return [
+            "NOT STRICT: rows follow each other in time, and no bound covers those that come later. What is said here "
+            "would be true of new rows of the same time."
+        ]
     if certificate.is_tested:
         return ["NOT STRICT: the theorem covers the bound from held-out points, and no other bound of this fit."]
     return ["NOT STRICT: the theorem does not cover this fit, and one of the assumptions says why."]
@@ -228,7 +234,7 @@ def summary(certificate: Certificate) -> str:
             "More data would help, or a base learner that errs less."
         )
     start = f"With probability at least {format_confidence(delta)} over the draw of the sample (delta = {delta}),"
-    if not certificate.strict and not proved[0].is_test:
+    if not certificate.covers(proved[0]):
         start = f"The theorem does not cover this fit. If it did: {start[0].lower()}{start[1:]}"
     new = "new points from the same distribution"
     first, *others = proved
@@ -281,7 +287,7 @@ def answers(certificate: Certificate, tested: Statement | None = None) -> list[A
         proved = next(s for s in certificate.statements if s.bound == bound)
         title = f"the {who} {WORDS.errs}" if certificate.is_zero_one else f"{_name_loss(loss)} of the {who},"
         how = f"certified, with probability {format_confidence(certificate.delta)}"
-        if not certificate.strict and not proved.is_test:
+        if not certificate.covers(proved):
             how = "NOT STRICT: the theorem does not cover this"
         result = [Answer(f"{title} at most", _format_loss(loss, bound, upper=True), f"{how}; {proved.title}")]
     else:
@@ -367,7 +373,7 @@ def _class_notes(certificate: Certificate, confusion: Confusion) -> list[str]:
         "False alarms: of the points predicted as a class, the share that is of another.",
     ]
     if confusion.is_certified:
-        uncovered = confusion.points == "validation" and not certificate.strict
+        uncovered = not certificate.is_covered
         remark = "; the theorem does not cover this fit" if uncovered else ""
         balanced = format_percent_upper(confusion.balanced_error)
         notes += [
@@ -401,7 +407,7 @@ def rows(certificate: Certificate, tested: Statement | None = None) -> list[Row]
         Row(f"loss on {s.figures['n']} held-out points", s.predictor, s.measured_loss, "measured") for s in held_out
     ]
     result.append(Row("validation loss", who, certificate.empirical_loss, "measured"))
-    result += [Row(s.title, s.predictor, s.bound, "certified", strict or s.is_test) for s in certificate.statements]
+    result += [Row(s.title, s.predictor, s.bound, "certified", certificate.covers(s)) for s in certificate.statements]
     if not held_out:
         result += [Row(label, who, bound, "comparison", strict) for label, bound in _relaxations(certificate).items()]
         label = f"Chernoff, if tested on {certificate.n_validation} points"

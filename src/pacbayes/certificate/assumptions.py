@@ -13,6 +13,7 @@ __all__ = [
     "FIT_ASSUMPTIONS",
     "LOSS_ASSUMPTIONS",
     "Assumption",
+    "covers_tests",
     "describe_assumption",
     "encode_assumption",
     "find_missing",
@@ -62,7 +63,14 @@ _DEPARTURES = {
     "widths-from-sample": f"kernel widths came from {_WHOLE}",
     "widths-and-scaling-from-sample": f"kernel widths and scaling came from {_WHOLE}",
     "declared-not-strict": "the caller declared the setting not strict: the theorem does not cover this",
+    "rows-in-time": (
+        "rows follow each other in time: they are not independent, and later ones may come from another distribution, "
+        "so that no bound covers them"
+    ),
 }
+
+# Departures that concern held-out points as well: these are drawn from the same rows.
+_OF_ROWS = {"rows-in-time"}
 
 # The code of an assumption in somebody's own words, which follow a colon.
 _STATED = "stated"
@@ -146,6 +154,11 @@ def describe_assumption(code: str) -> str:
 def is_covered(codes: Iterable[str]) -> bool:
     """Return whether none of the assumptions departs from the theorem."""
     return _DEPARTURES.keys().isdisjoint(codes)
+
+
+def covers_tests(codes: Iterable[str]) -> bool:
+    """Return whether none of the assumptions departs from what bounds from held-out points rest on."""
+    return _OF_ROWS.isdisjoint(codes)
 
 
 def find_missing(codes: Collection[str], *, of_fit: bool) -> list[str]:

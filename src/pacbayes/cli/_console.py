@@ -79,7 +79,11 @@ def printed_warnings() -> Iterator[None]:
 
 
 def print_certificate(
-    certificate: pacbayes.Certificate, test: io.HeldOutTest | None = None, *, in_full: bool = True
+    certificate: pacbayes.Certificate,
+    test: io.HeldOutTest | None = None,
+    time: str | None = None,
+    *,
+    in_full: bool = True,
 ) -> None:
     """Print what is proved about the predictions, with errors by class; in full, also how, and what was assumed."""
     from pacbayes.certificate import ClassTable
@@ -90,7 +94,7 @@ def print_certificate(
     proved, *others = sections
     _print_section(proved)
     if test is not None:
-        _print_wrapped(f"held-out test: {describe_test(test)}")
+        _print_wrapped(f"held-out test: {describe_test(test, time)}")
     for section in others:
         if in_full or isinstance(section, ClassTable):
             _print_section(section)
@@ -146,11 +150,13 @@ def _least_width(section: Section) -> int:
     return sum(widths) + 3 * len(widths) + 1
 
 
-def describe_test(test: io.HeldOutTest) -> str:
-    """Say what a test found and proves."""
+def describe_test(test: io.HeldOutTest, time: str | None = None) -> str:
+    """Say what a test found and proves: nothing, if it was on the last rows by their time."""
+    found = f"{format_count(test.errors, 'error')} in {format_count(test.n_rows, 'row')} ({format_percent(test.error)})"
+    if time is not None:
+        return f"{found}, the last ones by {time!r}: measured, and no bound on those that come after them"
     return (
-        f"{format_count(test.errors, 'error')} in {format_count(test.n_rows, 'row')} ({format_percent(test.error)}), "
-        f"which alone prove an error of at most {format_percent_upper(test.bound)} (Clopper-Pearson, delta "
+        f"{found}, which alone prove an error of at most {format_percent_upper(test.bound)} (Clopper-Pearson, delta "
         f"{test.delta:g})"
     )
 

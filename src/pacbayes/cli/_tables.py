@@ -82,7 +82,7 @@ class TableOptions:
                 f"{str(path)!r} has {len(table.X)} rows, and the model was made from {source.n_rows}: it is another "
                 "table"
             )
-        return table.take(source.split()[0])
+        return table.take(_split(table, source)[0])
 
     def read(
         self, path: Path, schema: io.Schema, held_out: bool, target: str | None = None, **settings: Any
@@ -98,7 +98,12 @@ class TableOptions:
             raise usage_error(
                 f"{str(path)!r} is not the file that the model was made from: --held-out needs {source.name!r}"
             )
-        return table.take(source.split()[1])
+        return table.take(_split(table, source)[1])
+
+
+def _split(table: io.Table, source: io.Provenance) -> Any:
+    """Return the rows of a table that a model was trained on, and those that were held out."""
+    return source.split(None if source.time is None else table.column(source.time))
 
 
 def is_source(table: io.Table, schema: io.Schema) -> bool:
@@ -156,14 +161,16 @@ def describe_data(schema: io.Schema | None) -> dict[str, Any]:
     if schema is None:
         return {}
     source, test = schema.source, schema.test
+    time = None if source is None else source.time
     facts = {
         "File": None if source is None else source.name,
         "SHA-256": None if source is None else source.sha256,
         "Target": schema.target,
-        "Held-out test": None if test is None else describe_test(test),
+        "Held-out test": None if test is None else describe_test(test, time),
     }
     return {
         "data": {name: value for name, value in facts.items() if value is not None},
         "class_counts": dict(zip(schema.classes, schema.class_counts, strict=True)),
-        "test": None if test is None else (test.errors, test.n_rows),
+        # The last rows are no draw from the others: nothing follows from them alone.
+        "test": None if test is None or time is not None else (test.errors, test.n_rows),
     }

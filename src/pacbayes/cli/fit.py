@@ -14,7 +14,7 @@ import pacbayes
 from pacbayes import io
 from pacbayes._formatting import format_count, format_names, join_names
 from pacbayes.cli._command import usage_error
-from pacbayes.cli._console import print_certificate, print_error, print_json, print_lines
+from pacbayes.cli._console import print_certificate, print_error, print_json, print_lines, test_values
 from pacbayes.cli._tables import Objective, TableOptions, check_exists, check_output, test_model, train
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Estimator = StrEnum("Estimator", ["auto", "svm", "tree", "logistic"])
 Scaler = StrEnum("Scaler", ["auto", "standard", "minmax", "none"])
+
+# Fraction of the rows that --time holds out.
+_LAST_ROWS = 0.2
 
 # With fewer rows, a class may have one row by chance.
 _FEWEST_ROWS = 20
@@ -47,6 +50,7 @@ def fit(
     holdout: str = "auto",
     seed: Annotated[int, typer.Option(min=0)] = 0,
     test_size: float | None = None,
+    time: str | None = None,
     text: list[str] | None = None,
     drop: list[str] | None = None,
     keep: list[str] | None = None,
@@ -95,6 +99,9 @@ def fit(
         Seed. Choose it beforehand: the best of several seeds has no certificate.
     test_size
         Fraction of the rows to hold out, for a test. [default: none]
+    time
+        Column of dates or numbers: the last rows by it are held out, 20% unless --test-size says otherwise, and the
+        certificate is not strict, since later rows need not be like earlier ones. [default: none]
     text
         A column of numbers that are names, to be taken as text. May be repeated.
     drop
@@ -127,7 +134,11 @@ def fit(
     if not json:
         _print_table(table, findings, drop or (), estimator)
     _print_warnings(table, findings)
-    rows, held_out = (table, None) if test_size is None else table.split(test_size, seed)
+    if time is not None:
+        test_size = _LAST_ROWS if test_size is None else test_size
+    else:
+        _warn_of_order(table)
+    rows, held_out = (table, None) if test_size is None else table.split(test_size, seed, time)
     pool, schema = _choose_pool(rows, estimator, names, scaler)
     model = pacbayes.PACBayesClassifier(
         pool,
@@ -142,6 +153,8 @@ def fit(
     )
     train(model, rows)
     model.add_assumption("file-columns-known")
+    if time is not None:
+        model.add_assumption("rows-in-time")
     if held_out is not None:
         schema = replace(schema, test=test_model(model, held_out, delta))
     content = io.dumps_model(model, schema)
@@ -159,9 +172,12 @@ def fit(
             "left_out": {finding.column: finding.message for finding in findings if finding.leave_out},
             "missing": table.missing,
         }
-        print_json(values | ({} if schema.test is None else {"test": schema.test}))
+        if schema.test is not None:
+            found = test_values(schema.test)
+            values["test"] = found if time is None else {name: found[name] for name in ("rows", "errors", "error")}
+        print_json(values)
         return
-    print_certificate(model.certificate_, schema.test)
+    print_certificate(model.certificate_, schema.test, time)
     print_lines(f"model        {output}", f"certificate  {certificate}")
 
 
@@ -224,6 +240,17 @@ def _choose_pool(
     scaling = "standard" if scaler == Scaler.auto else scaling
     encoder = io.ColumnEncoder(schema.names_of("number", "date"), schema.names_of("text"), scaling)
     return EstimatorPool(make_pipeline(encoder, learner)), replace(schema, complete=False)
+
+
+def _warn_of_order(table: Tables) -> None:
+    """Warn of rows in the order of dates."""
+    names = io.find_time_order(table)
+    if names:
+        print_error(
+            f"warning: the rows are in the order of {format_names(names)}: rows that follow each other in time are "
+            "seldom independent, and the certificate says nothing about later ones if they differ; --time "
+            f"{names[0]!r} holds out the last rows, to see how they are predicted"
+        )
 
 
 def _refuse_many_classes(table: Tables) -> None:

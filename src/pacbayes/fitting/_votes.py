@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from pacbayes._losses import Loss
 from pacbayes._validation import Array
 from pacbayes.certificate import Certificate
-from pacbayes.certificate.assumptions import encode_assumption
 from pacbayes.fitting._settings import FitSettings
 from pacbayes.fitting._training import Trained
 from pacbayes.pools import Hypotheses, Pool, as_pool
@@ -157,7 +156,4 @@ class FittedVotes:
 
     def add_assumption(self, assumption: str) -> FittedVotes:
         """Return the same votes with one more assumption, a code or in words, in all certificates."""
-        code, certificates = encode_assumption(assumption), (vote.certificate for vote in self.votes)
-        return self.with_certificates(
-            [one.revise(assumption_codes=(*one.assumption_codes, code)) for one in certificates]
-        )
+        return self.with_certificates([vote.certificate.with_assumption(assumption) for vote in self.votes])

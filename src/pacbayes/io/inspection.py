@@ -16,7 +16,7 @@ from pacbayes.io.schema import Column
 from pacbayes.io.streams import StreamedTable
 from pacbayes.io.tables import Table
 
-__all__ = ["Finding", "inspect_table"]
+__all__ = ["Finding", "find_time_order", "inspect_table"]
 
 # With fewer rows, values may differ by chance.
 _FEWEST_ROWS = 20
@@ -80,6 +80,27 @@ def inspect_table(table: Table | StreamedTable) -> list[Finding]:
     for column in table.schema.columns:  # one at a time is in memory
         findings += _inspect_feature(table.column(column.name), column, codes)
     return [*findings, *_inspect_target(table)]
+
+
+def find_time_order(table: Table | StreamedTable) -> list[str]:
+    """Return the columns of dates in whose order the rows are: such rows are seldom independent.
+
+    Parameters
+    ----------
+    table : Table or StreamedTable
+        The table.
+
+    Returns
+    -------
+    list of str
+        Their names.
+    """
+
+    def orders_rows(values: pd.Series[Any]) -> bool:
+        is_ordered = values.is_monotonic_increasing or values.is_monotonic_decreasing
+        return bool(is_ordered and len(values) >= _FEWEST_ROWS and values.nunique() > 2)
+
+    return [name for name in table.schema.names_of("date") if orders_rows(table.column(name).dropna())]
 
 
 def _inspect_feature(values: pd.Series[Any], column: Column, codes: Any) -> Iterator[Finding]:

@@ -22,8 +22,16 @@ from pacbayes.exceptions import TableError
 from pacbayes.io._columns import ColumnGuess, parse_labels, parse_text
 from pacbayes.io._files import ReadOptions, TableFile, open_file
 from pacbayes.io._limits import Budget
-from pacbayes.io.schema import Column, Schema, missing_by_column, split_rows
-from pacbayes.io.tables import MAX_TABLE_BYTES, Table, check_classes, check_roles, drop_unlabelled, table_of
+from pacbayes.io.schema import Column, Schema, missing_by_column
+from pacbayes.io.tables import (
+    MAX_TABLE_BYTES,
+    Table,
+    check_classes,
+    check_roles,
+    choose_rows,
+    drop_unlabelled,
+    table_of,
+)
 from pacbayes.rows import open_parquet
 
 __all__ = ["StreamedTable", "open_table", "read_batches"]
@@ -117,15 +125,15 @@ class StreamedTable:
         """Return the table without some of its features."""
         return self._of(self._path, self.schema.without(names), self.missing, self._folder)
 
-    def split(self, test_size: float, seed: int) -> tuple[StreamedTable, StreamedTable]:
-        """Hold out rows, drawn without looking at them: those that `Table.split` holds out."""
+    def split(self, test_size: float, seed: int, time: str | None = None) -> tuple[StreamedTable, StreamedTable]:
+        """Hold out rows: those that `Table.split` holds out."""
         if self.schema.target is None:
             raise TableError("a table without a target cannot be split for a test")
         held_out = np.zeros(len(self.X), dtype=bool)
-        held_out[split_rows(len(self.X), test_size, seed)[1]] = True
+        held_out[choose_rows(self, test_size, seed, time)[1]] = True
         labels = self.X.labels()
         counts = np.bincount(labels.codes[~held_out], minlength=labels.classes.size)
-        schema = self.schema.with_classes(labels.classes, counts, test_size=test_size, seed=seed)
+        schema = self.schema.with_classes(labels.classes, counts, test_size=test_size, seed=seed, time=time)
         paths = [self._folder.path / name for name in ("train.parquet", "test.parquet")]
         with pq.ParquetFile(self._path) as reader:
             writers = [pq.ParquetWriter(path, reader.schema_arrow) for path in paths]

@@ -24,7 +24,16 @@ from pacbayes.io._columns import infer_column, parse_labels, parse_text
 from pacbayes.io._csv import find_line, read_cells
 from pacbayes.io._files import ReadOptions, TableFile, open_file
 from pacbayes.io._limits import Budget
-from pacbayes.io.schema import Column, Kind, Provenance, Schema, missing_by_column, split_rows, with_text_names
+from pacbayes.io.schema import (
+    Column,
+    Kind,
+    Provenance,
+    Schema,
+    missing_by_column,
+    split_last_rows,
+    split_rows,
+    with_text_names,
+)
 
 __all__ = ["MAX_TABLE_BYTES", "Table", "read_losses", "read_table"]
 
@@ -124,8 +133,8 @@ class Table:
         X = self.X[schema.names]
         return replace(self, X=X, schema=replace(schema, complete=not X.isna().to_numpy().any()))
 
-    def split(self, test_size: float, seed: int) -> tuple[Table, Table]:
-        """Hold out rows, drawn without looking at them.
+    def split(self, test_size: float, seed: int, time: str | None = None) -> tuple[Table, Table]:
+        """Hold out rows, drawn without looking at them, or the last ones.
 
         Parameters
         ----------
@@ -133,17 +142,33 @@ class Table:
             Fraction of the rows to hold out, in (0, 1).
         seed : int
             Seed.
+        time : str, optional
+            A feature, of dates or numbers: the rows where it is largest are held out.
 
         Returns
         -------
         train, test : Table
             The rows to train on, whose schema says how to draw the others again, and the others.
         """
-        train, test = (self.take(rows) for rows in split_rows(len(self.X), test_size, seed))
+        train, test = (self.take(rows) for rows in choose_rows(self, test_size, seed, time))
         if train.y is None:
             raise TableError("a table without a target cannot be split for a test")
         classes, counts = np.unique(train.y, return_counts=True)
-        return replace(train, schema=self.schema.with_classes(classes, counts, test_size=test_size, seed=seed)), test
+        how: dict[str, Any] = {"test_size": test_size, "seed": seed, "time": time}
+        return replace(train, schema=self.schema.with_classes(classes, counts, **how)), test
+
+
+def choose_rows(table: Any, test_size: float, seed: int, time: str | None) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the rows of a table to train on, and those to hold out."""
+    if time is None:
+        return split_rows(len(table.X), test_size, seed)
+    known = table.schema.names_of("date", "number")
+    if time not in known:
+        raise TableError(f"there is no column {time!r} of dates or numbers to learn from, only {format_names(known)}")
+    times = table.column(time)
+    if times.isna().any():
+        raise TableError(f"the time {time!r} is missing in {int(times.isna().sum())} of {len(times)} rows")
+    return split_last_rows(times, test_size)
 
 
 def read_table(
