@@ -226,3 +226,23 @@ def test_the_last_rows_are_held_out_and_the_certificate_says_what_it_means(invok
     with pytest.raises(ValueError, match="not strict"):
         Monitor(certificate)
     assert "there is no column 'kind' of dates" in refuses("fit", "data.csv", "--target", "kind", "--time", "kind")
+
+
+def test_classes_that_weigh_the_same_miss_fewer_rows_of_a_rare_one(invoke, refuses):
+    rng = np.random.default_rng(0)
+    size, is_rare = rng.normal(size=1500), rng.random(1500) < 0.06
+    rows = pd.DataFrame({"size": size + 1.2 * is_rare, "city": rng.choice(["Oslo", "Rome"], 1500)})
+    rows.assign(kind=np.where(is_rare, "rare", "usual")).to_csv("data.csv", index=False)
+    missed = []
+    for options in ((), ("--class-weight", "balanced")):
+        arguments = ("--families", "linear", "--n-hypotheses", 4, "--jobs", 1, *options)
+        result = invoke("fit", "data.csv", "--target", "kind", *arguments)
+        assert result.exit_code == 0, result.output
+        certificate = Certificate.from_json(Path("model.certificate.json").read_text())
+        missed.append(certificate.class_rates()[certificate.labels.index("rare")].misses.measured)
+        assert certificate.strict
+    assert missed[0] > 0.8 > 0.5 > missed[1]
+    model, _ = load_model("model.skops")
+    assert model.verify_certificate(certificate) == "arithmetic and model"
+    svms = ("fit", "data.csv", "--target", "kind", "--class-weight", "balanced", "--families", "svm,linear")
+    assert refuses(*svms) == "--class-weight balanced is not for SVMs: take --families boosting,forest,linear"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Tables = io.Table | io.StreamedTable
 
 Estimator = StrEnum("Estimator", ["auto", "svm", "tree", "logistic"])
+ClassWeight = StrEnum("ClassWeight", ["balanced"])
 Scaler = StrEnum("Scaler", ["auto", "standard", "minmax", "none"])
 
 # Fraction of the rows that --time holds out.
@@ -43,6 +44,7 @@ def fit(
     estimator: Estimator = Estimator.auto,
     families: str | None = None,
     scaler: Scaler = Scaler.auto,
+    class_weight: ClassWeight | None = None,
     n_hypotheses: int | None = None,
     subsample_size: str = "auto",
     delta: float = 0.05,
@@ -88,6 +90,9 @@ def fit(
         Families of models that share the vote, with commas. [default: svm,boosting,forest,linear]
     scaler
         Scaling of numbers for the SVMs, by each subsample's own range; auto tries all.
+    class_weight
+        Let all classes weigh the same in training (balanced): fewer rows of rare ones are missed, for more errors
+        altogether, which the certificate is about. Without SVMs. [default: none]
     n_hypotheses
         Number of hypotheses, divided among the families. [default: each family's own, 45 SVMs for each subsample size]
     subsample_size
@@ -118,7 +123,7 @@ def fit(
         Show progress. [default: a bar on a terminal; elsewhere a line now and then]
     """
     check_exists(data)
-    names = _parse_families(families, estimator, scaler)
+    names = _parse_families(families, estimator, scaler, class_weight)
     certificate = certificate or output.with_suffix(".certificate.json")
     different = "the table, the model and the certificate must be three different files"
     check_output(output, [data, certificate], different)
@@ -139,7 +144,7 @@ def fit(
     else:
         _warn_of_order(table)
     rows, held_out = (table, None) if test_size is None else table.split(test_size, seed, time)
-    pool, schema = _choose_pool(rows, estimator, names, scaler)
+    pool, schema = _choose_pool(rows, estimator, names, scaler, class_weight)
     model = pacbayes.PACBayesClassifier(
         pool,
         n_hypotheses="auto" if n_hypotheses is None else n_hypotheses,
@@ -161,24 +166,27 @@ def fit(
     io.try_loading(content)
     io.write_atomic({output: content, certificate: model.certificate_.to_json().encode()})
     if json:
-        values: dict[str, Any] = {
-            "model": str(output),
-            "certificate_file": str(certificate),
-            "certificate": model.certificate_,
-            "rows": len(rows.X),
-            "columns": rows.X.shape[1],
-            "classes": model.classes_.tolist(),
-            "kinds": {column.name: column.kind for column in schema.columns},
-            "left_out": {finding.column: finding.message for finding in findings if finding.leave_out},
-            "missing": table.missing,
-        }
-        if schema.test is not None:
-            found = test_values(schema.test)
-            values["test"] = found if time is None else {name: found[name] for name in ("rows", "errors", "error")}
-        print_json(values)
+        files = {"model": str(output), "certificate_file": str(certificate), "certificate": model.certificate_}
+        left_out = {finding.column: finding.message for finding in findings if finding.leave_out}
+        print_json(files | _describe_rows(model, rows, schema) | {"left_out": left_out, "missing": table.missing})
         return
     print_certificate(model.certificate_, schema.test, time)
     print_lines(f"model        {output}", f"certificate  {certificate}")
+
+
+def _describe_rows(model: pacbayes.PACBayesClassifier, rows: Tables, schema: io.Schema) -> dict[str, Any]:
+    """Return what a model was trained on, and how it did on rows that were held out, as JSON holds it."""
+    values: dict[str, Any] = {
+        "rows": len(rows.X),
+        "columns": rows.X.shape[1],
+        "classes": model.classes_.tolist(),
+        "kinds": {column.name: column.kind for column in schema.columns},
+    }
+    if schema.test is not None:
+        found, source = test_values(schema.test), schema.source
+        in_time = source is not None and source.time is not None  # and then they prove nothing about later ones
+        values["test"] = {name: found[name] for name in ("rows", "errors", "error")} if in_time else found
+    return values
 
 
 def _parse_sizes(option: str, words: str, names: tuple[str, ...]) -> Any:
@@ -192,12 +200,18 @@ def _parse_sizes(option: str, words: str, names: tuple[str, ...]) -> Any:
     return sizes if len(sizes) > 1 else sizes[0]
 
 
-def _parse_families(words: str | None, estimator: Estimator, scaler: Scaler) -> list[str]:
+def _parse_families(
+    words: str | None, estimator: Estimator, scaler: Scaler, class_weight: ClassWeight | None
+) -> list[str]:
     """Return the names of the families to train, of those whose models files can hold."""
-    from pacbayes.pools import DEFAULT_FAMILIES, FAMILIES
+    from pacbayes.pools import BALANCED_FAMILIES, DEFAULT_FAMILIES, FAMILIES
 
+    has_svms = estimator == Estimator.svm or scaler != Scaler.auto or "svm" in (words or "").split(",")
+    if class_weight is not None and has_svms:
+        can = ",".join(BALANCED_FAMILIES)
+        raise usage_error(f"--class-weight {class_weight} is not for SVMs: take --families {can}")
     if words is None:
-        return list(DEFAULT_FAMILIES)
+        return list(DEFAULT_FAMILIES if class_weight is None else BALANCED_FAMILIES)
     if estimator != Estimator.auto:
         raise usage_error(f"--families are what --estimator auto trains: leave out --estimator {estimator}, or these")
     names = [word.strip() for word in words.split(",")]
@@ -215,7 +229,11 @@ def _parse_families(words: str | None, estimator: Estimator, scaler: Scaler) -> 
 
 
 def _choose_pool(
-    table: Tables, estimator: Estimator, families: Sequence[str], scaler: Scaler
+    table: Tables,
+    estimator: Estimator,
+    families: Sequence[str],
+    scaler: Scaler,
+    class_weight: ClassWeight | None,
 ) -> tuple[Pool, io.Schema]:
     """Return the families, the compiled SVMs, or another base learner that handles text and gaps itself."""
     from sklearn.linear_model import LogisticRegression
@@ -232,11 +250,14 @@ def _choose_pool(
         )
     scaling: Any = None if scaler == Scaler.none else str(scaler)
     if estimator in (Estimator.auto, Estimator.svm):
-        pool: Pool = make_union(families) if estimator == Estimator.auto else RBFSVMPool()
+        weights: Any = None if class_weight is None else str(class_weight)
+        pool: Pool = make_union(families, class_weight=weights) if estimator == Estimator.auto else RBFSVMPool()
         if scaler != Scaler.auto:
             pool.set_params(**{"svm__scaler" if estimator == Estimator.auto else "scaler": scaling})
         return pool, schema
     learner = DecisionTreeClassifier() if estimator == Estimator.tree else LogisticRegression(max_iter=1000)
+    if class_weight is not None:
+        learner.set_params(class_weight=str(class_weight))
     scaling = "standard" if scaler == Scaler.auto else scaling
     encoder = io.ColumnEncoder(schema.names_of("number", "date"), schema.names_of("text"), scaling)
     return EstimatorPool(make_pipeline(encoder, learner)), replace(schema, complete=False)
