@@ -287,12 +287,13 @@ def test_a_code_book_that_does_not_fit_is_refused(tmp_path, change, message):
 def test_models_that_would_be_read_beyond_their_arrays_are_refused(tmp_path, name, array, value):
     model, data = MODELS[name]
     forged = clone(model).fit(data, y)
-    vote = forged.fitted_votes_.votes[0]
+    fitted = forged.fitted_votes_
+    vote = fitted.best
     values = getattr(vote.hypotheses.models, array).copy()
     values.flat[0] = value
     hypotheses = replace(vote.hypotheses, models=replace(vote.hypotheses.models, **{array: values}))
-    votes = (replace(vote, hypotheses=hypotheses), *forged.fitted_votes_.votes[1:])
-    forged.fitted_votes_ = replace(forged.fitted_votes_, votes=votes)
+    votes = [replace(vote, hypotheses=hypotheses) if one is vote else one for one in fitted.votes]
+    forged.fitted_votes_ = replace(fitted, votes=tuple(votes))
     io.save_model(forged, tmp_path / "model.skops")
     with pytest.raises(ModelFileError, match=r"must|range"):
         io.load_model(tmp_path / "model.skops")

@@ -81,7 +81,7 @@ def always_wrong():
     """A fit with a bound of 1: the classifiers have learned the opposite."""
     X = np.arange(20.0)[:, np.newaxis]
     y = (X[:, 0] > 9).astype(int)
-    return PACBayesClassifier.from_prefit([DecisionTreeClassifier().fit(X, 1 - y)], X, y)
+    return PACBayesClassifier.from_prefit([DecisionTreeClassifier().fit(X, 1 - y)], X, y, voting="majority")
 
 
 @pytest.fixture(scope="module")
