@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 import sklearn
 from scipy import sparse
+from scipy.stats import beta
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits, load_iris, make_classification, make_moons
@@ -637,6 +638,22 @@ def test_prefit_classifiers():
     )
 
 
+def test_one_prefit_classifier_is_tested():
+    tree = DecisionTreeClassifier(max_depth=2).fit(X[:150], Y[:150])
+    model = PACBayesClassifier.from_prefit([tree], X[150:], Y[150:])
+    errors = int(np.sum(tree.predict(X[150:]) != Y[150:]))
+    assert 0 < errors < 150
+    exact = float(beta.ppf(0.95, errors + 1, 150 - errors))  # Clopper-Pearson
+    assert exact <= model.certificate_.bound <= exact * (1 + 1e-9)
+    np.testing.assert_array_equal(model.predict(X), tree.predict(X))
+    assert model.verify_certificate(model.certificate_, X[150:], Y[150:]) == "arithmetic, model and data"
+    assert "Did any of these rows train the models, or choose them?" in str(model.certificate_)
+    # Asked for otherwise, the vote of one is bounded as a vote.
+    vote = PACBayesClassifier.from_prefit([tree], X[150:], Y[150:], voting="majority")
+    assert vote.certificate_.bound > model.certificate_.bound
+    assert "Did any of these rows" not in str(small().fit(X, Y).certificate_)
+
+
 # ---------------------------------------------------------------------------------------------------
 # A good scikit-learn citizen
 # ---------------------------------------------------------------------------------------------------
@@ -661,8 +678,10 @@ def test_metadata_routing():
 def test_progress_is_shown_when_asked(capsys):
     small(verbose=2, n_hypotheses=4).fit(X, Y)
     shown = capsys.readouterr().err
-    assert "training: 100%" in shown
-    assert "validation: 100%" in shown
+    assert "training for vote 1: 100%" in shown
+    assert "validation for vote 1, rows 1 to " in shown
+    lines = [line.partition(" after ")[0] for line in shown.splitlines()]
+    assert len(set(lines)) == len(lines)  # each is printed once
 
 
 def test_one_worker_trains_all_at_once_unless_progress_is_shown(monkeypatch):

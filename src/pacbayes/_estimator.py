@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import os
+import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any, ClassVar, Self
 
@@ -45,7 +47,7 @@ from pacbayes.fitting import (
     verify_certificate,
 )
 from pacbayes.pools import Hypotheses, Pool, PrefitPool, as_pool, to_host
-from pacbayes.rows import ArraySource, CodeBook, Labels
+from pacbayes.rows import ArraySource, CodeBook, Labels, describe_gaps, is_table
 from pacbayes.sampling import PREDICTION, Subsamples, stream
 from pacbayes.tasks import Task
 
@@ -147,14 +149,18 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             Validation points and their targets.
         **parameters
             Parameters of the estimator, such as `delta`, `objective`, `prior` or `voting`. No rows are held out unless
-            `holdout` says so: all of them validate.
+            `holdout` says so: all of them validate. One model alone is tested on them, ``voting="best"``: the
+            certificate states the exact binomial tail (Clopper-Pearson).
 
         Returns
         -------
         estimator
             The certified aggregate.
         """
-        return cls(PrefitPool(list(estimators)), **{"holdout": None, **parameters}).fit(X, y)
+        models = list(estimators)
+        # One hypothesis has all of the prior: nothing is chosen, and what it does is tested.
+        alone = {"voting": "best"} if len(models) == 1 and parameters.get("holdout") is None else {}
+        return cls(PrefitPool(models), **{"holdout": None, **alone, **parameters}).fit(X, y)
 
     @classmethod
     def from_fitted_votes(cls, fitted: FittedVotes) -> Self:
@@ -378,16 +384,32 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         X, y = to_host(X), to_host(y)
         # A code book checks the columns of a table itself.
         checks = pool.validation_kwargs(X) if code_book is None else {"skip_check_array": True}
-        if reset:
-            X, y = validate_data(self, X, y, **checks)
-        else:
-            X = validate_data(self, X, reset=False, **checks)
+        is_known = not reset and is_table(X) and self.fitted_votes_.ranges is not None
+        # Where a code book encodes the table, or a learner takes gaps, these fill them.
+        fills = is_known and code_book is None and checks.get("ensure_all_finite", True) is True
+        with _explain_text(X):
+            if reset:
+                X, y = validate_data(self, X, y, **checks)
+            else:
+                allowed = {"ensure_all_finite": "allow-nan"} if fills else {}
+                X = validate_data(self, X, reset=False, **checks | allowed)
         X = X if code_book is None else code_book.encode(X)
+        if is_known:
+            X = self._fill_gaps(X, fills)
         labels = None if y is None else np.asarray(y)
         if labels is not None and labels.shape != (X.shape[0],):
             raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
         pool.check_points(X)
         return X, labels
+
+    def _fill_gaps(self, X: Any, fills: bool) -> Any:
+        """Warn of gaps in a table where the sample had none, and return its rows, with medians there if asked for."""
+        ranges = self.fitted_votes_.ranges
+        gaps = {} if ranges is None else ranges.count_gaps(X)
+        if ranges is None or not gaps:
+            return X
+        warnings.warn(describe_gaps(gaps), UserWarning, stacklevel=2)
+        return ranges.fill(X) if fills else X
 
     def open_rows(self, X: Any, y: Any = None) -> SampleRows:
         """Return rows as the hypotheses take them, after they are checked to have the features of the sample.
@@ -648,6 +670,21 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         tags.non_deterministic = self.voting == "gibbs"
         tags.input_tags = get_tags(as_pool(self.estimator)).input_tags
         return tags
+
+
+@contextmanager
+def _explain_text(X: Any) -> Iterator[None]:
+    """Raise ValueError that says what to do about text in an array, of which NumPy says that it is no number."""
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert string to float" not in str(error) or is_table(X):
+            raise
+        word = str(error).partition(": ")[2].removeprefix("np.str_(").removesuffix(")")
+        raise ValueError(
+            f"X must hold numbers, got text, {word}: give a data frame, whose columns may hold text, such as "
+            "pandas.DataFrame(X).infer_objects(), or encode text within the base learner"
+        ) from error
 
 
 def _explain_missing_values(X: Any, error: ValueError | HypothesisError) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, is_regressor
 
 from pacbayes._estimator import CertifiedEstimator
 from pacbayes._losses import ZERO_ONE
@@ -197,6 +197,12 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
     def classes_(self) -> NDArray[Any]:
         """The class labels."""
         return self.hypotheses_.classes  # type: ignore[no-any-return]
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        learner = getattr(self.estimator, "estimator", None) or self.estimator  # of a pool
+        if hasattr(learner, "predict") and is_regressor(learner):
+            raise ValueError(f"estimator must be a classifier, got the regressor {type(learner).__name__}")
 
     def _learn_task(self, target: NDArray[Any] | Labels) -> tuple[Classification, NDArray[np.intp]]:
         return Classification.learn(target)

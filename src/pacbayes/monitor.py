@@ -320,7 +320,7 @@ def _reference(certificate: Certificate, level: float) -> float:
     """Return what a certificate proves with probability 1 - level about what `predict` does."""
     if not certificate.is_zero_one:
         raise ValueError(f"a monitor counts errors, and the certificate is about the loss {certificate.loss!r}")
-    if certificate.is_tested and certificate.test_covered:
+    if certificate.is_tested and certificate.is_covered:
         tested = certificate.statements[0]
         return METHODS[tested.method].compute(level, **tested.figures)
     needed = "certify the classifier by labelled points, certify(X, y), and watch that"

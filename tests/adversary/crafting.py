@@ -7,6 +7,7 @@ import zipfile
 from dataclasses import replace
 
 import numpy as np
+import skops.io
 
 
 def forge(model, **changes):
@@ -16,6 +17,14 @@ def forge(model, **changes):
     votes = [replace(vote, **changes) if k == fitted.winner else vote for k, vote in enumerate(fitted.votes)]
     forged.fitted_votes_ = replace(fitted, votes=tuple(votes))
     return forged
+
+
+def save_format_6(model, path):
+    """Write a model as its file was when every group of hypotheses had the code book."""
+    fitted = model.fitted_votes_
+    certificates = [vote.certificate.to_json() for vote in fitted.votes]
+    votes = fitted.with_certificates([None] * len(fitted.votes))
+    skops.io.dump({"pacbayes_model": 6, "certificates": certificates, "schema": None, "fitted": votes}, path)
 
 
 def unpack(path):

@@ -33,6 +33,7 @@ from crafting import (
     npy,
     pack,
     rewrite,
+    save_format_6,
     text,
     unpack,
 )
@@ -500,7 +501,7 @@ def test_what_is_computed_from_other_attributes_is_computed_anew(tmp_path):
     table = pd.DataFrame({"a": X[:, 0], "c": np.where(X[:, 1] > 0, "u", "v")})
     model = PACBayesClassifier(RBFSVMPool(), **SETTINGS).fit(table, y)
     path = tmp_path / "model.skops"
-    save_model(model, path)
+    save_format_6(model, path)
     set_attribute(path, "CodeBook", "_codes", lambda members: a_list(text(10**6)))
     again, _ = load_model(path)
     assert again.verify_certificate(model.certificate_) == "arithmetic and model"

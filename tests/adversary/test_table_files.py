@@ -56,7 +56,9 @@ def test_numbers_that_repeat_are_counted_before_they_are_read(tmp_path, monkeypa
     pq.write_table(pa.table({"x": [0.0] * 10**6, "kind": ["a"] * 10**6}), path)
     assert path.stat().st_size < 10_000
     monkeypatch.setattr(Budget, "count", lambda *_, **__: pytest.fail("rows were read"))
-    with pytest.raises(TableError, match="it takes more than 10 MiB of memory, the limit that max_bytes sets"):
+    with pytest.raises(
+        TableError, match=r"it takes more than 10 MiB of memory, the limit that max_bytes \(--max-bytes\) sets"
+    ):
         read_table(path, "kind", max_bytes=10 * 2**20)
 
 
@@ -125,9 +127,7 @@ def test_columns_are_counted_before_they_are_read(tmp_path, monkeypatch):
     # A million of them, eight rows each, would take 16 GiB and minutes.
     wide_csv(tmp_path / "data.csv", 10**6, rows=1)
     monkeypatch.setattr("pyarrow.csv.open_csv", lambda *_, **__: pytest.fail("the cells are read"))
-    message = (
-        "it takes more than 8 GiB of memory, the limit that max_bytes sets: each of its 1000000 columns takes 16 KiB"
-    )
+    message = "it takes more than 8 GiB of memory, .* sets: each of its 1000000 columns takes 16 KiB"
     with pytest.raises(TableError, match=message):
         read_table(tmp_path / "data.csv", "c0")
     with pytest.raises(TableError, match=message):
@@ -140,7 +140,7 @@ def test_columns_count_as_well_as_cells(tmp_path):
     for name in ("data.csv", "data.parquet"):
         with pytest.raises(TableError, match="each of its 200 columns takes 16 KiB"):
             read_table(tmp_path / name, "c0", max_bytes=200 * 2**14 - 1)
-        with pytest.raises(TableError, match=r"it takes more than 3.13 MiB of memory, the limit that max_bytes sets$"):
+        with pytest.raises(TableError, match=r"it takes more than 3.13 MiB of memory, the limit that .* sets$"):
             read_table(tmp_path / name, "c0", max_bytes=200 * 2**14 + 1)
         assert read_table(tmp_path / name, max_bytes=2**23).X.shape == (8, 200)
 

@@ -60,8 +60,8 @@ def test_files_that_are_not_there(refuses):
     Path("folder.csv").mkdir()
     assert refuses("fit", "none.csv", "--target", "kind") == "'none.csv': there is no such file"
     assert refuses("fit", "folder.csv", "--target", "kind") == "'folder.csv': this is a folder, not a file"
-    Path("data.xlsx").write_text("?")
-    assert "give the format, csv, parquet or libsvm" in refuses("fit", "data.xlsx", "--target", "kind")
+    Path("data.dat").write_text("?")
+    assert "give the format, csv, parquet or libsvm" in refuses("fit", "data.dat", "--target", "kind")
 
 
 def test_options(refuses):
@@ -146,7 +146,7 @@ def test_files_larger_than_the_limit(invoke, refuses):
         message = refuses("fit", name, "--target", "kind", "--max-bytes", size)
         assert message.startswith(f"'{name}': it takes more than {size} bytes of memory")
     message = refuses("predict", "model.skops", "data.csv", "--max-bytes", 10_000)
-    assert "it takes more than 9.77 KiB of memory, the limit that max_bytes sets" in message
+    assert "it takes more than 9.77 KiB of memory, the limit that max_bytes (--max-bytes) sets" in message
 
 
 def test_a_csv_file_by_another_name(invoke):

@@ -45,6 +45,20 @@ def test_groups_of_a_table(invoke, refuses, data, drop):
         assert "there is no column 'site'" in refuses(*verify, "without.csv")
 
 
+def test_groups_of_rows_in_time_with_some_targets_missing(invoke, data):
+    dated = data.assign(day=np.datetime64("2024-01-01") + np.arange(120))
+    dated.loc[[3, 50], "kind"] = None
+    dated.to_csv("dated.csv", index=False)
+    options = ("--groups", "site", "--skip-missing-target", "--time", "day")
+    result = invoke("fit", "dated.csv", "--target", "kind", *options, *QUICK)
+    assert result.exit_code == 0, result.output
+    certificate = read()
+    assert certificate.groups.labels == ("0", "1", "2")
+    assert not (certificate.strict or certificate.is_covered)
+    verify = ("verify", "model.certificate.json", "--model", "model.skops", "--data", "dated.csv")
+    assert invoke(*verify).exit_code == 0
+
+
 def test_fresh_rows_by_group_and_by_weight(invoke, refuses, data):
     assert invoke("fit", "data.csv", "--target", "kind", "--drop", "site", *QUICK).exit_code == 0
     fresh = table(120, seed=3).assign(site=np.repeat(["a", "b", "c"], 40), weight=np.tile([0.5, 2.0], 60))

@@ -189,7 +189,7 @@ def test_formulas_in_parts_that_were_written_before(invoke, mixed, fitted, monke
 
 def test_warnings_are_those_of_one_go(invoke, mixed, fitted, monkeypatch):
     cities = {city: f"{city}, Europe" for city in mixed["city"].dropna().unique()}
-    for data in (mixed, mixed.assign(city=mixed["city"].map(cities)), mixed.assign(**{"<b>noise</b>": 2.5})):
+    for data in (mixed, mixed.assign(city=mixed["city"].map(cities)), mixed.assign(**{"<b>noise</b>": 0.25})):
         data.to_parquet("new.parquet")
         whole = invoke("predict", "model.skops", "new.parquet", "-o", "whole.csv").stderr
         assert invoke(*STREAM, "-o", "out.csv").stderr == whole
@@ -214,8 +214,9 @@ def test_parts_that_take_more_memory_than_the_limit(refuses, invoke, mixed, fitt
     table.to_csv(data, index=False) if data.endswith("csv") else table.to_parquet(data)
     arguments = ("predict", "model.skops", data, "--stream", "-o", "out.csv", "--max-bytes")
     if data.endswith("parquet"):  # of CSV files, parts are smaller where less is allowed
-        assert f"'{data}': it takes more than 11.4 MiB of memory, the limit that max_bytes sets" in refuses(
-            *arguments, 12_000_000
+        assert (
+            f"'{data}': it takes more than 11.4 MiB of memory, the limit that max_bytes (--max-bytes) sets"
+            in refuses(*arguments, 12_000_000)
         )
     assert invoke(*arguments, 40_000_000 if data.endswith("parquet") else 12_000_000).exit_code == 0
 

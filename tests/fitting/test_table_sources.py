@@ -114,6 +114,7 @@ def test_all_kinds_together(settings, stored, set_block_rows):
     assert reference.verify_certificate(reference.certificate_, rows, "label") == "arithmetic, model and data"
 
 
+@pytest.mark.filterwarnings("ignore:there are missing values in columns that had none")
 def test_new_categories_and_gaps_at_prediction(tmp_path):
     columns = {"age": pa.array(AGE), "city": pa.array(CITY), "vip": pa.array(AGE > 50)}
     rows, frame, labels = write(tmp_path / "rows", columns)

@@ -22,8 +22,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from pacbayes import PACBayesClassifier, io
-from pacbayes.exceptions import ModelFileError
-from pacbayes.io import _archive, _fitted
+from pacbayes.exceptions import HypothesisError, ModelFileError
+from pacbayes.io import _archive, _fitted, models
 from pacbayes.pools import BoostingPool, EstimatorPool, ForestPool, LinearPool, RBFSVMPool
 from pacbayes.sampling import Partition
 
@@ -182,7 +182,6 @@ FORMER_MODULES = {
     "Split": "pacbayes.ensemble",
     "TrainingRows": "pacbayes.recognition",
     "RandomSubsamples": "pacbayes.sampling",
-    "CodeBook": "pacbayes.pools._tables",
 }
 
 
@@ -255,9 +254,9 @@ def test_a_prefit_ensemble(tmp_path):
     ("change", "message"),
     [
         (lambda book: replace(book, names=("a", "b")), "code book"),
-        (lambda book: replace(book, gaps=(False, False, 1)), "gaps of a code book is of another type"),
+        (lambda book: replace(book, gaps=(False, False, 1)), r"gaps\[2\] must be true or false"),
         (lambda book: replace(book, categories=(None, None, ("u", "u"))), "a category is there twice"),
-        (lambda book: replace(book, categories=(None, None, ("u", 1))), "a category is no text"),
+        (lambda book: replace(book, categories=(None, None, ("u", 1))), r"categories\[2\]\[1\] must be text"),
         (lambda book: replace(book, categories=(None, ("u",), ("u", "v"))), "the code book has other features|fill"),
         (lambda book: None, "code book|features"),
     ],
@@ -288,12 +287,13 @@ def test_a_code_book_that_does_not_fit_is_refused(tmp_path, change, message):
 def test_models_that_would_be_read_beyond_their_arrays_are_refused(tmp_path, name, array, value):
     model, data = MODELS[name]
     forged = clone(model).fit(data, y)
-    vote = forged.fitted_votes_.votes[0]
+    fitted = forged.fitted_votes_
+    vote = fitted.best
     values = getattr(vote.hypotheses.models, array).copy()
     values.flat[0] = value
     hypotheses = replace(vote.hypotheses, models=replace(vote.hypotheses.models, **{array: values}))
-    votes = (replace(vote, hypotheses=hypotheses), *forged.fitted_votes_.votes[1:])
-    forged.fitted_votes_ = replace(forged.fitted_votes_, votes=votes)
+    votes = [replace(vote, hypotheses=hypotheses) if one is vote else one for one in fitted.votes]
+    forged.fitted_votes_ = replace(fitted, votes=tuple(votes))
     io.save_model(forged, tmp_path / "model.skops")
     with pytest.raises(ModelFileError, match=r"must|range"):
         io.load_model(tmp_path / "model.skops")
@@ -366,8 +366,8 @@ def test_files_that_are_no_models(tmp_path):
     refused(path, "there is something else in it")
     for version in (4, 10**9):
         skops.io.dump({"pacbayes_model": version}, path)
-        refused(path, f"it has format {version}, and this version reads 5 and 6: fit again")
-    model = {"pacbayes_model": 6, "certificates": ["{}"], "schema": None}
+        refused(path, f"it has format {version}, and this version reads 5 to 7: fit again")
+    model = {"pacbayes_model": 7, "code_book": None, "certificates": ["{}"], "schema": None}
     skops.io.dump({**model, "fitted": SVC().fit(X, y)}, path)
     refused(path, "holds a SVC, not the votes of a model")
     skops.io.dump(model, path)
@@ -396,5 +396,55 @@ def test_damage_is_refused_or_harmless(saved):
 def test_the_limit(saved):
     model, _ = io.load_model(saved, max_bytes=10**7)
     assert model.score(X, y) > 0.5
-    with pytest.raises(ModelFileError, match=r"it takes more than 97\.7 KiB of memory, the limit that max_bytes sets"):
+    with pytest.raises(ModelFileError, match=r"it takes more than 97\.7 KiB of memory, the limit that max_bytes"):
         io.load_model(saved, max_bytes=10**5)
+
+
+def test_a_code_book_is_kept_once_and_losing_hypotheses_are_not(tmp_path):
+    path, fresh = tmp_path / "model.skops", TABLE.sample(40, random_state=1)
+    model = PACBayesClassifier(holdout=[0.3, 0.5], n_hypotheses=40, random_state=0).fit(TABLE, y)
+    io.save_model(model, path)
+    with zipfile.ZipFile(path) as archive:
+        schema = archive.read("schema.json").decode()
+    assert schema.count("categories") == 1
+    again, _ = io.load_model(path)
+    np.testing.assert_array_equal(again.predict_proba(fresh), model.predict_proba(fresh))
+    assert again.verify_certificate(model.certificate_, TABLE, y) == "arithmetic, model and data"
+    loser = again.votes_[1 - again.fitted_votes_.winner]
+    assert [vote.bound for vote in again.votes_] == [vote.bound for vote in model.votes_]
+    with pytest.raises(HypothesisError, match="keeps the hypotheses of the vote that predicts"):
+        loser.predict(TABLE)
+    # A model that was loaded can be saved.
+    io.save_model(again, tmp_path / "again.skops")
+    np.testing.assert_array_equal(io.load_model(tmp_path / "again.skops")[0].predict(fresh), model.predict(fresh))
+
+
+def test_format_6_has_the_code_book_with_every_group(tmp_path):
+    path = tmp_path / "model.skops"
+    model = PACBayesClassifier(n_hypotheses=20, random_state=0).fit(TABLE, y)
+    fitted = model.fitted_votes_
+    content = {
+        "pacbayes_model": 6,
+        "certificates": [vote.certificate.to_json() for vote in fitted.votes],
+        "schema": None,
+        "fitted": fitted.with_certificates([None] * len(fitted.votes)),
+    }
+    skops.io.dump(content, path)
+    again, _ = io.load_model(path)
+    np.testing.assert_array_equal(again.predict(TABLE), model.predict(TABLE))
+    assert again.verify_certificate(model.certificate_, TABLE, y) == "arithmetic, model and data"
+
+
+def test_what_is_to_be_saved_is_tried(saved, monkeypatch):
+    data = saved.read_bytes()
+    io.try_loading(data)
+    monkeypatch.setattr(models, "MAX_MODEL_BYTES", 10**5)
+    with pytest.warns(UserWarning, match=r"takes .* the limit is 97\.7 KiB .* \(--max-bytes \d+\)") as found:
+        io.try_loading(data)
+    needed = int(str(found[0].message).rsplit(" ", 1)[1].rstrip(")"))
+    io.load_model(saved, max_bytes=needed)
+    with pytest.raises(ModelFileError, match="it takes more than"):
+        io.load_model(saved, max_bytes=needed - 1)
+    monkeypatch.setattr(models, "check_objects", lambda *_: (_ for _ in ()).throw(ValueError("a bad part")))
+    with pytest.raises(ModelFileError, match="the model could not be loaded if it was saved: a bad part"):
+        io.try_loading(data)

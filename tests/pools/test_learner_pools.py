@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pacbayes import PACBayesClassifier
@@ -17,7 +18,7 @@ from pacbayes._fingerprint import digest
 from pacbayes._losses import ZERO_ONE
 from pacbayes.exceptions import HypothesisError
 from pacbayes.fitting._hypotheses import from_arrays, to_arrays
-from pacbayes.pools import BoostingPool, ForestPool, LinearPool, Sample, _learners
+from pacbayes.pools import BoostingPool, ForestPool, LinearPool, Sample, _learners, make_union
 from pacbayes.rows import CodeBook
 from pacbayes.sampling import LEARNER, GivenSubsamples, RandomSubsamples, stream
 
@@ -271,3 +272,33 @@ def test_tables_of_categories_alone(n_classes):
         assert model.score(table, y) > 0.9
     default = PACBayesClassifier(random_state=0).fit(table, y)
     assert default.score(table, y) > 0.9
+
+
+def test_classes_that_weigh_the_same():
+    rng = np.random.default_rng(0)
+    codes = np.repeat([0, 1], [45, 15])
+    X = rng.normal(size=(60, 2)) + codes[:, np.newaxis]
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    again = np.concatenate([np.arange(60), *[np.arange(45, 60)] * 2])
+    # One training set, and points to validate on.
+    points, labels, settings = np.vstack([X, X]), np.tile(codes, 2), {"subsamples": [np.arange(60)], "holdout": None}
+    pool = LinearPool(C=1.0, splines=False, class_weight="balanced")
+    model = PACBayesClassifier(pool, **settings, random_state=0).fit(points, labels)
+    expected = LogisticRegression(C=1.0, tol=1e-8).fit(X[again], codes[again]).predict_proba(X)
+    np.testing.assert_allclose(model.hypotheses_[0].predict_proba(X), expected, atol=2e-3)
+    for kind in (BoostingPool(max_iter=3), ForestPool(n_estimators=20, min_samples_leaf=9, kind="random")):
+        plain, balanced = (
+            PACBayesClassifier(clone(kind).set_params(class_weight=weight), **settings, random_state=0)
+            .fit(points, labels)
+            .hypotheses_[0]
+            .predict_proba(X)[:, 1]
+            .mean()
+            for weight in (None, "balanced")
+        )
+        assert balanced > plain + 0.05
+    with pytest.raises(ValueError, match="class_weight must be None or 'balanced', got 'even'"):
+        PACBayesClassifier(LinearPool(class_weight="even")).fit(X, codes)
+    with pytest.raises(ValueError, match=r"families must be some of .* with class_weight='balanced', got 'svm'"):
+        make_union(["svm"], class_weight="balanced")
+    balanced = make_union(["boosting", "linear"], class_weight="balanced").families
+    assert [one.class_weight for _, one in balanced] == ["balanced", "balanced"]

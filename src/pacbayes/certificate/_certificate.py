@@ -48,6 +48,7 @@ from pacbayes.certificate._thresholds import (
 from pacbayes.certificate.assumptions import (
     SHIFT_ASSUMPTIONS,
     describe_assumption,
+    encode_assumption,
     find_missing,
     is_code,
     is_covered,
@@ -233,6 +234,11 @@ class Certificate:
         return is_test_covered(self.assumption_codes)
 
     @property
+    def is_covered(self) -> bool:
+        """Whether the theorem, or that of a test set, covers the bound on what `predict` does."""
+        return self.statements[0].is_covered
+
+    @property
     def minimizes_lambda_bound(self) -> bool:
         """Whether the posterior is the one at the minimum of F(lambda)."""
         return self.lam is not None and OBJECTIVES[self.objective].minimizes_f
@@ -328,6 +334,13 @@ class Certificate:
     def without_test(self) -> Certificate:
         """Return this certificate without what was counted on points by class, by group or by shares of the vote."""
         return replace(self, confusion=None, groups=None, abstention=(), prediction_sets=())
+
+    def with_assumption(self, assumption: str) -> Certificate:
+        """Return this certificate with one more assumption, a code or in words; a departure makes it not strict."""
+        codes = (*self.assumption_codes, encode_assumption(assumption))
+        covered = (is_covered(codes), is_test_covered(codes))
+        statements = tuple(replace(one, event=METHODS[one.method].event_if(*covered)) for one in self.statements)
+        return self.revise(assumption_codes=codes, strict=covered[0], statements=statements)
 
     # -- in words ------------------------------------------------------------------------------------
 

@@ -193,8 +193,17 @@ def sections(certificate: Certificate, tested: Statement | None = None, most_pre
 
 
 def _warnings(certificate: Certificate) -> list[str]:
+    if certificate.strict and "trained-elsewhere" in certificate.assumption_codes:
+        return [
+            "Did any of these rows train the models, or choose them? Models do not show it, and then nothing is proved."
+        ]
     if certificate.strict:
         return []
+    if "rows-in-time" in certificate.assumption_codes:
+        return [
+            "NOT STRICT: rows follow each other in time, and no bound covers those that come later. What is said here "
+            "would be true of new rows of the same time."
+        ]
     if not certificate.test_covered:
         return ["NOT STRICT: the weights were estimated, and nothing is proved unless they are the true ones."]
     if certificate.is_tested:
@@ -240,7 +249,7 @@ def summary(certificate: Certificate) -> str:
     start = f"With probability at least {format_confidence(delta)} over the draw of the sample (delta = {delta}),"
     if not proved[0].is_covered:
         doubt = "The theorem does not cover this fit. If it did:"
-        if not certificate.test_covered:
+        if "weights-estimated" in certificate.assumption_codes:
             doubt = "The weights were estimated. If they were the true ones:"
         start = f"{doubt} {start[0].lower()}{start[1:]}"
     new = "new points from the same distribution"
@@ -328,8 +337,12 @@ def _count_rate(rate: Rate) -> str:
     return f"{format_count(rate.errors, WORDS.mistake)} on {format_count(rate.n, 'point')}"
 
 
-def _weights_remark(certificate: Certificate) -> str:
-    return "" if certificate.test_covered else "; the theorem does not cover estimated weights"
+def _test_remark(certificate: Certificate) -> str:
+    """Return what to add to bounds from held-out points that the theorem does not cover."""
+    if certificate.test_covered:
+        return ""
+    estimated = "weights-estimated" in certificate.assumption_codes
+    return f"; the theorem does not cover {'estimated weights' if estimated else 'rows in time'}"
 
 
 def _shift_notes(certificate: Certificate) -> list[str]:
@@ -414,7 +427,7 @@ def _class_notes(certificate: Certificate, confusion: Confusion) -> list[str]:
     ]
     if confusion.is_certified:
         uncovered = confusion.points == "validation" and not certificate.strict
-        remark = "; the theorem does not cover this fit" if uncovered else _weights_remark(certificate)
+        remark = "; the theorem does not cover this fit" if uncovered else _test_remark(certificate)
         balanced = format_percent_upper(confusion.balanced_error)
         notes += [
             f"All bounds of this table hold at once, with probability {format_confidence(certificate.delta)}, for all "
@@ -456,7 +469,7 @@ def group_table(certificate: Certificate) -> RateTable | None:
 def _group_notes(certificate: Certificate, groups: GroupErrors) -> list[str]:
     label, rate = groups.worst
     sure = f"with probability {format_confidence(certificate.delta)}"
-    remark = _weights_remark(certificate)
+    remark = _test_remark(certificate)
     notes = [
         f"All bounds of this table hold at once, {sure}, for all groups that were declared{remark}.",
         f"The worst group is {name_class(label)}, with an error of at most {format_percent_upper(rate.bound or 0.0)}: "
@@ -499,8 +512,8 @@ def abstention_table(certificate: Certificate) -> Section | None:
         for row in rows
     ]
     notes = [
-        f"All bounds on errors hold at once, with probability {confidence}: a row may be chosen by them. So do, with "
-        "the same probability, all limits of the share that is answered.",
+        f"All bounds on errors hold at once, with probability {confidence}{_test_remark(certificate)}: a row may be "
+        "chosen by them. So do, with the same probability, all limits of the share that is answered.",
         "Each has its share of delta: for all points, the bound on the vote alone is smaller than in the first row.",
         "To answer by them: predict_selective(X, max_error), predict --max-error.",
     ]
@@ -522,7 +535,8 @@ def set_table(certificate: Certificate) -> Section | None:
         return None
     n, confidence = certificate.abstention[0].n, format_confidence(certificate.delta)
     notes = [
-        f"Each level alone holds with probability {confidence}: choose it before a look at the sets.",
+        f"Each level alone holds with probability {confidence}{_test_remark(certificate)}: choose it before a look at "
+        "the sets.",
         "To predict sets: predict_set(X, coverage), predict --coverage.",
     ]
     header = ["coverage", "mean size, measured", "misses", "besides the winner"]

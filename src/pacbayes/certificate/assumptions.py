@@ -68,6 +68,10 @@ _DEPARTURES = {
 
 # What makes the points of a test others than those of the promise: then the test is not covered, either.
 _TEST_DEPARTURES = {
+    "rows-in-time": (
+        "rows follow each other in time: they are not independent, and later ones may come from another distribution, "
+        "so that no bound covers them"
+    ),
     "weights-estimated": (
         "the weights were estimated, and stand for a ratio of densities that is not known: the theorem does not cover "
         "this"

@@ -58,6 +58,9 @@ def make_command(
     options = [_declare(option, help.get(option.name, "")) for option in options]
 
     def command(**values: Any) -> None:
+        delta = values.get("delta")
+        if delta is not None and not 0 < delta < 1:  # before anything is imported or read
+            raise usage_error(f"delta must be in (0, 1), got {delta}")
         for name, group in groups.items():
             values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
         with _user_errors(extra):

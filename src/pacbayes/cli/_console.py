@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 _MOST_PREDICTED = 6
 
 
+# Letters of a name that a line of a table shows at least, before it is broken.
+_NAME = 10
+
+
 def print_lines(*lines: object) -> None:
     """Print lines on standard output, with control characters escaped."""
     for line in lines:
@@ -75,15 +79,22 @@ def printed_warnings() -> Iterator[None]:
 
 
 def print_certificate(
-    certificate: pacbayes.Certificate, test: io.HeldOutTest | None = None, *, in_full: bool = True
+    certificate: pacbayes.Certificate,
+    test: io.HeldOutTest | None = None,
+    time: str | None = None,
+    *,
+    in_full: bool = True,
 ) -> None:
     """Print what is proved about the predictions, with errors by class and group; in full, also how and why."""
-    from pacbayes.certificate import RateTable
+    from pacbayes.certificate import ClassTable, RateTable
 
-    proved, *others = certificate.sections(most_predicted=_MOST_PREDICTED)
+    sections = certificate.sections(most_predicted=_MOST_PREDICTED)
+    if any(isinstance(one, ClassTable) and _least_width(one) > _console().width for one in sections):
+        sections = certificate.sections(most_predicted=0)  # without the confusion matrix
+    proved, *others = sections
     _print_section(proved)
     if test is not None:
-        _print_wrapped(f"held-out test: {describe_test(test)}")
+        _print_wrapped(f"held-out test: {describe_test(test, time)}")
     for section in others:
         if in_full or isinstance(section, RateTable):
             _print_section(section)
@@ -106,23 +117,46 @@ def _print_section(section: Section) -> None:
 
     for line in (section.title, *section.warnings):
         _print_wrapped(line, bold=True)
-    table = Table(show_header=bool(section.header))
-    for k, number in enumerate(section.numeric):
+    table, console = Table(show_header=bool(section.header)), _console()
+    for k, (number, width) in enumerate(zip(section.numeric, _least_widths(section), strict=True)):
         name = escape_control(section.header[k]) if section.header else ""
-        table.add_column(name, justify="right" if number else "left")
+        table.add_column(name, justify="right" if number else "left", min_width=width, overflow="fold")
     for row in section.rows:
         table.add_row(*map(escape_control, row))
     if section.rows:
-        _console().print(table)
+        if console.measure(table, options=console.options.update(width=10**6)).maximum > console.width:
+            for column, number in zip(table.columns, section.numeric, strict=True):
+                column.width = column.min_width if number else None  # what is left is for text
+        # Where a terminal is narrower than that, it breaks lines, and cuts no number.
+        console.width = max(console.width, _least_width(section))
+        console.print(table)
     for note in section.notes:
         _print_wrapped(f"  - {note}")
 
 
-def describe_test(test: io.HeldOutTest) -> str:
-    """Say what a test found and proves."""
+def _least_widths(section: Section) -> list[int]:
+    """Return the widths that columns need: numbers and the words of titles are not broken, other text is."""
+    columns = [[escape_control(cell) for cell in column] for column in zip(*section.rows, strict=True)]
+    titles = [escape_control(name) for name in section.header] or [""] * len(columns)
+    return [
+        max([len(word) for word in title.split()] + [len(cell) if number else min(len(cell), _NAME) for cell in column])
+        for number, title, column in zip(section.numeric, titles, columns, strict=True)
+    ]
+
+
+def _least_width(section: Section) -> int:
+    """Return the width that a table needs with its borders."""
+    widths = _least_widths(section)
+    return sum(widths) + 3 * len(widths) + 1
+
+
+def describe_test(test: io.HeldOutTest, time: str | None = None) -> str:
+    """Say what a test found and proves: nothing, if it was on the last rows by their time."""
+    found = f"{format_count(test.errors, 'error')} in {format_count(test.n_rows, 'row')} ({format_percent(test.error)})"
+    if time is not None:
+        return f"{found}, the last ones by {time!r}: measured, and no bound on those that come after them"
     return (
-        f"{format_count(test.errors, 'error')} in {format_count(test.n_rows, 'row')} ({format_percent(test.error)}), "
-        f"which alone prove an error of at most {format_percent_upper(test.bound)} (Clopper-Pearson, delta "
+        f"{found}, which alone prove an error of at most {format_percent_upper(test.bound)} (Clopper-Pearson, delta "
         f"{test.delta:g})"
     )
 

@@ -68,6 +68,7 @@ class TableOptions:
         names = ("missing", "separator", "decimal", "encoding", "format")
         form = {} if schema.source is None else {name: getattr(schema.source, name) for name in names}
         options = replace(self, **form).arguments()
+        options["skip_missing_target"] = schema.source is not None and schema.source.skipped > 0
         return io.read_table(path, target, schema=schema, allow_extra=True, **options, **settings)
 
     def read_training_table(self, path: Path, schema: io.Schema) -> io.Table:
@@ -81,7 +82,7 @@ class TableOptions:
                 f"{str(path)!r} has {len(table.X)} rows, and the model was made from {source.n_rows}: it is a "
                 "different table"
             )
-        return table.take(source.split()[0])
+        return table.take(split_as_trained(table, source)[0])
 
     def read(
         self, path: Path, schema: io.Schema, held_out: bool, target: str | None = None, **settings: Any
@@ -97,13 +98,29 @@ class TableOptions:
             raise usage_error(
                 f"{str(path)!r} is not the file that the model was made from: --held-out needs {source.name!r}"
             )
-        return table.take(source.split()[1])
+        return table.take(split_as_trained(table, source)[1])
+
+
+def split_as_trained(table: Any, source: io.Provenance) -> Any:
+    """Return the rows of a table that a model was trained on, and those that were held out."""
+    return source.split(None if source.time is None else table.column(source.time))
 
 
 def is_source(table: io.Table, schema: io.Schema) -> bool:
     """Return whether a table was read from the file that a model was made from."""
     source, given = schema.source, table.schema.source
     return source is not None and given is not None and source.sha256 == given.sha256
+
+
+def check_exists(path: Path, what: str = "") -> None:
+    """Refuse a file that is not there, before anything is imported that reads it."""
+    if str(path) != "-" and not path.exists():
+        raise usage_error(f"{str(path)!r}{what}: there is no such file")
+
+
+def check_model_exists(path: Path) -> None:
+    """Refuse a model that is not there, before anything is imported that reads it."""
+    check_exists(path, " is not a model that can be loaded")
 
 
 def check_output(output: Path, inputs: Iterable[Path], message: str) -> None:
@@ -144,14 +161,16 @@ def describe_data(schema: io.Schema | None) -> dict[str, Any]:
     if schema is None:
         return {}
     source, test = schema.source, schema.test
+    time = None if source is None else source.time
     facts = {
         "File": None if source is None else source.name,
         "SHA-256": None if source is None else source.sha256,
         "Target": schema.target,
-        "Held-out test": None if test is None else describe_test(test),
+        "Held-out test": None if test is None else describe_test(test, time),
     }
     return {
         "data": {name: value for name, value in facts.items() if value is not None},
         "class_counts": dict(zip(schema.classes, schema.class_counts, strict=True)),
-        "test": None if test is None else (test.errors, test.n_rows),
+        # The last rows are no draw from the others: nothing follows from them alone.
+        "test": None if test is None or time is not None else (test.errors, test.n_rows),
     }

@@ -10,7 +10,7 @@ from pacbayes import io
 from pacbayes._progress import show_progress
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import print_certificate, print_json, print_lines, test_values
-from pacbayes.cli._tables import Objective, TableOptions, check_output, is_source
+from pacbayes.cli._tables import Objective, TableOptions, check_exists, check_model_exists, check_output, is_source
 
 
 def certify(
@@ -69,6 +69,9 @@ def certify(
     shift = {"weights": weights, "max_weight": max_weight, "weights_estimated": weights_estimated}
     if model is None and n is None:
         raise usage_error("--n is needed: the number of points that each loss was measured on")
+    if model is not None:
+        check_model_exists(model)
+    check_exists(data)
     if output is not None:
         inputs = [data] if model is None else [model, data]
         check_output(output, inputs, "the certificate must go to a file of its own")

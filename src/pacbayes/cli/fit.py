@@ -14,8 +14,16 @@ import pacbayes
 from pacbayes import io
 from pacbayes._formatting import format_count, format_names, join_names
 from pacbayes.cli._command import usage_error
-from pacbayes.cli._console import print_certificate, print_error, print_json, print_lines
-from pacbayes.cli._tables import Objective, TableOptions, check_output, test_model, train
+from pacbayes.cli._console import print_certificate, print_error, print_json, print_lines, test_values
+from pacbayes.cli._tables import (
+    Objective,
+    TableOptions,
+    check_exists,
+    check_output,
+    split_as_trained,
+    test_model,
+    train,
+)
 
 if TYPE_CHECKING:
     from pacbayes.pools import Pool
@@ -23,7 +31,14 @@ if TYPE_CHECKING:
     Tables = io.Table | io.StreamedTable
 
 Estimator = StrEnum("Estimator", ["auto", "svm", "tree", "logistic"])
+ClassWeight = StrEnum("ClassWeight", ["balanced"])
 Scaler = StrEnum("Scaler", ["auto", "standard", "minmax", "none"])
+
+# Fraction of the rows that --time holds out.
+_LAST_ROWS = 0.2
+
+# With fewer rows, a class may have one row by chance.
+_FEWEST_ROWS = 20
 
 # Columns that are warned of by a line each.
 _MOST_WARNINGS = 12
@@ -37,6 +52,7 @@ def fit(
     estimator: Estimator = Estimator.auto,
     families: str | None = None,
     scaler: Scaler = Scaler.auto,
+    class_weight: ClassWeight | None = None,
     n_hypotheses: int | None = None,
     subsample_size: str = "auto",
     delta: float = 0.05,
@@ -44,10 +60,13 @@ def fit(
     holdout: str = "auto",
     seed: Annotated[int, typer.Option(min=0)] = 0,
     test_size: float | None = None,
+    time: str | None = None,
     text: list[str] | None = None,
     drop: list[str] | None = None,
     keep: list[str] | None = None,
     groups: str | None = None,
+    skip_missing_target: bool = False,
+    many_classes: bool = False,
     *,
     options: TableOptions,
     jobs: int = -1,
@@ -80,6 +99,9 @@ def fit(
         Families of models that share the vote, with commas. [default: svm,boosting,forest,linear]
     scaler
         Scaling of numbers for the SVMs, by each subsample's own range; auto tries all.
+    class_weight
+        Let all classes weigh the same in training (balanced): fewer rows of rare ones are missed, for more errors
+        altogether, which the certificate is about. Without SVMs. [default: none]
     n_hypotheses
         Number of hypotheses, divided among the families. [default: each family's own, 45 SVMs for each subsample size]
     subsample_size
@@ -91,6 +113,9 @@ def fit(
         Seed. Choose it beforehand: the best of several seeds has no certificate.
     test_size
         Fraction of the rows to hold out, for a test. [default: none]
+    time
+        Column of dates or numbers: the last rows by it are held out, 20% unless --test-size says otherwise, and the
+        certificate is not strict, since later rows need not be like earlier ones. [default: none]
     text
         A column of numbers that are names, to be taken as text. May be repeated.
     drop
@@ -100,21 +125,29 @@ def fit(
     groups
         A column of groups, such as regions: held-out rows bound the error of each, all at once. It stays a feature
         unless --drop leaves it out.
+    skip_missing_target
+        Leave out rows whose target is missing, and say how many.
+    many_classes
+        Take the target for classes although most rows have one of their own.
     jobs
         Workers; -1 takes all cores. The result does not depend on it.
     progress
         Show progress. [default: a bar on a terminal; elsewhere a line now and then]
     """
-    names = _parse_families(families, estimator, scaler)
+    check_exists(data)
+    names = _parse_families(families, estimator, scaler, class_weight)
     certificate = certificate or output.with_suffix(".certificate.json")
     different = "the table, the model and the certificate must be three different files"
     check_output(output, [data, certificate], different)
     check_output(certificate, [data], different)
     # In parts, if it is larger than the memory that is allowed.
-    left_out = [name for name in drop or () if name != groups]
-    table = io.open_table(data, target, text=text or (), drop=left_out, **options.arguments())
+    dropped = [name for name in drop or () if name != groups]
+    roles: dict[str, Any] = {"text": text or (), "drop": dropped, "skip_missing_target": skip_missing_target}
+    table = io.open_table(data, target, **roles, **options.arguments())
     if table.schema.target is None:
         raise usage_error(f"which column holds the classes? Give --target, one of {format_names(table.X.columns)}")
+    if not many_classes:
+        _refuse_many_classes(table)
     by_group = None
     if groups is not None:
         by_group = _take_groups(table, groups)
@@ -123,8 +156,12 @@ def fit(
     if not json:
         _print_table(table, findings, drop or (), estimator)
     _print_warnings(table, findings)
-    rows, held_out = (table, None) if test_size is None else table.split(test_size, seed)
-    pool, schema = _choose_pool(rows, estimator, names, scaler)
+    if time is not None:
+        test_size = _LAST_ROWS if test_size is None else test_size
+    else:
+        _warn_of_order(table)
+    rows, held_out = (table, None) if test_size is None else table.split(test_size, seed, time)
+    pool, schema = _choose_pool(rows, estimator, names, scaler, class_weight)
     model = pacbayes.PACBayesClassifier(
         pool,
         n_hypotheses="auto" if n_hypotheses is None else n_hypotheses,
@@ -137,27 +174,22 @@ def fit(
         verbose={None: int(not json), True: 2, False: 0}[progress],
     )
     if by_group is not None and rows.schema.source is not None:
-        by_group = by_group.iloc[rows.schema.source.split()[0]]
+        by_group = by_group.iloc[split_as_trained(table, rows.schema.source)[0]]
     train(model, rows, by_group)
     model.add_assumption("file-columns-known")
+    if time is not None:
+        model.add_assumption("rows-in-time")
     if held_out is not None:
         schema = replace(schema, test=test_model(model, held_out, delta))
-    io.write_atomic({output: io.dumps_model(model, schema), certificate: model.certificate_.to_json().encode()})
+    content = io.dumps_model(model, schema)
+    io.try_loading(content)
+    io.write_atomic({output: content, certificate: model.certificate_.to_json().encode()})
     if json:
-        values: dict[str, Any] = {
-            "model": str(output),
-            "certificate_file": str(certificate),
-            "certificate": model.certificate_,
-            "rows": len(rows.X),
-            "columns": rows.X.shape[1],
-            "classes": model.classes_.tolist(),
-            "kinds": {column.name: column.kind for column in schema.columns},
-            "left_out": {finding.column: finding.message for finding in findings if finding.leave_out},
-            "missing": table.missing,
-        }
-        print_json(values | ({} if schema.test is None else {"test": schema.test}))
+        files = {"model": str(output), "certificate_file": str(certificate), "certificate": model.certificate_}
+        left_out = {finding.column: finding.message for finding in findings if finding.leave_out}
+        print_json(files | _describe_rows(model, rows, schema) | {"left_out": left_out, "missing": table.missing})
         return
-    print_certificate(model.certificate_, schema.test)
+    print_certificate(model.certificate_, schema.test, time)
     print_lines(f"model        {output}", f"certificate  {certificate}")
 
 
@@ -172,6 +204,21 @@ def _take_groups(table: Tables, name: str) -> Any:
     return table.column(name)
 
 
+def _describe_rows(model: pacbayes.PACBayesClassifier, rows: Tables, schema: io.Schema) -> dict[str, Any]:
+    """Return what a model was trained on, and how it did on rows that were held out, as JSON holds it."""
+    values: dict[str, Any] = {
+        "rows": len(rows.X),
+        "columns": rows.X.shape[1],
+        "classes": model.classes_.tolist(),
+        "kinds": {column.name: column.kind for column in schema.columns},
+    }
+    if schema.test is not None:
+        found, source = test_values(schema.test), schema.source
+        in_time = source is not None and source.time is not None  # and then they prove nothing about later ones
+        values["test"] = {name: found[name] for name in ("rows", "errors", "error")} if in_time else found
+    return values
+
+
 def _parse_sizes(option: str, words: str, names: tuple[str, ...]) -> Any:
     """Return an option that is a name, a size or several, as the classifier takes it."""
     if words in names:
@@ -183,12 +230,18 @@ def _parse_sizes(option: str, words: str, names: tuple[str, ...]) -> Any:
     return sizes if len(sizes) > 1 else sizes[0]
 
 
-def _parse_families(words: str | None, estimator: Estimator, scaler: Scaler) -> list[str]:
+def _parse_families(
+    words: str | None, estimator: Estimator, scaler: Scaler, class_weight: ClassWeight | None
+) -> list[str]:
     """Return the names of the families to train, of those whose models files can hold."""
-    from pacbayes.pools import DEFAULT_FAMILIES, FAMILIES
+    from pacbayes.pools import BALANCED_FAMILIES, DEFAULT_FAMILIES, FAMILIES
 
+    has_svms = estimator == Estimator.svm or scaler != Scaler.auto or "svm" in (words or "").split(",")
+    if class_weight is not None and has_svms:
+        can = ",".join(BALANCED_FAMILIES)
+        raise usage_error(f"--class-weight {class_weight} is not for SVMs: take --families {can}")
     if words is None:
-        return list(DEFAULT_FAMILIES)
+        return list(DEFAULT_FAMILIES if class_weight is None else BALANCED_FAMILIES)
     if estimator != Estimator.auto:
         raise usage_error(f"--families are what --estimator auto trains: leave out --estimator {estimator}, or these")
     names = [word.strip() for word in words.split(",")]
@@ -206,7 +259,11 @@ def _parse_families(words: str | None, estimator: Estimator, scaler: Scaler) -> 
 
 
 def _choose_pool(
-    table: Tables, estimator: Estimator, families: Sequence[str], scaler: Scaler
+    table: Tables,
+    estimator: Estimator,
+    families: Sequence[str],
+    scaler: Scaler,
+    class_weight: ClassWeight | None,
 ) -> tuple[Pool, io.Schema]:
     """Return the families, the compiled SVMs, or another base learner that handles text and gaps itself."""
     from sklearn.linear_model import LogisticRegression
@@ -223,15 +280,39 @@ def _choose_pool(
         )
     scaling: Any = None if scaler == Scaler.none else str(scaler)
     if estimator in (Estimator.auto, Estimator.svm):
-        pool: Pool = make_union(families) if estimator == Estimator.auto else RBFSVMPool()
+        weights: Any = None if class_weight is None else str(class_weight)
+        pool: Pool = make_union(families, class_weight=weights) if estimator == Estimator.auto else RBFSVMPool()
         if scaler != Scaler.auto:
             pool.set_params(**{"svm__scaler" if estimator == Estimator.auto else "scaler": scaling})
-        # A model of numbers without gaps is the only one that cannot do with gaps.
-        return pool, replace(schema, complete=schema.complete and not schema.names_of("text", "date"))
+        return pool, schema
     learner = DecisionTreeClassifier() if estimator == Estimator.tree else LogisticRegression(max_iter=1000)
+    if class_weight is not None:
+        learner.set_params(class_weight=str(class_weight))
     scaling = "standard" if scaler == Scaler.auto else scaling
     encoder = io.ColumnEncoder(schema.names_of("number", "date"), schema.names_of("text"), scaling)
     return EstimatorPool(make_pipeline(encoder, learner)), replace(schema, complete=False)
+
+
+def _warn_of_order(table: Tables) -> None:
+    """Warn of rows in the order of dates."""
+    names = io.find_time_order(table)
+    if names:
+        print_error(
+            f"warning: the rows are in the order of {format_names(names)}: rows that follow each other in time are "
+            "seldom independent, and the certificate says nothing about later ones if they differ; --time "
+            f"{names[0]!r} holds out the last rows, to see how they are predicted"
+        )
+
+
+def _refuse_many_classes(table: Tables) -> None:
+    """Refuse a target of which most rows have a value of their own: there is nothing to learn from one row."""
+    schema, n_rows = table.schema, len(table.X)
+    if n_rows >= _FEWEST_ROWS and 2 * len(schema.classes) > n_rows:
+        raise usage_error(
+            f"the target {schema.target!r} holds {len(schema.classes)} different values in {n_rows} rows, an id or an "
+            "amount rather than a class: name another column, predict classes of it, such as below and above a limit, "
+            "or give --many-classes"
+        )
 
 
 def _leave_out(table: Tables, keep: Collection[str]) -> tuple[Tables, list[io.Finding]]:
@@ -284,6 +365,9 @@ def _print_warnings(table: Tables, findings: Sequence[io.Finding]) -> None:
     """Warn of guesses about the file, and of columns that may not be what they seem."""
     source, target = table.schema.source, table.schema.target
     warnings = []
+    if source is not None and source.skipped:
+        rows = format_count(source.skipped, "row")
+        warnings.append(f"{rows} of {source.skipped + source.n_rows} left out: the target {target!r} is missing there")
     if source is not None and source.encoding == "cp1252":
         warnings.append("the file is not UTF-8, and was read as Windows-1252 (Latin-1): give --encoding if it is not")
     if source is not None and source.decimal == ",":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import pacbayes
 from pacbayes import io
-from pacbayes._formatting import format_count, format_names
+from pacbayes._formatting import format_count, format_names, join_names
 from pacbayes._progress import show_progress
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import print_error, print_json, print_lines, print_text
 from pacbayes.cli._parts import find_tables, is_parquet, join_parts, open_parts
-from pacbayes.cli._tables import TableOptions, check_output
+from pacbayes.cli._tables import TableOptions, check_model_exists, check_output
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,6 +79,7 @@ def predict(
     coverage
         Add columns of the set of classes for each row, which hold the true one for at least this share, proved.
     """
+    check_model_exists(model)
     if str(output) == "-":
         output = None
     if output is not None:
@@ -154,6 +157,8 @@ class Predictions:
             model.certificate_.choose_sets(coverage)
         self._formulas = dict.fromkeys(filter(_is_formula, self.classes))
         self._unknown: dict[str, bool] = {}
+        self._gaps: Counter[str] = Counter()
+        self._outside: Counter[str] = Counter()
         self._summaries: list[RowSummary] = []
 
     @property
@@ -166,7 +171,13 @@ class Predictions:
         from pacbayes.rows import RowSummary
 
         carried = self._select(table.carried)
-        fitted, rows = self._model.fitted_votes_, self._model.open_rows(table.X)
+        fitted = self._model.fitted_votes_
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of gaps, which are counted over all batches
+            rows = self._model.open_rows(table.X)
+        if fitted.ranges is not None:
+            self._gaps.update(fitted.ranges.select_new(table.missing))
+            self._outside.update(fitted.ranges.count_outside(rows.sample.X))
         unknown = [] if fitted.code_book is None else fitted.code_book.find_strange_columns(table.X)
         for name in table.X.columns[table.X.notna().any()]:
             self._unknown[name] = self._unknown.get(name, True) and name in unknown
@@ -236,11 +247,21 @@ class Predictions:
         return ({"columns": carried} if carried else {}) | predicted
 
     def print_warnings(self, *, formulas: bool) -> None:
-        """Say how many rows have no label, and warn of unknown values, rows of the training sample, and formulas."""
+        """Say how many rows have no label, and warn of what differs from training, of its rows, and of formulas."""
+        from pacbayes.rows import RowSummary, describe_gaps
+
         if self._max_error is not None:
             print_error(
                 f"{self._n_unanswered} of {format_count(self._n_predicted, 'row')} have no label: the error among the "
                 f"others is proved to be at most {self._max_error:g}"
+            )
+        if self._gaps:
+            print_error(f"warning: {describe_gaps(self._gaps)}")
+        if self._outside:
+            counts = join_names([f"{name!r} ({count})" for name, count in self._outside.items()])
+            print_error(
+                f"warning: values smaller or larger than all of training in {counts} of {self.n_rows} rows: the "
+                "certificate is about rows like those of training"
             )
         unknown = [name for name, is_unknown in self._unknown.items() if is_unknown]
         if unknown:
@@ -248,8 +269,6 @@ class Predictions:
                 f"warning: the model knows no value of {format_names(unknown)}: are they written as in the table it "
                 "was trained on?"
             )
-        from pacbayes.rows import RowSummary
-
         seen = self._model.fitted_votes_.training_rows.count_seen(RowSummary.join(self._summaries))
         if seen:
             print_error(

@@ -11,7 +11,7 @@ from pacbayes import io
 from pacbayes._progress import show_progress
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import print_result
-from pacbayes.cli._tables import MaxBytes, TableOptions, check_output, describe_data, is_source
+from pacbayes.cli._tables import MaxBytes, TableOptions, check_model_exists, check_output, describe_data, is_source
 
 
 def report(
@@ -41,6 +41,7 @@ def report(
     voters
         Number of voters to show, heaviest first.
     """
+    check_model_exists(model)
     from pacbayes.report import fit_page, write_page
 
     certificate = certificate or model.with_suffix(".certificate.json")

@@ -143,7 +143,7 @@ def fit_votes(
     entropy = _draw_entropy(settings.random_state) if continued is None else continued.entropy
     rows, entropy = _open_checkpoint(rows, pool, settings, holdout, entropy)
     try:
-        splits = split_holdouts(holdout, len(rows), entropy)
+        splits = _split(holdout, len(rows), entropy, settings)
         n_votes = len(splits) * settings.n_candidates
         fit = FitContext(pool, task, loss, settings, n_votes, continued is not None, groups)
         validate_delta(settings.delta, fit.n_votes)
@@ -157,8 +157,22 @@ def fit_votes(
     # Their bounds hold all at once: the smallest is a bound as well.
     winner = min(range(len(votes)), key=lambda k: votes[k].bound)
     names = None if rows.columns is None else np.array(rows.columns, dtype=object)
-    about = (rows.sample.code_book, rows.sample.n_columns, names, row_digest, _digest_target(target))
+    digests = (row_digest, _digest_target(target))
+    about = (rows.sample.code_book, rows.sample.n_columns, names, *digests, rows.column_ranges())
     return FittedVotes(tuple(votes), winner, entropy, task, settings, training_rows, *about)
+
+
+def _split(holdout: Any, n: int, entropy: int, settings: FitSettings) -> list[Split]:
+    """Draw the rows to hold out, and say what is wrong where the default cannot hold out any."""
+    try:
+        return split_holdouts(holdout, n, entropy)
+    except ValueError as error:
+        if not isinstance(settings.holdout, str):
+            raise
+        raise ValueError(
+            f"X must hold enough rows to train on, to validate and to test, got {n}: some hundred are needed for a "
+            "bound that says something"
+        ) from error
 
 
 def _make_votes(

@@ -22,7 +22,18 @@ from pacbayes.fitting._cluster import connected
 from pacbayes.fitting._hypotheses import Arrays
 from pacbayes.fitting._workers import Workers
 from pacbayes.pools import Hypotheses, Pool, Sample
-from pacbayes.rows import CodeBook, Labels, RowSummary, Source, Sums, TrainingRows, add_sums, shift_for, sum_rows
+from pacbayes.rows import (
+    CodeBook,
+    ColumnRanges,
+    Labels,
+    RowSummary,
+    Source,
+    Sums,
+    TrainingRows,
+    add_sums,
+    shift_for,
+    sum_rows,
+)
 from pacbayes.sampling import ChosenSubsamples, Subsamples, validation_order
 from pacbayes.tasks import Task
 
@@ -124,6 +135,10 @@ class SampleRows(ABC):
         """Return these rows as those that were opened for a fit."""
         return replace(self, opened_for=opened_for, has_target=has_target)
 
+    def column_ranges(self) -> ColumnRanges | None:
+        """Return what the columns of a table hold, if that is known without reading all rows again."""
+        return None
+
     def labels(self) -> Labels:
         """Return the labels that a source holds."""
         raise SourceError("y must be given: rows in memory have no column of labels")
@@ -201,6 +216,12 @@ class MemoryRows(SampleRows):
         """Return all rows of X, without targets; `origin` are the `columns` and what X was made from, `given`."""
         codes = np.zeros(X.shape[0], dtype=np.intp)
         return cls(Sample(X, codes, np.empty(0), code_book), pool, workers, **origin)
+
+    def column_ranges(self) -> ColumnRanges | None:
+        is_coded = self.sample.code_book is not None or self.pool.takes_code_books
+        if self.columns is None or not is_coded or not isinstance(self.sample.X, np.ndarray):
+            return None
+        return ColumnRanges.of(self.sample.X, self.columns, self.sample.code_book)
 
     def with_sample(self, sample: Sample) -> MemoryRows:
         return MemoryRows(sample, self.pool, self.workers, columns=self.columns)

@@ -150,6 +150,15 @@ class Trainer:
             raise HypothesisError(f"{type(self.pool).__name__} trained {len(trained)} of {chosen.size} hypotheses")
         return trained
 
+    @property
+    def _place(self) -> str:
+        return f" for vote {self.vote + 1}"
+
+    def _describe(self, start: int, end: int) -> str:
+        """Name a round of validation as no other one is named."""
+        whom = f" of {name_family(self.family)}" if self.family else ""
+        return f"validation{whom}{self._place}, rows {start + 1} to {min(end, len(self.rows))}"
+
     def _train_parts(self, chosen: NDArray[np.intp]) -> Hypotheses:
         places = self._divide_hypotheses(chosen)
         parts = [chosen[place.start : place.stop] for place in places]
@@ -157,7 +166,7 @@ class Trainer:
             train_part,
             (self.pool, self.subsamples, self.entropy, self.shared),
             [(self.rows.training_sample(self.subsamples, part), part) for part in parts],
-            f"training {name_family(self.family)}" if self.family else "training",
+            f"training {name_family(self.family)}{self._place}" if self.family else f"training{self._place}",
             threads=self.pool.shares_rows,
             stored_as=f"{self._name}-train",
             places=places,
@@ -181,7 +190,7 @@ class Trainer:
             parts = [chosen[place.start : place.stop] for place in self._divide_hypotheses(chosen, subsamples)]
             (block,) = self.rows.blocks(start, end, numbers.size)
             tasks = [(block, trained.take(part), ChosenSubsamples(subsamples, part)) for part in parts]
-            totals = workers.run(sum_losses, (self.loss,), tasks, "validation", threads=False)
+            totals = workers.run(sum_losses, (self.loss,), tasks, self._describe(start, end), threads=False)
             return np.concatenate([result["totals"] for result in totals]), seen
         batch_rows = _DEVICE_ROWS if self._on_device else None
         blocks = self.rows.blocks(start, end, self._rows_per_task(subsamples, numbers.size), batch_rows)
@@ -191,7 +200,7 @@ class Trainer:
             sum_losses,
             (self.loss, complete, subsamples),
             [(block,) for block in blocks],
-            "validation",
+            self._describe(start, end),
             threads=shares_rows,
             stored_as=f"{self._name}-validate-{start}-{end}-{where}",
             about=lambda: [complete.fingerprint(), subsamples.concatenated(range(len(subsamples))), subsamples.sizes],

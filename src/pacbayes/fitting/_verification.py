@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pacbayes._fingerprint import digest
 from pacbayes._validation import Array
 from pacbayes.certificate import Certificate, Event, describe_assumption
+from pacbayes.certificate.assumptions import is_covered
 from pacbayes.exceptions import CertificateError
 from pacbayes.fitting._evaluation import evaluate_vote, total_losses
 from pacbayes.fitting._fit import (
@@ -69,8 +70,10 @@ def verify_certificate(
     digests = {**again.digests, **about}
     _expect("voting", certificate.voting, own.voting)
     certificate.verify(vote.losses, prior, vote.seen)
-    for name in _DERIVED:
-        _expect(name, getattr(certificate, name), getattr(again, name))
+    derived = {name: getattr(again, name) for name in _DERIVED}
+    derived["strict"] = again.strict and is_covered(own.assumption_codes)  # what the caller stated may depart as well
+    for name, value in derived.items():
+        _expect(name, getattr(certificate, name), value)
     _verify_test(certificate, vote)
     _expect_counts(certificate, own)
     _expect("families", certificate.families, describe_families(vote.hypotheses, vote.subsamples, vote.posterior))

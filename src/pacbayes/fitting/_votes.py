@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from pacbayes._losses import Loss
 from pacbayes._validation import Array
 from pacbayes.certificate import Certificate
-from pacbayes.certificate.assumptions import encode_assumption
 from pacbayes.fitting._settings import FitSettings
 from pacbayes.fitting._training import Trained
 from pacbayes.pools import Hypotheses, Pool, as_pool
-from pacbayes.rows import CodeBook, TrainingRows
+from pacbayes.rows import CodeBook, ColumnRanges, TrainingRows
 from pacbayes.sampling import Split, Subsamples
 from pacbayes.tasks import Task
 
@@ -113,6 +112,8 @@ class FittedVotes:
         Their names, if they have some.
     row_digest, target_digest : str
         What tells the rows of the sample, in their order, and its target from others.
+    ranges : ColumnRanges or None
+        What the columns of a table held; None for arrays, and for rows that were read in blocks.
     """
 
     votes: tuple[Vote, ...]
@@ -126,6 +127,7 @@ class FittedVotes:
     feature_names: NDArray[Any] | None
     row_digest: str = ""
     target_digest: str = ""
+    ranges: ColumnRanges | None = None
 
     @property
     def best(self) -> Vote:
@@ -154,7 +156,4 @@ class FittedVotes:
 
     def add_assumption(self, assumption: str) -> FittedVotes:
         """Return the same votes with one more assumption, a code or in words, in all certificates."""
-        code, certificates = encode_assumption(assumption), (vote.certificate for vote in self.votes)
-        return self.with_certificates(
-            [one.revise(assumption_codes=(*one.assumption_codes, code)) for one in certificates]
-        )
+        return self.with_certificates([vote.certificate.with_assumption(assumption) for vote in self.votes])

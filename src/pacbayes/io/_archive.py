@@ -76,15 +76,14 @@ def type_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def examine(data: bytes, types: Collection[type], trusted: Collection[str], max_bytes: int) -> tuple[bytes, list[str]]:
+def examine(data: bytes, types: Collection[type], trusted: Collection[str], budget: Budget) -> tuple[bytes, list[str]]:
     """Return a model file unpacked, if all that it holds is trusted, consistent, and fits the memory.
 
     Also returns the names of its types. Objects of `types` may be made from their attributes, those of the types that
-    are named in `trusted` in any way. `max_bytes` limits the memory that loading may take. The archive that is returned
+    are named in `trusted` in any way. `budget` limits the memory that loading may take. The archive that is returned
     is not compressed, and names types of this library as they are named now. Raises ModelFileError for a file that is
     damaged, exceeds the limit, or names other types.
     """
-    budget = Budget(max_bytes, ModelFileError)
     budget.admit(len(data))
     members = _unpack(data, budget)
     require(_SCHEMA in members, "it is no skops file")

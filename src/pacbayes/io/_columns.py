@@ -140,7 +140,8 @@ def parse_labels(column: pd.Series[Any], decimal: str = ".", *, text: bool | Non
     if absent.any():
         raise TableError(
             f"the target {column.name!r} is missing in {np.count_nonzero(absent)} of {absent.size} rows, first in row "
-            f"{int(np.argmax(absent)) + 1}: remove these rows"
+            f"{int(np.argmax(absent)) + 1}: remove these rows (fit leaves them out with skip_missing_target=True, "
+            "--skip-missing-target)"
         )
     numbers = None
     if text is None:

@@ -36,6 +36,9 @@ _EXTENSIONS: dict[str, Format] = {
     ".svmlight": "libsvm",
 }
 
+# Formats that other programs convert.
+_SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
+
 # Cells of a CSV file that stand for a missing value: those of pandas.
 _MISSING = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
@@ -148,7 +151,7 @@ class TableFile:
 @contextmanager
 def open_file(path: Path, options: ReadOptions, budget: Budget) -> Iterator[TableFile]:
     """Open a file, unpack and decode it; errors in the ``with`` block begin with its name."""
-    with errors_of(path), open_content(path, budget) as content:
+    with errors_of(path), _open_content(path, options, budget) as content:
         kind = _format_of(content, options.format)
         source = Provenance(name_of(path), content.digest, 0, kind, missing=tuple(options.missing))
         if kind != "csv":
@@ -158,6 +161,16 @@ def open_file(path: Path, options: ReadOptions, budget: Budget) -> Iterator[Tabl
             default = "\t" if content.name.lower().endswith(".tsv") else ","
             separator = guess_separator(file, default) if options.separator is None else options.separator
             yield TableFile(file, replace(source, separator=separator, encoding=encoding), options)
+
+
+def _open_content(path: Path, options: ReadOptions, budget: Budget) -> AbstractContextManager[Content]:
+    """Open a file and unpack it, unless it is a spreadsheet, which may be a zip archive of something else."""
+    if path.suffix.lower() in _SPREADSHEETS and options.format is None and path.exists():
+        raise TableError(
+            "this is a spreadsheet: save the sheet as CSV (UTF-8) or, in Python, "
+            f"pandas.read_excel({path.name!r}).to_csv('table.csv', index=False)"
+        )
+    return open_content(path, budget)
 
 
 def errors_of(path: Path) -> AbstractContextManager[None]:

@@ -34,7 +34,7 @@ from pacbayes.exceptions import ModelFileError
 from pacbayes.fitting import FitSettings, FittedVotes, Vote
 from pacbayes.io._archive import TREE, require, type_name
 from pacbayes.io.encoder import ColumnEncoder
-from pacbayes.rows import TrainingRows
+from pacbayes.rows import ColumnRanges, TrainingRows
 from pacbayes.tasks import TASKS, Task
 
 Lengths = dict[str, int]
@@ -278,6 +278,7 @@ def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
     named = fitted.feature_names is None or all(type(name) is str for name in fitted.feature_names)
     require(named, "names of features are no text")
     n_features = n["n_features"] if book is None else book.n_features
+    require(not isinstance(fitted.best.hypotheses, pools.Untrained), "no hypothesis was trained")
     for vote in fitted.votes:
         n_votes, hypotheses = vote.certificate.n_votes, vote.hypotheses
         require(n_votes == fitted.n_votes, f"a certificate is about {n_votes} competing votes")
@@ -294,6 +295,9 @@ def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
             else:
                 unneeded = book is None or isinstance(group, pools.Untrained)
                 require(unneeded, f"a {type(group).__name__} has no code book")
+    ranges = fitted.ranges
+    fits = ranges is None or (len(ranges.names) == n["n_features"] and (ranges.places < n_features).all())
+    require(fits, "ranges are of other columns")
 
 
 def _check_vote(vote: Any, n: Lengths) -> None:
@@ -305,7 +309,6 @@ def _check_vote(vote: Any, n: Lengths) -> None:
     if vote.prior is not None:
         normalise_log_prior(vote.prior, n["m"])  # refuses what is no distribution
     require(not rho[seen < n_validation].any(), "a hypothesis that was dropped has weight")
-    require(not isinstance(hypotheses, pools.Untrained), "no hypothesis was trained")
     if isinstance(hypotheses, pools.HypothesisGroups):
         untrained = np.array([isinstance(group, pools.Untrained) for group in hypotheses.groups.values()])
         require(not seen[untrained[hypotheses.kind]].any(), "a hypothesis that was not trained has a loss")
@@ -546,6 +549,7 @@ RULES: dict[type, Rule] = {
             "feature_names": "label?: n_features",
             "row_digest": str,
             "target_digest": str,
+            "ranges": ColumnRanges | None,
         },
         _check_fitted_votes,
     ),
@@ -574,6 +578,11 @@ RULES: dict[type, Rule] = {
             "exact": TrainingRows | None,
         },
         _check_training_rows,
+    ),
+    ColumnRanges: Rule(
+        "",
+        {"names": tuple, "places": "int >=0: d", "low high median": "double nan: d", "gaps": "bool: d"},
+        lambda ranges, n: require(len(ranges.names) == n["d"], "ranges are of other columns"),
     ),
     pools.HypothesisGroups: Rule("k", {"kind": "int >=0: m", "groups": dict}, _check_groups),
     pools.RBFSVMs: Rule(

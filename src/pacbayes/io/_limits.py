@@ -31,6 +31,7 @@ class Budget:
     def __init__(self, max_bytes: int, error: type[PACBayesError]) -> None:
         self.max_bytes = max_bytes
         self.left = max_bytes
+        self.needed = 0  # the limit that would have done
         self._error = error
 
     def admit(self, n_bytes: int, reason: str = "") -> None:
@@ -40,9 +41,11 @@ class Budget:
 
     def check(self, n_bytes: int, reason: str = "") -> None:
         """Raise if bytes that are counted later, or elsewhere, exceed what is left."""
+        self.needed = max(self.needed, self.max_bytes - self.left + n_bytes)
         if n_bytes > self.left:
             raise self._error(
-                f"it takes more than {format_bytes(self.max_bytes)} of memory, the limit that max_bytes sets{reason}"
+                f"it takes more than {format_bytes(self.max_bytes)} of memory, the limit that max_bytes (--max-bytes) "
+                f"sets{reason}"
             )
 
     def admit_columns(self, count: int) -> None:

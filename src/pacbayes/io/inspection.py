@@ -16,12 +16,15 @@ from pacbayes.io.schema import Column
 from pacbayes.io.streams import StreamedTable
 from pacbayes.io.tables import Table
 
-__all__ = ["Finding", "inspect_table"]
+__all__ = ["Finding", "find_time_order", "inspect_table"]
 
 # With fewer rows, values may differ by chance.
 _FEWEST_ROWS = 20
 # More whole numbers than this are more likely amounts than classes.
 _MOST_CLASSES = 20
+
+# Share of rows with a number of their own beyond which whole numbers may be ids: amounts repeat more often.
+_IDS, _NAMED_IDS = 0.9, 0.5
 
 _UNNAMED = re.compile(r"Unnamed: \d+")
 _ID_NAME = re.compile(r"(?:.*[^a-z])?(?:id|ids|index|key|uuid|guid|nr|no)|.*[a-z](?:Id|ID)", re.ASCII)
@@ -79,6 +82,27 @@ def inspect_table(table: Table | StreamedTable) -> list[Finding]:
     return [*findings, *_inspect_target(table)]
 
 
+def find_time_order(table: Table | StreamedTable) -> list[str]:
+    """Return the columns of dates in whose order the rows are: such rows are seldom independent.
+
+    Parameters
+    ----------
+    table : Table or StreamedTable
+        The table.
+
+    Returns
+    -------
+    list of str
+        Their names.
+    """
+
+    def orders_rows(values: pd.Series[Any]) -> bool:
+        is_ordered = values.is_monotonic_increasing or values.is_monotonic_decreasing
+        return bool(is_ordered and len(values) >= _FEWEST_ROWS and values.nunique() > 2)
+
+    return [name for name in table.schema.names_of("date") if orders_rows(table.column(name).dropna())]
+
+
 def _inspect_feature(values: pd.Series[Any], column: Column, codes: Any) -> Iterator[Finding]:
     """Yield what is remarkable about a feature, the most important finding only."""
     name, n_rows = column.name, len(values)
@@ -93,11 +117,19 @@ def _inspect_feature(values: pd.Series[Any], column: Column, codes: Any) -> Iter
         yield Finding(name, "numbers the rows", leave_out=True)
     elif column.kind == "text":
         yield from _inspect_text(name, values, present, distinct)
-    elif column.kind == "number" and distinct == n_rows >= _FEWEST_ROWS and _are_whole(values):
-        looks = "looks like an id" if _ID_NAME.fullmatch(name) or _ID_NAME.fullmatch(name.lower()) else "may be an id"
-        yield Finding(name, f"{looks}: it holds another whole number in every row")
+    elif column.kind == "number" and present >= _FEWEST_ROWS and _are_whole(values.dropna()):
+        yield from _inspect_whole(name, n_rows, present, distinct)
     if codes is not None and 1 < distinct <= n_rows / 4 and _determines(values, codes, distinct):
         yield Finding(name, "determines the class in every row: is it a copy of the target, or known only afterwards?")
+
+
+def _inspect_whole(name: str, n_rows: int, present: int, distinct: int) -> Iterator[Finding]:
+    """Yield a finding if whole numbers tell rows apart: more likely by their name, or if hardly any repeats."""
+    is_named = bool(_ID_NAME.fullmatch(name) or _ID_NAME.fullmatch(name.lower()))
+    if distinct <= present * (_NAMED_IDS if is_named else _IDS):
+        return
+    held = "another whole number in every row" if distinct == n_rows else f"{distinct} whole numbers in {present} rows"
+    yield Finding(name, f"{'looks like' if is_named else 'may be'} an id: it holds {held}")
 
 
 def _are_whole(values: pd.Series[Any]) -> bool:

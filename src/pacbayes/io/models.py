@@ -28,13 +28,15 @@ from pacbayes.fitting import FitSettings, FittedVotes, Vote
 from pacbayes.io import _format5
 from pacbayes.io._archive import examine, require
 from pacbayes.io._fitted import RULES, check_objects, reachable
-from pacbayes.io._limits import Budget, explain_unreadable
+from pacbayes.io._limits import Budget, explain_unreadable, format_bytes
 from pacbayes.io.schema import Schema
-from pacbayes.pools import RBFSVMPool
+from pacbayes.pools import HypothesisGroups, RBFSVMPool, RBFSVMs, ScoreModels, Untrained
+from pacbayes.rows import CodeBook
 
-__all__ = ["MAX_MODEL_BYTES", "dumps_model", "load_model", "save_model"]
+__all__ = ["MAX_MODEL_BYTES", "dumps_model", "load_model", "save_model", "try_loading"]
 
-_FORMAT = 6
+# Format 6 repeats the code book with every group of hypotheses.
+_FORMAT, _OLDER = 7, (5, 6)
 
 # Default limit on the memory that loading a model may take.
 MAX_MODEL_BYTES = 2**31
@@ -51,6 +53,11 @@ def save_model(model: Any, path: str | os.PathLike[str], schema: Schema | None =
         The file, by convention ``*.skops``. It appears when it is complete, and replaces one that exists.
     schema : Schema, optional
         What the classifier must know about tables. ``pacbayes predict`` needs it.
+
+    Notes
+    -----
+    Of votes that lost, certificates, losses and weights are kept; their hypotheses are, too, if others may be added to
+    them (``racing=False``).
 
     Examples
     --------
@@ -75,15 +82,62 @@ def dumps_model(model: Any, schema: Schema | None = None) -> bytes:
     fitted: Any = getattr(model, "fitted_votes_", None)
     require(isinstance(fitted, FittedVotes), f"{type(model).__name__} is not fitted, or has no certificate")
     _check_members(fitted)
+    if schema is not None and (fitted.code_book is not None or fitted.ranges is not None):
+        schema = replace(schema, complete=False)  # gaps are filled, whether or not training had some
+    kept: Any = _with_code_book(_without_losers(fitted), None)
     # Certificates are kept as JSON, whose types and ranges are checked when they are read.
     content = {
         "pacbayes_model": _FORMAT,
         "certificates": [vote.certificate.to_json() for vote in fitted.votes],
         "schema": None if schema is None else schema.to_json(),
-        "fitted": fitted.with_certificates([None] * len(fitted.votes)),
+        "code_book": None if fitted.code_book is None else fitted.code_book.to_json(),
+        "fitted": kept.with_certificates([None] * len(fitted.votes)),
     }
     data: bytes = skops.io.dumps(content, compression=ZIP_DEFLATED)
     return data
+
+
+def _without_losers(fitted: FittedVotes) -> FittedVotes:
+    """Return the votes without the hypotheses of those that lost, unless hypotheses may be added to them."""
+    if not fitted.settings.racing:
+        return fitted
+    votes = [
+        vote
+        if k == fitted.winner
+        else replace(vote, hypotheses=Untrained(len(vote.hypotheses), vote.hypotheses.classes))
+        for k, vote in enumerate(fitted.votes)
+    ]
+    return replace(fitted, votes=tuple(votes))
+
+
+def _with_code_book(fitted: FittedVotes, code_book: CodeBook | None) -> FittedVotes:
+    """Return the votes with another code book, which all hypotheses that read tables by one have in common."""
+
+    def convert(hypotheses: Any) -> Any:
+        if isinstance(hypotheses, HypothesisGroups):
+            groups = {name: convert(group) for name, group in hypotheses.groups.items()}
+            return HypothesisGroups(groups, hypotheses.kind)
+        has_one = isinstance(hypotheses, (RBFSVMs, ScoreModels))
+        return replace(hypotheses, code_book=code_book) if has_one else hypotheses
+
+    votes = tuple(replace(vote, hypotheses=convert(vote.hypotheses)) for vote in fitted.votes)
+    return replace(fitted, votes=votes, code_book=code_book)
+
+
+def try_loading(data: bytes) -> None:
+    """Raise ModelFileError if what `dumps_model` returned cannot be loaded; warn if it takes more memory than usual."""
+    budget = Budget(2**62, ModelFileError)
+    try:
+        _construct(data, (), budget)
+    except Exception as error:
+        raise ModelFileError(f"the model could not be loaded if it was saved: {error}") from error
+    if budget.needed > MAX_MODEL_BYTES:
+        warnings.warn(
+            f"loading this model takes {format_bytes(budget.needed)} of memory, and the limit is "
+            f"{format_bytes(MAX_MODEL_BYTES)} by default: load it with max_bytes={budget.needed} "
+            f"(--max-bytes {budget.needed})",
+            stacklevel=2,
+        )
 
 
 def load_model(
@@ -127,7 +181,7 @@ def load_model(
     the memory of the process as well, for example by ``ulimit -v 4000000`` in the shell.
     """
     try:
-        return _construct(_read(Path(path), max_bytes), tuple(trusted), max_bytes)
+        return _construct(_read(Path(path), max_bytes), tuple(trusted), Budget(max_bytes, ModelFileError))
     except Exception as error:
         # What comes out of a file that somebody else made may fail in any way.
         reason = str(error) if isinstance(error, ModelFileError) else f"{type(error).__name__}: {error}"
@@ -139,20 +193,26 @@ def _read(path: Path, max_bytes: int) -> bytes:
         status = os.fstat(file.fileno())
         require(stat.S_ISREG(status.st_mode), "this is no regular file")
         Budget(max_bytes, ModelFileError).check(status.st_size)
-        return file.read()
+        data = file.read()
+    is_json = data[:1] == b"{"
+    require(not is_json, "it is JSON, as a certificate is: give the model that was saved with it, by default *.skops")
+    return data
 
 
-def _construct(data: bytes, trusted: tuple[str, ...], max_bytes: int) -> tuple[Any, Schema | None]:
+def _construct(data: bytes, trusted: tuple[str, ...], budget: Budget) -> tuple[Any, Schema | None]:
     """Examine the content of a file, make its objects, and check them."""
     import skops.io
 
-    unpacked, names = examine(data, [*RULES, *_format5.TYPES], trusted, max_bytes)
+    unpacked, names = examine(data, [*RULES, *_format5.TYPES], trusted, budget)
     content = skops.io.loads(unpacked, trusted=names)
     version = content.get("pacbayes_model") if isinstance(content, dict) else None
     require(type(version) is int, "there is something else in it")
-    require(version in (5, _FORMAT), f"it has format {version}, and this version reads 5 and {_FORMAT}: fit again")
-    found = content["fitted"] if version == _FORMAT else _format5.read_classifier(content["model"])
+    readable = version in (*_OLDER, _FORMAT)
+    require(readable, f"it has format {version}, and this version reads {_OLDER[0]} to {_FORMAT}: fit again")
+    found = _format5.read_classifier(content["model"]) if version == _OLDER[0] else content["fitted"]
     fitted = _restore_certificates(found, content["certificates"])
+    if version == _FORMAT and content["code_book"] is not None:
+        fitted = _with_code_book(fitted, CodeBook.from_json(content["code_book"]))
     check_objects(fitted, trusted)
     # A file must not start threads, write to a folder, or to the terminal.
     settings = replace(fitted.settings, n_jobs=None, checkpoint=None, verbose=0)

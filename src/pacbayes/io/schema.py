@@ -21,7 +21,7 @@ from pacbayes.exceptions import TableError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Column", "HeldOutTest", "Provenance", "Schema", "split_rows"]
+__all__ = ["Column", "HeldOutTest", "Provenance", "Schema", "split_last_rows", "split_rows"]
 
 Kind = Literal["number", "text", "date"]
 Rows = NDArray[np.intp]
@@ -80,6 +80,10 @@ class Provenance:
         Fraction of the rows that was held out.
     seed : int or None
         Seed that they were drawn with.
+    skipped : int
+        Number of rows without a target that were left out. They are none of `n_rows`.
+    time : str or None
+        Column of dates or numbers by which the last rows were held out, if they were not drawn.
     """
 
     name: str
@@ -92,11 +96,18 @@ class Provenance:
     missing: tuple[str, ...] = ()
     test_size: _Fraction | None = None
     seed: _Count | None = None
+    skipped: _Count = 0
+    time: str | None = None
 
-    def split(self) -> tuple[Rows, Rows]:
-        """Return the rows that were trained on and those that were held out, see `split_rows`."""
+    def split(self, times: Any = None) -> tuple[Rows, Rows]:
+        """Return the rows that were trained on and those that were held out, see `split_rows` and `split_last_rows`.
+
+        `times` is the column `time`, where the last rows were held out.
+        """
         if self.test_size is None:
             return np.arange(self.n_rows), np.arange(0)
+        if self.time is not None:
+            return split_last_rows(times, self.test_size)
         return split_rows(self.n_rows, self.test_size, self.seed or 0)
 
 
@@ -145,8 +156,8 @@ class Schema:
     class_counts : tuple of int
         Number of rows of each class.
     complete : bool
-        Whether features must not be missing: true for a table where none is. Set it to False for a model that can do
-        with missing values although it was trained without any.
+        Whether features must not be missing: true for a table where none is. `save_model` sets it to False for models
+        that fill gaps although they were trained without any.
     source : Provenance or None
         Where the rows came from.
     test : HeldOutTest or None
@@ -278,7 +289,11 @@ class Schema:
     def from_json(cls, text: str) -> Schema:
         """Read a schema from what `to_json` returned, or raise TableError for a field that is wrong."""
         with raising(TableError, "the schema is not valid: "):
-            schema: Schema = read_object(cls, parse_object(text, longest=_LONGEST))
+            values = parse_object(text, longest=_LONGEST)
+            if isinstance(values.get("source"), dict):
+                # As in files that were written before rows were skipped or held out by time.
+                values["source"] = {"skipped": 0, "time": None, **values["source"]}
+            schema: Schema = read_object(cls, values)
         names, classes, test = schema.names, schema.classes, schema.test
         if len(set(names)) < len(names):
             raise TableError("the schema names a column twice")
@@ -331,6 +346,36 @@ def split_rows(n_rows: int, test_size: float, seed: int) -> tuple[Rows, Rows]:
         raise TableError(f"test_size must be a fraction in (0, 1) that leaves rows on both sides, got {test_size:g}")
     order = np.random.default_rng(seed).permutation(n_rows)
     return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+
+def split_last_rows(times: Any, test_size: float) -> tuple[Rows, Rows]:
+    """Hold out the last rows by their time: a fraction of them, and all others of the time at which these begin.
+
+    Parameters
+    ----------
+    times : array-like of shape (n,)
+        Dates or numbers, none of them missing.
+    test_size : float
+        Fraction to hold out, in (0, 1).
+
+    Returns
+    -------
+    train, test : ndarray of int
+        Row numbers, sorted.
+
+    Examples
+    --------
+    >>> split_last_rows(np.array([3, 1, 2, 5, 4]), test_size=0.4)[1]
+    array([3, 4])
+    """
+    values = np.asarray(times)
+    held_out = round(test_size * values.size) if 0 < test_size < 1 else 0
+    if not 0 < held_out < values.size:
+        raise TableError(f"test_size must be a fraction in (0, 1) that leaves rows on both sides, got {test_size:g}")
+    is_last = values >= np.sort(values)[values.size - held_out]
+    if is_last.all():
+        raise TableError("the times must differ: all rows are of the last one")
+    return np.flatnonzero(~is_last), np.flatnonzero(is_last)
 
 
 def with_text_names(table: pd.DataFrame) -> pd.DataFrame:

@@ -23,8 +23,16 @@ from pacbayes.exceptions import TableError
 from pacbayes.io._columns import ColumnGuess, parse_labels, parse_text
 from pacbayes.io._files import ReadOptions, TableFile, open_file
 from pacbayes.io._limits import Budget
-from pacbayes.io.schema import Column, Schema, missing_by_column, split_rows
-from pacbayes.io.tables import MAX_TABLE_BYTES, Table, check_classes, check_roles, table_of
+from pacbayes.io.schema import Column, Schema, missing_by_column
+from pacbayes.io.tables import (
+    MAX_TABLE_BYTES,
+    Table,
+    check_classes,
+    check_roles,
+    choose_rows,
+    drop_unlabelled,
+    table_of,
+)
 from pacbayes.rows import open_parquet
 
 __all__ = ["StreamedTable", "open_table", "read_batches"]
@@ -114,15 +122,15 @@ class StreamedTable:
         """Return the table without some of its features."""
         return self._of(self._path, self.schema.without(names), self.missing, self._folder)
 
-    def split(self, test_size: float, seed: int) -> tuple[StreamedTable, StreamedTable]:
-        """Hold out rows, drawn without looking at them: those that `Table.split` holds out."""
+    def split(self, test_size: float, seed: int, time: str | None = None) -> tuple[StreamedTable, StreamedTable]:
+        """Hold out rows: those that `Table.split` holds out."""
         if self.schema.target is None:
             raise TableError("a table without a target cannot be split for a test")
         held_out = np.zeros(len(self.X), dtype=bool)
-        held_out[split_rows(len(self.X), test_size, seed)[1]] = True
+        held_out[choose_rows(self, test_size, seed, time)[1]] = True
         labels = self.X.labels()
         counts = np.bincount(labels.codes[~held_out], minlength=labels.classes.size)
-        schema = self.schema.with_classes(labels.classes, counts, test_size=test_size, seed=seed)
+        schema = self.schema.with_classes(labels.classes, counts, test_size=test_size, seed=seed, time=time)
         paths = [self._folder.path / name for name in ("train.parquet", "test.parquet")]
         with pq.ParquetFile(self._path) as reader:
             writers = [pq.ParquetWriter(path, reader.schema_arrow) for path in paths]
@@ -147,6 +155,7 @@ def open_table(
     *,
     text: Collection[str] = (),
     drop: Collection[str] = (),
+    skip_missing_target: bool = False,
     max_bytes: int = MAX_TABLE_BYTES,
     **how: Any,
 ) -> Table | StreamedTable:
@@ -157,7 +166,7 @@ def open_table(
 
     Parameters
     ----------
-    path, target, text, drop, max_bytes
+    path, target, text, drop, skip_missing_target, max_bytes
         As in `read_table`.
     **how
         Format, separator, decimal, encoding and missing, as in `read_table`.
@@ -176,24 +185,41 @@ def open_table(
         except _TooLargeError:
             if file.source.format == "libsvm":
                 raise
-            return _spool(file, target, text, drop, max_bytes)
-        return table_of(file, frame, target, text, drop)
+            return _spool(_Frames(file, max_bytes, target if skip_missing_target else None), target, text, drop)
+        labelled = drop_unlabelled(frame, target or file.label) if skip_missing_target else frame
+        return table_of(file, labelled, target, text, drop, skipped=len(frame) - len(labelled))
 
 
-def _spool(
-    file: TableFile, target: str | None, text: Collection[str], drop: Collection[str], max_bytes: int
-) -> StreamedTable:
+@dataclass
+class _Frames:
+    """The rows of a file, some at a time, without those that lack a target, if it is given."""
+
+    file: TableFile
+    max_bytes: int
+    target: str | None
+    skipped: int = 0  # in the last reading
+
+    def __iter__(self) -> Iterator[tuple[int, pd.DataFrame]]:
+        self.skipped = 0
+        for first, frame in self.file.frames(self.max_bytes):
+            labelled = drop_unlabelled(frame, self.target)
+            self.skipped += len(frame) - len(labelled)
+            if len(labelled):
+                yield first, labelled
+
+
+def _spool(frames: _Frames, target: str | None, text: Collection[str], drop: Collection[str]) -> StreamedTable:
     """Write the rows of a file, once they are known to be numbers, dates or text, to a temporary file."""
-    left_out = [*text, *drop]
-    decimal = file.find_decimal(frame.drop(columns=left_out, errors="ignore") for _, frame in file.frames(max_bytes))
-    guesses, n_rows = _guess(file, target, text, drop, decimal or ".", max_bytes)
+    file, left_out = frames.file, [*text, *drop]
+    decimal = file.find_decimal(frame.drop(columns=left_out, errors="ignore") for _, frame in frames)
+    guesses, n_rows = _guess(frames, target, text, drop, decimal or ".")
     has_words = target is not None and (bool(guesses[target].types) or guesses[target].invalid is not None)
     columns = tuple(Column(name, guess.kind) for name, guess in guesses.items() if name != target)
-    source = replace(file.source, n_rows=n_rows, decimal=decimal)
+    source = replace(file.source, n_rows=n_rows, decimal=decimal, skipped=frames.skipped)
     schema = Schema(columns, target, complete=False, source=source)
     folder, gaps = _Folder(), dict.fromkeys(schema.names, 0)
     path, writer = folder.path / "rows.parquet", None
-    for first, frame in file.frames(max_bytes):
+    for first, frame in frames:
         with _rows_from(first):
             X = schema.apply(frame, allow_extra=True)
             for name, count in missing_by_column(X).items():
@@ -214,12 +240,12 @@ def _spool(
 
 
 def _guess(
-    file: TableFile, target: str | None, text: Collection[str], drop: Collection[str], decimal: str, max_bytes: int
+    frames: _Frames, target: str | None, text: Collection[str], drop: Collection[str], decimal: str
 ) -> tuple[dict[str, ColumnGuess], int]:
     """Read all rows once; return what the columns hold, that of the target included, and the number of rows."""
     guesses: dict[str, ColumnGuess] = {}
     n_rows = 0
-    for first, frame in file.frames(max_bytes):
+    for first, frame in frames:
         if not guesses:
             check_roles(list(frame.columns), target, text, drop)
             kept = [name for name in frame.columns if name not in drop]

@@ -24,7 +24,16 @@ from pacbayes.io._columns import infer_column, parse_labels, parse_text
 from pacbayes.io._csv import find_line, read_cells
 from pacbayes.io._files import ReadOptions, TableFile, open_file
 from pacbayes.io._limits import Budget
-from pacbayes.io.schema import Column, Kind, Provenance, Schema, missing_by_column, split_rows, with_text_names
+from pacbayes.io.schema import (
+    Column,
+    Kind,
+    Provenance,
+    Schema,
+    missing_by_column,
+    split_last_rows,
+    split_rows,
+    with_text_names,
+)
 
 __all__ = ["MAX_TABLE_BYTES", "Table", "read_losses", "read_table"]
 
@@ -133,8 +142,8 @@ class Table:
         X = self.X[schema.names]
         return replace(self, X=X, schema=replace(schema, complete=not X.isna().to_numpy().any()))
 
-    def split(self, test_size: float, seed: int) -> tuple[Table, Table]:
-        """Hold out rows, drawn without looking at them.
+    def split(self, test_size: float, seed: int, time: str | None = None) -> tuple[Table, Table]:
+        """Hold out rows, drawn without looking at them, or the last ones.
 
         Parameters
         ----------
@@ -142,17 +151,33 @@ class Table:
             Fraction of the rows to hold out, in (0, 1).
         seed : int
             Seed.
+        time : str, optional
+            A feature, of dates or numbers: the rows where it is largest are held out.
 
         Returns
         -------
         train, test : Table
             The rows to train on, whose schema says how to draw the others again, and the others.
         """
-        train, test = (self.take(rows) for rows in split_rows(len(self.X), test_size, seed))
+        train, test = (self.take(rows) for rows in choose_rows(self, test_size, seed, time))
         if train.y is None:
             raise TableError("a table without a target cannot be split for a test")
         classes, counts = np.unique(train.y, return_counts=True)
-        return replace(train, schema=self.schema.with_classes(classes, counts, test_size=test_size, seed=seed)), test
+        how: dict[str, Any] = {"test_size": test_size, "seed": seed, "time": time}
+        return replace(train, schema=self.schema.with_classes(classes, counts, **how)), test
+
+
+def choose_rows(table: Any, test_size: float, seed: int, time: str | None) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the rows of a table to train on, and those to hold out."""
+    if time is None:
+        return split_rows(len(table.X), test_size, seed)
+    known = table.schema.names_of("date", "number")
+    if time not in known:
+        raise TableError(f"there is no column {time!r} of dates or numbers to learn from, only {format_names(known)}")
+    times = table.column(time)
+    if times.isna().any():
+        raise TableError(f"the time {time!r} is missing in {int(times.isna().sum())} of {len(times)} rows")
+    return split_last_rows(times, test_size)
 
 
 def read_table(
@@ -168,6 +193,7 @@ def read_table(
     missing: Sequence[str] = (),
     text: Collection[str] = (),
     drop: Collection[str] = (),
+    skip_missing_target: bool = False,
     carry: bool = False,
     max_bytes: int = MAX_TABLE_BYTES,
 ) -> Table:
@@ -205,6 +231,9 @@ def read_table(
         Columns to take for text although they hold numbers or dates.
     drop : collection of str, optional
         Columns to leave out.
+    skip_missing_target : bool, default=False
+        Whether to leave out rows whose target is missing, or, with `schema`, that of the table it is of. They are
+        counted by ``schema.source.skipped``.
     carry : bool, default=False
         Whether to keep all columns as they are stored, besides, as `Table.carried`.
     max_bytes : int, default=2**33
@@ -241,23 +270,42 @@ def read_table(
         options = options.for_schema(schema)
     with open_file(Path(path), options, budget := Budget(max_bytes, TableError)) as file:
         frame = file.read(budget)
+        n_rows = len(frame)
+        if skip_missing_target:
+            frame = drop_unlabelled(frame, target or (file.label if schema is None else schema.target))
         carried = frame if carry else None
         if schema is None:
-            return replace(table_of(file, frame, target, text, drop), carried=carried)
+            table = table_of(file, frame, target, text, drop, skipped=n_rows - len(frame))
+            return replace(table, carried=carried)
         decimal = options.decimal_for(schema, frame, file.source.separator)
         y = None if target is None else schema.labels(frame, target, decimal=decimal)
         features = frame.drop(columns=target) if target is not None else frame
         X = schema.apply(features, allow_extra=allow_extra, decimal=decimal)
-        source = replace(file.source, n_rows=len(frame), decimal=decimal)
+        source = replace(file.source, n_rows=len(frame), decimal=decimal, skipped=n_rows - len(frame))
         return Table(X, y, replace(schema, source=source), carried)
 
 
+def drop_unlabelled(frame: pd.DataFrame, target: str | None) -> pd.DataFrame:
+    """Return those rows whose target is not missing, numbered anew."""
+    if target is None or target not in frame.columns:
+        return frame
+    return frame[frame[target].notna()].reset_index(drop=True)
+
+
 def table_of(
-    file: TableFile, frame: pd.DataFrame, target: str | None, text: Collection[str], drop: Collection[str]
+    file: TableFile,
+    frame: pd.DataFrame,
+    target: str | None,
+    text: Collection[str],
+    drop: Collection[str],
+    *,
+    skipped: int = 0,
 ) -> Table:
-    """Return all rows of a file as a table to train on."""
+    """Return rows of a file, all but those that were skipped, as a table to train on."""
+    if not len(frame):
+        raise TableError(f"the target {target!r} is missing in every row")
     decimal = file.find_decimal([frame.drop(columns=[*text, *drop], errors="ignore")])
-    source = replace(file.source, n_rows=len(frame), decimal=decimal)
+    source = replace(file.source, n_rows=len(frame), decimal=decimal, skipped=skipped)
     return Table.from_frame(frame, target or file.label, text=text, drop=drop, source=source)
 
 

@@ -6,7 +6,7 @@ from pacbayes.pools._base import Constant, Hypotheses, HypothesisList, Numbers, 
 from pacbayes.pools._categories import CategoricalPool, CodedClassifier
 from pacbayes.pools._device import keep_device, release, to_host
 from pacbayes.pools._estimator import EstimatorPool, PrefitPool
-from pacbayes.pools._families import DEFAULT_FAMILIES, FAMILIES, make_union
+from pacbayes.pools._families import BALANCED_FAMILIES, DEFAULT_FAMILIES, FAMILIES, make_union
 from pacbayes.pools._groups import HypothesisGroups, NotTrained, Untrained, join_families, with_untrained
 from pacbayes.pools._kernel_width import GAMMA_GRID, jaakkola_gamma
 from pacbayes.pools._learners import BoostingPool, ForestPool, LearnerPool, LinearPool
@@ -20,6 +20,7 @@ from pacbayes.pools._union import UnionPool
 from pacbayes.rows import CodeBook
 
 __all__ = [
+    "BALANCED_FAMILIES",
     "DEFAULT_FAMILIES",
     "FAMILIES",
     "GAMMA_GRID",

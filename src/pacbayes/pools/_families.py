@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pacbayes.pools._base import Pool
 from pacbayes.pools._categories import CategoricalPool
@@ -51,13 +51,21 @@ FAMILIES: dict[str, Callable[[], Pool]] = {
 DEFAULT_FAMILIES = ("boosting", "forest", "linear", "svm")
 
 
-def make_union(names: Sequence[str] = DEFAULT_FAMILIES) -> UnionPool:
+# Those of which classes may weigh the same.
+BALANCED_FAMILIES = ("boosting", "forest", "linear")
+
+
+def make_union(
+    names: Sequence[str] = DEFAULT_FAMILIES, *, class_weight: Literal["balanced"] | None = None
+) -> UnionPool:
     """Return the union of families with their default settings; those that cannot take a sample are left out.
 
     Parameters
     ----------
     names : sequence of str
         Keys of `FAMILIES`.
+    class_weight : {"balanced"} or None, default=None
+        As in `BoostingPool`; with "balanced", some of the families "boosting", "forest" and "linear".
 
     Returns
     -------
@@ -72,10 +80,16 @@ def make_union(names: Sequence[str] = DEFAULT_FAMILIES) -> UnionPool:
     unknown = [name for name in names if name not in FAMILIES]
     if unknown:
         raise ValueError(f"families must be some of {', '.join(map(repr, FAMILIES))}, got {unknown[0]!r}")
-    pools = []
+    unbalanced = [name for name in names if class_weight is not None and name not in BALANCED_FAMILIES]
+    if unbalanced:
+        can = ", ".join(map(repr, BALANCED_FAMILIES))
+        raise ValueError(f"families must be some of {can} with class_weight={class_weight!r}, got {unbalanced[0]!r}")
+    pools: list[tuple[str, Pool]] = []
     for name in names:
         try:
             pools.append((name, FAMILIES[name]()))
         except ImportError as error:
             raise ImportError(f"the family {name!r} needs another package: pip install {name}") from error
+        if class_weight is not None:
+            pools[-1][1].set_params(class_weight=class_weight)
     return UnionPool(pools, weights=[2.0 if name == "svm" else 1.0 for name in names], unusable="drop")

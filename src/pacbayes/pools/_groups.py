@@ -123,7 +123,7 @@ class HypothesisGroups(Hypotheses):
 
 
 class NotTrained:
-    """A hypothesis that was not trained, since those of its kind lost on smaller subsamples. It has no weight."""
+    """A hypothesis that was not trained, since its kind lost on smaller subsamples, or that a file does not keep."""
 
     def __repr__(self) -> str:
         return "NotTrained()"
@@ -135,13 +135,14 @@ class NotTrained:
         """Raise HypothesisError."""
         raise HypothesisError(
             "this hypothesis was not trained, since those of its kind lost on smaller subsamples: fit with "
-            "racing=False to train all"
+            "racing=False to train all. Or its vote lost, and the model comes from a file, which keeps the "
+            "hypotheses of the vote that predicts"
         )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Untrained(Hypotheses):
-    """Hypotheses that were not trained and have no weight."""
+    """Hypotheses that were not trained and have no weight, or those of a vote that lost, which files do not keep."""
 
     size: int
     classes: NDArray[Any]

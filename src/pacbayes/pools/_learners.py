@@ -91,6 +91,8 @@ class LearnerPool(Pool):
     shares_rows = True
     takes_code_books = True
 
+    class_weight: Literal["balanced"] | None
+
     _MODELS: ClassVar[type[ScoreModels]]  # what its hypotheses are
     _SETTINGS: ClassVar[dict[str, Setting]]
     _N_HYPOTHESES: ClassVar[tuple[int, int]] = (2, 2)  # for few rows and for many
@@ -99,7 +101,8 @@ class LearnerPool(Pool):
 
     def check_settings(self) -> None:
         constraints = {name: setting.constraint for name, setting in self._SETTINGS.items()}
-        validate_settings(self, {**SAMPLING, "on_error": Choice("raise", "drop"), **constraints})
+        fixed = {"on_error": Choice("raise", "drop"), "class_weight": Choice(None, "balanced")}
+        validate_settings(self, {**SAMPLING, **fixed, **constraints})
 
     def _lists(self, n: int) -> dict[str, Any]:
         """Return the values of each setting that hypotheses take in turn, in a vote of n rows."""
@@ -145,6 +148,21 @@ class LearnerPool(Pool):
         settings = {name: values[h % len(values)] for name, values in self._lists(len(sample)).items()}
         return self._fit(own, settings, rng)
 
+    def _rows_to_train_on(self, codes: Codes, rng: np.random.Generator) -> Codes | slice:
+        """Return the points of a subsample to train on, after they are encoded: some repeated, if classes weigh alike.
+
+        What a repeated point is encoded by would hold its own label otherwise.
+        """
+        if self.class_weight is None:
+            return slice(None)
+        counts = np.bincount(codes)
+        parts = [np.arange(codes.size)]
+        for code, count in enumerate(counts):
+            own = np.flatnonzero(codes == code)
+            times, rest = divmod(int(counts.max() - count), int(count))
+            parts += [np.tile(own, times), np.sort(rng.choice(own, rest, replace=False))]
+        return np.concatenate(parts)
+
     @abstractmethod
     def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> Any:
         """Return a model of points of several classes."""
@@ -176,6 +194,9 @@ class BoostingPool(LearnerPool):
         Numbers or shares of rows to train on; a function of the number of rows by default.
     on_error : {"raise", "drop"}, default="raise"
         What to do with a hypothesis whose training fails: raise, or count its loss as 1.
+    class_weight : {"balanced"} or None, default=None
+        With "balanced", every class of a subsample weighs the same in training: points of rarer ones are repeated.
+        Fewer of these are then missed, for more errors altogether, which certificates are about as before.
 
     Notes
     -----
@@ -219,6 +240,7 @@ class BoostingPool(LearnerPool):
         n_hypotheses: int | Literal["auto"] = "auto",
         subsample_size: Any = "auto",
         on_error: Literal["raise", "drop"] = "raise",
+        class_weight: Literal["balanced"] | None = None,
     ) -> None:
         self.learning_rate = learning_rate
         self.max_iter = max_iter
@@ -229,13 +251,15 @@ class BoostingPool(LearnerPool):
         self.n_hypotheses = n_hypotheses
         self.subsample_size = subsample_size
         self.on_error = on_error
+        self.class_weight = class_weight
 
     def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> TreeArrays:
         encoding, points = None, own.X.astype(np.float64, copy=False)
         if own.book is not None:
             encoding, points = TableEncoding.learn(points, own.codes, own.book, _MOST_IN_SETS, rng)
         seed = int(rng.integers(2**63))
-        return TreeArrays.train_boosting(points, own.codes, own.class_codes, encoding, settings, seed)
+        rows = self._rows_to_train_on(own.codes, rng)
+        return TreeArrays.train_boosting(points[rows], own.codes[rows], own.class_codes, encoding, settings, seed)
 
     def _constant(self, sample: Sample, code: int, *, failed: bool = False) -> TreeArrays:
         return TreeArrays.of("boosting", np.array([code]), sample.X.shape[1], None, failed=failed)
@@ -261,7 +285,7 @@ class ForestPool(LearnerPool):
         Points in a leaf, at least: 1 and 3 in turn by default, 1 for many rows.
     max_leaf_nodes : int, None, "auto" or sequence of int and None, default="auto"
         Leaves of a tree, at most; None for any number, the default, 2000 for many rows.
-    n_hypotheses, subsample_size, on_error
+    n_hypotheses, subsample_size, on_error, class_weight
         As in `BoostingPool`.
 
     Notes
@@ -302,6 +326,7 @@ class ForestPool(LearnerPool):
         n_hypotheses: int | Literal["auto"] = "auto",
         subsample_size: Any = "auto",
         on_error: Literal["raise", "drop"] = "raise",
+        class_weight: Literal["balanced"] | None = None,
     ) -> None:
         self.kind = kind
         self.n_estimators = n_estimators
@@ -311,15 +336,18 @@ class ForestPool(LearnerPool):
         self.n_hypotheses = n_hypotheses
         self.subsample_size = subsample_size
         self.on_error = on_error
+        self.class_weight = class_weight
 
     def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> TreeArrays:
         encoding, X = None, own.X
         if own.book is not None:
             encoding, X = TableEncoding.learn(X, own.codes, own.book, 0, rng)
         points, seed = to_single(X), int(rng.integers(2**31))
+        rows = self._rows_to_train_on(own.codes, rng)
+        points, codes = points[rows], own.codes[rows]
         if settings.pop("kind") == "extra":
-            return TreeArrays.train_extra(points, own.codes, own.class_codes, encoding, settings, seed)
-        learner = RandomForestClassifier(**settings, n_jobs=1, random_state=seed).fit(points, own.codes)
+            return TreeArrays.train_extra(points, codes, own.class_codes, encoding, settings, seed)
+        learner = RandomForestClassifier(**settings, n_jobs=1, random_state=seed).fit(points, codes)
         return TreeArrays.of_forest(learner, own.class_codes, encoding)
 
     def _constant(self, sample: Sample, code: int, *, failed: bool = False) -> TreeArrays:
@@ -341,7 +369,7 @@ class LinearPool(LearnerPool):
         Whether a score is a sum of smooth functions of the numbers, rather than of multiples of them: cubic splines
         with five knots, constant outside the range of the subsample. Not of more than 100 columns. By default, the
         last two of six, or the second of two for many rows.
-    n_hypotheses, subsample_size, on_error
+    n_hypotheses, subsample_size, on_error, class_weight
         As in `BoostingPool`.
 
     Notes
@@ -377,17 +405,20 @@ class LinearPool(LearnerPool):
         n_hypotheses: int | Literal["auto"] = "auto",
         subsample_size: Any = "auto",
         on_error: Literal["raise", "drop"] = "raise",
+        class_weight: Literal["balanced"] | None = None,
     ) -> None:
         self.C = C
         self.splines = splines
         self.n_hypotheses = n_hypotheses
         self.subsample_size = subsample_size
         self.on_error = on_error
+        self.class_weight = class_weight
 
     def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> LinearArrays:
         points = own.X.astype(np.float64, copy=False)
         encoding = LinearEncoding.learn(points, own.codes, own.book, splines=bool(settings["splines"]), rng=rng)
-        return LinearArrays.train(encoding, own.codes, own.class_codes, float(settings["C"]))
+        rows = self._rows_to_train_on(own.codes, rng)
+        return LinearArrays.train(encoding.take(rows), own.codes[rows], own.class_codes, float(settings["C"]))
 
     def _constant(self, sample: Sample, code: int, *, failed: bool = False) -> LinearArrays:
         return LinearArrays.of(np.array([code]), failed=failed)

@@ -7,7 +7,7 @@ number of threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -176,6 +176,10 @@ class LinearEncoding:
             begins=begins,
             statistics=statistics,
         )
+
+    def take(self, rows: Any) -> LinearEncoding:
+        """Return some of the points, in any order and number, encoded as they are."""
+        return replace(self, features=self.features[rows], positions=self.positions[rows])
 
     def fold(self, weights: Array) -> tuple[Array, list[Array]]:
         """Return what numbers, or their splines, are multiplied by, and the tables of the columns of categories."""

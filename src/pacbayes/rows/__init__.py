@@ -22,6 +22,7 @@ from pacbayes.rows._parquet import (
     is_readable,
     open_parquet,
 )
+from pacbayes.rows._ranges import ColumnRanges, describe_gaps
 from pacbayes.rows._recognition import RowSummary, Sums, TrainingRows, add_sums, shift_for, sum_rows
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "MOST_GROWTH",
     "ArraySource",
     "CodeBook",
+    "ColumnRanges",
     "Labels",
     "MemmapSource",
     "ParquetSource",
@@ -38,6 +40,7 @@ __all__ = [
     "TrainingRows",
     "ZarrSource",
     "add_sums",
+    "describe_gaps",
     "feature_names",
     "find_files",
     "find_source",

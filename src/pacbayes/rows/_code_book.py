@@ -8,6 +8,7 @@ two categories are equal, and not on their numbers.
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,12 +19,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pacbayes._json_fields import parse_object, read_object
 from pacbayes._validation import Array
 from pacbayes.rows._dates import N_DATE_FEATURES, expand_days, to_days
 
 # Numbers of categories: of a gap, of one that the code book does not know, and of the first one that it knows. No point
 # of the sample has an unknown category, so that an unknown one differs from all that it is compared with.
-_GAP, _UNKNOWN, _FIRST = 0, -1, 1
+GAP, _UNKNOWN, _FIRST = 0, -1, 1
+
+# More characters than that are no code book.
+_LONGEST_JSON = 2**30
 
 # What columns may hold.
 EXPECTED = "numbers, text, booleans, categories or dates would be right"
@@ -111,6 +116,14 @@ class CodeBook:
         gaps = [gap for gap, labels in zip(self.gaps, self.categories, strict=True) if labels is None]
         return self.n_numbers + sum(gaps) + (not all(gaps)) + self.n_categories
 
+    def places(self) -> NDArray[np.intp]:
+        """Return which feature each column is: of a date, the days since 1970."""
+        is_category = np.array([labels is not None for labels in self.categories])
+        sizes = np.where(is_category, 0, np.where(self.dates, N_DATE_FEATURES, 1))
+        numbers = np.cumsum(sizes) - sizes
+        categories = self.n_features - self.n_categories + np.cumsum(is_category) - 1
+        return np.where(is_category, categories, numbers)
+
     def find_strange_columns(self, table: Any) -> list[str]:
         """Return the columns of categories none of which the sample had: of 0 and 1 for no and yes."""
         pairs = zip(_named_columns(table), self.categories, strict=True)
@@ -133,7 +146,7 @@ class CodeBook:
             if labels is not None:
                 column = _Column(*columns[k], "category")
                 column.check_comparable(labels)
-                code_of = np.array([*(self._codes[k].get(label, _UNKNOWN) for label in column.labels), _GAP])
+                code_of = np.array([*(self._codes[k].get(label, _UNKNOWN) for label in column.labels), GAP])
                 rows[:, category] = code_of[column.positions]
                 category += 1
                 continue
@@ -151,6 +164,16 @@ class CodeBook:
         if indicator < self.n_features - self.n_categories:
             rows[:, indicator] = np.sqrt(unexpected)
         return rows
+
+    def to_json(self) -> str:
+        """Return the code book as JSON."""
+        return json.dumps(self.__getstate__())
+
+    @classmethod
+    def from_json(cls, text: str) -> CodeBook:
+        """Read a code book from what `to_json` returned."""
+        book: CodeBook = read_object(cls, parse_object(text, longest=_LONGEST_JSON))
+        return book
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in ("names", "categories", "dates", "gaps")}
