@@ -139,9 +139,6 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
     made so. Without held-out rows all vote by labels, which is what PAC-Bayesian bounds on a vote are about, and so are
     the validation losses, the bound on the randomised classifier and that on the best hypothesis in any case.
 
-    With ``holdout=None`` a hypothesis with few validation points has a loose bound of its own. The bound on the
-    randomised classifier takes each hypothesis by its own number of points, and so does the prior.
-
     References
     ----------
     .. [1] N. Thiemann, C. Igel, O. Wintenberger, Y. Seldin. A strongly quasiconvex PAC-Bayesian bound. ALT, 2017.
@@ -209,9 +206,6 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels, in the way that `voting` says.
-
-        The vote asks hypotheses in order of falling weight, and stops for each point once the remaining weight
-        cannot change its label: the result is that of asking all of them.
 
         With ``voting="gibbs"`` every point of every call gets a hypothesis of its own, drawn afresh: the stream of
         draws begins with `fit`, from `random_state`, and goes on from call to call. A model that comes out of a file

@@ -36,10 +36,11 @@ _HELP = {
     "p": "Bias of the first coin, in [0, 1].",
     "prior_mass": "Prior probability of the hypothesis, in (0, 1].",
     "q": "Bias of the second coin, in [0, 1].",
+    "u": "Random number in (0, 1], drawn beforehand, for the randomised tail; 1 for none.",
     "variance": "Posterior mean of the sample variances of the losses.",
 }
 
-_DEFAULTS: dict[str, float | None] = {"n_max": None, "delta": 0.05, "c1": 1.15, "c2": 1.15, "prior_mass": 1.0}
+_DEFAULTS: dict[str, float | None] = {"n_max": None, "delta": 0.05, "c1": 1.15, "c2": 1.15, "prior_mass": 1.0, "u": 1.0}
 
 _RANDOMISED = "With probability {confidence}, the expected loss of the randomised classifier is at most {value}."
 _SINGLE = "With probability {confidence}, the expected loss of the hypothesis is at most {value}."
@@ -89,7 +90,7 @@ ENTRIES = {
         "loss n delta prior_mass", "One hypothesis on a test set, any loss (Chernoff).", _SINGLE
     ),
     "clopper_pearson": Entry(
-        "errors n delta prior_mass", "One hypothesis on a test set, zero-one loss (exact).", _SINGLE
+        "errors n delta prior_mass u", "One hypothesis on a test set, zero-one loss (exact).", _SINGLE
     ),
     "anytime_upper": Entry(
         "errors n delta",
