@@ -23,6 +23,7 @@ ARGUMENTS = {
     "c2": 1.1,
     "errors": 100.0,
     "prior_mass": 0.5,
+    "u": 0.5,
     "gibbs_bound": 0.08,
 }
 
