@@ -367,7 +367,7 @@ def test_a_task_that_kills_its_workers_ends_the_fit(client, parquet, monkeypatch
     monkeypatch.setattr(cluster_module, "_MOST_LOSSES", 0)
     client.run_on_scheduler(_allow_no_failure)
     try:
-        with pytest.raises(ClusterError, match=r"a task \(training\) lost its worker 1 times: is the memory"):
+        with pytest.raises(ClusterError, match=r"a task \(training\) lost its worker 1 times: do the workers have"):
             make(estimator=Murderous(), n_hypotheses=2).fit(parquet, "label")
     finally:
         client.run_on_scheduler(_allow_no_failure, failures=dask.config.get("distributed.scheduler.allowed-failures"))

@@ -74,9 +74,22 @@ def evaluate_vote(
         return replace(vote, certificate=_tabulate_validation(vote, certificate, rest, k))
     tested = rows.take(vote.split.held_out)
     rng = stream(vote.split.entropy, 0, TEST)
-    result = evaluate_on_rows(vote, tested, loss, rng, "" if k is None else f"vote{k}-test", batch_rows, shares=True)
+    result = evaluate_on_rows(vote, tested, loss, rng, "" if k is None else f"vote{k}-test", batch_rows)
     held_out_groups = None if groups is None else groups.take(vote.split.held_out)
     return replace(vote, certificate=result.certify(certificate, held_out_groups))
+
+
+def evaluate_shares(vote: Vote, rows: SampleRows, loss: Loss, k: int | None = None) -> Vote:
+    """Add to the certificate of a vote that was tested what its held-out rows prove at thresholds on its shares.
+
+    For the vote that predicts, alone: all its hypotheses are asked about each row, where labels take few of them.
+    """
+    if vote.split.held_out is None or vote.certificate.predictor != MAJORITY:
+        return vote
+    tested, rng = rows.take(vote.split.held_out), stream(vote.split.entropy, 0, TEST)
+    result = evaluate_on_rows(vote, tested, loss, rng, "" if k is None else f"vote{k}-test-shares", shares=True)
+    assert result.at_thresholds is not None
+    return replace(vote, certificate=with_shares(vote.certificate, result.at_thresholds))
 
 
 class TestResult(NamedTuple):

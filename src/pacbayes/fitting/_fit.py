@@ -28,7 +28,7 @@ from pacbayes._validation import Array
 from pacbayes.certificate import FIT_ASSUMPTIONS, Certificate, FamilyWeight, certify, resolve_objective, validate_delta
 from pacbayes.exceptions import HypothesisError
 from pacbayes.fitting._checkpoint import Checkpoint
-from pacbayes.fitting._evaluation import evaluate_vote
+from pacbayes.fitting._evaluation import evaluate_shares, evaluate_vote
 from pacbayes.fitting._groups import Groups
 from pacbayes.fitting._racing import DropRule
 from pacbayes.fitting._rows import SampleRows
@@ -156,6 +156,7 @@ def fit_votes(
         release()
     # Their bounds hold all at once: the smallest is a bound as well.
     winner = min(range(len(votes)), key=lambda k: votes[k].bound)
+    votes[winner] = evaluate_shares(votes[winner], rows, loss, winner)
     names = None if rows.columns is None else np.array(rows.columns, dtype=object)
     digests = (row_digest, _digest_target(target))
     about = (rows.sample.code_book, rows.sample.n_columns, names, *digests, rows.column_ranges())

@@ -13,7 +13,7 @@ from pacbayes._validation import Array
 from pacbayes.certificate import Certificate, Event, describe_assumption
 from pacbayes.certificate.assumptions import is_covered
 from pacbayes.exceptions import CertificateError
-from pacbayes.fitting._evaluation import evaluate_vote, total_losses
+from pacbayes.fitting._evaluation import evaluate_shares, evaluate_vote, total_losses
 from pacbayes.fitting._fit import (
     FitContext,
     choose_prior,
@@ -190,7 +190,8 @@ def _verify_on_rows(fitted: FittedVotes, certificate: Certificate, rows: SampleR
     if groups is not None and certificate.groups is not None and not groups.name:
         groups = replace(groups, name=certificate.groups.name)  # an array has none
     blank = replace(vote, certificate=replace(certificate.without_test(), labels=(), label_counts=()))
-    again = evaluate_vote(blank, rows, rest, loss, groups=groups).certificate
+    tested = evaluate_vote(blank, rows, rest, loss, groups=groups)
+    again = (evaluate_shares(tested, rows, loss) if certificate.abstention else tested).certificate
     stated, actual = (dict(c.statements[0].figures) for c in (certificate, again))
     _expect("the test on held-out rows", stated, actual)
     _expect_counts(certificate, again)
