@@ -674,7 +674,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
 
 @contextmanager
 def _explain_text(X: Any) -> Iterator[None]:
-    """Raise ValueError that says what to do about text in an array, of which NumPy says that it is no number."""
+    """Raise ValueError that says what to do about text in an array, which NumPy cannot turn into numbers."""
     try:
         yield
     except ValueError as error:

@@ -930,7 +930,7 @@ def test_random_damage(tmp_path, models, attributes, tables):
     assert sum(counts.attributes.values()) == attributes
     assert sum(counts.tables.values()) == tables
     # Of a few, only that some are refused and some are not.
-    least = 40 if attributes else 3
+    least = 40 if attributes else 0
     assert counts.models["refused"] > least
     assert counts.tables["refused"] > least
     assert counts.tables["read"] > least

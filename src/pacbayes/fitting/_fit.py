@@ -171,7 +171,7 @@ def _split(holdout: Any, n: int, entropy: int, settings: FitSettings) -> list[Sp
         if not isinstance(settings.holdout, str):
             raise
         raise ValueError(
-            f"X must hold enough rows to train on, to validate and to test, got {n}: some hundred are needed for a "
+            f"X must hold enough rows to train on, to validate and to test, got {n}: a few hundred are needed for a "
             "bound that says something"
         ) from error
 
