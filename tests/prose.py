@@ -69,4 +69,4 @@ def check_files():
 
 
 if __name__ == "__main__":
-    sys.exit("\n".join(check_files()))
+    sys.exit("\n".join(check_files()) or None)

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -520,6 +520,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         weights: ArrayLike | None = None,
         max_weight: float | None = None,
         weights_estimated: bool = False,
+        tail: Literal["exact", "randomised"] = "exact",
         random_state: int | None = None,
     ) -> Certificate:
         """Certify what `predict` does by new points, that had no part in making the estimator.
@@ -547,8 +548,13 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         weights_estimated : bool, default=False
             Whether the weights are estimates of the ratio of densities rather than known: the certificate is then not
             strict, and says so.
+        tail : {"exact", "randomised"}, default="exact"
+            Which tail of the binomial distribution bounds the number of errors. The exact one fails less often than
+            delta, since errors are whole. The randomised one (Stevens 1950, `bounds.clopper_pearson` with `u`) fails
+            exactly as often, and is smaller: by chance, which `random_state` decides before the points are seen.
         random_state : int, optional
-            Seed of which points are kept; by default that of the fit.
+            Seed of which points are kept, by default that of the fit, and of a randomised tail, which needs one that is
+            given here. Decide on it before you see the points: the best of several seeds proves less.
 
         Returns
         -------
@@ -566,13 +572,14 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         self._refuse_changed_settings()
         fitted, loss = self.fitted_votes_, self.fitted_votes_.loss
         certificate = fitted.best.certificate
+        tail_seed = _check_tail(tail, random_state, certificate)
         if loss.on_probabilities or not (has_target or loss.is_zero_one):
             needed = "a loss of labels" if has_target else "the zero-one loss"
             raise ValueError(f"certify needs {needed}, and the classifier has {certificate.loss!r}")
         codes = [*(code for code in certificate.assumption_codes if code != "groups-declared"), "new-points"]
         certificate = replace(certificate.without_test(), assumption_codes=tuple(codes), statements=())
         if not has_target:
-            given = {"delta": delta, "groups": groups, "weights": weights}
+            given = {"delta": delta, "groups": groups, "weights": weights, "tail": None if tail == "exact" else tail}
             for name in (name for name, value in given.items() if value is not None):
                 raise ValueError(f"{name} must be None without labels: the bounds on hypotheses are those of the fit")
             return self._certify_unlabelled(certificate, rows)
@@ -585,7 +592,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         if declared is not None:
             codes = [*certificate.assumption_codes, "groups-declared"]
             certificate = replace(certificate, assumption_codes=tuple(codes))
-        return result.certify(replace(certificate, **fitted.task.describe_target(rows.sample.codes)), declared)
+        return result.certify(
+            replace(certificate, **fitted.task.describe_target(rows.sample.codes)), declared, tail_seed
+        )
 
     def _certify_unlabelled(self, certificate: Certificate, rows: SampleRows) -> Certificate:
         raise ValueError("y must be given: without targets, only votes of classifiers can be certified")
@@ -670,6 +679,22 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         tags.non_deterministic = self.voting == "gibbs"
         tags.input_tags = get_tags(as_pool(self.estimator)).input_tags
         return tags
+
+
+def _check_tail(tail: Any, random_state: Any, certificate: Certificate) -> int | None:
+    """Return the seed of a randomised tail, None for the exact one; raise ValueError if it has none."""
+    if tail not in ("exact", "randomised"):
+        raise ValueError(f"tail must be 'exact' or 'randomised', got {tail!r}")
+    if tail == "exact":
+        return None
+    if not certificate.is_zero_one:
+        raise ValueError(f"tail must be 'exact' for the loss {certificate.loss!r}, which does not count errors")
+    if not (is_whole(random_state) and 0 <= int(random_state) <= 10**15):
+        raise ValueError(
+            f"random_state must be a whole number from 0 to 10**15 for tail='randomised', decided on before the points "
+            f"are seen, got {random_state!r}"
+        )
+    return int(random_state)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,12 +32,14 @@ def with_test(
     n: int,
     counts: NDArray[np.intp] | None = None,
     groups: GroupCounts | None = None,
+    seed: int | None = None,
 ) -> Certificate:
     """Add what `n` held-out points, which had no part in making the predictor, prove about what `predict` does.
 
     The statement comes first, in place of another about the same predictor. `total` is the predictor's total loss.
     `counts`, as from `tabulate_predictions` and in the order of the certificate's labels, adds bounds on the misses and
-    false alarms of each class, and `groups` bounds on the error of each group.
+    false alarms of each class, and `groups` bounds on the error of each group. With a `seed`, decided beforehand, the
+    bound on the errors is that of the randomised tail.
     """
     divergence = divided_prior(0.0, certificate.n_votes)
     if not 0 <= total <= n:
@@ -44,6 +47,9 @@ def with_test(
     if certificate.is_zero_one:
         errors = int(scalar("total", whole_number("total", total, 0)))
         method, figures = "test-set", {"errors": errors, "n": n, "kl_div": divergence}
+        if seed is not None:
+            method, figures = "test-set-randomised", {**figures, "seed": seed}
+            certificate = replace(certificate, assumption_codes=(*certificate.assumption_codes, "seed-decided"))
     else:
         method, figures = "test-set-chernoff", {"loss": total / n, "n": n, "kl_div": divergence}
     tested = _state(certificate, method, figures)

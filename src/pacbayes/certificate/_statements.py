@@ -13,6 +13,7 @@ import numpy as np
 from pacbayes._json_fields import Length, Range, raising, read_value
 from pacbayes.bounds import clopper_pearson, kl_inverse_upper, majority_vote
 from pacbayes.exceptions import CertificateError
+from pacbayes.sampling import TAIL, stream
 from pacbayes.votes import split_delta
 
 if TYPE_CHECKING:
@@ -329,6 +330,29 @@ def bound_count(delta: float, errors: Whole, n: Count, kl_div: NonNegative) -> f
     # Chernoff's bound is larger but where there is no error: there, the two are equal up to rounding.
     is_larger = exact < 1 and errors > 0
     return exact if is_larger else min(exact, _chernoff(delta, min(1.0, errors / n * ROUND_UP), n, kl_div))
+
+
+def _check_seed(name: str, statement: Statement, certificate: Certificate) -> None:
+    """Check that a certificate says what a randomised tail rests on."""
+    stated = "seed-decided" in certificate.assumption_codes
+    require(
+        stated, f"{name} must come with the assumption 'seed-decided': a seed that is chosen by its bound proves less"
+    )
+
+
+@method(
+    "test-set-randomised",
+    "randomised exact tail on held-out points",
+    _ANYBODY,
+    Event.TEST_SET,
+    zero_one=True,
+    check=_check_seed,
+)
+def _randomised(delta: float, errors: Whole, n: Count, kl_div: NonNegative, seed: Whole) -> float:
+    # P(X < k) + u P(X = k) = delta exp(-kl_div) with u from the seed [Stevens 1950]. It is drawn again for every check.
+    u = 1.0 - float(stream(int(seed), 0, TAIL).random())
+    mass = math.exp(-kl_div) / ROUND_UP
+    return float(clopper_pearson(errors, n, delta, prior_mass=mass, u=u)) if mass * delta >= 1e-300 else 1.0
 
 
 def _check_division(name: str, statement: Statement, certificate: Certificate) -> None:

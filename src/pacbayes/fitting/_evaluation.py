@@ -100,10 +100,10 @@ class TestResult(NamedTuple):
     wrong: NDArray[np.bool_]  # where its prediction is wrong, or could be on another engine
     at_thresholds: ThresholdCounts | None  # on shares of the vote
 
-    def certify(self, certificate: Certificate, groups: Groups | None = None) -> Certificate:
-        """Add to a certificate what the rows prove, and what they prove about their groups."""
+    def certify(self, certificate: Certificate, groups: Groups | None = None, seed: int | None = None) -> Certificate:
+        """Add to a certificate what the rows prove, about their groups as well; with `seed`, by a randomised tail."""
         by_group = None if groups is None else groups.count(self.wrong)
-        tested = with_test(certificate, self.total, self.wrong.size, self.counts, by_group)
+        tested = with_test(certificate, self.total, self.wrong.size, self.counts, by_group, seed)
         return tested if self.at_thresholds is None else with_shares(tested, self.at_thresholds)
 
 

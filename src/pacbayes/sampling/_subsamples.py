@@ -35,7 +35,7 @@ _HYPOTHESES_PER_SIZE = 45
 _MOST_ROWS = 2500
 
 # What a stream is for.
-SUBSAMPLE, LEARNER, RESERVE, PREDICTION, HOLDOUT, TEST, DEAL, ORDER, PROBE, THIN = range(10)
+SUBSAMPLE, LEARNER, RESERVE, PREDICTION, HOLDOUT, TEST, DEAL, ORDER, PROBE, THIN, TAIL = range(11)
 
 
 @lru_cache(maxsize=16)  # a vote draws one by one from the subsamples of hundreds of hypotheses
