@@ -13,7 +13,6 @@ import numpy as np
 from pacbayes._json_fields import Length, Range, raising, read_value
 from pacbayes.bounds import clopper_pearson, kl_inverse_upper, majority_vote
 from pacbayes.exceptions import CertificateError
-from pacbayes.sampling import TAIL, stream
 from pacbayes.votes import split_delta
 
 if TYPE_CHECKING:
@@ -349,6 +348,8 @@ def _check_seed(name: str, statement: Statement, certificate: Certificate) -> No
     check=_check_seed,
 )
 def _randomised(delta: float, errors: Whole, n: Count, kl_div: NonNegative, seed: Whole) -> float:
+    from pacbayes.sampling import TAIL, stream  # with scikit-learn, which certificates do without
+
     # P(X < k) + u P(X = k) = delta exp(-kl_div) with u from the seed [Stevens 1950]. It is drawn again for every check.
     u = 1.0 - float(stream(int(seed), 0, TAIL).random())
     mass = math.exp(-kl_div) / ROUND_UP
