@@ -612,6 +612,15 @@ def test_missing_values_among_others_than_numbers_are_counted():
     assert count_missing(np.arange(3)) == 0
 
 
+def test_masked_labels_are_none():
+    X, y = make_moons(60, noise=0.3, random_state=0)
+    masked = np.ma.array(y, mask=np.arange(60) < 3)
+    model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=3, random_state=0).fit(X, np.ma.array(y, mask=False))
+    for call in (model.fit, model.certify, model.count_errors):
+        with pytest.raises(ValueError, match="^y must hold no missing labels, got 3 masked ones"):
+            call(X, masked)
+
+
 def test_errors_that_are_not_about_missing_values_stay_as_they_are():
     points = X.copy()
     points[0, 0] = np.nan

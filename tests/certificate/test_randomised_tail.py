@@ -38,7 +38,8 @@ def test_the_seed_decides_and_is_stated(model, fresh):
     # All are bounds at some u of the same counts.
     k, n = figures["errors"], figures["n"]
     assert clopper_pearson(k, n, u=1e-9) <= min(bounds)
-    assert "the seed of the randomised tail was decided on" in str(certificates[0])
+    assert "the seed of the randomised tail was decided on before" in str(certificates[0])
+    assert "and not by the random number that it leads to" in str(certificates[0])
     assert "randomised exact tail on held-out points" in str(certificates[0])
     assert exact.abstention == certificates[0].abstention
 
@@ -68,6 +69,7 @@ def test_fails_as_often_as_delta_and_more_often_if_the_seed_is_chosen(delta, rat
     fails = pmf[relevant] @ (bounds < rate)
     assert fails.mean() == pytest.approx(delta, abs=4 * pmf.max() / np.sqrt(12 * len(seeds)) + 0.01)
     assert pmf[relevant] @ (bounds.min(axis=1) < rate) > 1.2 * delta
+    assert fails.max() > 1.2 * delta  # a seed that is taken for its random number, even before any point is seen
 
 
 @pytest.mark.parametrize(

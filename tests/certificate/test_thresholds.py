@@ -210,6 +210,7 @@ FORGERIES = {
     "a price that was not paid": lambda v: v["abstention"][1].update(kl_div=0.0),
     "another order": lambda v: v["abstention"].reverse(),
     "more points than before": lambda v: v["abstention"][2].update(n=10**6, answered=[10**6, 10**6]),
+    "more points than are answered": lambda v: v["abstention"][1].update(n=v["abstention"][1]["answered"][1] + 1),
     "without all points": lambda v: v["abstention"].pop(0),
     "without sets": lambda v: v.pop("prediction_sets"),
     "without rows": lambda v: v.pop("abstention"),
@@ -298,6 +299,10 @@ def test_levels_that_are_not_proved_are_refused(moons):
             moons.predict_set(NEW_X, bad)
     with pytest.raises(NotFittedError):
         small().predict_selective(NEW_X, 0.1)
+    missed = moons.certify(NEW_X, np.full(len(NEW_X), 7))  # a class that no set can hold
+    for level in (0.5, 1e-17):
+        with pytest.raises(ValueError, match=r"^coverage must be at most 0, "):
+            missed.choose_sets(level)
 
 
 @pytest.mark.parametrize(

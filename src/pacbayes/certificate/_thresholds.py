@@ -251,7 +251,7 @@ def choose_sets(counts: Sequence[SetCounts], n: int, kl_div: float, delta: float
         if Fraction(bound_rate(delta, row.misses, n, kl_div)) <= level:
             return Coverage(coverage, row.threshold, row.misses, n, row.size / n)
     # With no misses at all, the bound is 1 - (delta exp(-kl_div))^(1/n).
-    needed = math.ceil((math.log(delta) - kl_div) / math.log1p(-float(level)))
+    needed = math.ceil((math.log(delta) - kl_div) / math.log(coverage))
     if needed > n:
         raise ValueError(
             f"coverage of {coverage!r} needs at least {needed} held-out points to be proved at this delta, and there "
@@ -280,7 +280,8 @@ def check_abstention(rows: Sequence[Abstention], n: int, kl_div: float, delta: f
         right = row.n - row.errors
         paid = f"{name}.kl_div is less than what {len(rows)} statements cost"
         require(row.kl_div >= least_price, paid)
-        fits = 0 <= right <= least <= most and row.errors <= most
+        # All that are answered on any engine are counted, and none that is answered on no engine.
+        fits = 0 <= right <= least <= row.n <= most
         require(fits, f"{name} counts {row.errors} errors in {row.n} points, of {least} to {most} that are answered")
         counts = (row.threshold, row.errors, row.n, row.answered)
         bound, (low, high) = _prove(*counts, n=n, price=row.kl_div, kl_div=kl_div, delta=delta)

@@ -116,7 +116,10 @@ _OTHERS = {
     "left-out": "the family {} cannot take such columns, classes or losses, and was left out",
     "holdout-splitter": "the caller made the splitter of held-out rows without looking at features or labels",
     "candidates": "of {} settings that were decided on beforehand and share delta, one was chosen by its bound",
-    "seed-decided": "the seed of the randomised tail was decided on before the points of the test were seen",
+    "seed-decided": (
+        "the seed of the randomised tail was decided on before the points of the test were seen, and not by the random "
+        "number that it leads to"
+    ),
     "size-decided": "the number of hypotheses was not chosen by looking at the bound",
     "groups-declared": (
         "the groups were declared without looking at errors: in which group a point is depends on that point alone"

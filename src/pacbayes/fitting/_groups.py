@@ -96,15 +96,16 @@ def _take_column(name: str, X: Any) -> Any:
 
 def _read_mask(key: Any, mask: Any, n: int) -> NDArray[np.bool_]:
     given = np.asarray(mask)
-    if given.dtype != bool or given.shape != (n,):
-        raise ValueError(
-            f"groups[{key!r}] must be True or False for each of the {n} rows, got {given.dtype} of shape {given.shape}"
-        )
+    if given.dtype != bool or given.shape != (n,) or np.ma.is_masked(mask):
+        got = "masked ones" if np.ma.is_masked(mask) else f"{given.dtype} of shape {given.shape}"
+        raise ValueError(f"groups[{key!r}] must be True or False for each of the {n} rows, got {got}")
     return given
 
 
 def _find_missing(groups: Any, given: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where a label is missing: None, NaN, NaT, or pandas' own."""
+    """Return where a label is missing: None, NaN, NaT, pandas' own, or masked."""
+    if np.ma.is_masked(groups):
+        return np.ma.getmaskarray(groups)
     if hasattr(groups, "isna"):
         return np.asarray(groups.isna())
     if given.dtype.kind == "O":
