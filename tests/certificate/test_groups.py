@@ -325,3 +325,11 @@ def test_groups_that_are_not_the_models_are_refused(moons):
     codes = tuple(code for code in forged.assumption_codes if code != "groups-declared")
     with pytest.raises(CertificateError, match="groups is stated as None"):
         moons.verify_certificate(replace(forged, groups=None, assumption_codes=codes))
+
+
+def test_names_of_many_groups_fit_into_a_file(moons):
+    labels = tuple(f"{i:03}" + "\N{GRINNING FACE}" * 197 for i in range(MOST_GROUPS))
+    certificate, price = moons.certificate_, moons.certificate_.groups.kl_div
+    many = GroupErrors.of(GroupCounts("", True, labels, ((0, 1),) * MOST_GROUPS), price, certificate.delta)
+    long = certificate.revise(groups=many)
+    assert Certificate.from_json(long.to_json()) == long

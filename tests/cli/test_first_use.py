@@ -77,6 +77,8 @@ def test_rows_without_a_target_are_left_out_if_asked_for(invoke, refuses, mixed)
     assert result.exit_code == 0, result.output
     assert "3 rows of 150 left out: the target 'kind' is missing there" in result.stderr
     assert "147 rows; " in result.stdout
+    certificate = Certificate.from_json(Path("model.certificate.json").read_text())
+    assert "targets-known" in certificate.assumption_codes
     # The same rows are found again, to verify and to predict those that were held out.
     verified = invoke("verify", "model.certificate.json", "--model", "model.skops", "--data", "data.csv")
     assert "arithmetic, model and data" in verified.output, verified.output
@@ -220,6 +222,12 @@ def test_the_last_rows_are_held_out_and_the_certificate_says_what_it_means(invok
     last = pd.read_csv("out.csv")
     assert last["day"].min() == "2020-11-16"
     assert (last["prediction"] != last["kind"]).mean() > 0.8 > 0.5 > certificate.bound
+    # Nor is anything proved about those of its answers that it is sure of.
+    for option, said in (("--max-error", "the error among the others would be at most 0.9"), ("--coverage", "")):
+        told = invoke("predict", "model.skops", "data.csv", "--held-out", "-o", "out.csv", option, 0.9).stderr
+        assert said in told
+        assert "proved" not in told
+        assert "NOT STRICT: rows follow each other in time" in told
     verified = invoke("verify", "model.certificate.json", "--model", "model.skops", "--data", "data.csv")
     assert "Verified: arithmetic, model and data" in verified.output, verified.output
     assert "NOT STRICT" in invoke("certify", "--model", "model.skops", "data.csv", "--held-out").output

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate
 
 _FIELD, _FORMAT = "pacbayes_certificate", 4
-# Longer than any certificate: what is larger is not read.
-_MAX_CHARACTERS = 1_000_000
+# Longer than any certificate: what is larger is not read. A thousand labels and as many groups, all with names of 200
+# characters, each of which may take 12 in JSON, are 5 million.
+_MAX_CHARACTERS = 10_000_000
 
 # Fields that are written only where they say something, and what they are otherwise: files from before have none.
 _LATER: dict[str, Any] = {"families": [], "groups": None, "shift": None, "abstention": [], "prediction_sets": []}

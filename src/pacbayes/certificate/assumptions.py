@@ -112,6 +112,9 @@ _OTHERS = {
         "which columns hold numbers, text or gaps, which are left out, and which classes there are, was read from the "
         "file and is taken as known before the sample was drawn"
     ),
+    "targets-known": (
+        "rows whose target is missing were left out: the points to predict are like those whose target is known"
+    ),
     "own-prior": "the prior was chosen without looking at the sample",
     "left-out": "the family {} cannot take such columns, classes or losses, and was left out",
     "holdout-splitter": "the caller made the splitter of held-out rows without looking at features or labels",

@@ -177,6 +177,8 @@ def fit(
         by_group = by_group.iloc[split_as_trained(table, rows.schema.source)[0]]
     train(model, rows, by_group)
     model.add_assumption("file-columns-known")
+    if schema.source is not None and schema.source.skipped:
+        model.add_assumption("targets-known")
     if time is not None:
         model.add_assumption("rows-in-time")
     if held_out is not None:

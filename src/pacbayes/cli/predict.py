@@ -250,11 +250,15 @@ class Predictions:
         """Say how many rows have no label, and warn of what differs from training, of its rows, and of formulas."""
         from pacbayes.rows import RowSummary, describe_gaps
 
+        is_proved = self._model.certificate_.is_covered
         if self._max_error is not None:
+            is_said = "is proved to be" if is_proved else "would be"
             print_error(
                 f"{self._n_unanswered} of {format_count(self._n_predicted, 'row')} have no label: the error among the "
-                f"others is proved to be at most {self._max_error:g}"
+                f"others {is_said} at most {self._max_error:g}"
             )
+        if not is_proved and (self._max_error, self._coverage) != (None, None):
+            print_error(f"warning: {' '.join(self._model.certificate_.sections()[0].warnings)}")
         if self._gaps:
             print_error(f"warning: {describe_gaps(self._gaps)}")
         if self._outside:
