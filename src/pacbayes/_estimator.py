@@ -383,7 +383,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         """
         X, y = to_host(X), to_host(y)
         if np.ma.is_masked(y):  # what is under the mask is no label
-            masked = f"{np.ma.count_masked(y)} masked ones"
+            masked = f"{np.count_nonzero(np.ma.getmaskarray(y))} masked ones"
             raise ValueError(f"y must hold no missing labels, got {masked}: leave these rows out")
         # A code book checks the columns of a table itself.
         checks = pool.validation_kwargs(X) if code_book is None else {"skip_check_array": True}
