@@ -40,6 +40,8 @@ def test_the_seed_decides_and_is_stated(model, fresh):
     assert clopper_pearson(k, n, u=1e-9) <= min(bounds)
     assert "the seed of the randomised tail was decided on before" in str(certificates[0])
     assert "and not by the random number that it leads to" in str(certificates[0])
+    assert "over the draw of the sample and of the seed" in certificates[0].summary()
+    assert "over the draw of the sample (delta" in exact.summary()
     assert "randomised exact tail on held-out points" in str(certificates[0])
     assert exact.abstention == certificates[0].abstention
 

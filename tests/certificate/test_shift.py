@@ -60,7 +60,8 @@ def test_what_is_said(moons):
         f"of 400 new points, {kept} were kept, each with probability weight / 2, whatever its label (seed 5)."
         in str(certificate)
     )
-    assert "no point has a weight above 2.0 was declared without looking at these" in str(certificate)
+    assert "over the draw of the sample and of the seed" in certificate.summary()
+    assert "no point has a weight above 2.0 was declared, and the seed of which points are kept" in str(certificate)
     assert "the weights are known, and not estimated from the new points" in str(certificate)
     assert "NOT STRICT" not in str(certificate)
     assert "were kept, each with" in certificate._repr_html_()

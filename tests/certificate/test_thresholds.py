@@ -301,8 +301,13 @@ def test_levels_that_are_not_proved_are_refused(moons):
         small().predict_selective(NEW_X, 0.1)
     missed = moons.certify(NEW_X, np.full(len(NEW_X), 7))  # a class that no set can hold
     for level in (0.5, 1e-17):
-        with pytest.raises(ValueError, match=r"^coverage must be at most 0, "):
+        with pytest.raises(ValueError, match=r"^coverage must be at most 0\.0000, which is what"):
             missed.choose_sets(level)
+    some = moons.certify(NEW_X, np.where(np.arange(len(NEW_X)) % 3 == 0, "other", np.where(NEW_Y == 1, "yes", "no")))
+    with pytest.raises(ValueError, match="coverage must be at most") as refused:
+        some.choose_sets(0.9)
+    most = float(re.search(r"at most ([\d.]+),", str(refused.value))[1])
+    assert some.choose_sets(most).coverage == most  # rounded down, it is proved
 
 
 @pytest.mark.parametrize(

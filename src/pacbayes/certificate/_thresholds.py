@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pacbayes._formatting import format_lower
 from pacbayes._validation import Array
 from pacbayes.certificate._rates import bound_rate
 from pacbayes.certificate._statements import ROUND_UP, NonNegative, Unit, Whole, expect_at_least, require
@@ -259,7 +260,7 @@ def choose_sets(counts: Sequence[SetCounts], n: int, kl_div: float, delta: float
         )
     most = 1 - bound_rate(delta, counts[-1].misses, n, kl_div)
     raise ValueError(
-        f"coverage must be at most {most:.4g}, which is what {n} held-out points prove, got {coverage!r}: "
+        f"coverage must be at most {format_lower(most)}, which is what {n} held-out points prove, got {coverage!r}: "
         f"{counts[-1].misses} of them have a class with next to no share of the vote"
     )
 

@@ -246,7 +246,10 @@ def summary(certificate: Certificate) -> str:
             f"Nothing is proved: the bound on the {first.predictor} is {format_upper(first.bound)} (delta = {delta}). "
             "More data would help, or a base learner that errs less."
         )
-    start = f"With probability at least {format_confidence(delta)} over the draw of the sample (delta = {delta}),"
+    # For a given seed, a randomised tail or a choice of points may fail more often, or less.
+    by_seed = certificate.shift is not None or "seed" in proved[0].figures
+    drawn = "the sample and of the seed" if by_seed else "the sample"
+    start = f"With probability at least {format_confidence(delta)} over the draw of {drawn} (delta = {delta}),"
     if not proved[0].is_covered:
         doubt = "The theorem does not cover this fit. If it did:"
         if "weights-estimated" in certificate.assumption_codes:

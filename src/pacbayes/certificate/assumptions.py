@@ -129,8 +129,8 @@ _OTHERS = {
     ),
     "shifted": (
         "the points to predict come from another distribution instead, whose density relative to that of the new "
-        "points is proportional to the weights; that no point has a weight above {} was declared without looking at "
-        "these"
+        "points is proportional to the weights; that no point has a weight above {} was declared, and the seed of "
+        "which points are kept decided on, without looking at these"
     ),
     "weights-known": "the weights are known, and not estimated from the new points",
     "new-points": "the new points are independent of the sample and had no part in making or choosing the classifier",
