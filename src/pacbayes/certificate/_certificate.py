@@ -447,6 +447,8 @@ class Certificate:
     group_table = _words.group_table
     abstention_table = _words.abstention_table
     set_table = _words.set_table
+    interval_table = _words.interval_table
+    error_table = _words.error_table
     rows = _words.rows
     figures = _words.figures
     describe_families = _words.describe_families
