@@ -8,6 +8,7 @@ attributes, SIGKDD Explorations 3, 2001; cross-fitted as by scikit-learn's Targe
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,7 +111,7 @@ def target_statistics(
         outputs = [(add_up(None, targets == k), counts) for k in range(1 if n_classes == 2 else 0, n_classes)]
     for parts in outputs:
         tables.append(_smoothed(*(part.sum(axis=0) for part in parts)))
-        others = [_smoothed(*(part.sum(axis=0) - part[k] for part in parts)) for k in range(_FOLDS)]
+        others = [_smoothed(*(np.delete(part, k, axis=0).sum(axis=0) for part in parts)) for k in range(_FOLDS)]
         features.append(np.stack(others)[fold, entries])
     return np.column_stack(tables), np.column_stack(features)
 
@@ -121,12 +122,12 @@ def _smoothed(sums: NDArray[Any], counts: NDArray[Any], squares: NDArray[Any] | 
     Without sums of squares, points are 0 or 1.
     """
     total = max(1, int(counts.sum()))
-    mean = float(sums.sum()) / total
+    mean = math.fsum(sums) / total  # however the categories are numbered
     own = sums / np.maximum(counts, 1)
     if squares is None:
         variance, within = mean * (1 - mean), own * (1 - own)
     else:
-        variance = max(0.0, float(squares.sum()) / total - mean**2)
+        variance = max(0.0, math.fsum(squares) / total - mean**2)
         within = np.maximum(0.0, squares / np.maximum(counts, 1) - own**2)
     between = variance * counts
     trust = between / np.maximum(between + within, np.finfo(np.float64).tiny)
