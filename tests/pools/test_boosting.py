@@ -12,7 +12,7 @@ SETTINGS = {"learning_rate": 0.1, "max_iter": 12, "max_leaf_nodes": 15, "min_sam
 
 
 def train(X, codes, encoding=None, seed=0, **changes):
-    settings = {**SETTINGS, "max_features": 1.0, **changes}
+    settings = {**SETTINGS, "max_features": 1.0, "loss": "squared", **changes}
     n_classes = int(codes.max()) + 1
     models = TreeArrays.train_boosting(X, codes, np.arange(n_classes), encoding, settings, seed)
     return TreeEnsembles(np.arange(n_classes), models, np.arange(1))

@@ -220,6 +220,9 @@ class BoostingPool(LearnerPool):
         Share of the features that a split is chosen from, drawn anew for each: all by default.
     l2_regularization : float, "auto" or sequence of float, default="auto"
         Penalty on the values of leaves: 10 by default.
+    loss : {"squared", "huber"}, "auto" or sequence of these, default="auto"
+        What trees reduce where numbers are predicted: squared errors by default; or Huber's loss, in which the 30% of
+        the points with the largest errors have absolute ones. Of classes, it is the logistic loss.
     n_hypotheses : int or "auto", default="auto"
         Number of hypotheses; a function of the number of rows by default.
     subsample_size : int, float, "auto" or sequence of int and float, default="auto"
@@ -258,6 +261,7 @@ class BoostingPool(LearnerPool):
         "min_samples_leaf": Setting(Whole(1), 1, 5),
         "max_features": Setting(_SHARE, 1.0, 1.0),
         "l2_regularization": Setting(_NOT_NEGATIVE, 10.0, 10.0),
+        "loss": Setting(Choice("squared", "huber"), "squared", "squared"),
     }
 
     def __init__(
@@ -269,6 +273,7 @@ class BoostingPool(LearnerPool):
         min_samples_leaf: Any = "auto",
         max_features: Any = "auto",
         l2_regularization: Any = "auto",
+        loss: Any = "auto",
         n_hypotheses: int | Literal["auto"] = "auto",
         subsample_size: Any = "auto",
         on_error: Literal["raise", "drop"] = "raise",
@@ -280,6 +285,7 @@ class BoostingPool(LearnerPool):
         self.min_samples_leaf = min_samples_leaf
         self.max_features = max_features
         self.l2_regularization = l2_regularization
+        self.loss = loss
         self.n_hypotheses = n_hypotheses
         self.subsample_size = subsample_size
         self.on_error = on_error

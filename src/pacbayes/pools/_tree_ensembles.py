@@ -22,6 +22,9 @@ from pacbayes.pools._layout import contiguous
 from pacbayes.pools._score_models import ModelArrays, Parts, ScoreModels, count_outputs
 from pacbayes.pools._table_encoding import TableEncoding, Targets, compiled_targets
 
+# Share of the points whose errors are squared by a loss of numbers; larger ones are absolute.
+_SQUARED_SHARE = {"squared": 1.0, "huber": 0.7}
+
 # Larger numbers are taken for this one by forests: scikit-learn adds them up in single precision.
 _LARGEST_SINGLE = 1e30
 
@@ -99,6 +102,7 @@ class TreeArrays(ModelArrays):
             n_candidates=max(1, math.ceil(settings["max_features"] * X.shape[1])),
             l2=float(settings["l2_regularization"]),
             seed=seed,
+            squared_share=_SQUARED_SHARE[settings["loss"]],
         )
         parts, rate = _from_compiled(trees, np.float64), settings["learning_rate"]
         with np.errstate(over="ignore"):

@@ -538,12 +538,22 @@ void differentiate(const std::vector<double>& scores, const std::int32_t* codes,
   }
 }
 
-// Derivatives of half the squared error, of numbers that have one output.
-void differentiate(const std::vector<double>& scores, const double* targets, std::size_t n, std::size_t,
+// Derivatives of Huber's loss, of numbers that have one output: squared up to the error that a share of the points do not
+// exceed, and absolute beyond (J. Friedman, Greedy function approximation: a gradient boosting machine, Annals of
+// Statistics 29, 2001). In the place of second derivatives, which vanish there, are those of the parabola that touches
+// the loss from above.
+void differentiate(const std::vector<double>& scores, const double* targets, std::size_t n, double share,
                    std::vector<float>& gradient, std::vector<float>& hessian) {
+  std::vector<double> errors(n);
+  for (std::size_t i = 0; i < n; ++i) errors[i] = std::fabs(scores[i] - targets[i]);
+  const auto place = static_cast<std::ptrdiff_t>(std::ceil(share * static_cast<double>(n))) - 1;
+  std::nth_element(errors.begin(), errors.begin() + place, errors.end());
+  const double largest = errors[static_cast<std::size_t>(place)];
   for (std::size_t i = 0; i < n; ++i) {
-    gradient[i] = static_cast<float>(scores[i] - targets[i]);
-    hessian[i] = 1;
+    const double error = scores[i] - targets[i], size = std::fabs(error);
+    const double weight = size > largest ? largest / size : 1.0;
+    gradient[i] = static_cast<float>(error * weight);
+    hessian[i] = static_cast<float>(weight);
   }
 }
 
@@ -796,11 +806,12 @@ nb::dict to_numpy(Output&& out) {
 template <class Target>
 nb::dict boost(Matrix<double> X, std::int64_t n_sets, Vector<Target> targets, Vector<double> baseline,
                double learning_rate, std::int64_t n_rounds, std::int64_t max_leaves, std::int64_t min_leaf,
-               std::int64_t n_candidates, double l2, std::uint64_t seed) {
+               std::int64_t n_candidates, double l2, std::uint64_t seed, double squared_share) {
   const std::size_t n = X.shape(0), d = X.shape(1), n_outputs = baseline.shape(0);
   require(n >= 1 && n <= std::numeric_limits<std::int32_t>::max() && d >= 1, "X must have rows and columns");
   require(targets.shape(0) == n && n_outputs >= 1, "targets must have an entry for each row of X");
   require(!std::is_floating_point_v<Target> || n_outputs == 1, "numbers must have one output");
+  require(squared_share > 0 && squared_share <= 1, "squared_share must be in (0, 1]");
   require(n_sets >= 0 && n_sets <= static_cast<std::int64_t>(d), "n_sets must be at most the number of columns");
   require(n_candidates >= 1 && n_candidates <= static_cast<std::int64_t>(d), "n_candidates must be from 1 to columns");
   require(min_leaf >= 1 && max_leaves >= 2 && n_rounds >= 0 && l2 >= 0, "settings must be positive");
@@ -813,7 +824,10 @@ nb::dict boost(Matrix<double> X, std::int64_t n_sets, Vector<Target> targets, Ve
     std::vector<float> gradient(n * n_outputs), hessian(n * n_outputs);
     for (std::size_t i = 0; i < n; ++i) std::copy_n(baseline.data(), n_outputs, scores.data() + i * n_outputs);
     for (std::int64_t round = 0; round < n_rounds; ++round) {
-      differentiate(scores, targets.data(), n, n_outputs, gradient, hessian);
+      if constexpr (std::is_floating_point_v<Target>)
+        differentiate(scores, targets.data(), n, squared_share, gradient, hessian);
+      else
+        differentiate(scores, targets.data(), n, n_outputs, gradient, hessian);
       for (std::size_t k = 0; k < n_outputs; ++k)
         grower.grow(gradient.data() + k * n, hessian.data() + k * n, scores.data() + k, n_outputs, out);
     }
@@ -849,7 +863,8 @@ nb::dict randomise(Matrix<float> X, Vector<Target> targets, std::int64_t n_class
 template <class Target>
 void define_for(nb::module_& module) {
   module.def("boost", boost<Target>, "X"_a.noconvert(), "n_sets"_a, "targets"_a.noconvert(), "baseline"_a.noconvert(),
-             "learning_rate"_a, "n_rounds"_a, "max_leaves"_a, "min_leaf"_a, "n_candidates"_a, "l2"_a, "seed"_a);
+             "learning_rate"_a, "n_rounds"_a, "max_leaves"_a, "min_leaf"_a, "n_candidates"_a, "l2"_a, "seed"_a,
+             "squared_share"_a = 1.0);
   module.def("randomise", randomise<Target>, "X"_a.noconvert(), "targets"_a.noconvert(), "n_classes"_a, "n_trees"_a,
              "min_leaf"_a, "max_leaves"_a, "n_candidates"_a, "seed"_a);
 }

@@ -15,6 +15,7 @@ def boost(
     n_candidates: int,
     l2: float,
     seed: int,
+    squared_share: float = 1.0,
 ) -> dict[str, NDArray[Any]]: ...
 def randomise(
     X: NDArray[np.float32],
