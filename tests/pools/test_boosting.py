@@ -115,10 +115,16 @@ def test_points_that_cannot_be_split():
 
 @pytest.mark.parametrize(
     "changes",
-    [{"n_sets": 3}, {"n_candidates": 0}, {"n_candidates": 3}, {"codes": np.zeros(3, dtype=np.int32)}, {"min_leaf": 0}],
+    [
+        {"n_sets": 3},
+        {"n_candidates": 0},
+        {"n_candidates": 3},
+        {"targets": np.zeros(3, dtype=np.int32)},
+        {"min_leaf": 0},
+    ],
 )
 def test_what_makes_no_sense_is_refused(changes):
-    arguments = {"X": np.zeros((4, 2)), "n_sets": 0, "codes": np.zeros(4, dtype=np.int32), "baseline": np.zeros(1)}
+    arguments = {"X": np.zeros((4, 2)), "n_sets": 0, "targets": np.zeros(4, dtype=np.int32), "baseline": np.zeros(1)}
     arguments |= {"learning_rate": 0.1, "n_rounds": 1, "max_leaves": 4, "min_leaf": 1, "n_candidates": 2, "l2": 0.0}
     _tree_training.boost(**arguments, seed=0)
     with pytest.raises(ValueError, match="must"):
