@@ -61,7 +61,7 @@ def train_ridges(
     targets: Array,
     subsamples: Integers,
     sizes: NDArray[np.int64],
-    multipliers: Array,  # of 1 / (2 median^2), where the median is that of the distances between two points
+    multipliers: Array,  # of 1 / (2 D), where D is the median squared distance of two points, up to a factor of sqrt(2)
     ridges: Array,
     scaler: Scaler | None,  # fitted on each subsample
     n_numbers: int | None = None,

@@ -151,9 +151,9 @@ class RBFRidges(KernelModels):
         X, rows, codes, points = block.sample.X, block.rows, block.codes, self._own_points(block.sample)
         totals, inside = np.zeros(len(self)), block.training_positions()
         for part, predicted in self._predict_blocks(lambda part: X[rows[part]], rows.size, points):
-            for h, own in enumerate(inside):
-                here = own[np.searchsorted(own, part.start) : np.searchsorted(own, part.stop)] - part.start
-                totals[h] += block.loss.total_outside(codes[part], predicted[h], here, len(block.sample))
+            limits = (part.start, part.stop)
+            here = [own[slice(*np.searchsorted(own, limits))] - part.start for own in inside]
+            totals += block.loss.totals_outside(codes[part], predicted, here, len(block.sample))
         for h in np.flatnonzero(self.failed).tolist():
             totals[h] = rows.size - inside[h].size
         return lambda: totals

@@ -61,9 +61,6 @@ void require(bool condition, const char* message, T got) {
 bool is_finite_nonnegative(double x) { return x >= 0 && std::isfinite(x); }
 bool is_finite_positive(double x) { return x > 0 && std::isfinite(x); }
 
-// Pairs of more points, whose median distance is the width of a kernel, have no number of 32 bits.
-constexpr std::int64_t kMaxRidgePoints = 32768;
-
 // The codes of classes are the votes of machines.
 constexpr std::int32_t kMaxCode = std::numeric_limits<std::uint16_t>::max();
 bool is_code(std::int32_t code) { return code >= 0 && code <= kMaxCode; }
@@ -264,7 +261,6 @@ nb::dict train_ridges(const X_& X, Doubles targets, Integers subsamples, Vector<
   for (std::size_t h = 0; h < m; ++h) {
     check_width(kMaxSeed, multipliers.data()[h]);
     require(is_finite_positive(ridges.data()[h]), "ridges must be finite and positive", ridges.data()[h]);
-    require(sizes.data()[h] <= kMaxRidgePoints, "subsamples must have at most 32768 points", sizes.data()[h]);
   }
   const Scaler kind = scaler_of(scaler);
   return train_all(subsamples, sizes, [&](std::size_t h, const std::int32_t* subsample, auto& space, auto& trained) {

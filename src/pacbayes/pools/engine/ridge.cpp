@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -32,7 +34,10 @@ struct Targets {
     if (constant || !finite) return;
     std::frexp(largest, &exponent);
     const auto n = static_cast<double>(size);
-    for (std::ptrdiff_t i = 0; i < size; ++i) mean += standardised[i] = std::ldexp(standardised[i], -exponent);
+    for (std::ptrdiff_t i = 0; i < size; ++i) {
+      standardised[i] = std::ldexp(standardised[i], -exponent);
+      mean += standardised[i];
+    }
     mean /= n;
     for (std::ptrdiff_t i = 0; i < size; ++i) {
       standardised[i] -= mean;
@@ -43,17 +48,27 @@ struct Targets {
   }
 };
 
-// The kernel width of a subsample: Jaakkola's formula on the distances of all pairs of its points.
+// The kernel width of a subsample, 1 / (2 D), where D is the median squared distance of two of its points up to a factor
+// of sqrt(2): the middle of the powers of two between which it lies. Regressions with the same width share kernel values.
+// If most points coincide, the others count only.
 double width_of_pairs(const SquaredDistances<double>& squared) {
-  std::vector<double> pairs;
-  pairs.reserve(squared.size * (squared.size - 1) / 2);
+  constexpr int kExponents = 2048, kBias = 1023;
+  std::vector<std::int64_t> counts(kExponents, 0);  // by the exponents of squared distances
   for (std::ptrdiff_t q = 1; q < squared.size; ++q)
-    for (std::ptrdiff_t p = 0; p < q; ++p) pairs.push_back(squared.row(q / kTile, p)[q % kTile]);
-  const auto zeros = static_cast<int>(std::count(pairs.begin(), pairs.end(), 0.0));
-  return gamma_of_distances(static_cast<int>(pairs.size()), zeros, [&pairs](int rank) {
-           std::nth_element(pairs.begin(), pairs.begin() + rank, pairs.end());
-           return std::sqrt(pairs[rank]);
-         }).gamma;
+    for (std::ptrdiff_t p = 0; p < q; ++p) {
+      std::uint64_t bits;
+      std::memcpy(&bits, squared.row(q / kTile, p) + q % kTile, sizeof bits);
+      ++counts[bits >> 52];
+    }
+  std::int64_t pairs = static_cast<std::int64_t>(squared.size) * (squared.size - 1) / 2;
+  if (2 * counts[0] >= pairs) pairs -= counts[0];  // zero, or nearly so
+  else counts[1] += counts[0];
+  std::int64_t below = 0;
+  for (int e = 1; e < kExponents; ++e) {
+    below += counts[e];
+    if (2 * below > pairs) return std::clamp(std::ldexp(1 / std::sqrt(8.0), kBias - e), kMinSeed, kMaxSeed);
+  }
+  return 1.0;  // all points coincide
 }
 
 // Solve (K + ridge I) coefficients = values, in place of the squared distances, and return whether K + ridge I is

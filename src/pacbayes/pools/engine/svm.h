@@ -54,7 +54,7 @@ void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std
 
 // How to train a kernel ridge regression.
 struct RidgeSettings {
-  double multiplier;  // gamma is this divided by twice the squared median distance of two points
+  double multiplier;  // gamma is this divided by twice the median squared distance of two points, roughly
   double ridge;       // added to the diagonal of the kernel matrix
   Scaler scaler;
   std::ptrdiff_t n_numbers = -1;  // as in Settings
