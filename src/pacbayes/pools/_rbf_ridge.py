@@ -18,21 +18,29 @@ from pacbayes.pools._layout import is_wide, to_engine
 from pacbayes.pools._ridge_models import RBFRidges
 from pacbayes.sampling import ChosenSubsamples
 
+# Share of the rows that train a hypothesis, where held-out rows test the vote and where not; and the most rows, since
+# the time for a linear system grows with their cube.
+_SHARE_TRAINED, _SHARE_UNTESTED, _MOST_POINTS = 0.8, 0.5, 1500
+
+# Hypotheses where there are few rows and many, and from how many on.
+_N_HYPOTHESES, _MANY_ROWS = (20, 10), 5000
+
 
 class RBFRidgePool(KernelPool):
     """Kernel ridge regressions with RBF kernels, whose widths are drawn from a grid around the median distance.
 
-    A regression on r points solves ``(K + ridge I) c = (y - mean(y)) / std(y)``, where ``K = exp(-gamma D)`` and D holds
-    the squared distances of the points. It predicts ``mean(y) + std(y) sum_p c_p exp(-gamma |x - x_p|^2)``. Mean,
-    deviation, kernel width and scaling come from its subsample alone.
+    A regression on r points solves ``(K + ridge I) c = (y - mean(y)) / std(y)``, where ``K = exp(-gamma D)`` and D
+    holds the squared distances of the points. It predicts ``mean(y) + std(y) sum_p c_p exp(-gamma |x - x_p|^2)``.
+    Mean, deviation, kernel width and scaling come from its subsample alone.
 
     Parameters
     ----------
-    ridge : float or sequence of float, default=(0.001, 0.01, 0.1, 1.0)
+    ridge : float or sequence of float, default=(1e-5, 3e-4, 0.01, 0.3)
         What is added to the diagonal of the kernel matrix, or several to draw from: the penalty of `KernelRidge`.
-    gamma_grid : sequence of float, default=(0.01, 0.1, 1.0)
-        Multiples of ``1 / (2 median^2)`` to draw the kernel width from; the median is that of the distances between two
-        points of the subsample, once scaled.
+    gamma_grid : sequence of float, default=(0.03, 0.1, 0.3, 1.0, 3.0)
+        Multiples of ``1 / (2 D)`` to draw the kernel width from, where D is the median squared distance of two points
+        of the subsample, once scaled; or rather the middle of the powers of two between which it lies, so that
+        hypotheses without scaling share kernel values.
     scaler : {"minmax", "standard"}, None or sequence of these, default="standard"
         Scaling of the features, or several to draw from.
     assignment : {"dealt", "drawn"}, default="dealt"
@@ -45,7 +53,9 @@ class RBFRidgePool(KernelPool):
         MiB that each worker may take for the predictions of a block of rows. The kernel matrix of a subsample of r
         points, 8 r^2 bytes, comes on top.
     n_hypotheses, subsample_size : default="auto"
-        As in `PACBayesClassifier`, for this pool alone: as one of several families, for example.
+        As in `PACBayesClassifier`, for this pool alone: as one of several families, for example. By default 20
+        hypotheses, or 10 of many rows, on 80% of the rows, 1500 of them at most: unlike a vote of classes, a mean of
+        numbers is hardly better than its members, and a regression on few points is a weak one.
 
     Notes
     -----
@@ -73,8 +83,8 @@ class RBFRidgePool(KernelPool):
     def __init__(
         self,
         *,
-        ridge: float | Sequence[float] = (0.001, 0.01, 0.1, 1.0),
-        gamma_grid: Sequence[float] = (0.01, 0.1, 1.0),
+        ridge: float | Sequence[float] = (1e-5, 3e-4, 0.01, 0.3),
+        gamma_grid: Sequence[float] = (0.03, 0.1, 0.3, 1.0, 3.0),
         scaler: Scaling | Sequence[Scaling | None] | None = "standard",
         assignment: Literal["dealt", "drawn"] = "dealt",
         on_error: Literal["raise", "drop"] = "raise",
@@ -104,6 +114,10 @@ class RBFRidgePool(KernelPool):
     def check_loss(self, loss: Loss) -> None:
         if loss.on_probabilities:
             raise HypothesisError(f"loss {loss.name!r} is one of probabilities, and regressions predict numbers")
+
+    def default_sampling(self, n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
+        share = _SHARE_TRAINED if tested else _SHARE_UNTESTED
+        return [max(1, min(int(share * n), _MOST_POINTS))], _N_HYPOTHESES[n >= _MANY_ROWS]
 
     def _start_group(
         self, sample: Sample, subsamples: ChosenSubsamples, chosen: list[Combination], shared: None, entropy: int
