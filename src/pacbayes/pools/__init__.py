@@ -19,7 +19,9 @@ from pacbayes.pools._kernel_width import GAMMA_GRID, jaakkola_gamma
 from pacbayes.pools._learners import BoostingPool, ForestPool, LearnerPool, LinearPool
 from pacbayes.pools._linear_models import LinearArrays, LinearModels
 from pacbayes.pools._probe import probe_hypotheses
+from pacbayes.pools._rbf_ridge import RBFRidgePool
 from pacbayes.pools._rbf_svm import RBFSVMPool
+from pacbayes.pools._ridge_models import RBFRidge, RBFRidges
 from pacbayes.pools._score_models import NumberModel, ScoreModel, ScoreModels
 from pacbayes.pools._svm_models import RBFSVM, RBFSVMs
 from pacbayes.pools._tree_ensembles import TreeArrays, TreeEnsembles
@@ -53,6 +55,9 @@ __all__ = [
     "Numbers",
     "Pool",
     "PrefitPool",
+    "RBFRidge",
+    "RBFRidgePool",
+    "RBFRidges",
     "RBFSVMPool",
     "RBFSVMs",
     "Sample",

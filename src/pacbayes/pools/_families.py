@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pacbayes.pools._base import Pool, VoteBy
 from pacbayes.pools._categories import CategoricalPool
 from pacbayes.pools._learners import BoostingPool, ForestPool, LinearPool
+from pacbayes.pools._rbf_ridge import RBFRidgePool
 from pacbayes.pools._rbf_svm import RBFSVMPool
 from pacbayes.pools._union import UnionPool
 
@@ -58,10 +59,11 @@ NUMERIC_FAMILIES: dict[str, Callable[[], Pool]] = {
     "boosting": BoostingPool,
     "forest": ForestPool,
     "linear": LinearPool,
+    "ridge": RBFRidgePool,
     "lightgbm": partial(_lightgbm, numeric=True),
     "catboost": partial(_catboost, numeric=True),
 }
-DEFAULT_NUMERIC_FAMILIES = ("boosting", "forest", "linear")
+DEFAULT_NUMERIC_FAMILIES = ("boosting", "forest", "linear", "ridge")
 
 
 # Those of which classes may weigh the same.
