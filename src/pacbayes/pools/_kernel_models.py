@@ -89,13 +89,13 @@ class KernelModels(Hypotheses):
         }
         for name in (*self._ENTRIES, "scale", "fill"):
             taken[name] = None if getattr(self, name) is None else getattr(self, name)[chosen]
-        return self._replace(**taken)
+        return self._changed(**taken)
 
     def keep_training_points(self, sample: Sample) -> Self:
         rows = self._used[0]
-        return self._replace(rows=rows, points=self._support_vectors(sample.X, rows))
+        return self._changed(rows=rows, points=self._support_vectors(sample.X, rows))
 
-    def _replace(self, **changes: Any) -> Self:
+    def _changed(self, **changes: Any) -> Self:
         own: Any = self  # a data class
         return replace(own, **changes)  # type: ignore[no-any-return]
 

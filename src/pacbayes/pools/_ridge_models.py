@@ -77,7 +77,7 @@ class RBFRidge(TrainedModel):
         return np.asarray(self._alone.votes(self._points(X))[0])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RBFRidges(KernelModels):
     """Trained regressions, read as a sequence of `RBFRidge` and stored as a few arrays: its attributes."""
 
