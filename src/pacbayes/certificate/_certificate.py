@@ -116,7 +116,7 @@ class Certificate:
         Probability with which the bound may fail.
     lam : float or None
         Trade-off lambda of the Gibbs posterior; None if the posterior is not one that minimises a bound.
-    objective : {"direct", "dual", "lambda", "kl"}
+    objective : {"direct", "dual", "lambda", "kl", "relative"}
         The bound that the posterior minimises.
     voting : {"majority", "gibbs", "best", "uniform", "mean"}
         What `predict` does, and how the posterior was chosen: by minimising the objective, all weight on the hypothesis

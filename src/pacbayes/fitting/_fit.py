@@ -158,7 +158,7 @@ def fit_votes(
     finally:
         release()
     # Their bounds hold all at once: the smallest is a bound as well.
-    winner = min(range(len(votes)), key=lambda k: votes[k].certificate.error_bound)
+    winner = min(range(len(votes)), key=lambda k: task.rank(votes[k].certificate))
     votes[winner] = evaluate_shares(votes[winner], rows, loss, winner)
     names = None if rows.columns is None else np.array(rows.columns, dtype=object)
     digests = (row_digest, _digest_target(target))
@@ -375,7 +375,7 @@ def _certify_vote(
 ) -> Vote:
     """Weight the hypotheses of one vote, probe them, and test it on its held-out rows."""
     split, loss = plan.split, plan.loss
-    certificate, rho = weigh(fit, trained, plan.prior, loss)
+    certificate, rho = weigh(fit, trained, plan.prior, loss, tested=split.held_out is not None)
     certificate = replace(certificate, digests={**certificate.digests, **digests.result()})
     source = rows if rows.in_memory else plan.rest
     most = min(_PROBED_TOGETHER, rows_per_block(fit.task.width))
@@ -387,7 +387,9 @@ def _certify_vote(
     return replace(vote, certificate=vote.certificate.revise(families=families))
 
 
-def weigh(fit: FitContext, trained: Trained, prior: ArrayLike | None, loss: Loss) -> tuple[Certificate, Array]:
+def weigh(
+    fit: FitContext, trained: Trained, prior: ArrayLike | None, loss: Loss, *, tested: bool
+) -> tuple[Certificate, Array]:
     """Return the certificate of a vote before its test, and the weights that minimise the bound."""
     settings, subsamples = fit.settings, trained.subsamples
     stated = [*FIT_ASSUMPTIONS, *subsamples.assumptions, *fit.pool.assumptions(), *fit.task.assumptions()]
@@ -409,7 +411,7 @@ def weigh(fit: FitContext, trained: Trained, prior: ArrayLike | None, loss: Loss
         dropped_loss=trained.dropped_loss,
         delta=settings.delta,
         prior=prior,
-        objective=resolve_objective(settings.objective, settings.voting),
+        objective=resolve_objective(settings.objective, settings.voting, tested=tested),
         voting=settings.voting,
         loss=loss.name,
         strict=fit.pool.is_strict,
