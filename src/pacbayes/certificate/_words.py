@@ -277,6 +277,7 @@ def summary(certificate: Certificate) -> str:
         bound = _format_loss(loss, first.bound, upper=True)
         claims = [f"the {_name_loss(loss)} of {whose}the {first.predictor} on {new} is at most {bound}"]
         claims += [f"that of the {one.predictor} at most {_format_loss(loss, one.bound, upper=True)}" for one in others]
+        claims[-1] += f", where {_describe_cap(loss)}" if is_of_numbers(loss) else ""
     end = "" if certificate.unproved is None else f"; about the {certificate.unproved} nothing is proved"
     return escape_control(f"{start} {', and '.join(claims)}{end}.")
 
@@ -305,11 +306,18 @@ def _format_loss(loss: str, value: float, *, upper: bool) -> str:
     if is_of_numbers(loss):
         code, cap = find_cap(loss)
         error = value * cap if code == "absolute_error" else value**0.5 * cap * (1 + 1e-15)
-        capped = f", where errors beyond {format_number(cap)} count as {format_number(cap)}" if upper else ""
-        return f"{format_number(error, 'up' if upper else 'nearest')}{capped}"
+        return format_number(error, "up" if upper else "nearest")
     number = format_upper(value) if upper else format_nearest(value)
     unit = largest_cost(loss)
     return number if unit is None else f"{number} of the largest cost, {unit}"
+
+
+def _describe_cap(loss: str) -> str:
+    """Say how large errors of numbers count; nothing about other losses."""
+    if not is_of_numbers(loss):
+        return ""
+    cap = format_number(find_cap(loss)[1])
+    return f"errors beyond {cap} count as {cap}"
 
 
 def answers(certificate: Certificate, tested: Statement | None = None) -> list[Answer]:
@@ -327,7 +335,8 @@ def answers(certificate: Certificate, tested: Statement | None = None) -> list[A
         how = f"certified, with probability {format_confidence(certificate.delta)}"
         if not proved.is_covered:
             how = "NOT STRICT: the theorem does not cover this"
-        result = [Answer(f"{title} at most", _format_loss(loss, bound, upper=True), f"{how}; {proved.title}")]
+        remark = "; ".join(filter(None, (how, proved.title, _describe_cap(loss))))
+        result = [Answer(f"{title} at most", _format_loss(loss, bound, upper=True), remark)]
     else:
         result = [Answer(f"the {certificate.unproved}", "nothing is proved", "there is no bound below 1")]
     result += [_measured(s, "held-out points") for s in certificate.statements if s.is_test]

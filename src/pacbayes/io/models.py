@@ -172,7 +172,8 @@ def load_model(
     -----
     Trusted are scikit-learn's support vector machines, linear models, naive Bayes, decision trees, forests, bagging and
     boosting of those, nearest neighbours by brute force, the usual scalers and encoders, and pipelines of all of these;
-    of regressors linear models, decision trees, forests and bagging. Other types, such as nearest neighbours that keep a tree, have to be named in `trusted`.
+    of regressors linear models, decision trees, forests and bagging. Other types, such as nearest neighbours that keep
+    a tree, have to be named in `trusted`.
 
     Parameters that say where to work, `n_jobs` and `checkpoint`, are not taken from a file: they are None. Nor is
     `verbose`, which is 0.
@@ -262,6 +263,8 @@ def _check_prediction(model: Any, schema: Schema | None) -> None:
         require(len(schema.columns) == model.n_features_in_, "the schema has another number of columns")
         known = tuple(model.fitted_votes_.task.classes.tolist())
         require(schema.classes in ((), known), "the schema has other classes")
+        same = (schema.task == "regression") == model.fitted_votes_.task.numeric
+        require(same, f"the schema is of {schema.task}, and the model predicts something else")
         import pandas as pd
 
         fills: dict[str, Any] = {"number": 0.0, "text": "", "date": "1970-01-01"}

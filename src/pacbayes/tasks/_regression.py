@@ -48,11 +48,11 @@ class Regression(Task):
             if outside.size:
                 row = int(outside[0])
                 raise ValueError(
-                    f"y must be in the declared range, y_range=({low!r}, {high!r}), got {numbers[row]!r} in row {row}, "
+                    f"y must be in the declared range, y_range=({low:g}, {high:g}), got {numbers[row]:g} in row {row}, "
                     f"and {outside.size - 1} more outside"
                 )
         elif (numbers == numbers[0]).all():
-            raise ValueError(f"y must hold different numbers, got {numbers[0]!r} in all rows: nothing is to be learned")
+            raise ValueError(f"y must hold different numbers, got {numbers[0]:g} in all rows: nothing is to be learned")
         return task, numbers
 
     @property
