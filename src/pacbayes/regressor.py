@@ -7,14 +7,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.ensemble import ExtraTreesRegressor
 
 from pacbayes._estimator import CERTIFIED, CONSTRAINTS, CertifiedEstimator
 from pacbayes._losses import POWERS
 from pacbayes._settings import Choice, Constraint
 from pacbayes._validation import Array
 from pacbayes.certificate import Objective
-from pacbayes.pools import EstimatorPool, Pool, UnionPool, as_pool
+from pacbayes.pools import Pool, as_pool, make_union
 from pacbayes.rows import Labels
 from pacbayes.tasks import Regression
 
@@ -116,10 +115,7 @@ random_state, verbose
         self.verbose = verbose
 
     def _find_pool(self) -> Pool:
-        if self.estimator is not None:
-            return as_pool(self.estimator)
-        trees = EstimatorPool(ExtraTreesRegressor(30), n_hypotheses=2, subsample_size=0.9)
-        return UnionPool([("forest", trees)])
+        return make_union(numeric=True) if self.estimator is None else as_pool(self.estimator)
 
     def _learn_task(self, target: NDArray[Any] | Labels) -> tuple[Regression, Array]:
         return Regression.learn(target, self.y_range)
