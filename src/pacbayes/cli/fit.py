@@ -104,7 +104,8 @@ def fit(
         What to train on subsamples: the --families (auto), or one base learner alone. With tree and logistic, missing
         numbers become medians of each subsample.
     families
-        Families of models that share the vote, with commas. [default: svm,boosting,forest,linear]
+        Families of models that share the vote, with commas; ridge is for numbers, svm for classes. [default:
+        svm,boosting,forest,linear; for numbers ridge in place of svm]
     scaler
         Scaling of numbers for the SVMs, by each subsample's own range; auto tries all.
     class_weight
@@ -148,7 +149,6 @@ def fit(
         Show progress. [default: a bar on a terminal; elsewhere a line now and then]
     """
     check_exists(data)
-    names = _parse_families(families, estimator, scaler, class_weight)
     certificate = certificate or output.with_suffix(".certificate.json")
     different = "the table, the model and the certificate must be three different files"
     check_output(output, [data, certificate], different)
@@ -160,8 +160,9 @@ def fit(
     table = io.open_table(data, target, **roles, **options.arguments())
     if table.schema.target is None:
         raise usage_error(f"which column is to be predicted? Give --target, one of {format_names(table.X.columns)}")
-    of_classes = {"class-weight": class_weight, "groups": groups, "many-classes": many_classes, "families": families}
+    of_classes = {"class-weight": class_weight, "groups": groups, "many-classes": many_classes}
     _refuse_options_of_other_tasks(table.schema, of_classes, {"loss": loss, "y-range": y_range}, estimator, scaler)
+    names = _parse_families(families, estimator, scaler, class_weight, numeric=table.schema.task == "regression")
     if not many_classes:
         _refuse_many_classes(table)
     by_group = None
@@ -273,25 +274,35 @@ def _parse_sizes(option: str, words: str, names: tuple[str, ...]) -> Any:
 
 
 def _parse_families(
-    words: str | None, estimator: Estimator, scaler: Scaler, class_weight: ClassWeight | None
+    words: str | None, estimator: Estimator, scaler: Scaler, class_weight: ClassWeight | None, *, numeric: bool
 ) -> list[str]:
     """Return the names of the families to train, of those whose models files can hold."""
-    from pacbayes.pools import BALANCED_FAMILIES, DEFAULT_FAMILIES, FAMILIES
+    from pacbayes.pools import (
+        BALANCED_FAMILIES,
+        DEFAULT_FAMILIES,
+        DEFAULT_NUMERIC_FAMILIES,
+        FAMILIES,
+        NUMERIC_FAMILIES,
+    )
+
+    usual, families = (DEFAULT_NUMERIC_FAMILIES, NUMERIC_FAMILIES) if numeric else (DEFAULT_FAMILIES, FAMILIES)
 
     has_svms = estimator == Estimator.svm or scaler != Scaler.auto or "svm" in (words or "").split(",")
     if class_weight is not None and has_svms:
         can = ",".join(BALANCED_FAMILIES)
         raise usage_error(f"--class-weight {class_weight} is not for SVMs: take --families {can}")
     if words is None:
-        return list(DEFAULT_FAMILIES if class_weight is None else BALANCED_FAMILIES)
+        return list(usual if class_weight is None else BALANCED_FAMILIES)
     if estimator != Estimator.auto:
         raise usage_error(f"--families are what --estimator auto trains: leave out --estimator {estimator}, or these")
     names = [word.strip() for word in words.split(",")]
-    known = f"--families must be some of {', '.join(DEFAULT_FAMILIES)}, with commas, got {words!r}"
+    of_numbers = " for numbers" if numeric else ""
+    known = f"--families must be some of {', '.join(usual)}{of_numbers}, with commas, got {words!r}"
+    kind = "PACBayesRegressor" if numeric else "PACBayesClassifier"
     for name in names:
-        if name in FAMILIES and name not in DEFAULT_FAMILIES:
-            raise usage_error(f"{known}: model files hold no {name} models, which PACBayesClassifier trains in Python")
-        if name not in FAMILIES:
+        if name in families and name not in usual:
+            raise usage_error(f"{known}: model files hold no {name} models, which {kind} trains in Python")
+        if name not in families:
             raise usage_error(known)
         if names.count(name) > 1:
             raise usage_error(f"--families must be different, got {name!r} twice")
@@ -306,11 +317,8 @@ def _choose_pool(
     families: Sequence[str],
     scaler: Scaler,
     class_weight: ClassWeight | None,
-) -> tuple[Pool | None, io.Schema]:
-    """Return the families, the compiled SVMs, or another base learner that handles text and gaps itself.
-
-    None stands for those that predict numbers.
-    """
+) -> tuple[Pool, io.Schema]:
+    """Return the families, the compiled SVMs, or another base learner that handles text and gaps itself."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -325,7 +333,7 @@ def _choose_pool(
         )
     scaling: Any = None if scaler == Scaler.none else str(scaler)
     if schema.task == "regression" and estimator == Estimator.auto:
-        return None, schema
+        return make_union(families, numeric=True), schema
     if estimator in (Estimator.auto, Estimator.svm):
         weights: Any = None if class_weight is None else str(class_weight)
         pool: Pool = make_union(families, class_weight=weights) if estimator == Estimator.auto else RBFSVMPool()
@@ -357,10 +365,10 @@ def _refuse_many_classes(table: Tables) -> None:
     schema, n_rows = table.schema, len(table.X)
     is_class = schema.task == "classification"
     if is_class and n_rows >= _FEWEST_ROWS and 2 * len(schema.classes) > n_rows:
+        amount = "" if isinstance(schema.classes[0], str) else "predict numbers (--task regression), "
         raise usage_error(
             f"the target {schema.target!r} holds {len(schema.classes)} different values in {n_rows} rows, an id or an "
-            "amount rather than a class: name another column, or give --many-classes, or --task regression for an "
-            "amount"
+            f"amount rather than a class: name another column, {amount}or give --many-classes"
         )
 
 
