@@ -20,7 +20,7 @@ from pacbayes._formatting import (
     format_percent_upper,
     format_upper,
 )
-from pacbayes._losses import describe_loss, find_cap, is_of_numbers, is_of_probabilities, largest_cost
+from pacbayes._losses import MEANS, describe_loss, find_cap, is_of_numbers, is_of_probabilities, largest_cost
 from pacbayes.bounds import pac_bayes_kl, pac_bayes_lambda, pac_bayes_sqrt
 from pacbayes.certificate._classes import Confusion
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS
@@ -295,7 +295,7 @@ def name_class(label: str, longest: int = _LONGEST_NAME) -> str:
 def _name_loss(loss: str) -> str:
     """Return what a loss other than the zero-one loss measures, in words."""
     if is_of_numbers(loss):
-        return "mean absolute error" if find_cap(loss)[0] == "absolute_error" else "root mean squared error"
+        return MEANS[find_cap(loss)[0]]
     return f"{describe_loss(loss)} loss" if largest_cost(loss) is None else "mean cost"
 
 
@@ -638,6 +638,8 @@ def error_table(certificate: Certificate) -> Section | None:
     if certificate.numbers is None:
         return None
     curve = [point for point in certificate.error_curve() if point.share > 0]
+    most = max((point.share for point in curve), default=0.0)
+    curve = curve[: 1 + next((k for k, point in enumerate(curve) if point.share == most), 0)]
     curve = curve[:: max(1, -(-len(curve) // _MOST_ERRORS))]
     cells = [
         [format_number(point.error, "up"), format_percent(point.measured), format_percent_lower(point.share)]
@@ -646,8 +648,8 @@ def error_table(certificate: Certificate) -> Section | None:
     if not cells:
         return None
     confidence, n = format_confidence(certificate.delta), certificate.statements[0].figures["n"]
-    squared = certificate.bound_error("squared" if certificate.loss.startswith("absolute") else "absolute")
-    other = "root mean squared error" if certificate.loss.startswith("absolute") else "mean absolute error"
+    kind: Literal["absolute", "squared"] = "squared" if certificate.loss.startswith("absolute") else "absolute"
+    squared, other = certificate.bound_error(kind), MEANS[f"{kind}_error"]
     notes = [
         f"All shares hold at once, with probability {confidence}{_test_remark(certificate)}.",
         f"With the same probability, the {other} is at most {format_number(squared, 'up')}, with the same cap.",

@@ -15,6 +15,7 @@ import typer
 
 import pacbayes
 from pacbayes import io
+from pacbayes._losses import MEANS
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import describe_test
 
@@ -165,7 +166,7 @@ def test_model(model: Model, schema: io.Schema, table: io.Table | io.StreamedTab
         len(table.X),
         float(abs(errors).mean()),
         float((errors**2).mean() ** 0.5),
-        "mean absolute error" if tested.loss.startswith("absolute") else "root mean squared error",
+        MEANS[tested.loss.partition(":")[0]],  # type: ignore[arg-type]
         tested.error_bound if tested.bound < 1 else None,
         delta,
     )

@@ -163,7 +163,7 @@ class TargetGuess:
     @property
     def task(self) -> TaskName:
         """What a model has to do."""
-        if self.text or len(self.distinct) < 2:
+        if self.text or len(self.distinct) <= 2:
             return "classification"
         is_own = self.n_rows >= _FEWEST_ROWS and 2 * len(self.distinct) > self.n_rows
         many = not self.whole or is_own or len(self.distinct) > _MOST_NUMBERED
