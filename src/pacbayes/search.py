@@ -22,7 +22,7 @@ from pacbayes.certificate import Certificate
 __all__ = ["CertifiedGridSearch"]
 
 # Settings that all candidates must have in common, or their bounds could not be compared.
-_COMMON = ("delta", "loss", "y_range")
+_COMMON = ("delta", "loss", "y_range", "compete_by")
 
 
 def _has(name: str) -> Any:
@@ -32,6 +32,8 @@ def _has(name: str) -> Any:
 
 class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Fit a classifier or regressor with every setting of a grid, and keep the one with the smallest bound.
+
+    Of regressors, the one with the narrowest intervals, unless they compete by their bounds (`compete_by`).
 
     A grid search that looks at scores or bounds and then fits once more breaks the proof: the certificate of that fit
     does not know of the search. Here the candidates are declared beforehand and share delta, so all of their bounds
@@ -123,9 +125,11 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
             if candidate.checkpoint is not None:  # a folder belongs to one fit
                 candidate.set_params(checkpoint=Path(candidate.checkpoint) / f"candidate{k}")
             candidates.append(candidate.fit_candidate(X, y, n_candidates=n_candidates, groups=groups))
-        # Caps of the errors of numbers differ between candidates: their bounds compare in the unit of the target.
+        # Of numbers, caps of the errors differ between candidates: their bounds compare in the unit of the target.
         bounds = [candidate.certificate_.error_bound for candidate in candidates]
-        best = bounds.index(min(bounds))
+        # As votes of one fit compete.
+        ranks = [candidate.fitted_votes_.task.rank(candidate.certificate_) for candidate in candidates]
+        best = ranks.index(min(ranks))
         self.results_ = [{"params": params, "bound": bound} for params, bound in zip(grid, bounds, strict=True)]
         self.best_params_ = grid[best]
         self.best_estimator_ = candidates[best]

@@ -116,7 +116,7 @@ class Certificate:
         Probability with which the bound may fail.
     lam : float or None
         Trade-off lambda of the Gibbs posterior; None if the posterior is not one that minimises a bound.
-    objective : {"direct", "dual", "lambda", "kl"}
+    objective : {"direct", "dual", "lambda", "kl", "relative"}
         The bound that the posterior minimises.
     voting : {"majority", "gibbs", "best", "uniform", "mean"}
         What `predict` does, and how the posterior was chosen: by minimising the objective, all weight on the hypothesis
@@ -494,6 +494,11 @@ class Certificate:
         """Recompute the bounds from the certificate's own figures, and raise `CertificateError` on a mismatch."""
         with raising(CertificateError):
             read_value(Text, "loss", self.loss)
+        if is_of_numbers(self.loss):
+            try:
+                find_cap(self.loss)
+            except ValueError as error:
+                raise CertificateError(f"loss must have a cap that is a number: {error}") from error
         self._check_assumptions()
         self._check_hypotheses()
         require(bool(self.statements), "statements must hold at least one statement, got none")
@@ -551,11 +556,6 @@ class Certificate:
     def _check_numbers(self) -> None:
         """Check what is stated about predicted numbers against the test on the same points."""
         of_numbers = is_of_numbers(self.loss)
-        if of_numbers:
-            try:
-                find_cap(self.loss)
-            except ValueError as error:
-                raise CertificateError(f"loss must have a cap: {error}") from error
         mean = VOTINGS[self.voting].predictor == MEAN
         require(of_numbers or not mean, f"voting must not be 'mean' for {self.loss!r}, which is no loss of numbers")
         require(not of_numbers or mean or self.predictor == BEST, f"voting cannot be {self.voting!r} for numbers")

@@ -239,8 +239,8 @@ def _restore_certificates(fitted: Any, certificates: Any) -> FittedVotes:
     if isinstance(settings, FitSettings) and settings.estimator is None:  # the default before there were families
         settings = replace(settings, estimator=RBFSVMPool())
     restored: FittedVotes = replace(fitted, votes=tuple(parts), settings=settings)
-    bounds = [vote.certificate.error_bound for vote in restored.votes]
-    require(bounds[winner] == min(bounds), "the winner is not the vote with the smallest bound")
+    ranks = [restored.task.rank(vote.certificate) for vote in restored.votes]
+    require(ranks[winner] == min(ranks), "the winner is not the vote with the smallest bound")
     _check_members(restored)
     return restored
 
