@@ -170,11 +170,38 @@ def test_mistakes_that_newcomers_make(invoke, refuses, numeric):
     )
     Path("data.xlsx").write_bytes(b"PK\x03\x04 whatever")
     message = refuses("fit", "data.xlsx", "--target", "kind")
-    assert message.startswith("'data.xlsx': this is a spreadsheet: save the sheet as CSV")
+    assert message.startswith("'data.xlsx': not an Excel workbook (.xlsx) that can be read")
+    message = refuses("predict", "model.skops", "data.csv", "-o", "out.xlsx")
+    assert message == "predictions are written as CSV or Parquet, and spreadsheets open CSV: give -o out.csv"
     Path("two.csv").write_text("x,kind\n1,a\n2,b\n")
     result = invoke("fit", "two.csv", "--target", "kind")
     assert result.exit_code == 2
     assert "X must hold enough rows to train on, to validate and to test, got 2" in result.stderr
+
+
+def test_a_workbook_from_fit_to_verification(invoke, mixed):
+    """All that a CSV file of the same rows does, and the same model."""
+    mixed = mixed.round(6)  # openpyxl writes 16 digits
+    mixed.to_csv("data.csv", index=False)
+    with pd.ExcelWriter("data.xlsx") as writer:
+        mixed[::-1].to_excel(writer, sheet_name="older", index=False)
+        mixed.to_excel(writer, sheet_name="rows", index=False)
+    sheet = ("--sheet", "rows")
+    for data, how in (("data.csv", ()), ("data.xlsx", sheet)):
+        fitted = invoke("fit", data, "--target", "kind", "--test-size", 0.2, "-o", f"{data}.skops", *how, *QUICK)
+        assert fitted.exit_code == 0, fitted.output
+    model, schema = load_model("data.xlsx.skops")
+    assert model.certificate_ == load_model("data.csv.skops")[0].certificate_
+    assert schema.source.sheet == "rows"
+    for arguments in (
+        ("predict", "data.xlsx.skops", "data.xlsx", "-o", "workbook.csv", *sheet),
+        ("predict", "data.xlsx.skops", "data.csv", "-o", "text.csv"),
+        ("predict", "data.xlsx.skops", "data.xlsx", "-o", "held.csv", "--held-out"),
+        ("verify", "data.xlsx.certificate.json", "--model", "data.xlsx.skops", "--data", "data.xlsx"),
+    ):
+        result = invoke(*arguments)
+        assert result.exit_code == 0, result.output
+    assert Path("workbook.csv").read_bytes() == Path("text.csv").read_bytes()
 
 
 def test_mistakes_that_newcomers_make_in_python():

@@ -19,7 +19,7 @@ from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import describe_test
 
 Objective = StrEnum("Objective", ["auto", "lambda", "kl", "dual", "direct"])
-TableFormat = StrEnum("TableFormat", ["csv", "parquet", "libsvm"])
+TableFormat = StrEnum("TableFormat", ["csv", "parquet", "libsvm", "xlsx"])
 MaxBytes = Annotated[int | None, typer.Option(min=1)]
 
 
@@ -38,7 +38,9 @@ class TableOptions:
     encoding
         Encoding of a CSV file. [default: UTF-8, otherwise Windows-1252]
     format
-        Format of the table. [default: by extension: .csv .tsv .txt .parquet .pq .libsvm .svm]
+        Format of the table. [default: by extension: .csv .tsv .txt .parquet .pq .libsvm .svm .xlsx]
+    sheet
+        Sheet of an Excel workbook. [default: the first]
     """
 
     missing: list[str] | None = None
@@ -46,6 +48,7 @@ class TableOptions:
     decimal: str | None = None
     encoding: str | None = None
     format: TableFormat | None = None
+    sheet: str | None = None
     max_bytes: MaxBytes = None
 
     def arguments(self) -> dict[str, Any]:
@@ -65,7 +68,7 @@ class TableOptions:
 
     def _read_as_in_training(self, path: Path, target: str | None, schema: io.Schema, **settings: Any) -> io.Table:
         """Read a table in the way in which the one that a model was made from was read."""
-        names = ("missing", "separator", "decimal", "encoding", "format")
+        names = ("missing", "separator", "decimal", "encoding", "format", "sheet")
         form = {} if schema.source is None else {name: getattr(schema.source, name) for name in names}
         options = replace(self, **form).arguments()
         options["skip_missing_target"] = schema.source is not None and schema.source.skipped > 0

@@ -85,7 +85,7 @@ def fit(
     Parameters
     ----------
     data
-        Table: CSV, Parquet or LIBSVM text, also compressed; - for standard input.
+        Table: CSV, Parquet, LIBSVM text or an Excel workbook, also compressed; - for standard input.
     target
         Column of the classes. LIBSVM text needs none.
     output

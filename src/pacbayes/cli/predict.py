@@ -35,6 +35,9 @@ _DIGITS = 4
 # What spreadsheets take for the beginning of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
+# What spreadsheets save, and this program does not.
+_SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".xlsb", ".ods")
+
 _OWN_FILE = "the predictions must go to a file of their own"
 
 
@@ -84,6 +87,11 @@ def predict(
         output = None
     if output is not None:
         check_output(output, [model, data], _OWN_FILE)
+        if output.suffix.lower() in _SPREADSHEETS:
+            raise usage_error(
+                "predictions are written as CSV or Parquet, and spreadsheets open CSV: give -o "
+                f"{output.with_suffix('.csv')}"
+            )
     classifier, schema = options.load_with_schema(model)
     parquet = output is not None and is_parquet(output)
     columns = None if all_columns else id or ()
