@@ -46,6 +46,11 @@ class Loss:
     on_probabilities: bool = False
     is_zero_one: bool = False  # whether the bound on the majority vote applies
 
+    @property
+    def costs(self) -> Array | None:
+        """Costs in [0, 1] by true and predicted class, if the loss is a cost matrix."""
+        return self.function.args[0] if isinstance(self.function, partial) and self.function.func is _cost else None
+
     def total(self, codes: NDArray[np.intp], response: Any, n_rows: int = 0) -> float:
         """Return the sum of the losses over points, each checked to be in [0, 1] and rounded up.
 

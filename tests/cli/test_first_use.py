@@ -161,6 +161,31 @@ def test_what_cannot_be_right_is_refused_before_anything_is_imported(tmp_path, a
     assert result.stdout == "set()\n"
 
 
+def test_costs_on_the_command_line(invoke, refuses, numeric):
+    numeric.to_csv("data.csv", index=False)
+    fitted = invoke("fit", "data.csv", "--target", "kind", "--cost", "wet:dry=8", *QUICK)
+    assert fitted.exit_code == 0, fitted.output
+    assert "of the largest cost, 8" in " ".join(fitted.output.split())
+    model, _ = load_model("model.skops")
+    assert model.loss == [[0, 1], [8, 0]]
+    assert model.classes_.tolist() == ["dry", "wet"]
+    # Missing a wet one costs eight times as much: fewer of them are missed.
+    plain = invoke("fit", "data.csv", "--target", "kind", "-o", "plain.skops", *QUICK)
+    assert plain.exit_code == 0
+    missed = [load_model(name)[0].certificate_.confusion.counts[1][0] for name in ("model.skops", "plain.skops")]
+    assert missed[0] <= missed[1]
+    for command in (("predict", "model.skops", "data.csv", "-o", "out.csv"), ("report", "model.skops")):
+        assert invoke(*command).exit_code == 0
+    for cost in ("wet:dry", "wet=5", "wet:dry=-1", "wet:dry=much", "wet:dry=inf"):
+        message = refuses("fit", "data.csv", "--target", "kind", "--cost", cost)
+        assert message == f"--cost must be TRUTH:PREDICTED=COST, such as fraud:fine=5, got {cost!r}"
+    for cost in ("wet:snow=5", "dry:dry=5"):
+        message = refuses("fit", "data.csv", "--target", "kind", "--cost", cost)
+        assert message == f"--cost must name two different classes, of 'dry', 'wet', got {cost[:-2]!r}"
+    message = refuses("fit", "data.csv", "--target", "kind", "--cost", "wet:dry=0", "--cost", "dry:wet=0")
+    assert message == "--cost must leave some error that costs something"
+
+
 def test_mistakes_that_newcomers_make(invoke, refuses, numeric):
     numeric.to_csv("data.csv", index=False)
     assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0

@@ -53,6 +53,7 @@ def fit(
     families: str | None = None,
     scaler: Scaler = Scaler.auto,
     class_weight: ClassWeight | None = None,
+    cost: list[str] | None = None,
     n_hypotheses: int | None = None,
     subsample_size: str = "auto",
     delta: float = 0.05,
@@ -102,6 +103,10 @@ def fit(
     class_weight
         Let all classes weigh the same in training (balanced): fewer rows of rare ones are missed, for more errors
         altogether, which the certificate is about. Without SVMs. [default: none]
+    cost
+        TRUTH:PREDICTED=COST, such as fraud:fine=5: predicting fine where the truth is fraud costs 5 times as much as
+        other errors, which cost 1. May be repeated. The vote predicts what costs least by its shares, and the
+        certificate is about the mean cost. [default: all errors cost the same]
     n_hypotheses
         Number of hypotheses, divided among the families. [default: each family's own, 45 SVMs for each subsample size]
     subsample_size
@@ -136,6 +141,7 @@ def fit(
     """
     check_exists(data)
     names = _parse_families(families, estimator, scaler, class_weight)
+    prices = [_parse_cost(words) for words in cost or ()]
     certificate = certificate or output.with_suffix(".certificate.json")
     different = "the table, the model and the certificate must be three different files"
     check_output(output, [data, certificate], different)
@@ -169,6 +175,7 @@ def fit(
         holdout=None if holdout == "none" else _parse_sizes("--holdout", holdout, ("auto",)),
         delta=delta,
         objective=str(objective),  # type: ignore[arg-type]
+        loss=_make_costs(prices, rows.schema) if prices else "zero_one",
         random_state=seed,
         n_jobs=jobs,
         verbose={None: int(not json), True: 2, False: 0}[progress],
@@ -230,6 +237,33 @@ def _parse_sizes(option: str, words: str, names: tuple[str, ...]) -> Any:
     except ValueError:
         raise usage_error(f"{option} must be numbers or {' or '.join(names)}, got {words!r}") from None
     return sizes if len(sizes) > 1 else sizes[0]
+
+
+def _parse_cost(words: str) -> tuple[str, float]:
+    """Return the classes of an error, with a colon between them, and its cost."""
+    classes, _, number = words.rpartition("=")
+    try:
+        cost = float(number)
+    except ValueError:
+        cost = -1.0
+    if ":" not in classes or not 0 <= cost < float("inf"):
+        raise usage_error(f"--cost must be TRUTH:PREDICTED=COST, such as fraud:fine=5, got {words!r}")
+    return classes, cost
+
+
+def _make_costs(prices: Sequence[tuple[str, float]], schema: io.Schema) -> list[list[float]]:
+    """Return the costs of all errors by true and predicted class, 1 where none is given."""
+    names = [str(name) for name in schema.classes]
+    costs = [[float(i != j) for j in range(len(names))] for i in range(len(names))]
+    errors = {f"{truth}:{other}": (i, j) for i, truth in enumerate(names) for j, other in enumerate(names) if i != j}
+    for error, cost in prices:
+        if error not in errors:
+            raise usage_error(f"--cost must name two different classes, of {format_names(names)}, got {error!r}")
+        i, j = errors[error]
+        costs[i][j] = cost
+    if not any(map(any, costs)):
+        raise usage_error("--cost must leave some error that costs something")
+    return costs
 
 
 def _parse_families(
