@@ -61,5 +61,5 @@ if __name__ == "__main__":
         columns,
         (measure(name, options.seeds) for name in options.names),
         recording=options.record,
-        note=f"Missing the rare class costs {COST:g}, another error 1. Means over {options.seeds} draws of training rows.",
+        note=f"Missing the rare class costs {COST:g}, another error 1. Means over {options.seeds} draws of the rows.",
     )

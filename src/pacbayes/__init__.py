@@ -1,9 +1,10 @@
-"""Classifiers that come with a proof of how well they will do.
+"""Models that come with a proof of how well they will do.
 
 `PACBayesClassifier` trains many weak classifiers on small subsamples, weights them by minimising a PAC-Bayesian bound
-and carries a `Certificate`. `certify` does the last step for losses that are known already. The theory under them,
-Thiemann, Igel, Wintenberger, Seldin, "A Strongly Quasiconvex PAC-Bayesian Bound" (ALT 2017), is there as plain
-functions: `pacbayes.bounds`, `pacbayes.posterior` and `pacbayes.quasiconvexity` need losses only.
+and carries a `Certificate`. `PACBayesRegressor` does the same for numbers. `certify` does the last step for losses that
+are known already. The theory under them, Thiemann, Igel, Wintenberger, Seldin, "A Strongly Quasiconvex PAC-Bayesian
+Bound" (ALT 2017), is there as plain functions: `pacbayes.bounds`, `pacbayes.posterior` and `pacbayes.quasiconvexity`
+need losses only.
 """
 
 import importlib
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pacbayes.classifier import PACBayesClassifier
     from pacbayes.exceptions import CertificateError
     from pacbayes.monitor import Monitor
+    from pacbayes.regressor import PACBayesRegressor
     from pacbayes.search import CertifiedGridSearch
 
 __version__ = "0.1.0"
@@ -25,6 +27,7 @@ __all__ = [
     "CertifiedGridSearch",
     "Monitor",
     "PACBayesClassifier",
+    "PACBayesRegressor",
     "__version__",
     "bounds",
     "certify",
@@ -41,6 +44,7 @@ _MODULES = {
     "CertifiedGridSearch": "search",
     "Monitor": "monitor",
     "PACBayesClassifier": "classifier",
+    "PACBayesRegressor": "regressor",
     "certify": "certificate",
 }
 

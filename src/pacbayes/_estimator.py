@@ -29,7 +29,7 @@ from pacbayes._settings import (
     validate_settings,
 )
 from pacbayes._validation import Array, count_missing
-from pacbayes.certificate import OBJECTIVES, VOTINGS, Certificate, validate_delta
+from pacbayes.certificate import MEAN, OBJECTIVES, VOTINGS, Certificate, validate_delta
 from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fitting import (
     FitSettings,
@@ -54,7 +54,7 @@ from pacbayes.tasks import Task
 __all__ = ["CertifiedEstimator"]
 
 # Settings that a certificate is about. A fitted estimator keeps their values, and certifies nothing while they differ.
-_CERTIFIED = ("estimator", "delta", "objective", "voting", "holdout", "prior", "loss", "racing")
+CERTIFIED = ("estimator", "delta", "objective", "voting", "holdout", "prior", "loss", "racing")
 
 # Settings of how to compute, which change no result: they take effect at once.
 _COMPUTING = ("n_jobs", "verbose")
@@ -67,7 +67,7 @@ CONSTRAINTS: dict[str, Constraint] = {
     ),
     "delta": Number(0, 1),
     "objective": Choice("auto", *OBJECTIVES),
-    "voting": Choice(*VOTINGS),
+    "voting": Choice(*(name for name, rule in VOTINGS.items() if rule.predictor != MEAN)),
     "holdout": Constraint(
         "'auto', None, a share or number of rows, a sequence of these, or a splitter",
         lambda value: (
@@ -129,6 +129,11 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
     # -- what a kind of estimator says ---------------------------------------------------------------
 
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = CONSTRAINTS
+    _CERTIFIED: ClassVar[tuple[str, ...]] = CERTIFIED
+
+    def _find_pool(self) -> Pool:
+        """Return the pool that the `estimator` parameter stands for."""
+        return as_pool(self.estimator)
 
     def _learn_task(self, target: NDArray[Any] | Labels) -> tuple[Task, NDArray[Any]]:
         """Return the task of a sample, and its encoded target."""
@@ -178,6 +183,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         """
         values = {field.name: getattr(fitted.settings, field.name) for field in fields(fitted.settings)}
         del values["n_candidates"]
+        values |= fitted.task.parameters()
         # A function shares its variables with its copies: `_setting_digests` tells whether these were changed.
         model = cls(**{name: copy.deepcopy(value) for name, value in values.items()})
         model._check_settings()
@@ -321,7 +327,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
     def _check_settings(self) -> None:
         """Refuse what no data could make right, before anything is trained; the rest is checked where it is used."""
         validate_settings(self, self._CONSTRAINTS)
-        as_pool(self.estimator).check_settings()
+        self._find_pool().check_settings()
 
     def _copy_settings(self, n_candidates: int) -> FitSettings:
         """Return copies of the settings, which nobody else can change."""
@@ -338,18 +344,18 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                     f"{type(error).__name__}: {error}"
                 ) from error
         if copies["estimator"] is None:  # what it stands for may be something else in another version
-            copies["estimator"] = as_pool(None)
+            copies["estimator"] = self._find_pool()
         return FitSettings(**copies, n_candidates=n_candidates)
 
     def _digest_settings(self) -> dict[str, str]:
-        return {name: digest(getattr(self, name), code=True) for name in _CERTIFIED}
+        return {name: digest(getattr(self, name), code=True) for name in self._CERTIFIED}
 
     def _refuse_changed_settings(self) -> None:
         """Raise CertificateError if settings that a certificate is about are not those of the fit."""
         changed = [name for name, now in self._digest_settings().items() if now != self._setting_digests[name]]
         if changed:
             raise CertificateError(
-                f"the settings of the classifier were changed after the fit: {', '.join(changed)}. Set them back, or "
+                f"the settings of the estimator were changed after the fit: {', '.join(changed)}. Set them back, or "
                 "fit again"
             )
 
@@ -447,7 +453,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             rows = MemoryRows.of(X, pool, Workers(**computing), code_book=code_book, columns=columns)
         else:
             labels = None if y is None else rows.labels()
-        encoded = np.zeros(len(rows), dtype=np.intp) if labels is None else fitted.task.encode(labels)
+        nothing = np.zeros(len(rows), dtype=np.float64 if fitted.task.numeric else np.intp)
+        encoded = nothing if labels is None else fitted.task.encode(labels)
         return rows.with_target(fitted.task, encoded).opened(fitted.training_rows, has_target=labels is not None)
 
     def _predict(self, rows: SampleRows, *, aggregated: bool = False) -> Iterator[NDArray[Any]]:
@@ -681,7 +688,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.voting == "gibbs"
-        tags.input_tags = get_tags(as_pool(self.estimator)).input_tags
+        tags.input_tags = get_tags(self._find_pool()).input_tags
         return tags
 
 

@@ -182,6 +182,8 @@ def read_value(kind: Any, name: str, value: Any) -> Any:
     if origin in (dict, Mapping):
         keys = [read_value(parts[0], f"a name in {name}", key) for key in value]
         return {key: read_value(parts[1], f"{name}.{key}", value[key]) for key in keys}
+    if origin is Any and isinstance(value, list):  # JSON has no other sequences
+        return tuple(value)
     return float(value) if origin is float else value
 
 
@@ -198,7 +200,7 @@ _TYPES: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
     bool: (lambda value: isinstance(value, bool), "true or false"),
     int: (lambda value: _is_number(value) and isinstance(value, int), "a whole number"),
     float: (_is_number, "a number"),
-    tuple: (lambda value: isinstance(value, list), "a list"),
+    tuple: (lambda value: isinstance(value, (list, tuple)), "a list"),
     dict: (lambda value: isinstance(value, dict), "an object"),
     Mapping: (lambda value: isinstance(value, dict), "an object"),
 }

@@ -1,7 +1,7 @@
 r"""Losses in [0, 1] of a prediction: what the certificate is about.
 
-The zero-one loss is the default. The bounds hold for any loss bounded in [0, 1]; the first-order bound on the
-majority vote holds for the zero-one loss only.
+The zero-one loss is the default for classes, the absolute error, capped and in units of the cap, for numbers. The
+bounds hold for any loss bounded in [0, 1]; the first-order bound on the majority vote holds for the zero-one loss only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 
 from pacbayes._validation import Array, as_real_array
 
-__all__ = ["Loss", "describe_loss", "is_of_probabilities", "largest_cost", "resolve_loss"]
+__all__ = [
+    "Loss",
+    "NumberLoss",
+    "describe_loss",
+    "find_cap",
+    "is_of_numbers",
+    "is_of_probabilities",
+    "largest_cost",
+    "resolve_loss",
+]
 
 # Losses are rounded up to multiples of this before they are summed, or of a larger power of two where there are more
 # than 2^23: so that sums are exact, and do not depend on the order or the blocks in which they are added. Rounding up
@@ -29,7 +38,15 @@ _WORDS = {
     "cost": "cost in units of the largest, {}",
     "function": "function {!r}",
     "probabilities": "{} of probabilities",
+    "absolute_error": "absolute error in units of {}, at which it is capped",
+    "squared_error": "squared error in units of the square of {}, at which errors are capped",
 }
+
+# Losses of numbers by their codes, and which power of the error they are.
+POWERS = {"absolute_error": 1, "squared_error": 2}
+
+# Which share of the targets is no further from their median than the largest error that is told apart.
+_WITHIN_CAP = 0.99
 
 
 @dataclass(frozen=True)
@@ -91,6 +108,64 @@ class Loss:
         """Return the sum of the losses of predicted codes; a code that could differ on another engine has loss 1."""
         certain = self.total(codes[~uncertain], predicted[~uncertain], max(n_rows, codes.size))
         return certain + float(np.count_nonzero(uncertain))
+
+    def adapt(self, target: NDArray[Any]) -> Loss:
+        """Return the loss by which hypotheses are weighted that are trained on rows with this target."""
+        return self
+
+    def recall(self, name: str) -> Loss:
+        """Return what `adapt` once returned, by its name in a certificate."""
+        return self
+
+
+@dataclass(frozen=True)
+class NumberLoss(Loss):
+    """A power of the error of predicted numbers, capped, in units of the cap.
+
+    The cap is the width of the declared `limits` of the target, to which predictions are clipped: then no error is
+    larger. Without, it comes from the rows that hypotheses are trained on (`adapt`).
+    """
+
+    power: int = 1
+    limits: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, code: str, cap: float, limits: tuple[float, float] | None) -> NumberLoss:
+        """Return the loss of a code in `POWERS`, with a cap."""
+        power = POWERS[code]
+        return cls(f"{code}:{cap!r}", partial(_capped, cap, power, limits), power=power, limits=limits)
+
+    def adapt(self, target: NDArray[Any]) -> NumberLoss:
+        if self.limits is not None:
+            return self
+        far = np.abs(target - np.median(target))
+        # Where nearly all targets are the same, the largest distance of all.
+        cap = float(np.quantile(far, _WITHIN_CAP)) or float(far.max())
+        return NumberLoss.of(self.name.partition(":")[0], cap or 1.0, None)
+
+    def recall(self, name: str) -> NumberLoss:
+        code, cap = find_cap(name)
+        return NumberLoss.of(code, cap, self.limits)
+
+
+def _capped(cap: float, power: int, limits: tuple[float, float] | None, target: Array, predicted: Array) -> Array:
+    if limits is not None:
+        predicted = np.clip(predicted, *limits)
+    return np.asarray(np.minimum(np.abs(target - predicted) / cap, 1.0) ** power)
+
+
+def is_of_numbers(name: str) -> bool:
+    """Return whether a loss of this name is one of predicted numbers."""
+    return name.partition(":")[0] in POWERS
+
+
+def find_cap(name: str) -> tuple[str, float]:
+    """Return the code of a loss of numbers and its cap, by its name; raise ValueError for another loss."""
+    code, _, cap = name.partition(":")
+    value = float(cap) if code in POWERS else np.nan
+    if not 0 < value < np.inf:
+        raise ValueError(f"{name!r} is no loss of numbers")
+    return code, value
 
 
 def _absolute(codes: NDArray[np.intp], probabilities: Array) -> Array:

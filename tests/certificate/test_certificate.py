@@ -521,7 +521,7 @@ def test_bounds_are_in_order(losses, n, delta):
         ({"prior": [0.5, 0.5]}, "prior must have one entry per hypothesis"),
         ({"n_votes": 0}, "n_votes must be a whole number, at least 1, got 0"),
         ({"n_votes": 2.5}, "n_votes must be a whole number, at least 1, got 2.5"),
-        ({"voting": "loud"}, "voting must be 'majority', 'gibbs', 'best' or 'uniform', got 'loud'"),
+        ({"voting": "loud"}, "voting must be 'majority', 'gibbs', 'best', 'uniform' or 'mean', got 'loud'"),
         ({"delta": 2}, r"delta must be in \(0, 1\), got 2"),
         ({"n_max": 100}, "n_max must be a whole number, at least 400, got 100"),
     ],

@@ -1,4 +1,4 @@
-"""Votes of many classes: memory is bounded by blocks, whatever the number of rows and classes. Votes by expected cost."""
+"""Votes of many classes, in memory that is bounded by blocks, whatever the number of rows. Votes by expected cost."""
 
 from dataclasses import replace
 from typing import ClassVar

@@ -11,11 +11,19 @@ from pacbayes.certificate._classes import (
 )
 from pacbayes.certificate._derivation import certify, validate_delta
 from pacbayes.certificate._groups import MOST_GROUPS, GroupCounts, GroupErrors, GroupRate
+from pacbayes.certificate._numbers import ErrorShare, IntervalCounts, IntervalCoverage, NumberErrors, NumberTest
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Voting, resolve_objective
-from pacbayes.certificate._points import choose_voters, with_confusion, with_shares, with_test, with_unlabelled
+from pacbayes.certificate._points import (
+    choose_voters,
+    with_confusion,
+    with_numbers,
+    with_shares,
+    with_test,
+    with_unlabelled,
+)
 from pacbayes.certificate._rates import Rate
 from pacbayes.certificate._shift import Shift
-from pacbayes.certificate._statements import MAJORITY, METHODS, Event, Method, Statement
+from pacbayes.certificate._statements import MAJORITY, MEAN, METHODS, Event, Method, Statement
 from pacbayes.certificate._thresholds import (
     SET_THRESHOLDS,
     THRESHOLDS,
@@ -31,6 +39,7 @@ from pacbayes.certificate.assumptions import FIT_ASSUMPTIONS, describe_assumptio
 __all__ = [
     "FIT_ASSUMPTIONS",
     "MAJORITY",
+    "MEAN",
     "METHODS",
     "MOST_CLASSES",
     "MOST_GROUPS",
@@ -46,12 +55,17 @@ __all__ = [
     "ClassTable",
     "Confusion",
     "Coverage",
+    "ErrorShare",
     "Event",
     "FamilyWeight",
     "GroupCounts",
     "GroupErrors",
     "GroupRate",
+    "IntervalCounts",
+    "IntervalCoverage",
     "Method",
+    "NumberErrors",
+    "NumberTest",
     "Objective",
     "Rate",
     "RateTable",
@@ -73,6 +87,7 @@ __all__ = [
     "tabulate_thresholds",
     "validate_delta",
     "with_confusion",
+    "with_numbers",
     "with_shares",
     "with_test",
     "with_unlabelled",

@@ -9,18 +9,28 @@ from typing import Annotated, Any, Literal
 from numpy.typing import ArrayLike
 
 from pacbayes._json_fields import Length, Pattern, raising, read_value, shorten
-from pacbayes._losses import is_of_probabilities
+from pacbayes._losses import find_cap, is_of_numbers, is_of_probabilities
 from pacbayes._validation import open_interval, scalar
 from pacbayes.bounds import single_hypothesis_kl
 from pacbayes.certificate import _html, _json, _words
 from pacbayes.certificate._classes import MOST_LABELS, ClassRates, Confusion
 from pacbayes.certificate._groups import GroupErrors
+from pacbayes.certificate._numbers import (
+    ErrorShare,
+    IntervalCoverage,
+    NumberErrors,
+    bound_mean_error,
+    check_numbers,
+    choose_interval,
+    error_curve,
+)
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Voting
 from pacbayes.certificate._shift import Shift
 from pacbayes.certificate._statements import (
     BEST,
     MAJORITY,
     MAX_TEXT,
+    MEAN,
     METHODS,
     RANDOMISED,
     Count,
@@ -77,7 +87,7 @@ class FamilyWeight:
 # The order of the fields is that of files.
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """Upper bounds on the true error of a classifier, with all that they rest on.
+    """Upper bounds on the true error of a classifier or regressor, with all that they rest on.
 
     With probability at least 1 - `delta` over the draw of the sample, each statement holds, if the `assumptions` do.
     Statements that rest on the same event hold jointly.
@@ -108,12 +118,13 @@ class Certificate:
         Trade-off lambda of the Gibbs posterior; None if the posterior is not one that minimises a bound.
     objective : {"direct", "dual", "lambda", "kl"}
         The bound that the posterior minimises.
-    voting : {"majority", "gibbs", "best", "uniform"}
+    voting : {"majority", "gibbs", "best", "uniform", "mean"}
         What `predict` does, and how the posterior was chosen: by minimising the objective, all weight on the hypothesis
         with the smallest bound, or the prior itself.
     loss : str
         Name of the loss: "zero_one", "absolute", "brier" or one of the caller's; "cost:20" for a cost matrix with this
-        largest cost, "function:NAME" for a function of labels, "probabilities:NAME" for another loss of probabilities.
+        largest cost, "function:NAME" for a function of labels, "probabilities:NAME" for another loss of probabilities;
+        for predicted numbers "absolute_error:3.5" or "squared_error:3.5", capped at this error and in units of it.
     minimum_lower_bound : float or None
         Proved lower bound on the minimum of the objective over posteriors on `minimum_over` hypotheses; None if nothing
         was minimised.
@@ -153,6 +164,9 @@ class Certificate:
         threshold; all bounds on errors hold at once, with probability 1 - delta. Empty without held-out points.
     prediction_sets : tuple of SetCounts
         Counts of held-out points from which `choose_sets` proves a coverage of sets of classes; empty without.
+    numbers : NumberErrors or None
+        What held-out points say about predicted numbers, from which `choose_interval` proves a coverage of intervals;
+        None for classes, and without held-out points.
     """
 
     statements: Annotated[tuple[Statement, ...], Length(1)]
@@ -184,6 +198,7 @@ class Certificate:
     shift: Shift | None = None
     abstention: Annotated[tuple[Abstention, ...], Length(0, MOST_THRESHOLDS)] = ()
     prediction_sets: Annotated[tuple[SetCounts, ...], Length(0, SET_THRESHOLDS.size)] = ()
+    numbers: NumberErrors | None = None
 
     # -- bounds by name ------------------------------------------------------------------------------
 
@@ -199,6 +214,22 @@ class Certificate:
         A loss of probabilities is that of the hypotheses' own, which `predict` does not output: nothing is proved then.
         """
         return 1.0 if is_of_probabilities(self.loss) else self._bound_on(self.predictor)
+
+    @property
+    def error_bound(self) -> float:
+        """Bound on what `predict` does, in the unit of the target where it predicts numbers.
+
+        On the mean absolute error, or on the root of the mean squared error; infinite if nothing is proved. Errors
+        beyond the cap count as much as the cap. For classes, this is `bound`.
+        """
+        if not is_of_numbers(self.loss):
+            return self.bound
+        return float("inf") if self.bound >= 1 else self.to_error(self.bound)
+
+    def to_error(self, loss: float) -> float:
+        """Return a mean loss of predicted numbers in the unit of the target."""
+        code, cap = find_cap(self.loss)
+        return loss * cap if code == "absolute_error" else float(loss**0.5) * cap * (1 + 1e-15)
 
     @property
     def unproved(self) -> str | None:
@@ -303,6 +334,66 @@ class Certificate:
         counted = (self.prediction_sets, int(figures["n"]), figures["kl_div"])
         return choose_sets(*counted, self.delta, _read_share("coverage", coverage))
 
+    # -- predicted numbers ---------------------------------------------------------------------------
+
+    @property
+    def scale_floor(self) -> float:
+        """The least scale of a point, to which the spread of the hypotheses is added: their mean validation error."""
+        _, cap = find_cap(self.loss)
+        return max(self.to_error(self.empirical_loss), 1e-9 * cap)
+
+    def choose_interval(self, coverage: float) -> IntervalCoverage:
+        """Return the narrowest intervals around predicted numbers that are proved to have a coverage.
+
+        Parameters
+        ----------
+        coverage : float
+            Share of new points whose target must be in its interval, in (0, 1), chosen without a look at what it leads
+            to. Each level holds with probability 1 - delta; several do not all hold at once.
+
+        Returns
+        -------
+        IntervalCoverage
+            What is proved, with the mean width of the intervals of the held-out points.
+        """
+        level = _read_share("coverage", coverage)
+        numbers, figures = self._require_numbers("intervals"), self.statements[0].figures
+        return choose_interval(numbers, int(figures["n"]), figures["kl_div"], self.delta, level)
+
+    def error_curve(self) -> list[ErrorShare]:
+        """Return how many new points are off by no more than an error, at least, for several errors at once."""
+        self._require_numbers("the curve of errors")
+        return error_curve(self.statements[0])
+
+    def bound_error(self, kind: Literal["absolute", "squared"] = "absolute") -> float:
+        """Return what held-out points prove about the mean absolute or root mean squared error, capped.
+
+        Parameters
+        ----------
+        kind : {"absolute", "squared"}, default="absolute"
+            Which mean. Each of the two holds with probability 1 - delta, and not both at once.
+
+        Returns
+        -------
+        float
+            The bound, in the unit of the target; infinite if nothing is proved.
+        """
+        if kind not in ("absolute", "squared"):
+            raise ValueError(f"kind must be 'absolute' or 'squared', got {kind!r}")
+        self._require_numbers("mean errors")
+        figures = dict(self.statements[0].figures) | {"power": 1 if kind == "absolute" else 2}
+        bound = bound_mean_error(self.delta, **figures)
+        _, cap = find_cap(self.loss)
+        return float("inf") if bound >= 1 else float(bound ** (1 / figures["power"])) * cap * (1 + 1e-15)
+
+    def _require_numbers(self, what: str) -> NumberErrors:
+        if self.numbers is None:
+            raise ValueError(
+                f"{what} rest on held-out points and predicted numbers, and the certificate has none: fit a "
+                "PACBayesRegressor with holdout, 'auto' or a share of the rows"
+            )
+        return self.numbers
+
     def _require_shares(self, what: str) -> None:
         if not self.abstention:
             raise ValueError(
@@ -333,7 +424,7 @@ class Certificate:
 
     def without_test(self) -> Certificate:
         """Return this certificate without what was counted on points by class, by group or by shares of the vote."""
-        return replace(self, confusion=None, groups=None, abstention=(), prediction_sets=())
+        return replace(self, confusion=None, groups=None, abstention=(), prediction_sets=(), numbers=None)
 
     def with_assumption(self, assumption: str) -> Certificate:
         """Return this certificate with one more assumption, a code or in words; a departure makes it not strict."""
@@ -421,6 +512,7 @@ class Certificate:
         self._check_shift(self.shift)
         if self.abstention or self.prediction_sets:
             self._check_shares()
+        self._check_numbers()
 
     def _check_assumptions(self) -> None:
         """Check that assumptions are known, that none is missing, and that they agree with `strict`."""
@@ -453,6 +545,25 @@ class Certificate:
             require((getattr(self, name) is not None) == given, f"{name} must {'not ' if given else ''}be null {how}")
         false = f"global_minimum must be false for voting {self.voting!r}"
         require(minimized or not self.global_minimum, false)
+
+    def _check_numbers(self) -> None:
+        """Check what is stated about predicted numbers against the test on the same points."""
+        of_numbers = is_of_numbers(self.loss)
+        if of_numbers:
+            try:
+                find_cap(self.loss)
+            except ValueError as error:
+                raise CertificateError(f"loss must have a cap: {error}") from error
+        mean = VOTINGS[self.voting].predictor == MEAN
+        require(of_numbers or not mean, f"voting must not be 'mean' for {self.loss!r}, which is no loss of numbers")
+        require(not of_numbers or mean or self.predictor == BEST, f"voting cannot be {self.voting!r} for numbers")
+        first = self.statements[0]
+        proved = [one for one in self.statements if not (one.is_test or one.method == "unproved")]
+        declared = any(code.startswith("range-declared:") for code in self.assumption_codes)
+        require(not of_numbers or declared or not proved, "validation losses prove nothing without 'range-declared'")
+        if self.numbers is not None:
+            require(of_numbers and first.is_test, "numbers must be null unless they were tested on held-out points")
+            check_numbers(self.numbers, int(first.figures["n"]))
 
     def _check_families(self) -> None:
         """Check what families have in the vote, and that its bound is about the way in which they vote."""

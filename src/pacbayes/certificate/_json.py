@@ -23,6 +23,7 @@ _MAX_CHARACTERS = 10_000_000
 
 # Fields that are written only where they say something, and what they are otherwise: files from before have none.
 _LATER: dict[str, Any] = {"families": [], "groups": None, "shift": None, "abstention": [], "prediction_sets": []}
+_LATER["numbers"] = None
 
 # JSON has no number for it.
 _INFINITY = "Infinity"

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._json_fields import Range
+from pacbayes._losses import is_of_numbers
 from pacbayes._validation import Array
 from pacbayes.bounds import clopper_pearson, kl_inverse_upper, pac_bayes_kl
 from pacbayes.bounds.direct import direct_bound_of
@@ -24,6 +25,7 @@ from pacbayes.certificate._statements import (
     BEST,
     FIGURE_TOLERANCE,
     MAJORITY,
+    MEAN,
     RANDOMISED,
     ROUND_UP,
     Count,
@@ -49,7 +51,7 @@ from pacbayes.quasiconvexity import first_condition
 from pacbayes.votes import heavy_voter, subset_sum_constant
 
 Objective = Literal["direct", "dual", "lambda", "kl"]
-Voting = Literal["majority", "gibbs", "best", "uniform"]
+Voting = Literal["majority", "gibbs", "best", "uniform", "mean"]
 
 # Bounds of single hypotheses that differ by less are taken for equal: their noise is larger.
 _CLOSE = 0.03
@@ -79,6 +81,11 @@ class Settings:
     strict: bool
     n_votes: int
     assumption_codes: tuple[str, ...]
+
+    @property
+    def proves_losses(self) -> bool:
+        """Whether validation losses prove something: not those of numbers, if their cap came from the same points."""
+        return not is_of_numbers(self.loss) or any(code.startswith("range-declared:") for code in self.assumption_codes)
 
     @property
     def share(self) -> float:
@@ -119,6 +126,15 @@ class Problem:
         """
         fixed = {"comparator": "mixture", "grid_delta": self.settings.share}
         return {"delta": self.delta, "prior": self.prior, **fixed}
+
+    @property
+    def bounded(self) -> str:
+        """Whose loss a bound on the posterior is about.
+
+        Errors of numbers, and their squares, are convex: by Jensen's inequality that of the mean is no larger than the
+        mean loss of the hypotheses, which a randomised predictor has.
+        """
+        return MEAN if VOTINGS[self.settings.voting].predictor == MEAN else RANDOMISED
 
     @property
     def objective(self) -> PosteriorObjective:
@@ -183,7 +199,7 @@ def state_randomised(problem: Problem, rho: Array, loss: float, kl_div: float, m
     equal = problem.n_min == problem.n_max and problem.settings.objective in ("lambda", "kl")
     if not problem.sizes_known or (problem.earlier and equal):
         figures = {"loss": loss, "kl_div": kl_div, "n": problem.n_min, "n_max": problem.n_max}
-        return problem.state("pac-bayes-kl", RANDOMISED, **figures)
+        return problem.state("pac-bayes-kl", problem.bounded, **figures)
     if problem.earlier:
         return _state_by_dual(problem, rho, loss, minimum if isinstance(minimum, DualResult) else None)
     return _state_directly(problem, rho, loss, kl_div)
@@ -194,7 +210,7 @@ def _check_sizes(name: str, statement: Statement, certificate: Any) -> None:
     expect(f"{name}.figures['n_max']", statement.figures["n_max"], certificate.n_validation_max)
 
 
-@method("pac-bayes-kl", "PAC-Bayes-kl", (RANDOMISED, BEST), Event.PAC_BAYES, check=_check_sizes)
+@method("pac-bayes-kl", "PAC-Bayes-kl", (RANDOMISED, BEST, MEAN), Event.PAC_BAYES, check=_check_sizes)
 def _pac_bayes_kl(delta: float, loss: Unit, kl_div: NonNegative, n: Count, n_max: Count) -> float:
     return float(pac_bayes_kl(loss, kl_div, n, delta, n_max=n_max))
 
@@ -237,7 +253,7 @@ def _check_adjusted_loss(name: str, statement: Statement, certificate: Any) -> N
     require(enough, f"{name}.figures['adjusted_loss'] must be at least {least!r} for this mu")
 
 
-@method("pac-bayes-dual", "dual PAC-Bayes bound", (RANDOMISED,), Event.PAC_BAYES, check=_check_adjusted_loss)
+@method("pac-bayes-dual", "dual PAC-Bayes bound", (RANDOMISED, MEAN), Event.PAC_BAYES, check=_check_adjusted_loss)
 def _dual(delta: float, adjusted_loss: NonNegative, kl_div: NonNegative, mu: NonNegative) -> float:
     # E_rho[psi_h(mu)] + mu (KL + ln(1 / delta)), docs/dual.md. That psi_h is 1 at mu = 0, whatever is stated.
     return 1.0 if mu == 0 else min(1.0, (adjusted_loss + mu * (kl_div - math.log(delta))) * ROUND_UP)
@@ -248,7 +264,7 @@ def _state_by_dual(problem: Problem, rho: Array, loss: float, minimum: DualResul
     # What is left of the bound is E_rho[psi_h(mu)], which is at least the loss, also where it is cut off at 1.
     adjusted = max(loss, bound.fun - bound.mu * (bound.kl_div - math.log(problem.delta)))
     figures = {"adjusted_loss": float(adjusted), "kl_div": bound.kl_div, "mu": bound.mu}
-    statement = problem.state("pac-bayes-dual", RANDOMISED, **figures)
+    statement = problem.state("pac-bayes-dual", problem.bounded, **figures)
     return replace(statement, bound=max(statement.bound, bound.fun))
 
 
@@ -279,7 +295,7 @@ def _check_direct(name: str, statement: Statement, certificate: Any) -> None:
     require(enough, f"{name}.bound must be at least {least!r} for this validation loss")
 
 
-@method("pac-bayes-direct", "direct PAC-Bayes bound", (RANDOMISED,), Event.PAC_BAYES, check=_check_direct)
+@method("pac-bayes-direct", "direct PAC-Bayes bound", (RANDOMISED, MEAN), Event.PAC_BAYES, check=_check_direct)
 def _direct(
     delta: float, loss: Unit, kl_div: NonNegative, adjusted_loss: Annotated[float, _ANY], log_nu: Annotated[float, _ANY]
 ) -> float:
@@ -297,7 +313,7 @@ def _state_directly(problem: Problem, rho: Array, loss: float, kl_div: float) ->
     figures = {"adjusted_loss": bound.value - math.exp(log_part), "log_nu": bound.log_nu - kl_div}
     if bound.value >= 1:
         figures = {"adjusted_loss": 1.0, "log_nu": -kl_div}
-    statement = problem.state("pac-bayes-direct", RANDOMISED, loss=loss, kl_div=kl_div, **figures)
+    statement = problem.state("pac-bayes-direct", problem.bounded, loss=loss, kl_div=kl_div, **figures)
     return replace(statement, bound=max(statement.bound, bound.value))
 
 
@@ -372,7 +388,10 @@ def _choose_best(problem: Problem) -> Weighted:
     best, statement = _best_hypothesis(problem)
     rho = np.zeros(problem.losses.size)
     rho[best] = 1.0
-    return Weighted(rho, (statement,), float(problem.losses[best]), statement.figures["kl_div"])
+    kl_div = statement.figures["kl_div"]
+    if not problem.settings.proves_losses:
+        statement = problem.state("unproved", BEST)
+    return Weighted(rho, (statement,), float(problem.losses[best]), kl_div)
 
 
 VOTINGS: dict[Voting, VotingRule] = {
@@ -380,6 +399,7 @@ VOTINGS: dict[Voting, VotingRule] = {
     "gibbs": VotingRule(RANDOMISED, _minimize),
     "best": VotingRule(BEST, _choose_best, "all weight on the best hypothesis", needs_sizes=True),
     "uniform": VotingRule(MAJORITY, _keep_prior, "the prior itself", needs_losses=True),
+    "mean": VotingRule(MEAN, _minimize),
 }
 
 
@@ -388,6 +408,8 @@ def _with_vote(gibbs: Statement, rho: Array, problem: Problem) -> tuple[Statemen
 
     In the order of what `predict` does: the vote or the randomised classifier first.
     """
+    if not problem.settings.proves_losses:
+        return (problem.state("unproved", gibbs.predictor),)
     # Its bound needs the number of points of every hypothesis.
     alternative = (_best_hypothesis(problem)[1],) if problem.sizes_known else ()
     if problem.settings.loss != "zero_one":

@@ -15,6 +15,7 @@ from pacbayes.bounds import kl_inverse_upper
 from pacbayes.certificate._certificate import Certificate
 from pacbayes.certificate._classes import Confusion
 from pacbayes.certificate._groups import GroupCounts, GroupErrors
+from pacbayes.certificate._numbers import NumberTest, state_numbers, test_figures
 from pacbayes.certificate._statements import BEST, RANDOMISED, Statement, divided_prior, unlabelled_prices
 from pacbayes.certificate._thresholds import ThresholdCounts, state_abstention, state_sets
 
@@ -60,6 +61,19 @@ def with_test(
     by_group = None if groups is None else GroupErrors.of(groups, divergence, certificate.delta)
     tested_again = certificate.without_test()
     return tested_again.revise(statements=(tested, *others), confusion=confusion, groups=by_group)
+
+
+def with_numbers(certificate: Certificate, test: NumberTest, total: float, median_total: float) -> Certificate:
+    """Add what held-out points prove about predicted numbers, in place of other statements about the same predictor.
+
+    `total` is the predictor's total loss, and `median_total` that of always predicting the median of the targets.
+    """
+    n = test.target.size
+    figures: Any = test_figures(test, certificate.loss, total, divided_prior(0.0, certificate.n_votes))
+    tested = _state(certificate, "test-set-betting", figures)
+    others = [statement for statement in certificate.statements if statement.predictor != certificate.predictor]
+    numbers = state_numbers(test, median_total / n)
+    return certificate.without_test().revise(statements=(tested, *others), numbers=numbers)
 
 
 def with_shares(certificate: Certificate, counts: ThresholdCounts) -> Certificate:

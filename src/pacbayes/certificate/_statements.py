@@ -23,6 +23,7 @@ Formula = TypeVar("Formula", bound=Callable[..., float])
 # Names of predictors.
 MAJORITY = "majority vote"
 RANDOMISED = "randomised classifier"
+MEAN = "weighted mean"
 BEST = "best hypothesis"
 
 # What the code of an event ends with that is not proved, since the setting departs from the theorem.
@@ -311,6 +312,11 @@ def _heavy_voter(delta: float, voter_bound: Unit, weight: Annotated[float, Range
 # ---------------------------------------------------------------------------------------------------
 
 _ANYBODY = (MAJORITY, RANDOMISED, BEST)
+
+
+@method("unproved", "nothing is proved before a test", (MEAN, BEST), Event.PAC_BAYES)
+def _unproved(delta: float) -> float:
+    return 1.0
 
 
 @method("chernoff", "Chernoff's bound for all hypotheses", (BEST,), Event.SINGLE)

@@ -115,6 +115,7 @@ _OTHERS = {
     "targets-known": (
         "rows whose target is missing were left out: the points to predict are like those whose target is known"
     ),
+    "range-declared": "all targets are in the range from {}, which was declared without looking at the sample",
     "own-prior": "the prior was chosen without looking at the sample",
     "left-out": "the family {} cannot take such columns, classes or losses, and was left out",
     "holdout-splitter": "the caller made the splitter of held-out rows without looking at features or labels",

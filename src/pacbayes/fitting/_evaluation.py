@@ -17,8 +17,10 @@ from pacbayes.certificate import (
     MAJORITY,
     MOST_CLASSES,
     Certificate,
+    NumberTest,
     ThresholdCounts,
     with_confusion,
+    with_numbers,
     with_shares,
     with_test,
 )
@@ -26,7 +28,7 @@ from pacbayes.fitting._groups import Groups
 from pacbayes.fitting._hypotheses import Arrays
 from pacbayes.fitting._rows import Block, SampleRows
 from pacbayes.fitting._votes import Vote
-from pacbayes.fitting._work import predict_block, sum_losses, sum_test_losses, tabulate_out_of_bag
+from pacbayes.fitting._work import measure_errors, predict_block, sum_losses, sum_test_losses, tabulate_out_of_bag
 from pacbayes.fitting._workers import Workers
 from pacbayes.pools import Hypotheses
 from pacbayes.sampling import TEST, ChosenSubsamples, stream
@@ -88,6 +90,7 @@ def evaluate_shares(vote: Vote, rows: SampleRows, loss: Loss, k: int | None = No
         return vote
     tested, rng = rows.take(vote.split.held_out), stream(vote.split.entropy, 0, TEST)
     result = evaluate_on_rows(vote, tested, loss, rng, "" if k is None else f"vote{k}-test-shares", shares=True)
+    assert isinstance(result, TestResult)
     assert result.at_thresholds is not None
     return replace(vote, certificate=with_shares(vote.certificate, result.at_thresholds))
 
@@ -107,6 +110,31 @@ class TestResult(NamedTuple):
         return tested if self.at_thresholds is None else with_shares(tested, self.at_thresholds)
 
 
+class NumberResult(NamedTuple):
+    """What predicted numbers did on rows that test them."""
+
+    test: NumberTest
+    total: float  # loss
+    median_total: float  # that of always predicting the median
+
+    def certify(self, certificate: Certificate, groups: Groups | None = None, seed: int | None = None) -> Certificate:
+        """Add to a certificate what the rows prove."""
+        if groups is not None:
+            raise ValueError("groups must be None for numbers: errors by group are counted for classes only")
+        return with_numbers(certificate, self.test, self.total, self.median_total)
+
+
+def _measure_numbers(vote: Vote, rows: SampleRows, loss: Loss, name: str) -> NumberResult:
+    """Test what a weighted mean predicts for rows."""
+    hypotheses, weights, tasks = _with_draws(vote, rows, _prediction_blocks(rows), None)
+    common = (vote.task, hypotheses, weights)
+    results = _run(rows, measure_errors, common, tasks, "testing", name, [weights, vote.certificate.voting])
+    target, predicted, spread = (np.concatenate([one[key] for one in results]) for key in ("target", "mean", "spread"))
+    test = NumberTest(target, predicted, spread + vote.certificate.scale_floor)
+    median = np.full(target.shape, np.median(target))
+    return NumberResult(test, loss.total(target, predicted), loss.total(target, median))
+
+
 def evaluate_on_rows(
     vote: Vote,
     rows: SampleRows,
@@ -116,11 +144,13 @@ def evaluate_on_rows(
     batch_rows: int | None = None,
     *,
     shares: bool = False,
-) -> TestResult:
+) -> TestResult | NumberResult:
     """Test what a vote predicts for rows; with `shares`, also at thresholds on the shares of a majority vote.
 
     `name` is what to call the results in the checkpoint of the fit; empty if they belong to no fit.
     """
+    if vote.task.numeric:
+        return _measure_numbers(vote, rows, loss, name)
     hypotheses, weights, tasks = _with_draws(vote, rows, _prediction_blocks(rows, batch_rows), rng)
     shares = shares and vote.certificate.predictor == MAJORITY
     common = (vote.task, hypotheses, weights, loss, len(rows), shares)
@@ -144,7 +174,7 @@ def _tabulate_validation(vote: Vote, certificate: Certificate, rest: SampleRows,
     For the best hypothesis, of all its validation rows. For a vote, of some rows that are drawn without looking at
     them: on each, those hypotheses vote that were not trained on it.
     """
-    if certificate.voting == "gibbs" or vote.task.width > MOST_CLASSES:
+    if certificate.voting == "gibbs" or vote.task.numeric or vote.task.width > MOST_CLASSES:
         return certificate
     most = len(rest) if certificate.voting == "best" else min(len(rest), _MOST_OUT_OF_BAG)
     rest = rest.arrange(vote.split.entropy)

@@ -69,6 +69,7 @@ class VotePlan:
     shared: Any  # what all its hypotheses share, as `Pool.prepare` computed it
     subsamples: Subsamples
     prior: ArrayLike | None  # None if it is uniform
+    loss: Loss  # by which hypotheses are weighted
 
     def of_family(self, name: str) -> tuple[Subsamples, Any, int]:
         """Return the training sets of a family, what its hypotheses share, and its seed."""
@@ -140,6 +141,8 @@ def fit_votes(
             "groups need held-out rows, and this fit has none: give holdout a share, or the groups of new points to "
             "certify(X, y, groups=...)"
         )
+    if holdout is None and (needed := task.find_need_of_test()) is not None:
+        raise ValueError(needed)
     if holdout is not None and settings.voting in ("majority", "uniform"):
         task = task.deciding_by(loss)
     entropy = _draw_entropy(settings.random_state) if continued is None else continued.entropy
@@ -157,7 +160,7 @@ def fit_votes(
     finally:
         release()
     # Their bounds hold all at once: the smallest is a bound as well.
-    winner = min(range(len(votes)), key=lambda k: votes[k].bound)
+    winner = min(range(len(votes)), key=lambda k: votes[k].certificate.error_bound)
     votes[winner] = evaluate_shares(votes[winner], rows, loss, winner)
     names = None if rows.columns is None else np.array(rows.columns, dtype=object)
     digests = (row_digest, _digest_target(target))
@@ -277,7 +280,8 @@ def _plan_vote(fit: FitContext, rows: SampleRows, split: Split) -> VotePlan:
         raise ValueError(f"{error} ({left})") from error
     if subsamples.n != len(rest):
         raise ValueError(f"subsamples must be of the {len(rest)} rows of the sample, got {subsamples.n}")
-    return VotePlan(split, rest, shared, subsamples, choose_prior(fit.pool, settings, subsamples, split))
+    prior = choose_prior(fit.pool, settings, subsamples, split)
+    return VotePlan(split, rest, shared, subsamples, prior, fit.loss.adapt(sample.codes))
 
 
 def make_sampling_plan(settings: FitSettings, split: Split) -> SamplingPlan:
@@ -296,7 +300,7 @@ def _begin_training(fit: FitContext, plans: Iterable[VotePlan]) -> Iterator[tupl
             subsamples, shared, entropy = plan.of_family(name)
             drawn = subsamples.cached() if rest.in_memory else subsamples
             first = plan.subsamples.families[name].start
-            trainer = Trainer(pool, rest, shared, drawn, fit.loss, entropy, k, name, first)
+            trainer = Trainer(pool, rest, shared, drawn, plan.loss, entropy, k, name, first)
             starts = trains_all and pool.uses_device(rest.sample, subsamples)
             trainers.append(trainer.start() if starts else trainer)
             on_device |= starts
@@ -372,23 +376,23 @@ def _certify_vote(
     fit: FitContext, rows: SampleRows, plan: VotePlan, trained: Trained, k: int, digests: Any, batch_rows: int
 ) -> Vote:
     """Weight the hypotheses of one vote, probe them, and test it on its held-out rows."""
-    split = plan.split
-    certificate, rho = weigh(fit, trained, plan.prior)
+    split, loss = plan.split, plan.loss
+    certificate, rho = weigh(fit, trained, plan.prior, loss)
     certificate = replace(certificate, digests={**certificate.digests, **digests.result()})
     source = rows if rows.in_memory else plan.rest
     most = min(_PROBED_TOGETHER, rows_per_block(fit.task.width))
-    probe_hypotheses(trained.hypotheses, rho, *source.probe_points(), most, fit.loss, stream(split.entropy, 0, PROBE))
+    probe_hypotheses(trained.hypotheses, rho, *source.probe_points(), most, loss, stream(split.entropy, 0, PROBE))
     vote = Vote(fit.task, *trained, rho, plan.prior, certificate, split)
-    vote = evaluate_vote(vote, rows, plan.rest, fit.loss, k, batch_rows, fit.groups)
+    vote = evaluate_vote(vote, rows, plan.rest, loss, k, batch_rows, fit.groups)
     vote.hypotheses.leave_device()
     families = describe_families(vote.hypotheses, vote.subsamples, rho)
     return replace(vote, certificate=vote.certificate.revise(families=families))
 
 
-def weigh(fit: FitContext, trained: Trained, prior: ArrayLike | None) -> tuple[Certificate, Array]:
+def weigh(fit: FitContext, trained: Trained, prior: ArrayLike | None, loss: Loss) -> tuple[Certificate, Array]:
     """Return the certificate of a vote before its test, and the weights that minimise the bound."""
     settings, subsamples = fit.settings, trained.subsamples
-    stated = [*FIT_ASSUMPTIONS, *subsamples.assumptions, *fit.pool.assumptions()]
+    stated = [*FIT_ASSUMPTIONS, *subsamples.assumptions, *fit.pool.assumptions(), *fit.task.assumptions()]
     stated += [f"left-out:{name}" for name in fit.left_out]
     if settings.prior is not None:
         stated.append("own-prior")
@@ -400,8 +404,6 @@ def weigh(fit: FitContext, trained: Trained, prior: ArrayLike | None) -> tuple[C
         stated.append("size-decided")
     if fit.groups is not None:
         stated.append("groups-declared")
-    if fit.task.decision is not None:
-        stated.append("expected-costs")
     return certify(
         trained.losses,
         subsamples.n_validation,
@@ -411,7 +413,7 @@ def weigh(fit: FitContext, trained: Trained, prior: ArrayLike | None) -> tuple[C
         prior=prior,
         objective=resolve_objective(settings.objective, settings.voting),
         voting=settings.voting,
-        loss=fit.loss.name,
+        loss=loss.name,
         strict=fit.pool.is_strict,
         assumptions=[*stated, *trained.hypotheses.assumptions()],
     )

@@ -32,7 +32,7 @@ from pacbayes.sampling import RandomSubsamples, Split, Subsamples, split_holdout
 _DERIVED = ("objective", "loss", "delta", "n_validation", "n_validation_max", "n_votes", "strict", "dropped_loss")
 
 # What is counted by class, and at thresholds on shares of the vote.
-_COUNTED = ("labels", "label_counts", "confusion", "abstention", "prediction_sets")
+_COUNTED = ("labels", "label_counts", "confusion", "abstention", "prediction_sets", "numbers")
 
 
 def verify_certificate(
@@ -66,7 +66,7 @@ def verify_certificate(
     prior = choose_prior(fit.pool, settings, vote.subsamples, vote.split)
     if (prior is None) != (vote.prior is None) or (prior is not None and not np.array_equal(prior, vote.prior)):
         raise CertificateError("the prior of the classifier is not the one that its settings choose")
-    again, rho = weigh(fit, vote.trained, prior)
+    again, rho = weigh(fit, vote.trained, prior, loss)
     digests = {**again.digests, **about}
     _expect("voting", certificate.voting, own.voting)
     certificate.verify(vote.losses, prior, vote.seen)
@@ -167,6 +167,8 @@ def _verify_on_rows(fitted: FittedVotes, certificate: Certificate, rows: SampleR
     rest = rows.with_sample(sample)
     if len(rest) != vote.subsamples.n:
         raise CertificateError(f"the sample leaves {len(rest)} rows, and the fit was on {vote.subsamples.n}")
+
+    _expect("loss", certificate.loss, loss.adapt(sample.codes).name)
 
     def totals_of(chosen: NDArray[np.intp]) -> Array:
         return total_losses(vote, chosen, rest, loss)

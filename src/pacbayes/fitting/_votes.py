@@ -141,8 +141,8 @@ class FittedVotes:
 
     @property
     def loss(self) -> Loss:
-        """The loss that certificates are about."""
-        return self.task.resolve_loss(self.settings.loss)
+        """The loss that the certificate is about."""
+        return self.task.resolve_loss(self.settings.loss).recall(self.best.certificate.loss)
 
     @property
     def n_votes(self) -> int:

@@ -64,6 +64,14 @@ def sum_test_losses(
     return result
 
 
+def measure_errors(common: Iterable[Any], block: Block, chunk: Any = None) -> Arrays:
+    """Return the numbers to be predicted on a block, what weighted hypotheses predict, and their spread."""
+    task, hypotheses, weights = common
+    parts = [(target, task.aggregate(hypotheses, weights, X)) for _, X, target in block.batches(chunk)]
+    target, answers = (np.concatenate(found) for found in zip(*parts, strict=True))
+    return {"target": target, "mean": answers[:, 0], "spread": answers[:, 1]}
+
+
 def tabulate_out_of_bag(common: Iterable[Any], block: Block, chunk: Any = None) -> Arrays:
     """Count rows of a block by target and by what those hypotheses predict that were not trained on them."""
     task, hypotheses, weights, subsamples = common

@@ -58,9 +58,9 @@ class Sample:
     X : array, sparse matrix or data frame with n rows
         Features.
     codes : ndarray of shape (n,)
-        Labels as positions in `classes`.
+        Labels as positions in `classes`; or the target itself, where it is a number.
     classes : ndarray
-        All class labels, sorted.
+        All class labels, sorted; none where the target is a number.
     code_book : CodeBook or None
         What columns of a table the features are, if they come from one.
     """
@@ -92,6 +92,11 @@ class Sample:
             if rows.values.dtype == self.X.dtype and rows.values.shape == self.X.shape:
                 _DEVICE_COPIES[self] = rows
         return self
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the target is a number, rather than a class."""
+        return self.classes.size == 0
 
     @property
     def n_columns(self) -> int:
@@ -147,7 +152,7 @@ class ValidationBlock:
 
 
 class Constant:
-    """The hypothesis of a subsample that holds one class only, or of a learner that failed.
+    """The hypothesis of a subsample that holds one target only, or of a learner that failed.
 
     Parameters
     ----------
@@ -211,7 +216,7 @@ class TrainedModel(ABC):
 
 
 class Hypotheses(Sequence[Any], ABC):
-    """Trained hypotheses, read as a sequence. Each of them predicts labels on its own: ``hypotheses[h].predict(X)``.
+    """Trained hypotheses, read as a sequence. Each of them predicts on its own: ``hypotheses[h].predict(X)``.
 
     Nothing is written to shared state, and totals of losses add up over blocks of rows, so that any worker can
     compute any part.
@@ -219,7 +224,8 @@ class Hypotheses(Sequence[Any], ABC):
     Attributes
     ----------
     classes : ndarray
-        All class labels, sorted. Votes are given as positions in it.
+        All class labels, sorted. Votes are given as positions in it. Where it is empty, hypotheses predict numbers, and
+        these are their votes.
     """
 
     classes: NDArray[Any]
@@ -228,6 +234,11 @@ class Hypotheses(Sequence[Any], ABC):
     vote_by: VoteBy = "labels"
     # Whether a prediction is known to depend on its row only, so that the hypotheses need not be probed.
     predict_by_row: bool = False
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether they predict numbers, rather than classes."""
+        return self.classes.size == 0
 
     def __sizeof__(self) -> int:
         """Return the bytes of all arrays: Dask, behind joblib, sends what is large to a worker once."""
@@ -250,7 +261,7 @@ class Hypotheses(Sequence[Any], ABC):
         """Return `votes`, and which of them are uncertain: rounding could change them on another engine."""
 
     def votes(self, X: Any) -> NDArray[Any]:
-        """Return the class codes that the hypotheses predict, one row of the result per hypothesis."""
+        """Return the class codes, or numbers, that the hypotheses predict, one row of the result per hypothesis."""
         return self.votes_and_uncertain(X)[0]
 
     def responses(self, X: Any, loss: Loss) -> NDArray[Any]:
@@ -350,6 +361,11 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
 
     # -- what only the pool knows --------------------------------------------------------------------
 
+    @property
+    def predicts(self) -> tuple[str, ...]:
+        """What hypotheses can predict: "classes", "numbers" or both."""
+        return ("classes",)
+
     def check_settings(self) -> None:
         """Raise ValueError naming a setting that no data could make right."""
 
@@ -371,7 +387,10 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         """Raise HypothesisError if these hypotheses cannot be validated by a loss, before any is trained."""
 
     def check_classes(self, classes: NDArray[Any]) -> None:
-        """Raise ValueError if these hypotheses cannot predict the classes."""
+        """Raise ValueError if these hypotheses cannot predict the classes, or numbers where there are none."""
+        wanted = "classes" if classes.size else "numbers"
+        if wanted not in self.predicts:
+            raise ValueError(f"{type(self).__name__} predicts {' and '.join(self.predicts)}, not {wanted}")
 
     def find_obstacle(self, sample: Sample, loss: Loss) -> str | None:
         """Return in words why these hypotheses cannot be trained on a sample, or judged by a loss; None if they can."""
@@ -523,39 +542,42 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         X : array, sparse matrix or data frame
             Rows of the subsample.
         y : ndarray
-            Their labels, of at least two classes.
+            Their labels, of at least two classes; or numbers, not all equal.
         rng : Generator
             The hypothesis's own random stream, to be used for all that is random in training.
 
         Returns
         -------
         object
-            A hypothesis, with a method ``predict(X)`` that returns labels.
+            A hypothesis, with a method ``predict(X)`` that returns labels, or numbers.
         """
         raise NotImplementedError(f"{type(self).__name__} must define train_one or train")
 
     def _train(self, sample: Sample, subsample: Codes, h: int, entropy: int) -> Any:
-        """Train one hypothesis: a constant if its subsample holds one class."""
+        """Train one hypothesis: a constant if its subsample holds one class, or number."""
         codes = sample.codes[subsample]
         if (codes == codes[0]).all():
-            return self._constant(sample, int(codes[0]))
+            return self._constant(sample, codes[0].item())
         try:
             return self._train_on(sample, subsample, h, stream(entropy, h, LEARNER))
         except Exception as error:
             if self.on_error == "drop":
-                return self._constant(sample, 0, failed=True)
+                return self._constant(sample, codes[0].item() if sample.is_numeric else 0, failed=True)
             raise HypothesisError(
                 f"hypothesis {h} could not be trained on its {subsample.size} points (seed {entropy}): "
                 f"{type(error).__name__}: {error}. on_error='drop' would count its loss as 1."
             ) from error
 
-    def _constant(self, sample: Sample, code: int, *, failed: bool = False) -> Any:
-        """Return the hypothesis that always predicts one class."""
-        return Constant(sample.classes[code], failed)
+    def _constant(self, sample: Sample, code: Any, *, failed: bool = False) -> Any:
+        """Return the hypothesis that always predicts one class, by its code, or number."""
+        return Constant(float(code) if sample.is_numeric else sample.classes[int(code)], failed)
 
     def _train_on(self, sample: Sample, subsample: Codes, h: int, rng: np.random.Generator) -> Any:
-        """Train hypothesis h on rows of several classes."""
-        return self.train_one(take_rows(sample.X, subsample), sample.classes[sample.codes[subsample]], rng)
+        """Train hypothesis h on rows of several classes, or different numbers."""
+        codes = sample.codes[subsample]
+        return self.train_one(
+            take_rows(sample.X, subsample), codes if sample.is_numeric else sample.classes[codes], rng
+        )
 
 
 # Share of the rows of a block that a hypothesis may have been trained on and predict all the same.
@@ -564,14 +586,14 @@ _FEW_TRAINING_ROWS = 0.1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HypothesisList(Hypotheses):
-    """Hypotheses that are Python objects, each with a method `predict` that returns labels.
+    """Hypotheses that are Python objects, each with a method `predict` that returns labels, or numbers.
 
     Parameters
     ----------
     members : list
         The hypotheses.
     classes : ndarray
-        All class labels, sorted.
+        All class labels, sorted; none where hypotheses predict numbers.
     vote_by : {"labels", "probabilities"}, default="labels"
         Whether a hypothesis gives its weight to the class that it predicts, or divides it by its probabilities.
     """
@@ -597,7 +619,7 @@ class HypothesisList(Hypotheses):
         return (predict_probabilities(hypothesis, X, self.classes) for hypothesis in self.members)
 
     def votes_and_uncertain(self, X: Any) -> tuple[Codes, NDArray[np.bool_]]:
-        votes = self.responses(X, ZERO_ONE)
+        votes = self.responses(X, ZERO_ONE)  # a loss of labels
         return votes, np.zeros(votes.shape, dtype=bool)
 
     def responses(self, X: Any, loss: Loss) -> NDArray[Any]:
@@ -606,6 +628,8 @@ class HypothesisList(Hypotheses):
 
     def _respond(self, hypothesis: Any, block: RowBlock, loss: Loss) -> NDArray[Any]:
         """Return what a loss is about, of one hypothesis: its votes, or probabilities of all classes."""
+        if self.is_numeric:
+            return predict_numbers(hypothesis, block.points)
         if loss.on_probabilities:
             return predict_probabilities(hypothesis, block.points, self.classes).astype(np.float64, copy=False)
         codes = block.predict_by_tree(hypothesis, self.classes)
@@ -620,7 +644,7 @@ class HypothesisList(Hypotheses):
             if isinstance(hypothesis, Constant) and hypothesis.failed:
                 totals[i] = rows.size - inside.size
                 continue
-            is_read = not loss.on_probabilities and whole.is_read_by(hypothesis)
+            is_read = not (loss.on_probabilities or self.is_numeric) and whole.is_read_by(hypothesis)
             if is_read or inside.size <= _FEW_TRAINING_ROWS * rows.size:
                 # To predict a few rows for nothing takes less time than to copy all others.
                 totals[i] = loss.total_outside(codes, self._respond(hypothesis, whole, loss), inside, len(sample))
@@ -655,6 +679,22 @@ def predict_codes(hypothesis: Any, X: Any, classes: NDArray[Any]) -> Codes:
             f"{name}.predict must return one label per row, {X.shape[0]} of them, got shape {labels.shape}"
         )
     return _encode(labels, classes, name)
+
+
+def predict_numbers(hypothesis: Any, X: Any) -> Array:
+    """Return the numbers that a hypothesis predicts, or raise HypothesisError if they are none, or not finite."""
+    given, name = np.asarray(_ask(hypothesis.predict, X)), type(hypothesis).__name__
+    if given.shape == (X.shape[0], 1):  # of learners for several targets
+        given = given[:, 0]
+    if given.shape != (X.shape[0],) or given.dtype.kind not in "biuf":
+        raise HypothesisError(
+            f"{name}.predict must return one number per row, {X.shape[0]} of them, got shape {given.shape} of "
+            f"{given.dtype}"
+        )
+    numbers = given.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise HypothesisError(f"{name}.predict must return finite numbers, got {numbers[~np.isfinite(numbers)][0]}")
+    return numbers
 
 
 def _encode(labels: NDArray[Any], classes: NDArray[Any], name: str) -> Codes:

@@ -1,4 +1,4 @@
-"""The hypothesis space of any scikit-learn classifier, and that of classifiers trained elsewhere."""
+"""The hypothesis space of any scikit-learn classifier or regressor, and that of models trained elsewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -24,11 +24,11 @@ from pacbayes.sampling import NoSubsamples, SamplingPlan, Subsamples, seed_neste
 
 
 class EstimatorPool(Pool):
-    """Clones of one classifier, each trained on its own subsample, with parameters drawn at random if asked.
+    """Clones of one classifier or regressor, each trained on its own subsample, with parameters drawn if asked.
 
     Parameters
     ----------
-    estimator : scikit-learn classifier
+    estimator : scikit-learn classifier or regressor
         Cloned for every hypothesis. A pipeline is fine: what it learns, it learns from the subsample.
     param_distributions : mapping, optional
         Parameters to draw per hypothesis: names to lists or scipy distributions, as in `ParameterSampler`.
@@ -76,14 +76,20 @@ class EstimatorPool(Pool):
         self.n_hypotheses = n_hypotheses
         self.subsample_size = subsample_size
 
+    @property
+    def predicts(self) -> tuple[str, ...]:
+        return _kinds_of([self.estimator])
+
     def check_settings(self) -> None:
         validate_settings(self, self._CONSTRAINTS)
         # Some classifiers, such as stacks with the default final estimator, have `predict` once they are fitted.
         predicts = hasattr(self.estimator, "predict") or (
-            isinstance(self.estimator, BaseEstimator) and is_classifier(self.estimator)
+            isinstance(self.estimator, BaseEstimator) and len(self.predicts) == 1
         )
         if not (hasattr(self.estimator, "fit") and predicts):
-            raise ValueError(f"estimator must be a classifier with fit and predict, got {self.estimator!r}")
+            raise ValueError(
+                f"estimator must be a classifier or regressor with fit and predict, got {self.estimator!r}"
+            )
         parts = [clone(self.estimator), *clone(self.estimator).get_params(deep=True).values()]
         if any(isinstance(part, FrozenEstimator) for part in parts) or _is_fitted(parts[0]):
             raise ValueError(
@@ -139,6 +145,13 @@ class EstimatorPool(Pool):
         return tags
 
 
+def _kinds_of(estimators: Sequence[Any]) -> tuple[str, ...]:
+    """Return what estimators predict, as in `Pool.predicts`: both, where they do not say it."""
+    told = [estimator for estimator in estimators if isinstance(estimator, BaseEstimator)]
+    classes, numbers = any(map(is_classifier, told)), any(map(is_regressor, told))
+    return ("classes", "numbers") if classes == numbers else ("classes",) if classes else ("numbers",)
+
+
 def _may_impute(estimator: Any) -> bool:
     """Whether the first step of a pipeline takes missing values, which scikit-learn's pipelines do not tell."""
     if not isinstance(estimator, Pipeline):
@@ -157,11 +170,11 @@ def _is_fitted(estimator: Any) -> bool:
 
 
 class PrefitPool(Pool):
-    """Classifiers trained elsewhere, on other points than those they are validated on.
+    """Classifiers or regressors trained elsewhere, on other points than those they are validated on.
 
     Parameters
     ----------
-    estimators : sequence of fitted classifiers
+    estimators : sequence of fitted classifiers or regressors
         The hypotheses, in the order in which they are weighted. Cloning the pool keeps them trained.
         In a `PACBayesClassifier` copies of them vote: whoever trains the originals again changes nothing.
 
@@ -184,12 +197,17 @@ class PrefitPool(Pool):
     def __sklearn_clone__(self) -> PrefitPool:
         return PrefitPool(self.estimators)
 
+    @property
+    def predicts(self) -> tuple[str, ...]:
+        return _kinds_of(self.estimators)
+
     def check_settings(self) -> None:
         if len(self.estimators) == 0:
             raise ValueError("estimators must hold at least one fitted classifier, got none")
 
     def check_classes(self, classes: NDArray[Any]) -> None:
-        for h, estimator in enumerate(self.estimators):
+        super().check_classes(classes)
+        for h, estimator in enumerate(self.estimators if classes.size else ()):
             unknown = np.setdiff1d(getattr(estimator, "classes_", []), classes)
             if unknown.size:
                 raise ValueError(

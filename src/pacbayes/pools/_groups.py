@@ -91,7 +91,8 @@ class HypothesisGroups(Hypotheses):
 
     def votes_and_uncertain(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         votes, uncertain = zip(*(group.votes_and_uncertain(X) for group in self.groups.values()), strict=True)
-        return self._in_order(votes).astype(np.intp, copy=False), self._in_order(uncertain)
+        together = self._in_order(votes)
+        return together if self.is_numeric else together.astype(np.intp, copy=False), self._in_order(uncertain)
 
     @property
     def vote_by(self) -> VoteBy:  # type: ignore[override]

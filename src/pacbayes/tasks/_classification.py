@@ -82,6 +82,9 @@ class Classification(Task):
     def decision(self) -> Array | None:
         return self.costs
 
+    def assumptions(self) -> list[str]:
+        return [] if self.costs is None else ["expected-costs"]
+
     def describe_target(self, encoded: NDArray[Any]) -> dict[str, Any]:
         if self.classes.size > MOST_LABELS:
             return {}

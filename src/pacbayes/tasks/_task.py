@@ -26,6 +26,9 @@ class Task(ABC):
     # What the estimator for this task is called, in `pacbayes`.
     estimator: ClassVar[str]
 
+    # Whether numbers are predicted, rather than classes.
+    numeric: ClassVar[bool] = False
+
     # Kinds and shapes of its attributes, by which a model file is checked (`pacbayes.io`).
     attributes: ClassVar[dict[str, str]]
 
@@ -64,6 +67,18 @@ class Task(ABC):
     @property
     def decision(self) -> Any:
         """What turns aggregated answers into predictions, as a value that digests tell apart; None by default."""
+        return None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the estimator that the task knows, by name."""
+        return {}
+
+    def assumptions(self) -> list[str]:
+        """Return what has to be true of the target, as codes."""
+        return []
+
+    def find_need_of_test(self) -> str | None:
+        """Return in words why nothing could be proved without held-out rows; None if something could."""
         return None
 
     @abstractmethod

@@ -1,0 +1,174 @@
+"""Regression: targets are numbers, hypotheses predict numbers, and their weighted mean is judged by its errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacbayes._losses import POWERS, Loss, NumberLoss
+from pacbayes._validation import Array
+from pacbayes.pools import Hypotheses, Sample
+from pacbayes.rows import Labels
+from pacbayes.sampling import ChosenSubsamples, Subsamples
+from pacbayes.tasks._task import Predicted, Task
+
+# Hypotheses that are asked together.
+_MOST_TOGETHER = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Regression(Task):
+    """Predict a number.
+
+    Attributes
+    ----------
+    limits : ndarray of shape (2,) or (0,)
+        The declared range of the target, to which predictions are clipped; empty if there is none.
+    """
+
+    limits: Array
+    estimator = "PACBayesRegressor"
+    numeric = True
+    attributes: ClassVar[dict[str, str]] = {"limits": "double rising: limits"}
+
+    # What samples and hypotheses have in the place of class labels.
+    classes: ClassVar[Array] = np.empty(0)
+
+    @classmethod
+    def learn(cls, target: NDArray[Any] | Labels, y_range: Any = None) -> tuple[Regression, Array]:
+        """Return the task of numbers in a declared range, if there is one, and the target of a sample."""
+        task = cls(np.empty(0) if y_range is None else _read_range(y_range))
+        numbers = task.encode(target)
+        if task.limits.size:
+            low, high = task.limits
+            outside = np.flatnonzero((numbers < low) | (numbers > high))
+            if outside.size:
+                row = int(outside[0])
+                raise ValueError(
+                    f"y must be in the declared range, y_range=({low!r}, {high!r}), got {numbers[row]!r} in row {row}, "
+                    f"and {outside.size - 1} more outside"
+                )
+        elif (numbers == numbers[0]).all():
+            raise ValueError(f"y must hold different numbers, got {numbers[0]!r} in all rows: nothing is to be learned")
+        return task, numbers
+
+    @property
+    def y_range(self) -> tuple[float, float] | None:
+        """The declared range of the target; None if there is none."""
+        return (float(self.limits[0]), float(self.limits[1])) if self.limits.size else None
+
+    @property
+    def width(self) -> int:
+        return 2
+
+    def encode(self, target: NDArray[Any] | Labels) -> Array:
+        if isinstance(target, Labels):  # read in parts
+            return np.asarray(_read_numbers(target.classes)[target.codes])
+        return _read_numbers(target)
+
+    def decode(self, predicted: NDArray[Any]) -> Array:
+        return predicted
+
+    def is_known(self, encoded: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.ones(encoded.shape, dtype=bool)
+
+    def label(self, sample: Sample, encoded: NDArray[Any]) -> Sample:
+        return replace(sample, codes=encoded, classes=self.classes)
+
+    def resolve_loss(self, loss: Any) -> Loss:
+        if not (isinstance(loss, str) and loss in POWERS):
+            raise ValueError(f"loss must be {' or '.join(map(repr, POWERS))}, got {loss!r}")
+        return NumberLoss.of(loss, 1.0 if self.y_range is None else float(np.ptp(self.limits)), self.y_range)
+
+    def parameters(self) -> dict[str, Any]:
+        return {"y_range": self.y_range}
+
+    def assumptions(self) -> list[str]:
+        return [] if self.y_range is None else ["range-declared:{!r} to {!r}".format(*self.y_range)]
+
+    def find_need_of_test(self) -> str | None:
+        if self.y_range is not None:
+            return None
+        return (
+            "holdout must not be None without y_range=(low, high): errors of numbers are bounded by rows that were "
+            "held out, or by a range of the target that is known beforehand"
+        )
+
+    def describe_target(self, encoded: NDArray[Any]) -> dict[str, Any]:
+        return {}
+
+    def predict(self, hypotheses: Hypotheses, weights: Array, X: Any, drawn: NDArray[Any] | None = None) -> Predicted:
+        mean = self.aggregate(hypotheses, weights, X)[:, 0]
+        return mean, np.zeros(mean.shape, dtype=bool)
+
+    def aggregate(self, hypotheses: Hypotheses, weights: Array, X: Any, doubt: Array | None = None) -> Array:
+        """Return the weighted mean of what hypotheses predict, and their spread: the deviation from it.
+
+        Sums are added up in the order of the hypotheses, row by row: they are the same in blocks of any size.
+        """
+        voters = np.flatnonzero(weights > 0)
+        share, first = weights / weights[voters].sum(), None
+        mean, square = np.zeros(X.shape[0]), np.zeros(X.shape[0])  # of distances from what the first one predicts
+        for i in range(0, voters.size, _MOST_TOGETHER):
+            part = voters[i : i + _MOST_TOGETHER]
+            for weight, numbers in zip(share[part], self._clip(hypotheses.take(part).votes(X)), strict=True):
+                first = numbers.copy() if first is None else first
+                distance = numbers - first
+                mean += weight * distance
+                square += weight * distance * distance
+        spread = np.sqrt(np.maximum(square - mean * mean, 0.0))
+        return np.column_stack((mean if first is None else first + mean, spread))
+
+    def _clip(self, numbers: Array) -> Array:
+        return np.clip(numbers, *self.limits) if self.limits.size else numbers
+
+    def predict_out_of_bag(
+        self, hypotheses: Hypotheses, weights: Array, subsamples: Subsamples, X: Any, rows: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return the weighted mean of hypotheses that were not trained on a row."""
+        voters = np.flatnonzero(weights > 0)
+        numbers = self._clip(hypotheses.take(voters).votes(X))
+        inside, counts = ChosenSubsamples(subsamples, voters).locate(range(voters.size), rows)
+        weight = np.repeat(weights[voters][:, np.newaxis], rows.size, axis=1)
+        weight[np.repeat(np.arange(voters.size), counts), inside] = 0.0
+        total = weight.sum(axis=0)
+        asked = total > 0
+        mean = (weight * numbers).sum(axis=0) / np.where(asked, total, 1.0)
+        return mean, np.zeros(rows.size, dtype=bool), asked
+
+    def tabulate(
+        self, encoded: NDArray[Any], predicted: NDArray[Any], uncertain: NDArray[np.bool_]
+    ) -> NDArray[np.intp] | None:
+        return None
+
+
+def _read_range(y_range: Any) -> Array:
+    """Return a declared range as an array of two numbers, rising."""
+    try:
+        limits = np.array([float(end) for end in y_range])
+    except (TypeError, ValueError):
+        limits = np.empty(0)
+    if limits.shape != (2,) or not np.isfinite(limits).all() or limits[0] >= limits[1]:
+        raise ValueError(f"y_range must be None or two finite numbers (low, high), low below high, got {y_range!r}")
+    return limits
+
+
+def _read_numbers(target: NDArray[Any]) -> Array:
+    """Return a target as finite numbers, or raise ValueError that names the first row that is none."""
+    given = np.asarray(target)
+    if given.dtype.kind not in "biuf":
+        try:
+            given = np.array([float(value) for value in given.tolist()])
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"y must hold numbers, got {given.tolist()[0]!r}: for classes there is PACBayesClassifier"
+            ) from None
+    numbers = given.astype(np.float64)
+    wrong = np.flatnonzero(~np.isfinite(numbers))
+    if wrong.size:
+        row = int(wrong[0])
+        raise ValueError(f"y must hold finite numbers, got {numbers[row]} in row {row}, and {wrong.size - 1} more")
+    return numbers
