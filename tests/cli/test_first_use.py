@@ -161,6 +161,17 @@ def test_what_cannot_be_right_is_refused_before_anything_is_imported(tmp_path, a
     assert result.stdout == "set()\n"
 
 
+def test_a_model_is_loaded_without_the_whole_of_scikit_learn(invoke, numeric):
+    numeric.to_csv("data.csv", index=False)
+    assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
+    code = "import sys; from pacbayes.cli import app; sys.argv[0] = 'pacbayes'\n"
+    code += "try: app()\nfinally: print({'sklearn.gaussian_process', 'sklearn.utils._testing', 'pytest'} & set(sys.modules))"
+    command = [sys.executable, "-c", code, "predict", "model.skops", "data.csv", "-o", "out.csv"]
+    result = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1] == "set()"
+
+
 def test_costs_on_the_command_line(invoke, refuses, numeric):
     numeric.to_csv("data.csv", index=False)
     fitted = invoke("fit", "data.csv", "--target", "kind", "--cost", "wet:dry=8", *QUICK)

@@ -59,9 +59,14 @@ class TableOptions:
         """Return the option that functions take that read something else."""
         return {} if self.max_bytes is None else {"max_bytes": self.max_bytes}
 
+    def load(self, path: Path) -> tuple[pacbayes.PACBayesClassifier, io.Schema | None]:
+        """Load a model."""
+        import_skops()
+        return io.load_model(path, **self.limit())
+
     def load_with_schema(self, path: Path) -> tuple[pacbayes.PACBayesClassifier, io.Schema]:
         """Load a model that knows what tables it can be applied to."""
-        model, schema = io.load_model(path, **self.limit())
+        model, schema = self.load(path)
         if schema is None:
             raise usage_error(f"{str(path)!r} does not say what its columns are: it was saved without a schema")
         return model, schema
@@ -102,6 +107,21 @@ class TableOptions:
                 f"{str(path)!r} is not the file that the model was made from: --held-out needs {source.name!r}"
             )
         return table.take(split_as_trained(table, source)[1])
+
+
+def import_skops() -> None:
+    """Import skops without its list of all estimators, for which it would import the whole of scikit-learn.
+
+    Model files are examined by a table of our own, and skops trusts the types that this admits.
+    """
+    import sklearn.utils
+
+    listed = sklearn.utils.all_estimators
+    sklearn.utils.all_estimators = list
+    try:
+        import skops.io  # noqa: F401
+    finally:
+        sklearn.utils.all_estimators = listed
 
 
 def split_as_trained(table: Any, source: io.Provenance) -> Any:

@@ -20,6 +20,7 @@ from pacbayes.cli._tables import (
     TableOptions,
     check_exists,
     check_output,
+    import_skops,
     split_as_trained,
     test_model,
     train,
@@ -190,6 +191,7 @@ def fit(
         model.add_assumption("rows-in-time")
     if held_out is not None:
         schema = replace(schema, test=test_model(model, held_out, delta))
+    import_skops()
     content = io.dumps_model(model, schema)
     io.try_loading(content)
     io.write_atomic({output: content, certificate: model.certificate_.to_json().encode()})
