@@ -83,6 +83,7 @@ class Subsample(NamedTuple):
     codes: Codes  # their classes, numbered from 0
     class_codes: Codes  # which of all classes these are
     book: CodeBook | None
+    weights: NDArray[np.float64] | None = None
 
 
 class LearnerPool(Pool):
@@ -90,6 +91,7 @@ class LearnerPool(Pool):
 
     shares_rows = True
     takes_code_books = True
+    takes_weights = True
 
     class_weight: Literal["balanced"] | None
 
@@ -144,28 +146,52 @@ class LearnerPool(Pool):
     def _train_on(self, sample: Sample, subsample: Codes, h: int, rng: np.random.Generator) -> Any:
         # Codes of a source are bytes.
         class_codes, codes = np.unique(sample.codes[subsample].astype(np.intp), return_inverse=True)
-        own = Subsample(contiguous(sample.X[subsample]), codes, class_codes, sample.code_book)
+        weights = None if sample.weights is None else sample.weights[subsample]
+        own = Subsample(contiguous(sample.X[subsample]), codes, class_codes, sample.code_book, weights)
         settings = {name: values[h % len(values)] for name, values in self._lists(len(sample)).items()}
         return self._fit(own, settings, rng)
 
-    def _rows_to_train_on(self, codes: Codes, rng: np.random.Generator) -> Codes | slice:
-        """Return the points of a subsample to train on, after they are encoded: some repeated, if classes weigh alike.
+    def _rows_to_train_on(self, own: Subsample, rng: np.random.Generator) -> Codes | slice:
+        """Return the points of a subsample to train on, after they are encoded: some repeated, if they weigh more.
 
         What a repeated point is encoded by would hold its own label otherwise.
         """
+        codes, weights = own.codes, own.weights
+        if weights is not None and weights.min() < weights.max():
+            if self.class_weight is not None:
+                weights = weights / np.bincount(codes, weights)[codes]
+            return repeat_by_weight(weights, codes, rng)
         if self.class_weight is None:
             return slice(None)
         counts = np.bincount(codes)
         parts = [np.arange(codes.size)]
         for code, count in enumerate(counts):
-            own = np.flatnonzero(codes == code)
+            points = np.flatnonzero(codes == code)
             times, rest = divmod(int(counts.max() - count), int(count))
-            parts += [np.tile(own, times), np.sort(rng.choice(own, rest, replace=False))]
+            parts += [np.tile(points, times), np.sort(rng.choice(points, rest, replace=False))]
         return np.concatenate(parts)
 
     @abstractmethod
     def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> Any:
         """Return a model of points of several classes."""
+
+
+def repeat_by_weight(weights: NDArray[np.float64], codes: Codes, rng: np.random.Generator) -> Codes:
+    """Return numbers of points, each repeated in proportion to its weight, rounded up or down at random.
+
+    Whole weights are how often points come, if that makes no more than four times as many points; others make twice as
+    many. Each class has a point at least.
+    """
+    n, total = weights.size, float(weights.sum())
+    if total <= 4 * n and (weights == np.floor(weights)).all():
+        return np.repeat(np.arange(n), weights.astype(np.intp))
+    # Systematic sampling: the number of points is fixed, and each comes as often as it should but for less than one.
+    ends = np.floor(np.cumsum(weights) / total * 2 * n + rng.random())
+    counts = np.diff(ends, prepend=0.0).astype(np.intp)
+    for code in np.flatnonzero(np.bincount(codes, counts) == 0):
+        own = np.flatnonzero(codes == code)
+        counts[own[np.argmax(weights[own])]] = 1
+    return np.repeat(np.arange(n), counts)
 
 
 class BoostingPool(LearnerPool):
@@ -258,7 +284,7 @@ class BoostingPool(LearnerPool):
         if own.book is not None:
             encoding, points = TableEncoding.learn(points, own.codes, own.book, _MOST_IN_SETS, rng)
         seed = int(rng.integers(2**63))
-        rows = self._rows_to_train_on(own.codes, rng)
+        rows = self._rows_to_train_on(own, rng)
         return TreeArrays.train_boosting(points[rows], own.codes[rows], own.class_codes, encoding, settings, seed)
 
     def _constant(self, sample: Sample, code: int, *, failed: bool = False) -> TreeArrays:
@@ -343,7 +369,7 @@ class ForestPool(LearnerPool):
         if own.book is not None:
             encoding, X = TableEncoding.learn(X, own.codes, own.book, 0, rng)
         points, seed = to_single(X), int(rng.integers(2**31))
-        rows = self._rows_to_train_on(own.codes, rng)
+        rows = self._rows_to_train_on(own, rng)
         points, codes = points[rows], own.codes[rows]
         if settings.pop("kind") == "extra":
             return TreeArrays.train_extra(points, codes, own.class_codes, encoding, settings, seed)
@@ -417,7 +443,7 @@ class LinearPool(LearnerPool):
     def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> LinearArrays:
         points = own.X.astype(np.float64, copy=False)
         encoding = LinearEncoding.learn(points, own.codes, own.book, splines=bool(settings["splines"]), rng=rng)
-        rows = self._rows_to_train_on(own.codes, rng)
+        rows = self._rows_to_train_on(own, rng)
         return LinearArrays.train(encoding.take(rows), own.codes[rows], own.class_codes, float(settings["C"]))
 
     def _constant(self, sample: Sample, code: int, *, failed: bool = False) -> LinearArrays:
