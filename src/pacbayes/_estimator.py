@@ -589,6 +589,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         """
         rows = self.open_rows(X, y)
         has_target, rows = rows.has_target, self._check_unseen(rows)
+        is_seed = random_state is None or (is_whole(random_state) and int(random_state) >= 0)
+        if tail == "exact" and not is_seed:
+            raise ValueError(f"random_state must be a whole number, at least 0, or None, got {random_state!r}")
         n, seed = len(rows), self.fitted_votes_.entropy if random_state is None else random_state
         weighting = Weighting.of(weights, max_weight, weights_estimated, seed, n)
         declared = None if groups is None else Groups.of(groups, n, X)
