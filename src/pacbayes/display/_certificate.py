@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pacbayes._formatting import format_confidence, format_nearest
-from pacbayes._losses import describe_loss, largest_cost
+from pacbayes._losses import ZERO_ONE, describe_loss, largest_cost
 from pacbayes._validation import scalar, whole_number
 from pacbayes.certificate import Certificate, Row, Statement, name_class
 from pacbayes.display._base import BLACK, BLUE, GREY, LIGHT_GREY, Display
@@ -140,6 +140,8 @@ class CertificateDisplay(Display):
     @property
     def loss_label(self) -> str:
         """What the axis shows."""
+        if self.loss == ZERO_ONE.name:
+            return "share of errors"
         unit = largest_cost(self.loss)
         return f"{describe_loss(self.loss)} loss" if unit is None else f"mean cost, in units of {unit}"
 
