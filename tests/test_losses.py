@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss
 
+from pacbayes import _losses
 from pacbayes._losses import Loss, resolve_loss
 
 CLASSES = np.array(["a", "b", "c"])
@@ -28,6 +29,27 @@ def test_totals_leave_out_the_points_at_some_positions(loss):
         inside = rng.choice(50, size, replace=False)
         expected = resolved.total(np.delete(codes, inside), np.delete(predicted, inside))
         assert resolved.total_outside(codes, predicted, inside) == expected
+
+
+@pytest.mark.parametrize("elementwise", [False, True])
+@pytest.mark.parametrize("together", [1, 2**16])
+def test_totals_of_several_hypotheses(monkeypatch, elementwise, together):
+    """One by one, or together where the function takes a row of responses for each: to the bit."""
+    monkeypatch.setattr(_losses, "_TOGETHER", together)
+    rng = np.random.default_rng(0)
+    loss = Loss("capped", lambda y, f: np.minimum(np.abs(y - f), 1.0), is_elementwise=elementwise)
+    targets, predicted = rng.normal(size=50), rng.normal(size=(4, 50))
+    inside = [rng.choice(50, size, replace=False) for size in (0, 1, 20, 50)]
+    expected = [loss.total_outside(targets, row, own, 100) for row, own in zip(predicted, inside, strict=True)]
+    np.testing.assert_array_equal(loss.totals_outside(targets, predicted, inside, 100), expected)
+    with pytest.raises(ValueError, match=r"loss 'capped' must be in \[0, 1\], got nan"):
+        loss.totals_outside(targets, predicted * np.nan, inside[:1] * 4, 100)
+
+
+def test_elementwise_losses_that_are_none():
+    loss = Loss("mean", lambda y, f: np.abs(y - f).mean(axis=-1), is_elementwise=True)
+    with pytest.raises(ValueError, match=r"loss 'mean' must give one value per point, got shape \(2,\) for 3 points"):
+        loss.totals_outside(np.zeros(3), np.zeros((2, 3)), [np.empty(0, dtype=int)] * 2)
 
 
 def test_absolute_is_the_missing_probability():

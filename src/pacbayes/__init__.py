@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pacbayes import bounds, io, posterior, quasiconvexity
     from pacbayes.certificate import Certificate, certify
+    from pacbayes.certificate.monitor import Monitor
     from pacbayes.classifier import PACBayesClassifier
     from pacbayes.exceptions import CertificateError
-    from pacbayes.monitor import Monitor
     from pacbayes.regressor import PACBayesRegressor
     from pacbayes.search import CertifiedGridSearch
 
@@ -42,7 +42,7 @@ _MODULES = {
     "Certificate": "certificate",
     "CertificateError": "exceptions",
     "CertifiedGridSearch": "search",
-    "Monitor": "monitor",
+    "Monitor": "certificate.monitor",
     "PACBayesClassifier": "classifier",
     "PACBayesRegressor": "regressor",
     "certify": "certificate",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from typing import Literal
 
 
 def _rounded(value: float, digits: int, rounding: str) -> str:
@@ -39,6 +40,20 @@ def format_nearest(value: float, digits: int = 4) -> str:
     ('0.0938', '0.0939')
     """
     return _rounded(value, digits, ROUND_HALF_EVEN)
+
+
+def format_number(value: float, rounding: Literal["up", "down", "nearest"] = "nearest") -> str:
+    """Format a number of any size with four significant digits.
+
+    >>> format_number(12345.6, "up"), format_number(0.00123449), format_number(2.0, "up"), format_number(0.0)
+    ('12350', '0.001234', '2.000', '0.000')
+    """
+    if value == 0 or not math.isfinite(value):
+        return _rounded(value, 3, ROUND_HALF_EVEN)
+    digits = 3 - Decimal(value).adjusted()
+    how = {"up": ROUND_CEILING, "down": ROUND_FLOOR, "nearest": ROUND_HALF_EVEN}[rounding]
+    rounded = Decimal(value).quantize(Decimal(1).scaleb(-digits), how)
+    return f"{rounded:f}" if abs(rounded.adjusted()) < 7 else f"{rounded:.3e}"
 
 
 def format_percent(value: float) -> str:

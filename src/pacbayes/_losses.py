@@ -6,7 +6,7 @@ bounds hold for any loss bounded in [0, 1]; the first-order bound on the majorit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -31,6 +31,9 @@ __all__ = [
 # than 2^23: so that sums are exact, and do not depend on the order or the blocks in which they are added. Rounding up
 # keeps the bound a bound.
 _QUANTUM = 2.0**-30
+
+# Losses that are computed together: few enough to stay in the cache.
+_TOGETHER = 2**16
 
 # Losses without a name of their own, in words, by the code that their names begin with; after a colon follows the
 # largest cost, the name of the function, or that of the loss. Files hold the codes, which programs compare.
@@ -62,6 +65,8 @@ class Loss:
     function: Callable[[NDArray[np.intp], Any], Any]
     on_probabilities: bool = False
     is_zero_one: bool = False  # whether the bound on the majority vote applies
+    # Whether the function takes responses of several hypotheses together, a row for each, and gives as many losses.
+    is_elementwise: bool = False
 
     @property
     def costs(self) -> Array | None:
@@ -77,11 +82,16 @@ class Loss:
             if np.shape(response) != codes.shape:
                 raise ValueError(f"predictions must be one label per point, got shape {np.shape(response)}")
             return float(np.count_nonzero(codes != response))
+        losses, quantum = self._rounded(codes, response, n_rows)
+        return float(losses.sum() * quantum)
+
+    def _rounded(self, codes: NDArray[Any], response: Any, n_rows: int) -> tuple[Array, float]:
+        """Return the losses of points, each checked and rounded up, as multiples of a number, and this number."""
         losses = np.asarray(self.function(codes, response))
         if losses.dtype.kind not in "biuf":
             raise ValueError(f"loss {self.name!r} must give real numbers, got {losses.dtype}")
         losses = losses.astype(np.float64)
-        if losses.shape != codes.shape:
+        if losses.shape != (np.shape(response) if self.is_elementwise else codes.shape):
             raise ValueError(
                 f"loss {self.name!r} must give one value per point, got shape {losses.shape} for {codes.size} points"
             )
@@ -91,7 +101,7 @@ class Loss:
             raise ValueError(f"loss {self.name!r} must be in [0, 1], got {losses[wrong][0]!s}")
         # No sum of so many is more than 2^53 times this.
         quantum = max(_QUANTUM, 2.0 ** (max(1, n_rows, codes.size) - 1).bit_length() * 2.0**-53)
-        return float(np.ceil(np.clip(losses, 0.0, 1.0) / quantum).sum() * quantum)
+        return np.ceil(np.clip(losses, 0.0, 1.0) / quantum), quantum
 
     def total_outside(self, codes: NDArray[np.intp], response: Any, inside: NDArray[Any], n_rows: int = 0) -> float:
         """Return the sum of the losses, as `total`, over all points but those at some positions, distinct ones."""
@@ -102,12 +112,32 @@ class Loss:
         outside[inside] = False
         return self.total(codes[outside], response[outside], max(n_rows, codes.size))
 
+    def totals_outside(
+        self, codes: NDArray[Any], responses: NDArray[Any], inside: Sequence[NDArray[Any]], n_rows: int = 0
+    ) -> Array:
+        """Return `total_outside` of several hypotheses, given a row of responses and some positions for each."""
+        if not self.is_elementwise:
+            each = zip(responses, inside, strict=True)
+            return np.array([self.total_outside(codes, response, own, n_rows) for response, own in each])
+        totals, step = np.zeros(len(inside)), max(1, _TOGETHER // max(1, codes.size))
+        for first in range(0, len(inside), step):
+            losses, quantum = self._rounded(codes, responses[first : first + step], n_rows)
+            for h, own in enumerate(inside[first : first + step]):
+                losses[h, own] = 0.0
+            totals[first : first + step] = losses.sum(axis=1) * quantum
+        return totals
+
     def total_with_uncertain(
         self, codes: NDArray[np.intp], predicted: NDArray[np.intp], uncertain: NDArray[np.bool_], n_rows: int = 0
     ) -> float:
         """Return the sum of the losses of predicted codes; a code that could differ on another engine has loss 1."""
         certain = self.total(codes[~uncertain], predicted[~uncertain], max(n_rows, codes.size))
         return certain + float(np.count_nonzero(uncertain))
+
+    @property
+    def needs_test(self) -> bool:
+        """Whether validation losses prove nothing, so that rows must be held out."""
+        return False
 
     def adapt(self, target: NDArray[Any]) -> Loss:
         """Return the loss by which hypotheses are weighted that are trained on rows with this target."""
@@ -134,6 +164,10 @@ class NumberLoss(Loss):
         """Return the loss of a code in `POWERS`, with a cap."""
         power = POWERS[code]
         return cls(f"{code}:{cap!r}", partial(_capped, cap, power, limits), power=power, limits=limits)
+
+    @property
+    def needs_test(self) -> bool:
+        return self.limits is None  # the cap comes from the rows that validate
 
     def adapt(self, target: NDArray[Any]) -> NumberLoss:
         if self.limits is not None:

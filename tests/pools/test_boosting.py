@@ -12,7 +12,7 @@ SETTINGS = {"learning_rate": 0.1, "max_iter": 12, "max_leaf_nodes": 15, "min_sam
 
 
 def train(X, codes, encoding=None, seed=0, **changes):
-    settings = {**SETTINGS, "max_features": 1.0, **changes}
+    settings = {**SETTINGS, "max_features": 1.0, "loss": "squared", **changes}
     n_classes = int(codes.max()) + 1
     models = TreeArrays.train_boosting(X, codes, np.arange(n_classes), encoding, settings, seed)
     return TreeEnsembles(np.arange(n_classes), models, np.arange(1))
@@ -115,10 +115,16 @@ def test_points_that_cannot_be_split():
 
 @pytest.mark.parametrize(
     "changes",
-    [{"n_sets": 3}, {"n_candidates": 0}, {"n_candidates": 3}, {"codes": np.zeros(3, dtype=np.int32)}, {"min_leaf": 0}],
+    [
+        {"n_sets": 3},
+        {"n_candidates": 0},
+        {"n_candidates": 3},
+        {"targets": np.zeros(3, dtype=np.int32)},
+        {"min_leaf": 0},
+    ],
 )
 def test_what_makes_no_sense_is_refused(changes):
-    arguments = {"X": np.zeros((4, 2)), "n_sets": 0, "codes": np.zeros(4, dtype=np.int32), "baseline": np.zeros(1)}
+    arguments = {"X": np.zeros((4, 2)), "n_sets": 0, "targets": np.zeros(4, dtype=np.int32), "baseline": np.zeros(1)}
     arguments |= {"learning_rate": 0.1, "n_rounds": 1, "max_leaves": 4, "min_leaf": 1, "n_candidates": 2, "l2": 0.0}
     _tree_training.boost(**arguments, seed=0)
     with pytest.raises(ValueError, match="must"):

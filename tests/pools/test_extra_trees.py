@@ -103,10 +103,10 @@ def test_errors_are_those_of_scikit_learn(n_classes, max_leaves):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"n_candidates": 0}, {"n_candidates": 3}, {"codes": np.full(4, 2, dtype=np.int32)}, {"min_leaf": 0}]
+    "changes", [{"n_candidates": 0}, {"n_candidates": 3}, {"targets": np.full(4, 2, dtype=np.int32)}, {"min_leaf": 0}]
 )
 def test_what_makes_no_sense_is_refused(changes):
-    arguments = {"X": np.zeros((4, 2), dtype=np.float32), "codes": np.zeros(4, dtype=np.int32), "n_classes": 2}
+    arguments = {"X": np.zeros((4, 2), dtype=np.float32), "targets": np.zeros(4, dtype=np.int32), "n_classes": 2}
     arguments |= {"n_trees": 1, "min_leaf": 1, "max_leaves": 4, "n_candidates": 2, "seed": 0}
     _tree_training.randomise(**arguments)
     with pytest.raises(ValueError, match="must"):

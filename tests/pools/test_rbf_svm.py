@@ -23,6 +23,7 @@ from pacbayes.pools import (
     RBFSVMs,
     Sample,
     _engine,
+    _kernel_pool,
     _layout,
     _rbf_svm,
     jaakkola_gamma,
@@ -352,7 +353,7 @@ def test_groups_of_one_scaler_copy_their_points_one_after_another(monkeypatch):
     pool, engine_train = one_kind(C=1.0, gamma_source="sample", scaler=("minmax", "standard")), _engine.train
     sample = Sample(X, Y, CLASSES)
     shared = pool.prepare(sample, 0)[1]
-    monkeypatch.setattr(_rbf_svm, "scaled", scaled)
+    monkeypatch.setattr(_kernel_pool, "scaled", scaled)
     monkeypatch.setattr(_engine, "train", train)
     pool.train(sample, SUBSAMPLES, range(40), 0, shared)
     assert alive == [1, 1]

@@ -50,7 +50,7 @@ from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.quasiconvexity import first_condition
 from pacbayes.votes import heavy_voter, subset_sum_constant
 
-Objective = Literal["direct", "dual", "lambda", "kl"]
+Objective = Literal["direct", "dual", "lambda", "kl", "relative"]
 Voting = Literal["majority", "gibbs", "best", "uniform", "mean"]
 
 # Bounds of single hypotheses that differ by less are taken for equal: their noise is larger.
@@ -65,6 +65,9 @@ _EPS = float(np.finfo(np.float64).eps)
 
 # Figures that may be negative.
 _ANY = Range(-1e15, 1e15)
+
+# By how much the logarithm of a weight falls where the loss is twice the smallest: measured on regression problems.
+_RELATIVE = 8.0
 
 # A prior of zero, as a divergence that is a number.
 _LARGEST_KL = 1e300
@@ -328,17 +331,50 @@ class DirectObjective(PosteriorObjective):
         return minimize_direct_bound(problem.losses, problem.n, **problem.mixture)
 
 
+class RelativeObjective(PosteriorObjective):
+    """Mean loss plus KL / t, whose minimum is the Gibbs posterior of inverse temperature t = 8 / smallest loss.
+
+    Bounds for losses in [0, 1] do not tell small losses apart that differ by a factor. Weights by this one do not
+    change with the unit of the losses. It bounds nothing: it is for predictors that are tested.
+    """
+
+    title = "mean loss plus KL, in units of an eighth of the smallest loss"
+    has_lambda = True
+
+    def minimize(self, problem: Problem) -> RelativeResult:
+        t = min(_RELATIVE / max(float(problem.losses.min()), 1e-300), 1e300)
+        at = problem.curve.at([t])
+        lower = float(at.loss_down[0] + at.kl_div_down[0] / t)
+        return RelativeResult(
+            problem.curve.rho(t), float(at.loss_up[0]), float(at.kl_div_up[0]), t / problem.n_min, max(0.0, lower)
+        )
+
+
+class RelativeResult(NamedTuple):
+    """The posterior that minimises a `RelativeObjective`, with fields as in `PosteriorResult`."""
+
+    rho: Array
+    loss: float
+    kl_div: float
+    lam: float
+    lower: float
+    converged: bool = True
+
+
 OBJECTIVES: dict[Objective, PosteriorObjective] = {
     "direct": DirectObjective(),
     "dual": DualObjective(),
     "lambda": LambdaObjective(),
     "kl": KLObjective(),
+    "relative": RelativeObjective(),
 }
 
 
-def resolve_objective(objective: Objective | Literal["auto"], voting: Voting) -> Objective:
+def resolve_objective(objective: Objective | Literal["auto"], voting: Voting, *, tested: bool = True) -> Objective:
     """Return the objective that "auto" stands for: the one whose bound on the predictor, or whose vote, is best."""
     if objective == "auto":
+        if voting == "mean" and tested:
+            return "relative"
         return "direct" if voting == "gibbs" else "lambda"
     return objective
 

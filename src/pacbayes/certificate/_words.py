@@ -6,7 +6,7 @@ All of them come from the statements. What is printed never says more than what 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pacbayes._formatting import (
     escape_control,
@@ -14,12 +14,13 @@ from pacbayes._formatting import (
     format_count,
     format_lower,
     format_nearest,
+    format_number,
     format_percent,
     format_percent_lower,
     format_percent_upper,
     format_upper,
 )
-from pacbayes._losses import describe_loss, is_of_probabilities, largest_cost
+from pacbayes._losses import describe_loss, find_cap, is_of_numbers, is_of_probabilities, largest_cost
 from pacbayes.bounds import pac_bayes_kl, pac_bayes_lambda, pac_bayes_sqrt
 from pacbayes.certificate._classes import Confusion
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS
@@ -29,6 +30,7 @@ from pacbayes.certificate._statements import BEST, RANDOMISED, Statement, divide
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate, FamilyWeight
     from pacbayes.certificate._groups import GroupErrors
+    from pacbayes.certificate._numbers import NumberErrors
 
 # Letters of a label that are shown.
 _LONGEST_NAME = 40
@@ -39,6 +41,7 @@ _FAMILIES = {
     "boosting": "boosted trees",
     "forest": "forests of trees",
     "linear": "linear models",
+    "ridge": "kernel ridge regressions",
     "lightgbm": "LightGBM models",
     "catboost": "CatBoost models",
 }
@@ -133,6 +136,8 @@ class Row:
         Whether it was measured, is part of the certificate, or is there to compare with.
     covered : bool, default=True
         Whether the theorem covers a bound.
+    unit : bool, default=False
+        Whether the value is in the unit of the target, rather than in [0, 1].
     """
 
     label: str
@@ -140,10 +145,13 @@ class Row:
     value: float
     kind: Literal["measured", "certified", "comparison"]
     covered: bool = True
+    unit: bool = False
 
     @property
     def shown(self) -> str:
         """The value: to the nearest if it was measured; a bound rounded up, with a remark if it proves nothing."""
+        if self.unit:
+            return f"{format_number(self.value, 'nearest' if self.kind == 'measured' else 'up')}"
         if self.kind == "measured":
             return format_nearest(self.value)
         return f"{format_upper(self.value)}, nothing is proved" if self.value >= 1 else format_upper(self.value)
@@ -178,6 +186,8 @@ def sections(certificate: Certificate, tested: Statement | None = None, most_pre
         group_table(certificate),
         abstention_table(certificate),
         set_table(certificate),
+        interval_table(certificate),
+        error_table(certificate),
     ]
     instead = certificate.predictor != BEST and any(s.predictor == BEST for s in certificate.statements)
     bounds = Section(
@@ -266,7 +276,7 @@ def summary(certificate: Certificate) -> str:
         whose = "the probabilities of " if is_of_probabilities(loss) else ""
         bound = _format_loss(loss, first.bound, upper=True)
         claims = [f"the {_name_loss(loss)} of {whose}the {first.predictor} on {new} is at most {bound}"]
-        claims += [f"that of the {other.predictor} at most {format_upper(other.bound)}" for other in others]
+        claims += [f"that of the {one.predictor} at most {_format_loss(loss, one.bound, upper=True)}" for one in others]
     end = "" if certificate.unproved is None else f"; about the {certificate.unproved} nothing is proved"
     return escape_control(f"{start} {', and '.join(claims)}{end}.")
 
@@ -283,6 +293,8 @@ def name_class(label: str, longest: int = _LONGEST_NAME) -> str:
 
 def _name_loss(loss: str) -> str:
     """Return what a loss other than the zero-one loss measures, in words."""
+    if is_of_numbers(loss):
+        return "mean absolute error" if find_cap(loss)[0] == "absolute_error" else "root mean squared error"
     return f"{describe_loss(loss)} loss" if largest_cost(loss) is None else "mean cost"
 
 
@@ -290,6 +302,11 @@ def _format_loss(loss: str, value: float, *, upper: bool) -> str:
     """Format a bound, rounded up, or a measured loss, to the nearest; a cost with its unit."""
     if loss == "zero_one":
         return format_percent_upper(value) if upper else format_percent(value)
+    if is_of_numbers(loss):
+        code, cap = find_cap(loss)
+        error = value * cap if code == "absolute_error" else value**0.5 * cap * (1 + 1e-15)
+        capped = f", where errors beyond {format_number(cap)} count as {format_number(cap)}" if upper else ""
+        return f"{format_number(error, 'up' if upper else 'nearest')}{capped}"
     number = format_upper(value) if upper else format_nearest(value)
     unit = largest_cost(loss)
     return number if unit is None else f"{number} of the largest cost, {unit}"
@@ -318,6 +335,8 @@ def answers(certificate: Certificate, tested: Statement | None = None) -> list[A
         label, error = certificate.commonest_class
         title = f"{WORDS.constant.format(name_class(label))} {WORDS.errs}"
         result.append(Answer(title, format_percent(error), f"measured: {WORDS.others}"))
+    if certificate.numbers is not None:
+        result += _answers_about_numbers(certificate, certificate.numbers)
     if certificate.groups is not None:
         result.append(_worst_group(certificate, certificate.groups))
     if tested is not None:
@@ -326,10 +345,25 @@ def answers(certificate: Certificate, tested: Statement | None = None) -> list[A
     return result
 
 
+def _answers_about_numbers(certificate: Certificate, numbers: NumberErrors) -> list[Answer]:
+    """Return the error of always predicting the median, and the width of intervals that hold 90% of new points."""
+    median = _format_loss(certificate.loss, numbers.median_loss, upper=False)
+    result = [Answer(f"always predicting the median, {format_number(numbers.median)}", median, "measured")]
+    try:
+        chosen = certificate.choose_interval(_COVERAGE)
+    except ValueError:  # not by so few points
+        return result
+    width, remark = format_number(chosen.mean_width, "up"), _test_remark(certificate)
+    how = f"certified, with probability {format_confidence(certificate.delta)}{remark}"
+    title = f"intervals that hold {_COVERAGE:.0%} of new points are wide, on average"
+    return [*result, Answer(title, width, f"{how}; {chosen.misses} of {chosen.n} held-out points are outside")]
+
+
 def _worst_group(certificate: Certificate, groups: GroupErrors) -> Answer:
     """Return the group with the largest bound."""
     label, rate = groups.worst
-    title = f"the worst of {format_count(len(groups.labels), 'group')}, {name_class(label)}: at most"
+    wrong = f" {_wrong_in_words(certificate)}" if certificate.numbers is not None else ""
+    title = f"the worst of {format_count(len(groups.labels), 'group')}, {name_class(label)}:{wrong} at most"
     how = f"certified, with probability {format_confidence(certificate.delta)} for all groups at once"
     if not certificate.test_covered:
         how = "NOT STRICT: the theorem does not cover this"
@@ -371,11 +405,23 @@ def _describe_test(statement: Statement) -> str:
     n = statement.figures["n"]
     if "errors" in statement.figures:
         return f"{format_count(int(statement.figures['errors']), WORDS.mistake)} on {n} points"
+    if is_of_numbers(statement.loss):
+        beyond = format_count(statement.figures["counts"][-1], "error")
+        error = _format_loss(statement.loss, statement.measured_loss, upper=False)
+        return f"{_name_loss(statement.loss)} {error} on {n} points, {beyond} beyond the cap"
     return f"loss {format_nearest(statement.figures['loss'])} on {n} points"
 
 
 def compare_with_commonest(certificate: Certificate) -> str | None:
-    """Return a sentence if the bound is not below the error of always predicting the commonest class, else None."""
+    """Return a sentence if the bound is not below the error of the best constant, class or number, else None."""
+    if certificate.numbers is not None:
+        loss, median = certificate.loss, certificate.numbers.median_loss
+        if certificate.bound < median:
+            return None
+        return (
+            "This does not show that the regressor is any better than always predicting the median, with a "
+            f"{_name_loss(loss)} of {_format_loss(loss, median, upper=False)} (measured)."
+        )
     commonest = certificate.commonest_class
     if commonest is None or not certificate.is_zero_one or certificate.bound < commonest[1]:
         return None
@@ -465,8 +511,18 @@ def group_table(certificate: Certificate) -> RateTable | None:
     by = f"By {name_class(groups.name)}" if groups.name else "By group"
     title = f"{by}, on {certificate.statements[0].figures['n']} held-out points"
     return RateTable(
-        title, ["group", WORDS.erred, "at most", "errors", "points"], table, _group_notes(certificate, groups)
+        title,
+        ["group", _wrong_in_words(certificate), "at most", "errors", "points"],
+        table,
+        _group_notes(certificate, groups),
     )
+
+
+def _wrong_in_words(certificate: Certificate) -> str:
+    """Return what the points of a group are that count as errors."""
+    if certificate.numbers is None:
+        return WORDS.erred
+    return f"off by more than {format_number(certificate.large_error)}"
 
 
 def _group_notes(certificate: Certificate, groups: GroupErrors) -> list[str]:
@@ -547,6 +603,62 @@ def set_table(certificate: Certificate) -> Section | None:
 
 
 # ---------------------------------------------------------------------------------------------------
+# Predicted numbers
+# ---------------------------------------------------------------------------------------------------
+
+# Coverages of intervals that are shown, and the one that is told first.
+_COVERAGES, _COVERAGE = (0.5, 0.8, 0.9, 0.95, 0.99), 0.9
+
+# Errors of the curve that are shown.
+_MOST_ERRORS = 12
+
+
+def interval_table(certificate: Certificate) -> Section | None:
+    """Return intervals with a proved coverage as a table of text; None if no level of those shown is proved."""
+    cells = []
+    for level in _COVERAGES if certificate.numbers is not None else ():
+        try:
+            chosen = certificate.choose_interval(level)
+        except ValueError:  # not by so few points
+            continue
+        cells.append([f"{level:.0%} or more", format_number(chosen.mean_width, "up"), str(chosen.misses)])
+    if not cells:
+        return None
+    n, confidence = certificate.statements[0].figures["n"], format_confidence(certificate.delta)
+    notes = [
+        f"Each level alone holds with probability {confidence}{_test_remark(certificate)}: choose it before a look at "
+        "the intervals. Intervals are wider where the hypotheses disagree.",
+        "To predict intervals: predict_interval(X, coverage), predict --coverage.",
+    ]
+    return Section(
+        f"Intervals that hold the target, on {n} held-out points", ["coverage", "mean width", "misses"], cells, notes
+    )
+
+
+def error_table(certificate: Certificate) -> Section | None:
+    """Return how many points are off by no more than an error, as a table of text; None without held-out points."""
+    if certificate.numbers is None:
+        return None
+    curve = [point for point in certificate.error_curve() if point.share > 0]
+    curve = curve[:: max(1, -(-len(curve) // _MOST_ERRORS))]
+    cells = [
+        [format_number(point.error, "up"), format_percent(point.measured), format_percent_lower(point.share)]
+        for point in curve
+    ]
+    if not cells:
+        return None
+    confidence, n = format_confidence(certificate.delta), certificate.statements[0].figures["n"]
+    squared = certificate.bound_error("squared" if certificate.loss.startswith("absolute") else "absolute")
+    other = "root mean squared error" if certificate.loss.startswith("absolute") else "mean absolute error"
+    notes = [
+        f"All shares hold at once, with probability {confidence}{_test_remark(certificate)}.",
+        f"With the same probability, the {other} is at most {format_number(squared, 'up')}, with the same cap.",
+    ]
+    header = ["off by at most", "measured", "at least"]
+    return Section(f"How far predictions are off, on {n} held-out points", header, cells, notes)
+
+
+# ---------------------------------------------------------------------------------------------------
 # How it is proved
 # ---------------------------------------------------------------------------------------------------
 
@@ -560,6 +672,8 @@ def rows(certificate: Certificate, tested: Statement | None = None) -> list[Row]
         What other test points prove about what `predict` does; shown if it is about the same loss.
     """
     strict, held_out = certificate.strict, [s for s in certificate.statements if s.is_test]
+    if is_of_numbers(certificate.loss):
+        return _rows_about_numbers(certificate, tested)
     who = BEST if certificate.predictor == BEST else RANDOMISED
     result = [
         Row(f"loss on {s.figures['n']} held-out points", s.predictor, s.measured_loss, "measured") for s in held_out
@@ -575,6 +689,29 @@ def rows(certificate: Certificate, tested: Statement | None = None) -> list[Row]
         label = f"test {what}, {tested.figures['n']} points"
         result.append(Row(label, tested.predictor, tested.measured_loss, "measured"))
         result.append(Row(f"{method}, test set", tested.predictor, tested.bound, "comparison"))
+    return result
+
+
+def _rows_about_numbers(certificate: Certificate, tested: Statement | None) -> list[Row]:
+    """Return measured errors and bounds on them, in the unit of the target."""
+
+    def row(label: str, who: str, loss: float, kind: Any, covered: bool = True) -> Row:
+        return Row(label, who, certificate.to_error(loss), kind, covered, unit=True)
+
+    name, held_out = _name_loss(certificate.loss), [s for s in certificate.statements if s.is_test]
+    result = [
+        row(f"{name}, {s.figures['n']} held-out points", s.predictor, s.measured_loss, "measured") for s in held_out
+    ]
+    whose = BEST if certificate.predictor == BEST else "hypotheses, by their weights"
+    result.append(row(f"{name} in validation", whose, certificate.empirical_loss, "measured"))
+    proved = [s for s in certificate.statements if s.bound < 1]
+    result += [row(s.title, s.predictor, s.bound, "certified", s.is_covered) for s in proved]
+    if certificate.numbers is not None:
+        result.append(row(f"{name}, median", "always the median", certificate.numbers.median_loss, "measured"))
+    if tested is not None and tested.loss == certificate.loss:
+        label = f"{name}, {tested.figures['n']} test points"
+        result.append(row(label, tested.predictor, tested.measured_loss, "measured"))
+        result.append(row("betting, test set", tested.predictor, tested.bound, "comparison"))
     return result
 
 
@@ -600,7 +737,9 @@ def figures(certificate: Certificate) -> dict[str, str]:
     result = {
         "Hypotheses m": f"{certificate.n_hypotheses}",
         "Validation points of each": f"{n} to {n_max}" if n_max > n else f"{n}",
-        "Validation loss": format_nearest(certificate.empirical_loss),
+        "Validation loss": _format_loss(certificate.loss, certificate.empirical_loss, upper=False)
+        if is_of_numbers(certificate.loss)
+        else format_nearest(certificate.empirical_loss),
         "KL(posterior || prior)": format_nearest(certificate.kl_div),
         "Delta": f"{certificate.delta}",
         "Posterior": _describe_posterior(certificate),

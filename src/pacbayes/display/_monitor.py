@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pacbayes._formatting import format_confidence, format_upper
 from pacbayes._validation import Array
 from pacbayes.bounds import anytime_lower, anytime_upper
+from pacbayes.certificate.monitor import Monitor
 from pacbayes.display._base import BLACK, BLUE, GREY, RED, SHADE, Display
-from pacbayes.monitor import Monitor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

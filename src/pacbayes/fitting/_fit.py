@@ -141,8 +141,6 @@ def fit_votes(
             "groups need held-out rows, and this fit has none: give holdout a share, or the groups of new points to "
             "certify(X, y, groups=...)"
         )
-    if holdout is None and (needed := task.find_need_of_test()) is not None:
-        raise ValueError(needed)
     if holdout is not None and settings.voting in ("majority", "uniform"):
         task = task.deciding_by(loss)
     entropy = _draw_entropy(settings.random_state) if continued is None else continued.entropy
@@ -160,7 +158,7 @@ def fit_votes(
     finally:
         release()
     # Their bounds hold all at once: the smallest is a bound as well.
-    winner = min(range(len(votes)), key=lambda k: votes[k].certificate.error_bound)
+    winner = min(range(len(votes)), key=lambda k: task.rank(votes[k].certificate))
     votes[winner] = evaluate_shares(votes[winner], rows, loss, winner)
     names = None if rows.columns is None else np.array(rows.columns, dtype=object)
     digests = (row_digest, _digest_target(target))
@@ -236,8 +234,13 @@ def resolve_holdout(pool: Pool, settings: FitSettings, loss: Loss, n: int) -> An
     holdout = settings.holdout
     given = settings.subsamples is not None and not hasattr(settings.subsamples, "split")
     if isinstance(holdout, str):
-        needless = loss.on_probabilities or given or settings.voting == "best"
-        return None if needless else pool.default_holdout(n)
+        needless = loss.on_probabilities or given or (settings.voting == "best" and not loss.needs_test)
+        holdout = None if needless else pool.default_holdout(n)
+    if holdout is None and loss.needs_test:
+        raise ValueError(
+            "holdout must not be None without y_range=(low, high): errors of numbers are bounded by rows that were "
+            "held out, or by a range of the target that is known beforehand"
+        )
     if holdout is not None and loss.on_probabilities:
         # What the vote's probabilities would be is not defined.
         raise ValueError(f"holdout must be None for the loss {loss.name!r}, which is not a loss of labels")
@@ -377,7 +380,7 @@ def _certify_vote(
 ) -> Vote:
     """Weight the hypotheses of one vote, probe them, and test it on its held-out rows."""
     split, loss = plan.split, plan.loss
-    certificate, rho = weigh(fit, trained, plan.prior, loss)
+    certificate, rho = weigh(fit, trained, plan.prior, loss, tested=split.held_out is not None)
     certificate = replace(certificate, digests={**certificate.digests, **digests.result()})
     source = rows if rows.in_memory else plan.rest
     most = min(_PROBED_TOGETHER, rows_per_block(fit.task.width))
@@ -389,7 +392,9 @@ def _certify_vote(
     return replace(vote, certificate=vote.certificate.revise(families=families))
 
 
-def weigh(fit: FitContext, trained: Trained, prior: ArrayLike | None, loss: Loss) -> tuple[Certificate, Array]:
+def weigh(
+    fit: FitContext, trained: Trained, prior: ArrayLike | None, loss: Loss, *, tested: bool
+) -> tuple[Certificate, Array]:
     """Return the certificate of a vote before its test, and the weights that minimise the bound."""
     settings, subsamples = fit.settings, trained.subsamples
     stated = [*FIT_ASSUMPTIONS, *subsamples.assumptions, *fit.pool.assumptions(), *fit.task.assumptions()]
@@ -411,7 +416,7 @@ def weigh(fit: FitContext, trained: Trained, prior: ArrayLike | None, loss: Loss
         dropped_loss=trained.dropped_loss,
         delta=settings.delta,
         prior=prior,
-        objective=resolve_objective(settings.objective, settings.voting),
+        objective=resolve_objective(settings.objective, settings.voting, tested=tested),
         voting=settings.voting,
         loss=loss.name,
         strict=fit.pool.is_strict,

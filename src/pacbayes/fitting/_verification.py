@@ -66,7 +66,7 @@ def verify_certificate(
     prior = choose_prior(fit.pool, settings, vote.subsamples, vote.split)
     if (prior is None) != (vote.prior is None) or (prior is not None and not np.array_equal(prior, vote.prior)):
         raise CertificateError("the prior of the classifier is not the one that its settings choose")
-    again, rho = weigh(fit, vote.trained, prior, loss)
+    again, rho = weigh(fit, vote.trained, prior, loss, tested=vote.split.held_out is not None)
     digests = {**again.digests, **about}
     _expect("voting", certificate.voting, own.voting)
     certificate.verify(vote.losses, prior, vote.seen)

@@ -286,7 +286,7 @@ def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
         names = [name for name, _ in fitted.pool.members()]
         require(list(vote.subsamples.families) == names, "a vote has other families than its pool")
         for group in hypotheses.groups.values() if isinstance(hypotheses, pools.HypothesisGroups) else [hypotheses]:
-            if isinstance(group, pools.RBFSVMs):
+            if isinstance(group, (pools.RBFSVMs, pools.RBFRidges)):
                 require(group.code_book == book, "hypotheses have another code book")
                 require(group.points.shape[1] == n_features, "support vectors have other features")
             elif isinstance(group, pools.ScoreModels):
@@ -345,7 +345,7 @@ def _check_groups(groups: Any, n: Lengths) -> None:
 
 def _check_svms(svms: Any, n: Lengths) -> None:
     """Check the arrays of all SVMs in the engine's layout."""
-    k, book = svms.n_classes.astype(np.int64), svms.code_book
+    k = svms.n_classes.astype(np.int64)
     starts = np.cumsum(k) - k
     require(n["known"] == k.sum(), "class_codes has another size")
     rises = np.diff(svms.class_codes, prepend=-1) > 0
@@ -354,16 +354,34 @@ def _check_svms(svms: Any, n: Lengths) -> None:
     s = np.add.reduceat(svms.n_support, starts, dtype=np.int64)
     sizes = (s.sum(), ((k - 1) * s).sum(), (k * (k - 1) // 2).sum())
     require((n["s"], n["coefficients"], n["machines"]) == sizes, "arrays have other sizes")
-    require(np.isin(svms.support, svms.rows).all(), "support names rows that are not stored")
+    _check_support_vectors(svms, n)
+
+
+def _check_ridges(ridges: Any, n: Lengths) -> None:
+    """Check the arrays of all kernel ridge regressions, which predict numbers, of which there is no list."""
+    require(
+        _is_of_kind(ridges.classes, "double") and ridges.classes.shape == (0,), "classes of regressions is not empty"
+    )
+    require(n["s"] == ridges.n_support.sum(dtype=np.int64), "arrays have other sizes")
+    owner = np.repeat(np.arange(n["m"]), ridges.n_support)
+    largest = np.abs(ridges.intercept) + np.bincount(owner, np.abs(ridges.dual_coef), n["m"])
+    require(np.isfinite(largest).all(), "predictions of regressions may overflow")
+    _check_support_vectors(ridges, n)
+
+
+def _check_support_vectors(models: Any, n: Lengths) -> None:
+    """Check the points of models that are sums of kernels, and how features are scaled."""
+    book = models.code_book
+    require(np.isin(models.support, models.rows).all(), "support names rows that are not stored")
     if book is None:
         scaling = {"scale": "double? sparse rows: m d", "shared_scale": "finite?: d", "fill": {None}}
-        _check_attributes(svms, {"points": "double sparse rows: n d", **scaling}, n)
+        _check_attributes(models, {"points": "double sparse rows: n d", **scaling}, n)
         return
     n |= {"d": book.n_features, "numbers": book.n_numbers}
     scaling = {"scale": "double >=0 rows: m d", "shared_scale": {None}, "fill": "double rows: m numbers"}
-    _check_attributes(svms, {"points": "double nan rows: n d", **scaling}, n)
+    _check_attributes(models, {"points": "double nan rows: n d", **scaling}, n)
     # Numbers of a table may be missing.
-    require(not np.isnan(svms.points[:, book.n_numbers :]).any(), "points holds NaN")
+    require(not np.isnan(models.points[:, book.n_numbers :]).any(), "points holds NaN")
 
 
 def _check_models(group: Any, n_columns: int) -> None:
@@ -604,6 +622,22 @@ RULES: dict[type, Rule] = {
         },
         _check_svms,
     ),
+    pools.RBFRidges: Rule(
+        "",
+        {
+            "n_support": "int32 >=0: m",
+            "support": "int32: s",
+            "dual_coef": "double rows: s",
+            "intercept": "double rows: m",
+            "gamma": "double >=0 rows: m",
+            "ridge": "double >0: m",
+            "failed": "bool: m",
+            "rows": "int32 >=0 rising: n",
+            "working_memory": "whole >=0 <=1e15",
+            "code_book": pools.CodeBook | None,
+        },
+        _check_ridges,
+    ),
     pools.TreeEnsembles: Rule("k", {"models": pools.TreeArrays, **_MODELS}),
     pools.TreeArrays: Rule(
         "",
@@ -663,7 +697,7 @@ RULES: dict[type, Rule] = {
     # Splitters that need no labels, which `subsamples` and `holdout` may be.
     sampling.Partition: _PLAIN,
     **dict.fromkeys((model_selection.KFold, model_selection.RepeatedKFold, model_selection.ShuffleSplit), _PLAIN),
-    **dict.fromkeys((pools.Constant, pools.RBFSVMPool, pre.Normalizer), _PLAIN),
+    **dict.fromkeys((pools.Constant, pools.RBFRidgePool, pools.RBFSVMPool, pre.Normalizer), _PLAIN),
     **dict.fromkeys((pools.BoostingPool, pools.ForestPool, pools.LinearPool), _PLAIN),
     **dict.fromkeys((svm.SVC, svm.NuSVC), _SVC),
     **dict.fromkeys((svm.LinearSVC, linear_model.LogisticRegression, LinearDiscriminantAnalysis), _LINEAR),

@@ -30,7 +30,7 @@ from pacbayes.io._archive import examine, require
 from pacbayes.io._fitted import RULES, check_objects, reachable
 from pacbayes.io._limits import Budget, explain_unreadable, format_bytes
 from pacbayes.io.schema import Schema
-from pacbayes.pools import HypothesisGroups, RBFSVMPool, RBFSVMs, ScoreModels, Untrained
+from pacbayes.pools import HypothesisGroups, RBFRidges, RBFSVMPool, RBFSVMs, ScoreModels, Untrained
 from pacbayes.rows import CodeBook
 
 __all__ = ["MAX_MODEL_BYTES", "dumps_model", "load_model", "save_model", "try_loading"]
@@ -117,7 +117,7 @@ def _with_code_book(fitted: FittedVotes, code_book: CodeBook | None) -> FittedVo
         if isinstance(hypotheses, HypothesisGroups):
             groups = {name: convert(group) for name, group in hypotheses.groups.items()}
             return HypothesisGroups(groups, hypotheses.kind)
-        has_one = isinstance(hypotheses, (RBFSVMs, ScoreModels))
+        has_one = isinstance(hypotheses, (RBFRidges, RBFSVMs, ScoreModels))
         return replace(hypotheses, code_book=code_book) if has_one else hypotheses
 
     votes = tuple(replace(vote, hypotheses=convert(vote.hypotheses)) for vote in fitted.votes)

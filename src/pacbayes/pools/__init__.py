@@ -6,14 +6,23 @@ from pacbayes.pools._base import Constant, Hypotheses, HypothesisList, Numbers, 
 from pacbayes.pools._categories import CategoricalPool, CodedClassifier
 from pacbayes.pools._device import keep_device, release, to_host
 from pacbayes.pools._estimator import EstimatorPool, PrefitPool
-from pacbayes.pools._families import BALANCED_FAMILIES, DEFAULT_FAMILIES, FAMILIES, make_union
+from pacbayes.pools._families import (
+    BALANCED_FAMILIES,
+    DEFAULT_FAMILIES,
+    DEFAULT_NUMERIC_FAMILIES,
+    FAMILIES,
+    NUMERIC_FAMILIES,
+    make_union,
+)
 from pacbayes.pools._groups import HypothesisGroups, NotTrained, Untrained, join_families, with_untrained
 from pacbayes.pools._kernel_width import GAMMA_GRID, jaakkola_gamma
 from pacbayes.pools._learners import BoostingPool, ForestPool, LearnerPool, LinearPool
 from pacbayes.pools._linear_models import LinearArrays, LinearModels
 from pacbayes.pools._probe import probe_hypotheses
+from pacbayes.pools._rbf_ridge import RBFRidgePool
 from pacbayes.pools._rbf_svm import RBFSVMPool
-from pacbayes.pools._score_models import ScoreModel, ScoreModels
+from pacbayes.pools._ridge_models import RBFRidge, RBFRidges
+from pacbayes.pools._score_models import NumberModel, ScoreModel, ScoreModels
 from pacbayes.pools._svm_models import RBFSVM, RBFSVMs
 from pacbayes.pools._tree_ensembles import TreeArrays, TreeEnsembles
 from pacbayes.pools._union import UnionPool
@@ -22,8 +31,10 @@ from pacbayes.rows import CodeBook
 __all__ = [
     "BALANCED_FAMILIES",
     "DEFAULT_FAMILIES",
+    "DEFAULT_NUMERIC_FAMILIES",
     "FAMILIES",
     "GAMMA_GRID",
+    "NUMERIC_FAMILIES",
     "RBFSVM",
     "BoostingPool",
     "CategoricalPool",
@@ -40,9 +51,13 @@ __all__ = [
     "LinearModels",
     "LinearPool",
     "NotTrained",
+    "NumberModel",
     "Numbers",
     "Pool",
     "PrefitPool",
+    "RBFRidge",
+    "RBFRidgePool",
+    "RBFRidges",
     "RBFSVMPool",
     "RBFSVMs",
     "Sample",

@@ -189,7 +189,9 @@ class Constant:
 class TrainedModel(ABC):
     """A trained model, one of several that are stored together: an element of their `Hypotheses`."""
 
-    classes: NDArray[Any]  # (k,): those that its subsample holds; a model of one class is a constant
+    # (k,): those that its subsample holds; a model of one class is a constant. Of a model of numbers, the only one that
+    # a constant predicts, and none otherwise.
+    classes: NDArray[Any]
     failed: bool  # whether training failed; its loss then counts as 1 at every point
     _alone: Any  # hypotheses that are this one
 
@@ -205,7 +207,7 @@ class TrainedModel(ABC):
         """Return in a few words what it is, if it is no constant."""
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels.
+        """Predict labels, or numbers.
 
         Parameters
         ----------
@@ -215,9 +217,10 @@ class TrainedModel(ABC):
         Returns
         -------
         ndarray of shape (n,)
-            Labels.
+            Labels, or numbers.
         """
-        return np.asarray(self._alone.classes[self._alone.votes(self._points(X))[0]])
+        votes = self._alone.votes(self._points(X))[0]
+        return np.asarray(votes if self._alone.is_numeric else self._alone.classes[votes])
 
     def _points(self, X: Any) -> Any:
         return X if issparse(X) or self._alone.code_book is not None else np.asarray(X)

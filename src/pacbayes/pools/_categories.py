@@ -22,8 +22,8 @@ class CategoricalPool(EstimatorPool):
 
     Parameters
     ----------
-    estimator : scikit-learn classifier
-        A learner with native categories, such as `LGBMClassifier` or `CatBoostClassifier`.
+    estimator : scikit-learn classifier or regressor
+        A learner with native categories, such as `LGBMClassifier` or `CatBoostRegressor`.
     param_distributions, on_error, vote_by, n_hypotheses, subsample_size
         As in `EstimatorPool`.
 
@@ -41,7 +41,8 @@ class CategoricalPool(EstimatorPool):
     def _train_on(self, sample: Sample, subsample: Codes, h: int, rng: np.random.Generator) -> Any:
         if sample.code_book is None:
             return super()._train_on(sample, subsample, h, rng)
-        X, y = to_frame(take_rows(sample.X, subsample), sample.code_book), sample.classes[sample.codes[subsample]]
+        X, codes = to_frame(take_rows(sample.X, subsample), sample.code_book), sample.codes[subsample]
+        y = codes if sample.is_numeric else sample.classes[codes]
         return CodedClassifier(self.train_one(X, y, rng, **sample.weights_of(subsample)), sample.code_book)
 
     def _fit_learner(self, learner: Any, X: Any, y: NDArray[Any], **how: Any) -> Any:
@@ -52,7 +53,7 @@ class CategoricalPool(EstimatorPool):
 
 @dataclass(frozen=True, eq=False)
 class CodedClassifier:
-    """A trained classifier that takes data frames, asked about rows of a table that a code book has encoded."""
+    """A trained classifier or regressor of data frames, asked about rows of a table that a code book has encoded."""
 
     model: Any
     code_book: CodeBook
@@ -66,7 +67,7 @@ class CodedClassifier:
         return np.asarray(self.model.classes_)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return labels of coded rows."""
+        """Return labels, or numbers, of coded rows."""
         return np.asarray(self.model.predict(to_frame(X, self.code_book))).reshape(X.shape[0])
 
     def predict_proba(self, X: Any) -> NDArray[Any]:

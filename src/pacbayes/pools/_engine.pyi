@@ -54,6 +54,20 @@ def train(
     n_categories: int = 0,  # the last features, which are compared for equality
 ) -> Trained: ...
 
+# "counts" is the number of points of each, 0 of those whose targets are all equal; "support", "coefficients" and
+# "intercepts" make it a machine of two classes, the first of which has all points, whose decision values it predicts.
+def train_ridges(
+    X: Rows,
+    targets: Array,
+    subsamples: Integers,
+    sizes: NDArray[np.int64],
+    multipliers: Array,  # of 1 / (2 D), where D is the median squared distance of two points, up to a factor of sqrt(2)
+    ridges: Array,
+    scaler: Scaler | None,  # fitted on each subsample
+    n_numbers: int | None = None,
+    n_categories: int = 0,
+) -> Trained: ...
+
 # The last argument of the following functions is the output. A mistake is a vote for another class, or a vote that
 # rounding could change.
 def vote(
@@ -75,7 +89,13 @@ def count_mistakes(
     memory: int,
     mistakes: NDArray[np.int64],
 ) -> None: ...
-def decide(X: Rows, points: Points, ensemble: Ensemble, values: Array) -> None: ...
+def decide(
+    X: Rows,
+    points: Points,
+    ensemble: Ensemble,
+    values: Array,  # the output: pairs of classes of all machines x rows
+    memory: int = 0,
+) -> None: ...
 def nearest_of_another_class(X: Rows, codes: Integers, squared: Array) -> None: ...
 def feature_scale(X: Rows, scaler: Scaler, factors: Array) -> None: ...
 def margins(ensemble: Ensemble, d: int, out: Array) -> None: ...

@@ -1,7 +1,7 @@
-"""Hypothesis spaces of boosted trees, forests and logistic regressions, for numbers and for tables with text and gaps.
+"""Hypothesis spaces of boosted trees, forests and linear models, on arrays and on tables with text and gaps.
 
-Each hypothesis is trained by one thread on its subsample, which also determines how its categories are encoded, and is
-kept as plain arrays; threads go over hypotheses.
+They predict classes, or numbers. Each hypothesis is trained by one thread on its subsample, which also determines how
+its categories are encoded and its targets standardised, and is kept as plain arrays; threads go over hypotheses.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from pacbayes._settings import (
     SAMPLING,
@@ -25,11 +25,12 @@ from pacbayes._settings import (
     is_several,
     validate_settings,
 )
-from pacbayes.pools._base import Codes, Hypotheses, Numbers, Pool, Sample
+from pacbayes._validation import Array
+from pacbayes.pools._base import Codes, Hypotheses, Numbers, Pool, Sample, VoteBy
 from pacbayes.pools._layout import check_magnitude, contiguous
 from pacbayes.pools._linear_models import LinearArrays, LinearEncoding, LinearModels
 from pacbayes.pools._score_models import ScoreModels
-from pacbayes.pools._table_encoding import TableEncoding
+from pacbayes.pools._table_encoding import TableEncoding, Targets
 from pacbayes.pools._tree_ensembles import TreeArrays, TreeEnsembles, to_single
 from pacbayes.rows import CodeBook
 from pacbayes.sampling import Subsamples
@@ -80,8 +81,8 @@ class Subsample(NamedTuple):
     """Points that a model is trained on."""
 
     X: NDArray[Any]
-    codes: Codes  # their classes, numbered from 0
-    class_codes: Codes  # which of all classes these are
+    targets: Targets  # their classes, numbered from 0; or numbers, of mean 0 and variance 1
+    class_codes: Codes  # which of all classes these are; none of numbers
     book: CodeBook | None
     weights: NDArray[np.float64] | None = None
 
@@ -100,6 +101,15 @@ class LearnerPool(Pool):
     _N_HYPOTHESES: ClassVar[tuple[int, int]] = (2, 2)  # for few rows and for many
 
     # -- what only the pool knows --------------------------------------------------------------------
+
+    @property
+    def predicts(self) -> tuple[str, ...]:
+        return ("classes", "numbers")
+
+    def check_classes(self, classes: NDArray[Any]) -> None:
+        super().check_classes(classes)
+        if classes.size == 0 and self.class_weight is not None:
+            raise ValueError(f"class_weight must be None where numbers are predicted, got {self.class_weight!r}")
 
     def check_settings(self) -> None:
         constraints = {name: setting.constraint for name, setting in self._SETTINGS.items()}
@@ -141,22 +151,32 @@ class LearnerPool(Pool):
     ) -> Hypotheses:
         models = [self._train(sample, subsamples[h], h, entropy) for h in map(int, hypotheses)]
         together = models[0].concatenate(models)
-        return self._MODELS(sample.classes, together, np.arange(len(together)), sample.code_book)
+        vote_by: VoteBy = "labels" if sample.is_numeric else "probabilities"
+        return self._MODELS(sample.classes, together, np.arange(len(together)), sample.code_book, vote_by)
 
     def _train_on(self, sample: Sample, subsample: Codes, h: int, rng: np.random.Generator) -> Any:
-        # Codes of a source are bytes.
-        class_codes, codes = np.unique(sample.codes[subsample].astype(np.intp), return_inverse=True)
+        X, codes, book = contiguous(sample.X[subsample]), sample.codes[subsample], sample.code_book
         weights = None if sample.weights is None else sample.weights[subsample]
-        own = Subsample(contiguous(sample.X[subsample]), codes, class_codes, sample.code_book, weights)
         settings = {name: values[h % len(values)] for name, values in self._lists(len(sample)).items()}
-        return self._fit(own, settings, rng)
+        if sample.is_numeric:
+            center, scale, targets = _standardise(codes.astype(np.float64))
+            model = self._fit(Subsample(X, targets, np.empty(0, dtype=np.intp), book, weights), settings, rng)
+            return model.rescaled(center, scale)
+        # Codes of a source are bytes.
+        class_codes, own = np.unique(codes.astype(np.intp), return_inverse=True)
+        return self._fit(Subsample(X, own, class_codes, book, weights), settings, rng)
+
+    def _constant(self, sample: Sample, code: Any, *, failed: bool = False) -> Any:
+        model = self._make_constant(np.empty(0) if sample.is_numeric else np.array([code]), sample.X.shape[1], failed)
+        return model.rescaled(float(code), 1.0) if sample.is_numeric else model
 
     def _rows_to_train_on(self, own: Subsample, rng: np.random.Generator) -> Codes | slice:
         """Return the points of a subsample to train on, after they are encoded: some repeated, if they weigh more.
 
         What a repeated point is encoded by would hold its own label otherwise.
         """
-        codes, weights = own.codes, own.weights
+        codes: Any = own.targets if own.class_codes.size else np.zeros(own.targets.size, dtype=np.intp)
+        weights = own.weights
         if weights is not None and weights.min() < weights.max():
             if self.class_weight is not None:
                 weights = weights / np.bincount(codes, weights)[codes]
@@ -173,7 +193,20 @@ class LearnerPool(Pool):
 
     @abstractmethod
     def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> Any:
-        """Return a model of points of several classes."""
+        """Return a model of points of several classes, or different numbers."""
+
+    @abstractmethod
+    def _make_constant(self, class_codes: NDArray[Any], d: int, failed: bool) -> Any:
+        """Return the model that always predicts one class, or the number 0 if there is none, of rows of d columns."""
+
+
+def _standardise(targets: Array) -> tuple[float, float, Array]:
+    """Return the mean and the deviation of numbers that are not all equal, and the numbers without them."""
+    largest = np.abs(targets).max()
+    shares = targets / largest  # squares of the numbers themselves may overflow
+    mean = shares.mean()
+    deviation = np.sqrt(((shares - mean) ** 2).mean())
+    return float(mean * largest), float(deviation * largest), (shares - mean) / deviation
 
 
 def repeat_by_weight(weights: NDArray[np.float64], codes: Codes, rng: np.random.Generator) -> Codes:
@@ -195,7 +228,7 @@ def repeat_by_weight(weights: NDArray[np.float64], codes: Codes, rng: np.random.
 
 
 class BoostingPool(LearnerPool):
-    """Boosted trees, those of HistGradientBoostingClassifier, on large subsamples.
+    """Boosted trees, those of HistGradientBoostingClassifier and HistGradientBoostingRegressor, on large subsamples.
 
     Every setting is a value, or several that hypotheses take in turn: the first one the first value of each, and so on.
     "auto" stands for what was found best on many datasets, for fewer than 5000 rows and for more.
@@ -214,6 +247,9 @@ class BoostingPool(LearnerPool):
         Share of the features that a split is chosen from, drawn anew for each: all by default.
     l2_regularization : float, "auto" or sequence of float, default="auto"
         Penalty on the values of leaves: 10 by default.
+    loss : {"squared", "huber"}, "auto" or sequence of these, default="auto"
+        What trees reduce where numbers are predicted: squared errors by default; or Huber's loss, in which the 30% of
+        the points with the largest errors have absolute ones. Of classes, it is the logistic loss.
     n_hypotheses : int or "auto", default="auto"
         Number of hypotheses; a function of the number of rows by default.
     subsample_size : int, float, "auto" or sequence of int and float, default="auto"
@@ -226,8 +262,10 @@ class BoostingPool(LearnerPool):
 
     Notes
     -----
-    Trees are the same as HistGradientBoostingClassifier's where no two splits are as good, and bins hold single
-    values; small subsamples take a fraction of the time. Missing numbers go to the side of a split that is better
+    Trees are the same as those of scikit-learn where no two splits are as good, and bins hold single values; small
+    subsamples take a fraction of the time. Numbers that are predicted are standardised by the subsample, so that no
+    setting depends on their unit; what "auto" stands for was found on classes, and `make_union(numeric=True)` has
+    settings that were found on numbers. Missing numbers go to the side of a split that is better
     for training, and where most points go if none was missing there. Columns of up to 30 categories in a subsample
     are split by sets of these, others are encoded by target statistics within the subsample. A gap in a column of
     categories is a category of its own; one that the subsample does not hold is missing.
@@ -252,6 +290,7 @@ class BoostingPool(LearnerPool):
         "min_samples_leaf": Setting(Whole(1), 1, 5),
         "max_features": Setting(_SHARE, 1.0, 1.0),
         "l2_regularization": Setting(_NOT_NEGATIVE, 10.0, 10.0),
+        "loss": Setting(Choice("squared", "huber"), "squared", "squared"),
     }
 
     def __init__(
@@ -263,6 +302,7 @@ class BoostingPool(LearnerPool):
         min_samples_leaf: Any = "auto",
         max_features: Any = "auto",
         l2_regularization: Any = "auto",
+        loss: Any = "auto",
         n_hypotheses: int | Literal["auto"] = "auto",
         subsample_size: Any = "auto",
         on_error: Literal["raise", "drop"] = "raise",
@@ -274,6 +314,7 @@ class BoostingPool(LearnerPool):
         self.min_samples_leaf = min_samples_leaf
         self.max_features = max_features
         self.l2_regularization = l2_regularization
+        self.loss = loss
         self.n_hypotheses = n_hypotheses
         self.subsample_size = subsample_size
         self.on_error = on_error
@@ -282,13 +323,13 @@ class BoostingPool(LearnerPool):
     def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> TreeArrays:
         encoding, points = None, own.X.astype(np.float64, copy=False)
         if own.book is not None:
-            encoding, points = TableEncoding.learn(points, own.codes, own.book, _MOST_IN_SETS, rng)
+            encoding, points = TableEncoding.learn(points, own.targets, own.book, _MOST_IN_SETS, rng)
         seed = int(rng.integers(2**63))
         rows = self._rows_to_train_on(own, rng)
-        return TreeArrays.train_boosting(points[rows], own.codes[rows], own.class_codes, encoding, settings, seed)
+        return TreeArrays.train_boosting(points[rows], own.targets[rows], own.class_codes, encoding, settings, seed)
 
-    def _constant(self, sample: Sample, code: int, *, failed: bool = False) -> TreeArrays:
-        return TreeArrays.of("boosting", np.array([code]), sample.X.shape[1], None, failed=failed)
+    def _make_constant(self, class_codes: NDArray[Any], d: int, failed: bool) -> TreeArrays:
+        return TreeArrays.of("boosting", class_codes, d, None, failed=failed)
 
 
 class ForestPool(LearnerPool):
@@ -300,8 +341,8 @@ class ForestPool(LearnerPool):
     Parameters
     ----------
     kind : {"extra", "random"} or sequence of these, default="extra"
-        Extremely randomised trees, those of ExtraTreesClassifier, whose thresholds are drawn at random; or those of
-        RandomForestClassifier.
+        Extremely randomised trees, those of ExtraTreesClassifier and ExtraTreesRegressor, whose thresholds are drawn at
+        random; or those of RandomForestClassifier and RandomForestRegressor.
     n_estimators : int, "auto" or sequence of int, default="auto"
         Number of trees: 60 by default, 100 for many rows.
     max_features : float, "sqrt", "auto" or sequence of float and "sqrt", default="auto"
@@ -367,21 +408,24 @@ class ForestPool(LearnerPool):
     def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> TreeArrays:
         encoding, X = None, own.X
         if own.book is not None:
-            encoding, X = TableEncoding.learn(X, own.codes, own.book, 0, rng)
+            encoding, X = TableEncoding.learn(X, own.targets, own.book, 0, rng)
         points, seed = to_single(X), int(rng.integers(2**31))
         rows = self._rows_to_train_on(own, rng)
-        points, codes = points[rows], own.codes[rows]
+        points, targets = points[rows], own.targets[rows]
         if settings.pop("kind") == "extra":
-            return TreeArrays.train_extra(points, codes, own.class_codes, encoding, settings, seed)
-        learner = RandomForestClassifier(**settings, n_jobs=1, random_state=seed).fit(points, codes)
-        return TreeArrays.of_forest(learner, own.class_codes, encoding)
+            return TreeArrays.train_extra(points, targets, own.class_codes, encoding, settings, seed)
+        learner = RandomForestClassifier if own.class_codes.size else RandomForestRegressor
+        trained = learner(**settings, n_jobs=1, random_state=seed).fit(points, targets)
+        return TreeArrays.of_forest(trained, own.class_codes, encoding)
 
-    def _constant(self, sample: Sample, code: int, *, failed: bool = False) -> TreeArrays:
-        return TreeArrays.of("forest", np.array([code]), sample.X.shape[1], None, failed=failed)
+    def _make_constant(self, class_codes: NDArray[Any], d: int, failed: bool) -> TreeArrays:
+        return TreeArrays.of("forest", class_codes, d, None, failed=failed)
 
 
 class LinearPool(LearnerPool):
-    """Logistic regressions on large subsamples, of standardised numbers or of cubic splines of them.
+    """Logistic or ridge regressions on large subsamples, of standardised numbers or of cubic splines of them.
+
+    They are logistic regressions where classes are predicted, and ridge regressions where numbers are.
 
     Every setting is a value, or several that hypotheses take in turn: the first one the first value of each, and so on.
     "auto" stands for what was found best on many datasets, for fewer than 5000 rows and for more.
@@ -389,8 +433,8 @@ class LinearPool(LearnerPool):
     Parameters
     ----------
     C : float, "auto" or sequence of float, default="auto"
-        Inverse strength of the penalty on squared coefficients, as in LogisticRegression: 0.01, 0.1, 1, 10, 1 and 1 in
-        turn by default, 0.1 and 1 for many rows.
+        Inverse strength of the penalty on squared coefficients, as in LogisticRegression; of numbers, 1 / alpha of
+        Ridge. By default 0.01, 0.1, 1, 10, 1 and 1 in turn, 0.1 and 1 for many rows.
     splines : bool, "auto" or sequence of bool, default="auto"
         Whether a score is a sum of smooth functions of the numbers, rather than of multiples of them: cubic splines
         with five knots, constant outside the range of the subsample. Not of more than 100 columns. By default, the
@@ -442,9 +486,9 @@ class LinearPool(LearnerPool):
 
     def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> LinearArrays:
         points = own.X.astype(np.float64, copy=False)
-        encoding = LinearEncoding.learn(points, own.codes, own.book, splines=bool(settings["splines"]), rng=rng)
+        encoding = LinearEncoding.learn(points, own.targets, own.book, splines=bool(settings["splines"]), rng=rng)
         rows = self._rows_to_train_on(own, rng)
-        return LinearArrays.train(encoding.take(rows), own.codes[rows], own.class_codes, float(settings["C"]))
+        return LinearArrays.train(encoding.take(rows), own.targets[rows], own.class_codes, float(settings["C"]))
 
-    def _constant(self, sample: Sample, code: int, *, failed: bool = False) -> LinearArrays:
-        return LinearArrays.of(np.array([code]), failed=failed)
+    def _make_constant(self, class_codes: NDArray[Any], d: int, failed: bool) -> LinearArrays:
+        return LinearArrays.of(class_codes, failed=failed)

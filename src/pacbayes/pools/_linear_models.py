@@ -1,4 +1,4 @@
-"""Logistic regressions of standardised numbers and of categories: trained, and kept as plain arrays.
+"""Logistic and ridge regressions of standardised numbers and of categories: trained, and kept as plain arrays.
 
 Scaling is folded into the coefficients, a gap is worth the mean of the subsample, and a category what a table says: a
 row is scored as it comes. Training is in compiled code, with sums in one order: BLAS would round differently on another
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pacbayes._validation import Array
 from pacbayes.pools import _scores
 from pacbayes.pools._score_models import ModelArrays, Parts, ScoreModels, count_outputs
-from pacbayes.pools._table_encoding import entry_counts, target_statistics
+from pacbayes.pools._table_encoding import Targets, compiled_targets, entry_counts, target_statistics
 from pacbayes.rows import CodeBook
 
 # Categories of a column that have a coefficient each; those of fewer points than this share one.
@@ -54,6 +54,9 @@ class LinearArrays(ModelArrays):
     table_sizes: Annotated[NDArray[Any], Parts("categories", np.int64)]
     tables: Annotated[Array, Parts("entries")]
 
+    _BEGINNING = "intercept"
+    _ADDED = ("coef", "tables")
+
     @classmethod
     def of(cls, class_codes: Any, *, C: float = np.nan, failed: bool = False, **parts: Any) -> LinearArrays:
         """Return one model; a constant if it has no other parts."""
@@ -61,13 +64,14 @@ class LinearArrays(ModelArrays):
         return cls.of_one(class_codes, failed=failed, kept=kept, C=float(C))
 
     @classmethod
-    def train(
-        cls, encoding: LinearEncoding, codes: NDArray[np.intp], class_codes: NDArray[Any], C: float
-    ) -> LinearArrays:
-        """Train a logistic regression on an encoded subsample, whose classes are numbered from 0."""
-        weights = np.zeros((encoding.n_weights, int(count_outputs(int(codes.max()) + 1))))
-        arrays = (encoding.features, encoding.positions, codes.astype(np.int32))
-        _scores.train_logistic(*arrays, 1 / (C * codes.size), _TOLERANCE, _MOST_STEPS, weights)
+    def train(cls, encoding: LinearEncoding, targets: Targets, class_codes: NDArray[Any], C: float) -> LinearArrays:
+        """Train a logistic regression on an encoded subsample, whose classes are numbered from 0.
+
+        If there are no classes, the targets are numbers, and it is a ridge regression.
+        """
+        weights = np.zeros((encoding.n_weights, int(count_outputs(len(class_codes)))))
+        arrays = (encoding.features, encoding.positions, compiled_targets(targets))
+        _scores.train_linear(*arrays, 1 / (C * targets.size), _TOLERANCE, _MOST_STEPS, weights)
         coef, tables = encoding.fold(weights)
         return cls.of(
             class_codes,
@@ -93,18 +97,19 @@ class LinearArrays(ModelArrays):
     def describe(self, j: int) -> str:
         n_inputs = int(self.size("numbers")[j] + self.size("categories")[j])
         what = "splines of " if self.size("knots")[j] else ""
-        return f"logistic regression of {what}{n_inputs} features, C = {self.C[j]:g}"
+        kind = "logistic" if self.size("classes")[j] else "ridge"
+        return f"{kind} regression of {what}{n_inputs} features, C = {self.C[j]:g}"
 
 
 class LinearModels(ScoreModels):
-    """Trained logistic regressions, read as a sequence of `ScoreModel` and stored as a few arrays."""
+    """Trained linear models, read as a sequence and stored as a few arrays."""
 
     models: LinearArrays
 
 
 @dataclass(frozen=True, eq=False)
 class LinearEncoding:
-    """A subsample as its logistic regression reads it, and what turns the weights into those of rows as they come.
+    """A subsample as its regression reads it, and what turns the weights into those of rows as they come.
 
     Numbers are standardised, or expanded in splines; so are target statistics, which follow them.
     """
@@ -127,9 +132,9 @@ class LinearEncoding:
 
     @classmethod
     def learn(
-        cls, X: Array, codes: NDArray[np.intp], book: CodeBook | None, *, splines: bool, rng: np.random.Generator
+        cls, X: Array, targets: Targets, book: CodeBook | None, *, splines: bool, rng: np.random.Generator
     ) -> LinearEncoding:
-        """Encode a subsample, whose classes are numbered from 0, from nothing but itself."""
+        """Encode a subsample, whose targets are numbers, or classes numbered from 0, from nothing but itself."""
         n_numbers = X.shape[1] if book is None else book.n_features - book.n_categories
         table_sizes = [] if book is None else entry_counts(book)
         entries = X[:, n_numbers:].astype(np.intp) + 1
@@ -140,7 +145,7 @@ class LinearEncoding:
                 # Those of few points share the first entry with unknown ones.
                 represented[c] = np.where(counts < _FEW_POINTS, 0, np.arange(size))
             else:
-                statistics[c], features = target_statistics(np.ascontiguousarray(entries[:, c]), codes, size, rng)
+                statistics[c], features = target_statistics(np.ascontiguousarray(entries[:, c]), targets, size, rng)
                 numbers.append(features)
         values = np.column_stack(numbers)
         splines &= 0 < values.shape[1] <= _MOST_SPLINES and values.size * _N_BASIS * 8 <= _MOST_BYTES

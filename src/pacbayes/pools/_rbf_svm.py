@@ -8,25 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import product
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from pacbayes import sampling
 from pacbayes._losses import Loss
-from pacbayes._settings import SAMPLING, Choice, Constraint, Number, Several, is_several, validate_settings
+from pacbayes._settings import Choice, Constraint, validate_settings
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools import _cuda, _engine
-from pacbayes.pools._base import Codes, Hypotheses, Numbers, Pool, Sample
+from pacbayes.pools._base import Codes, Hypotheses, Sample
 from pacbayes.pools._device import find_cupy, is_worthwhile
-from pacbayes.pools._groups import HypothesisGroups
+from pacbayes.pools._kernel_pool import POSITIVE, Combination, KernelPool, collect_scale, gather_points
 from pacbayes.pools._kernel_width import Scaling, feature_scale, jaakkola_gamma
-from pacbayes.pools._layout import check_magnitude, contiguous, is_wide, scaled, to_engine
+from pacbayes.pools._layout import contiguous, is_wide, scaled, to_engine
 from pacbayes.pools._svm_models import PARTS, RBFSVMs
 from pacbayes.rows import CodeBook
 from pacbayes.sampling import ChosenSubsamples, Subsamples
@@ -36,10 +33,6 @@ _TOLERANCE = 1e-3
 _MAX_ITERATIONS = 100_000_000
 
 _RESERVED_SHARE = 0.1
-
-_POSITIVE = Constraint("one or several positive, finite numbers", Several(Number(0, np.inf)).allows)
-
-_Combination = tuple[float, float, Scaling | None]  # kernel width, soft margin and scaler
 
 
 @dataclass(frozen=True)
@@ -54,7 +47,7 @@ class _Shared:
 _MANY_ROWS = 5000
 
 
-class RBFSVMPool(Pool):
+class RBFSVMPool(KernelPool):
     """RBF-SVMs with a kernel width drawn from a grid around Jaakkola's seed, and a soft margin drawn from a list.
 
     Parameters
@@ -111,19 +104,12 @@ class RBFSVMPool(Pool):
     (100.0, (500,))
     """
 
-    shares_rows = True
-    takes_code_books = True
-
+    _PENALTY = "C"
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
-        "C": _POSITIVE,
-        "scaler": Several(Choice(None, "minmax", "standard")),
-        "gamma_grid": _POSITIVE,
-        "assignment": Choice("dealt", "drawn"),
+        "C": POSITIVE,
         "gamma_source": Choice("subsample", "reserved", "sample"),
         "engine": Choice("auto", "cpu", "cuda"),
-        "on_error": Choice("raise", "drop"),
-        "working_memory": Number(0, np.inf),
-        **SAMPLING,
+        **KernelPool._CONSTRAINTS,
     }
 
     def __init__(
@@ -163,14 +149,6 @@ class RBFSVMPool(Pool):
                 f"gamma_source={self.gamma_source!r}"
             )
 
-    def _combinations(self) -> list[_Combination]:
-        """Return all combinations of kernel width, soft margin and scaler that hypotheses may have."""
-        widths, margins = (np.atleast_1d(np.asarray(one, dtype=float)).tolist() for one in (self.gamma_grid, self.C))
-        return list(product(widths, margins, self._scalers()))
-
-    def _scalers(self) -> list[Any]:
-        return list(self.scaler) if is_several(self.scaler) else [self.scaler]  # type: ignore[arg-type]
-
     @property
     def is_strict(self) -> bool:
         return self.gamma_source != "sample"
@@ -190,11 +168,9 @@ class RBFSVMPool(Pool):
             )
 
     def check_classes(self, classes: NDArray[Any]) -> None:
+        super().check_classes(classes)
         if len(classes) > 2**16:
             raise ValueError(f"RBFSVMPool takes at most {2**16} classes, got {len(classes)}: give an `estimator`")
-
-    def validation_kwargs(self, X: Any) -> dict[str, Any]:
-        return {"accept_sparse": "csr", "accept_large_sparse": False, "dtype": [np.float64, np.float32]}
 
     def make_code_book(self, X: Any) -> CodeBook | None:
         book = super().make_code_book(X)
@@ -204,9 +180,6 @@ class RBFSVMPool(Pool):
                 f"{self.gamma_source!r}"
             )
         return book
-
-    def check_points(self, X: Any) -> None:
-        check_magnitude(X)
 
     # -- training ------------------------------------------------------------------------------------
 
@@ -237,67 +210,22 @@ class RBFSVMPool(Pool):
             shared[scaler] = _Shared(seed, scale)
         return shared
 
-    def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp]:
-        """Return the combination of each hypothesis, chosen without looking at the sample."""
-        chosen = np.asarray(hypotheses, dtype=np.intp)
-        everyone = range(int(chosen[0]), int(chosen[-1]) + 1)
-        sizes = [np.size(self.gamma_grid), np.size(self.C), len(self._scalers())]
-        if self.assignment == "drawn":
-            drawn = sampling.draw_positions(entropy, everyone, sampling.LEARNER, sizes)
-            return np.asarray(np.ravel_multi_index(tuple(drawn[chosen - everyone.start].T), sizes))
-        count = int(np.prod(sizes))
-        size, turn = (part[chosen - everyone.start] for part in subsamples.rank_within_size(everyone))
-        # A pack of all combinations for each size, shuffled anew when it is used up.
-        packs, position = np.unique(size.astype(np.int64) << 32 | turn // count, return_inverse=True)
-        dealt = sampling.permutations(entropy, packs, sampling.DEAL, count)
-        return np.asarray(dealt[position, turn % count])
-
-    def train(
-        self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
-    ) -> Hypotheses:
-        return self._start(sample, subsamples, hypotheses, entropy, shared)()
-
     def start_training(self, *arguments: Any) -> Callable[[], Hypotheses]:
         trains_as_here = type(self).train is RBFSVMPool.train  # a subclass may do it in its own way
         return self._start(*arguments) if trains_as_here else super().start_training(*arguments)
 
-    def _start(
-        self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
-    ) -> Callable[[], Hypotheses]:
+    def _start(self, *arguments: Any) -> Callable[[], Hypotheses]:
         if self.engine == "cuda":  # not before: a model that a device trained is loaded and verified without one
             find_cupy()
-        assigned, scalers = self.kinds(subsamples, hypotheses, entropy), self._scalers()
-        combinations, numbers = self._combinations(), np.asarray(hypotheses, dtype=np.intp)
-        kind = assigned % len(scalers)
-        started = {}
-        for k in np.unique(kind):
-            own = np.flatnonzero(kind == k)
-            group, chosen = ChosenSubsamples(subsamples, numbers[own]), [combinations[i] for i in assigned[own]]
-            start = partial(self._start_group, sample, group, chosen, shared[scalers[k]], entropy)
-            # Only a device works meanwhile. Elsewhere groups would only hold the copies of their points side by side.
-            started[str(scalers[k])] = (start, start() if self._trains_on_device(sample, group.sizes) else None)
-
-        def finish() -> Hypotheses:
-            groups: dict[str, Hypotheses] = {name: (begun or start())() for name, (start, begun) in started.items()}
-            if len(scalers) == 1:
-                return next(iter(groups.values()))
-            names = sorted(groups)
-            return HypothesisGroups(groups, np.array([names.index(str(scalers[k])) for k in kind], dtype=np.intp))
-
-        return finish
+        return super()._start(*arguments)
 
     def _start_group(
-        self, sample: Sample, subsamples: ChosenSubsamples, chosen: list[_Combination], shared: _Shared, entropy: int
+        self, sample: Sample, subsamples: ChosenSubsamples, chosen: list[Combination], shared: _Shared, entropy: int
     ) -> Callable[[], RBFSVMs]:
-        """Gather the points of hypotheses with the same scaler, and let a device begin; return what trains them."""
-        X, codes, book, used = sample.X, sample.codes, sample.code_book, None
-        on_device = self._trains_on_device(sample, subsamples.sizes)
-        rows, sizes = subsamples.concatenated(range(len(subsamples))), subsamples.sizes.astype(np.int64)
-        as_it_is = shared.scale is None and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype.kind == "f"
-        if not as_it_is or (on_device and sample.on_device is None):
-            # The points of these subsamples only: they may be few, and converting takes time.
-            used, positions = np.unique(rows, return_inverse=True)
-            X, codes, rows = scaled(X[used], shared.scale), codes[used], positions.astype(np.int32)
+        on_device, book = self._trains_on_device(sample, subsamples.sizes), sample.code_book
+        copy = on_device and sample.on_device is None
+        X, codes, rows, used = gather_points(sample, subsamples, shared.scale, copy=copy)
+        sizes = subsamples.sizes.astype(np.int64)
         multipliers, C = (np.array([combination[i] for combination in chosen]) for i in (0, 1))
         scaler = chosen[0][2] if shared.scale is None else None
         settings = (shared.seed, multipliers, C, scaler, _TOLERANCE, _MAX_ITERATIONS)
@@ -331,11 +259,7 @@ class RBFSVMPool(Pool):
         self, result: dict[str, NDArray[Any]], sample: Sample, C: Array, scaler: Scaling | None, shared: _Shared
     ) -> RBFSVMs:
         """Return hypotheses in the arrays that the engine has trained."""
-        book, scale, shape = sample.code_book, None, (C.size, sample.X.shape[1])
-        if is_wide(sample.X) and scaler is not None:
-            scale = csr_array((result["scale"], result["scale_indices"], result["scale_indptr"]), shape=shape)
-        elif scaler is not None or book is not None:
-            scale = result["scale"].reshape(shape)
+        scale, fill = collect_scale(result, sample, C.size, scaler)
         return RBFSVMs(
             classes=sample.classes,
             n_classes=result["n_classes"],
@@ -348,8 +272,8 @@ class RBFSVMPool(Pool):
             working_memory=int(self.working_memory * 2**20),
             rows=np.empty(0, dtype=np.int32),
             engine=self.engine,
-            fill=None if book is None else result["fill"].reshape(C.size, book.n_numbers),
-            code_book=book,
+            fill=fill,
+            code_book=sample.code_book,
         )
 
     def computes_on_device(self, sample: Sample, subsamples: Subsamples) -> bool:

@@ -1,7 +1,8 @@
-"""Hypotheses that give every class a score: many of them in a few arrays, which files and checkpoints keep as they are.
+"""Hypotheses that give every class a score, or predict a number: many in a few arrays, which files keep as they are.
 
-A label is that of the largest score, which is a sum in one order: it is the same on every machine. Probabilities need
-exponentials, which machines round differently: a vote by them is in doubt by as much.
+A label is that of the largest score, which is a sum in one order: it is the same on every machine. So is a number,
+which is the only score itself. Probabilities need exponentials, which machines round differently: a vote by them is in
+doubt by as much.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import Annotated, Any, NamedTuple, TypeVar, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +37,8 @@ def narrow(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def count_outputs(n_classes: Any) -> Any:
-    """Return how many scores models of so many classes have: none for a constant, and one for two classes."""
-    return np.where(n_classes <= 2, n_classes - 1, n_classes)
+    """Return how many scores models of so many classes have: none for one, and one for two, or if they are numbers."""
+    return np.where(n_classes <= 2, np.abs(n_classes - 1), n_classes)
 
 
 class Parts(NamedTuple):
@@ -55,8 +56,12 @@ class ModelArrays(ABC):
     sizes: NDArray[np.int64]  # (m, sorts): how many parts each model has, of each other sort
     # Which of them stand in for a learner that failed: their loss is 1.
     failed: Annotated[NDArray[np.bool_], Parts("models")]
-    # The classes that each knows, as positions in all of them, rising. A model of one class is a constant.
+    # The classes that each knows, as positions in all of them, rising. A model of one class is a constant. Models of
+    # numbers know none, and a constant has an output and no other parts.
     class_codes: Annotated[NDArray[Any], Parts("classes")]
+
+    _BEGINNING: ClassVar[str]  # the array of what outputs begin with
+    _ADDED: ClassVar[tuple[str, ...]]  # those of what is added to them
 
     @classmethod
     def of_one(cls: type[_Arrays], class_codes: Any, *, failed: bool, kept: dict[str, Any], **entries: Any) -> _Arrays:
@@ -119,15 +124,34 @@ class ModelArrays(ABC):
             if (sizes > length).any() or length != sizes.sum():  # of larger ones, the sum may overflow
                 raise ValueError(f"{name} must hold the parts of {len(self)} models")
         known = self.size("classes")
-        if (known == 0).any() or not np.array_equal(self.size("outputs"), count_outputs(known)):
-            raise ValueError("models must have an output for each class, or one for two")
+        if ((known == 0) != (n_classes == 0)).any() or not np.array_equal(self.size("outputs"), count_outputs(known)):
+            raise ValueError("models must have an output for each class, or one for two, or for numbers")
         rises = np.diff(self.class_codes.astype(np.int64), prepend=-1) > 0
-        rises[starts(known)[:-1]] = True
+        rises[starts(known)[:-1][known > 0]] = True
         if not rises.all() or (self.class_codes < 0).any() or (self.class_codes >= n_classes).any():
             raise ValueError("class_codes must be positions in all classes, rising")
-        for j in np.flatnonzero(known > 1):
-            # All that compiled code follows is checked there.
-            self.scores(int(j), self.convert(np.zeros((1, n_columns))))
+        for j in range(len(self)):
+            if not self.is_constant(j):
+                # All that compiled code follows is checked there.
+                self.scores(j, self.convert(np.zeros((1, n_columns))))
+
+    def is_constant(self, j: int) -> bool:
+        """Return whether a model predicts the same everywhere."""
+        known = int(self.size("classes")[j])
+        return known == 1 or (known == 0 and int(self.sizes[j].sum()) == 1)
+
+    def constant(self, j: int) -> float:
+        """Return the number that a constant predicts."""
+        return float(self.part(self._BEGINNING, j)[0])
+
+    def rescaled(self: _Arrays, center: float, scale: float) -> _Arrays:
+        """Return models of numbers whose predictions are multiplied by a scale and moved by a center."""
+        with np.errstate(over="ignore"):
+            changed = {name: getattr(self, name) * scale for name in self._ADDED}
+            changed[self._BEGINNING] = getattr(self, self._BEGINNING) * scale + center
+            if not np.isfinite([np.abs(values).sum() for values in changed.values()]).all():
+                raise ValueError(f"targets must be smaller, of a deviation of {scale:g}: predictions overflow")
+        return replace(self, **changed)
 
     def convert(self, X: Any) -> NDArray[Any]:
         """Return rows as all these models read them."""
@@ -135,7 +159,7 @@ class ModelArrays(ABC):
 
     @abstractmethod
     def scores(self, j: int, X: NDArray[Any]) -> Array:
-        """Return the scores of one model, of more than one class, at converted rows, a column for each output."""
+        """Return the scores of one model that is no constant at converted rows, a column for each output."""
 
     def to_probabilities(self, j: int, scores: Array) -> Array:
         """Return the probabilities that scores stand for, and may take their place: those of log-odds."""
@@ -160,11 +184,15 @@ def _sorts(kind: type[ModelArrays]) -> list[str]:
     return [sort for sort in dict.fromkeys(parts.sort for parts in _declared(kind).values()) if sort != "models"]
 
 
-class ScoreModel(TrainedModel):
-    """A trained model that gives every class a score. An element of `ScoreModels`."""
+class NumberModel(TrainedModel):
+    """A trained model that predicts a number. An element of `ScoreModels`."""
 
     def _describe(self) -> str:
         return str(self._alone.models.describe(int(self._alone.chosen[0])))
+
+
+class ScoreModel(NumberModel):
+    """A trained model that gives every class a score. An element of `ScoreModels`."""
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -189,7 +217,7 @@ class ScoreModel(TrainedModel):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScoreModels(Hypotheses):
-    """Trained models that give every class a score, read as a sequence and stored as a few arrays."""
+    """Trained models that give every class a score, or predict a number: a sequence, stored as a few arrays."""
 
     classes: NDArray[Any]
     models: Any  # `ModelArrays`
@@ -217,10 +245,14 @@ class ScoreModels(Hypotheses):
             return self
         return replace(self, models=self.models.take(self.chosen), chosen=np.arange(len(self)))
 
-    def get_one(self, h: int) -> ScoreModel:
+    def get_one(self, h: int) -> NumberModel:
         alone = self.take(np.array([h]))
         j = int(self.chosen[h])
-        return ScoreModel(self.classes[self.models.part("class_codes", j)], bool(self.models.failed[j]), alone)
+        failed = bool(self.models.failed[j])
+        if self.is_numeric:
+            constant = [self.models.constant(j)] if self.models.is_constant(j) else []
+            return NumberModel(np.array(constant, dtype=np.float64), failed, alone)
+        return ScoreModel(self.classes[self.models.part("class_codes", j)], failed, alone)
 
     def take(self: _Models, chosen: Codes) -> _Models:
         return replace(self, chosen=self.chosen[chosen])
@@ -249,9 +281,13 @@ class ScoreModels(Hypotheses):
             X = self.code_book.encode(X)
         return self.models.convert(X)
 
-    def _codes_of(self, h: int, X: Any) -> Codes:
-        """Return the class codes that hypothesis h predicts at converted rows."""
+    def _votes_of(self, h: int, X: Any) -> NDArray[Any]:
+        """Return the class codes, or numbers, that hypothesis h predicts at converted rows."""
         j = int(self.chosen[h])
+        if self.is_numeric:
+            if self.models.is_constant(j):
+                return np.full(X.shape[0], self.models.constant(j))
+            return np.asarray(self.models.scores(j, X)[:, 0])
         known: Codes = self.models.part("class_codes", j).astype(np.intp)
         if known.size == 1:
             return np.full(X.shape[0], known[0])
@@ -272,11 +308,11 @@ class ScoreModels(Hypotheses):
         result[:, known] = np.column_stack((1 - given, given)) if known.size == 2 else given
         return result
 
-    def votes_and_uncertain(self, X: Any) -> tuple[Codes, NDArray[np.bool_]]:
+    def votes_and_uncertain(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         X = self.convert(X)
-        votes = np.empty((len(self), X.shape[0]), dtype=np.intp)
+        votes = np.empty((len(self), X.shape[0]), dtype=np.float64 if self.is_numeric else np.intp)
         for h in range(len(self)):
-            votes[h] = self._codes_of(h, X)
+            votes[h] = self._votes_of(h, X)
         return votes, np.zeros(votes.shape, dtype=bool)
 
     def iter_probabilities(self, X: Any) -> Iterator[Array]:
@@ -291,7 +327,7 @@ class ScoreModels(Hypotheses):
     def start_loss_totals(self, block: ValidationBlock) -> Callable[[], Array]:
         rows, codes, loss, n = block.rows, block.codes, block.loss, len(block.sample)
         totals = np.zeros(len(self))
-        respond = self.probabilities_of if loss.on_probabilities else self._codes_of
+        respond = self.probabilities_of if loss.on_probabilities else self._votes_of
         for h, inside in enumerate(block.training_positions()):
             if self.models.failed[self.chosen[h]]:
                 totals[h] = rows.size - inside.size

@@ -1,5 +1,6 @@
-// pacbayes.pools._scores: scores of classes, by sums of leaves of trees and by linear models, which are trained
-// here, too. Every score is a sum in one order, whatever rows are computed together, and the GIL is released meanwhile.
+// pacbayes.pools._scores: scores of classes, or numbers, by sums of leaves of trees and by linear models, which are
+// trained here, too. Every score is a sum in one order, whatever rows are computed together, and the GIL is released
+// meanwhile.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <limits>
 #include <stdexcept>
+#include <type_traits>
 #include <vector>
 
 namespace nb = nanobind;
@@ -333,12 +335,14 @@ void probabilities(OutMatrix<double> scores) {
   }
 }
 
-// The mean logistic loss of a linear model with a penalty, as a function of its weights: these have a row for each
-// number, for each category, and for the intercepts, which are not penalised.
+// The mean loss of a linear model with a penalty, as a function of its weights: these have a row for each number, for each
+// category, and for the intercepts, which are not penalised. It is the logistic loss of classes, or half the squared error
+// of numbers.
+template <class Target>
 struct Problem {
   const double* numbers;           // (n, p), standardised
   const std::int32_t* categories;  // (n, c), as rows of weights
-  const std::int32_t* codes;
+  const Target* targets;
   std::size_t n, p, c, n_weights, n_outputs;
   double penalty;
 
@@ -383,9 +387,12 @@ struct Problem {
   // Return the loss of a point, put residuals in the place of its scores, and add them to the gradient by the intercepts
   // and by its categories.
   double add_residuals(std::size_t point, double* score, double* g) const {
-    const std::int32_t code = codes[point];
+    const Target code = targets[point];
     double loss;
-    if (n_outputs == 1) {
+    if constexpr (std::is_floating_point_v<Target>) {
+      score[0] -= code;
+      loss = score[0] * score[0] / 2;
+    } else if (n_outputs == 1) {
       const double margin = code ? score[0] : -score[0], decay = std::exp(-std::fabs(margin));
       loss = std::log1p(decay) + (margin < 0 ? -margin : 0.0);
       const double missed = margin < 0 ? 1 / (1 + decay) : decay / (1 + decay);  // probability of the other class
@@ -436,7 +443,8 @@ std::vector<double> direction_by(const std::vector<Step>& steps, std::vector<dou
 
 // Minimise the problem from the weights given, which are replaced, until no entry of the gradient exceeds the tolerance
 // or no step leads down.
-void minimise(const Problem& problem, double* weights, double tolerance, int most_steps) {
+template <class Target>
+void minimise(const Problem<Target>& problem, double* weights, double tolerance, int most_steps) {
   constexpr std::size_t kMemory = 10;
   constexpr int kMostHalvings = 40;
   const std::size_t size = problem.n_weights * problem.n_outputs;
@@ -476,29 +484,87 @@ void minimise(const Problem& problem, double* weights, double tolerance, int mos
   std::copy(at.begin(), at.end(), weights);
 }
 
-void train_logistic(Matrix<double> numbers, Matrix<std::int32_t> categories, Vector<std::int32_t> codes, double penalty,
-                    double tolerance, int most_steps, OutMatrix<double> weights) {
+// Weights up to which those of numbers are found by a factorisation, rather than step by step.
+constexpr std::size_t kMostFactored = 1500;
+
+// What of a pivot must be left of its column for more than rounding to be there.
+constexpr double kLeastPivot = 1e-13;
+
+// The least squared error with a penalty, by Cholesky's factorisation of the normal equations: row by row of its lower
+// triangle, so that every sum is in one order. A column that others make up, which only a vanishing penalty allows, has no
+// weight.
+void solve_least_squares(const Problem<double>& problem, double* weights) {
+  const std::size_t m = problem.n_weights;
+  std::vector<double> normal(m * m, 0.0), row(m, 0.0), right(m, 0.0);
+  for (std::size_t i = 0; i < problem.n; ++i) {
+    std::copy_n(problem.numbers + i * problem.p, problem.p, row.begin());
+    std::fill(row.begin() + static_cast<std::ptrdiff_t>(problem.p), row.end(), 0.0);
+    for (std::size_t j = 0; j < problem.c; ++j) row[problem.categories[i * problem.c + j]] = 1;
+    row[m - 1] = 1;
+    for (std::size_t a = 0; a < m; ++a) {
+      if (row[a] == 0) continue;  // most categories and splines
+      double* const to = normal.data() + a * m;
+      for (std::size_t b = 0; b <= a; ++b) to[b] += row[a] * row[b];
+      right[a] += row[a] * problem.targets[i];
+    }
+  }
+  const double penalty = problem.penalty * static_cast<double>(problem.n);
+  std::vector<bool> is_left_out(m, false);
+  for (std::size_t a = 0; a < m; ++a) {
+    double* const own = normal.data() + a * m;
+    if (a + 1 < m) own[a] += penalty;
+    const double whole = own[a];
+    for (std::size_t b = 0; b <= a; ++b) {
+      const double* const other = normal.data() + b * m;
+      double sum = own[b];
+      for (std::size_t k = 0; k < b; ++k) sum -= own[k] * other[k];
+      own[b] = a == b ? sum : is_left_out[b] ? 0.0 : sum / other[b];
+    }
+    is_left_out[a] = !(own[a] > kLeastPivot * whole);
+    own[a] = is_left_out[a] ? 1.0 : std::sqrt(own[a]);
+  }
+  for (std::size_t a = 0; a < m; ++a) {
+    for (std::size_t b = 0; b < a; ++b) right[a] -= normal[a * m + b] * right[b];
+    right[a] = is_left_out[a] ? 0.0 : right[a] / normal[a * m + a];
+  }
+  for (std::size_t a = m; a-- > 0;) {
+    for (std::size_t b = a + 1; b < m; ++b) right[a] -= normal[b * m + a] * right[b];
+    right[a] = is_left_out[a] ? 0.0 : right[a] / normal[a * m + a];
+  }
+  std::copy(right.begin(), right.end(), weights);
+}
+
+// Train a logistic regression, or a ridge regression if targets are numbers.
+template <class Target>
+void train_linear(Matrix<double> numbers, Matrix<std::int32_t> categories, Vector<Target> targets, double penalty,
+                  double tolerance, int most_steps, OutMatrix<double> weights) {
+  constexpr bool kIsNumber = std::is_floating_point_v<Target>;
   const std::size_t n = numbers.shape(0), p = numbers.shape(1), c = categories.shape(1);
   const std::size_t n_weights = weights.shape(0), n_outputs = weights.shape(1);
   const auto n_classes = static_cast<std::int64_t>(std::max<std::size_t>(n_outputs, 2));
-  require(n >= 1 && categories.shape(0) == n && codes.shape(0) == n, "arrays must have a row for each point");
+  require(n >= 1 && categories.shape(0) == n && targets.shape(0) == n, "arrays must have a row for each point");
   require(n_weights >= p + 1 && n_outputs >= 1, "weights must have a row for each number and the intercepts");
+  require(!kIsNumber || n_outputs == 1, "numbers must have one output");
   for (std::size_t i = 0; i < n; ++i)
-    require(codes.data()[i] >= 0 && codes.data()[i] < n_classes, "codes must be those of classes");
+    require(kIsNumber ? std::isfinite(targets.data()[i]) : targets.data()[i] >= 0 && targets.data()[i] < n_classes,
+            "targets must be finite, or those of classes");
   for (std::size_t i = 0; i < n * c; ++i) {
     const std::int64_t row = categories.data()[i];
     require(row >= static_cast<std::int64_t>(p) && row < static_cast<std::int64_t>(n_weights) - 1,
             "categories must name rows of weights");
   }
   nb::gil_scoped_release unlocked;
-  const Problem problem{numbers.data(), categories.data(), codes.data(), n, p, c, n_weights, n_outputs, penalty};
+  const Problem<Target> problem{numbers.data(), categories.data(), targets.data(), n, p, c, n_weights, n_outputs,
+                                penalty};
+  if constexpr (kIsNumber)
+    if (n_weights <= kMostFactored) return solve_least_squares(problem, weights.data());
   minimise(problem, weights.data(), tolerance, most_steps);
 }
 
 }  // namespace
 
 NB_MODULE(_scores, module) {
-  module.doc() = "Scores of classes, by trees and by linear models.";
+  module.doc() = "Scores of classes, or numbers, by trees and by linear models.";
   nb::class_<Trees>(module, "Trees", "Trees of one hypothesis, checked once.")
       .def(nb::init<std::int64_t, std::int64_t, std::int64_t, bool, Vector<std::int64_t>, Vector<std::int32_t>,
                     Vector<double>, Vector<bool>, Matrix<std::uint64_t>, Vector<std::int32_t>, Vector<double>>(),
@@ -518,6 +584,8 @@ NB_MODULE(_scores, module) {
              "low"_a.noconvert(), "step"_a.noconvert(), "coefficients"_a.noconvert(), "table_sizes"_a.noconvert(), "tables"_a.noconvert(),
              "intercepts"_a.noconvert(), "out"_a.noconvert());
   module.def("probabilities", probabilities, "scores"_a.noconvert());
-  module.def("train_logistic", train_logistic, "numbers"_a.noconvert(), "categories"_a.noconvert(),
-             "codes"_a.noconvert(), "penalty"_a, "tolerance"_a, "most_steps"_a, "weights"_a.noconvert());
+  module.def("train_linear", train_linear<std::int32_t>, "numbers"_a.noconvert(), "categories"_a.noconvert(),
+             "targets"_a.noconvert(), "penalty"_a, "tolerance"_a, "most_steps"_a, "weights"_a.noconvert());
+  module.def("train_linear", train_linear<double>, "numbers"_a.noconvert(), "categories"_a.noconvert(),
+             "targets"_a.noconvert(), "penalty"_a, "tolerance"_a, "most_steps"_a, "weights"_a.noconvert());
 }

@@ -39,10 +39,10 @@ def linear_scores(
     out: NDArray[np.float64],
 ) -> None: ...
 def probabilities(scores: NDArray[np.float64]) -> None: ...
-def train_logistic(
+def train_linear(
     numbers: NDArray[np.float64],
     categories: NDArray[np.int32],
-    codes: NDArray[np.int32],
+    targets: NDArray[np.int32] | NDArray[np.float64],
     penalty: float,
     tolerance: float,
     most_steps: int,

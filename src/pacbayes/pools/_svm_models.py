@@ -7,22 +7,22 @@ vectors, or shares the exponentials with others of the same width.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse, vstack
+from scipy.sparse import issparse
 
 from pacbayes._validation import Array
 from pacbayes.pools import _cuda, _engine
-from pacbayes.pools._base import Codes, Hypotheses, Sample, TrainedModel, ValidationBlock
+from pacbayes.pools._base import Codes, Sample, TrainedModel, ValidationBlock
 from pacbayes.pools._device import is_worthwhile
-from pacbayes.pools._layout import contiguous, is_wide, part_sizes, scaled, segments, starts, to_csr, to_engine
-from pacbayes.rows import CodeBook, is_table
+from pacbayes.pools._kernel_models import KernelModels, remember
+from pacbayes.pools._layout import part_sizes, scaled, starts, to_engine
+from pacbayes.rows import CodeBook
 
 # Arrays that hold parts of one hypothesis after another, by what the engine calls them; and arrays of one entry each.
 PARTS = {
@@ -32,28 +32,6 @@ PARTS = {
     "dual_coef": "coefficients",
     "intercept": "intercepts",
 }
-_ENTRIES = ("n_classes", "gamma", "C", "failed")
-
-# Held while support vectors are gathered: NumPy would not do it in parallel.
-_GATHERING = threading.Lock()
-
-# Rows of the sample for each support vector, up to which a table of all rows is faster than sorting.
-_SPARSE_SUPPORT = 32
-
-_Owner = TypeVar("_Owner")
-_Result = TypeVar("_Result")
-
-
-def _remember(compute: Callable[[_Owner], _Result]) -> Callable[[_Owner], _Result]:
-    """Compute a function of an object once, and keep the result as long as the object lives, which does not change."""
-    results: WeakKeyDictionary[Any, _Result] = WeakKeyDictionary()
-
-    def get(owner: _Owner) -> _Result:
-        if owner not in results:
-            results[owner] = compute(owner)
-        return results[owner]
-
-    return get
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,7 +87,7 @@ class RBFSVM(TrainedModel):
 
 
 @dataclass(frozen=True, eq=False)
-class RBFSVMs(Hypotheses):
+class RBFSVMs(KernelModels):
     """Trained SVMs, read as a sequence of `RBFSVM` and stored as a few arrays: its attributes, one after another."""
 
     classes: NDArray[Any]
@@ -124,36 +102,23 @@ class RBFSVMs(Hypotheses):
     scale: Any  # ndarray or csr_array of shape (m, d), or None
     failed: NDArray[np.bool_]
     shared_scale: Array | None  # (d,): what features are multiplied by for all of them
-    working_memory: int  # bytes that votes and distances may take, on top of the data and the model
-    # Rows of the training sample that are support vectors of any of them, rising; empty as long as they belong to a
-    # sample. And those support vectors.
+    working_memory: int
     rows: NDArray[np.int32]
     points: Any = None
     engine: str = "auto"  # where to compute, if there is a device; results are the same
-    fill: Array | None = None  # (m, n_numbers): what missing numbers are replaced by, before they are scaled
-    code_book: CodeBook | None = None  # what columns of a table the features are
+    fill: Array | None = None
+    code_book: CodeBook | None = None
 
-    predict_by_row = True
+    _ENTRIES = ("n_classes", "gamma", "C", "failed")
 
     # -- a sequence ----------------------------------------------------------------------------------
 
     @property
-    @_remember
+    @remember
     def _parts(self) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Where the parts of each hypothesis begin in the arrays that hold them, and their sizes."""
         sizes = part_sizes(self.n_classes, self.n_support)
         return {name: (starts(sizes[called])[:-1], sizes[called]) for name, called in PARTS.items()}
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[RBFSVMs]) -> RBFSVMs:
-        names = [*PARTS, *_ENTRIES, *(name for name in ("scale", "fill") if getattr(parts[0], name) is not None)]
-        arrays = {name: [getattr(part, name) for part in parts] for name in names}
-        joined: dict[str, Any] = {
-            name: vstack(values, format="csr") if issparse(values[0]) else np.concatenate(values)
-            for name, values in arrays.items()
-        }
-        # Support vectors that are stored belong to a part: the whole stores them anew.
-        return replace(parts[0], **joined, rows=np.empty(0, dtype=np.int32), points=None)
 
     def __len__(self) -> int:
         return self.n_classes.size
@@ -174,24 +139,10 @@ class RBFSVMs(Hypotheses):
         )
 
     def take(self, chosen: Codes) -> RBFSVMs:
-        taken: dict[str, Any] = {
-            name: getattr(self, name)[segments(begins[chosen], sizes[chosen])]
-            for name, (begins, sizes) in self._parts.items()
-        }
-        for name in (*_ENTRIES, "scale", "fill"):
-            taken[name] = None if getattr(self, name) is None else getattr(self, name)[chosen]
-        return self._share_device(replace(self, **taken), chosen)
+        return self._share_device(super().take(chosen), chosen)
 
     def keep_training_points(self, sample: Sample) -> RBFSVMs:
-        rows = self._used[0]
-        return self._share_device(replace(self, rows=rows, points=self._support_vectors(sample.X, rows)), slice(None))
-
-    def assumptions(self) -> list[str]:
-        return [] if self.code_book is None else ["columns-known"]
-
-    def fingerprint(self) -> Any:
-        # The rows name the points in the sample that they were trained on; memory and engine change no prediction.
-        return {name: value for name, value in vars(self).items() if name not in ("working_memory", "engine")}
+        return self._share_device(super().keep_training_points(sample), slice(None))
 
     # -- a device ------------------------------------------------------------------------------------
 
@@ -226,59 +177,9 @@ class RBFSVMs(Hypotheses):
     # -- what the engine reads -----------------------------------------------------------------------
 
     @property
-    @_remember
-    def _used(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Rows of the training sample that are support vectors, rising; and the position of each vector in them."""
-        last = int(self.support.max(initial=-1))
-        if last > _SPARSE_SUPPORT * self.support.size:
-            rows, positions = np.unique(self.support, return_inverse=True)
-            return rows, positions.astype(np.int32)
-        position = np.zeros(last + 1, dtype=np.int32)
-        position[self.support] = 1
-        rows = np.flatnonzero(position).astype(np.int32)
-        position[rows] = np.arange(rows.size, dtype=np.int32)
-        return rows, position[self.support]
-
-    @property
     def _arrays(self) -> Any:
-        """The engine's arrays, in its order, without the scale."""
         machines = (self.n_classes, self.class_codes, self.n_support, self._used[1])
         return *machines, self.dual_coef, self.intercept, self.gamma
-
-    @property
-    @_remember
-    def _ensemble(self) -> tuple[_engine.Ensemble, NDArray[np.int32]]:
-        """The engine's view of the arrays, and the rows of the training sample that it needs, rising."""
-        scale = to_engine(self.scale, sparse=True) if issparse(self.scale) else self.scale
-        table: Any = () if self.code_book is None else (self.fill, self.code_book.n_categories)
-        return _engine.Ensemble(*(*self._arrays, scale, *table)), self._used[0]
-
-    def _own_points(self, sample: Sample | None = None) -> Any:
-        """Return the support vectors: those that are stored, or rows of the training sample."""
-        rows = self._used[0]
-        if self.points is not None:
-            return self.points[np.searchsorted(self.rows, rows)]
-        assert sample is not None, "hypotheses that have not stored their support vectors need the training sample"
-        with _GATHERING:  # once for all blocks of rows, which threads share
-            gathered_from, points = _GATHERED.get(self, (None, None))
-            if gathered_from is not sample.X:
-                points = self._support_vectors(sample.X, rows)
-                _GATHERED[self] = (sample.X, points)
-        return points
-
-    def _support_vectors(self, X: Any, rows: NDArray[np.int32]) -> Any:
-        """Return rows of the training sample, ready for the engine."""
-        points = scaled(X[rows], self.shared_scale)
-        return to_csr(points) if is_wide(X) else np.ascontiguousarray(contiguous(points), dtype=np.float64)
-
-    def _queries(self, X: Any, points: Any) -> tuple[Any, Any]:
-        """Return rows to vote on, and support vectors, as the engine reads them: both sparse, or both dense."""
-        queries = to_engine(scaled(X, self.shared_scale), sparse=issparse(points))
-        return queries, to_engine(points, sparse=True) if issparse(points) else points
-
-    def _encoded(self, X: Any) -> Any:
-        """Return rows of a table as features; others are features already."""
-        return self.code_book.encode(X) if self.code_book is not None and is_table(X) else X
 
     # -- validation and prediction -------------------------------------------------------------------
 
@@ -298,13 +199,8 @@ class RBFSVMs(Hypotheses):
         self, rows_at: Callable[[slice], Any], n: int, points: Any
     ) -> Iterator[tuple[slice, NDArray[np.uint16], NDArray[np.bool_]]]:
         """Yield blocks of n rows that fit the memory, the codes that all vote for there, and which are uncertain."""
-        tile = _engine.tile_rows
-        # Votes, and dense copies.
-        per_row = 3 * len(self) + (0 if issparse(points) else 8 * points.shape[1])
-        size = max(tile, self.working_memory // per_row // tile * tile)
-        for begin in range(0, n, size):
-            part = slice(begin, min(begin + size, n))
-            votes = np.empty((len(self), part.stop - begin), dtype=np.uint16)
+        for part in self._row_blocks(n, points, 3 * len(self)):
+            votes = np.empty((len(self), part.stop - part.start), dtype=np.uint16)
             certain = np.empty(votes.shape, dtype=np.uint8)
             queries = self._queries(rows_at(part), points)
             _engine.vote(*queries, self._ensemble[0], self.working_memory, votes, certain)
@@ -368,7 +264,5 @@ class RBFSVMs(Hypotheses):
         return machines.start_counting(X, block.codes.astype(np.int32), inside, sizes, chosen)
 
 
-# What is kept of hypotheses as long as they live, which do not change: machines in the memory of a device, and which of
-# them they are; and the rows that their support vectors were gathered from, with these.
+# Machines in the memory of a device, and which of them hypotheses are, as long as these live, which do not change.
 _ON_DEVICE: WeakKeyDictionary[RBFSVMs, tuple[_cuda.DeviceMachines, NDArray[np.int32]]] = WeakKeyDictionary()
-_GATHERED: WeakKeyDictionary[RBFSVMs, tuple[Any, Any]] = WeakKeyDictionary()

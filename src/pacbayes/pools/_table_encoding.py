@@ -1,13 +1,14 @@
 """Columns of categories as numbers, from the points of one subsample alone.
 
-Trees either split a column by sets of its categories, or read the shares of the classes among the points of a category:
-target statistics. Those of a training point must not know its own label: they are computed from other parts of the
-subsample (D. Micci-Barreca, A preprocessing scheme for high-cardinality categorical attributes, SIGKDD Explorations 3,
-2001; cross-fitted as by scikit-learn's TargetEncoder).
+Trees either split a column by sets of its categories, or read the shares of the classes among the points of a category,
+or the mean of their numbers: target statistics. Those of a training point must not know its own target: they are
+computed from other parts of the subsample (D. Micci-Barreca, A preprocessing scheme for high-cardinality categorical
+attributes, SIGKDD Explorations 3, 2001; cross-fitted as by scikit-learn's TargetEncoder).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,9 @@ from numpy.typing import NDArray
 from pacbayes._validation import Array
 from pacbayes.pools import _scores
 from pacbayes.rows import CodeBook
+
+# Targets of a subsample: classes numbered from 0, all of which appear, or numbers.
+Targets = NDArray[np.intp] | NDArray[np.float64]
 
 # Parts of a subsample, each of which is encoded by the others.
 _FOLDS = 5
@@ -35,7 +39,7 @@ class TableEncoding:
 
     @classmethod
     def learn(
-        cls, X: Array, codes: NDArray[np.intp], book: CodeBook, most_in_sets: int, rng: np.random.Generator
+        cls, X: Array, targets: Targets, book: CodeBook, most_in_sets: int, rng: np.random.Generator
     ) -> tuple[TableEncoding, Array]:
         """Return the encoding that a subsample determines, and its features for training.
 
@@ -53,7 +57,7 @@ class TableEncoding:
                 table[seen] = np.arange(seen.size)
                 sets.append((column, table, numbers.astype(np.float64)))
             else:
-                tables, features = target_statistics(entries, codes, n_entries, rng)
+                tables, features = target_statistics(entries, targets, n_entries, rng)
                 statistics += [(column, table, feature) for table, feature in zip(tables.T, features.T, strict=True)]
         plain = [(column, np.empty(0), X[:, column]) for column in range(book.n_numbers)]
         everything = [*sets, *plain, *statistics]
@@ -73,42 +77,58 @@ class TableEncoding:
         return features
 
 
+def compiled_targets(targets: Targets) -> NDArray[np.int32] | NDArray[np.float64]:
+    """Return targets in the types that compiled code takes."""
+    return targets.astype(np.float64, copy=False) if targets.dtype.kind == "f" else targets.astype(np.int32)
+
+
 def entry_counts(book: CodeBook) -> list[int]:
     """Return how many entries a table of each column of categories has: for unknown ones, gaps and known ones."""
     return [len(labels) + 2 for labels in book.categories if labels is not None]
 
 
 def target_statistics(
-    entries: NDArray[np.intp], codes: NDArray[np.intp], n_entries: int, rng: np.random.Generator
+    entries: NDArray[np.intp], targets: Targets, n_entries: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Return shares of classes by category, and those of training points by the other parts of their subsample.
+    """Return shares of classes, or means, by category, and those of training points by the other parts of a subsample.
 
-    `codes` are the classes from 0 on, all of which appear. Of two classes, the share of the second is enough.
-    Categories of few points are drawn towards the shares in the whole subsample, as TargetEncoder's smooth="auto" does.
+    Of two classes, the share of the second is enough. Categories of few points are drawn towards the shares, or the
+    mean, in the whole subsample, as TargetEncoder's smooth="auto" does.
     """
-    n_classes, n = int(codes.max()) + 1, codes.size
-    fold = rng.permutation(n) % _FOLDS
-    counts = np.bincount(fold * n_entries + entries, minlength=_FOLDS * n_entries).reshape(_FOLDS, n_entries)
-    tables, features = [], []
-    for k in range(1 if n_classes == 2 else 0, n_classes):
-        is_class = codes == k
-        positive = np.bincount((fold * n_entries + entries)[is_class], minlength=counts.size).reshape(counts.shape)
-        tables.append(_smoothed(positive.sum(axis=0), counts.sum(axis=0)))
-        others = [
-            _smoothed(positive.sum(axis=0) - own, counts.sum(axis=0) - count)
-            for own, count in zip(positive, counts, strict=True)
-        ]
+    fold = rng.permutation(targets.size) % _FOLDS
+    places = fold * n_entries + entries
+
+    def add_up(values: NDArray[Any] | None, chosen: Any = slice(None)) -> NDArray[Any]:
+        """Return sums of values, or numbers of points, by part and category."""
+        return np.bincount(places[chosen], values, _FOLDS * n_entries).reshape(_FOLDS, n_entries)
+
+    counts, tables, features = add_up(None), [], []
+    outputs: list[tuple[NDArray[Any], ...]]
+    if targets.dtype.kind == "f":
+        outputs = [(add_up(targets), counts, add_up(targets**2))]
+    else:
+        n_classes = int(targets.max()) + 1
+        outputs = [(add_up(None, targets == k), counts) for k in range(1 if n_classes == 2 else 0, n_classes)]
+    for parts in outputs:
+        tables.append(_smoothed(*(part.sum(axis=0) for part in parts)))
+        others = [_smoothed(*(np.delete(part, k, axis=0).sum(axis=0) for part in parts)) for k in range(_FOLDS)]
         features.append(np.stack(others)[fold, entries])
     return np.column_stack(tables), np.column_stack(features)
 
 
-def _smoothed(positive: NDArray[Any], counts: NDArray[Any]) -> Array:
-    """Return the share of positive points by category, between that of the category and that of all points."""
+def _smoothed(sums: NDArray[Any], counts: NDArray[Any], squares: NDArray[Any] | None = None) -> Array:
+    """Return the mean of points by category, between that of the category and that of all points.
+
+    Without sums of squares, points are 0 or 1.
+    """
     total = max(1, int(counts.sum()))
-    mean = float(positive.sum()) / total
-    variance = mean * (1 - mean)
-    share = positive / np.maximum(counts, 1)
+    mean = math.fsum(sums) / total  # however the categories are numbered
+    own = sums / np.maximum(counts, 1)
+    if squares is None:
+        variance, within = mean * (1 - mean), own * (1 - own)
+    else:
+        variance = max(0.0, math.fsum(squares) / total - mean**2)
+        within = np.maximum(0.0, squares / np.maximum(counts, 1) - own**2)
     between = variance * counts
-    within = share * (1 - share)
     trust = between / np.maximum(between + within, np.finfo(np.float64).tiny)
-    return np.asarray(trust * share + (1 - trust) * mean)
+    return np.asarray(trust * own + (1 - trust) * mean)

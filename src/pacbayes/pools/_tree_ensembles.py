@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -20,7 +20,10 @@ from pacbayes.pools import _scores, _tree_training
 from pacbayes.pools._base import Codes
 from pacbayes.pools._layout import contiguous
 from pacbayes.pools._score_models import ModelArrays, Parts, ScoreModels, count_outputs
-from pacbayes.pools._table_encoding import TableEncoding
+from pacbayes.pools._table_encoding import TableEncoding, Targets, compiled_targets
+
+# Share of the points whose errors are squared by a loss of numbers; larger ones are absolute.
+_SQUARED_SHARE = {"squared": 1.0, "huber": 0.7}
 
 # Larger numbers are taken for this one by forests: scikit-learn adds them up in single precision.
 _LARGEST_SINGLE = 1e30
@@ -30,7 +33,8 @@ _LARGEST_SINGLE = 1e30
 class TreeArrays(ModelArrays):
     """Ensembles of trees, in arrays that hold the parts of one after another."""
 
-    # Whether scores are log-odds, to which every tree adds in one output, or sums of probabilities.
+    # Whether scores are log-odds, to which every tree adds in one output, or sums of probabilities. Numbers are sums of
+    # leaves in both.
     kind: Literal["boosting", "forest"]
     learning_rate: Annotated[Array, Parts("models")]  # what leaves were multiplied by; NaN for forests
     n_features: Annotated[NDArray[Any], Parts("models")]
@@ -48,6 +52,9 @@ class TreeArrays(ModelArrays):
     columns: Annotated[NDArray[Any], Parts("inputs", np.int64)]
     table_sizes: Annotated[NDArray[Any], Parts("inputs", np.int64)]
     tables: Annotated[Array, Parts("entries")]
+
+    _BEGINNING = "baseline"
+    _ADDED = ("values",)
 
     @classmethod
     def of(
@@ -76,15 +83,17 @@ class TreeArrays(ModelArrays):
 
     @classmethod
     def train_boosting(
-        cls, X: Array, codes: Codes, class_codes: Codes, encoding: TableEncoding | None, settings: Any, seed: int
+        cls, X: Array, targets: Targets, class_codes: Codes, encoding: TableEncoding | None, settings: Any, seed: int
     ) -> TreeArrays:
-        """Train boosted trees on a subsample, whose classes are numbered from 0; `settings` are those of the pool."""
-        share = np.bincount(codes) / codes.size
-        baseline = np.log(share[1:] / share[0]) if share.size == 2 else np.log(share) - np.log(share).mean()
+        """Train boosted trees on a subsample, whose classes are numbered from 0; `settings` are those of the pool.
+
+        If there are no classes, the targets are numbers.
+        """
+        baseline = _log_odds(targets) if len(class_codes) else np.array([targets.mean()])
         trees = _tree_training.boost(
             X,
             0 if encoding is None else encoding.n_sets,
-            codes.astype(np.int32),
+            compiled_targets(targets),
             baseline,
             learning_rate=float(settings["learning_rate"]),
             n_rounds=int(settings["max_iter"]),
@@ -93,6 +102,7 @@ class TreeArrays(ModelArrays):
             n_candidates=max(1, math.ceil(settings["max_features"] * X.shape[1])),
             l2=float(settings["l2_regularization"]),
             seed=seed,
+            squared_share=_SQUARED_SHARE[settings["loss"]],
         )
         parts, rate = _from_compiled(trees, np.float64), settings["learning_rate"]
         with np.errstate(over="ignore"):
@@ -102,13 +112,19 @@ class TreeArrays(ModelArrays):
 
     @classmethod
     def train_extra(
-        cls, X: NDArray[Any], codes: Codes, class_codes: Codes, encoding: TableEncoding | None, settings: Any, seed: int
+        cls,
+        X: NDArray[Any],
+        targets: Targets,
+        class_codes: Codes,
+        encoding: TableEncoding | None,
+        settings: Any,
+        seed: int,
     ) -> TreeArrays:
-        """Train extremely randomised trees on a subsample, whose classes are numbered from 0."""
+        """Train extremely randomised trees on a subsample, whose classes are numbered from 0; or of numbers."""
         share, d = settings["max_features"], X.shape[1]
         trees = _tree_training.randomise(
             X,
-            codes.astype(np.int32),
+            compiled_targets(targets),
             n_classes=len(class_codes),
             n_trees=int(settings["n_estimators"]),
             min_leaf=int(settings["min_samples_leaf"]),
@@ -116,11 +132,11 @@ class TreeArrays(ModelArrays):
             n_candidates=max(1, math.isqrt(d) if share == "sqrt" else int(share * d)),
             seed=seed,
         )
-        return cls.of("forest", class_codes, d, encoding, **_from_compiled(trees, np.float32))
+        return cls.of("forest", class_codes, d, encoding, **_from_compiled(trees, np.float32))._averaged()
 
     @classmethod
     def of_forest(cls, model: Any, class_codes: Any, encoding: TableEncoding | None = None) -> TreeArrays:
-        """Return what a trained RandomForestClassifier or ExtraTreesClassifier predicts by."""
+        """Return what a trained forest of scikit-learn predicts by, a classifier, or a regressor without classes."""
         trees = [member.tree_ for member in model.estimators_]
         tree_sizes = np.array([tree.node_count for tree in trees])
         left, right, feature, threshold, missing_left = (
@@ -145,7 +161,11 @@ class TreeArrays(ModelArrays):
             missing_left=missing_left[order][is_split] != 0,
             leaf=leaf,
             values=values,
-        )
+        )._averaged()
+
+    def _averaged(self) -> TreeArrays:
+        """Return a forest, in which the leaves of numbers are divided by the number of trees: their sum is the mean."""
+        return self if self.class_codes.size else replace(self, values=self.values / self.tree_sizes.size)
 
     def compiled(self, j: int) -> Any:
         """Return an ensemble as compiled code reads it, checked; made once as long as these arrays live."""
@@ -202,6 +222,12 @@ class TreeEnsembles(ScoreModels):
     """Trained ensembles of trees, read as a sequence of `ScoreModel` and stored as a few arrays."""
 
     models: TreeArrays
+
+
+def _log_odds(codes: Targets) -> Array:
+    """Return the scores that stand for the shares of the classes."""
+    share = np.bincount(codes) / codes.size
+    return np.asarray(np.log(share[1:] / share[0]) if share.size == 2 else np.log(share) - np.log(share).mean())
 
 
 def _from_compiled(trees: dict[str, NDArray[Any]], threshold_type: Any) -> dict[str, Any]:

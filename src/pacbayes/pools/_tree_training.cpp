@@ -1,8 +1,9 @@
 // pacbayes.pools._tree_training: boosted trees, by histograms of gradients, as in scikit-learn's
 // HistGradientBoostingClassifier (G. Ke et al., LightGBM: a highly efficient gradient boosting decision tree, NIPS 2017),
 // and extremely randomised trees, as in its ExtraTreesClassifier (P. Geurts, D. Ernst, L. Wehenkel, Extremely randomized
-// trees, Machine Learning 63, 2006). There, small subsamples take most of their time between one node and the next, with
-// the interpreter's lock held; here, it is released. Every sum is in one order, and all that is random is by the seed.
+// trees, Machine Learning 63, 2006); of numbers as of classes. There, small subsamples take most of their time between
+// one node and the next, with the interpreter's lock held; here, it is released. Every sum is in one order, and all that
+// is random is by the seed.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -16,6 +17,7 @@
 #include <numeric>
 #include <queue>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -536,17 +538,39 @@ void differentiate(const std::vector<double>& scores, const std::int32_t* codes,
   }
 }
 
+// Derivatives of Huber's loss, of numbers that have one output: squared up to the error that a share of the points do not
+// exceed, and absolute beyond (J. Friedman, Greedy function approximation: a gradient boosting machine, Annals of
+// Statistics 29, 2001). In the place of second derivatives, which vanish there, are those of the parabola that touches
+// the loss from above.
+void differentiate(const std::vector<double>& scores, const double* targets, std::size_t n, double share,
+                   std::vector<float>& gradient, std::vector<float>& hessian) {
+  std::vector<double> errors(n);
+  for (std::size_t i = 0; i < n; ++i) errors[i] = std::fabs(scores[i] - targets[i]);
+  const auto place = static_cast<std::ptrdiff_t>(std::ceil(share * static_cast<double>(n))) - 1;
+  std::nth_element(errors.begin(), errors.begin() + place, errors.end());
+  const double largest = errors[static_cast<std::size_t>(place)];
+  for (std::size_t i = 0; i < n; ++i) {
+    const double error = scores[i] - targets[i], size = std::fabs(error);
+    const double weight = size > largest ? largest / size : 1.0;
+    gradient[i] = static_cast<float>(error * weight);
+    hessian[i] = static_cast<float>(weight);
+  }
+}
+
 // ------------------------------------------------------------------------------------------------------
 // Extremely randomised trees
 // ------------------------------------------------------------------------------------------------------
 
+// Trees of classes, by Gini's impurity, or of numbers, by their variance. Both are what the squares of sums leave: of the
+// indicators of each class, or of the numbers.
+template <class Target>
 class Forest {
  public:
-  Forest(const float* X, const std::int32_t* codes, std::size_t n, std::size_t d, std::size_t n_classes,
+  Forest(const float* X, const Target* targets, std::size_t n, std::size_t d, std::size_t n_sums,
          std::size_t n_candidates, std::size_t min_leaf, std::uint64_t seed)
-      : n_(n), n_classes_(n_classes), n_candidates_(n_candidates), min_leaf_(min_leaf), random_(seed), columns_(n * d),
-        all_codes_(codes), rows_(n), moved_(n), codes_(n), moved_codes_(n), values_(n), candidates_(d),
-        all_(n_classes), left_(n_classes) {
+      : n_(n), n_sums_(n_sums), n_candidates_(n_candidates), min_leaf_(min_leaf), random_(seed), columns_(n * d),
+        all_targets_(targets), rows_(n), moved_(n), targets_(n), moved_targets_(n), values_(n), candidates_(d),
+        all_(n_sums), left_(n_sums) {
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t f = 0; f < d; ++f) columns_[f * n + i] = X[i * d + f];
     std::iota(candidates_.begin(), candidates_.end(), 0);
@@ -555,18 +579,17 @@ class Forest {
   // Grow a tree on all points, and write it down. If its leaves are limited, the split that gains most is next.
   void grow(std::int64_t max_leaves, Output& out) {
     std::iota(rows_.begin(), rows_.end(), 0);
-    std::copy_n(all_codes_, n_, codes_.begin());
+    std::copy_n(all_targets_, n_, targets_.begin());
     nodes_.assign(1, {0, n_, {}});
     const bool is_limited = max_leaves < static_cast<std::int64_t>(n_);
     std::vector<std::pair<double, int>> waiting;
     const auto consider = [&](int at) {
       Branch& node = nodes_[at];
-      count_classes(node);
+      if (node.end - node.begin < 2 * min_leaf_ || is_pure(node)) return;
+      add_up(node);
       const auto count = static_cast<double>(node.end - node.begin);
       double squares = 0;
-      for (const std::int64_t one : all_) squares += static_cast<double>(one) * static_cast<double>(one);
-      const bool is_pure = *std::max_element(all_.begin(), all_.end()) == static_cast<std::int64_t>(node.end - node.begin);
-      if (is_pure || node.end - node.begin < 2 * min_leaf_) return;
+      for (const Sum one : all_) squares += static_cast<double>(one) * static_cast<double>(one);
       node.choice = choose(node.begin, node.end);
       if (node.choice.feature < 0) return;
       waiting.emplace_back(node.choice.purity - squares / count, -at);
@@ -590,6 +613,9 @@ class Forest {
   }
 
  private:
+  static constexpr bool kIsNumber = std::is_floating_point_v<Target>;
+  using Sum = std::conditional_t<kIsNumber, double, std::int64_t>;
+
   struct Choice {
     int feature = -1;
     float threshold = 0;
@@ -603,9 +629,23 @@ class Forest {
     int left = -1;  // the right one follows
   };
 
-  void count_classes(const Branch& node) {
-    std::fill(all_.begin(), all_.end(), 0);
-    for (std::size_t i = node.begin; i < node.end; ++i) ++all_[codes_[i]];
+  bool is_pure(const Branch& node) const {
+    const auto begin = targets_.begin() + static_cast<std::ptrdiff_t>(node.begin);
+    const auto end = targets_.begin() + static_cast<std::ptrdiff_t>(node.end);
+    return std::all_of(begin, end, [&](Target one) { return one == *begin; });
+  }
+
+  // Add a point to sums if it is on the side that they are of.
+  void add(std::vector<Sum>& sums, std::size_t i, bool is_inside) const {
+    if constexpr (kIsNumber)
+      sums[0] += is_inside ? targets_[i] : 0.0;
+    else
+      sums[targets_[i]] += is_inside;
+  }
+
+  void add_up(const Branch& node) {
+    std::fill(all_.begin(), all_.end(), Sum{0});
+    for (std::size_t i = node.begin; i < node.end; ++i) add(all_, i, true);
   }
 
   void write(Output& out) {
@@ -615,7 +655,7 @@ class Forest {
       const Branch& node = nodes_[open.back()];
       open.pop_back();
       if (node.left < 0) {
-        count_classes(node);
+        add_up(node);
         out.feature.push_back(-1);
         out.leaf.push_back(number_of_leaf(static_cast<double>(node.end - node.begin), out));
         continue;
@@ -658,36 +698,39 @@ class Forest {
       threshold = static_cast<float>(low + random_.fraction() * (static_cast<double>(high) - low));
       if (!(threshold < high)) threshold = low;
     }
-    std::fill(left_.begin(), left_.end(), 0);
-    if (n_classes_ == 2) {
-      std::int32_t n_left = 0, n_second = 0;
-      for (std::size_t i = begin; i < end; ++i) {
-        const std::int32_t is_left = values_[i] <= threshold;
-        n_left += is_left;
-        n_second += is_left & codes_[i];
-      }
-      left_[0] = n_left - n_second;
-      left_[1] = n_second;
-    } else {
-      for (std::size_t i = begin; i < end; ++i) left_[codes_[i]] += values_[i] <= threshold;
-    }
-    compare({f, threshold, false, 0}, count, best, n_missing == 0);
+    const std::int64_t n_left = add_up_left(begin, end, threshold);
+    compare({f, threshold, false, 0}, n_left, count, best, n_missing == 0);
     if (n_missing > 0 && low < high) {
-      for (std::size_t i = begin; i < end; ++i) left_[codes_[i]] += values_[i] != values_[i];
-      compare({f, threshold, true, 0}, count, best, false);
+      for (std::size_t i = begin; i < end; ++i) add(left_, i, values_[i] != values_[i]);
+      compare({f, threshold, true, 0}, n_left + n_missing, count, best, false);
     }
     return true;
   }
 
-  // Keep a split if its sides, of which `left_` counts one, are purer than those of the best: by the squares of counts.
-  void compare(Choice found, std::int64_t count, Choice& best, bool most_decide) const {
+  // Add up the points whose values are at most a threshold, and return how many they are.
+  std::int64_t add_up_left(std::size_t begin, std::size_t end, float threshold) {
+    std::fill(left_.begin(), left_.end(), Sum{0});
+    std::int32_t n_left = 0;
+    for (std::size_t i = begin; i < end; ++i) n_left += values_[i] <= threshold;
+    if (!kIsNumber && n_sums_ == 2) {
+      std::int32_t n_second = 0;
+      for (std::size_t i = begin; i < end; ++i)
+        n_second += static_cast<std::int32_t>(values_[i] <= threshold) & static_cast<std::int32_t>(targets_[i]);
+      left_[0] = n_left - n_second;
+      left_[1] = n_second;
+    } else {
+      for (std::size_t i = begin; i < end; ++i) add(left_, i, values_[i] <= threshold);
+    }
+    return n_left;
+  }
+
+  // Keep a split if its sides, of which `left_` adds up one, are purer than those of the best: by the squares of sums.
+  void compare(Choice found, std::int64_t n_left, std::int64_t count, Choice& best, bool most_decide) const {
     double squares[2] = {0, 0};
-    std::int64_t n_left = 0;
-    for (std::size_t k = 0; k < n_classes_; ++k) {
+    for (std::size_t k = 0; k < n_sums_; ++k) {
       const auto left = static_cast<double>(left_[k]), right = static_cast<double>(all_[k] - left_[k]);
       squares[0] += left * left;
       squares[1] += right * right;
-      n_left += left_[k];
     }
     const auto least = static_cast<std::int64_t>(min_leaf_);
     if (n_left < least || count - n_left < least) return;
@@ -701,37 +744,40 @@ class Forest {
     const float* const column = columns_.data() + static_cast<std::size_t>(choice.feature) * n_;
     std::size_t n_left = begin, n_right = 0;
     for (std::size_t i = begin; i < end; ++i) {  // without branches, which data would decide at random
-      const std::int32_t row = rows_[i], code = codes_[i];
+      const std::int32_t row = rows_[i];
+      const Target target = targets_[i];
       const float x = column[row];
       const bool left = x <= choice.threshold || (x != x && choice.missing_left);
       rows_[n_left] = moved_[n_right] = row;
-      codes_[n_left] = moved_codes_[n_right] = code;
+      targets_[n_left] = moved_targets_[n_right] = target;
       n_left += left;
       n_right += !left;
     }
     std::copy_n(moved_.begin(), n_right, rows_.begin() + static_cast<std::ptrdiff_t>(n_left));
-    std::copy_n(moved_codes_.begin(), n_right, codes_.begin() + static_cast<std::ptrdiff_t>(n_left));
+    std::copy_n(moved_targets_.begin(), n_right, targets_.begin() + static_cast<std::ptrdiff_t>(n_left));
     return n_left;
   }
 
-  // Which of the leaves has these shares of classes: of two, by how much the second is above one half.
+  // Which of the leaves has this mean, or these shares of classes: of two, by how much the second is above one half.
   std::int32_t number_of_leaf(double count, Output& out) {
-    std::vector<double> shares;
-    for (std::size_t k = n_classes_ == 2; k < n_classes_; ++k)
-      shares.push_back(static_cast<double>(all_[k]) / count - (n_classes_ == 2 ? 0.5 : 0.0));
-    const auto [found, is_new] = leaves_.try_emplace(shares, static_cast<std::int32_t>(leaves_.size()));
-    if (is_new) out.values.insert(out.values.end(), shares.begin(), shares.end());
+    const bool is_second_enough = n_sums_ == 2;
+    std::vector<double> means;
+    for (std::size_t k = is_second_enough; k < n_sums_; ++k)
+      means.push_back(static_cast<double>(all_[k]) / count - (is_second_enough ? 0.5 : 0.0));
+    const auto [found, is_new] = leaves_.try_emplace(means, static_cast<std::int32_t>(leaves_.size()));
+    if (is_new) out.values.insert(out.values.end(), means.begin(), means.end());
     return found->second;
   }
 
-  std::size_t n_, n_classes_, n_candidates_, min_leaf_;
+  std::size_t n_, n_sums_, n_candidates_, min_leaf_;
   Random random_;
   std::vector<float> columns_;  // one after another
-  const std::int32_t* all_codes_;
-  std::vector<std::int32_t> rows_, moved_, codes_, moved_codes_;
+  const Target* all_targets_;
+  std::vector<std::int32_t> rows_, moved_;
+  std::vector<Target> targets_, moved_targets_;
   std::vector<float> values_;
   std::vector<int> candidates_;
-  std::vector<std::int64_t> all_, left_;
+  std::vector<Sum> all_, left_;  // of a node, and of the left side of a split
   std::vector<Branch> nodes_;
   std::map<std::vector<double>, std::int32_t> leaves_;
 };
@@ -755,14 +801,17 @@ nb::dict to_numpy(Output&& out) {
   return result;
 }
 
-// Train boosted trees on points whose classes are numbered from 0. Scores begin with `baseline`, of one output if there
-// are two classes. Trees are written as `_scores.Trees` reads them.
-nb::dict boost(Matrix<double> X, std::int64_t n_sets, Vector<std::int32_t> codes, Vector<double> baseline,
+// Train boosted trees on points whose targets are numbers, or classes numbered from 0. Scores begin with `baseline`, of
+// one output if there are two classes, or numbers. Trees are written as `_scores.Trees` reads them.
+template <class Target>
+nb::dict boost(Matrix<double> X, std::int64_t n_sets, Vector<Target> targets, Vector<double> baseline,
                double learning_rate, std::int64_t n_rounds, std::int64_t max_leaves, std::int64_t min_leaf,
-               std::int64_t n_candidates, double l2, std::uint64_t seed) {
+               std::int64_t n_candidates, double l2, std::uint64_t seed, double squared_share) {
   const std::size_t n = X.shape(0), d = X.shape(1), n_outputs = baseline.shape(0);
   require(n >= 1 && n <= std::numeric_limits<std::int32_t>::max() && d >= 1, "X must have rows and columns");
-  require(codes.shape(0) == n && n_outputs >= 1, "codes must have an entry for each row of X");
+  require(targets.shape(0) == n && n_outputs >= 1, "targets must have an entry for each row of X");
+  require(!std::is_floating_point_v<Target> || n_outputs == 1, "numbers must have one output");
+  require(squared_share > 0 && squared_share <= 1, "squared_share must be in (0, 1]");
   require(n_sets >= 0 && n_sets <= static_cast<std::int64_t>(d), "n_sets must be at most the number of columns");
   require(n_candidates >= 1 && n_candidates <= static_cast<std::int64_t>(d), "n_candidates must be from 1 to columns");
   require(min_leaf >= 1 && max_leaves >= 2 && n_rounds >= 0 && l2 >= 0, "settings must be positive");
@@ -775,7 +824,10 @@ nb::dict boost(Matrix<double> X, std::int64_t n_sets, Vector<std::int32_t> codes
     std::vector<float> gradient(n * n_outputs), hessian(n * n_outputs);
     for (std::size_t i = 0; i < n; ++i) std::copy_n(baseline.data(), n_outputs, scores.data() + i * n_outputs);
     for (std::int64_t round = 0; round < n_rounds; ++round) {
-      differentiate(scores, codes.data(), n, n_outputs, gradient, hessian);
+      if constexpr (std::is_floating_point_v<Target>)
+        differentiate(scores, targets.data(), n, squared_share, gradient, hessian);
+      else
+        differentiate(scores, targets.data(), n, n_outputs, gradient, hessian);
       for (std::size_t k = 0; k < n_outputs; ++k)
         grower.grow(gradient.data() + k * n, hessian.data() + k * n, scores.data() + k, n_outputs, out);
     }
@@ -783,32 +835,44 @@ nb::dict boost(Matrix<double> X, std::int64_t n_sets, Vector<std::int32_t> codes
   return to_numpy(std::move(out));
 }
 
-// Train extremely randomised trees on points whose classes are numbered from 0, written as `_scores.Trees` reads them.
-nb::dict randomise(Matrix<float> X, Vector<std::int32_t> codes, std::int64_t n_classes, std::int64_t n_trees,
+// Train extremely randomised trees on points whose targets are numbers, of no classes, or classes numbered from 0. They
+// are written as `_scores.Trees` reads them.
+template <class Target>
+nb::dict randomise(Matrix<float> X, Vector<Target> targets, std::int64_t n_classes, std::int64_t n_trees,
                    std::int64_t min_leaf, std::int64_t max_leaves, std::int64_t n_candidates, std::uint64_t seed) {
+  constexpr bool kIsNumber = std::is_floating_point_v<Target>;
   const std::size_t n = X.shape(0), d = X.shape(1);
   require(n >= 1 && n <= std::numeric_limits<std::int32_t>::max() && d >= 1, "X must have rows and columns");
-  require(codes.shape(0) == n, "codes must have an entry for each row of X");
+  require(targets.shape(0) == n, "targets must have an entry for each row of X");
   require(n_candidates >= 1 && n_candidates <= static_cast<std::int64_t>(d), "n_candidates must be from 1 to columns");
-  require(min_leaf >= 1 && max_leaves >= 1 && n_trees >= 1 && n_classes >= 2, "settings must be positive");
+  require(min_leaf >= 1 && max_leaves >= 1 && n_trees >= 1, "settings must be positive");
+  require(kIsNumber ? n_classes == 0 : n_classes >= 2, "n_classes must be at least 2, or 0 for numbers");
   for (std::size_t i = 0; i < n; ++i)
-    require(codes.data()[i] >= 0 && codes.data()[i] < n_classes, "codes must be those of classes");
+    require(kIsNumber ? std::isfinite(targets.data()[i]) : targets.data()[i] >= 0 && targets.data()[i] < n_classes,
+            "targets must be finite, or those of classes");
   Output out;
   {
     nb::gil_scoped_release unlocked;
-    Forest forest(X.data(), codes.data(), n, d, static_cast<std::size_t>(n_classes),
-                  static_cast<std::size_t>(n_candidates), static_cast<std::size_t>(min_leaf), seed);
+    Forest<Target> forest(X.data(), targets.data(), n, d, kIsNumber ? 1 : static_cast<std::size_t>(n_classes),
+                          static_cast<std::size_t>(n_candidates), static_cast<std::size_t>(min_leaf), seed);
     for (std::int64_t t = 0; t < n_trees; ++t) forest.grow(max_leaves, out);
   }
   return to_numpy(std::move(out));
 }
 
+template <class Target>
+void define_for(nb::module_& module) {
+  module.def("boost", boost<Target>, "X"_a.noconvert(), "n_sets"_a, "targets"_a.noconvert(), "baseline"_a.noconvert(),
+             "learning_rate"_a, "n_rounds"_a, "max_leaves"_a, "min_leaf"_a, "n_candidates"_a, "l2"_a, "seed"_a,
+             "squared_share"_a = 1.0);
+  module.def("randomise", randomise<Target>, "X"_a.noconvert(), "targets"_a.noconvert(), "n_classes"_a, "n_trees"_a,
+             "min_leaf"_a, "max_leaves"_a, "n_candidates"_a, "seed"_a);
+}
+
 }  // namespace
 
 NB_MODULE(_tree_training, module) {
-  module.doc() = "Boosted and extremely randomised trees for classification.";
-  module.def("boost", boost, "X"_a.noconvert(), "n_sets"_a, "codes"_a.noconvert(), "baseline"_a.noconvert(),
-             "learning_rate"_a, "n_rounds"_a, "max_leaves"_a, "min_leaf"_a, "n_candidates"_a, "l2"_a, "seed"_a);
-  module.def("randomise", randomise, "X"_a.noconvert(), "codes"_a.noconvert(), "n_classes"_a, "n_trees"_a, "min_leaf"_a,
-             "max_leaves"_a, "n_candidates"_a, "seed"_a);
+  module.doc() = "Boosted and extremely randomised trees, of classes and of numbers.";
+  define_for<std::int32_t>(module);
+  define_for<double>(module);
 }

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 def boost(
     X: NDArray[np.float64],
     n_sets: int,
-    codes: NDArray[np.int32],
+    targets: NDArray[np.int32] | NDArray[np.float64],
     baseline: NDArray[np.float64],
     learning_rate: float,
     n_rounds: int,
@@ -15,10 +15,11 @@ def boost(
     n_candidates: int,
     l2: float,
     seed: int,
+    squared_share: float = 1.0,
 ) -> dict[str, NDArray[Any]]: ...
 def randomise(
     X: NDArray[np.float32],
-    codes: NDArray[np.int32],
+    targets: NDArray[np.int32] | NDArray[np.float64],
     n_classes: int,
     n_trees: int,
     min_leaf: int,

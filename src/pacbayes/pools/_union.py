@@ -99,6 +99,12 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
         """Whether some family takes tables with text."""
         return any(pool.takes_code_books for pool in self.pools)
 
+    @property
+    def predicts(self) -> tuple[str, ...]:
+        """What all families can predict; or some of them, if others are dropped."""
+        needed = any if self.unusable == "drop" else all
+        return tuple(what for what in ("classes", "numbers") if needed(what in pool.predicts for pool in self.pools))
+
     def check_settings(self) -> None:
         validate_settings(self, self._CONSTRAINTS)
         is_list = isinstance(self.families, Sequence) and not isinstance(self.families, str)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -10,10 +11,14 @@ from numpy.typing import NDArray
 
 from pacbayes._losses import POWERS, Loss, NumberLoss
 from pacbayes._validation import Array
+from pacbayes.certificate import Certificate
 from pacbayes.pools import Hypotheses, Sample
 from pacbayes.rows import Labels
 from pacbayes.sampling import ChosenSubsamples, Subsamples
 from pacbayes.tasks._task import Predicted, Task
+
+# Coverage of the intervals by whose width means compete.
+_COVERAGE = 0.9
 
 # Hypotheses that are asked together.
 _MOST_TOGETHER = 64
@@ -27,32 +32,38 @@ class Regression(Task):
     ----------
     limits : ndarray of shape (2,) or (0,)
         The declared range of the target, to which predictions are clipped; empty if there is none.
+    compete_by : {"width", "error"}
+        How means that compete are compared: by the mean width of intervals that hold 90% of new points, or by their
+        bounds.
     """
 
     limits: Array
+    compete_by: str = "width"
     estimator = "PACBayesRegressor"
     numeric = True
-    attributes: ClassVar[dict[str, str]] = {"limits": "double rising: limits"}
+    attributes: ClassVar[dict[str, Any]] = {"limits": "double rising: limits", "compete_by": {"width", "error"}}
 
     # What samples and hypotheses have in the place of class labels.
     classes: ClassVar[Array] = np.empty(0)
 
     @classmethod
-    def learn(cls, target: NDArray[Any] | Labels, y_range: Any = None) -> tuple[Regression, Array]:
+    def learn(
+        cls, target: NDArray[Any] | Labels, y_range: Any = None, compete_by: str = "width"
+    ) -> tuple[Regression, Array]:
         """Return the task of numbers in a declared range, if there is one, and the target of a sample."""
-        task = cls(np.empty(0) if y_range is None else _read_range(y_range))
+        task = cls(np.empty(0) if y_range is None else _read_range(y_range), compete_by)
         numbers = task.encode(target)
         if task.limits.size:
-            low, high = task.limits
+            low, high = task.limits.tolist()
             outside = np.flatnonzero((numbers < low) | (numbers > high))
             if outside.size:
                 row = int(outside[0])
                 raise ValueError(
-                    f"y must be in the declared range, y_range=({low!r}, {high!r}), got {numbers[row]!r} in row {row}, "
+                    f"y must be in the declared range, y_range=({low!r}, {high!r}), got {numbers[row]} in row {row}, "
                     f"and {outside.size - 1} more outside"
                 )
         elif (numbers == numbers[0]).all():
-            raise ValueError(f"y must hold different numbers, got {numbers[0]!r} in all rows: nothing is to be learned")
+            raise ValueError(f"y must hold different numbers, got {numbers[0]} in all rows: nothing is to be learned")
         return task, numbers
 
     @property
@@ -66,8 +77,8 @@ class Regression(Task):
 
     def encode(self, target: NDArray[Any] | Labels) -> Array:
         if isinstance(target, Labels):  # read in parts
-            return np.asarray(_read_numbers(target.classes)[target.codes])
-        return _read_numbers(target)
+            return np.asarray(read_numbers(target.classes)[target.codes])
+        return read_numbers(target)
 
     def decode(self, predicted: NDArray[Any]) -> Array:
         return predicted
@@ -84,18 +95,17 @@ class Regression(Task):
         return NumberLoss.of(loss, 1.0 if self.y_range is None else float(np.ptp(self.limits)), self.y_range)
 
     def parameters(self) -> dict[str, Any]:
-        return {"y_range": self.y_range}
+        return {"y_range": self.y_range, "compete_by": self.compete_by}
 
     def assumptions(self) -> list[str]:
         return [] if self.y_range is None else ["range-declared:{!r} to {!r}".format(*self.y_range)]
 
-    def find_need_of_test(self) -> str | None:
-        if self.y_range is not None:
-            return None
-        return (
-            "holdout must not be None without y_range=(low, high): errors of numbers are bounded by rows that were "
-            "held out, or by a range of the target that is known beforehand"
-        )
+    def rank(self, certificate: Certificate) -> tuple[float, ...]:
+        width = np.inf
+        if self.compete_by == "width" and certificate.numbers is not None:
+            with suppress(ValueError):  # too few points to prove it
+                width = certificate.choose_interval(_COVERAGE).mean_width
+        return width, certificate.error_bound
 
     def describe_target(self, encoded: NDArray[Any]) -> dict[str, Any]:
         return {}
@@ -156,7 +166,7 @@ def _read_range(y_range: Any) -> Array:
     return limits
 
 
-def _read_numbers(target: NDArray[Any]) -> Array:
+def read_numbers(target: NDArray[Any]) -> Array:
     """Return a target as finite numbers, or raise ValueError that names the first row that is none."""
     given = np.asarray(target)
     if given.dtype.kind not in "biuf":

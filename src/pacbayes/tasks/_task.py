@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pacbayes._losses import Loss
 from pacbayes._validation import Array
+from pacbayes.certificate import Certificate
 from pacbayes.pools import Hypotheses, Sample
 from pacbayes.rows import Labels
 from pacbayes.sampling import Subsamples
@@ -30,7 +31,7 @@ class Task(ABC):
     numeric: ClassVar[bool] = False
 
     # Kinds and shapes of its attributes, by which a model file is checked (`pacbayes.io`).
-    attributes: ClassVar[dict[str, str]]
+    attributes: ClassVar[dict[str, Any]]
 
     @property
     @abstractmethod
@@ -77,9 +78,9 @@ class Task(ABC):
         """Return what has to be true of the target, as codes."""
         return []
 
-    def find_need_of_test(self) -> str | None:
-        """Return in words why nothing could be proved without held-out rows; None if something could."""
-        return None
+    def rank(self, certificate: Certificate) -> tuple[float, ...]:
+        """Return by what predictors compete: the one with the smallest is taken. All their bounds hold at once."""
+        return (certificate.bound,)
 
     @abstractmethod
     def describe_target(self, encoded: NDArray[Any]) -> dict[str, Any]:

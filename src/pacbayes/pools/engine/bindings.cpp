@@ -175,28 +175,16 @@ Scaler scaler_of(const std::optional<std::string>& name) {
   throw std::invalid_argument("scaler must be 'minmax', 'standard' or None, got '" + *name + "'");
 }
 
+// Check the subsamples of rows of X, and of how many features these are numbers and categories of a table.
 template <class X_>
-nb::dict train(const X_& X, Integers codes, Integers subsamples, Vector<std::int64_t> sizes,
-               double seed, Doubles multipliers, Doubles C, std::optional<std::string> scaler,
-               double tolerance, std::int64_t max_iterations, std::optional<std::size_t> n_numbers,
-               std::size_t n_categories) {
-  const std::size_t m = sizes.shape(0);
+void check_subsamples(const X_& X, const Integers& subsamples, const Vector<std::int64_t>& sizes,
+                      std::optional<std::size_t> n_numbers, std::size_t n_categories) {
   require(is_dense<X_> || (!n_numbers && n_categories == 0), "rows of a table must be dense");
   require(n_numbers || n_categories == 0, "n_numbers must be given where there are categories");
   require(n_categories <= X.shape(1) && n_numbers.value_or(0) <= X.shape(1) - n_categories,
           "n_numbers and n_categories must be at most the number of features");
-  require(codes.shape(0) == X.shape(0), "codes must have one entry per row of X");
-  require(multipliers.shape(0) == m && C.shape(0) == m, "multipliers and C must have one entry per subsample");
-  require(std::isnan(seed) || is_finite_nonnegative(seed), "seed must be finite and not negative, or NaN", seed);
-  require(is_finite_positive(tolerance), "tolerance must be finite and positive", tolerance);
-  require(max_iterations >= 0, "max_iterations must not be negative", max_iterations);
   std::size_t points = 0;
-  for (std::size_t h = 0; h < m; ++h) {
-    const double multiplier = multipliers.data()[h];
-    require(is_finite_nonnegative(multiplier), "multipliers must be finite and not negative", multiplier);
-    require(std::isfinite((std::isnan(seed) ? kMaxSeed : seed) * multiplier),
-            "seed times multipliers must be finite, but it overflows for a multiplier", multiplier);
-    require(is_finite_positive(C.data()[h]), "C must be finite and positive", C.data()[h]);
+  for (std::size_t h = 0; h < sizes.shape(0); ++h) {
     require(sizes.data()[h] > 0, "subsamples must not be empty");
     require(static_cast<std::size_t>(sizes.data()[h]) <= subsamples.shape(0) - points,
             "sizes must sum to the length of subsamples");
@@ -206,24 +194,81 @@ nb::dict train(const X_& X, Integers codes, Integers subsamples, Vector<std::int
   for (std::size_t i = 0; i < points; ++i) {
     const std::int32_t row = subsamples.data()[i];
     require(row >= 0 && static_cast<std::size_t>(row) < X.shape(0), "subsamples must be row numbers of X", row);
-    require(is_code(codes.data()[row]), kCodes, codes.data()[row]);
   }
-  const Scaler kind = scaler_of(scaler);
+}
+
+// Check that kernel widths, a seed times a multiplier, are finite.
+void check_width(double seed, double multiplier) {
+  require(is_finite_nonnegative(multiplier), "multipliers must be finite and not negative", multiplier);
+  require(std::isfinite(seed * multiplier), "seed times multipliers must be finite, but it overflows for a multiplier",
+          multiplier);
+}
+
+// Train one machine after another: `train_one` gets its number, its subsample and the memory to use.
+template <class TrainOne>
+nb::dict train_all(const Integers& subsamples, const Vector<std::int64_t>& sizes, TrainOne train_one) {
   pacbayes::Trained trained;
   {
     nb::gil_scoped_release unlocked;
     const std::int32_t* subsample = subsamples.data();
     thread_local pacbayes::TrainingSpace space;  // the next call will have subsamples of the same sizes
-    for (std::size_t h = 0; h < m; ++h) {
-      pacbayes::train(rows_of(X, n_categories), codes.data(), subsample, sizes.data()[h],
-                      {seed, multipliers.data()[h], C.data()[h], kind, tolerance, max_iterations,
-                       n_numbers ? static_cast<std::ptrdiff_t>(*n_numbers) : -1},
-                      space, trained);
+    for (std::size_t h = 0; h < sizes.shape(0); ++h) {
+      train_one(h, subsample, space, trained);
       subsample += sizes.data()[h];
     }
     space.release_if_large();
   }
   return to_numpy(std::move(trained));
+}
+
+template <class X_>
+nb::dict train(const X_& X, Integers codes, Integers subsamples, Vector<std::int64_t> sizes,
+               double seed, Doubles multipliers, Doubles C, std::optional<std::string> scaler,
+               double tolerance, std::int64_t max_iterations, std::optional<std::size_t> n_numbers,
+               std::size_t n_categories) {
+  const std::size_t m = sizes.shape(0);
+  require(codes.shape(0) == X.shape(0), "codes must have one entry per row of X");
+  require(multipliers.shape(0) == m && C.shape(0) == m, "multipliers and C must have one entry per subsample");
+  require(std::isnan(seed) || is_finite_nonnegative(seed), "seed must be finite and not negative, or NaN", seed);
+  require(is_finite_positive(tolerance), "tolerance must be finite and positive", tolerance);
+  require(max_iterations >= 0, "max_iterations must not be negative", max_iterations);
+  check_subsamples(X, subsamples, sizes, n_numbers, n_categories);
+  for (std::size_t h = 0; h < m; ++h) {
+    check_width(std::isnan(seed) ? kMaxSeed : seed, multipliers.data()[h]);
+    require(is_finite_positive(C.data()[h]), "C must be finite and positive", C.data()[h]);
+  }
+  for (std::size_t i = 0; i < subsamples.shape(0); ++i) {
+    const std::int32_t code = codes.data()[subsamples.data()[i]];
+    require(is_code(code), kCodes, code);
+  }
+  const Scaler kind = scaler_of(scaler);
+  return train_all(subsamples, sizes, [&](std::size_t h, const std::int32_t* subsample, auto& space, auto& trained) {
+    pacbayes::train(rows_of(X, n_categories), codes.data(), subsample, sizes.data()[h],
+                    {seed, multipliers.data()[h], C.data()[h], kind, tolerance, max_iterations,
+                     n_numbers ? static_cast<std::ptrdiff_t>(*n_numbers) : -1},
+                    space, trained);
+  });
+}
+
+template <class X_>
+nb::dict train_ridges(const X_& X, Doubles targets, Integers subsamples, Vector<std::int64_t> sizes,
+                      Doubles multipliers, Doubles ridges, std::optional<std::string> scaler,
+                      std::optional<std::size_t> n_numbers, std::size_t n_categories) {
+  const std::size_t m = sizes.shape(0);
+  require(targets.shape(0) == X.shape(0), "targets must have one entry per row of X");
+  require(multipliers.shape(0) == m && ridges.shape(0) == m, "multipliers and ridges must have one entry per subsample");
+  check_subsamples(X, subsamples, sizes, n_numbers, n_categories);
+  for (std::size_t h = 0; h < m; ++h) {
+    check_width(kMaxSeed, multipliers.data()[h]);
+    require(is_finite_positive(ridges.data()[h]), "ridges must be finite and positive", ridges.data()[h]);
+  }
+  const Scaler kind = scaler_of(scaler);
+  return train_all(subsamples, sizes, [&](std::size_t h, const std::int32_t* subsample, auto& space, auto& trained) {
+    pacbayes::train_ridge(
+        rows_of(X, n_categories), targets.data(), subsample, sizes.data()[h],
+        {multipliers.data()[h], ridges.data()[h], kind, n_numbers ? static_cast<std::ptrdiff_t>(*n_numbers) : -1},
+        space, trained);
+  });
 }
 
 template <class X_>
@@ -437,15 +482,27 @@ void count_mistakes(const X_& X, Integers codes, std::int64_t first,
                  });
 }
 
+std::size_t count_pairs(const Machine& machine) {
+  return static_cast<std::size_t>(machine.n_classes) * (machine.n_classes - 1) / 2;
+}
+
+// Decision values of the pairs of classes of all machines, one machine after another.
 template <class X_>
-void decide(const X_& X, const typename PointsOf<X_>::type& points, const Ensemble& ensemble,
-            OutMatrix<double> values) {
+void decide(const X_& X, const typename PointsOf<X_>::type& points, const Ensemble& ensemble, OutMatrix<double> values,
+            std::size_t memory) {
   const auto& machines = ensemble.machines(points, X.shape(1));
-  require(machines.size() == 1, "decision values are those of one machine", machines.size());
   require(values.shape(0) == ensemble.n_intercepts() && values.shape(1) == X.shape(0), "values must be pairs x rows");
+  // Where the values of each machine begin.
+  std::vector<double*> begin{values.data()};
+  const std::size_t n = X.shape(0);
+  for (const Machine& machine : machines) begin.push_back(begin.back() + n * count_pairs(machine));
   nb::gil_scoped_release unlocked;
-  pacbayes::decide(machines[0], rows_of(points, ensemble.n_categories()), rows_of(X, ensemble.n_categories()),
-                   values.data());
+  const std::size_t k = ensemble.n_categories();
+  pacbayes::decide(machines, rows_of(points, k), rows_of(X, k), memory,
+                   [&](std::size_t h, std::ptrdiff_t row, std::ptrdiff_t count, const double* tile) {
+                     for (double* to = begin[h] + row; to < begin[h + 1]; to += n, tile += pacbayes::kTile)
+                       std::copy_n(tile, count, to);
+                   });
 }
 
 // The margins within which decision values of rows of d features may have either sign, in the order of the intercepts.
@@ -507,12 +564,15 @@ void bind_for(nb::module_& module) {
   module.def("train", train<X_>, "X"_a, "codes"_a.noconvert(), "subsamples"_a.noconvert(), "sizes"_a.noconvert(),
              "seed"_a, "multipliers"_a, "C"_a, "scaler"_a.none(), "tolerance"_a, "max_iterations"_a,
              "n_numbers"_a.none() = nb::none(), "n_categories"_a = 0);
+  module.def("train_ridges", train_ridges<X_>, "X"_a, "targets"_a.noconvert(), "subsamples"_a.noconvert(),
+             "sizes"_a.noconvert(), "multipliers"_a, "ridges"_a, "scaler"_a.none(),
+             "n_numbers"_a.none() = nb::none(), "n_categories"_a = 0);
   // Integers are not converted, since fractions would be lost, nor what is written to, since the copy would be.
   module.def("vote", vote<X_>, "X"_a, "points"_a, "ensemble"_a, "memory"_a, "votes"_a.noconvert(),
              "certain"_a.noconvert().none() = nb::none());
   module.def("count_mistakes", count_mistakes<X_>, "X"_a, "codes"_a.noconvert(), "first"_a, "points"_a, "ensemble"_a,
              "subsamples"_a.noconvert(), "sizes"_a.noconvert(), "memory"_a, "mistakes"_a.noconvert());
-  module.def("decide", decide<X_>, "X"_a, "points"_a, "ensemble"_a, "values"_a.noconvert());
+  module.def("decide", decide<X_>, "X"_a, "points"_a, "ensemble"_a, "values"_a.noconvert(), "memory"_a = 0);
   module.def("nearest_of_another_class", nearest_of_another_class<X_>, "X"_a, "codes"_a.noconvert(),
              "squared"_a.noconvert());
   module.def("feature_scale", feature_scale<X_>, "X"_a, "scaler"_a, "factors"_a.noconvert());
@@ -521,7 +581,7 @@ void bind_for(nb::module_& module) {
 }  // namespace
 
 NB_MODULE(_engine, module) {
-  module.doc() = "Train and evaluate many small RBF-kernel SVMs.";
+  module.doc() = "Train and evaluate many small RBF-kernel SVMs and kernel ridge regressions.";
   // An ensemble that is alive when the interpreter exits, say in an interactive session, is no leak worth a warning.
   nb::set_leak_warnings(false);
   module.attr("instructions") = pacbayes::routines().name;

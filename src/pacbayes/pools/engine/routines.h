@@ -183,6 +183,14 @@ struct Routines {
                        std::uint16_t* codes, std::uint8_t* certain);
 
   void (*minimize)(const Problem& problem, Solution& solution);
+
+  // Replace the lower triangle of a symmetric matrix by its Cholesky factor, and return whether all pivots are positive.
+  // The entry of row i and column k is matrix[(i / kTile * size + k) * kTile + i % kTile]; rows after the last are finite.
+  bool (*factorize)(double* matrix, std::ptrdiff_t size);
+
+  // Solve a linear system by the factor of its matrix: values hold the right side, and then the solution. There is room
+  // for a multiple of kTile.
+  void (*solve_factorized)(const double* factor, std::ptrdiff_t size, double* values);
 };
 
 // The fastest routines that this machine can run.

@@ -79,6 +79,18 @@ inline Scale append_table_factors(SparseRows, const std::int32_t*, std::ptrdiff_
   return {};
 }
 
+// The factors that a subsample gives: of rows of a table if n_numbers is not negative; none without a scaler.
+template <class Rows>
+Scale append_subsample_factors(Rows X, const std::int32_t* rows, std::ptrdiff_t count, Scaler scaler,
+                               std::ptrdiff_t n_numbers, Factors& to) {
+  if (n_numbers >= 0) return append_table_factors(X, rows, count, scaler, n_numbers, to);
+  return scaler == Scaler::none ? Scale{} : append_factors(X, rows, count, scaler, to);
+}
+
+inline bool all_finite(const std::vector<double>& numbers) {
+  return std::all_of(numbers.begin(), numbers.end(), [](double x) { return std::isfinite(x); });
+}
+
 // ------------------------------------------------------------------------------------------------------
 // Dense rows
 // ------------------------------------------------------------------------------------------------------

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <type_traits>
 #include <vector>
 
+#include "distances.h"
 #include "rows.h"
 
 namespace pacbayes {
@@ -47,41 +47,24 @@ struct Settings {
   std::ptrdiff_t n_numbers = -1;
 };
 
-// Memory that training uses again for one machine after another.
-struct TrainingSpace {
-  template <class Number>
-  struct Distances {
-    std::vector<Number> squared, nearest;
-  };
-  Distances<double> doubles;
-  Distances<float> singles;
-  std::vector<float> kernel;
-
-  template <class Number>
-  Distances<Number>& distances() {
-    if constexpr (std::is_same_v<Number, double>)
-      return doubles;
-    else
-      return singles;
-  }
-
-  // Make room for `size` numbers, whatever they are.
-  template <class Number>
-  static void grow(std::vector<Number>& numbers, std::ptrdiff_t size) {
-    if (static_cast<std::ptrdiff_t>(numbers.size()) < size) numbers.resize(size);
-  }
-
-  // Do not keep the memory of large subsamples, which take long enough to allocate it anew.
-  void release_if_large() {
-    constexpr std::size_t kLarge = std::size_t{1} << 24;
-    if (doubles.squared.size() * sizeof(double) + singles.squared.size() * sizeof(float) > kLarge) *this = {};
-  }
-};
-
 // Train one machine on the given rows of X and append it.
 template <class Rows>
 void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std::ptrdiff_t size,
            const Settings& settings, TrainingSpace& space, Trained& trained);
+
+// How to train a kernel ridge regression.
+struct RidgeSettings {
+  double multiplier;  // gamma is this divided by twice the median squared distance of two points, roughly
+  double ridge;       // added to the diagonal of the kernel matrix
+  Scaler scaler;
+  std::ptrdiff_t n_numbers = -1;  // as in Settings
+};
+
+// Train one kernel ridge regression on the given rows of X and append it: counts holds its number of points, none if all
+// of their targets are equal, and intercepts one number.
+template <class Rows>
+void train_ridge(Rows X, const double* targets, const std::int32_t* subsample, std::ptrdiff_t size,
+                 const RidgeSettings& settings, TrainingSpace& space, Trained& trained);
 
 // The codes that a machine votes for at `count` rows from `row` on, and whether rounding leaves each of them no choice:
 // see arithmetic/votes.h.
@@ -102,9 +85,12 @@ void vote(const std::vector<Machine>& machines, Points points, Rows X, std::size
 // The margins of all pairs of classes: see arithmetic/votes.h.
 std::vector<double> decision_margins(const Machine& machine, std::ptrdiff_t d);
 
-// Compute the decision values of one machine: values[pair * X.count + row].
+// Called with the decision values of machine h at `count` rows from `row` on: values[pair * kTile + i].
+using ValueSink = std::function<void(std::size_t h, std::ptrdiff_t row, std::ptrdiff_t count, const double* values)>;
+
+// Compute the decision values of all machines at all rows of X, with `memory` as for votes.
 template <class Points, class Rows>
-void decide(const Machine& machine, Points points, Rows X, double* values);
+void decide(const std::vector<Machine>& machines, Points points, Rows X, std::size_t memory, const ValueSink& sink);
 
 // Compute the squared distance of every row to the nearest one of another class, infinity if there is none.
 template <class Rows>

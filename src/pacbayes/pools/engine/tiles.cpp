@@ -308,7 +308,7 @@ void accumulate_exponentials_at(const double* squared, const std::int32_t* rows,
 
 }  // namespace
 
-// Functions of filter.cpp and smo.cpp.
+// Functions of filter.cpp, smo.cpp and cholesky.cpp.
 template <class Pointer>
 using Function = std::remove_pointer_t<Pointer>;
 Function<decltype(Routines::filter_support)> filter_support;
@@ -318,6 +318,8 @@ Function<decltype(Routines::filter_exponentials)> filter_exponentials;
 Function<decltype(Routines::round_to_single)> round_to_single;
 Function<decltype(Routines::filter_votes)> filter_votes;
 Function<decltype(Routines::minimize)> minimize;
+Function<decltype(Routines::factorize)> factorize;
+Function<decltype(Routines::solve_factorized)> solve_factorized;
 
 #define PACBAYES_TEXT_OF(word) #word
 #define PACBAYES_TEXT(word) PACBAYES_TEXT_OF(word)
@@ -345,6 +347,8 @@ const Routines kRoutines = {
     round_to_single,
     filter_votes,
     minimize,
+    factorize,
+    solve_factorized,
 };
 
 }  // namespace pacbayes::PACBAYES_INSTRUCTIONS

@@ -3,6 +3,7 @@
 #include <limits>
 #include <numeric>
 
+#include "distances.h"
 #include "svm.h"
 
 #include "../arithmetic/widths.h"
@@ -10,10 +11,6 @@
 namespace pacbayes {
 
 namespace {
-
-std::ptrdiff_t round_up(std::ptrdiff_t size, std::ptrdiff_t multiple) {
-  return (size + multiple - 1) / multiple * multiple;
-}
 
 // Points of a subsample, grouped by class.
 struct GroupedRows {
@@ -33,40 +30,6 @@ GroupedRows group_by_class(const std::int32_t* subsample, std::ptrdiff_t size, c
     ++grouped.counts.back();
   }
   return grouped;
-}
-
-// Squared distances between all points of a subsample, in tiles: those of point p to the points of tile t begin at
-// (t * size + p) * kTile. They are symmetric, to the bit: only those of points up to the end of the tile are used.
-template <class Number>
-struct SquaredDistances {
-  const std::vector<Number>& tiles;
-  const std::vector<Number>& nearest;
-  std::ptrdiff_t size;
-
-  std::ptrdiff_t n_tiles() const { return round_up(size, kTile) / kTile; }
-  // Points whose distances to tile t are used.
-  std::ptrdiff_t used(std::ptrdiff_t t) const { return std::min<std::ptrdiff_t>(size, (t + 1) * kTile); }
-  // Points in tile t.
-  std::ptrdiff_t width(std::ptrdiff_t t) const { return std::min<std::ptrdiff_t>(kTile, size - t * kTile); }
-  const Number* row(std::ptrdiff_t t, std::ptrdiff_t p) const { return tiles.data() + (t * size + p) * kTile; }
-};
-
-template <class Number, class Rows>
-SquaredDistances<Number> pairwise_distances(Rows rows, TrainingSpace& space) {
-  const std::ptrdiff_t size = rows.count, n_tiles = round_up(size, kTile) / kTile;
-  TrainingSpace::Distances<Number>& to = space.distances<Number>();
-  space.grow(to.squared, n_tiles * size * kTile);
-  space.grow(to.nearest, n_tiles * size);
-  const SquaredDistances<Number> squared{to.squared, to.nearest, size};
-  typename Layout<Rows>::template PointsIn<Number> points;
-  typename Layout<Rows>::template TileIn<Number> tile;
-  points.assign(rows);
-  for (std::ptrdiff_t t = 0; t < n_tiles; ++t) {
-    tile.load(rows, t * kTile, squared.width(t));
-    points.limit(squared.used(t));
-    tile.distances(points, to.squared.data() + t * size * kTile, to.nearest.data() + t * size);
-  }
-  return squared;
 }
 
 template <class Number>
@@ -215,11 +178,7 @@ double largest_norm(SparseRows rows) {
 template <class Rows>
 void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std::ptrdiff_t size,
            const Settings& settings, TrainingSpace& space, Trained& trained) {
-  Scale scale;
-  if (settings.n_numbers >= 0)
-    scale = append_table_factors(X, subsample, size, settings.scaler, settings.n_numbers, trained.scale);
-  else if (settings.scaler != Scaler::none)
-    scale = append_factors(X, subsample, size, settings.scaler, trained.scale);
+  const Scale scale = append_subsample_factors(X, subsample, size, settings.scaler, settings.n_numbers, trained.scale);
   const GroupedRows grouped = group_by_class(subsample, size, codes);
   trained.n_classes.push_back(static_cast<std::int32_t>(grouped.classes.size()));
   trained.classes.insert(trained.classes.end(), grouped.classes.begin(), grouped.classes.end());
@@ -231,8 +190,7 @@ void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std
   }
   typename Layout<Rows>::Matrix points;
   points.gather(X, grouped.rows.data(), size, scale);
-  const bool finite =
-      std::all_of(points.values().begin(), points.values().end(), [](double x) { return std::isfinite(x); });
+  const bool finite = all_finite(points.values());
   const bool heuristic = std::isnan(settings.seed);
   const double norm = finite ? largest_norm(points.rows()) : std::numeric_limits<double>::infinity();
   // In single precision if that is enough, else in double.

@@ -191,35 +191,66 @@ class SharedFilters {
   FilterValues found_;
 };
 
-// Compute the distances of all points to a tile once, for all machines.
+// Distances of all points to a tile, computed once for all machines.
+template <class Rows>
+class SharedDistances {
+ public:
+  template <class Points>
+  SharedDistances(const std::vector<Machine>& machines, const Points& points)
+      : groups_(group_by_gamma(machines, points.count())), squared_(points.count() * kTile), nearest_(points.count()) {
+    if (std::any_of(groups_.begin(), groups_.end(), [](const GammaGroup& group) { return group.shares_kernel; }))
+      kernel_.resize(points.count() * kTile);
+  }
+
+  template <class Points>
+  void load(const Points& points, Rows X, std::ptrdiff_t row, std::ptrdiff_t count) {
+    tile_.load(X, row, count);
+    tile_.distances(points, squared_.data(), nearest_.data());
+  }
+
+  // Compute kernel values once for a group, if its machines share them.
+  void select(const GammaGroup& group) {
+    if (group.shares_kernel)
+      routines().exponentials(squared_.data(), nearest_.data(), static_cast<std::ptrdiff_t>(nearest_.size()),
+                              group.gamma, kernel_.data());
+  }
+
+  // Decision values of a machine of the group that was selected.
+  void decide(const Machine& machine, const GammaGroup& group, double* values) {
+    const double* kernel = group.shares_kernel ? kernel_.data() : nullptr;
+    decide_tile(machine, {squared_.data(), nearest_.data(), kernel, machine.support}, own_kernel_, values);
+  }
+
+  const std::vector<GammaGroup>& groups() const { return groups_; }
+  const std::vector<double>& squared() const { return squared_; }
+  const std::vector<double>& nearest() const { return nearest_; }
+
+ private:
+  std::vector<GammaGroup> groups_;
+  typename Layout<Rows>::Tile tile_;
+  std::vector<double> squared_, nearest_, kernel_, own_kernel_;
+};
+
 template <class Points, class Rows>
 void vote_shared(const std::vector<Machine>& machines, const Points& points, Rows X, const VoteSink& sink) {
-  const std::vector<GammaGroup> groups = group_by_gamma(machines, points.count());
-  typename Layout<Rows>::Tile tile;
-  std::vector<double> squared(points.count() * kTile), nearest(points.count()), kernel, own_kernel;
+  SharedDistances<Rows> shared(machines, points);
   std::vector<double> values = allocate_values(machines);
-  if (std::any_of(groups.begin(), groups.end(), [](const GammaGroup& group) { return group.shares_kernel; }))
-    kernel.resize(points.count() * kTile);
   Majority majority(machines, X.d);
-  SharedFilters filters(machines, groups, X.d);
+  SharedFilters filters(machines, shared.groups(), X.d);
   std::uint16_t codes[kTile];
   std::uint8_t certain[kTile];
   for (std::ptrdiff_t row = 0; row < X.count; row += kTile) {
     const std::ptrdiff_t count = std::min<std::ptrdiff_t>(kTile, X.count - row);
-    tile.load(X, row, count);
-    tile.distances(points, squared.data(), nearest.data());
-    filters.load(squared, nearest);
-    for (const GammaGroup& group : groups) {
-      if (group.shares_kernel)
-        routines().exponentials(squared.data(), nearest.data(), points.count(), group.gamma, kernel.data());
+    shared.load(points, X, row, count);
+    filters.load(shared.squared(), shared.nearest());
+    for (const GammaGroup& group : shared.groups()) {
+      shared.select(group);
       for (const std::size_t h : group.machines) {
         if (filters.vote(machines[h], h, count, majority, codes, certain)) {
           sink(h, {row, count, codes, certain});
           continue;
         }
-        const double* shared = group.shares_kernel ? kernel.data() : nullptr;
-        decide_tile(machines[h], {squared.data(), nearest.data(), shared, machines[h].support}, own_kernel,
-                    values.data());
+        shared.decide(machines[h], group, values.data());
         sink(h, majority(machines[h], h, values.data(), row, count));
       }
     }
@@ -267,6 +298,11 @@ class OwnDistances {
 // support vectors anew for each of them.
 constexpr std::size_t kTileBytes = std::size_t{1} << 19;
 constexpr std::size_t kMaxTiles = 32;
+
+template <class Rows>
+std::size_t tiles_in_cache(Rows X) {
+  return std::clamp<std::size_t>(kTileBytes / (Layout<Rows>::Tile::bytes(X) + 1), 1, kMaxTiles);
+}
 
 // Finds the votes of one machine after another at a run of rows by the filter, and asks the exact engine where that does
 // not know. Sparse rows have no filter.
@@ -347,7 +383,7 @@ class OwnFilter<DenseRows<Number>> {
 template <class Points, class Rows>
 void vote_alone(const std::vector<Machine>& machines, Points points, Rows X, const VoteSink& sink) {
   using Tile = typename Layout<Rows>::Tile;
-  std::vector<Tile> tiles(std::clamp<std::size_t>(kTileBytes / (Tile::bytes(X) + 1), 1, kMaxTiles));
+  std::vector<Tile> tiles(tiles_in_cache(X));
   OwnFilter<Rows> filter(points, tiles.size());
   OwnDistances<Rows> own;
   std::vector<double> values = allocate_values(machines);
@@ -372,6 +408,22 @@ void vote_alone(const std::vector<Machine>& machines, Points points, Rows X, con
   }
 }
 
+// Whether to share distances: if points are used by several machines, and there is memory for the distances, for a kernel
+// and for all points, which are then assigned. Machines with scalings of their own have no distances in common. Values
+// are the same either way, to the bit.
+template <class Rows, class Points>
+bool share_distances(const std::vector<Machine>& machines, Rows points, std::size_t memory, Points& all) {
+  std::ptrdiff_t uses = 0;
+  for (const Machine& machine : machines) {
+    if (machine.scale) return false;
+    uses += machine.n_support;
+  }
+  const std::size_t bytes = static_cast<std::size_t>(points.count) * 2 * kTile * sizeof(double);
+  if (bytes > memory || 2 * uses <= 3 * points.count) return false;
+  all.assign(points);
+  return bytes + all.bytes() <= memory;
+}
+
 }  // namespace
 
 std::vector<double> decision_margins(const Machine& machine, std::ptrdiff_t d) {
@@ -384,44 +436,52 @@ std::vector<double> decision_margins(const Machine& machine, std::ptrdiff_t d) {
 
 template <class Points, class Rows>
 void vote(const std::vector<Machine>& machines, Points points, Rows X, std::size_t memory, const VoteSink& sink) {
-  std::ptrdiff_t uses = 0;
-  bool scaled = false;
-  for (const Machine& machine : machines) {
-    uses += machine.n_support;
-    scaled = scaled || machine.scale;
-  }
-  // Share distances if points are used by several machines and there is memory for the distances and for a kernel.
-  // Machines with scalings of their own have no distances in common. The votes are the same either way, to the bit.
-  const std::size_t bytes = static_cast<std::size_t>(points.count) * 2 * kTile * sizeof(double);
-  if (!scaled && bytes <= memory && 2 * uses > 3 * points.count) {
-    typename Layout<Points>::Points all;
-    all.assign(points);
-    if (bytes + all.bytes() <= memory) return vote_shared(machines, all, X, sink);
-  }
+  typename Layout<Points>::Points all;
+  if (share_distances(machines, points, memory, all)) return vote_shared(machines, all, X, sink);
   vote_alone(machines, points, X, sink);
 }
 
 template <class Points, class Rows>
-void decide(const Machine& machine, Points points, Rows X, double* values) {
-  const std::ptrdiff_t pairs = count_pairs(machine.n_classes);
+void decide(const std::vector<Machine>& machines, Points points, Rows X, std::size_t memory, const ValueSink& sink) {
+  std::vector<double> values = allocate_values(machines);
+  typename Layout<Points>::Points all;
+  if (share_distances(machines, points, memory, all)) {
+    SharedDistances<Rows> shared(machines, all);
+    for (std::ptrdiff_t row = 0; row < X.count; row += kTile) {
+      const std::ptrdiff_t count = std::min<std::ptrdiff_t>(kTile, X.count - row);
+      shared.load(all, X, row, count);
+      for (const GammaGroup& group : shared.groups()) {
+        shared.select(group);
+        for (const std::size_t h : group.machines) {
+          shared.decide(machines[h], group, values.data());
+          sink(h, row, count, values.data());
+        }
+      }
+    }
+    return;
+  }
+  std::vector<typename Layout<Rows>::Tile> tiles(tiles_in_cache(X));
   OwnDistances<Rows> own;
-  own.select(machine, points);
-  typename Layout<Rows>::Tile tile;
-  std::vector<double> tile_values(pairs * kTile);
-  for (std::ptrdiff_t row = 0; row < X.count; row += kTile) {
-    const std::ptrdiff_t count = std::min<std::ptrdiff_t>(kTile, X.count - row);
-    tile.load(X, row, count);
-    own.decide(tile, tile_values.data());
-    for (std::ptrdiff_t pair = 0; pair < pairs; ++pair)
-      std::copy_n(tile_values.data() + pair * kTile, count, values + pair * X.count + row);
+  const auto step = static_cast<std::ptrdiff_t>(tiles.size()) * kTile;
+  for (std::ptrdiff_t first = 0; first < X.count; first += step) {
+    const std::ptrdiff_t end = std::min(first + step, X.count);
+    for (std::ptrdiff_t row = first; row < end; row += kTile)
+      tiles[(row - first) / kTile].load(X, row, std::min<std::ptrdiff_t>(kTile, end - row));
+    for (std::size_t h = 0; h < machines.size(); ++h) {
+      own.select(machines[h], points);
+      for (std::ptrdiff_t row = first; row < end; row += kTile) {
+        own.decide(tiles[(row - first) / kTile], values.data());
+        sink(h, row, std::min<std::ptrdiff_t>(kTile, end - row), values.data());
+      }
+    }
   }
 }
 
 template void vote(const std::vector<Machine>&, DenseRows<double>, DenseRows<float>, std::size_t, const VoteSink&);
 template void vote(const std::vector<Machine>&, DenseRows<double>, DenseRows<double>, std::size_t, const VoteSink&);
 template void vote(const std::vector<Machine>&, SparseRows, SparseRows, std::size_t, const VoteSink&);
-template void decide(const Machine&, DenseRows<double>, DenseRows<float>, double*);
-template void decide(const Machine&, DenseRows<double>, DenseRows<double>, double*);
-template void decide(const Machine&, SparseRows, SparseRows, double*);
+template void decide(const std::vector<Machine>&, DenseRows<double>, DenseRows<float>, std::size_t, const ValueSink&);
+template void decide(const std::vector<Machine>&, DenseRows<double>, DenseRows<double>, std::size_t, const ValueSink&);
+template void decide(const std::vector<Machine>&, SparseRows, SparseRows, std::size_t, const ValueSink&);
 
 }  // namespace pacbayes

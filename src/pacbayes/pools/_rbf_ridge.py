@@ -1,0 +1,157 @@
+"""Kernel ridge regressions on subsamples, many at once, in the engine of the RBF-SVMs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from pacbayes._losses import Loss
+from pacbayes._settings import Constraint, validate_settings
+from pacbayes.exceptions import HypothesisError
+from pacbayes.pools import _engine
+from pacbayes.pools._base import Sample
+from pacbayes.pools._kernel_pool import POSITIVE, Combination, KernelPool, collect_scale, gather_points
+from pacbayes.pools._kernel_width import Scaling
+from pacbayes.pools._layout import is_wide, to_engine
+from pacbayes.pools._ridge_models import RBFRidges
+from pacbayes.sampling import ChosenSubsamples
+
+# Share of the rows that train a hypothesis, where held-out rows test the vote and where not; and the most rows, since
+# the time for a linear system grows with their cube.
+_SHARE_TRAINED, _SHARE_UNTESTED, _MOST_POINTS = 0.8, 0.5, 1500
+
+# Hypotheses where there are few rows and many, and from how many on.
+_N_HYPOTHESES, _MANY_ROWS = (20, 10), 5000
+
+
+class RBFRidgePool(KernelPool):
+    """Kernel ridge regressions with RBF kernels, whose widths are drawn from a grid around the median distance.
+
+    A regression on r points solves ``(K + ridge I) c = (y - mean(y)) / std(y)``, where ``K = exp(-gamma D)`` and D
+    holds the squared distances of the points. It predicts ``mean(y) + std(y) sum_p c_p exp(-gamma |x - x_p|^2)``.
+    Mean, deviation, kernel width and scaling come from its subsample alone.
+
+    Parameters
+    ----------
+    ridge : float or sequence of float, default=(1e-5, 3e-4, 0.01, 0.3)
+        What is added to the diagonal of the kernel matrix, or several to draw from: the penalty of `KernelRidge`.
+    gamma_grid : sequence of float, default=(0.03, 0.1, 0.3, 1.0, 3.0)
+        Multiples of ``1 / (2 D)`` to draw the kernel width from, where D is the median squared distance of two points
+        of the subsample, once scaled; or rather the middle of the powers of two between which it lies, so that
+        hypotheses without scaling share kernel values.
+    scaler : {"minmax", "standard"}, None or sequence of these, default="standard"
+        Scaling of the features, or several to draw from.
+    assignment : {"dealt", "drawn"}, default="dealt"
+        How hypotheses get their kernel width, ridge and scaler: every combination equally often among the hypotheses of
+        one subsample size, in random order; or drawn independently.
+    on_error : {"raise", "drop"}, default="raise"
+        What to do with a hypothesis whose linear system is singular in double precision, since its ridge is too small:
+        raise, or count its loss as 1.
+    working_memory : float, default=256
+        MiB that each worker may take for the predictions of a block of rows. The kernel matrix of a subsample of r
+        points, 8 r^2 bytes, comes on top.
+    n_hypotheses, subsample_size : default="auto"
+        As in `PACBayesClassifier`, for this pool alone: as one of several families, for example. By default 20
+        hypotheses, or 10 of many rows, on 80% of the rows, 1500 of them at most: unlike a vote of classes, a mean of
+        numbers is hardly better than its members, and a regression on few points is a weak one.
+
+    Notes
+    -----
+    Tables with text, booleans, dates and gaps are read as by `RBFSVMPool`. Predictions have the same bits for any
+    number of workers and blocks of rows, and on all processors with fused multiply-adds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacbayes.pools import RBFRidgePool, Sample
+    >>> from pacbayes.sampling import RandomSubsamples
+    >>> X = np.linspace(0, 3, 300)[:, None]
+    >>> sample = Sample(X, np.sin(X[:, 0]), classes=np.empty(0))
+    >>> pool = RBFRidgePool(ridge=1e-4)
+    >>> prepared, shared = pool.prepare(sample, entropy=0)
+    >>> trained = pool.train(prepared, RandomSubsamples(300, [100], 8, entropy=0), range(8), 0, shared)
+    >>> numbers = trained.keep_training_points(prepared).votes(X)
+    >>> numbers.shape, bool(np.abs(numbers - np.sin(X[:, 0])).mean() < 0.01)
+    ((8, 300), True)
+    """
+
+    _PENALTY = "ridge"
+    _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {"ridge": POSITIVE, **KernelPool._CONSTRAINTS}
+
+    def __init__(
+        self,
+        *,
+        ridge: float | Sequence[float] = (1e-5, 3e-4, 0.01, 0.3),
+        gamma_grid: Sequence[float] = (0.03, 0.1, 0.3, 1.0, 3.0),
+        scaler: Scaling | Sequence[Scaling | None] | None = "standard",
+        assignment: Literal["dealt", "drawn"] = "dealt",
+        on_error: Literal["raise", "drop"] = "raise",
+        working_memory: float = 256.0,
+        n_hypotheses: int | Literal["auto"] = "auto",
+        subsample_size: Any = "auto",
+    ) -> None:
+        self.ridge = ridge
+        self.gamma_grid = gamma_grid
+        self.scaler = scaler
+        self.assignment = assignment
+        self.on_error = on_error
+        self.working_memory = working_memory
+        self.n_hypotheses = n_hypotheses
+        self.subsample_size = subsample_size
+
+    @property
+    def predicts(self) -> tuple[str, ...]:
+        return ("numbers",)
+
+    def check_settings(self) -> None:
+        validate_settings(self, self._CONSTRAINTS)
+
+    def assumptions(self) -> list[str]:
+        return ["widths-from-subsample" if self._scalers() == [None] else "widths-and-scaling-from-subsample"]
+
+    def check_loss(self, loss: Loss) -> None:
+        if loss.on_probabilities:
+            raise HypothesisError(f"loss {loss.name!r} is one of probabilities, and regressions predict numbers")
+
+    def default_sampling(self, n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
+        share = _SHARE_TRAINED if tested else _SHARE_UNTESTED
+        return [max(1, min(int(share * n), _MOST_POINTS))], _N_HYPOTHESES[n >= _MANY_ROWS]
+
+    def _start_group(
+        self, sample: Sample, subsamples: ChosenSubsamples, chosen: list[Combination], shared: None, entropy: int
+    ) -> Callable[[], RBFRidges]:
+        def finish() -> RBFRidges:
+            X, targets, rows, used = gather_points(sample, subsamples, None)
+            multipliers, ridge = (np.array([combination[i] for combination in chosen]) for i in (0, 1))
+            sizes, scaler, book = subsamples.sizes.astype(np.int64), chosen[0][2], sample.code_book
+            kinds = () if book is None else (book.n_numbers, book.n_categories)
+            problem = (targets.astype(np.float64), rows, sizes, multipliers, ridge, scaler)
+            result = _engine.train_ridges(to_engine(X, sparse=is_wide(sample.X)), *problem, *kinds)
+            failed, gamma = result["converged"] == 0, result["gamma"]
+            if self.on_error == "raise" and failed.any():
+                h = int(np.argmax(failed))
+                raise HypothesisError(
+                    f"hypothesis {subsamples.chosen[h]} (seed {entropy}) could not be trained on its {sizes[h]} points "
+                    f"with ridge = {ridge[h]:g} and gamma = {gamma[h]:g}: its linear system is singular, or its "
+                    "coefficients overflow. A larger ridge would help, or on_error='drop', which counts its loss as 1"
+                )
+            scale, fill = collect_scale(result, sample, ridge.size, scaler)
+            return RBFRidges(
+                classes=sample.classes,
+                n_support=result["counts"],
+                support=result["support"] if used is None else used[result["support"]],
+                dual_coef=result["coefficients"],
+                intercept=result["intercepts"],
+                gamma=gamma,
+                ridge=ridge,
+                scale=scale,
+                failed=failed,
+                working_memory=int(self.working_memory * 2**20),
+                rows=np.empty(0, dtype=np.int32),
+                fill=fill,
+                code_book=book,
+            )
+
+        return finish
