@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from pacbayes import PACBayesClassifier
+from pacbayes import PACBayesClassifier, PACBayesRegressor
 from pacbayes.pools import BoostingPool, EstimatorPool, ForestPool, LinearPool, RBFSVMPool
 from pacbayes.pools._learners import repeat_by_weight
 from pacbayes.rows import ArraySource
@@ -90,6 +90,18 @@ def test_other_weights_are_repetitions_in_proportion():
     # A class of next to no weight stays one.
     codes[7], weights[7] = 1, 1e-9
     assert 7 in repeat_by_weight(weights, codes, RNG)
+
+
+@pytest.mark.parametrize("name", ["boosting", "linear"])
+def test_numbers(name):
+    target = X[:, 1] + np.where(X[:, 0] > 0, 3.0, -3.0)
+    weights = np.where(X[:, 0] > 0, 10.0, 1.0)
+    settings = {"n_hypotheses": 4, "subsample_size": 0.5, "random_state": 0, "y_range": (-8.0, 8.0)}
+    weighted, plain = (
+        PACBayesRegressor(LEARNED[name], **settings).fit(X, target, sample_weight=one) for one in (weights, None)
+    )
+    assert weighted.predict(X).mean() > plain.predict(X).mean() + 0.5
+    assert weighted.feature_importances(X, target, n_repeats=2).importances_mean.argmin() == 2
 
 
 def test_families_that_take_no_weights_are_left_out_or_named():
