@@ -105,9 +105,9 @@ def fit(
         Let all classes weigh the same in training (balanced): fewer rows of rare ones are missed, for more errors
         altogether, which the certificate is about. Without SVMs. [default: none]
     cost
-        TRUTH:PREDICTED=COST, such as fraud:fine=5: predicting fine where the truth is fraud costs 5 times as much as
-        other errors, which cost 1. May be repeated. The vote predicts what costs least by its shares, and the
-        certificate is about the mean cost. [default: all errors cost the same]
+        Cost of an error, such as fraud:fine=5: predicting fine where the truth is fraud costs 5, and other errors 1.
+        May be repeated. The vote predicts what costs least by its shares, and the certificate is about the mean cost.
+        [default: all errors cost the same]
     n_hypotheses
         Number of hypotheses, divided among the families. [default: each family's own, 45 SVMs for each subsample size]
     subsample_size
