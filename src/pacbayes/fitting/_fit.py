@@ -141,6 +141,8 @@ def fit_votes(
             "groups need held-out rows, and this fit has none: give holdout a share, or the groups of new points to "
             "certify(X, y, groups=...)"
         )
+    if holdout is not None and settings.voting in ("majority", "uniform"):
+        task = task.deciding_by(loss)
     entropy = _draw_entropy(settings.random_state) if continued is None else continued.entropy
     rows, entropy = _open_checkpoint(rows, pool, settings, holdout, entropy)
     try:
@@ -443,4 +445,5 @@ def digest_vote(fit: FitContext, trained: Trained) -> dict[str, str]:
         hypotheses = hypotheses.take(np.flatnonzero(~dropped))
     names = ("voting", "objective", "delta", "holdout", "n_candidates", "prior", "loss", "racing")
     about = [*(getattr(fit.settings, name) for name in names), fit.pool, hypotheses.classes, trained.subsamples]
+    about += [] if fit.task.decision is None else [fit.task.decision]
     return {"hypotheses": digest(hypotheses.fingerprint(), code=True), "settings": digest(about, code=True)}
