@@ -150,17 +150,17 @@ class Coverage:
 def tabulate_thresholds(
     codes: NDArray[np.intp],
     predicted: NDArray[np.intp],
-    doubtful: NDArray[np.bool_],
+    wrong: NDArray[np.bool_],
     shares: Array,
     doubt: Array,
 ) -> ThresholdCounts:
     """Count points by true class, prediction and shares of the vote at thresholds on these.
 
-    `doubtful` predictions could differ on another engine, and shares at each point by `doubt`. Codes beyond the columns
-    of `shares` are those of classes that the vote does not know.
+    `wrong` are predictions that are, or could be on another engine, and shares could differ at each point by `doubt`.
+    Codes beyond the columns of `shares` are those of classes that the vote does not know.
     """
     points, margin = np.arange(codes.size), doubt + _TOLERANCE
-    wrong = (predicted != codes) | doubtful
+    wrong = wrong | (predicted != codes)
     winner = shares[points, predicted]
     # The largest and the smallest score on any engine; all points reach 0.
     largest, smallest = winner + margin, np.maximum(winner - margin, 0.0)

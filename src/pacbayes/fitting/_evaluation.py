@@ -26,7 +26,7 @@ from pacbayes.fitting._groups import Groups
 from pacbayes.fitting._hypotheses import Arrays
 from pacbayes.fitting._rows import Block, SampleRows
 from pacbayes.fitting._votes import Vote
-from pacbayes.fitting._work import predict_block, sum_losses, sum_test_losses, tabulate_out_of_bag
+from pacbayes.fitting._work import predict_block, sum_losses, sum_test_losses, tabulate_out_of_bag, tabulate_shares
 from pacbayes.fitting._workers import Workers
 from pacbayes.pools import Hypotheses
 from pacbayes.sampling import TEST, ChosenSubsamples, stream
@@ -61,35 +61,45 @@ def evaluate_vote(
     k: int | None = None,
     batch_rows: int | None = None,
     groups: Groups | None = None,
-) -> Vote:
+) -> tuple[Vote, TestResult | None]:
     """Add to the certificate what held-out rows, or otherwise validation rows, say about the predictor.
 
     `rest` are those of `rows` that train and validate the hypotheses. Where rows are held out, `loss` is one of labels.
     A prediction that could differ on another engine has the largest loss, 1. `k` is the number of the vote in a fit,
     whose results a checkpoint may hold, and `batch_rows` how many are predicted at a time. `groups` are those of
-    `rows`, whose errors are to be bounded as well.
+    `rows`, whose errors are to be bounded as well. Returns what the vote did on the held-out rows, too.
     """
     certificate = vote.certificate.revise(**vote.task.describe_target(rows.sample.codes))
     if vote.split.held_out is None:
-        return replace(vote, certificate=_tabulate_validation(vote, certificate, rest, k))
+        return replace(vote, certificate=_tabulate_validation(vote, certificate, rest, k)), None
     tested = rows.take(vote.split.held_out)
     rng = stream(vote.split.entropy, 0, TEST)
     result = evaluate_on_rows(vote, tested, loss, rng, "" if k is None else f"vote{k}-test", batch_rows)
     held_out_groups = None if groups is None else groups.take(vote.split.held_out)
-    return replace(vote, certificate=result.certify(certificate, held_out_groups))
+    return replace(vote, certificate=result.certify(certificate, held_out_groups)), result
 
 
-def evaluate_shares(vote: Vote, rows: SampleRows, loss: Loss, k: int | None = None) -> Vote:
+def evaluate_shares(vote: Vote, rows: SampleRows, tested: TestResult | None, k: int | None = None) -> Vote:
     """Add to the certificate of a vote that was tested what its held-out rows prove at thresholds on its shares.
 
     For the vote that predicts, alone: all its hypotheses are asked about each row, where labels take few of them.
+    `tested` is what it did on these rows.
     """
-    if vote.split.held_out is None or vote.certificate.predictor != MAJORITY:
+    if tested is None or vote.split.held_out is None or vote.certificate.predictor != MAJORITY:
         return vote
-    tested, rng = rows.take(vote.split.held_out), stream(vote.split.entropy, 0, TEST)
-    result = evaluate_on_rows(vote, tested, loss, rng, "" if k is None else f"vote{k}-test-shares", shares=True)
-    assert result.at_thresholds is not None
-    return replace(vote, certificate=with_shares(vote.certificate, result.at_thresholds))
+    rows = rows.take(vote.split.held_out)
+    hypotheses, weights, tasks = _with_draws(vote, rows, _prediction_blocks(rows), None)
+    ends = np.cumsum([block.n_rows for block, *_ in tasks])[:-1]
+    known = zip(np.split(tested.predicted, ends), np.split(tested.wrong, ends), strict=True)
+    tasks = [(*task, *found) for task, found in zip(tasks, known, strict=True)]
+    name, about = "" if k is None else f"vote{k}-shares", [weights, tested.predicted, tested.wrong]
+    results = _run(rows, tabulate_shares, (vote.task, hypotheses, weights), tasks, "testing", name, about)
+    return replace(vote, certificate=with_shares(vote.certificate, _add_counts(results)))
+
+
+def _add_counts(results: Sequence[Arrays]) -> ThresholdCounts:
+    """Add up the counts of blocks of rows at thresholds."""
+    return ThresholdCounts(*(np.sum([one[name] for one in results], axis=0) for name in ThresholdCounts._fields))
 
 
 class TestResult(NamedTuple):
@@ -97,6 +107,7 @@ class TestResult(NamedTuple):
 
     total: float  # loss
     counts: NDArray[np.intp] | None  # by target and prediction; None if there are too many classes
+    predicted: NDArray[Any]  # as the task encodes it
     wrong: NDArray[np.bool_]  # where its prediction is wrong, or could be on another engine
     at_thresholds: ThresholdCounts | None  # on shares of the vote
 
@@ -129,13 +140,13 @@ def evaluate_on_rows(
     # that it takes the place of the other one does not depend on what either did on them.
     about = [weights, vote.certificate.voting, shares]
     results = _run(rows, sum_test_losses, common, tasks, "testing", name, about)
-    added = ("counts", *ThresholdCounts._fields)
-    sums = {key: np.sum([result[key] for result in results], axis=0) for key in added if key in results[0]}
+    counts = np.sum([result["counts"] for result in results], axis=0) if "counts" in results[0] else None
     sizes = [block.n_rows for block, *_ in tasks]
     wrong = [np.unpackbits(found["wrong"], count=n) for found, n in zip(results, sizes, strict=True)]
-    at_thresholds = ThresholdCounts(sums["answered"], sums["sets"]) if shares else None
+    predicted = np.concatenate([result["predicted"] for result in results])
     total = sum(float(result["total"]) for result in results)
-    return TestResult(total, sums.get("counts"), np.concatenate(wrong).view(bool), at_thresholds)
+    at_thresholds = _add_counts(results) if shares else None
+    return TestResult(total, counts, predicted, np.concatenate(wrong).view(bool), at_thresholds)
 
 
 def _tabulate_validation(vote: Vote, certificate: Certificate, rest: SampleRows, k: int | None) -> Certificate:

@@ -28,7 +28,7 @@ from pacbayes._validation import Array
 from pacbayes.certificate import FIT_ASSUMPTIONS, Certificate, FamilyWeight, certify, resolve_objective, validate_delta
 from pacbayes.exceptions import HypothesisError
 from pacbayes.fitting._checkpoint import Checkpoint
-from pacbayes.fitting._evaluation import evaluate_shares, evaluate_vote
+from pacbayes.fitting._evaluation import TestResult, evaluate_shares, evaluate_vote
 from pacbayes.fitting._groups import Groups
 from pacbayes.fitting._racing import DropRule
 from pacbayes.fitting._rows import SampleRows
@@ -151,12 +151,12 @@ def fit_votes(
         if continued is not None:
             summary = rows.summarize()[0] if summary is None else summary
             _check_continued(summary, target, continued)
-        votes, training_rows, row_digest = _make_votes(fit, rows, plans, summary, continued)
+        votes, tested, training_rows, row_digest = _make_votes(fit, rows, plans, summary, continued)
     finally:
         release()
     # Their bounds hold all at once: the smallest is a bound as well.
     winner = min(range(len(votes)), key=lambda k: votes[k].bound)
-    votes[winner] = evaluate_shares(votes[winner], rows, loss, winner)
+    votes[winner] = evaluate_shares(votes[winner], rows, tested[winner], winner)
     names = None if rows.columns is None else np.array(rows.columns, dtype=object)
     digests = (row_digest, _digest_target(target))
     about = (rows.sample.code_book, rows.sample.n_columns, names, *digests, rows.column_ranges())
@@ -182,10 +182,10 @@ def _make_votes(
     plans: Iterable[VotePlan],
     summary: RowSummary | None,
     continued: FittedVotes | None,
-) -> tuple[list[Vote], TrainingRows, str]:
+) -> tuple[list[Vote], list[TestResult | None], TrainingRows, str]:
     """Train one vote after another, and certify each while the next one is trained.
 
-    Returns what recognises rows as well, and a digest of all of them.
+    Returns what each did on its held-out rows as well, what recognises rows, and a digest of all of them.
     """
     begun = _begin_training(fit, plans)
     first = next(begun)
@@ -198,7 +198,8 @@ def _make_votes(
             futures.append(call(_certify_vote, fit, rows, plan, trained, k, digests, batch_rows))
         summary = rows.summarize()[0] if summary is None else summary
         training_rows = TrainingRows(summary)
-        return [future.result() for future in futures], training_rows, summary.exact_digest
+        votes, tested = zip(*(future.result() for future in futures), strict=True)
+        return list(votes), list(tested), training_rows, summary.exact_digest
 
 
 def _check_continued(summary: RowSummary, target: NDArray[Any], fitted: FittedVotes) -> None:
@@ -368,7 +369,7 @@ def choose_prior(pool: Pool, settings: FitSettings, subsamples: Subsamples, spli
 
 def _certify_vote(
     fit: FitContext, rows: SampleRows, plan: VotePlan, trained: Trained, k: int, digests: Any, batch_rows: int
-) -> Vote:
+) -> tuple[Vote, TestResult | None]:
     """Weight the hypotheses of one vote, probe them, and test it on its held-out rows."""
     split = plan.split
     certificate, rho = weigh(fit, trained, plan.prior)
@@ -377,10 +378,10 @@ def _certify_vote(
     most = min(_PROBED_TOGETHER, rows_per_block(fit.task.width))
     probe_hypotheses(trained.hypotheses, rho, *source.probe_points(), most, fit.loss, stream(split.entropy, 0, PROBE))
     vote = Vote(fit.task, *trained, rho, plan.prior, certificate, split)
-    vote = evaluate_vote(vote, rows, plan.rest, fit.loss, k, batch_rows, fit.groups)
+    vote, tested = evaluate_vote(vote, rows, plan.rest, fit.loss, k, batch_rows, fit.groups)
     vote.hypotheses.leave_device()
     families = describe_families(vote.hypotheses, vote.subsamples, rho)
-    return replace(vote, certificate=vote.certificate.revise(families=families))
+    return replace(vote, certificate=vote.certificate.revise(families=families)), tested
 
 
 def weigh(fit: FitContext, trained: Trained, prior: ArrayLike | None) -> tuple[Certificate, Array]:

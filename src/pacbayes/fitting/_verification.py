@@ -190,8 +190,8 @@ def _verify_on_rows(fitted: FittedVotes, certificate: Certificate, rows: SampleR
     if groups is not None and certificate.groups is not None and not groups.name:
         groups = replace(groups, name=certificate.groups.name)  # an array has none
     blank = replace(vote, certificate=replace(certificate.without_test(), labels=(), label_counts=()))
-    tested = evaluate_vote(blank, rows, rest, loss, groups=groups)
-    again = (evaluate_shares(tested, rows, loss) if certificate.abstention else tested).certificate
+    tested, result = evaluate_vote(blank, rows, rest, loss, groups=groups)
+    again = (evaluate_shares(tested, rows, result) if certificate.abstention else tested).certificate
     stated, actual = (dict(c.statements[0].figures) for c in (certificate, again))
     _expect("the test on held-out rows", stated, actual)
     _expect_counts(certificate, again)
