@@ -28,7 +28,7 @@ from pacbayes._settings import (
     is_whole,
     validate_settings,
 )
-from pacbayes._validation import Array, count_missing
+from pacbayes._validation import Array, count_missing, open_interval, scalar
 from pacbayes.certificate import OBJECTIVES, VOTINGS, Certificate, validate_delta
 from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fitting import (
@@ -183,7 +183,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         model._check_settings()
         return model._adopt(fitted, np.random.default_rng())
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None, **fit_params: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, groups: Any = None, max_error: float | None = None, **fit_params: Any
+    ) -> Self:
         """Train the hypotheses, validate them, and weight them by minimising the bound.
 
         Parameters
@@ -197,6 +199,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             Groups whose errors are to be bounded, all at once: a label for each row; or, where groups may overlap, a
             mask of True and False for each group by its name; or the name of a column of the data frame X. They need
             not be features, and have no influence on the vote.
+        max_error : float, optional
+            An error among answered points that is declared before the held-out rows are seen: these test it alone, at
+            full delta, so that ``predict_selective(X)`` answers more points than with a table of thresholds.
         **fit_params
             None are accepted. `sample_weight` in particular is refused: the theorem is about the average loss of
             identically distributed points, and weights would change whose error is bounded.
@@ -213,10 +218,12 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 "to the distribution of interest beforehand, or put the weights into `loss` as a cost matrix."
             )
         if fit_params:
-            raise TypeError(f"fit takes no parameters besides X, y and groups, got {sorted(fit_params)}")
-        return self.fit_candidate(X, y, n_candidates=1, groups=groups)
+            raise TypeError(f"fit takes no parameters besides X, y, groups and max_error, got {sorted(fit_params)}")
+        return self.fit_candidate(X, y, n_candidates=1, groups=groups, max_error=max_error)
 
-    def fit_candidate(self, X: Any, y: Any = None, *, n_candidates: int, groups: Any = None) -> Self:
+    def fit_candidate(
+        self, X: Any, y: Any = None, *, n_candidates: int, groups: Any = None, max_error: float | None = None
+    ) -> Self:
         """Fit as one of several candidates of which the one with the smallest bound will be taken.
 
         Parameters
@@ -226,7 +233,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         n_candidates : int
             Number of candidates with different settings, this one included. Decided beforehand, they share `delta`, and
             the choice is covered by the certificate. `CertifiedGridSearch` does this for a grid.
-        groups : optional
+        groups, max_error : optional
             As in `fit`.
 
         Returns
@@ -238,9 +245,11 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"n_candidates must be a whole number, at least 1, got {n_candidates!r}")
         self._check_settings()
         settings = self._copy_settings(n_candidates=int(n_candidates))
-        return self._fit(X, y, settings, groups=groups)
+        return self._fit(X, y, settings, groups=groups, max_error=max_error)
 
-    def add_hypotheses(self, X: Any, y: Any, n_hypotheses: int, *, groups: Any = None) -> Self:
+    def add_hypotheses(
+        self, X: Any, y: Any, n_hypotheses: int, *, groups: Any = None, max_error: float | None = None
+    ) -> Self:
         """Add hypotheses to a fitted estimator, on the same sample: the result is that of fitting them at once.
 
         To add until the bound looks good is to choose the prior by the data: decide on the number beforehand. The
@@ -253,8 +262,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         n_hypotheses : int
             Number of hypotheses that there will be, for each vote. The first fit must have had ``racing=False``, so
             that none was dropped, and no `prior` of its own. Its `checkpoint` stays what it is.
-        groups : optional
-            As in `fit`: without them, the new certificate bounds no errors by group.
+        groups, max_error : optional
+            As in `fit`: without them, the new certificate bounds no errors by group, and proves no declared error.
 
         Returns
         -------
@@ -282,14 +291,22 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 ) from error
         settings = replace(fitted.settings, n_hypotheses=n_hypotheses, checkpoint=None)
         validate_settings(settings, {"n_hypotheses": Whole(max(len(vote.hypotheses) for vote in fitted.votes))})
-        self._fit(X, y, settings, continued=fitted, groups=groups)
+        self._fit(X, y, settings, continued=fitted, groups=groups, max_error=max_error)
         self.n_hypotheses = n_hypotheses
         return self
 
     def _fit(
-        self, X: Any, y: Any, settings: FitSettings, continued: FittedVotes | None = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any,
+        settings: FitSettings,
+        continued: FittedVotes | None = None,
+        groups: Any = None,
+        max_error: float | None = None,
     ) -> Self:
         pool, digests = as_pool(settings.estimator), self._digest_settings()
+        if max_error is not None:
+            max_error = float(scalar("max_error", open_interval("max_error", max_error, 0, 1)))
         try:
             if continued is None:
                 rows, labels = self._open_sample(pool, X, y, settings)
@@ -300,7 +317,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 rows, task = self._open_labelled(X, y), continued.task
                 target = rows.sample.codes
             declared = None if groups is None else Groups.of(groups, len(rows), X)
-            fitted = fit_votes(rows, target, pool, task, settings, continued, declared)
+            fitted = fit_votes(rows, target, pool, task, settings, continued, declared, max_error)
         except (ValueError, HypothesisError) as error:
             _explain_missing_values(X, error)
             raise

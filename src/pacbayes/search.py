@@ -78,7 +78,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.param_grid = param_grid
         self.n_candidates = n_candidates
 
-    def fit(self, X: Any, y: ArrayLike, *, groups: Any = None) -> CertifiedGridSearch:
+    def fit(self, X: Any, y: ArrayLike, *, groups: Any = None, max_error: float | None = None) -> CertifiedGridSearch:
         """Fit all candidates.
 
         Parameters
@@ -87,7 +87,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Training points.
         y : array-like of shape (n,)
             Labels.
-        groups : optional
+        groups, max_error : optional
             Groups whose errors are to be bounded, as in `PACBayesClassifier.fit`.
 
         Returns
@@ -115,7 +115,9 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             candidate = clone(self.classifier).set_params(**params)
             if candidate.checkpoint is not None:  # a folder belongs to one fit
                 candidate.set_params(checkpoint=Path(candidate.checkpoint) / f"candidate{k}")
-            candidates.append(candidate.fit_candidate(X, y, n_candidates=n_candidates, groups=groups))
+            candidates.append(
+                candidate.fit_candidate(X, y, n_candidates=n_candidates, groups=groups, max_error=max_error)
+            )
         bounds = [candidate.certificate_.bound for candidate in candidates]
         best = bounds.index(min(bounds))
         self.results_ = [{"params": params, "bound": bound} for params, bound in zip(grid, bounds, strict=True)]

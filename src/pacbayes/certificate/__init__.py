@@ -13,6 +13,16 @@ from pacbayes.certificate._derivation import certify, validate_delta
 from pacbayes.certificate._groups import MOST_GROUPS, GroupCounts, GroupErrors, GroupRate
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Voting, resolve_objective
 from pacbayes.certificate._points import choose_voters, with_confusion, with_shares, with_test, with_unlabelled
+from pacbayes.certificate._probabilities import (
+    BIN_EDGES,
+    LOSS_LEVELS,
+    SHARES,
+    Calibration,
+    Probabilities,
+    ProbabilityCounts,
+    ReliabilityBin,
+    tabulate_probabilities,
+)
 from pacbayes.certificate._rates import Rate
 from pacbayes.certificate._shift import Shift
 from pacbayes.certificate._statements import MAJORITY, METHODS, Event, Method, Statement
@@ -21,15 +31,19 @@ from pacbayes.certificate._thresholds import (
     THRESHOLDS,
     Abstention,
     Coverage,
+    DeclaredError,
     SetCounts,
     ThresholdCounts,
+    plan_thresholds,
     tabulate_thresholds,
 )
 from pacbayes.certificate._words import Answer, ClassTable, RateTable, Row, Section, name_class, name_family
 from pacbayes.certificate.assumptions import FIT_ASSUMPTIONS, describe_assumption
 
 __all__ = [
+    "BIN_EDGES",
     "FIT_ASSUMPTIONS",
+    "LOSS_LEVELS",
     "MAJORITY",
     "METHODS",
     "MOST_CLASSES",
@@ -37,15 +51,18 @@ __all__ = [
     "MOST_LABELS",
     "OBJECTIVES",
     "SET_THRESHOLDS",
+    "SHARES",
     "THRESHOLDS",
     "VOTINGS",
     "Abstention",
     "Answer",
+    "Calibration",
     "Certificate",
     "ClassRates",
     "ClassTable",
     "Confusion",
     "Coverage",
+    "DeclaredError",
     "Event",
     "FamilyWeight",
     "GroupCounts",
@@ -53,8 +70,11 @@ __all__ = [
     "GroupRate",
     "Method",
     "Objective",
+    "Probabilities",
+    "ProbabilityCounts",
     "Rate",
     "RateTable",
+    "ReliabilityBin",
     "Row",
     "Section",
     "SetCounts",
@@ -68,8 +88,10 @@ __all__ = [
     "label_names",
     "name_class",
     "name_family",
+    "plan_thresholds",
     "resolve_objective",
     "tabulate_predictions",
+    "tabulate_probabilities",
     "tabulate_thresholds",
     "validate_delta",
     "with_confusion",

@@ -127,6 +127,7 @@ _OTHERS = {
     "groups-declared": (
         "the groups were declared without looking at errors: in which group a point is depends on that point alone"
     ),
+    "max-error-declared": "the largest error among answered points was declared before the held-out rows were tested",
     "shifted": (
         "the points to predict come from another distribution instead, whose density relative to that of the new "
         "points is proportional to the weights; that no point has a weight above {} was declared, and the seed of "

@@ -88,6 +88,7 @@ class FitContext:
     n_votes: int  # that share delta, those of other candidates included
     continued: bool  # whether hypotheses are added to those of an earlier fit
     groups: Groups | None = None  # of all rows, whose errors are to be bounded
+    max_error: float | None = None  # that was declared for answered points
 
     @property
     def left_out(self) -> list[str]:
@@ -104,6 +105,7 @@ def fit_votes(
     settings: FitSettings,
     continued: FittedVotes | None = None,
     groups: Groups | None = None,
+    max_error: float | None = None,
 ) -> FittedVotes:
     """Train, weigh and test one or several competing votes.
 
@@ -123,6 +125,8 @@ def fit_votes(
         A fit of the same rows and settings, whose hypotheses are kept: only those that it lacks are trained.
     groups : Groups, optional
         Groups of the rows: held-out rows bound the error of each.
+    max_error : float, optional
+        Error among answered points that held-out rows are to prove, by the threshold that answers most.
 
     Returns
     -------
@@ -140,12 +144,16 @@ def fit_votes(
             "groups need held-out rows, and this fit has none: give holdout a share, or the groups of new points to "
             "certify(X, y, groups=...)"
         )
+    if max_error is not None and (holdout is None or settings.voting not in ("majority", "uniform")):
+        raise ValueError(
+            "max_error needs held-out rows and a vote: give holdout a share, and voting 'majority' or 'uniform'"
+        )
     entropy = _draw_entropy(settings.random_state) if continued is None else continued.entropy
     rows, entropy = _open_checkpoint(rows, pool, settings, holdout, entropy)
     try:
         splits = _split(holdout, len(rows), entropy, settings)
         n_votes = len(splits) * settings.n_candidates
-        fit = FitContext(pool, task, loss, settings, n_votes, continued is not None, groups)
+        fit = FitContext(pool, task, loss, settings, n_votes, continued is not None, groups, max_error)
         validate_delta(settings.delta, fit.n_votes)
         plans, rows, summary = rows.load(_plan_vote(fit, rows, split) for split in splits)
         if continued is not None:
@@ -378,7 +386,7 @@ def _certify_vote(
     most = min(_PROBED_TOGETHER, rows_per_block(fit.task.width))
     probe_hypotheses(trained.hypotheses, rho, *source.probe_points(), most, fit.loss, stream(split.entropy, 0, PROBE))
     vote = Vote(fit.task, *trained, rho, plan.prior, certificate, split)
-    vote, tested = evaluate_vote(vote, rows, plan.rest, fit.loss, k, batch_rows, fit.groups)
+    vote, tested = evaluate_vote(vote, rows, plan.rest, fit.loss, k, batch_rows, fit.groups, fit.max_error)
     vote.hypotheses.leave_device()
     families = describe_families(vote.hypotheses, vote.subsamples, rho)
     return replace(vote, certificate=vote.certificate.revise(families=families)), tested

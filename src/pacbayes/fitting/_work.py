@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pacbayes._validation import Array
-from pacbayes.certificate import ThresholdCounts, tabulate_thresholds
+from pacbayes.certificate import tabulate_probabilities, tabulate_thresholds
 from pacbayes.fitting._hypotheses import Arrays
 from pacbayes.fitting._rows import Block
 from pacbayes.pools import Hypotheses, Sample
-from pacbayes.tasks import Task
+from pacbayes.tasks import tally_out_of_bag
 
 
 def train_part(common: Iterable[Any], sample: Sample, chosen: NDArray[np.intp]) -> Hypotheses:
@@ -44,8 +43,8 @@ def sum_test_losses(
     Also the predictions and, as bits, which of them are wrong or could be on another engine; with `by_shares`, counts
     at thresholds on shares of the vote.
     """
-    task, hypotheses, weights, loss, n_rows, by_shares = common
-    total, tables, predictions, wrong, at_thresholds = 0.0, [], [], [], []
+    task, hypotheses, weights, loss, n_rows, by_shares, calibration = common
+    total, tables, predictions, wrong, by_share = 0.0, [], [], [], []
     for X, target, here in _batches_with_drawn(block, drawn, chunk):
         predicted, uncertain = task.predict(hypotheses, weights, X, here)
         # A target that the sample does not have has the largest loss, as an uncertain prediction has.
@@ -58,47 +57,54 @@ def sum_test_losses(
         codes = target.astype(np.intp)
         tables.append(task.tabulate(codes, predicted, uncertain))
         if by_shares:
-            at_thresholds.append(_count_shares(task, hypotheses, weights, X, codes, predicted, wrong[-1]))
+            asked = (task, hypotheses, weights, calibration)
+            by_share.append(_count_shares(asked, X, codes, predicted, wrong[-1]))
     counts = [table for table in tables if table is not None]
     result = {"total": np.array(total), "predicted": np.concatenate(predictions)}
     result |= {"wrong": np.packbits(np.concatenate(wrong))}
     result |= {"counts": np.sum(counts, axis=0)} if counts else {}
-    return result | _sum_counts(at_thresholds)
+    return result | _sum_counts(by_share)
 
 
 def tabulate_shares(
     common: Iterable[Any], block: Block, predicted: NDArray[Any], wrong: NDArray[np.bool_], chunk: Any = None
 ) -> Arrays:
-    """Count rows of a block at thresholds on shares of the vote, given what it predicts there, and where it errs."""
-    task, hypotheses, weights = common
-    counts, done = [], 0
+    """Count rows of a block at thresholds on shares of the vote, and by probabilities.
+
+    `predicted` is what it predicts there, and `wrong` where it errs.
+    """
+    asked, counts, done = tuple(common), [], 0
     for numbers, X, target in block.batches(chunk):
         here = slice(done, done + numbers.size)
         known = (target.astype(np.intp), predicted[here].astype(np.intp), wrong[here])
-        counts.append(_count_shares(task, hypotheses, weights, X, *known))
+        counts.append(_count_shares(asked, X, *known))
         done += numbers.size
     return _sum_counts(counts)
 
 
 def _count_shares(
-    task: Task,
-    hypotheses: Hypotheses,
-    weights: Array,
-    X: Any,
-    codes: NDArray[np.intp],
-    predicted: NDArray[np.intp],
-    wrong: NDArray[np.bool_],
-) -> ThresholdCounts:
-    """Count some rows at thresholds on shares of the vote."""
+    asked: tuple[Any, ...], X: Any, codes: NDArray[np.intp], predicted: NDArray[np.intp], wrong: NDArray[np.bool_]
+) -> Arrays:
+    """Count some rows at thresholds on shares of the vote, and by probabilities."""
+    task, hypotheses, weights, calibration = asked
     doubt = np.zeros(codes.size)
-    shares = task.aggregate(hypotheses, weights, X, doubt)
-    return tabulate_thresholds(codes, predicted, wrong, shares, doubt)
+    known = (codes, predicted, wrong, task.aggregate(hypotheses, weights, X, doubt), doubt)
+    return tabulate_thresholds(*known)._asdict() | tabulate_probabilities(*known, calibration)._asdict()
 
 
-def _sum_counts(counts: list[ThresholdCounts]) -> Arrays:
+def _sum_counts(counts: list[Arrays]) -> Arrays:
     """Add up counts of batches by their names; none if there are none."""
-    sums = [np.sum(some, axis=0) for some in zip(*counts, strict=True)]
-    return dict(zip(ThresholdCounts._fields, sums, strict=False))
+    return {name: np.sum([one[name] for one in counts], axis=0) for name in (counts[0] if counts else ())}
+
+
+def tally_rows_out_of_bag(common: Iterable[Any], block: Block, chunk: Any = None) -> Arrays:
+    """Return the weight behind each class on rows of a block, of voters that were not trained on them."""
+    hypotheses, weights, subsamples = common
+    parts = [
+        (tally_out_of_bag(hypotheses, weights, subsamples, X, numbers), target.astype(np.intp))
+        for numbers, X, target in block.batches(chunk)
+    ]
+    return dict(zip(("tallies", "codes"), map(np.concatenate, zip(*parts, strict=True)), strict=True))
 
 
 def tabulate_out_of_bag(common: Iterable[Any], block: Block, chunk: Any = None) -> Arrays:

@@ -16,7 +16,7 @@ from pacbayes.certificate import Row
 from pacbayes.display.checks import check_fitted, state_test
 from pacbayes.report._html import PageTable, capitalize, render_page
 from pacbayes.report._importance import tabulate_importances
-from pacbayes.report._plots import abstention_plot, certificate_plot, posterior_plots
+from pacbayes.report._plots import abstention_plot, certificate_plot, posterior_plots, reliability_plot
 
 # Names of features and classes that are shown; of more, their number.
 _MOST_NAMES = 40
@@ -108,6 +108,8 @@ def fit_page(
         abstention=certificate.abstention_table(),
         abstention_plot=abstention_plot(model),
         sets=certificate.set_table(),
+        probabilities=certificate.probability_table(),
+        reliability_plot=reliability_plot(model),
         columns=tabulate_importances(model, X, y, X_test, y_test),
         bounds=_tabulate_rows(certificate.rows(tested)),
         certificate_plot=certificate_plot(model, tested),

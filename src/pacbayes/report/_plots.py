@@ -6,9 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pacbayes._formatting import format_confidence, format_nearest, format_upper
+from pacbayes._formatting import format_confidence, format_lower, format_nearest, format_upper
 from pacbayes.certificate import Statement
-from pacbayes.display import AbstentionDisplay, BoundDisplay, CertificateDisplay, PoolSizeDisplay, PosteriorDisplay
+from pacbayes.display import (
+    AbstentionDisplay,
+    BoundDisplay,
+    CertificateDisplay,
+    PoolSizeDisplay,
+    PosteriorDisplay,
+    ReliabilityDisplay,
+)
 from pacbayes.display.svg import page_style, svg_element
 from pacbayes.sampling import RandomSubsamples
 
@@ -67,6 +74,21 @@ def abstention_plot(model: Any) -> Plot | None:
     ]
     caption = "The surer the vote has to be, the fewer points it answers."
     return Plot("plot-abstention", "Error among answered points", caption, f"Line: {'; '.join(values)}.", svg)
+
+
+def reliability_plot(model: Any) -> Plot | None:
+    """Plot how often predictions of some probability are right; None if nothing is proved about that."""
+    certificate = model.certificate_
+    if certificate.probabilities is None:
+        return None
+    display, svg = _draw("plot-reliability", lambda ax: ReliabilityDisplay.from_certificate(certificate, ax=ax))
+    values = [
+        f"probability {format_nearest(mean)}, right {format_nearest(measured)}, between {format_lower(low)} and "
+        f"{format_upper(high)}"
+        for mean, measured, low, high in zip(display.mean, display.measured, display.low, display.high, strict=True)
+    ]
+    caption = "Probabilities are calibrated where limits hold the dashed line."
+    return Plot("plot-reliability", "How often predictions are right", caption, f"Points: {'; '.join(values)}.", svg)
 
 
 def posterior_plots(model: Any) -> Iterator[Plot]:

@@ -1,11 +1,21 @@
 """What is to be predicted: how a target is encoded, answers are aggregated and predictions judged."""
 
 from pacbayes._losses import Loss
+from pacbayes.tasks._calibration import calibrate
 from pacbayes.tasks._classification import Classification, count_disagreements
 from pacbayes.tasks._task import Task
-from pacbayes.tasks._voting import draw_voters
+from pacbayes.tasks._voting import draw_voters, tally_out_of_bag
 
 # All tasks.
 TASKS: tuple[type[Task], ...] = (Classification,)
 
-__all__ = ["TASKS", "Classification", "Loss", "Task", "count_disagreements", "draw_voters"]
+__all__ = [
+    "TASKS",
+    "Classification",
+    "Loss",
+    "Task",
+    "calibrate",
+    "count_disagreements",
+    "draw_voters",
+    "tally_out_of_bag",
+]
