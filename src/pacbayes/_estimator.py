@@ -597,8 +597,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         if loss.on_probabilities or not (has_target or loss.is_zero_one):
             needed = "a loss of labels" if has_target else "the zero-one loss"
             raise ValueError(f"certify needs {needed}, and the classifier has {certificate.loss!r}")
+        certificate = certificate.without_test()
         codes = [*(code for code in certificate.assumption_codes if code != "groups-declared"), "new-points"]
-        certificate = replace(certificate.without_test(), assumption_codes=tuple(codes), statements=())
+        certificate = replace(certificate, assumption_codes=tuple(codes), statements=())
         if not has_target:
             given = {"delta": delta, "groups": groups, "weights": weights, "tail": None if tail == "exact" else tail}
             for name in (name for name, value in given.items() if value is not None):

@@ -47,6 +47,10 @@ _LEAST_ROWS = 4096
 # Rows that a vote without held-out ones is measured on, by class: it takes as long as predicting them.
 _MOST_OUT_OF_BAG = 2000
 
+# Training rows that a vote is calibrated on; fewer, if its shares are more numbers than this.
+_MOST_CALIBRATED = 1000
+_MOST_TALLIES = 1 << 20
+
 # Blocks that are predicted before their results are handed over, fewer if their aggregated answers are more numbers
 # than this.
 _WINDOW = 16
@@ -102,7 +106,8 @@ def evaluate_vote(
 def _tally_validation(vote: Vote, rest: SampleRows, k: int | None) -> tuple[Array, NDArray[np.intp]]:
     """Return the weight behind each class on some rows, of voters that were not trained on them, and their targets."""
     rest, hypotheses, weights, subsamples = _choose_validation(vote, rest)
-    tasks: list[tuple[Any, ...]] = [(block,) for block in rest.blocks(0, _most_rows(rest), rest.block_rows)]
+    most = min(len(rest), _MOST_CALIBRATED, max(1, _MOST_TALLIES // vote.task.width))
+    tasks: list[tuple[Any, ...]] = [(block,) for block in rest.blocks(0, most, rest.block_rows)]
     common, name = (hypotheses, weights, subsamples), "" if k is None else f"vote{k}-calibration"
     results = _run(rest, tally_rows_out_of_bag, common, tasks, "testing", name, [weights, vote.subsamples], asked=0)
     return np.concatenate([one["tallies"] for one in results]), np.concatenate([one["codes"] for one in results])
@@ -197,16 +202,12 @@ def _tabulate_validation(vote: Vote, certificate: Certificate, rest: SampleRows,
     if certificate.voting == "gibbs" or vote.task.width > MOST_CLASSES:
         return certificate
     rest, hypotheses, weights, subsamples = _choose_validation(vote, rest)
-    most = len(rest) if certificate.voting == "best" else _most_rows(rest)
+    most = len(rest) if certificate.voting == "best" else min(len(rest), _MOST_OUT_OF_BAG)
     tasks: list[tuple[Any, ...]] = [(block,) for block in rest.blocks(0, most, rest.block_rows)]
     common, name = (vote.task, hypotheses, weights, subsamples), "" if k is None else f"vote{k}-confusion"
     results = _run(rest, tabulate_out_of_bag, common, tasks, "testing", name, [weights, vote.subsamples])
     counts = np.sum([result["counts"] for result in results], axis=0)
     return with_confusion(certificate, counts) if counts.any() else certificate
-
-
-def _most_rows(rest: SampleRows) -> int:
-    return min(len(rest), _MOST_OUT_OF_BAG)
 
 
 def _choose_validation(vote: Vote, rest: SampleRows) -> tuple[SampleRows, Hypotheses, Array, Subsamples]:

@@ -10,8 +10,8 @@ from pacbayes.certificate import Calibration
 
 # Exponents and shares of the uniform distribution to choose from. They are few enough that rounding in the shares,
 # which depends on blocks and machines, does not change the choice.
-_POWERS = 2.0 ** (np.arange(-16, 25) / 8)
-_MIXINGS = np.geomspace(1e-4, 0.5, 24)
+_POWERS = 2.0 ** (np.arange(-8, 13) / 4)
+_MIXINGS = np.geomspace(1e-4, 0.5, 16)
 
 # Rows below which shares are left as they are.
 _LEAST_ROWS = 20
