@@ -15,6 +15,9 @@ from pacbayes.sampling import ChosenSubsamples, Subsamples
 # Weight of voters that are not asked for shares of the vote: it moves a share by less than this.
 _IGNORED_WEIGHT = 1e-12
 
+# The same for shares on training rows, which nothing that is proved depends on.
+_IGNORED_IN_TRAINING = 1e-3
+
 # Classes up to which the two with the most weight are found by partitioning.
 _FEW_CLASSES = 32
 
@@ -89,11 +92,12 @@ def tally_out_of_bag(
 ) -> Array:
     """Add up the weight behind each class at each point, as `tally_votes`, of voters that were not trained on it.
 
-    `rows` as in `vote_out_of_bag`. Who votes by probabilities divides its weight by these.
+    `rows` as in `vote_out_of_bag`. Who votes by probabilities divides its weight by these. The lightest voters, of a
+    total weight of at most 1e-3, are not asked.
     """
     tallies = np.zeros((rows.size, hypotheses.classes.size))
     order, remaining = _order_by_weight(weights)
-    order = order[: max(1, int(np.count_nonzero(remaining[:-1] > _IGNORED_WEIGHT)))]
+    order = order[: max(1, int(np.count_nonzero(remaining[:-1] > _IGNORED_IN_TRAINING)))]
     by_labels = np.array([hypotheses.take(order[k : k + 1]).vote_by == "labels" for k in range(order.size)])
     together = [
         np.sort(part) for part in np.split(order[by_labels], range(_MOST_VOTERS, by_labels.sum(), _MOST_VOTERS))
