@@ -131,7 +131,9 @@ def _print_test(certificate: pacbayes.Certificate, json: bool) -> None:
     if numeric:
         method = "betting"
     if json:
-        values: dict[str, Any] = {"kind": f"held-out test bound ({method}) on the {certificate.predictor}"}
+        values: dict[str, Any] = {
+            "kind": f"held-out test bound ({method}) on the {certificate.predictor if numeric else 'vote'}"
+        }
         if numeric:
             values |= {"rows": figures["n"], "bound": certificate.error_bound if certificate.bound < 1 else None}
         if "errors" in figures:

@@ -63,7 +63,8 @@ class Regression(Task):
                     f"and {outside.size - 1} more outside"
                 )
         elif (numbers == numbers[0]).all():
-            raise ValueError(f"y must hold different numbers, got {numbers[0]} in all rows: nothing is to be learned")
+            rows = f"all rows, n_samples = {numbers.size}"
+            raise ValueError(f"y must hold different numbers, got {numbers[0]} in {rows}: nothing is to be learned")
         return task, numbers
 
     @property
@@ -169,6 +170,8 @@ def _read_range(y_range: Any) -> Array:
 def read_numbers(target: NDArray[Any]) -> Array:
     """Return a target as finite numbers, or raise ValueError that names the first row that is none."""
     given = np.asarray(target)
+    if given.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: y must hold real numbers, got {given[0]}")
     if given.dtype.kind not in "biuf":
         try:
             given = np.array([float(value) for value in given.tolist()])
