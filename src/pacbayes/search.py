@@ -30,7 +30,7 @@ def _has(name: str) -> Any:
     return available_if(lambda search: hasattr(search.classifier, name))
 
 
-class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
     """Fit a classifier or regressor with every setting of a grid, and keep the one with the smallest bound.
 
     Of regressors, the one with the narrowest intervals, unless they compete by their bounds (`compete_by`).
@@ -175,7 +175,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         check_is_fitted(self)
         return float(self.best_estimator_.score(X, y, sample_weight))
 
-    @_has("predict_interval")
+    @_has("predict_interval")  # type: ignore[untyped-decorator]
     def predict_interval(self, X: Any, coverage: Any = 0.9) -> Array:
         """Predict intervals with the best candidate, which is a regressor.
 
@@ -192,7 +192,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         check_is_fitted(self)
         return np.asarray(self.best_estimator_.predict_interval(X, coverage))
 
-    @_has("predict_proba")
+    @_has("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Return shares of the vote of the best candidate.
 

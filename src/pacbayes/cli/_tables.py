@@ -159,7 +159,8 @@ def test_model(model: Model, schema: io.Schema, table: io.Table | io.StreamedTab
     if schema.task == "classification":
         assert isinstance(model, pacbayes.PACBayesClassifier)
         return replace(schema, test=io.HeldOutTest(len(table.X), model.count_errors(table.X, y), delta))
-    target = model.fitted_votes_.task.encode(table.X.labels() if y is None else y)
+    given: Any = table.X.labels() if isinstance(table, io.StreamedTable) else y
+    target = model.fitted_votes_.task.encode(given)
     errors = model.predict(table.X) - target
     tested = model.certify(table.X, y, delta=delta)
     test = io.HeldOutErrors(
