@@ -256,6 +256,24 @@ def test_new_points_certify(model):
         model.certify(NEW_X)
 
 
+def test_errors_by_group():
+    rng = np.random.default_rng(0)
+    group = np.where(X[:, 0] > 0.5, "high", "low")
+    noisy = Y + np.where(group == "high", 6.0, 0.0) * rng.normal(size=500)
+    model = small().fit(X, noisy, groups=group)
+    certificate, vote = model.certificate_, model.fitted_votes_.best
+    rows, groups = vote.split.held_out, certificate.groups
+    wrong = np.abs(noisy[rows] - model.predict(X[rows])) > certificate.large_error
+    for label, (errors, n), bound in zip(groups.labels, groups.counts, groups.bounds, strict=True):
+        inside = group[rows] == label
+        assert (errors, n) == (np.count_nonzero(wrong & inside), np.count_nonzero(inside))
+        assert bound == pytest.approx(float(beta.ppf(1 - 0.05 / 3 / 2, errors + 1, n - errors)), rel=1e-9)
+    assert groups.worst[0] == "high"
+    assert "off by more than" in str(certificate)
+    assert model.verify_certificate(certificate, X, noisy, groups=group) == "arithmetic, model and data"
+    assert model.certify(NEW_X, NEW_Y, groups=NEW_X[:, 0] > 0.5).groups is not None
+
+
 def test_changed_settings_are_refused(model):
     changed = small().fit(X, Y)
     for name, value in (("y_range", (-5, 40)), ("compete_by", "error"), ("loss", "squared_error"), ("delta", 0.1)):

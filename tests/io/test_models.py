@@ -24,7 +24,7 @@ from sklearn.svm import SVC
 from pacbayes import PACBayesClassifier, PACBayesRegressor, io
 from pacbayes.exceptions import CertificateError, HypothesisError, ModelFileError
 from pacbayes.io import _archive, _fitted, models
-from pacbayes.pools import BoostingPool, Constant, EstimatorPool, ForestPool, LinearPool, RBFSVMPool
+from pacbayes.pools import BoostingPool, Constant, EstimatorPool, ForestPool, LinearPool, RBFRidgePool, RBFSVMPool
 from pacbayes.sampling import Partition
 from pacbayes.tasks import Classification
 
@@ -158,6 +158,16 @@ REGRESSIONS = {
     "the best": (PACBayesRegressor(tree.DecisionTreeRegressor(), voting="best", holdout=0.3, **SETTINGS), X),
     "constants": (PACBayesRegressor(tree.DecisionTreeRegressor(), n_hypotheses=12, subsample_size=1), X),
     "a table": (PACBayesRegressor(make_pipeline(ENCODER, linear_model.Ridge()), **SETTINGS), TABLE),
+    "kernel ridge regressions": (PACBayesRegressor(RBFRidgePool(), **SETTINGS), X),
+    "without scaling": (PACBayesRegressor(RBFRidgePool(scaler=None), holdout=None, y_range=(-9, 40), **SETTINGS), X),
+    "sparse rows": (
+        PACBayesRegressor(RBFRidgePool(), **SETTINGS),
+        sp.hstack([sp.csr_matrix(X), sp.eye(120, 500)], format="csr"),
+    ),
+    "a table for kernels": (
+        PACBayesRegressor(RBFRidgePool(scaler=(None, "minmax")), **SETTINGS),
+        TABLE.mask(rng.random(TABLE.shape) < 0.1),
+    ),
 } | {str(learner): (PACBayesRegressor(learner, **SETTINGS), X) for learner in REGRESSORS}
 
 
@@ -264,7 +274,7 @@ def test_every_type_is_in_a_round_trip():
     reached |= {type(part) for learner in LEARNERS for part in _fitted.reachable(learner.fit(X, y))}
     reached |= {type(part) for learner in REGRESSORS for part in _fitted.reachable(learner.fit(X, NUMBERS))}
     reached |= {type(part) for part in _fitted.reachable(make_pipeline(COLUMNS, SVC()).fit(TABLE, y))}
-    elsewhere = {"Constant", "HypothesisList", "RBFSVMs", "PrefitPool", "FrozenEstimator"}
+    elsewhere = {"Constant", "HypothesisList", "RBFRidges", "RBFSVMs", "PrefitPool", "FrozenEstimator"}
     elsewhere |= {"RandomSubsamples", "FoldSubsamples", "GivenSubsamples", "NoSubsamples", "Untrained"}
     assert {kind.__name__ for kind in _fitted.RULES} <= {kind.__name__ for kind in reached} | elsewhere
 

@@ -155,7 +155,7 @@ class Certificate:
         The families of a `UnionPool` with their weights; empty if there is one only.
     groups : GroupErrors or None
         Errors of each declared group on held-out points, and bounds on them, which hold all at once, with probability
-        1 - delta. None if no groups were declared.
+        1 - delta; of predicted numbers, those off by more than `large_error`. None if no groups were declared.
     shift : Shift or None
         How new points were thinned to those of a shifted distribution, which the test is then about; None if they were
         taken as they are.
@@ -341,6 +341,11 @@ class Certificate:
         """The least scale of a point, to which the spread of the hypotheses is added: their mean validation error."""
         _, cap = find_cap(self.loss)
         return max(self.to_error(self.empirical_loss), 1e-9 * cap)
+
+    @property
+    def large_error(self) -> float:
+        """The error beyond which predicted numbers are counted as wrong, by group: twice the mean validation error."""
+        return 2 * self.scale_floor
 
     def choose_interval(self, coverage: float) -> IntervalCoverage:
         """Return the narrowest intervals around predicted numbers that are proved to have a coverage.

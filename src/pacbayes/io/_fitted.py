@@ -370,10 +370,8 @@ def _check_svms(svms: Any, n: Lengths) -> None:
 
 
 def _check_ridges(ridges: Any, n: Lengths) -> None:
-    """Check the arrays of all kernel ridge regressions, which predict numbers, of which there is no list."""
-    require(
-        _is_of_kind(ridges.classes, "double") and ridges.classes.shape == (0,), "classes of regressions is not empty"
-    )
+    """Check the arrays of all kernel ridge regressions."""
+    require(n["k"] == 0, "regressions have classes")
     require(n["s"] == ridges.n_support.sum(dtype=np.int64), "arrays have other sizes")
     owner = np.repeat(np.arange(n["m"]), ridges.n_support)
     largest = np.abs(ridges.intercept) + np.bincount(owner, np.abs(ridges.dual_coef), n["m"])
@@ -649,7 +647,7 @@ RULES: dict[type, Rule] = {
         _check_svms,
     ),
     pools.RBFRidges: Rule(
-        "",
+        "k",
         {
             "n_support": "int32 >=0: m",
             "support": "int32: s",
