@@ -53,6 +53,8 @@ class Regression(Task):
         """Return the task of numbers in a declared range, if there is one, and the target of a sample."""
         task = cls(np.empty(0) if y_range is None else _read_range(y_range), compete_by)
         numbers = task.encode(target)
+        if numbers.size == 1:
+            raise ValueError("y must hold more than one number, got n_samples = 1")
         if task.limits.size:
             low, high = task.limits.tolist()
             outside = np.flatnonzero((numbers < low) | (numbers > high))
@@ -63,8 +65,7 @@ class Regression(Task):
                     f"and {outside.size - 1} more outside"
                 )
         elif (numbers == numbers[0]).all():
-            rows = f"all rows, n_samples = {numbers.size}"
-            raise ValueError(f"y must hold different numbers, got {numbers[0]} in {rows}: nothing is to be learned")
+            raise ValueError(f"y must hold different numbers, got {numbers[0]} in all rows: nothing is to be learned")
         return task, numbers
 
     @property
