@@ -151,6 +151,14 @@ def test_a_hint_where_whole_numbers_may_be_amounts(invoke):
     assert "to predict a number instead" not in result.stderr
 
 
+def test_a_copy_of_the_target_is_warned_of(homes, invoke):
+    rows = pd.read_csv("homes.csv")
+    rows.assign(dollars=1.1 * rows["price"] - 7, noisy=rows["price"] + rows["age"]).to_csv("homes.csv", index=False)
+    warned = fit(invoke).stderr
+    assert "'dollars' is the target, but for a factor and a shift: is it a copy of it" in warned
+    assert "'noisy'" not in warned
+
+
 def test_missing_targets_and_the_last_rows(homes, invoke, refuses):
     rows = pd.read_csv("homes.csv")
     rows.loc[::10, "price"] = np.nan

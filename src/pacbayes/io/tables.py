@@ -140,6 +140,10 @@ class Table:
             return None
         return np.asarray(pd.factorize(self.y)[0])
 
+    def numbers(self) -> Array | None:
+        """Return the numbers to predict; None if there are none."""
+        return self.y if self.schema.task == "regression" else None
+
     def take(self, rows: NDArray[np.intp]) -> Table:
         """Return some of the rows, with the schema of all of them."""
         y = None if self.y is None else self.y[rows]
