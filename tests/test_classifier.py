@@ -904,13 +904,6 @@ def test_bad_data():
         model.predict(np.zeros((5, 3)))
 
 
-def test_sample_weight_is_refused_with_the_reason():
-    with pytest.raises(ValueError, match="sample_weight is not supported: the certificate bounds"):
-        small().fit(X, Y, sample_weight=np.ones(300))
-    with pytest.raises(TypeError, match=r"fit takes no parameters besides X, y and groups, got \['weights'\]"):
-        small().fit(X, Y, weights=Y)
-
-
 class Fussy(DummyClassifier):
     def fit(self, X, y):
         if X[0, 0] < 0:

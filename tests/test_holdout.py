@@ -407,6 +407,12 @@ def test_candidates_share_delta():
     assert any("of 4 settings" in line for line in search.certificate_.assumptions)
     assert set(FIT_ASSUMPTIONS) <= set(search.certificate_.assumption_codes)
     np.testing.assert_array_equal(search.predict(NEW_X), search.best_estimator_.predict(NEW_X))
+    proved = search.certificate_.abstention[-1].bound
+    for found, expected in zip(
+        search.predict_selective(NEW_X, proved), search.best_estimator_.predict_selective(NEW_X, proved), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(search.predict_set(NEW_X, 0.6), search.best_estimator_.predict_set(NEW_X, 0.6))
     search.best_estimator_.verify_certificate(search.certificate_, X, Y)
     assert clone(search).fit(X, Y).certificate_ == search.certificate_
 

@@ -71,6 +71,11 @@ class Loss:
     # Whether the function takes responses of several hypotheses together, a row for each, and gives as many losses.
     is_elementwise: bool = False
 
+    @property
+    def costs(self) -> Array | None:
+        """Costs in [0, 1] by true and predicted class, if the loss is a cost matrix."""
+        return self.function.args[0] if isinstance(self.function, partial) and self.function.func is _cost else None
+
     def total(self, codes: NDArray[np.intp], response: Any, n_rows: int = 0) -> float:
         """Return the sum of the losses over points, each checked to be in [0, 1] and rounded up.
 

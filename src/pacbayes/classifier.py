@@ -74,8 +74,8 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
     loss : {"zero_one", "absolute", "brier"}, callable or array-like, default="zero_one"
         What the certificate bounds: a loss in [0, 1] of the predicted label, of the predicted probabilities, a
         function of (true, predicted) labels, or a matrix of costs by true and predicted class, which is divided by the
-        largest cost. Weights and certificate are about it; `predict` is the majority vote all the same. Without
-        held-out rows, the vote is bounded for "zero_one" only.
+        largest cost. Weights and certificate are about it; with costs, a vote that is tested on held-out rows predicts
+        the class of the smallest expected cost by its shares. Without them, votes are bounded for "zero_one" only.
     racing : bool or "training", default=True
         Whether to drop hypotheses before they are validated on all points, once they will hardly get weight any more:
         wherever that was measured, less than 1e-9 of the posterior's mass. "training" also trains from small

@@ -209,6 +209,45 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         return np.asarray(self.best_estimator_.predict_proba(X))
 
+    def predict_selective(self, X: Any, max_error: float) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Predict labels with the best candidate, and say which of them are answers whose error is proved to be small.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+        max_error : float
+            Largest error among answered points, as in `PACBayesClassifier.predict_selective`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+            Predicted labels.
+        answered : ndarray of bool of shape (n,)
+            Which of them are answers.
+        """
+        check_is_fitted(self)
+        labels, answered = self.best_estimator_.predict_selective(X, max_error)
+        return labels, answered
+
+    def predict_set(self, X: Any, coverage: float = 0.95) -> NDArray[np.bool_]:
+        """Predict sets of classes with the best candidate.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+        coverage : float, default=0.95
+            Share of sets that hold the true class, as in `PACBayesClassifier.predict_set`.
+
+        Returns
+        -------
+        ndarray of bool of shape (n, n_classes)
+            Which classes are in the set of each point.
+        """
+        check_is_fitted(self)
+        return np.asarray(self.best_estimator_.predict_set(X, coverage))
+
     def __sklearn_tags__(self) -> Any:
         tags, own = super().__sklearn_tags__(), get_tags(self.classifier)
         for name in ("estimator_type", "classifier_tags", "regressor_tags", "target_tags", "input_tags"):

@@ -19,7 +19,7 @@ from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import describe_test
 
 Objective = StrEnum("Objective", ["auto", "lambda", "kl", "dual", "direct"])
-TableFormat = StrEnum("TableFormat", ["csv", "parquet", "libsvm"])
+TableFormat = StrEnum("TableFormat", ["csv", "parquet", "libsvm", "xlsx"])
 MaxBytes = Annotated[int | None, typer.Option(min=1)]
 if TYPE_CHECKING:
     Model = pacbayes.PACBayesClassifier | pacbayes.PACBayesRegressor
@@ -40,7 +40,9 @@ class TableOptions:
     encoding
         Encoding of a CSV file. [default: UTF-8, otherwise Windows-1252]
     format
-        Format of the table. [default: by extension: .csv .tsv .txt .parquet .pq .libsvm .svm]
+        Format of the table. [default: by extension: .csv .tsv .txt .parquet .pq .libsvm .svm .xlsx]
+    sheet
+        Sheet of an Excel workbook. [default: the first]
     """
 
     missing: list[str] | None = None
@@ -48,6 +50,7 @@ class TableOptions:
     decimal: str | None = None
     encoding: str | None = None
     format: TableFormat | None = None
+    sheet: str | None = None
     max_bytes: MaxBytes = None
 
     def arguments(self) -> dict[str, Any]:
@@ -58,16 +61,21 @@ class TableOptions:
         """Return the option that functions take that read something else."""
         return {} if self.max_bytes is None else {"max_bytes": self.max_bytes}
 
+    def load(self, path: Path) -> tuple[Any, io.Schema | None]:
+        """Load a model."""
+        import_skops()
+        return io.load_model(path, **self.limit())
+
     def load_with_schema(self, path: Path) -> tuple[Any, io.Schema]:
         """Load a classifier or regressor that knows what tables it can be applied to."""
-        model, schema = io.load_model(path, **self.limit())
+        model, schema = self.load(path)
         if schema is None:
             raise usage_error(f"{str(path)!r} does not say what its columns are: it was saved without a schema")
         return model, schema
 
     def _read_as_in_training(self, path: Path, target: str | None, schema: io.Schema, **settings: Any) -> io.Table:
         """Read a table in the way in which the one that a model was made from was read."""
-        names = ("missing", "separator", "decimal", "encoding", "format")
+        names = ("missing", "separator", "decimal", "encoding", "format", "sheet")
         form = {} if schema.source is None else {name: getattr(schema.source, name) for name in names}
         options = replace(self, **form).arguments()
         options["skip_missing_target"] = schema.source is not None and schema.source.skipped > 0
@@ -101,6 +109,21 @@ class TableOptions:
                 f"{str(path)!r} is not the file that the model was made from: --held-out needs {source.name!r}"
             )
         return table.take(split_as_trained(table, source)[1])
+
+
+def import_skops() -> None:
+    """Import skops without its list of all estimators, for which it would import the whole of scikit-learn.
+
+    Model files are examined by a table of our own, and skops trusts the types that this admits.
+    """
+    import sklearn.utils
+
+    listed = sklearn.utils.all_estimators
+    sklearn.utils.all_estimators = list
+    try:
+        import skops.io  # noqa: F401
+    finally:
+        sklearn.utils.all_estimators = listed
 
 
 def split_as_trained(table: Any, source: io.Provenance) -> Any:

@@ -20,6 +20,7 @@ from pacbayes.cli._tables import (
     TableOptions,
     check_exists,
     check_output,
+    import_skops,
     split_as_trained,
     test_model,
     train,
@@ -56,6 +57,7 @@ def fit(
     families: str | None = None,
     scaler: Scaler = Scaler.auto,
     class_weight: ClassWeight | None = None,
+    cost: list[str] | None = None,
     n_hypotheses: int | None = None,
     subsample_size: str = "auto",
     delta: float = 0.05,
@@ -90,7 +92,7 @@ def fit(
     Parameters
     ----------
     data
-        Table: CSV, Parquet or LIBSVM text, also compressed; - for standard input.
+        Table: CSV, Parquet, LIBSVM text or an Excel workbook, also compressed; - for standard input.
     target
         Column of the classes, or of the numbers to predict. LIBSVM text needs none.
     task
@@ -111,6 +113,10 @@ def fit(
     class_weight
         Let all classes weigh the same in training (balanced): fewer rows of rare ones are missed, for more errors
         altogether, which the certificate is about. Without SVMs. [default: none]
+    cost
+        Cost of an error, such as fraud:fine=5: predicting fine where the truth is fraud costs 5, and other errors 1.
+        May be repeated. The vote predicts what costs least by its shares, and the certificate is about the mean cost.
+        [default: all errors cost the same]
     n_hypotheses
         Number of hypotheses, divided among the families. [default: each family's own, 45 SVMs for each subsample size]
     subsample_size
@@ -149,6 +155,7 @@ def fit(
         Show progress. [default: a bar on a terminal; elsewhere a line now and then]
     """
     check_exists(data)
+    prices = [_parse_cost(words) for words in cost or ()]
     certificate = certificate or output.with_suffix(".certificate.json")
     different = "the table, the model and the certificate must be three different files"
     check_output(output, [data, certificate], different)
@@ -191,9 +198,12 @@ def fit(
     }
     model: pacbayes.PACBayesClassifier | pacbayes.PACBayesRegressor
     if schema.task == "regression":
+        if prices:
+            raise usage_error("--cost is for classes: --loss says what errors of numbers cost")
         settings["loss"] = str(loss or NumberLoss.absolute_error)
         model = pacbayes.PACBayesRegressor(pool, y_range=y_range, **settings)
     else:
+        settings["loss"] = _make_costs(prices, rows.schema) if prices else "zero_one"
         model = pacbayes.PACBayesClassifier(pool, **settings)
     if by_group is not None and rows.schema.source is not None:
         by_group = by_group.iloc[split_as_trained(table, rows.schema.source)[0]]
@@ -205,6 +215,7 @@ def fit(
         model.add_assumption("rows-in-time")
     if held_out is not None:
         schema = test_model(model, schema, held_out, delta)
+    import_skops()
     content = io.dumps_model(model, schema)
     io.try_loading(content)
     io.write_atomic({output: content, certificate: model.certificate_.to_json().encode()})
@@ -271,6 +282,33 @@ def _parse_sizes(option: str, words: str, names: tuple[str, ...]) -> Any:
     except ValueError:
         raise usage_error(f"{option} must be numbers or {' or '.join(names)}, got {words!r}") from None
     return sizes if len(sizes) > 1 else sizes[0]
+
+
+def _parse_cost(words: str) -> tuple[str, float]:
+    """Return the classes of an error, with a colon between them, and its cost."""
+    classes, _, number = words.rpartition("=")
+    try:
+        cost = float(number)
+    except ValueError:
+        cost = -1.0
+    if ":" not in classes or not 0 <= cost < float("inf"):
+        raise usage_error(f"--cost must be TRUTH:PREDICTED=COST, such as fraud:fine=5, got {words!r}")
+    return classes, cost
+
+
+def _make_costs(prices: Sequence[tuple[str, float]], schema: io.Schema) -> list[list[float]]:
+    """Return the costs of all errors by true and predicted class, 1 where none is given."""
+    names = [str(name) for name in schema.classes]
+    costs = [[float(i != j) for j in range(len(names))] for i in range(len(names))]
+    errors = {f"{truth}:{other}": (i, j) for i, truth in enumerate(names) for j, other in enumerate(names) if i != j}
+    for error, cost in prices:
+        if error not in errors:
+            raise usage_error(f"--cost must name two different classes, of {format_names(names)}, got {error!r}")
+        i, j = errors[error]
+        costs[i][j] = cost
+    if not any(map(any, costs)):
+        raise usage_error("--cost must leave some error that costs something")
+    return costs
 
 
 def _parse_families(

@@ -34,6 +34,9 @@ _DIGITS = 4
 # What spreadsheets take for the beginning of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
+# What spreadsheets save, and this program does not.
+_SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".xlsb", ".ods")
+
 _OWN_FILE = "the predictions must go to a file of their own"
 
 
@@ -84,6 +87,11 @@ def predict(
         output = None
     if output is not None:
         check_output(output, [model, data], _OWN_FILE)
+        if output.suffix.lower() in _SPREADSHEETS:
+            raise usage_error(
+                "predictions are written as CSV or Parquet, and spreadsheets open CSV: give -o "
+                f"{output.with_suffix('.csv')}"
+            )
     fitted, schema = options.load_with_schema(model)
     if max_error is not None and schema.task == "regression":
         raise usage_error("--max-error is not for models that predict numbers: --coverage adds intervals")
@@ -108,7 +116,9 @@ def predict(
                 parts.append(folder / f"{k:06d}{output.suffix}")
                 # What is said is about all parts, those that were written before as well.
                 predict_rows = predictions.add(table)
-                if not parts[k].exists():
+                if parts[k].exists():
+                    predictions.count_written(parts[k], header=k == 0)
+                else:
                     io.write_atomic({parts[k]: predictions.encode(predict_rows(), header=k == 0)})
                 bar.advance(description=f"predicting, {predictions.n_rows} rows")
             if not parts:
@@ -223,6 +233,22 @@ class Predictions:
             columns |= dict(zip(self._sets, self._model.predict_set(rows, self._coverage).T, strict=True))
         return columns
 
+    def count_written(self, part: Path, *, header: bool) -> None:
+        """Count the rows of a part that an earlier call wrote, and those without a label."""
+        import pandas as pd
+
+        if self._max_error is None:
+            return
+        if self._parquet:
+            labels = pd.read_parquet(part, columns=["prediction"])["prediction"]
+        else:
+            place = self._n_carried
+            # Nothing is missing but what is empty: a label may be NA.
+            how: dict[str, Any] = {"dtype": str, "keep_default_na": False, "na_values": [""]}
+            labels = pd.read_csv(part, header=None, skiprows=int(header), usecols=[place], **how)[place]
+        self._n_predicted += labels.size
+        self._n_unanswered += int(labels.isna().sum())
+
     def _select(self, stored: Any) -> pd.DataFrame:
         """Return the columns of the table that are written, as they are stored."""
         names = list(stored.columns if self.columns is None else dict.fromkeys(self.columns))
@@ -231,6 +257,7 @@ class Predictions:
                 raise usage_error(f"--id: there is no column {name!r}, only {format_names(stored.columns)}")
             if name in self._predicted:
                 raise usage_error(f"the table has a column {name!r} as the predictions have: name others by --id")
+        self._n_carried = len(names)
         known = {*self._schema.names, self._schema.target, *names}
         ignored = [name for name in stored.columns if name not in known]
         if ignored and not self.n_rows:

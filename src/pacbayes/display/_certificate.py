@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pacbayes._formatting import format_confidence, format_nearest
-from pacbayes._losses import MEANS, describe_loss, find_cap, is_of_numbers, largest_cost
+from pacbayes._losses import MEANS, ZERO_ONE, describe_loss, find_cap, is_of_numbers, largest_cost
 from pacbayes._validation import scalar, whole_number
 from pacbayes.certificate import Certificate, Row, Statement, name_class
 from pacbayes.display._base import BLACK, BLUE, GREY, LIGHT_GREY, Display
@@ -142,6 +142,8 @@ class CertificateDisplay(Display):
         """What the axis shows."""
         if is_of_numbers(self.loss):
             return MEANS[find_cap(self.loss)[0]]
+        if self.loss == ZERO_ONE.name:
+            return "share of errors"
         unit = largest_cost(self.loss)
         return f"{describe_loss(self.loss)} loss" if unit is None else f"mean cost, in units of {unit}"
 

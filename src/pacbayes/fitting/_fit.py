@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 
 from pacbayes import __version__
 from pacbayes._fingerprint import IncomparableError, digest, package_versions
-from pacbayes._losses import Loss
+from pacbayes._losses import Loss, NumberLoss
 from pacbayes._parallel import count_threads, rows_per_block, run_in_background
 from pacbayes._settings import is_whole
 from pacbayes._validation import Array
@@ -141,6 +141,8 @@ def fit_votes(
             "groups need held-out rows, and this fit has none: give holdout a share, or the groups of new points to "
             "certify(X, y, groups=...)"
         )
+    if holdout is not None and settings.voting in ("majority", "uniform"):
+        task = task.deciding_by(loss)
     entropy = _draw_entropy(settings.random_state) if continued is None else continued.entropy
     rows, entropy = _open_checkpoint(rows, pool, settings, holdout, entropy)
     try:
@@ -233,7 +235,7 @@ def resolve_holdout(pool: Pool, settings: FitSettings, loss: Loss, n: int) -> An
     given = settings.subsamples is not None and not hasattr(settings.subsamples, "split")
     if isinstance(holdout, str):
         needless = loss.on_probabilities or given or (settings.voting == "best" and not loss.needs_test)
-        holdout = None if needless else pool.default_holdout(n)
+        holdout = None if needless else pool.default_holdout(n, numeric=isinstance(loss, NumberLoss))
     if holdout is None and loss.needs_test:
         raise ValueError(
             "holdout must not be None without y_range=(low, high): errors of numbers are bounded by rows that were "
@@ -443,4 +445,5 @@ def digest_vote(fit: FitContext, trained: Trained) -> dict[str, str]:
         hypotheses = hypotheses.take(np.flatnonzero(~dropped))
     names = ("voting", "objective", "delta", "holdout", "n_candidates", "prior", "loss", "racing")
     about = [*(getattr(fit.settings, name) for name in names), fit.pool, hypotheses.classes, trained.subsamples]
+    about += [] if fit.task.decision is None else [fit.task.decision]
     return {"hypotheses": digest(hypotheses.fingerprint(), code=True), "settings": digest(about, code=True)}

@@ -68,7 +68,7 @@ class Provenance:
     n_rows : int
         Number of rows, held-out ones included.
     format : str or None
-        Format of the file: "csv", "parquet" or "libsvm".
+        Format of the file: "csv", "parquet", "libsvm" or "xlsx".
     separator : str or None
         Character between the cells of a CSV file.
     decimal : str or None
@@ -85,12 +85,14 @@ class Provenance:
         Number of rows without a target that were left out. They are none of `n_rows`.
     time : str or None
         Column of dates or numbers by which the last rows were held out, if they were not drawn.
+    sheet : str or None
+        Sheet of an Excel workbook, if it was named.
     """
 
     name: str
     sha256: str | None
     n_rows: _Count
-    format: Annotated[str, Pattern("csv|parquet|libsvm", "csv, parquet or libsvm")] | None = None
+    format: Annotated[str, Pattern("csv|parquet|libsvm|xlsx", "csv, parquet, libsvm or xlsx")] | None = None
     separator: str | None = None
     decimal: Annotated[str, Pattern("[.,]", "'.' or ','")] | None = None
     encoding: str | None = None
@@ -99,6 +101,7 @@ class Provenance:
     seed: _Count | None = None
     skipped: _Count = 0
     time: str | None = None
+    sheet: str | None = None
 
     def split(self, times: Any = None) -> tuple[Rows, Rows]:
         """Return the rows that were trained on and those that were held out, see `split_rows` and `split_last_rows`.
@@ -326,8 +329,8 @@ class Schema:
             # As in files that were written before numbers were predicted.
             values = {"task": "classification", "number_test": None, **parse_object(text, longest=_LONGEST)}
             if isinstance(values.get("source"), dict):
-                # As in files that were written before rows were skipped or held out by time.
-                values["source"] = {"skipped": 0, "time": None, **values["source"]}
+                # As in files that were written before rows were skipped, held out by time or read from a sheet.
+                values["source"] = {"skipped": 0, "time": None, "sheet": None, **values["source"]}
             schema: Schema = read_object(cls, values)
         names, classes, test = schema.names, schema.classes, schema.test
         if len(set(names)) < len(names):

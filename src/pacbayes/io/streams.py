@@ -47,18 +47,18 @@ _BATCH_ROWS = 2**16
 def read_batches(
     paths: Sequence[Path], schema: Schema, *, max_bytes: int = MAX_TABLE_BYTES, **how: Any
 ) -> Iterator[Table]:
-    """Yield the rows of CSV or Parquet files, a few thousand at a time, with the columns that a model was trained on.
+    """Yield the rows of CSV, Parquet or Excel files, a few thousand at a time, with the columns of a model's training.
 
     `max_bytes` limits the memory that the cells of the rows that are read at a time may take; `how` are format,
-    separator, decimal, encoding and missing, as in `read_table`. Tables have no labels, and no features that the schema
-    does not know; `carried` are all columns as they are stored.
+    separator, decimal, encoding, missing and sheet, as in `read_table`. Tables have no labels, and no features that the
+    schema does not know; `carried` are all columns as they are stored.
     """
     options = ReadOptions(**how).for_schema(schema)
     for path in paths:
         with open_file(path, options, _UNLIMITED) as file:
             for first, frame in file.frames(max_bytes):
                 with _rows_from(first):
-                    mark = options.decimal_for(schema, frame, file.source.separator)
+                    mark = file.options.decimal_for(schema, frame, file.source.separator)
                     X = schema.apply(frame, allow_extra=True, decimal=mark)
                 yield Table(X, None, schema, frame)
 
@@ -178,7 +178,7 @@ def open_table(
     path, target, text, drop, task, skip_missing_target, max_bytes
         As in `read_table`.
     **how
-        Format, separator, decimal, encoding and missing, as in `read_table`.
+        Format, separator, decimal, encoding, missing and sheet, as in `read_table`.
 
     Returns
     -------
@@ -242,7 +242,7 @@ def _spool(
                 gaps[name] += count
             if target is not None:
                 X[target] = parse_target(frame[target], schema.decimal, task=chosen, text=has_words)
-        rows = _to_arrow(X, file.source.format)
+        rows = _to_arrow(X, file.is_text)
         writer = writer or pq.ParquetWriter(path, rows.schema)
         writer.write_table(rows)
     assert writer is not None
@@ -277,14 +277,14 @@ def _guess(
     return guesses, of_target, n_rows
 
 
-def _to_arrow(X: pd.DataFrame, format: str | None) -> pa.Table:
+def _to_arrow(X: pd.DataFrame, is_text: bool) -> pa.Table:
     """Return typed columns as every part of a file stores them."""
     columns: dict[str, pa.Array] = {}
     for name in X.columns:
         values = X[name].to_numpy()
         if X[name].dtype == "category":
             columns[name] = pa.array(X[name], from_pandas=True).cast(pa.string())
-        elif values.dtype.kind == "M" and (format == "csv" or np.datetime_data(values.dtype)[0] == "ns"):
+        elif values.dtype.kind == "M" and (is_text or np.datetime_data(values.dtype)[0] == "ns"):
             # The unit of dates that were text depends on the rows.
             columns[name] = pa.array(values.astype("datetime64[us]"))
         else:

@@ -1,4 +1,4 @@
-"""Read tables from CSV, Parquet and LIBSVM files, with errors that name the file, the line or row, and the column.
+"""Read tables from files of CSV, Parquet, LIBSVM or Excel; errors name the file, the line or row, and the column.
 
 A column holds numbers, dates or text; true and false count as text. Values may be missing. Files may be compressed.
 """
@@ -21,8 +21,8 @@ from pacbayes._formatting import format_names
 from pacbayes._validation import Array
 from pacbayes.exceptions import TableError
 from pacbayes.io._columns import TargetGuess, infer_column, parse_target, parse_text
-from pacbayes.io._csv import find_line, read_cells
-from pacbayes.io._files import ReadOptions, TableFile, open_file
+from pacbayes.io._csv import find_line
+from pacbayes.io._files import ReadOptions, TableFile, is_workbook, open_file
 from pacbayes.io._limits import Budget
 from pacbayes.io.schema import (
     Column,
@@ -204,6 +204,7 @@ def read_table(
     decimal: str | None = None,
     encoding: str | None = None,
     missing: Sequence[str] = (),
+    sheet: str | None = None,
     text: Collection[str] = (),
     drop: Collection[str] = (),
     task: TaskName | Literal["auto"] = "classification",
@@ -211,7 +212,11 @@ def read_table(
     carry: bool = False,
     max_bytes: int = MAX_TABLE_BYTES,
 ) -> Table:
-    r"""Read a table from a CSV, Parquet or LIBSVM file, which may be compressed by gzip, bzip2, xz, Zstandard or zip.
+    r"""Read a table from a CSV, Parquet, LIBSVM or Excel file, also one that is compressed.
+
+    Compressed files are unpacked: gzip, bzip2, xz, Zstandard, a zip archive of one file. An Excel workbook (.xlsx) is
+    read as the CSV file that its sheet would be saved as, with the values of formulas, and needs openpyxl: ``pip
+    install "pacbayes[excel]"``.
 
     Parameters
     ----------
@@ -225,7 +230,7 @@ def read_table(
         column of classes is then not needed, and is ignored unless `target` names it.
     allow_extra : bool, default=False
         With `schema`, whether to leave out columns that it does not know, instead of refusing them.
-    format : {"csv", "parquet", "libsvm"}, optional
+    format : {"csv", "parquet", "libsvm", "xlsx"}, optional
         Format of the file, by default what its extension says. What has no extension is Parquet if its first bytes say
         so, and otherwise CSV.
     separator : str, optional
@@ -241,6 +246,8 @@ def read_table(
     missing : sequence of str, optional
         Words that stand for missing values in a CSV file, besides the empty cell, NA, NaN, null and the like. Those of
         `schema` are added.
+    sheet : str, optional
+        Sheet of an Excel workbook, by default the first.
     text : collection of str, optional
         Columns to take for text although they hold numbers or dates.
     drop : collection of str, optional
@@ -282,7 +289,7 @@ def read_table(
     >>> table.schema.names, table.schema.classes
     (['length', 'width'], ('lily', 'rose'))
     """
-    options = ReadOptions(format, separator, decimal, encoding, missing)
+    options = ReadOptions(format, separator, decimal, encoding, missing, sheet)
     if schema is not None:
         options = options.for_schema(schema)
     with open_file(Path(path), options, budget := Budget(max_bytes, TableError)) as file:
@@ -294,7 +301,7 @@ def read_table(
         if schema is None:
             table = table_of(file, frame, target, text, drop, task, skipped=n_rows - len(frame))
             return replace(table, carried=carried)
-        decimal = options.decimal_for(schema, frame, file.source.separator)
+        decimal = file.options.decimal_for(schema, frame, file.source.separator)
         y = None if target is None else schema.labels(frame, target, decimal=decimal)
         features = frame.drop(columns=target) if target is not None else frame
         X = schema.apply(features, allow_extra=allow_extra, decimal=decimal)
@@ -356,7 +363,7 @@ def check_target(target: str, classes: NDArray[Any], n_rows: int, task: TaskName
 
 
 def read_losses(path: str | os.PathLike[str], column: str | None = None, *, max_bytes: int = MAX_TABLE_BYTES) -> Array:
-    r"""Read losses from a text file: one number per line, or a column of a CSV file.
+    r"""Read losses from a text file: one number per line, or a column of a CSV file or Excel workbook.
 
     Parameters
     ----------
@@ -383,8 +390,9 @@ def read_losses(path: str | os.PathLike[str], column: str | None = None, *, max_
     array([0.25, 0.5 ])
     """
     budget = Budget(max_bytes, TableError)
-    with open_file(Path(path), ReadOptions("csv", separator=","), budget) as table:
-        (cells,) = read_cells(table.file, ",", budget, whole=True)
+    how = ReadOptions(None if is_workbook(path) else "csv", separator=",")
+    with open_file(Path(path), how, budget) as table:
+        (cells,) = table.read_cells(budget, whole=True)
         names = [str(cell[0].as_py()) for cell in cells.columns]
         if column is not None and column not in names:
             raise TableError(f"there is no column {column!r}, only {format_names(names)}")
