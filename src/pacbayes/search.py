@@ -209,6 +209,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         return np.asarray(self.best_estimator_.predict_proba(X))
 
+    @_has("predict_selective")  # type: ignore[untyped-decorator]
     def predict_selective(self, X: Any, max_error: float) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Predict labels with the best candidate, and say which of them are answers whose error is proved to be small.
 
@@ -230,6 +231,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
         labels, answered = self.best_estimator_.predict_selective(X, max_error)
         return labels, answered
 
+    @_has("predict_set")  # type: ignore[untyped-decorator]
     def predict_set(self, X: Any, coverage: float = 0.95) -> NDArray[np.bool_]:
         """Predict sets of classes with the best candidate.
 

@@ -79,6 +79,7 @@ def test_settings_of_numbers(homes, invoke):
     [
         (("--groups", "city"), "--groups is not for numbers, which 'price' is taken for: leave it out, or give --task"),
         (("--class-weight", "balanced"), "--class-weight is not for numbers"),
+        (("--cost", "a:b=2"), "--cost is not for numbers"),
         (("--task", "regression", "--many-classes"), "--many-classes is not for numbers"),
         (("--estimator", "svm"), "--estimator svm is not for numbers"),
         (("--scaler", "minmax"), "--scaler minmax is not for numbers"),
