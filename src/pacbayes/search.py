@@ -30,7 +30,7 @@ def _has(name: str) -> Any:
     return available_if(lambda search: hasattr(search.classifier, name))
 
 
-class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
     """Fit a classifier or regressor with every setting of a grid, and keep the one with the smallest bound.
 
     Of regressors, the one with the narrowest intervals, unless they compete by their bounds (`compete_by`).
@@ -177,7 +177,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         check_is_fitted(self)
         return float(self.best_estimator_.score(X, y, sample_weight))
 
-    @_has("predict_interval")
+    @_has("predict_interval")  # type: ignore[untyped-decorator]
     def predict_interval(self, X: Any, coverage: Any = 0.9) -> Array:
         """Predict intervals with the best candidate, which is a regressor.
 
@@ -194,7 +194,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         check_is_fitted(self)
         return np.asarray(self.best_estimator_.predict_interval(X, coverage))
 
-    @_has("predict_proba")
+    @_has("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Return shares of the vote of the best candidate.
 
@@ -211,6 +211,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         check_is_fitted(self)
         return np.asarray(self.best_estimator_.predict_proba(X))
 
+    @_has("predict_selective")  # type: ignore[untyped-decorator]
     def predict_selective(self, X: Any, max_error: float) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Predict labels with the best candidate, and say which of them are answers whose error is proved to be small.
 
@@ -232,6 +233,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         labels, answered = self.best_estimator_.predict_selective(X, max_error)
         return labels, answered
 
+    @_has("predict_set")  # type: ignore[untyped-decorator]
     def predict_set(self, X: Any, coverage: float = 0.95) -> NDArray[np.bool_]:
         """Predict sets of classes with the best candidate.
 

@@ -67,7 +67,7 @@ def test_files_that_are_not_there(refuses):
 def test_options(refuses):
     Path("data.csv").write_text(GOOD)
     fit = ("fit", "data.csv", "--target", "kind")
-    assert "which column holds the classes?" in refuses("fit", "data.csv")
+    assert "which column is to be predicted?" in refuses("fit", "data.csv")
     assert refuses(*fit, "--delta", 1.5) == "delta must be in (0, 1), got 1.5"
     assert "n_hypotheses must be a whole number" in refuses(*fit, "--n-hypotheses", 0)
     assert "--subsample-size must be numbers" in refuses(*fit, "--subsample-size", "few")

@@ -79,6 +79,7 @@ def test_settings_of_numbers(homes, invoke):
     [
         (("--groups", "city"), "--groups is not for numbers, which 'price' is taken for: leave it out, or give --task"),
         (("--class-weight", "balanced"), "--class-weight is not for numbers"),
+        (("--cost", "a:b=2"), "--cost is not for numbers"),
         (("--task", "regression", "--many-classes"), "--many-classes is not for numbers"),
         (("--estimator", "svm"), "--estimator svm is not for numbers"),
         (("--scaler", "minmax"), "--scaler minmax is not for numbers"),
@@ -149,6 +150,14 @@ def test_a_hint_where_whole_numbers_may_be_amounts(invoke):
     rows.assign(quality=rows["quality"] - 3).to_csv("wine.csv", index=False)
     result = invoke("fit", "wine.csv", "--target", "quality", "--families", "linear", "--jobs", 1)
     assert "to predict a number instead" not in result.stderr
+
+
+def test_a_copy_of_the_target_is_warned_of(homes, invoke):
+    rows = pd.read_csv("homes.csv")
+    rows.assign(dollars=1.1 * rows["price"] - 7, noisy=rows["price"] + rows["age"]).to_csv("homes.csv", index=False)
+    warned = fit(invoke).stderr
+    assert "'dollars' is the target, but for a factor and a shift: is it a copy of it" in warned
+    assert "'noisy'" not in warned
 
 
 def test_missing_targets_and_the_last_rows(homes, invoke, refuses):

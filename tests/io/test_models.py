@@ -238,6 +238,15 @@ def test_edited_regressors_are_refused(tmp_path, forge, message):
         io.load_model(tmp_path / "model.skops")
 
 
+def test_a_mean_that_lost_cannot_be_made_the_winner(tmp_path):
+    model = PACBayesRegressor(linear_model.Ridge(), n_hypotheses=4, holdout=[0.2, 0.6], random_state=0).fit(X, NUMBERS)
+    fitted = model.fitted_votes_
+    model.fitted_votes_ = replace(fitted, winner=1 - fitted.winner)
+    (tmp_path / "model.skops").write_bytes(io.dumps_model(model))
+    with pytest.raises(ModelFileError, match="the winner is not the vote with the smallest bound"):
+        io.load_model(tmp_path / "model.skops")
+
+
 @pytest.mark.parametrize(
     "forge",
     [

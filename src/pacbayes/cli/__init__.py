@@ -41,7 +41,7 @@ class _Program(TyperGroup):
 app = typer.Typer(
     name="pacbayes",
     cls=_Program,
-    help="Classifiers that come with a proof of how well they will do.",
+    help="Classifiers and regressors that come with a proof of how well they will do.",
     epilog='Needs `pip install "pacbayes[cli]"`, and for the data of `paper` "pacbayes[paper]".',
     invoke_without_command=True,
     rich_markup_mode="markdown",  # flows paragraphs anew
@@ -62,7 +62,7 @@ def _program(
         bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Classifiers that come with a proof of how well they will do."""
+    """Classifiers and regressors that come with a proof of how well they will do."""
     show_help_without_command(context)
 
 

@@ -119,7 +119,8 @@ def _test_on_table(
         )
     with show_progress(f"testing on {len(table.X)} rows"):
         columns = {key: table.stored_column(name) for key, name in by_column.items() if name is not None}
-        return classifier.certify(table.X, table.y, delta=delta, **{**shift, **columns})
+        certificate: pacbayes.Certificate = classifier.certify(table.X, table.y, delta=delta, **{**shift, **columns})
+    return certificate
 
 
 def _print_test(certificate: pacbayes.Certificate, json: bool) -> None:
@@ -131,7 +132,8 @@ def _print_test(certificate: pacbayes.Certificate, json: bool) -> None:
     if numeric:
         method = "betting"
     if json:
-        values: dict[str, Any] = {"kind": f"held-out test bound ({method}) on the {certificate.predictor}"}
+        who = certificate.predictor if numeric else "vote"
+        values: dict[str, Any] = {"kind": f"held-out test bound ({method}) on the {who}"}
         if numeric:
             values |= {"rows": figures["n"], "bound": certificate.error_bound if certificate.bound < 1 else None}
         if "errors" in figures:

@@ -171,7 +171,7 @@ def fit(
     table = io.open_table(data, target, **roles, **options.arguments())
     if table.schema.target is None:
         raise usage_error(f"which column is to be predicted? Give --target, one of {format_names(table.X.columns)}")
-    of_classes = {"class-weight": class_weight, "groups": groups, "many-classes": many_classes}
+    of_classes = {"class-weight": class_weight, "cost": cost, "groups": groups, "many-classes": many_classes}
     _refuse_options_of_other_tasks(table.schema, of_classes, {"loss": loss, "y-range": y_range}, estimator, scaler)
     names = _parse_families(families, estimator, scaler, class_weight, numeric=table.schema.task == "regression")
     if not many_classes:
@@ -202,8 +202,6 @@ def fit(
     }
     model: pacbayes.PACBayesClassifier | pacbayes.PACBayesRegressor
     if schema.task == "regression":
-        if prices:
-            raise usage_error("--cost is for classes: --loss says what errors of numbers cost")
         settings["loss"] = str(loss or NumberLoss.absolute_error)
         model = pacbayes.PACBayesRegressor(pool, y_range=y_range, **settings)
     else:

@@ -2,7 +2,7 @@
 
 `read_table` reads a CSV, Parquet, LIBSVM or Excel file; its `Table` holds features, labels and a `Schema`.
 `inspect_table` finds columns that are ids, constant or copies of the target. `save_model` and
-`load_model` keep a classifier, with the schema of its table, in a file that runs no code when it is loaded. These need
+`load_model` keep a model, with the schema of its table, in a file that runs no code when it is loaded. These need
 pandas, pyarrow and skops: ``pip install "pacbayes[cli]"``.
 """
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pacbayes._formatting import format_names
+from pacbayes._validation import Array
 from pacbayes.io.schema import Column
 from pacbayes.io.streams import StreamedTable
 from pacbayes.io.tables import Table
@@ -75,10 +76,14 @@ def inspect_table(table: Table | StreamedTable) -> list[Finding]:
     unit holds one value only, 'cm'
     kind has labels that differ only in blanks or case: 'Yes', 'yes'
     """
-    codes = table.label_codes()
+    codes, numbers = table.label_codes(), table.numbers()
     findings: list[Finding] = []
     for column in table.schema.columns:  # one at a time is in memory
-        findings += _inspect_feature(table.column(column.name), column, codes)
+        values = table.column(column.name)
+        findings += _inspect_feature(values, column, codes)
+        if numbers is not None and column.kind == "number" and _is_line(values, numbers):
+            message = "is the target, but for a factor and a shift: is it a copy of it, or known only afterwards?"
+            findings.append(Finding(column.name, message))
     return [*findings, *_inspect_target(table)]
 
 
@@ -178,6 +183,15 @@ def _may_be_amounts(classes: tuple[int, ...]) -> bool:
     """Return whether whole numbers may be amounts: they are many, or more than two that do not count from 0 or 1."""
     counted = classes[0] in (0, 1) and classes[-1] - classes[0] == len(classes) - 1
     return len(classes) > (_MOST_CLASSES if counted else 2)
+
+
+def _is_line(values: pd.Series[Any], numbers: Array) -> bool:
+    """Return whether numbers are a linear function of a feature, where it is known."""
+    known = values.notna().to_numpy()
+    x, y = values.to_numpy()[known], numbers[known]
+    if x.size < _FEWEST_ROWS or x.min() == x.max() or y.min() == y.max():
+        return False
+    return bool(abs(np.corrcoef(x, y)[0, 1]) > 1 - 1e-9)
 
 
 def _inspect_target(table: Table | StreamedTable) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pacbayes._validation import prefix_errors
+from pacbayes._validation import Array, prefix_errors
 from pacbayes.exceptions import TableError
 from pacbayes.io._columns import ColumnGuess, TargetGuess, parse_target, parse_text
 from pacbayes.io._files import ReadOptions, TableFile, open_file
@@ -118,6 +118,13 @@ class StreamedTable:
         """Return the labels as positions in the classes of the schema; None without classes."""
         is_class = self.schema.target is not None and self.schema.task == "classification"
         return self.X.labels().codes if is_class else None
+
+    def numbers(self) -> Array | None:
+        """Return the numbers to predict; None if there are none."""
+        if self.schema.task == "classification":
+            return None
+        labels = self.X.labels()
+        return np.asarray(labels.classes[labels.codes], dtype=np.float64)
 
     def without(self, names: Collection[str]) -> StreamedTable:
         """Return the table without some of its features."""

@@ -136,8 +136,13 @@ class Table:
 
     def label_codes(self) -> NDArray[Any] | None:
         """Return the labels as numbers; None without classes."""
-        is_class = self.y is not None and self.schema.task == "classification"
-        return np.asarray(pd.factorize(self.y)[0]) if is_class else None
+        if self.y is None or self.schema.task == "regression":
+            return None
+        return np.asarray(pd.factorize(self.y)[0])
+
+    def numbers(self) -> Array | None:
+        """Return the numbers to predict; None if there are none."""
+        return self.y if self.schema.task == "regression" else None
 
     def take(self, rows: NDArray[np.intp]) -> Table:
         """Return some of the rows, with the schema of all of them."""

@@ -53,6 +53,8 @@ class Regression(Task):
         """Return the task of numbers in a declared range, if there is one, and the target of a sample."""
         task = cls(np.empty(0) if y_range is None else _read_range(y_range), compete_by)
         numbers = task.encode(target)
+        if numbers.size == 1:
+            raise ValueError("y must hold more than one number, got n_samples = 1")
         if task.limits.size:
             low, high = task.limits.tolist()
             outside = np.flatnonzero((numbers < low) | (numbers > high))
@@ -169,6 +171,8 @@ def _read_range(y_range: Any) -> Array:
 def read_numbers(target: NDArray[Any]) -> Array:
     """Return a target as finite numbers, or raise ValueError that names the first row that is none."""
     given = np.asarray(target)
+    if given.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: y must hold real numbers, got {given[0]}")
     if given.dtype.kind not in "biuf":
         try:
             given = np.array([float(value) for value in given.tolist()])
