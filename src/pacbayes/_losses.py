@@ -48,6 +48,9 @@ _WORDS = {
 # Losses of numbers by their codes, and which power of the error they are.
 POWERS = {"absolute_error": 1, "squared_error": 2}
 
+# What their means are called in the unit of the target.
+MEANS = {"absolute_error": "mean absolute error", "squared_error": "root mean squared error"}
+
 # Which share of the targets is no further from their median than the largest error that is told apart.
 _WITHIN_CAP = 0.99
 
@@ -156,6 +159,7 @@ class NumberLoss(Loss):
     larger. Without, it comes from the rows that hypotheses are trained on (`adapt`).
     """
 
+    is_elementwise: bool = True
     power: int = 1
     limits: tuple[float, float] | None = None
 

@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 
 from pacbayes import __version__
 from pacbayes._fingerprint import IncomparableError, digest, package_versions
-from pacbayes._losses import Loss
+from pacbayes._losses import Loss, NumberLoss
 from pacbayes._parallel import count_threads, rows_per_block, run_in_background
 from pacbayes._settings import is_whole
 from pacbayes._validation import Array
@@ -235,7 +235,7 @@ def resolve_holdout(pool: Pool, settings: FitSettings, loss: Loss, n: int) -> An
     given = settings.subsamples is not None and not hasattr(settings.subsamples, "split")
     if isinstance(holdout, str):
         needless = loss.on_probabilities or given or (settings.voting == "best" and not loss.needs_test)
-        holdout = None if needless else pool.default_holdout(n)
+        holdout = None if needless else pool.default_holdout(n, numeric=isinstance(loss, NumberLoss))
     if holdout is None and loss.needs_test:
         raise ValueError(
             "holdout must not be None without y_range=(low, high): errors of numbers are bounded by rows that were "
