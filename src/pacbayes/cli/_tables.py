@@ -15,7 +15,6 @@ import typer
 
 import pacbayes
 from pacbayes import io
-from pacbayes._losses import MEANS
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import describe_test
 
@@ -178,6 +177,8 @@ def train(model: Model, table: io.Table | io.StreamedTable, groups: Any = None) 
 
 def test_model(model: Model, schema: io.Schema, table: io.Table | io.StreamedTable, delta: float) -> io.Schema:
     """Return the schema of a model with what it did on rows that it has not seen."""
+    from pacbayes._losses import MEANS
+
     y: Any = table.y  # tables without a target are refused where they are read
     if schema.task == "classification":
         assert isinstance(model, pacbayes.PACBayesClassifier)
