@@ -62,7 +62,7 @@ class TableOptions:
         return {} if self.max_bytes is None else {"max_bytes": self.max_bytes}
 
     def load(self, path: Path) -> tuple[Any, io.Schema | None]:
-        """Load a model."""
+        """Load a classifier or regressor."""
         import_skops()
         return io.load_model(path, **self.limit())
 

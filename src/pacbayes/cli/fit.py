@@ -205,8 +205,8 @@ def fit(
         settings["loss"] = str(loss or NumberLoss.absolute_error)
         model = pacbayes.PACBayesRegressor(pool, y_range=y_range, **settings)
     else:
-        settings["loss"] = _make_costs(prices, rows.schema) if prices else "zero_one"
-        model = pacbayes.PACBayesClassifier(pool, **settings)
+        costs = _make_costs(prices, rows.schema) if prices else "zero_one"
+        model = pacbayes.PACBayesClassifier(pool, loss=costs, **settings)
     if by_group is not None and rows.schema.source is not None:
         by_group = by_group.iloc[split_as_trained(table, rows.schema.source)[0]]
     train(model, rows, by_group, max_error)
