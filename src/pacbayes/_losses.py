@@ -48,6 +48,9 @@ _WORDS = {
 # Losses of numbers by their codes, and which power of the error they are.
 POWERS = {"absolute_error": 1, "squared_error": 2}
 
+# What their means are called in the unit of the target.
+MEANS = {"absolute_error": "mean absolute error", "squared_error": "root mean squared error"}
+
 # Which share of the targets is no further from their median than the largest error that is told apart.
 _WITHIN_CAP = 0.99
 
@@ -129,6 +132,11 @@ class Loss:
         certain = self.total(codes[~uncertain], predicted[~uncertain], max(n_rows, codes.size))
         return certain + float(np.count_nonzero(uncertain))
 
+    @property
+    def needs_test(self) -> bool:
+        """Whether validation losses prove nothing, so that rows must be held out."""
+        return False
+
     def adapt(self, target: NDArray[Any]) -> Loss:
         """Return the loss by which hypotheses are weighted that are trained on rows with this target."""
         return self
@@ -155,6 +163,10 @@ class NumberLoss(Loss):
         """Return the loss of a code in `POWERS`, with a cap."""
         power = POWERS[code]
         return cls(f"{code}:{cap!r}", partial(_capped, cap, power, limits), power=power, limits=limits)
+
+    @property
+    def needs_test(self) -> bool:
+        return self.limits is None  # the cap comes from the rows that validate
 
     def adapt(self, target: NDArray[Any]) -> NumberLoss:
         if self.limits is not None:

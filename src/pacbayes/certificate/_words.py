@@ -20,7 +20,7 @@ from pacbayes._formatting import (
     format_percent_upper,
     format_upper,
 )
-from pacbayes._losses import describe_loss, find_cap, is_of_numbers, is_of_probabilities, largest_cost
+from pacbayes._losses import MEANS, describe_loss, find_cap, is_of_numbers, is_of_probabilities, largest_cost
 from pacbayes.bounds import pac_bayes_kl, pac_bayes_lambda, pac_bayes_sqrt
 from pacbayes.certificate._classes import Confusion
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS
@@ -277,6 +277,7 @@ def summary(certificate: Certificate) -> str:
         bound = _format_loss(loss, first.bound, upper=True)
         claims = [f"the {_name_loss(loss)} of {whose}the {first.predictor} on {new} is at most {bound}"]
         claims += [f"that of the {one.predictor} at most {_format_loss(loss, one.bound, upper=True)}" for one in others]
+        claims[-1] += f", where {_describe_cap(loss)}" if is_of_numbers(loss) else ""
     end = "" if certificate.unproved is None else f"; about the {certificate.unproved} nothing is proved"
     return escape_control(f"{start} {', and '.join(claims)}{end}.")
 
@@ -294,7 +295,7 @@ def name_class(label: str, longest: int = _LONGEST_NAME) -> str:
 def _name_loss(loss: str) -> str:
     """Return what a loss other than the zero-one loss measures, in words."""
     if is_of_numbers(loss):
-        return "mean absolute error" if find_cap(loss)[0] == "absolute_error" else "root mean squared error"
+        return MEANS[find_cap(loss)[0]]
     return f"{describe_loss(loss)} loss" if largest_cost(loss) is None else "mean cost"
 
 
@@ -305,11 +306,18 @@ def _format_loss(loss: str, value: float, *, upper: bool) -> str:
     if is_of_numbers(loss):
         code, cap = find_cap(loss)
         error = value * cap if code == "absolute_error" else value**0.5 * cap * (1 + 1e-15)
-        capped = f", where errors beyond {format_number(cap)} count as {format_number(cap)}" if upper else ""
-        return f"{format_number(error, 'up' if upper else 'nearest')}{capped}"
+        return format_number(error, "up" if upper else "nearest")
     number = format_upper(value) if upper else format_nearest(value)
     unit = largest_cost(loss)
     return number if unit is None else f"{number} of the largest cost, {unit}"
+
+
+def _describe_cap(loss: str) -> str:
+    """Say how large errors of numbers count; nothing about other losses."""
+    if not is_of_numbers(loss):
+        return ""
+    cap = format_number(find_cap(loss)[1])
+    return f"errors beyond {cap} count as {cap}"
 
 
 def answers(certificate: Certificate, tested: Statement | None = None) -> list[Answer]:
@@ -327,7 +335,8 @@ def answers(certificate: Certificate, tested: Statement | None = None) -> list[A
         how = f"certified, with probability {format_confidence(certificate.delta)}"
         if not proved.is_covered:
             how = "NOT STRICT: the theorem does not cover this"
-        result = [Answer(f"{title} at most", _format_loss(loss, bound, upper=True), f"{how}; {proved.title}")]
+        remark = "; ".join(filter(None, (how, proved.title, _describe_cap(loss))))
+        result = [Answer(f"{title} at most", _format_loss(loss, bound, upper=True), remark)]
     else:
         result = [Answer(f"the {certificate.unproved}", "nothing is proved", "there is no bound below 1")]
     result += [_measured(s, "held-out points") for s in certificate.statements if s.is_test]
@@ -362,7 +371,8 @@ def _answers_about_numbers(certificate: Certificate, numbers: NumberErrors) -> l
 def _worst_group(certificate: Certificate, groups: GroupErrors) -> Answer:
     """Return the group with the largest bound."""
     label, rate = groups.worst
-    title = f"the worst of {format_count(len(groups.labels), 'group')}, {name_class(label)}: at most"
+    wrong = f" {_wrong_in_words(certificate)}" if certificate.numbers is not None else ""
+    title = f"the worst of {format_count(len(groups.labels), 'group')}, {name_class(label)}:{wrong} at most"
     how = f"certified, with probability {format_confidence(certificate.delta)} for all groups at once"
     if not certificate.test_covered:
         how = "NOT STRICT: the theorem does not cover this"
@@ -510,8 +520,18 @@ def group_table(certificate: Certificate) -> RateTable | None:
     by = f"By {name_class(groups.name)}" if groups.name else "By group"
     title = f"{by}, on {certificate.statements[0].figures['n']} held-out points"
     return RateTable(
-        title, ["group", WORDS.erred, "at most", "errors", "points"], table, _group_notes(certificate, groups)
+        title,
+        ["group", _wrong_in_words(certificate), "at most", "errors", "points"],
+        table,
+        _group_notes(certificate, groups),
     )
+
+
+def _wrong_in_words(certificate: Certificate) -> str:
+    """Return what the points of a group are that count as errors."""
+    if certificate.numbers is None:
+        return WORDS.erred
+    return f"off by more than {format_number(certificate.large_error)}"
 
 
 def _group_notes(certificate: Certificate, groups: GroupErrors) -> list[str]:
@@ -629,6 +649,8 @@ def error_table(certificate: Certificate) -> Section | None:
     if certificate.numbers is None:
         return None
     curve = [point for point in certificate.error_curve() if point.share > 0]
+    most = max((point.share for point in curve), default=0.0)
+    curve = curve[: 1 + next((k for k, point in enumerate(curve) if point.share == most), 0)]
     curve = curve[:: max(1, -(-len(curve) // _MOST_ERRORS))]
     cells = [
         [format_number(point.error, "up"), format_percent(point.measured), format_percent_lower(point.share)]
@@ -637,8 +659,8 @@ def error_table(certificate: Certificate) -> Section | None:
     if not cells:
         return None
     confidence, n = format_confidence(certificate.delta), certificate.statements[0].figures["n"]
-    squared = certificate.bound_error("squared" if certificate.loss.startswith("absolute") else "absolute")
-    other = "root mean squared error" if certificate.loss.startswith("absolute") else "mean absolute error"
+    kind: Literal["absolute", "squared"] = "squared" if certificate.loss.startswith("absolute") else "absolute"
+    squared, other = certificate.bound_error(kind), MEANS[f"{kind}_error"]
     notes = [
         f"All shares hold at once, with probability {confidence}{_test_remark(certificate)}.",
         f"With the same probability, the {other} is at most {format_number(squared, 'up')}, with the same cap.",

@@ -9,18 +9,21 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import pacbayes
 from pacbayes import io
+from pacbayes._losses import MEANS
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import describe_test
 
 Objective = StrEnum("Objective", ["auto", "lambda", "kl", "dual", "direct"])
 TableFormat = StrEnum("TableFormat", ["csv", "parquet", "libsvm"])
 MaxBytes = Annotated[int | None, typer.Option(min=1)]
+if TYPE_CHECKING:
+    Model = pacbayes.PACBayesClassifier | pacbayes.PACBayesRegressor
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,8 @@ class TableOptions:
         """Return the option that functions take that read something else."""
         return {} if self.max_bytes is None else {"max_bytes": self.max_bytes}
 
-    def load_with_schema(self, path: Path) -> tuple[pacbayes.PACBayesClassifier, io.Schema]:
-        """Load a model that knows what tables it can be applied to."""
+    def load_with_schema(self, path: Path) -> tuple[Any, io.Schema]:
+        """Load a classifier or regressor that knows what tables it can be applied to."""
         model, schema = io.load_model(path, **self.limit())
         if schema is None:
             raise usage_error(f"{str(path)!r} does not say what its columns are: it was saved without a schema")
@@ -139,7 +142,7 @@ def _is_same_file(first: Path, second: Path) -> bool:
     return first.resolve() == second.resolve()
 
 
-def train(model: pacbayes.PACBayesClassifier, table: io.Table | io.StreamedTable, groups: Any = None) -> None:
+def train(model: Model, table: io.Table | io.StreamedTable, groups: Any = None) -> None:
     """Fit a model to a table, with groups of its rows if any, without warnings that do not matter here."""
     from sklearn.exceptions import ConvergenceWarning
 
@@ -150,17 +153,31 @@ def train(model: pacbayes.PACBayesClassifier, table: io.Table | io.StreamedTable
     model.set_params(verbose=0)
 
 
-def test_model(model: pacbayes.PACBayesClassifier, table: io.Table | io.StreamedTable, delta: float) -> io.HeldOutTest:
-    """Count the errors of a model on rows that it has not seen."""
-    y: Any = table.y  # tables without classes are refused where they are read
-    return io.HeldOutTest(len(table.X), model.count_errors(table.X, y), delta)
+def test_model(model: Model, schema: io.Schema, table: io.Table | io.StreamedTable, delta: float) -> io.Schema:
+    """Return the schema of a model with what it did on rows that it has not seen."""
+    y: Any = table.y  # tables without a target are refused where they are read
+    if schema.task == "classification":
+        assert isinstance(model, pacbayes.PACBayesClassifier)
+        return replace(schema, test=io.HeldOutTest(len(table.X), model.count_errors(table.X, y), delta))
+    target = model.fitted_votes_.task.encode(table.X.labels() if y is None else y)
+    errors = model.predict(table.X) - target
+    tested = model.certify(table.X, y, delta=delta)
+    test = io.HeldOutErrors(
+        len(table.X),
+        float(abs(errors).mean()),
+        float((errors**2).mean() ** 0.5),
+        MEANS[tested.loss.partition(":")[0]],  # type: ignore[arg-type]
+        tested.error_bound if tested.bound < 1 else None,
+        delta,
+    )
+    return replace(schema, number_test=test)
 
 
 def describe_data(schema: io.Schema | None) -> dict[str, Any]:
     """Return what a page can say about the data of a model, as arguments of `fit_page`."""
     if schema is None:
         return {}
-    source, test = schema.source, schema.test
+    source, test, counted = schema.source, schema.test or schema.number_test, schema.test
     time = None if source is None else source.time
     facts = {
         "File": None if source is None else source.name,
@@ -172,5 +189,5 @@ def describe_data(schema: io.Schema | None) -> dict[str, Any]:
         "data": {name: value for name, value in facts.items() if value is not None},
         "class_counts": dict(zip(schema.classes, schema.class_counts, strict=True)),
         # The last rows are no draw from the others: nothing follows from them alone.
-        "test": None if test is None or time is not None else (test.errors, test.n_rows),
+        "test": None if counted is None or time is not None else (counted.errors, counted.n_rows),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -33,8 +32,9 @@ def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
     rows, held_out = _load_data().split(0.3, seed=0)
     model = pacbayes.PACBayesClassifier(random_state=0, verbose=int(not json))
     train(model, rows)
-    test = test_model(model, held_out, delta=0.05)
-    schema = replace(rows.schema, test=test)
+    schema = test_model(model, rows.schema, held_out, delta=0.05)
+    test = schema.test
+    assert test is not None
     with show_progress("drawing the report"):
         page = fit_page(
             model,

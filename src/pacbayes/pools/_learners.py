@@ -201,7 +201,7 @@ def _standardise(targets: Array) -> tuple[float, float, Array]:
 
 
 class BoostingPool(LearnerPool):
-    """Boosted trees, those of HistGradientBoostingClassifier, on large subsamples.
+    """Boosted trees, those of HistGradientBoostingClassifier and HistGradientBoostingRegressor, on large subsamples.
 
     Every setting is a value, or several that hypotheses take in turn: the first one the first value of each, and so on.
     "auto" stands for what was found best on many datasets, for fewer than 5000 rows and for more.
@@ -235,8 +235,10 @@ class BoostingPool(LearnerPool):
 
     Notes
     -----
-    Trees are the same as HistGradientBoostingClassifier's where no two splits are as good, and bins hold single
-    values; small subsamples take a fraction of the time. Missing numbers go to the side of a split that is better
+    Trees are the same as those of scikit-learn where no two splits are as good, and bins hold single values; small
+    subsamples take a fraction of the time. Numbers that are predicted are standardised by the subsample, so that no
+    setting depends on their unit; what "auto" stands for was found on classes, and `make_union(numeric=True)` has
+    settings that were found on numbers. Missing numbers go to the side of a split that is better
     for training, and where most points go if none was missing there. Columns of up to 30 categories in a subsample
     are split by sets of these, others are encoded by target statistics within the subsample. A gap in a column of
     categories is a category of its own; one that the subsample does not hold is missing.
@@ -312,8 +314,8 @@ class ForestPool(LearnerPool):
     Parameters
     ----------
     kind : {"extra", "random"} or sequence of these, default="extra"
-        Extremely randomised trees, those of ExtraTreesClassifier, whose thresholds are drawn at random; or those of
-        RandomForestClassifier.
+        Extremely randomised trees, those of ExtraTreesClassifier and ExtraTreesRegressor, whose thresholds are drawn at
+        random; or those of RandomForestClassifier and RandomForestRegressor.
     n_estimators : int, "auto" or sequence of int, default="auto"
         Number of trees: 60 by default, 100 for many rows.
     max_features : float, "sqrt", "auto" or sequence of float and "sqrt", default="auto"
@@ -394,7 +396,9 @@ class ForestPool(LearnerPool):
 
 
 class LinearPool(LearnerPool):
-    """Logistic regressions on large subsamples, of standardised numbers or of cubic splines of them.
+    """Logistic or ridge regressions on large subsamples, of standardised numbers or of cubic splines of them.
+
+    They are logistic regressions where classes are predicted, and ridge regressions where numbers are.
 
     Every setting is a value, or several that hypotheses take in turn: the first one the first value of each, and so on.
     "auto" stands for what was found best on many datasets, for fewer than 5000 rows and for more.
@@ -402,8 +406,8 @@ class LinearPool(LearnerPool):
     Parameters
     ----------
     C : float, "auto" or sequence of float, default="auto"
-        Inverse strength of the penalty on squared coefficients, as in LogisticRegression: 0.01, 0.1, 1, 10, 1 and 1 in
-        turn by default, 0.1 and 1 for many rows.
+        Inverse strength of the penalty on squared coefficients, as in LogisticRegression; of numbers, 1 / alpha of
+        Ridge. By default 0.01, 0.1, 1, 10, 1 and 1 in turn, 0.1 and 1 for many rows.
     splines : bool, "auto" or sequence of bool, default="auto"
         Whether a score is a sum of smooth functions of the numbers, rather than of multiples of them: cubic splines
         with five knots, constant outside the range of the subsample. Not of more than 100 columns. By default, the
