@@ -135,6 +135,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the pool that the `estimator` parameter stands for."""
         return as_pool(self.estimator)
 
+    def _check_target(self, y: Any) -> None:
+        """Raise ValueError that names what is wrong with a target, where scikit-learn's message would say less."""
+
     def _learn_task(self, target: NDArray[Any] | Labels) -> tuple[Task, NDArray[Any]]:
         """Return the task of a sample, and its encoded target."""
         raise NotImplementedError
@@ -391,6 +394,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         if np.ma.is_masked(y):  # what is under the mask is no label
             masked = f"{np.count_nonzero(np.ma.getmaskarray(y))} masked ones"
             raise ValueError(f"y must hold no missing labels, got {masked}: leave these rows out")
+        if y is not None:
+            self._check_target(y)
         # A code book checks the columns of a table itself.
         checks = pool.validation_kwargs(X) if code_book is None else {"skip_check_array": True}
         is_known = not reset and is_table(X) and self.fitted_votes_.ranges is not None
@@ -584,6 +589,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         fitted, loss = self.fitted_votes_, self.fitted_votes_.loss
         certificate = fitted.best.certificate
         tail_seed = _check_tail(tail, random_state, certificate)
+        if fitted.task.numeric and not has_target:
+            raise ValueError("y must be given: without targets, only votes of classifiers can be certified")
         if loss.on_probabilities or not (has_target or loss.is_zero_one):
             needed = "a loss of labels" if has_target else "the zero-one loss"
             raise ValueError(f"certify needs {needed}, and the classifier has {certificate.loss!r}")
@@ -608,7 +615,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _certify_unlabelled(self, certificate: Certificate, rows: SampleRows) -> Certificate:
-        raise ValueError("y must be given: without targets, only votes of classifiers can be certified")
+        raise NotImplementedError
 
     def add_assumption(self, assumption: str) -> Self:
         """State one more assumption in the certificates of all votes.

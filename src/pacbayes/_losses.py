@@ -129,6 +129,11 @@ class Loss:
         certain = self.total(codes[~uncertain], predicted[~uncertain], max(n_rows, codes.size))
         return certain + float(np.count_nonzero(uncertain))
 
+    @property
+    def needs_test(self) -> bool:
+        """Whether validation losses prove nothing, so that rows must be held out."""
+        return False
+
     def adapt(self, target: NDArray[Any]) -> Loss:
         """Return the loss by which hypotheses are weighted that are trained on rows with this target."""
         return self
@@ -154,6 +159,10 @@ class NumberLoss(Loss):
         """Return the loss of a code in `POWERS`, with a cap."""
         power = POWERS[code]
         return cls(f"{code}:{cap!r}", partial(_capped, cap, power, limits), power=power, limits=limits)
+
+    @property
+    def needs_test(self) -> bool:
+        return self.limits is None  # the cap comes from the rows that validate
 
     def adapt(self, target: NDArray[Any]) -> NumberLoss:
         if self.limits is not None:

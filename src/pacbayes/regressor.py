@@ -15,7 +15,7 @@ from pacbayes._validation import Array
 from pacbayes.certificate import Objective
 from pacbayes.pools import Pool, as_pool, make_union
 from pacbayes.rows import Labels
-from pacbayes.tasks import Regression
+from pacbayes.tasks import Regression, read_numbers
 
 __all__ = ["PACBayesRegressor"]
 
@@ -123,6 +123,9 @@ random_state, verbose
 
     def _find_pool(self) -> Pool:
         return make_union(numeric=True) if self.estimator is None else as_pool(self.estimator)
+
+    def _check_target(self, y: Any) -> None:
+        read_numbers(y)
 
     def _learn_task(self, target: NDArray[Any] | Labels) -> tuple[Regression, Array]:
         return Regression.learn(target, self.y_range, self.compete_by)

@@ -155,7 +155,7 @@ class Certificate:
         The families of a `UnionPool` with their weights; empty if there is one only.
     groups : GroupErrors or None
         Errors of each declared group on held-out points, and bounds on them, which hold all at once, with probability
-        1 - delta. None if no groups were declared.
+        1 - delta; of predicted numbers, those off by more than `large_error`. None if no groups were declared.
     shift : Shift or None
         How new points were thinned to those of a shifted distribution, which the test is then about; None if they were
         taken as they are.
@@ -342,6 +342,11 @@ class Certificate:
         _, cap = find_cap(self.loss)
         return max(self.to_error(self.empirical_loss), 1e-9 * cap)
 
+    @property
+    def large_error(self) -> float:
+        """The error beyond which predicted numbers are counted as wrong, by group: twice the mean validation error."""
+        return 2 * self.scale_floor
+
     def choose_interval(self, coverage: float) -> IntervalCoverage:
         """Return the narrowest intervals around predicted numbers that are proved to have a coverage.
 
@@ -494,6 +499,11 @@ class Certificate:
         """Recompute the bounds from the certificate's own figures, and raise `CertificateError` on a mismatch."""
         with raising(CertificateError):
             read_value(Text, "loss", self.loss)
+        if is_of_numbers(self.loss):
+            try:
+                find_cap(self.loss)
+            except ValueError as error:
+                raise CertificateError(f"loss must have a cap that is a number: {error}") from error
         self._check_assumptions()
         self._check_hypotheses()
         require(bool(self.statements), "statements must hold at least one statement, got none")
@@ -551,11 +561,6 @@ class Certificate:
     def _check_numbers(self) -> None:
         """Check what is stated about predicted numbers against the test on the same points."""
         of_numbers = is_of_numbers(self.loss)
-        if of_numbers:
-            try:
-                find_cap(self.loss)
-            except ValueError as error:
-                raise CertificateError(f"loss must have a cap: {error}") from error
         mean = VOTINGS[self.voting].predictor == MEAN
         require(of_numbers or not mean, f"voting must not be 'mean' for {self.loss!r}, which is no loss of numbers")
         require(not of_numbers or mean or self.predictor == BEST, f"voting cannot be {self.voting!r} for numbers")

@@ -63,17 +63,21 @@ def with_test(
     return tested_again.revise(statements=(tested, *others), confusion=confusion, groups=by_group)
 
 
-def with_numbers(certificate: Certificate, test: NumberTest, total: float, median_total: float) -> Certificate:
+def with_numbers(
+    certificate: Certificate, test: NumberTest, total: float, median_total: float, groups: GroupCounts | None = None
+) -> Certificate:
     """Add what held-out points prove about predicted numbers, in place of other statements about the same predictor.
 
     `total` is the predictor's total loss, and `median_total` that of always predicting the median of the targets.
+    `groups` counts errors beyond `large_error`, and adds bounds on their share in each group.
     """
-    n = test.target.size
-    figures: Any = test_figures(test, certificate.loss, total, divided_prior(0.0, certificate.n_votes))
+    n, divergence = test.target.size, divided_prior(0.0, certificate.n_votes)
+    figures: Any = test_figures(test, certificate.loss, total, divergence)
     tested = _state(certificate, "test-set-betting", figures)
     others = [statement for statement in certificate.statements if statement.predictor != certificate.predictor]
     numbers = state_numbers(test, median_total / n)
-    return certificate.without_test().revise(statements=(tested, *others), numbers=numbers)
+    by_group = None if groups is None else GroupErrors.of(groups, divergence, certificate.delta)
+    return certificate.without_test().revise(statements=(tested, *others), numbers=numbers, groups=by_group)
 
 
 def with_shares(certificate: Certificate, counts: ThresholdCounts) -> Certificate:

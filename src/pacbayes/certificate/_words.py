@@ -362,7 +362,8 @@ def _answers_about_numbers(certificate: Certificate, numbers: NumberErrors) -> l
 def _worst_group(certificate: Certificate, groups: GroupErrors) -> Answer:
     """Return the group with the largest bound."""
     label, rate = groups.worst
-    title = f"the worst of {format_count(len(groups.labels), 'group')}, {name_class(label)}: at most"
+    wrong = f" {_wrong_in_words(certificate)}" if certificate.numbers is not None else ""
+    title = f"the worst of {format_count(len(groups.labels), 'group')}, {name_class(label)}:{wrong} at most"
     how = f"certified, with probability {format_confidence(certificate.delta)} for all groups at once"
     if not certificate.test_covered:
         how = "NOT STRICT: the theorem does not cover this"
@@ -510,8 +511,18 @@ def group_table(certificate: Certificate) -> RateTable | None:
     by = f"By {name_class(groups.name)}" if groups.name else "By group"
     title = f"{by}, on {certificate.statements[0].figures['n']} held-out points"
     return RateTable(
-        title, ["group", WORDS.erred, "at most", "errors", "points"], table, _group_notes(certificate, groups)
+        title,
+        ["group", _wrong_in_words(certificate), "at most", "errors", "points"],
+        table,
+        _group_notes(certificate, groups),
     )
+
+
+def _wrong_in_words(certificate: Certificate) -> str:
+    """Return what the points of a group are that count as errors."""
+    if certificate.numbers is None:
+        return WORDS.erred
+    return f"off by more than {format_number(certificate.large_error)}"
 
 
 def _group_notes(certificate: Certificate, groups: GroupErrors) -> list[str]:

@@ -119,9 +119,8 @@ class NumberResult(NamedTuple):
 
     def certify(self, certificate: Certificate, groups: Groups | None = None, seed: int | None = None) -> Certificate:
         """Add to a certificate what the rows prove."""
-        if groups is not None:
-            raise ValueError("groups must be None for numbers: errors by group are counted for classes only")
-        return with_numbers(certificate, self.test, self.total, self.median_total)
+        by_group = None if groups is None else groups.count(self.test.errors > certificate.large_error)
+        return with_numbers(certificate, self.test, self.total, self.median_total, by_group)
 
 
 def _measure_numbers(vote: Vote, rows: SampleRows, loss: Loss, name: str) -> NumberResult:

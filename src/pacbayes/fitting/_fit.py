@@ -141,8 +141,6 @@ def fit_votes(
             "groups need held-out rows, and this fit has none: give holdout a share, or the groups of new points to "
             "certify(X, y, groups=...)"
         )
-    if holdout is None and (needed := task.find_need_of_test()) is not None:
-        raise ValueError(needed)
     entropy = _draw_entropy(settings.random_state) if continued is None else continued.entropy
     rows, entropy = _open_checkpoint(rows, pool, settings, holdout, entropy)
     try:
@@ -234,8 +232,13 @@ def resolve_holdout(pool: Pool, settings: FitSettings, loss: Loss, n: int) -> An
     holdout = settings.holdout
     given = settings.subsamples is not None and not hasattr(settings.subsamples, "split")
     if isinstance(holdout, str):
-        needless = loss.on_probabilities or given or settings.voting == "best"
-        return None if needless else pool.default_holdout(n)
+        needless = loss.on_probabilities or given or (settings.voting == "best" and not loss.needs_test)
+        holdout = None if needless else pool.default_holdout(n)
+    if holdout is None and loss.needs_test:
+        raise ValueError(
+            "holdout must not be None without y_range=(low, high): errors of numbers are bounded by rows that were "
+            "held out, or by a range of the target that is known beforehand"
+        )
     if holdout is not None and loss.on_probabilities:
         # What the vote's probabilities would be is not defined.
         raise ValueError(f"holdout must be None for the loss {loss.name!r}, which is not a loss of labels")

@@ -2,11 +2,20 @@
 
 from pacbayes._losses import Loss
 from pacbayes.tasks._classification import Classification, count_disagreements
-from pacbayes.tasks._regression import Regression
+from pacbayes.tasks._regression import Regression, read_numbers
 from pacbayes.tasks._task import Task
 from pacbayes.tasks._voting import draw_voters
 
 # All tasks.
 TASKS: tuple[type[Task], ...] = (Classification, Regression)
 
-__all__ = ["TASKS", "Classification", "Loss", "Regression", "Task", "count_disagreements", "draw_voters"]
+__all__ = [
+    "TASKS",
+    "Classification",
+    "Loss",
+    "Regression",
+    "Task",
+    "count_disagreements",
+    "draw_voters",
+    "read_numbers",
+]

@@ -54,16 +54,16 @@ class Regression(Task):
         task = cls(np.empty(0) if y_range is None else _read_range(y_range), compete_by)
         numbers = task.encode(target)
         if task.limits.size:
-            low, high = task.limits
+            low, high = task.limits.tolist()
             outside = np.flatnonzero((numbers < low) | (numbers > high))
             if outside.size:
                 row = int(outside[0])
                 raise ValueError(
-                    f"y must be in the declared range, y_range=({low!r}, {high!r}), got {numbers[row]!r} in row {row}, "
+                    f"y must be in the declared range, y_range=({low!r}, {high!r}), got {numbers[row]} in row {row}, "
                     f"and {outside.size - 1} more outside"
                 )
         elif (numbers == numbers[0]).all():
-            raise ValueError(f"y must hold different numbers, got {numbers[0]!r} in all rows: nothing is to be learned")
+            raise ValueError(f"y must hold different numbers, got {numbers[0]} in all rows: nothing is to be learned")
         return task, numbers
 
     @property
@@ -77,8 +77,8 @@ class Regression(Task):
 
     def encode(self, target: NDArray[Any] | Labels) -> Array:
         if isinstance(target, Labels):  # read in parts
-            return np.asarray(_read_numbers(target.classes)[target.codes])
-        return _read_numbers(target)
+            return np.asarray(read_numbers(target.classes)[target.codes])
+        return read_numbers(target)
 
     def decode(self, predicted: NDArray[Any]) -> Array:
         return predicted
@@ -106,14 +106,6 @@ class Regression(Task):
             with suppress(ValueError):  # too few points to prove it
                 width = certificate.choose_interval(_COVERAGE).mean_width
         return width, certificate.error_bound
-
-    def find_need_of_test(self) -> str | None:
-        if self.y_range is not None:
-            return None
-        return (
-            "holdout must not be None without y_range=(low, high): errors of numbers are bounded by rows that were "
-            "held out, or by a range of the target that is known beforehand"
-        )
 
     def describe_target(self, encoded: NDArray[Any]) -> dict[str, Any]:
         return {}
@@ -174,7 +166,7 @@ def _read_range(y_range: Any) -> Array:
     return limits
 
 
-def _read_numbers(target: NDArray[Any]) -> Array:
+def read_numbers(target: NDArray[Any]) -> Array:
     """Return a target as finite numbers, or raise ValueError that names the first row that is none."""
     given = np.asarray(target)
     if given.dtype.kind not in "biuf":

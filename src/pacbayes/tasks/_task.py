@@ -70,10 +70,6 @@ class Task(ABC):
         """Return by what predictors compete: the one with the smallest is taken. All their bounds hold at once."""
         return (certificate.bound,)
 
-    def find_need_of_test(self) -> str | None:
-        """Return in words why nothing could be proved without held-out rows; None if something could."""
-        return None
-
     @abstractmethod
     def describe_target(self, encoded: NDArray[Any]) -> dict[str, Any]:
         """Return what a certificate says about the target of a sample, as fields of it."""
