@@ -74,7 +74,12 @@ NUMERIC_FAMILIES: dict[str, Callable[[], Pool]] = {
         subsample_size=_NUMERIC_SHARE,
     ),
     "forest": partial(
-        ForestPool, max_features=1.0, min_samples_leaf=(1, 3), n_hypotheses=4, subsample_size=_NUMERIC_SHARE
+        ForestPool,
+        n_estimators=60,
+        max_features=1.0,
+        min_samples_leaf=(1, 3),
+        n_hypotheses=4,
+        subsample_size=_NUMERIC_SHARE,
     ),
     "linear": partial(
         LinearPool,
