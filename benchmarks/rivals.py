@@ -48,7 +48,7 @@ MOST_ONE_HOT = 50
 # SVMs are tried up to this number of rows.
 MOST_SVM = 10_000
 
-Labels = NDArray[np.str_]
+Labels = NDArray[Any]
 Rows = NDArray[np.intp]
 
 
@@ -71,8 +71,11 @@ class Boosting:
     def fit(self, X: pd.DataFrame, y: Labels) -> Boosting:
         self.levels = {name: pd.CategoricalDtype(np.unique(X[name].dropna().astype(str))) for name in _text(X)}
         self.model = self.make(list(self.levels)).fit(self._prepared(X), y)
-        self.classes_ = self.model.classes_
         return self
+
+    @property
+    def classes_(self) -> Labels:
+        return np.asarray(self.model.classes_)
 
     def _prepared(self, X: pd.DataFrame) -> pd.DataFrame:
         if self.missing is None:
@@ -89,9 +92,10 @@ class Boosting:
 class Encoded:
     """An estimator for numbers: gaps imputed and marked, numbers scaled, text one-hot or by target statistics."""
 
-    def __init__(self, make: Callable[[], Any], seed: int):
+    def __init__(self, make: Callable[[], Any], seed: int, target_type: str = "auto"):
         self.make = make
         self.seed = seed
+        self.target_type = target_type  # "continuous" where numbers are predicted, even if they are whole
 
     def fit(self, X: pd.DataFrame, y: Labels) -> Encoded:
         text = _text(X)
@@ -99,7 +103,8 @@ class Encoded:
         filled = FunctionTransformer(lambda table: table.fillna("").astype(str).astype(object))
         numbers = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
         one_hot = make_pipeline(filled, OneHotEncoder(handle_unknown="ignore", sparse_output=False))
-        statistics = make_pipeline(filled, TargetEncoder(random_state=self.seed), StandardScaler())
+        encoder = TargetEncoder(target_type=self.target_type, random_state=self.seed)
+        statistics = make_pipeline(filled, encoder, StandardScaler())
         parts = {
             numbers: [name for name in X if name not in text],
             one_hot: few,
@@ -107,8 +112,11 @@ class Encoded:
         }
         transformer = make_column_transformer(*((part, names) for part, names in parts.items() if names))
         self.model = make_pipeline(transformer, self.make()).fit(X, y)
-        self.classes_ = self.model.classes_
         return self
+
+    @property
+    def classes_(self) -> Labels:
+        return np.asarray(self.model.classes_)
 
     def predict(self, X: pd.DataFrame) -> Labels:
         return np.asarray(self.model.predict(X))

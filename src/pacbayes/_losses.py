@@ -151,6 +151,7 @@ class NumberLoss(Loss):
     larger. Without, it comes from the rows that hypotheses are trained on (`adapt`).
     """
 
+    is_elementwise: bool = True
     power: int = 1
     limits: tuple[float, float] | None = None
 

@@ -46,11 +46,11 @@ from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
 import pacbayes
-from pacbayes import PACBayesClassifier
+from pacbayes import PACBayesClassifier, PACBayesRegressor
 from pacbayes.cli import app
 from pacbayes.exceptions import ModelFileError, TableError
 from pacbayes.io import dumps_model, load_model, read_losses, read_table, save_model
-from pacbayes.pools import RBFSVMPool
+from pacbayes.pools import RBFRidgePool, RBFSVMPool
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(120, 3))
@@ -356,6 +356,28 @@ SVM_ATTACKS = {
 def test_arrays_of_the_engine(saved, attribute, change):
     replace_array(saved, "RBFSVMs", attribute, change)
     refused(saved, "is not a model")
+
+
+@pytest.mark.parametrize(
+    ("kind", "attribute", "change"),
+    [
+        ("RBFRidges", "n_support", lambda a: a + 1),
+        ("RBFRidges", "support", lambda a: a + 1000),
+        ("RBFRidges", "dual_coef", lambda a: np.sign(a) * 1e308),
+        ("RBFRidges", "points", lambda a: a[:1]),
+        ("RBFRidges", "classes", lambda a: np.array([0.0, 1.0])),
+        ("Untrained", "classes", lambda a: np.array([0.0, 1.0])),
+    ],
+)
+def test_arrays_of_regressions(tmp_path, kind, attribute, change):
+    if "ridge" not in TRAINED:
+        model = PACBayesRegressor(RBFRidgePool(), **SETTINGS).fit(X, X[:, 0] * X[:, 1])
+        TRAINED["ridge"] = dumps_model(model)
+    path = tmp_path / "model.skops"
+    path.write_bytes(TRAINED["ridge"])
+    load_model(path)
+    replace_array(path, kind, attribute, change)
+    refused(path, "is not a model")
 
 
 def test_sparse_support_vectors_out_of_bounds(tmp_path):

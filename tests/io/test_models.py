@@ -21,10 +21,10 @@ from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
-from pacbayes import PACBayesClassifier, io
+from pacbayes import PACBayesClassifier, PACBayesRegressor, io
 from pacbayes.exceptions import HypothesisError, ModelFileError
 from pacbayes.io import _archive, _fitted, models
-from pacbayes.pools import BoostingPool, EstimatorPool, ForestPool, LinearPool, RBFSVMPool
+from pacbayes.pools import BoostingPool, EstimatorPool, ForestPool, LinearPool, RBFRidgePool, RBFSVMPool
 from pacbayes.sampling import Partition
 
 rng = np.random.default_rng(0)
@@ -134,15 +134,43 @@ def test_round_trip(tmp_path, name, labels):
     assert [path.name for path in tmp_path.iterdir()] == ["model.skops"]
 
 
+NUMBERS = X[:, 0] * X[:, 1] + (TABLE["c"] == "u").to_numpy()
+REGRESSORS = {
+    "kernel ridge regressions": (PACBayesRegressor(RBFRidgePool(), **SETTINGS), X),
+    "without scaling": (PACBayesRegressor(RBFRidgePool(scaler=None), holdout=None, y_range=(-1, 20), **SETTINGS), X),
+    "sparse rows": (
+        PACBayesRegressor(RBFRidgePool(), **SETTINGS),
+        sp.hstack([sp.csr_matrix(X), sp.eye(120, 500)], format="csr"),
+    ),
+    "table": (
+        PACBayesRegressor(RBFRidgePool(scaler=(None, "minmax")), **SETTINGS),
+        TABLE.mask(rng.random(TABLE.shape) < 0.1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_round_trip_of_regressors(tmp_path, name):
+    model, data = REGRESSORS[name]
+    model = clone(model).fit(data, NUMBERS)
+    io.save_model(model, tmp_path / "model.skops")
+    again, _ = io.load_model(tmp_path / "model.skops")
+    assert again.certificate_ == model.certificate_
+    np.testing.assert_array_equal(again.predict(data), model.predict(data))
+    np.testing.assert_array_equal(again.posterior_, model.posterior_)
+    assert again.verify_certificate(model.certificate_, data, NUMBERS) == "arithmetic, model and data"
+
+
 def test_every_type_is_in_a_round_trip():
     """A type that can be loaded and is in no model above has a check that was never run."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         models = [clone(model).fit(data, y) for model, data in MODELS.values()]
+        models += [clone(model).fit(data, NUMBERS) for model, data in REGRESSORS.values()]
     reached = {type(part) for model in models for part in _fitted.reachable(model)}
     reached |= {type(part) for learner in LEARNERS for part in _fitted.reachable(learner.fit(X, y))}
     reached |= {type(part) for part in _fitted.reachable(make_pipeline(COLUMNS, SVC()).fit(TABLE, y))}
-    elsewhere = {"Constant", "HypothesisList", "RBFSVMs", "PrefitPool", "FrozenEstimator"}
+    elsewhere = {"Constant", "HypothesisList", "RBFRidges", "RBFSVMs", "PrefitPool", "FrozenEstimator"}
     elsewhere |= {"RandomSubsamples", "FoldSubsamples", "GivenSubsamples", "NoSubsamples", "Untrained"}
     assert {kind.__name__ for kind in _fitted.RULES} <= {kind.__name__ for kind in reached} | elsewhere
 

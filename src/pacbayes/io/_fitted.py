@@ -254,12 +254,16 @@ def _is_of_kind(value: Any, kind: str) -> bool:
 
 
 def _count_classes(owner: Any) -> Lengths:
-    """Return the number k of classes, if the labels are sorted and different, and numbers that follow from it."""
+    """Return the number k of classes, if the labels are sorted and different, and numbers that follow from it.
+
+    Hypotheses that predict numbers have none.
+    """
     name = "classes" if isinstance(owner, pools.Hypotheses) else "classes_"
     _check_attributes(owner, {name: "label: k"}, {})
     labels, what = getattr(owner, name), f"{name} of a {type(owner).__name__}"
     k, least = int(labels.size), 1 if isinstance(owner, tree.DecisionTreeClassifier) else 2
-    require(k >= least, f"{what} holds {k} classes")
+    predicts_numbers = k == 0 and isinstance(owner, pools.Hypotheses) and _is_of_kind(labels, "double")
+    require(k >= least or predicts_numbers, f"{what} holds {k} classes")
     require(labels.dtype != object or len({type(label) for label in labels}) == 1, f"{what} mixes types")
     require(all(labels[:-1] < labels[1:]), f"{what} is not sorted")
     return {"k": k, "k-1": k - 1, "pairs": k * (k - 1) // 2, "outputs": 1 if k == 2 else k}
@@ -358,10 +362,8 @@ def _check_svms(svms: Any, n: Lengths) -> None:
 
 
 def _check_ridges(ridges: Any, n: Lengths) -> None:
-    """Check the arrays of all kernel ridge regressions, which predict numbers, of which there is no list."""
-    require(
-        _is_of_kind(ridges.classes, "double") and ridges.classes.shape == (0,), "classes of regressions is not empty"
-    )
+    """Check the arrays of all kernel ridge regressions."""
+    require(n["k"] == 0, "regressions have classes")
     require(n["s"] == ridges.n_support.sum(dtype=np.int64), "arrays have other sizes")
     owner = np.repeat(np.arange(n["m"]), ridges.n_support)
     largest = np.abs(ridges.intercept) + np.bincount(owner, np.abs(ridges.dual_coef), n["m"])
@@ -408,8 +410,13 @@ def _check_code_book(book: Any, n: Lengths) -> None:
 def _check_hypothesis_list(hypotheses: Any, n: Lengths) -> None:
     for member in hypotheses.members:
         require(callable(getattr(member, "predict", None)), f"a {type(member).__name__} is no hypothesis")
-        is_class = type(member) is not pools.Constant or member.label in hypotheses.classes.tolist()
-        require(is_class, "a constant hypothesis predicts none of the classes")
+        if type(member) is not pools.Constant:
+            continue
+        if hypotheses.is_numeric:
+            _check_attributes(member, {"label": "number"}, {})
+        else:
+            is_class = member.label in hypotheses.classes.tolist()
+            require(is_class, "a constant hypothesis predicts none of the classes")
 
 
 def _check_given_subsamples(subsamples: Any, n: Lengths) -> None:
@@ -623,7 +630,7 @@ RULES: dict[type, Rule] = {
         _check_svms,
     ),
     pools.RBFRidges: Rule(
-        "",
+        "k",
         {
             "n_support": "int32 >=0: m",
             "support": "int32: s",

@@ -32,6 +32,7 @@ from pacbayes.io._limits import Budget, explain_unreadable, format_bytes
 from pacbayes.io.schema import Schema
 from pacbayes.pools import HypothesisGroups, RBFRidges, RBFSVMPool, RBFSVMs, ScoreModels, Untrained
 from pacbayes.rows import CodeBook
+from pacbayes.tasks import Task
 
 __all__ = ["MAX_MODEL_BYTES", "dumps_model", "load_model", "save_model", "try_loading"]
 
@@ -238,8 +239,9 @@ def _restore_certificates(fitted: Any, certificates: Any) -> FittedVotes:
     if isinstance(settings, FitSettings) and settings.estimator is None:  # the default before there were families
         settings = replace(settings, estimator=RBFSVMPool())
     restored: FittedVotes = replace(fitted, votes=tuple(parts), settings=settings)
-    bounds = [vote.bound for vote in restored.votes]
-    require(bounds[winner] == min(bounds), "the winner is not the vote with the smallest bound")
+    require(isinstance(restored.task, Task), "its task is none")
+    ranks = [restored.task.rank(vote.certificate) for vote in restored.votes]
+    require(ranks[winner] == min(ranks), "the winner is not the vote with the smallest bound")
     _check_members(restored)
     return restored
 

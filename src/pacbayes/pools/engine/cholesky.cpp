@@ -58,31 +58,39 @@ bool finish_columns(Pack (&sums)[kColumns][kStripPacks], int count, std::ptrdiff
   return true;
 }
 
+// Compute the entries of a strip of rows in a tile of columns.
+bool factorize_strip(double* matrix, std::ptrdiff_t size, std::ptrdiff_t tile, std::ptrdiff_t first) {
+  double* const strip = row_at(matrix, size, first);
+  std::ptrdiff_t end = first + kStrip < size ? first + kStrip : size;
+  if (end > tile + kTile) end = tile + kTile;
+  for (std::ptrdiff_t column = tile; column < end; column += kColumns) {
+    double* const across = row_at(matrix, size, column);
+    const int count = end - column < kColumns ? static_cast<int>(end - column) : kColumns;
+    Pack sums[kColumns][kStripPacks];
+    for (int c = 0; c < kColumns; ++c)
+      for (int j = 0; j < kStripPacks; ++j)
+        sums[c][j] = c < count ? broadcast(0.0) - load(strip + (column + c) * kTile + j * kLanes) : broadcast(0.0);
+    for (std::ptrdiff_t k = 0; k < column; ++k) {
+      Pack rows[kStripPacks];
+      for (int j = 0; j < kStripPacks; ++j) rows[j] = load(strip + k * kTile + j * kLanes);
+      for (int c = 0; c < kColumns; ++c) {
+        const Pack factor = broadcast(across[k * kTile + c]);
+        for (int j = 0; j < kStripPacks; ++j) sums[c][j] = multiply_add(factor, rows[j], sums[c][j]);
+      }
+    }
+    if (!finish_columns(sums, count, column - first, first % kTile, strip + column * kTile, across + column * kTile))
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool factorize(double* matrix, std::ptrdiff_t size) {
-  for (std::ptrdiff_t first = 0; first < size; first += kStrip) {
-    double* const strip = row_at(matrix, size, first);
-    const std::ptrdiff_t end = first + kStrip < size ? first + kStrip : size;
-    for (std::ptrdiff_t column = 0; column < end; column += kColumns) {
-      double* const across = row_at(matrix, size, column);
-      const int count = end - column < kColumns ? static_cast<int>(end - column) : kColumns;
-      Pack sums[kColumns][kStripPacks];
-      for (int c = 0; c < kColumns; ++c)
-        for (int j = 0; j < kStripPacks; ++j)
-          sums[c][j] = c < count ? broadcast(0.0) - load(strip + (column + c) * kTile + j * kLanes) : broadcast(0.0);
-      for (std::ptrdiff_t k = 0; k < column; ++k) {
-        Pack rows[kStripPacks];
-        for (int j = 0; j < kStripPacks; ++j) rows[j] = load(strip + k * kTile + j * kLanes);
-        for (int c = 0; c < kColumns; ++c) {
-          const Pack factor = broadcast(across[k * kTile + c]);
-          for (int j = 0; j < kStripPacks; ++j) sums[c][j] = multiply_add(factor, rows[j], sums[c][j]);
-        }
-      }
-      if (!finish_columns(sums, count, column - first, first % kTile, strip + column * kTile, across + column * kTile))
-        return false;
-    }
-  }
+  // By tiles of columns, whose rows stay in the cache while all rows below are divided by them.
+  for (std::ptrdiff_t tile = 0; tile < size; tile += kTile)
+    for (std::ptrdiff_t first = tile; first < size; first += kStrip)
+      if (!factorize_strip(matrix, size, tile, first)) return false;
   return true;
 }
 
