@@ -105,16 +105,18 @@ def test_a_tree_is_that_of_scikit_learn():
 
 
 def test_hubers_loss_weighs_large_errors_less():
-    """A step on points that no split divides: towards their mean, with weights by which large errors are absolute."""
+    """A step on points that one split divides: towards means with weights by which large errors are absolute."""
     rng = np.random.default_rng(0)
-    y = rng.standard_t(1.5, size=101)
+    is_left = np.arange(101) < 40
+    y = rng.standard_t(1.5, size=101) + np.where(is_left, 0.0, 3.0)
     settings = {"learning_rate": 0.5, "n_rounds": 1, "max_leaves": 4, "min_leaf": 1, "n_candidates": 1, "l2": 2.0}
-    arguments = (np.zeros((101, 1)), 0, y, np.array([0.3]))
+    arguments = (np.where(is_left, 0.0, 1.0)[:, np.newaxis], 0, y, np.array([0.3]))
     for share in (1.0, 0.7, 0.5):
         errors = np.abs(y - 0.3)
         weights = np.minimum(1, np.sort(errors)[int(np.ceil(share * 101)) - 1] / errors)
         trees = _tree_training.boost(*arguments, **settings, seed=0, squared_share=share)
-        assert trees["values"] == pytest.approx([0.5 * (weights @ (y - 0.3)) / (weights.sum() + 2)], rel=1e-5)
+        expected = [0.5 * (weights[i] @ (y[i] - 0.3)) / (weights[i].sum() + 2) for i in (is_left, ~is_left)]
+        np.testing.assert_allclose(trees["values"][trees["leaf"]], expected, rtol=1e-5)
     for share in (0.0, 1.1, np.nan):
         with pytest.raises(ValueError, match="squared_share must be in"):
             _tree_training.boost(*arguments, **settings, seed=0, squared_share=share)
