@@ -546,7 +546,7 @@ class TestCertificateDisplay:
                 assert -1e-12 <= excess < 1.01e-4
         labels = [label.get_text() for label in display.ax_.get_yticklabels()]
         assert labels == ["\n".join(label) for label in expected]
-        assert display.ax_.get_xlabel() == "zero_one loss; each bound holds with probability 0.9"
+        assert display.ax_.get_xlabel() == "share of errors; each bound holds with probability 0.9"
         assert display.ax_.get_title(loc="left") == ""
         assert display.chance_ is None
 
@@ -584,7 +584,7 @@ class TestCertificateDisplay:
         model = PACBayesClassifier(RBFSVMPool(gamma_source="sample"), **settings).fit(X, y)
         display = drawn(CertificateDisplay.from_estimator(model, X_test, y_test))
         assert "NOT STRICT" in display.ax_.get_title(loc="left")
-        assert display.ax_.get_xlabel() == "zero_one loss; other bounds hold with probability 0.95"
+        assert display.ax_.get_xlabel() == "share of errors; other bounds hold with probability 0.95"
         # Measured losses and test-set bounds do not depend on the theorem.
         hatched = {row.label: bool(patch.get_hatch()) for row, patch in zip(display.rows, display.bars_, strict=True)}
         covered = {label for label, is_hatched in hatched.items() if not is_hatched}

@@ -224,7 +224,7 @@ def test_the_randomised_classifier_is_tested_by_its_own_draws():
     model = small(voting="gibbs", holdout=0.4).fit(X, Y)
     assert model.certificate_.objective == "direct"
     figures = model.certificate_.statements[0].figures
-    shares = model.predict_proba(X[model.votes_[0].split.held_out])
+    shares = model.predict_shares(X[model.votes_[0].split.held_out])
     expected = 1 - shares[np.arange(120), Y[model.votes_[0].split.held_out]]
     deviation = np.sqrt(np.sum(expected * (1 - expected)))
     assert abs(figures["errors"] - expected.sum()) <= 5 * deviation
@@ -407,6 +407,12 @@ def test_candidates_share_delta():
     assert any("of 4 settings" in line for line in search.certificate_.assumptions)
     assert set(FIT_ASSUMPTIONS) <= set(search.certificate_.assumption_codes)
     np.testing.assert_array_equal(search.predict(NEW_X), search.best_estimator_.predict(NEW_X))
+    proved = search.certificate_.abstention[-1].bound
+    for found, expected in zip(
+        search.predict_selective(NEW_X, proved), search.best_estimator_.predict_selective(NEW_X, proved), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(search.predict_set(NEW_X, 0.6), search.best_estimator_.predict_set(NEW_X, 0.6))
     search.best_estimator_.verify_certificate(search.certificate_, X, Y)
     assert clone(search).fit(X, Y).certificate_ == search.certificate_
 

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from pacbayes._compat import take_rows
 from pacbayes._fingerprint import IncomparableError, digest
 from pacbayes._settings import (
     SAMPLING,
@@ -28,7 +29,7 @@ from pacbayes._settings import (
     is_whole,
     validate_settings,
 )
-from pacbayes._validation import Array, count_missing
+from pacbayes._validation import Array, as_real_array, count_missing, open_interval, scalar
 from pacbayes.certificate import MEAN, OBJECTIVES, VOTINGS, Certificate, validate_delta
 from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fitting import (
@@ -42,6 +43,7 @@ from pacbayes.fitting import (
     Workers,
     evaluate_on_rows,
     fit_votes,
+    importance_score,
     open_source_rows,
     predict_rows,
     verify_certificate,
@@ -192,7 +194,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         model._check_settings()
         return model._adopt(fitted, np.random.default_rng())
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None, **fit_params: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, groups: Any = None, max_error: float | None = None, **fit_params: Any
+    ) -> Self:
         """Train the hypotheses, validate them, and weight them by minimising the bound.
 
         Parameters
@@ -206,26 +210,32 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             Groups whose errors are to be bounded, all at once: a label for each row; or, where groups may overlap, a
             mask of True and False for each group by its name; or the name of a column of the data frame X. They need
             not be features, and have no influence on the vote.
+        max_error : float, optional
+            An error among answered points that is declared before the held-out rows are seen: these test it alone, at
+            full delta, so that ``predict_selective(X)`` answers more points than with a table of thresholds.
         **fit_params
-            None are accepted. `sample_weight` in particular is refused: the theorem is about the average loss of
-            identically distributed points, and weights would change whose error is bounded.
+            `sample_weight`, and nothing else: how much each row counts in training, an array of shape (n,) of numbers
+            that are not negative. Boosted trees, forests and logistic regressions repeat rows in proportion, other
+            learners are given the weights, and families that take none, such as SVMs, are left out of the default. The
+            certificate is about new points as they come, unweighted: so are validation, tests and the weights of the
+            vote. The weight of a row must not depend on other rows of the sample.
 
         Returns
         -------
         estimator
             The fitted estimator.
         """
-        if "sample_weight" in fit_params:
-            raise ValueError(
-                "sample_weight is not supported: the certificate bounds the expected loss of points drawn like the "
-                "sample, and a weighted average of losses is not what the theorem is about. Resample the data "
-                "to the distribution of interest beforehand, or put the weights into `loss` as a cost matrix."
-            )
+        weights = fit_params.pop("sample_weight", None)
         if fit_params:
-            raise TypeError(f"fit takes no parameters besides X, y and groups, got {sorted(fit_params)}")
-        return self.fit_candidate(X, y, n_candidates=1, groups=groups)
+            allowed = "X, y, groups, max_error and sample_weight"
+            raise TypeError(f"fit takes no parameters besides {allowed}, got {sorted(fit_params)}")
+        self._check_settings()
+        settings = self._copy_settings(n_candidates=1)
+        return self._fit(X, y, settings, groups=groups, weights=weights, max_error=max_error)
 
-    def fit_candidate(self, X: Any, y: Any = None, *, n_candidates: int, groups: Any = None) -> Self:
+    def fit_candidate(
+        self, X: Any, y: Any = None, *, n_candidates: int, groups: Any = None, max_error: float | None = None
+    ) -> Self:
         """Fit as one of several candidates of which the one with the smallest bound will be taken.
 
         Parameters
@@ -235,7 +245,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         n_candidates : int
             Number of candidates with different settings, this one included. Decided beforehand, they share `delta`, and
             the choice is covered by the certificate. `CertifiedGridSearch` does this for a grid.
-        groups : optional
+        groups, max_error : optional
             As in `fit`.
 
         Returns
@@ -247,9 +257,11 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"n_candidates must be a whole number, at least 1, got {n_candidates!r}")
         self._check_settings()
         settings = self._copy_settings(n_candidates=int(n_candidates))
-        return self._fit(X, y, settings, groups=groups)
+        return self._fit(X, y, settings, groups=groups, max_error=max_error)
 
-    def add_hypotheses(self, X: Any, y: Any, n_hypotheses: int, *, groups: Any = None) -> Self:
+    def add_hypotheses(
+        self, X: Any, y: Any, n_hypotheses: int, *, groups: Any = None, max_error: float | None = None
+    ) -> Self:
         """Add hypotheses to a fitted estimator, on the same sample: the result is that of fitting them at once.
 
         To add until the bound looks good is to choose the prior by the data: decide on the number beforehand. The
@@ -262,8 +274,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         n_hypotheses : int
             Number of hypotheses that there will be, for each vote. The first fit must have had ``racing=False``, so
             that none was dropped, and no `prior` of its own. Its `checkpoint` stays what it is.
-        groups : optional
-            As in `fit`: without them, the new certificate bounds no errors by group.
+        groups, max_error : optional
+            As in `fit`: without them, the new certificate bounds no errors by group, and proves no declared error.
 
         Returns
         -------
@@ -281,6 +293,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError("prior must be None for a fit that hypotheses are added to: it is that of the others")
         if len(fitted.pool.members()) > 1:
             raise ValueError("estimator must be of one family for a fit that hypotheses are added to, got UnionPool")
+        if "training-weighted" in fitted.best.certificate.assumption_codes:
+            raise ValueError("sample_weight must be None for a fit that hypotheses are added to: fit again")
         for name in ("estimator", "loss"):
             try:
                 digest(getattr(fitted.settings, name))
@@ -291,14 +305,23 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 ) from error
         settings = replace(fitted.settings, n_hypotheses=n_hypotheses, checkpoint=None)
         validate_settings(settings, {"n_hypotheses": Whole(max(len(vote.hypotheses) for vote in fitted.votes))})
-        self._fit(X, y, settings, continued=fitted, groups=groups)
+        self._fit(X, y, settings, continued=fitted, groups=groups, max_error=max_error)
         self.n_hypotheses = n_hypotheses
         return self
 
     def _fit(
-        self, X: Any, y: Any, settings: FitSettings, continued: FittedVotes | None = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any,
+        settings: FitSettings,
+        continued: FittedVotes | None = None,
+        groups: Any = None,
+        weights: Any = None,
+        max_error: float | None = None,
     ) -> Self:
         pool, digests = as_pool(settings.estimator), self._digest_settings()
+        if max_error is not None:
+            max_error = float(scalar("max_error", open_interval("max_error", max_error, 0, 1)))
         try:
             if continued is None:
                 rows, labels = self._open_sample(pool, X, y, settings)
@@ -309,10 +332,13 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 rows, task = self._open_labelled(X, y), continued.task
                 target = rows.sample.codes
             declared = None if groups is None else Groups.of(groups, len(rows), X)
-            fitted = fit_votes(rows, target, pool, task, settings, continued, declared)
+            rows = rows if weights is None else _weigh_rows(rows, weights)
+            fitted = fit_votes(rows, target, pool, task, settings, continued, declared, max_error)
         except (ValueError, HypothesisError) as error:
             _explain_missing_values(X, error)
             raise
+        if weights is not None:
+            fitted = fitted.add_assumption("training-weighted")
         # Nothing is set before everything has succeeded: no half-fitted state.
         return self._adopt(fitted, stream(fitted.entropy, 0, PREDICTION), digests)
 
@@ -582,6 +608,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         """
         rows = self.open_rows(X, y)
         has_target, rows = rows.has_target, self._check_unseen(rows)
+        is_seed = random_state is None or (is_whole(random_state) and int(random_state) >= 0)
+        if tail == "exact" and not is_seed:
+            raise ValueError(f"random_state must be a whole number, at least 0, or None, got {random_state!r}")
         n, seed = len(rows), self.fitted_votes_.entropy if random_state is None else random_state
         weighting = Weighting.of(weights, max_weight, weights_estimated, seed, n)
         declared = None if groups is None else Groups.of(groups, n, X)
@@ -594,8 +623,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         if loss.on_probabilities or not (has_target or loss.is_zero_one):
             needed = "a loss of labels" if has_target else "the zero-one loss"
             raise ValueError(f"certify needs {needed}, and the classifier has {certificate.loss!r}")
+        certificate = certificate.without_test()
         codes = [*(code for code in certificate.assumption_codes if code != "groups-declared"), "new-points"]
-        certificate = replace(certificate.without_test(), assumption_codes=tuple(codes), statements=())
+        certificate = replace(certificate, assumption_codes=tuple(codes), statements=())
         if not has_target:
             given = {"delta": delta, "groups": groups, "weights": weights, "tail": None if tail == "exact" else tail}
             for name in (name for name, value in given.items() if value is not None):
@@ -613,6 +643,53 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         return result.certify(
             replace(certificate, **fitted.task.describe_target(rows.sample.codes)), declared, tail_seed
         )
+
+    def feature_importances(
+        self, X: Any, y: ArrayLike, *, n_repeats: int = 5, max_rows: int = 1000, random_state: int = 0
+    ) -> Any:
+        """Measure by how much the loss grows if a feature is permuted, on rows that had no part in training.
+
+        The estimator does not keep the rows it was fitted to, so that they have to be given: there is no attribute
+        `feature_importances_`. Importances are measured, and no part of the certificate.
+
+        Parameters
+        ----------
+        X, y : array-like
+            The training sample, in the same order: of it, those rows are used that were held out or, if none were, all
+            of them, each predicted by those hypotheses that were not trained on it. Or new points, all of which are
+            used; other rows of the training sample among them are refused.
+        n_repeats : int, default=5
+            How often a feature is permuted.
+        max_rows : int, default=1000
+            Number of rows that are used, at most, drawn at random.
+        random_state : int, default=0
+            Seed of draws and permutations.
+
+        Returns
+        -------
+        Bunch
+            As `sklearn.inspection.permutation_importance` returns: `importances_mean`, `importances_std` and
+            `importances` of shape (n_features, n_repeats). A mean of 0.1 says that 10% more points are predicted
+            wrongly without the feature, if the loss counts errors.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from pacbayes import PACBayesClassifier
+        >>> X, y = make_moons(400, noise=0.1, random_state=0)
+        >>> X = np.column_stack((X, X[::-1, 0]))
+        >>> model = PACBayesClassifier(n_hypotheses=12, random_state=0).fit(X, y)
+        >>> model.feature_importances(X, y).importances_mean.argmin()
+        np.int64(2)
+        """
+        from sklearn.inspection import permutation_importance
+
+        check_is_fitted(self)
+        labelled = self._open_labelled(X, y)
+        chosen, score = importance_score(self.fitted_votes_, labelled, self.open_rows, max_rows, random_state)
+        rows = take_rows(X if hasattr(X, "shape") else np.asarray(X), chosen)
+        how = {"scoring": score, "n_repeats": n_repeats, "random_state": random_state}
+        return permutation_importance(self, rows, np.asarray(y)[chosen], **how)
 
     def _certify_unlabelled(self, certificate: Certificate, rows: SampleRows) -> Certificate:
         raise NotImplementedError
@@ -697,6 +774,21 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         tags.non_deterministic = self.voting == "gibbs"
         tags.input_tags = get_tags(self._find_pool()).input_tags
         return tags
+
+
+def _weigh_rows(rows: SampleRows, weights: Any) -> SampleRows:
+    """Return rows that count differently in training, or raise ValueError for weights that cannot be."""
+    n = len(rows)
+    given = as_real_array("sample_weight", weights, f"a number for each of the {n} rows")
+    if given.shape != (n,):
+        raise ValueError(f"sample_weight must hold a number for each of the {n} rows, got shape {given.shape}")
+    wrong = ~((given >= 0) & (given < np.inf))
+    if wrong.any() or not given.any():
+        found = f"{given[wrong][0]!s} in row {int(np.argmax(wrong))}" if wrong.any() else "zeros only"
+        raise ValueError(f"sample_weight must hold finite numbers that are not negative, got {found}")
+    if not isinstance(rows, MemoryRows):
+        raise ValueError("sample_weight must be None unless all rows are in memory, and checkpoint is None")
+    return rows.with_sample(replace(rows.sample, weights=given))
 
 
 def _check_tail(tail: Any, random_state: Any, certificate: Certificate) -> int | None:

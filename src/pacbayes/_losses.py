@@ -48,6 +48,9 @@ _WORDS = {
 # Losses of numbers by their codes, and which power of the error they are.
 POWERS = {"absolute_error": 1, "squared_error": 2}
 
+# What their means are called in the unit of the target.
+MEANS = {"absolute_error": "mean absolute error", "squared_error": "root mean squared error"}
+
 # Which share of the targets is no further from their median than the largest error that is told apart.
 _WITHIN_CAP = 0.99
 
@@ -67,6 +70,11 @@ class Loss:
     is_zero_one: bool = False  # whether the bound on the majority vote applies
     # Whether the function takes responses of several hypotheses together, a row for each, and gives as many losses.
     is_elementwise: bool = False
+
+    @property
+    def costs(self) -> Array | None:
+        """Costs in [0, 1] by true and predicted class, if the loss is a cost matrix."""
+        return self.function.args[0] if isinstance(self.function, partial) and self.function.func is _cost else None
 
     def total(self, codes: NDArray[np.intp], response: Any, n_rows: int = 0) -> float:
         """Return the sum of the losses over points, each checked to be in [0, 1] and rounded up.

@@ -8,24 +8,32 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from pacbayes._estimator import CertifiedEstimator
 from pacbayes._settings import Whole, validate_settings
 from pacbayes._validation import Array
 from pacbayes.certificate import Certificate
-from pacbayes.classifier import PACBayesClassifier
 
 __all__ = ["CertifiedGridSearch"]
 
 # Settings that all candidates must have in common, or their bounds could not be compared.
-_COMMON = ("delta", "loss")
+_COMMON = ("delta", "loss", "y_range", "compete_by")
 
 
-class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """Fit a classifier with every setting of a grid, and keep the one with the smallest bound.
+def _has(name: str) -> Any:
+    """Return a decorator for methods that a search has if its estimator has them."""
+    return available_if(lambda search: hasattr(search.classifier, name))
+
+
+class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Fit a classifier or regressor with every setting of a grid, and keep the one with the smallest bound.
+
+    Of regressors, the one with the narrowest intervals, unless they compete by their bounds (`compete_by`).
 
     A grid search that looks at scores or bounds and then fits once more breaks the proof: the certificate of that fit
     does not know of the search. Here the candidates are declared beforehand and share delta, so all of their bounds
@@ -33,8 +41,8 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    classifier : PACBayesClassifier
-        The classifier, with the settings that all candidates have in common. Each has a folder of its own in that
+    classifier : PACBayesClassifier or PACBayesRegressor
+        The estimator, with the settings that all candidates have in common. Each has a folder of its own in that
         of its `checkpoint`, if it has one.
     param_grid : mapping of str to sequence, or sequence of these
         Settings to try, as in scikit-learn's `GridSearchCV`.
@@ -44,16 +52,17 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    best_estimator_ : PACBayesClassifier
+    best_estimator_ : PACBayesClassifier or PACBayesRegressor
         The candidate with the smallest bound.
     best_params_ : dict
         Its settings.
     certificate_ : Certificate
         What is proved about it, the search included.
     results_ : list of dict
-        Settings (`params`) and `bound` of each candidate.
+        Settings (`params`) and `bound` of each candidate: on the mean error in the unit of the target, where numbers
+        are predicted.
     classes_ : ndarray
-        The class labels.
+        The class labels, of a classifier.
 
     Examples
     --------
@@ -69,7 +78,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        classifier: PACBayesClassifier,
+        classifier: CertifiedEstimator,
         param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]],
         *,
         n_candidates: int | None = None,
@@ -78,7 +87,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.param_grid = param_grid
         self.n_candidates = n_candidates
 
-    def fit(self, X: Any, y: ArrayLike, *, groups: Any = None) -> CertifiedGridSearch:
+    def fit(self, X: Any, y: ArrayLike, *, groups: Any = None, max_error: float | None = None) -> CertifiedGridSearch:
         """Fit all candidates.
 
         Parameters
@@ -86,8 +95,8 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         X : array-like of shape (n, d)
             Training points.
         y : array-like of shape (n,)
-            Labels.
-        groups : optional
+            Labels, or numbers.
+        groups, max_error : optional
             Groups whose errors are to be bounded, as in `PACBayesClassifier.fit`.
 
         Returns
@@ -96,7 +105,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             The fitted search.
         """
         if not hasattr(self.classifier, "fit_candidate"):
-            raise ValueError(f"classifier must be a PACBayesClassifier, got {self.classifier!r}")
+            raise ValueError(f"classifier must be a PACBayesClassifier or PACBayesRegressor, got {self.classifier!r}")
         grid = list(ParameterGrid(self.param_grid))
         if not grid:
             raise ValueError(f"param_grid must hold at least one setting, got {self.param_grid!r}")
@@ -115,19 +124,25 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             candidate = clone(self.classifier).set_params(**params)
             if candidate.checkpoint is not None:  # a folder belongs to one fit
                 candidate.set_params(checkpoint=Path(candidate.checkpoint) / f"candidate{k}")
-            candidates.append(candidate.fit_candidate(X, y, n_candidates=n_candidates, groups=groups))
-        bounds = [candidate.certificate_.bound for candidate in candidates]
-        best = bounds.index(min(bounds))
+            candidates.append(
+                candidate.fit_candidate(X, y, n_candidates=n_candidates, groups=groups, max_error=max_error)
+            )
+        # Of numbers, caps of the errors differ between candidates: their bounds compare in the unit of the target.
+        bounds = [candidate.certificate_.error_bound for candidate in candidates]
+        # As votes of one fit compete.
+        ranks = [candidate.fitted_votes_.task.rank(candidate.certificate_) for candidate in candidates]
+        best = ranks.index(min(ranks))
         self.results_ = [{"params": params, "bound": bound} for params, bound in zip(grid, bounds, strict=True)]
         self.best_params_ = grid[best]
         self.best_estimator_ = candidates[best]
         self.certificate_: Certificate = self.best_estimator_.certificate_
-        self.classes_ = self.best_estimator_.classes_
+        if hasattr(self.best_estimator_, "classes_"):
+            self.classes_ = self.best_estimator_.classes_
         self.n_features_in_ = self.best_estimator_.n_features_in_
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels with the best candidate.
+        """Predict labels or numbers with the best candidate.
 
         Parameters
         ----------
@@ -137,11 +152,49 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n,)
-            Predicted labels.
+            Predicted labels or numbers.
         """
         check_is_fitted(self)
         return np.asarray(self.best_estimator_.predict(X))
 
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy of the best candidate, or the coefficient of determination of predicted numbers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+        y : array-like of shape (n,)
+            Labels, or numbers.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the points.
+
+        Returns
+        -------
+        float
+            The score.
+        """
+        check_is_fitted(self)
+        return float(self.best_estimator_.score(X, y, sample_weight))
+
+    @_has("predict_interval")
+    def predict_interval(self, X: Any, coverage: Any = 0.9) -> Array:
+        """Predict intervals with the best candidate, which is a regressor.
+
+        Parameters
+        ----------
+        X, coverage
+            As in `PACBayesRegressor.predict_interval`.
+
+        Returns
+        -------
+        ndarray of shape (n, 2), or (n, 2, levels) for several levels
+            Lower and upper ends.
+        """
+        check_is_fitted(self)
+        return np.asarray(self.best_estimator_.predict_interval(X, coverage))
+
+    @_has("predict_proba")
     def predict_proba(self, X: Any) -> Array:
         """Return shares of the vote of the best candidate.
 
@@ -158,7 +211,47 @@ class CertifiedGridSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return np.asarray(self.best_estimator_.predict_proba(X))
 
+    def predict_selective(self, X: Any, max_error: float) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Predict labels with the best candidate, and say which of them are answers whose error is proved to be small.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+        max_error : float
+            Largest error among answered points, as in `PACBayesClassifier.predict_selective`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+            Predicted labels.
+        answered : ndarray of bool of shape (n,)
+            Which of them are answers.
+        """
+        check_is_fitted(self)
+        labels, answered = self.best_estimator_.predict_selective(X, max_error)
+        return labels, answered
+
+    def predict_set(self, X: Any, coverage: float = 0.95) -> NDArray[np.bool_]:
+        """Predict sets of classes with the best candidate.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+        coverage : float, default=0.95
+            Share of sets that hold the true class, as in `PACBayesClassifier.predict_set`.
+
+        Returns
+        -------
+        ndarray of bool of shape (n, n_classes)
+            Which classes are in the set of each point.
+        """
+        check_is_fitted(self)
+        return np.asarray(self.best_estimator_.predict_set(X, coverage))
+
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self.classifier).input_tags
+        tags, own = super().__sklearn_tags__(), get_tags(self.classifier)
+        for name in ("estimator_type", "classifier_tags", "regressor_tags", "target_tags", "input_tags"):
+            setattr(tags, name, getattr(own, name))
         return tags

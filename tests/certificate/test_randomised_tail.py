@@ -83,6 +83,7 @@ def test_fails_as_often_as_delta_and_more_often_if_the_seed_is_chosen(delta, rat
             "random_state must be a whole number from 0 to 10\\*\\*15 for tail='randomised'.*got None",
         ),
         ({"tail": "randomised", "random_state": -1}, "random_state must be a whole number from 0 to"),
+        ({"random_state": "abc"}, "random_state must be a whole number, at least 0, or None, got 'abc'"),
     ],
 )
 def test_bad_input(model, fresh, arguments, message):

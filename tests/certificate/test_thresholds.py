@@ -269,7 +269,7 @@ def test_answers_are_those_with_a_large_share(moons):
     labels, answered = moons.predict_selective(NEW_X, row.bound)
     assert np.array_equal(labels, moons.predict(NEW_X))
     first = next(one for one in rows if one.bound <= row.bound)
-    assert np.array_equal(answered, moons.predict_proba(NEW_X).max(axis=1) >= first.threshold)
+    assert np.array_equal(answered, moons.predict_shares(NEW_X).max(axis=1) >= first.threshold)
     assert moons.predict_selective(NEW_X, 0.99)[1].all()
     wrong = labels != np.where(NEW_Y == 1, "yes", "no")
     assert wrong[answered].mean() <= row.bound
@@ -279,7 +279,7 @@ def test_sets_hold_the_winner_and_large_shares():
     X, y = load_iris(return_X_y=True)
     model = small().fit(X, y)
     for coverage in (0.5, 0.8):
-        sets, shares = model.predict_set(X, coverage), model.predict_proba(X)
+        sets, shares = model.predict_set(X, coverage), model.predict_shares(X)
         threshold = model.certificate_.choose_sets(coverage).threshold
         assert np.array_equal(sets, (shares >= threshold) | (np.eye(3)[model.predict(X)] == 1))
     with pytest.raises(

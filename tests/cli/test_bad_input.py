@@ -61,7 +61,7 @@ def test_files_that_are_not_there(refuses):
     assert refuses("fit", "none.csv", "--target", "kind") == "'none.csv': there is no such file"
     assert refuses("fit", "folder.csv", "--target", "kind") == "'folder.csv': this is a folder, not a file"
     Path("data.dat").write_text("?")
-    assert "give the format, csv, parquet or libsvm" in refuses("fit", "data.dat", "--target", "kind")
+    assert "give the format, csv, parquet, libsvm or xlsx" in refuses("fit", "data.dat", "--target", "kind")
 
 
 def test_options(refuses):

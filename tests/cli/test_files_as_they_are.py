@@ -345,11 +345,11 @@ def test_a_number_to_predict(program, tmp_path):
     rng = np.random.default_rng(0)
     data = rows(400).assign(kind=np.r_[np.arange(119), rng.integers(0, 119, 400 - 119)])
     data.to_csv(tmp_path / "data.csv", index=False)
-    said, warned = program("fit", "data.csv", *FIT)
+    said, warned = program("fit", "data.csv", "--task", "classification", *FIT)
     assert "119 classes in 'kind'" in said
     assert warned == (
         "pacbayes: warning: the target 'kind' holds 119 different whole numbers, from 0 to 118, which are taken for "
-        "classes: if it is an amount to predict, predict classes of it, such as below and above a limit\n"
+        "classes: to predict a number instead, task='regression' (--task regression)\n"
     )
 
 

@@ -161,6 +161,42 @@ def test_what_cannot_be_right_is_refused_before_anything_is_imported(tmp_path, a
     assert result.stdout == "set()\n"
 
 
+def test_a_model_is_loaded_without_the_whole_of_scikit_learn(invoke, numeric):
+    numeric.to_csv("data.csv", index=False)
+    assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
+    code = "import sys; from pacbayes.cli import app; sys.argv[0] = 'pacbayes'\n"
+    code += "try: app()\nfinally: print({'sklearn.gaussian_process', 'pytest'} & set(sys.modules))"
+    command = [sys.executable, "-c", code, "predict", "model.skops", "data.csv", "-o", "out.csv"]
+    result = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1] == "set()"
+
+
+def test_costs_on_the_command_line(invoke, refuses, numeric):
+    numeric.to_csv("data.csv", index=False)
+    fitted = invoke("fit", "data.csv", "--target", "kind", "--cost", "wet:dry=8", *QUICK)
+    assert fitted.exit_code == 0, fitted.output
+    assert "of the largest cost, 8" in " ".join(fitted.output.split())
+    model, _ = load_model("model.skops")
+    assert model.loss == [[0, 1], [8, 0]]
+    assert model.classes_.tolist() == ["dry", "wet"]
+    # Missing a wet one costs eight times as much: fewer of them are missed.
+    plain = invoke("fit", "data.csv", "--target", "kind", "-o", "plain.skops", *QUICK)
+    assert plain.exit_code == 0
+    missed = [load_model(name)[0].certificate_.confusion.counts[1][0] for name in ("model.skops", "plain.skops")]
+    assert missed[0] <= missed[1]
+    for command in (("predict", "model.skops", "data.csv", "-o", "out.csv"), ("report", "model.skops")):
+        assert invoke(*command).exit_code == 0
+    for cost in ("wet:dry", "wet=5", "wet:dry=-1", "wet:dry=much", "wet:dry=inf"):
+        message = refuses("fit", "data.csv", "--target", "kind", "--cost", cost)
+        assert message == f"--cost must be TRUTH:PREDICTED=COST, such as fraud:fine=5, got {cost!r}"
+    for cost in ("wet:snow=5", "dry:dry=5"):
+        message = refuses("fit", "data.csv", "--target", "kind", "--cost", cost)
+        assert message == f"--cost must name two different classes, of 'dry', 'wet', got {cost[:-2]!r}"
+    message = refuses("fit", "data.csv", "--target", "kind", "--cost", "wet:dry=0", "--cost", "dry:wet=0")
+    assert message == "--cost must leave some error that costs something"
+
+
 def test_mistakes_that_newcomers_make(invoke, refuses, numeric):
     numeric.to_csv("data.csv", index=False)
     assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
@@ -170,11 +206,38 @@ def test_mistakes_that_newcomers_make(invoke, refuses, numeric):
     )
     Path("data.xlsx").write_bytes(b"PK\x03\x04 whatever")
     message = refuses("fit", "data.xlsx", "--target", "kind")
-    assert message.startswith("'data.xlsx': this is a spreadsheet: save the sheet as CSV")
+    assert message.startswith("'data.xlsx': not an Excel workbook (.xlsx) that can be read")
+    message = refuses("predict", "model.skops", "data.csv", "-o", "out.xlsx")
+    assert message == "predictions are written as CSV or Parquet, and spreadsheets open CSV: give -o out.csv"
     Path("two.csv").write_text("x,kind\n1,a\n2,b\n")
     result = invoke("fit", "two.csv", "--target", "kind")
     assert result.exit_code == 2
     assert "X must hold enough rows to train on, to validate and to test, got 2" in result.stderr
+
+
+def test_a_workbook_from_fit_to_verification(invoke, mixed):
+    """All that a CSV file of the same rows does, and the same model."""
+    mixed = mixed.round(6)  # openpyxl writes 16 digits
+    mixed.to_csv("data.csv", index=False)
+    with pd.ExcelWriter("data.xlsx") as writer:
+        mixed[::-1].to_excel(writer, sheet_name="older", index=False)
+        mixed.to_excel(writer, sheet_name="rows", index=False)
+    sheet = ("--sheet", "rows")
+    for data, how in (("data.csv", ()), ("data.xlsx", sheet)):
+        fitted = invoke("fit", data, "--target", "kind", "--test-size", 0.2, "-o", f"{data}.skops", *how, *QUICK)
+        assert fitted.exit_code == 0, fitted.output
+    model, schema = load_model("data.xlsx.skops")
+    assert model.certificate_ == load_model("data.csv.skops")[0].certificate_
+    assert schema.source.sheet == "rows"
+    for arguments in (
+        ("predict", "data.xlsx.skops", "data.xlsx", "-o", "workbook.csv", *sheet),
+        ("predict", "data.xlsx.skops", "data.csv", "-o", "text.csv"),
+        ("predict", "data.xlsx.skops", "data.xlsx", "-o", "held.csv", "--held-out"),
+        ("verify", "data.xlsx.certificate.json", "--model", "data.xlsx.skops", "--data", "data.xlsx"),
+    ):
+        result = invoke(*arguments)
+        assert result.exit_code == 0, result.output
+    assert Path("workbook.csv").read_bytes() == Path("text.csv").read_bytes()
 
 
 def test_mistakes_that_newcomers_make_in_python():

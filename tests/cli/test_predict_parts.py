@@ -17,7 +17,7 @@ import pytest
 from small_session import ENVIRONMENT, QUICK
 
 from pacbayes.cli.predict import Predictions
-from pacbayes.io import _csv, _parquet
+from pacbayes.io import _csv, _parquet, load_model
 
 
 @pytest.fixture(autouse=True)
@@ -249,6 +249,20 @@ def test_what_a_killed_run_leaves(invoke, fitted, monkeypatch):
     # Before there was a manifest, too.
     Path("out.csv.parts").mkdir()
     assert invoke(*arguments).exit_code == 0
+
+
+@pytest.mark.parametrize("output", ["out.csv", "out.parquet"])
+def test_rows_without_a_label_are_counted_in_parts_that_were_written_before(invoke, fitted, monkeypatch, output):
+    model, _ = load_model("model.skops")
+    level = model.certificate_.abstention[-1].bound
+    arguments = (*STREAM, "--id", "size", "--max-error", level, "-o", output)
+    whole = invoke(*arguments)
+    said = next(line for line in whole.stderr.splitlines() if "have no label" in line)
+    assert " of 150 rows have no label" in said
+    stop_after(2, monkeypatch, invoke, *arguments)
+    resumed = invoke(*arguments)
+    assert "resumes after 2 parts" in resumed.stderr
+    assert said in resumed.stderr.splitlines()
 
 
 @pytest.mark.parametrize(("data", "output"), [("g/*.csv", "g/a.csv"), ("g", "g/a.csv"), ("g", "b.csv"), ("g", "c.csv")])

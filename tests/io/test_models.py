@@ -22,10 +22,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from pacbayes import PACBayesClassifier, PACBayesRegressor, io
-from pacbayes.exceptions import HypothesisError, ModelFileError
+from pacbayes.exceptions import CertificateError, HypothesisError, ModelFileError
 from pacbayes.io import _archive, _fitted, models
-from pacbayes.pools import BoostingPool, EstimatorPool, ForestPool, LinearPool, RBFRidgePool, RBFSVMPool
+from pacbayes.pools import BoostingPool, Constant, EstimatorPool, ForestPool, LinearPool, RBFRidgePool, RBFSVMPool
 from pacbayes.sampling import Partition
+from pacbayes.tasks import Classification
 
 rng = np.random.default_rng(0)
 X = np.abs(rng.normal(size=(120, 3)))
@@ -63,6 +64,20 @@ LEARNERS = [
     make_pipeline(preprocessing.StandardScaler(), PCA(2), SVC()),
     make_pipeline(SimpleImputer(), preprocessing.MinMaxScaler(), preprocessing.Normalizer(), SVC()),
     make_pipeline(preprocessing.RobustScaler(), preprocessing.MaxAbsScaler(), SVC()),
+]
+# Every regressor.
+REGRESSORS = [
+    linear_model.LinearRegression(),
+    linear_model.Ridge(fit_intercept=False),
+    linear_model.Lasso(0.01),
+    linear_model.ElasticNet(0.01),
+    linear_model.HuberRegressor(),
+    tree.DecisionTreeRegressor(),
+    tree.ExtraTreeRegressor(),
+    ensemble.RandomForestRegressor(3),
+    ensemble.ExtraTreesRegressor(3),
+    ensemble.BaggingRegressor(n_estimators=2),
+    make_pipeline(preprocessing.StandardScaler(), linear_model.Ridge()),
 ]
 SETTINGS = {"n_hypotheses": 12, "subsample_size": 30, "random_state": 0}
 
@@ -134,31 +149,110 @@ def test_round_trip(tmp_path, name, labels):
     assert [path.name for path in tmp_path.iterdir()] == ["model.skops"]
 
 
-NUMBERS = X[:, 0] * X[:, 1] + (TABLE["c"] == "u").to_numpy()
-REGRESSORS = {
+NUMBERS = X[:, 0] ** 2 + X[:, 1] + 0.1 * rng.normal(size=120)
+
+REGRESSIONS = {
+    "default": (PACBayesRegressor(random_state=0, n_jobs=1), X),
+    "a declared range": (PACBayesRegressor(linear_model.Ridge(), y_range=(-2.0, 30.0), holdout=None, **SETTINGS), X),
+    "squared errors": (PACBayesRegressor(linear_model.Ridge(), loss="squared_error", **SETTINGS), X),
+    "the best": (PACBayesRegressor(tree.DecisionTreeRegressor(), voting="best", holdout=0.3, **SETTINGS), X),
+    "constants": (PACBayesRegressor(tree.DecisionTreeRegressor(), n_hypotheses=12, subsample_size=1), X),
+    "a table": (PACBayesRegressor(make_pipeline(ENCODER, linear_model.Ridge()), **SETTINGS), TABLE),
     "kernel ridge regressions": (PACBayesRegressor(RBFRidgePool(), **SETTINGS), X),
-    "without scaling": (PACBayesRegressor(RBFRidgePool(scaler=None), holdout=None, y_range=(-1, 20), **SETTINGS), X),
+    "without scaling": (PACBayesRegressor(RBFRidgePool(scaler=None), holdout=None, y_range=(-9, 40), **SETTINGS), X),
     "sparse rows": (
         PACBayesRegressor(RBFRidgePool(), **SETTINGS),
         sp.hstack([sp.csr_matrix(X), sp.eye(120, 500)], format="csr"),
     ),
-    "table": (
+    "a table for kernels": (
         PACBayesRegressor(RBFRidgePool(scaler=(None, "minmax")), **SETTINGS),
         TABLE.mask(rng.random(TABLE.shape) < 0.1),
     ),
-}
+} | {str(learner): (PACBayesRegressor(learner, **SETTINGS), X) for learner in REGRESSORS}
 
 
-@pytest.mark.parametrize("name", REGRESSORS)
-def test_round_trip_of_regressors(tmp_path, name):
-    model, data = REGRESSORS[name]
-    model = clone(model).fit(data, NUMBERS)
+QUICK_REGRESSIONS = {"default", "a declared range", "the best", "a table", "ExtraTreesRegressor(n_estimators=3)"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK_REGRESSIONS else [pytest.mark.slow]) for name in REGRESSIONS]
+)
+def test_regressors_come_back(tmp_path, name):
+    model, data = REGRESSIONS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(data, NUMBERS)
     io.save_model(model, tmp_path / "model.skops")
     again, _ = io.load_model(tmp_path / "model.skops")
+    assert type(again) is PACBayesRegressor
+    assert (again.y_range, again.loss, again.voting) == (model.y_range, model.loss, model.voting)
     assert again.certificate_ == model.certificate_
     np.testing.assert_array_equal(again.predict(data), model.predict(data))
-    np.testing.assert_array_equal(again.posterior_, model.posterior_)
+    np.testing.assert_array_equal(again.predict_hypotheses(data), model.predict_hypotheses(data))
+    if model.certificate_.numbers is not None:
+        np.testing.assert_array_equal(again.predict_interval(data, 0.5), model.predict_interval(data, 0.5))
+    assert again.verify_certificate(model.certificate_) == "arithmetic and model"
     assert again.verify_certificate(model.certificate_, data, NUMBERS) == "arithmetic, model and data"
+
+
+def forge_limits(fitted, limits):
+    task = replace(fitted.task, limits=np.array(limits, dtype=float))
+    return replace(fitted, task=task)
+
+
+def forge_votes(fitted, **changes):
+    votes = (replace(vote, **{key: change(vote) for key, change in changes.items()}) for vote in fitted.votes)
+    return replace(fitted, votes=tuple(votes))
+
+
+def forge_constant(fitted, label):
+    def change(vote):
+        members = [Constant(label, False), *vote.hypotheses.members[1:]]
+        return replace(vote.hypotheses, members=members)
+
+    return forge_votes(fitted, hypotheses=change)
+
+
+@pytest.mark.parametrize(
+    ("forge", "message"),
+    [
+        (lambda fitted: forge_limits(fitted, [-1e9, 1e9]), "another range of the target"),
+        (lambda fitted: forge_limits(fitted, []), "another range of the target|holdout must not be None"),
+        (lambda fitted: forge_limits(fitted, [-2.0]), "a range of the target has 1 ends|IndexError"),
+        (lambda fitted: forge_limits(fitted, [-2.0, 30.0, 31.0]), "a range of the target has 3 ends"),
+        (lambda fitted: forge_limits(fitted, [30.0, -2.0]), "not sorted|another range"),
+        (lambda fitted: forge_limits(fitted, [-2.0, np.nan]), "holds NaN|another range"),
+        (lambda fitted: forge_votes(fitted, totals=lambda vote: vote.totals + 1000), "not in \\[0, 1\\]"),
+        (lambda fitted: forge_votes(fitted, posterior=lambda vote: vote.posterior / 2), "posterior is no distribution"),
+        (lambda fitted: forge_constant(fitted, np.inf), "a constant hypothesis predicts no number"),
+        (lambda fitted: forge_constant(fitted, "many"), "a constant hypothesis predicts no number"),
+        (lambda fitted: replace(fitted, task=Classification(np.array([0, 1]))), "other classes|loss must be"),
+    ],
+)
+def test_edited_regressors_are_refused(tmp_path, forge, message):
+    settings = {"y_range": (-2.0, 30.0), "holdout": None, "n_hypotheses": 4, "random_state": 0}
+    model = PACBayesRegressor(linear_model.Ridge(), **settings).fit(X, NUMBERS)
+    model.fitted_votes_ = forge(model.fitted_votes_)
+    (tmp_path / "model.skops").write_bytes(io.dumps_model(model))
+    with pytest.raises(ModelFileError, match=message):
+        io.load_model(tmp_path / "model.skops")
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda fitted: forge_votes(fitted, totals=lambda vote: vote.totals * 0.9),
+        lambda fitted: forge_votes(fitted, posterior=lambda vote: vote.posterior[::-1].copy()),
+    ],
+)
+def test_edited_losses_and_weights_of_regressors_fail_verification(tmp_path, forge):
+    model = PACBayesRegressor(linear_model.Ridge(), n_hypotheses=4, random_state=0).fit(X, NUMBERS)
+    certificate = model.certificate_
+    model.fitted_votes_ = forge(model.fitted_votes_)
+    io.save_model(model, tmp_path / "model.skops")
+    again, _ = io.load_model(tmp_path / "model.skops")
+    with pytest.raises(CertificateError):
+        again.verify_certificate(certificate)
 
 
 def test_every_type_is_in_a_round_trip():
@@ -166,9 +260,10 @@ def test_every_type_is_in_a_round_trip():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         models = [clone(model).fit(data, y) for model, data in MODELS.values()]
-        models += [clone(model).fit(data, NUMBERS) for model, data in REGRESSORS.values()]
+        models += [clone(model).fit(data, NUMBERS) for model, data in REGRESSIONS.values()]
     reached = {type(part) for model in models for part in _fitted.reachable(model)}
     reached |= {type(part) for learner in LEARNERS for part in _fitted.reachable(learner.fit(X, y))}
+    reached |= {type(part) for learner in REGRESSORS for part in _fitted.reachable(learner.fit(X, NUMBERS))}
     reached |= {type(part) for part in _fitted.reachable(make_pipeline(COLUMNS, SVC()).fit(TABLE, y))}
     elsewhere = {"Constant", "HypothesisList", "RBFRidges", "RBFSVMs", "PrefitPool", "FrozenEstimator"}
     elsewhere |= {"RandomSubsamples", "FoldSubsamples", "GivenSubsamples", "NoSubsamples", "Untrained"}

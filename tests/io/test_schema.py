@@ -57,7 +57,7 @@ def test_fields_that_are_wrong(changes, message):
         ("sha256", 5),
         ("n_rows", -1),
         ("n_rows", True),
-        ("format", "xlsx"),
+        ("format", "ods"),
         ("separator", 1),
         ("decimal", ";"),
         ("encoding", 8),

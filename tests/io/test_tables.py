@@ -223,9 +223,8 @@ def test_limits(write, tmp_path):
 
 
 def test_names_of_formats(write):
-    refused(write("x"), "the format must be csv, parquet or libsvm, got 'xlsx'", format="xlsx")
+    refused(write("x"), "the format must be csv, parquet, libsvm or xlsx, got 'ods'", format="ods")
     refused(write("x", "data.dat"), "the name does not end in .csv, .tsv, ")
-    refused(write("x", "data.xlsx"), "this is a spreadsheet: save the sheet as CSV")
     assert read_table(write("x,kind\n1,a\n2,b\n", "data.gz"), "kind", format="csv").X.shape == (2, 1)
 
 

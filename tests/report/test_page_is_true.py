@@ -68,7 +68,10 @@ class Page:
         self.html = html
         self.text = Outline(html).text
         self.tiles = [
-            tuple(unescape(re.search(rf'class="{part}">(.*?)</span>', tile)[1]) for part in ("who", "value", "remark"))
+            tuple(
+                unescape(re.search(rf'class="{part}[^"]*">(.*?)</span>', tile)[1])
+                for part in ("who", "value", "remark")
+            )
             for tile in re.findall(r"<li>(<span class=\"who\">.*?)</li>", html)
         ]
 
@@ -221,7 +224,7 @@ def check_bounds(page, figure, certificate, loss, tested, of_test):
     assert [(capitalized(label), who) for label, who in names] == plain
     values = [text.get_text() for text in ax.texts][: len(shown)]
     assert values == [value for _, value, _ in shown]
-    assert ax.get_xlabel() == {"zero_one": "zero_one loss", "cost": "mean cost, in units of 5"}[loss]
+    assert ax.get_xlabel() == {"zero_one": "share of errors", "cost": "mean cost, in units of 5"}[loss]
     _, description, caption = page.plot("plot-certificate")
     bars = "; ".join(f"{label}, {who} {value}" for (label, who), value in zip(names, values, strict=True))
     assert description == f"Bars: {bars}."

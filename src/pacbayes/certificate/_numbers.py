@@ -49,6 +49,9 @@ MOST_THRESHOLDS = 2000
 # More than arithmetic on another machine changes in an error, relative to the numbers that it is the difference of.
 _ROUNDING = 2.0**-40
 
+# Bounds by betting are rounded up to multiples of its inverse, which are the same on any machine.
+_GRID = 2.0**27
+
 _Counts = Annotated[tuple[Whole, ...], Length(LEVELS.size + 1, LEVELS.size + 1)]
 
 
@@ -184,7 +187,8 @@ def bound_mean_error(
     level = delta * math.exp(-kl_div) / ROUND_UP
     if level < 1e-300:
         return 1.0
-    return min(1.0, mean_upper_bound(np.repeat(_values(power), np.array(counts)), level) * ROUND_UP)
+    bound = mean_upper_bound(np.repeat(_values(power), np.array(counts)), level)
+    return min(1.0, math.ceil(bound * ROUND_UP * _GRID) / _GRID)
 
 
 def count_levels(errors: Array, cap: float) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from pacbayes._formatting import (
     format_percent_upper,
     format_upper,
 )
-from pacbayes._losses import describe_loss, find_cap, is_of_numbers, is_of_probabilities, largest_cost
+from pacbayes._losses import MEANS, describe_loss, find_cap, is_of_numbers, is_of_probabilities, largest_cost
 from pacbayes.bounds import pac_bayes_kl, pac_bayes_lambda, pac_bayes_sqrt
 from pacbayes.certificate._classes import Confusion
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS
@@ -188,6 +188,7 @@ def sections(certificate: Certificate, tested: Statement | None = None, most_pre
         set_table(certificate),
         interval_table(certificate),
         error_table(certificate),
+        probability_table(certificate),
     ]
     instead = certificate.predictor != BEST and any(s.predictor == BEST for s in certificate.statements)
     bounds = Section(
@@ -277,6 +278,7 @@ def summary(certificate: Certificate) -> str:
         bound = _format_loss(loss, first.bound, upper=True)
         claims = [f"the {_name_loss(loss)} of {whose}the {first.predictor} on {new} is at most {bound}"]
         claims += [f"that of the {one.predictor} at most {_format_loss(loss, one.bound, upper=True)}" for one in others]
+        claims[-1] += f", where {_describe_cap(loss)}" if is_of_numbers(loss) else ""
     end = "" if certificate.unproved is None else f"; about the {certificate.unproved} nothing is proved"
     return escape_control(f"{start} {', and '.join(claims)}{end}.")
 
@@ -294,7 +296,7 @@ def name_class(label: str, longest: int = _LONGEST_NAME) -> str:
 def _name_loss(loss: str) -> str:
     """Return what a loss other than the zero-one loss measures, in words."""
     if is_of_numbers(loss):
-        return "mean absolute error" if find_cap(loss)[0] == "absolute_error" else "root mean squared error"
+        return MEANS[find_cap(loss)[0]]
     return f"{describe_loss(loss)} loss" if largest_cost(loss) is None else "mean cost"
 
 
@@ -305,11 +307,18 @@ def _format_loss(loss: str, value: float, *, upper: bool) -> str:
     if is_of_numbers(loss):
         code, cap = find_cap(loss)
         error = value * cap if code == "absolute_error" else value**0.5 * cap * (1 + 1e-15)
-        capped = f", where errors beyond {format_number(cap)} count as {format_number(cap)}" if upper else ""
-        return f"{format_number(error, 'up' if upper else 'nearest')}{capped}"
+        return format_number(error, "up" if upper else "nearest")
     number = format_upper(value) if upper else format_nearest(value)
     unit = largest_cost(loss)
     return number if unit is None else f"{number} of the largest cost, {unit}"
+
+
+def _describe_cap(loss: str) -> str:
+    """Say how large errors of numbers count; nothing about other losses."""
+    if not is_of_numbers(loss):
+        return ""
+    cap = format_number(find_cap(loss)[1])
+    return f"errors beyond {cap} count as {cap}"
 
 
 def answers(certificate: Certificate, tested: Statement | None = None) -> list[Answer]:
@@ -327,7 +336,8 @@ def answers(certificate: Certificate, tested: Statement | None = None) -> list[A
         how = f"certified, with probability {format_confidence(certificate.delta)}"
         if not proved.is_covered:
             how = "NOT STRICT: the theorem does not cover this"
-        result = [Answer(f"{title} at most", _format_loss(loss, bound, upper=True), f"{how}; {proved.title}")]
+        remark = "; ".join(filter(None, (how, proved.title, _describe_cap(loss))))
+        result = [Answer(f"{title} at most", _format_loss(loss, bound, upper=True), remark)]
     else:
         result = [Answer(f"the {certificate.unproved}", "nothing is proved", "there is no bound below 1")]
     result += [_measured(s, "held-out points") for s in certificate.statements if s.is_test]
@@ -575,9 +585,25 @@ def abstention_table(certificate: Certificate) -> Section | None:
         "chosen by them. So do, with the same probability, all limits of the share that is answered.",
         "Each has its share of delta: for all points, the bound on the vote alone is smaller than in the first row.",
         "To answer by them: predict_selective(X, max_error), predict --max-error.",
+        *_declared_notes(certificate),
     ]
     header = ["winner's share", "answered", "proved", "error in these", "at most"]
     return Section(f"Where the vote answers, on {n} held-out points", header, cells, notes)
+
+
+def _declared_notes(certificate: Certificate) -> list[str]:
+    declared = certificate.declared
+    if declared is None:
+        return []
+    named = f"The error of at most {format_percent(declared.max_error)} that was declared beforehand"
+    if declared.proved is None:
+        return [f"{named} is not proved."]
+    row, confidence = declared.proved, format_confidence(certificate.delta)
+    share = "any share" if row.threshold == 0 else f"a share of {row.threshold:.4f} or more"
+    answered = format_percent(row.answered[0] / certificate.abstention[0].n)
+    return [
+        f"{named} is proved, as a statement of its own with probability {confidence}, at {share}: {answered} answered."
+    ]
 
 
 def set_table(certificate: Certificate) -> Section | None:
@@ -600,6 +626,37 @@ def set_table(certificate: Certificate) -> Section | None:
     ]
     header = ["coverage", "mean size, measured", "misses", "besides the winner"]
     return Section(f"Sets that hold the class, on {n} held-out points", header, cells, notes)
+
+
+def probability_table(certificate: Certificate) -> Section | None:
+    """Return what is proved about probabilities as a table of text; None if nothing is."""
+    proved = certificate.probabilities
+    if proved is None:
+        return None
+    cells = [
+        [
+            f"{one.low:g} to {one.high:g}",
+            str(one.n),
+            format_percent(one.mean),
+            "-" if one.measured is None else format_percent(one.measured),
+            f"{format_percent_lower(one.limits[0])} to {format_percent_upper(one.limits[1])}",
+        ]
+        for one in proved.bins
+        if one.n
+    ]
+    confidence, remark = format_confidence(certificate.delta), _test_remark(certificate)
+    notes = [
+        f"The Brier score of predict_proba is at most {format_upper(proved.bound)}, with probability "
+        f"{confidence}{remark}; on these points it is {format_upper(proved.measured)} or less. It is half the squared "
+        "distance of the probabilities from the class.",
+        f"All limits of the share that is right hold at once, with probability {confidence}, as a statement of their "
+        "own.",
+    ]
+    used = certificate.calibration
+    if used is not None:
+        notes.append(f"Shares of the vote were calibrated on {used.n} training rows, by voters not trained on them.")
+    header = ["winner's probability", "points", "mean", "right", "proved"]
+    return Section(f"Probabilities, on {proved.n} held-out points", header, cells, notes)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -640,6 +697,8 @@ def error_table(certificate: Certificate) -> Section | None:
     if certificate.numbers is None:
         return None
     curve = [point for point in certificate.error_curve() if point.share > 0]
+    most = max((point.share for point in curve), default=0.0)
+    curve = curve[: 1 + next((k for k, point in enumerate(curve) if point.share == most), 0)]
     curve = curve[:: max(1, -(-len(curve) // _MOST_ERRORS))]
     cells = [
         [format_number(point.error, "up"), format_percent(point.measured), format_percent_lower(point.share)]
@@ -648,8 +707,8 @@ def error_table(certificate: Certificate) -> Section | None:
     if not cells:
         return None
     confidence, n = format_confidence(certificate.delta), certificate.statements[0].figures["n"]
-    squared = certificate.bound_error("squared" if certificate.loss.startswith("absolute") else "absolute")
-    other = "root mean squared error" if certificate.loss.startswith("absolute") else "mean absolute error"
+    kind: Literal["absolute", "squared"] = "squared" if certificate.loss.startswith("absolute") else "absolute"
+    squared, other = certificate.bound_error(kind), MEANS[f"{kind}_error"]
     notes = [
         f"All shares hold at once, with probability {confidence}{_test_remark(certificate)}.",
         f"With the same probability, the {other} is at most {format_number(squared, 'up')}, with the same cap.",

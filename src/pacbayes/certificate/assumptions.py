@@ -128,6 +128,15 @@ _OTHERS = {
     "groups-declared": (
         "the groups were declared without looking at errors: in which group a point is depends on that point alone"
     ),
+    "training-weighted": (
+        "rows counted differently in training, by weights that depend on nothing but the row itself; losses, tests and "
+        "what is proved are of points as they come, unweighted"
+    ),
+    "expected-costs": (
+        "the vote predicts the class whose expected cost under its shares is smallest, which need not be the one with "
+        "the largest share (by construction)"
+    ),
+    "max-error-declared": "the largest error among answered points was declared before the held-out rows were tested",
     "shifted": (
         "the points to predict come from another distribution instead, whose density relative to that of the new "
         "points is proportional to the weights; that no point has a weight above {} was declared, and the seed of "

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pacbayes
 from pacbayes import io
-from pacbayes._formatting import escape_control, format_count, format_percent, format_percent_upper
+from pacbayes._formatting import escape_control, format_count, format_number, format_percent, format_percent_upper
 
 if TYPE_CHECKING:
     from pacbayes.certificate import Section
@@ -41,7 +41,8 @@ def print_json(values: dict[str, Any]) -> None:
     """Print one JSON object, which may hold certificates and tests. JSON escapes control characters itself."""
 
     def convert(value: Any) -> Any:
-        return test_values(value) if isinstance(value, io.HeldOutTest) else json.loads(value.to_json())
+        is_test = isinstance(value, (io.HeldOutTest, io.HeldOutErrors))
+        return test_values(value) if is_test else json.loads(value.to_json())
 
     print(json.dumps(values, indent=2, allow_nan=False, default=convert))
 
@@ -80,7 +81,7 @@ def printed_warnings() -> Iterator[None]:
 
 def print_certificate(
     certificate: pacbayes.Certificate,
-    test: io.HeldOutTest | None = None,
+    test: io.HeldOutTest | io.HeldOutErrors | None = None,
     time: str | None = None,
     *,
     in_full: bool = True,
@@ -150,20 +151,33 @@ def _least_width(section: Section) -> int:
     return sum(widths) + 3 * len(widths) + 1
 
 
-def describe_test(test: io.HeldOutTest, time: str | None = None) -> str:
+def describe_test(test: io.HeldOutTest | io.HeldOutErrors, time: str | None = None) -> str:
     """Say what a test found and proves: nothing, if it was on the last rows by their time."""
-    found = f"{format_count(test.errors, 'error')} in {format_count(test.n_rows, 'row')} ({format_percent(test.error)})"
+    rows = format_count(test.n_rows, "row")
+    if isinstance(test, io.HeldOutErrors):
+        absolute, squared = (format_number(e) for e in (test.mean_absolute_error, test.root_mean_squared_error))
+        found = f"mean absolute error {absolute}, root mean squared error {squared} in {rows}"
+    else:
+        found = f"{format_count(test.errors, 'error')} in {rows} ({format_percent(test.error)})"
     if time is not None:
         return f"{found}, the last ones by {time!r}: measured, and no bound on those that come after them"
+    if isinstance(test, io.HeldOutErrors):
+        if test.bound is None:
+            return f"{found}, which alone prove nothing"
+        bound = format_number(test.bound, "up")
+        return f"{found}, which alone prove a {test.name} of at most {bound}, capped (betting, delta {test.delta:g})"
     return (
         f"{found}, which alone prove an error of at most {format_percent_upper(test.bound)} (Clopper-Pearson, delta "
         f"{test.delta:g})"
     )
 
 
-def test_values(test: io.HeldOutTest) -> dict[str, Any]:
+def test_values(test: io.HeldOutTest | io.HeldOutErrors) -> dict[str, Any]:
     """Return a test as JSON holds it."""
-    return {"rows": test.n_rows} | {name: getattr(test, name) for name in ("errors", "error", "bound", "delta")}
+    measured = ("errors", "error")
+    if isinstance(test, io.HeldOutErrors):
+        measured = ("mean_absolute_error", "root_mean_squared_error")
+    return {"rows": test.n_rows} | {name: getattr(test, name) for name in (*measured, "bound", "delta")}
 
 
 def format_significant(value: float, *, upwards: bool | None) -> str:

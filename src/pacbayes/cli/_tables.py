@@ -9,18 +9,21 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import pacbayes
 from pacbayes import io
+from pacbayes._losses import MEANS
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import describe_test
 
 Objective = StrEnum("Objective", ["auto", "lambda", "kl", "dual", "direct"])
-TableFormat = StrEnum("TableFormat", ["csv", "parquet", "libsvm"])
+TableFormat = StrEnum("TableFormat", ["csv", "parquet", "libsvm", "xlsx"])
 MaxBytes = Annotated[int | None, typer.Option(min=1)]
+if TYPE_CHECKING:
+    Model = pacbayes.PACBayesClassifier | pacbayes.PACBayesRegressor
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,9 @@ class TableOptions:
     encoding
         Encoding of a CSV file. [default: UTF-8, otherwise Windows-1252]
     format
-        Format of the table. [default: by extension: .csv .tsv .txt .parquet .pq .libsvm .svm]
+        Format of the table. [default: by extension: .csv .tsv .txt .parquet .pq .libsvm .svm .xlsx]
+    sheet
+        Sheet of an Excel workbook. [default: the first]
     """
 
     missing: list[str] | None = None
@@ -46,6 +51,7 @@ class TableOptions:
     decimal: str | None = None
     encoding: str | None = None
     format: TableFormat | None = None
+    sheet: str | None = None
     max_bytes: MaxBytes = None
 
     def arguments(self) -> dict[str, Any]:
@@ -56,16 +62,21 @@ class TableOptions:
         """Return the option that functions take that read something else."""
         return {} if self.max_bytes is None else {"max_bytes": self.max_bytes}
 
-    def load_with_schema(self, path: Path) -> tuple[pacbayes.PACBayesClassifier, io.Schema]:
-        """Load a model that knows what tables it can be applied to."""
-        model, schema = io.load_model(path, **self.limit())
+    def load(self, path: Path) -> tuple[Any, io.Schema | None]:
+        """Load a model."""
+        import_skops()
+        return io.load_model(path, **self.limit())
+
+    def load_with_schema(self, path: Path) -> tuple[Any, io.Schema]:
+        """Load a classifier or regressor that knows what tables it can be applied to."""
+        model, schema = self.load(path)
         if schema is None:
             raise usage_error(f"{str(path)!r} does not say what its columns are: it was saved without a schema")
         return model, schema
 
     def _read_as_in_training(self, path: Path, target: str | None, schema: io.Schema, **settings: Any) -> io.Table:
         """Read a table in the way in which the one that a model was made from was read."""
-        names = ("missing", "separator", "decimal", "encoding", "format")
+        names = ("missing", "separator", "decimal", "encoding", "format", "sheet")
         form = {} if schema.source is None else {name: getattr(schema.source, name) for name in names}
         options = replace(self, **form).arguments()
         options["skip_missing_target"] = schema.source is not None and schema.source.skipped > 0
@@ -99,6 +110,21 @@ class TableOptions:
                 f"{str(path)!r} is not the file that the model was made from: --held-out needs {source.name!r}"
             )
         return table.take(split_as_trained(table, source)[1])
+
+
+def import_skops() -> None:
+    """Import skops without its list of all estimators, for which it would import the whole of scikit-learn.
+
+    Model files are examined by a table of our own, and skops trusts the types that this admits.
+    """
+    import sklearn.utils
+
+    listed = sklearn.utils.all_estimators
+    sklearn.utils.all_estimators = list
+    try:
+        import skops.io  # noqa: F401
+    finally:
+        sklearn.utils.all_estimators = listed
 
 
 def split_as_trained(table: Any, source: io.Provenance) -> Any:
@@ -139,28 +165,45 @@ def _is_same_file(first: Path, second: Path) -> bool:
     return first.resolve() == second.resolve()
 
 
-def train(model: pacbayes.PACBayesClassifier, table: io.Table | io.StreamedTable, groups: Any = None) -> None:
-    """Fit a model to a table, with groups of its rows if any, without warnings that do not matter here."""
+def train(model: Model, table: io.Table | io.StreamedTable, groups: Any = None, max_error: float | None = None) -> None:
+    """Fit a model to a table, with groups of its rows and a declared error if any.
+
+    Warnings that do not matter here are not shown.
+    """
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
         # A hypothesis that was not trained to convergence is validated as it is.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(table.X, table.y, groups=groups)
+        model.fit(table.X, table.y, groups=groups, max_error=max_error)
     model.set_params(verbose=0)
 
 
-def test_model(model: pacbayes.PACBayesClassifier, table: io.Table | io.StreamedTable, delta: float) -> io.HeldOutTest:
-    """Count the errors of a model on rows that it has not seen."""
-    y: Any = table.y  # tables without classes are refused where they are read
-    return io.HeldOutTest(len(table.X), model.count_errors(table.X, y), delta)
+def test_model(model: Model, schema: io.Schema, table: io.Table | io.StreamedTable, delta: float) -> io.Schema:
+    """Return the schema of a model with what it did on rows that it has not seen."""
+    y: Any = table.y  # tables without a target are refused where they are read
+    if schema.task == "classification":
+        assert isinstance(model, pacbayes.PACBayesClassifier)
+        return replace(schema, test=io.HeldOutTest(len(table.X), model.count_errors(table.X, y), delta))
+    target = model.fitted_votes_.task.encode(table.X.labels() if y is None else y)
+    errors = model.predict(table.X) - target
+    tested = model.certify(table.X, y, delta=delta)
+    test = io.HeldOutErrors(
+        len(table.X),
+        float(abs(errors).mean()),
+        float((errors**2).mean() ** 0.5),
+        MEANS[tested.loss.partition(":")[0]],  # type: ignore[arg-type]
+        tested.error_bound if tested.bound < 1 else None,
+        delta,
+    )
+    return replace(schema, number_test=test)
 
 
 def describe_data(schema: io.Schema | None) -> dict[str, Any]:
     """Return what a page can say about the data of a model, as arguments of `fit_page`."""
     if schema is None:
         return {}
-    source, test = schema.source, schema.test
+    source, test, counted = schema.source, schema.test or schema.number_test, schema.test
     time = None if source is None else source.time
     facts = {
         "File": None if source is None else source.name,
@@ -172,5 +215,5 @@ def describe_data(schema: io.Schema | None) -> dict[str, Any]:
         "data": {name: value for name, value in facts.items() if value is not None},
         "class_counts": dict(zip(schema.classes, schema.class_counts, strict=True)),
         # The last rows are no draw from the others: nothing follows from them alone.
-        "test": None if test is None or time is not None else (test.errors, test.n_rows),
+        "test": None if counted is None or time is not None else (counted.errors, counted.n_rows),
     }

@@ -36,7 +36,8 @@ def certify(
 
     From losses: weights that minimise a PAC-Bayesian bound, and what is proved about the weighted vote. With --model:
     the exact binomial bound (Clopper-Pearson) on the error of the model's vote and on its errors by class, which takes
-    the model as one classifier, fixed before the rows were seen. Rows that it was trained on are refused.
+    the model as one classifier, fixed before the rows were seen; of predicted numbers, bounds on their mean error,
+    intervals and the curve of errors. Rows that it was trained on are refused.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def certify(
     model
         Test this model on the table instead.
     target
-        With --model: column of the classes. [default: as in training]
+        With --model: column of the classes or numbers. [default: as in training]
     groups
         With --model: column of groups, the error of each of which is bounded as well, all at once.
     weights
@@ -108,11 +109,13 @@ def _test_on_table(
     by_column = {"groups": groups, "weights": shift["weights"]}
     table = options.read(data, schema, held_out, target or schema.target, carry=any(by_column.values()))
     if table.y is None:
-        raise usage_error("the model does not say which column holds the classes: give --target")
+        raise usage_error("the model does not say which column is its target: give --target")
+    if groups is not None and schema.task == "regression":
+        raise usage_error("--groups is not for models that predict numbers: errors by group are counted for classes")
     if not held_out and is_source(table, schema):
         raise usage_error(
             f"{str(data)!r} is the file that the model was trained on: rows that it has not seen are needed"
-            + (" (--held-out takes those)" if schema.test is not None else "")
+            + (" (--held-out takes those)" if schema.test or schema.number_test else "")
         )
     with show_progress(f"testing on {len(table.X)} rows"):
         columns = {key: table.stored_column(name) for key, name in by_column.items() if name is not None}
@@ -123,9 +126,14 @@ def _print_test(certificate: pacbayes.Certificate, json: bool) -> None:
     from pacbayes.certificate.assumptions import SHIFT_ASSUMPTIONS, describe_assumption
 
     figures = certificate.statements[0].figures
+    numeric = certificate.numbers is not None
     method, exact = ("Clopper-Pearson", ", exact") if "errors" in figures else ("Chernoff", "")
+    if numeric:
+        method = "betting"
     if json:
-        values: dict[str, Any] = {"kind": f"held-out test bound ({method}) on the vote"}
+        values: dict[str, Any] = {"kind": f"held-out test bound ({method}) on the {certificate.predictor}"}
+        if numeric:
+            values |= {"rows": figures["n"], "bound": certificate.error_bound if certificate.bound < 1 else None}
         if "errors" in figures:
             values |= test_values(io.HeldOutTest(int(figures["n"]), int(figures["errors"]), certificate.delta))
         print_json({**values, "certificate": certificate})
@@ -135,7 +143,8 @@ def _print_test(certificate: pacbayes.Certificate, json: bool) -> None:
     of_tests = ("groups-declared", *SHIFT_ASSUMPTIONS)
     further = [code for code in certificate.assumption_codes if code.partition(":")[0] in of_tests]
     print_lines(
-        f"This is the held-out test-set bound for a single classifier ({method}{exact}).",
+        f"This is the held-out test-set bound for a single {'regressor' if numeric else 'classifier'} "
+        f"({method}{exact}).",
         "Assuming that:",
         f"  - the rows are independent and identically distributed{alike}",
         "  - the model was trained and chosen without them",

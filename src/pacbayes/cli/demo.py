@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from pacbayes import io
 from pacbayes._formatting import format_percent
 from pacbayes._progress import show_progress
 from pacbayes.cli._console import print_certificate, print_json, print_lines
-from pacbayes.cli._tables import describe_data, test_model, train
+from pacbayes.cli._tables import describe_data, import_skops, test_model, train
 
 
 def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
@@ -33,8 +32,9 @@ def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
     rows, held_out = _load_data().split(0.3, seed=0)
     model = pacbayes.PACBayesClassifier(random_state=0, verbose=int(not json))
     train(model, rows)
-    test = test_model(model, held_out, delta=0.05)
-    schema = replace(rows.schema, test=test)
+    schema = test_model(model, rows.schema, held_out, delta=0.05)
+    test = schema.test
+    assert test is not None
     with show_progress("drawing the report"):
         page = fit_page(
             model,
@@ -48,6 +48,7 @@ def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
             **describe_data(schema),
         )
         plot = _draw(model, held_out)
+    import_skops()
     contents = (io.dumps_model(model, schema), model.certificate_.to_json().encode(), page.encode(), plot)
     io.write_atomic(dict(zip(paths, contents, strict=True)))
     files = dict(zip(("model", "certificate", "report", "plot"), map(str, paths), strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -20,6 +20,7 @@ from pacbayes.cli._tables import (
     TableOptions,
     check_exists,
     check_output,
+    import_skops,
     split_as_trained,
     test_model,
     train,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 Estimator = StrEnum("Estimator", ["auto", "svm", "tree", "logistic"])
 ClassWeight = StrEnum("ClassWeight", ["balanced"])
 Scaler = StrEnum("Scaler", ["auto", "standard", "minmax", "none"])
+Task = StrEnum("Task", ["auto", "classification", "regression"])
+NumberLoss = StrEnum("NumberLoss", ["absolute_error", "squared_error"])
 
 # Fraction of the rows that --time holds out.
 _LAST_ROWS = 0.2
@@ -47,12 +50,14 @@ _MOST_WARNINGS = 12
 def fit(
     data: Path,
     target: str | None = None,
+    task: Task = Task.auto,
     output: Path = Path("model.skops"),
     certificate: Path | None = None,
     estimator: Estimator = Estimator.auto,
     families: str | None = None,
     scaler: Scaler = Scaler.auto,
     class_weight: ClassWeight | None = None,
+    cost: list[str] | None = None,
     n_hypotheses: int | None = None,
     subsample_size: str = "auto",
     delta: float = 0.05,
@@ -65,8 +70,11 @@ def fit(
     drop: list[str] | None = None,
     keep: list[str] | None = None,
     groups: str | None = None,
+    max_error: float | None = None,
     skip_missing_target: bool = False,
     many_classes: bool = False,
+    loss: NumberLoss | None = None,
+    y_range: tuple[float, float] | None = None,
     *,
     options: TableOptions,
     jobs: int = -1,
@@ -85,9 +93,12 @@ def fit(
     Parameters
     ----------
     data
-        Table: CSV, Parquet or LIBSVM text, also compressed; - for standard input.
+        Table: CSV, Parquet, LIBSVM text or an Excel workbook, also compressed; - for standard input.
     target
-        Column of the classes. LIBSVM text needs none.
+        Column of the classes, or of the numbers to predict. LIBSVM text needs none.
+    task
+        Whether the target is a class or a number to predict; auto takes a number with many different values, or with
+        decimals, for one to predict.
     output
         File for the model.
     certificate
@@ -96,12 +107,17 @@ def fit(
         What to train on subsamples: the --families (auto), or one base learner alone. With tree and logistic, missing
         numbers become medians of each subsample.
     families
-        Families of models that share the vote, with commas. [default: svm,boosting,forest,linear]
+        Families of models that share the vote, with commas; ridge is for numbers, svm for classes. [default:
+        svm,boosting,forest,linear; for numbers ridge in place of svm]
     scaler
         Scaling of numbers for the SVMs, by each subsample's own range; auto tries all.
     class_weight
         Let all classes weigh the same in training (balanced): fewer rows of rare ones are missed, for more errors
         altogether, which the certificate is about. Without SVMs. [default: none]
+    cost
+        Cost of an error, such as fraud:fine=5: predicting fine where the truth is fraud costs 5, and other errors 1.
+        May be repeated. The vote predicts what costs least by its shares, and the certificate is about the mean cost.
+        [default: all errors cost the same]
     n_hypotheses
         Number of hypotheses, divided among the families. [default: each family's own, 45 SVMs for each subsample size]
     subsample_size
@@ -125,17 +141,25 @@ def fit(
     groups
         A column of groups, such as regions: held-out rows bound the error of each, all at once. It stays a feature
         unless --drop leaves it out.
+    max_error
+        An error among answered rows, declared now and tested at full delta: predict --max-error answers more rows with
+        the same one. [default: none]
     skip_missing_target
         Leave out rows whose target is missing, and say how many.
     many_classes
         Take the target for classes although most rows have one of their own.
+    loss
+        Of predicted numbers: the error whose mean is bounded, and made small. [default: absolute_error]
+    y_range
+        Of predicted numbers: a range that all of them are known to be in, two numbers, declared without a look at the
+        table. [default: none]
     jobs
         Workers; -1 takes all cores. The result does not depend on it.
     progress
         Show progress. [default: a bar on a terminal; elsewhere a line now and then]
     """
     check_exists(data)
-    names = _parse_families(families, estimator, scaler, class_weight)
+    prices = [_parse_cost(words) for words in cost or ()]
     certificate = certificate or output.with_suffix(".certificate.json")
     different = "the table, the model and the certificate must be three different files"
     check_output(output, [data, certificate], different)
@@ -143,9 +167,13 @@ def fit(
     # In parts, if it is larger than the memory that is allowed.
     dropped = [name for name in drop or () if name != groups]
     roles: dict[str, Any] = {"text": text or (), "drop": dropped, "skip_missing_target": skip_missing_target}
+    roles["task"] = "classification" if many_classes and task == Task.auto else str(task)
     table = io.open_table(data, target, **roles, **options.arguments())
     if table.schema.target is None:
-        raise usage_error(f"which column holds the classes? Give --target, one of {format_names(table.X.columns)}")
+        raise usage_error(f"which column is to be predicted? Give --target, one of {format_names(table.X.columns)}")
+    of_classes = {"class-weight": class_weight, "groups": groups, "many-classes": many_classes}
+    _refuse_options_of_other_tasks(table.schema, of_classes, {"loss": loss, "y-range": y_range}, estimator, scaler)
+    names = _parse_families(families, estimator, scaler, class_weight, numeric=table.schema.task == "regression")
     if not many_classes:
         _refuse_many_classes(table)
     by_group = None
@@ -162,36 +190,45 @@ def fit(
         _warn_of_order(table)
     rows, held_out = (table, None) if test_size is None else table.split(test_size, seed, time)
     pool, schema = _choose_pool(rows, estimator, names, scaler, class_weight)
-    model = pacbayes.PACBayesClassifier(
-        pool,
-        n_hypotheses="auto" if n_hypotheses is None else n_hypotheses,
-        subsample_size=_parse_sizes("--subsample-size", subsample_size, ("auto", "paper")),
-        holdout=None if holdout == "none" else _parse_sizes("--holdout", holdout, ("auto",)),
-        delta=delta,
-        objective=str(objective),  # type: ignore[arg-type]
-        random_state=seed,
-        n_jobs=jobs,
-        verbose={None: int(not json), True: 2, False: 0}[progress],
-    )
+    settings: dict[str, Any] = {
+        "n_hypotheses": "auto" if n_hypotheses is None else n_hypotheses,
+        "subsample_size": _parse_sizes("--subsample-size", subsample_size, ("auto", "paper")),
+        "holdout": None if holdout == "none" else _parse_sizes("--holdout", holdout, ("auto",)),
+        "delta": delta,
+        "objective": str(objective),
+        "random_state": seed,
+        "n_jobs": jobs,
+        "verbose": {None: int(not json), True: 2, False: 0}[progress],
+    }
+    model: pacbayes.PACBayesClassifier | pacbayes.PACBayesRegressor
+    if schema.task == "regression":
+        if prices:
+            raise usage_error("--cost is for classes: --loss says what errors of numbers cost")
+        settings["loss"] = str(loss or NumberLoss.absolute_error)
+        model = pacbayes.PACBayesRegressor(pool, y_range=y_range, **settings)
+    else:
+        settings["loss"] = _make_costs(prices, rows.schema) if prices else "zero_one"
+        model = pacbayes.PACBayesClassifier(pool, **settings)
     if by_group is not None and rows.schema.source is not None:
         by_group = by_group.iloc[split_as_trained(table, rows.schema.source)[0]]
-    train(model, rows, by_group)
+    train(model, rows, by_group, max_error)
     model.add_assumption("file-columns-known")
     if schema.source is not None and schema.source.skipped:
         model.add_assumption("targets-known")
     if time is not None:
         model.add_assumption("rows-in-time")
     if held_out is not None:
-        schema = replace(schema, test=test_model(model, held_out, delta))
+        schema = test_model(model, schema, held_out, delta)
+    import_skops()
     content = io.dumps_model(model, schema)
     io.try_loading(content)
     io.write_atomic({output: content, certificate: model.certificate_.to_json().encode()})
     if json:
         files = {"model": str(output), "certificate_file": str(certificate), "certificate": model.certificate_}
         left_out = {finding.column: finding.message for finding in findings if finding.leave_out}
-        print_json(files | _describe_rows(model, rows, schema) | {"left_out": left_out, "missing": table.missing})
+        print_json(files | _describe_rows(rows, schema) | {"left_out": left_out, "missing": table.missing})
         return
-    print_certificate(model.certificate_, schema.test, time)
+    print_certificate(model.certificate_, schema.test or schema.number_test, time)
     print_lines(f"model        {output}", f"certificate  {certificate}")
 
 
@@ -206,19 +243,38 @@ def _take_groups(table: Tables, name: str) -> Any:
     return table.column(name)
 
 
-def _describe_rows(model: pacbayes.PACBayesClassifier, rows: Tables, schema: io.Schema) -> dict[str, Any]:
+def _describe_rows(rows: Tables, schema: io.Schema) -> dict[str, Any]:
     """Return what a model was trained on, and how it did on rows that were held out, as JSON holds it."""
-    values: dict[str, Any] = {
-        "rows": len(rows.X),
-        "columns": rows.X.shape[1],
-        "classes": model.classes_.tolist(),
-        "kinds": {column.name: column.kind for column in schema.columns},
-    }
-    if schema.test is not None:
-        found, source = test_values(schema.test), schema.source
+    values: dict[str, Any] = {"rows": len(rows.X), "columns": rows.X.shape[1], "task": schema.task}
+    if schema.task == "classification":
+        values["classes"] = list(schema.classes)
+    values["kinds"] = {column.name: column.kind for column in schema.columns}
+    test, source = schema.test or schema.number_test, schema.source
+    if test is not None:
         in_time = source is not None and source.time is not None  # and then they prove nothing about later ones
-        values["test"] = {name: found[name] for name in ("rows", "errors", "error")} if in_time else found
+        proved = ("bound", "delta") if in_time else ()
+        values["test"] = {name: value for name, value in test_values(test).items() if name not in proved}
     return values
+
+
+def _refuse_options_of_other_tasks(
+    schema: io.Schema,
+    of_classes: Mapping[str, object],
+    of_numbers: Mapping[str, object],
+    estimator: Estimator,
+    scaler: Scaler,
+) -> None:
+    """Refuse options that say something about classes where numbers are predicted, and the other way round."""
+    numeric, target = schema.task == "regression", schema.target
+    given = [f"--{name}" for name, value in (of_classes if numeric else of_numbers).items() if value]
+    if numeric:
+        given += [f"--estimator {estimator}"] if estimator in (Estimator.svm, Estimator.logistic) else []
+        given += [f"--scaler {scaler}"] if scaler != Scaler.auto and estimator != Estimator.tree else []
+    if given:
+        what, other = ("numbers", "classification") if numeric else ("classes", "regression")
+        raise usage_error(
+            f"{given[0]} is not for {what}, which {target!r} is taken for: leave it out, or give --task {other}"
+        )
 
 
 def _parse_sizes(option: str, words: str, names: tuple[str, ...]) -> Any:
@@ -232,26 +288,63 @@ def _parse_sizes(option: str, words: str, names: tuple[str, ...]) -> Any:
     return sizes if len(sizes) > 1 else sizes[0]
 
 
+def _parse_cost(words: str) -> tuple[str, float]:
+    """Return the classes of an error, with a colon between them, and its cost."""
+    classes, _, number = words.rpartition("=")
+    try:
+        cost = float(number)
+    except ValueError:
+        cost = -1.0
+    if ":" not in classes or not 0 <= cost < float("inf"):
+        raise usage_error(f"--cost must be TRUTH:PREDICTED=COST, such as fraud:fine=5, got {words!r}")
+    return classes, cost
+
+
+def _make_costs(prices: Sequence[tuple[str, float]], schema: io.Schema) -> list[list[float]]:
+    """Return the costs of all errors by true and predicted class, 1 where none is given."""
+    names = [str(name) for name in schema.classes]
+    costs = [[float(i != j) for j in range(len(names))] for i in range(len(names))]
+    errors = {f"{truth}:{other}": (i, j) for i, truth in enumerate(names) for j, other in enumerate(names) if i != j}
+    for error, cost in prices:
+        if error not in errors:
+            raise usage_error(f"--cost must name two different classes, of {format_names(names)}, got {error!r}")
+        i, j = errors[error]
+        costs[i][j] = cost
+    if not any(map(any, costs)):
+        raise usage_error("--cost must leave some error that costs something")
+    return costs
+
+
 def _parse_families(
-    words: str | None, estimator: Estimator, scaler: Scaler, class_weight: ClassWeight | None
+    words: str | None, estimator: Estimator, scaler: Scaler, class_weight: ClassWeight | None, *, numeric: bool
 ) -> list[str]:
     """Return the names of the families to train, of those whose models files can hold."""
-    from pacbayes.pools import BALANCED_FAMILIES, DEFAULT_FAMILIES, FAMILIES
+    from pacbayes.pools import (
+        BALANCED_FAMILIES,
+        DEFAULT_FAMILIES,
+        DEFAULT_NUMERIC_FAMILIES,
+        FAMILIES,
+        NUMERIC_FAMILIES,
+    )
+
+    usual, families = (DEFAULT_NUMERIC_FAMILIES, NUMERIC_FAMILIES) if numeric else (DEFAULT_FAMILIES, FAMILIES)
 
     has_svms = estimator == Estimator.svm or scaler != Scaler.auto or "svm" in (words or "").split(",")
     if class_weight is not None and has_svms:
         can = ",".join(BALANCED_FAMILIES)
         raise usage_error(f"--class-weight {class_weight} is not for SVMs: take --families {can}")
     if words is None:
-        return list(DEFAULT_FAMILIES if class_weight is None else BALANCED_FAMILIES)
+        return list(usual if class_weight is None else BALANCED_FAMILIES)
     if estimator != Estimator.auto:
         raise usage_error(f"--families are what --estimator auto trains: leave out --estimator {estimator}, or these")
     names = [word.strip() for word in words.split(",")]
-    known = f"--families must be some of {', '.join(DEFAULT_FAMILIES)}, with commas, got {words!r}"
+    of_numbers = " for numbers" if numeric else ""
+    known = f"--families must be some of {', '.join(usual)}{of_numbers}, with commas, got {words!r}"
+    kind = "PACBayesRegressor" if numeric else "PACBayesClassifier"
     for name in names:
-        if name in FAMILIES and name not in DEFAULT_FAMILIES:
-            raise usage_error(f"{known}: model files hold no {name} models, which PACBayesClassifier trains in Python")
-        if name not in FAMILIES:
+        if name in families and name not in usual:
+            raise usage_error(f"{known}: model files hold no {name} models, which {kind} trains in Python")
+        if name not in families:
             raise usage_error(known)
         if names.count(name) > 1:
             raise usage_error(f"--families must be different, got {name!r} twice")
@@ -270,7 +363,7 @@ def _choose_pool(
     """Return the families, the compiled SVMs, or another base learner that handles text and gaps itself."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
-    from sklearn.tree import DecisionTreeClassifier
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
     from pacbayes.pools import EstimatorPool, RBFSVMPool, make_union
 
@@ -281,13 +374,16 @@ def _choose_pool(
             "would do"
         )
     scaling: Any = None if scaler == Scaler.none else str(scaler)
+    if schema.task == "regression" and estimator == Estimator.auto:
+        return make_union(families, numeric=True), schema
     if estimator in (Estimator.auto, Estimator.svm):
         weights: Any = None if class_weight is None else str(class_weight)
         pool: Pool = make_union(families, class_weight=weights) if estimator == Estimator.auto else RBFSVMPool()
         if scaler != Scaler.auto:
             pool.set_params(**{"svm__scaler" if estimator == Estimator.auto else "scaler": scaling})
         return pool, schema
-    learner = DecisionTreeClassifier() if estimator == Estimator.tree else LogisticRegression(max_iter=1000)
+    kinds = {"classification": DecisionTreeClassifier, "regression": DecisionTreeRegressor}
+    learner = kinds[schema.task]() if estimator == Estimator.tree else LogisticRegression(max_iter=1000)
     if class_weight is not None:
         learner.set_params(class_weight=str(class_weight))
     scaling = "standard" if scaler == Scaler.auto else scaling
@@ -309,11 +405,12 @@ def _warn_of_order(table: Tables) -> None:
 def _refuse_many_classes(table: Tables) -> None:
     """Refuse a target of which most rows have a value of their own: there is nothing to learn from one row."""
     schema, n_rows = table.schema, len(table.X)
-    if n_rows >= _FEWEST_ROWS and 2 * len(schema.classes) > n_rows:
+    is_class = schema.task == "classification"
+    if is_class and n_rows >= _FEWEST_ROWS and 2 * len(schema.classes) > n_rows:
+        amount = "" if isinstance(schema.classes[0], str) else "predict numbers (--task regression), "
         raise usage_error(
             f"the target {schema.target!r} holds {len(schema.classes)} different values in {n_rows} rows, an id or an "
-            "amount rather than a class: name another column, predict classes of it, such as below and above a limit, "
-            "or give --many-classes"
+            f"amount rather than a class: name another column, {amount}or give --many-classes"
         )
 
 
@@ -339,7 +436,11 @@ def _print_table(table: Tables, findings: Sequence[io.Finding], dropped: Sequenc
     counted = f"{format_count(len(numbers), 'column')} of numbers" + (f", {len(dates)} of dates" if dates else "")
     print_lines(
         f"{len(table.X)} rows; {counted} and {len(texts)} of text, as read from the file; "
-        f"{len(schema.classes)} classes in {schema.target!r}"
+        + (
+            f"numbers in {schema.target!r}, which are predicted (--task classification would take them for classes)"
+            if schema.task == "regression"
+            else f"{len(schema.classes)} classes in {schema.target!r}"
+        )
     )
     is_coded = estimator in (Estimator.auto, Estimator.svm)
     places = ", and places in year, week and day" if is_coded else ""

@@ -61,6 +61,8 @@ def monitor(
     for output in (state, *([] if plot is None else [plot])):
         check_output(output, [model, data], "state and plot must go to files of their own")
     classifier, schema = options.load_with_schema(model)
+    if schema.task == "regression":
+        raise usage_error(f"{str(model)!r} predicts numbers: a monitor counts errors, which only classes have")
     table = io.read_table(data, target or schema.target, schema=schema, allow_extra=True, **options.arguments())
     if table.y is None:
         raise usage_error("the model does not say which column holds the classes: give --target")

@@ -1,4 +1,4 @@
-"""``pacbayes predict``: labels and vote shares for new rows."""
+"""``pacbayes predict``: labels and vote shares, or numbers and intervals, for new rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pacbayes
 from pacbayes import io
 from pacbayes._formatting import format_count, format_names, join_names
 from pacbayes._progress import show_progress
@@ -35,6 +34,9 @@ _DIGITS = 4
 # What spreadsheets take for the beginning of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
+# What spreadsheets save, and this program does not.
+_SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".xlsb", ".ods")
+
 _OWN_FILE = "the predictions must go to a file of their own"
 
 
@@ -53,7 +55,7 @@ def predict(
     options: TableOptions,
     json: bool = False,
 ) -> None:
-    """Predict the classes of new rows, with each class's share of the vote.
+    """Predict the classes of new rows, with each class's share of the vote, or their numbers, with intervals.
 
     Shares are posterior weights, not calibrated probabilities: four decimals in CSV, and all digits in JSON. Columns
     that the model does not know are ignored, and so is the target if it is there.
@@ -75,19 +77,28 @@ def predict(
         Read, predict and write in parts: for tables larger than the memory. Stopped, it goes on when it is called
         again. Always so for folders, patterns and Parquet output.
     max_error
-        Leave the label empty unless the error among the rows that have one is proved to be at most this.
+        Leave the label empty unless the error among the rows that have one is proved to be at most this. For classes.
     coverage
-        Add columns of the set of classes for each row, which hold the true one for at least this share, proved.
+        Add columns of the set of classes for each row, or of the ends of an interval, which hold the true one for at
+        least this share, proved.
     """
     check_model_exists(model)
     if str(output) == "-":
         output = None
     if output is not None:
         check_output(output, [model, data], _OWN_FILE)
-    classifier, schema = options.load_with_schema(model)
+        if output.suffix.lower() in _SPREADSHEETS:
+            raise usage_error(
+                "predictions are written as CSV or Parquet, and spreadsheets open CSV: give -o "
+                f"{output.with_suffix('.csv')}"
+            )
+    fitted, schema = options.load_with_schema(model)
+    if max_error is not None and schema.task == "regression":
+        raise usage_error("--max-error is not for models that predict numbers: --coverage adds intervals")
     parquet = output is not None and is_parquet(output)
     columns = None if all_columns else id or ()
-    predictions = Predictions(classifier, schema, columns, escape_formulas, parquet, max_error, coverage)
+    kind = Numbers if schema.task == "regression" else Predictions
+    predictions = kind(fitted, schema, columns, escape_formulas, parquet, max_error, coverage)
     several = data.is_dir() or not (data.exists() or str(data) == "-")
     if output is not None and not held_out and data.is_file():
         stream = stream or data.stat().st_size > (options.max_bytes or io.MAX_TABLE_BYTES)
@@ -105,7 +116,9 @@ def predict(
                 parts.append(folder / f"{k:06d}{output.suffix}")
                 # What is said is about all parts, those that were written before as well.
                 predict_rows = predictions.add(table)
-                if not parts[k].exists():
+                if parts[k].exists():
+                    predictions.count_written(parts[k], header=k == 0)
+                else:
                     io.write_atomic({parts[k]: predictions.encode(predict_rows(), header=k == 0)})
                 bar.advance(description=f"predicting, {predictions.n_rows} rows")
             if not parts:
@@ -119,7 +132,7 @@ def predict(
         if output is not None:
             io.write_atomic({output: content})
     predictions.print_warnings(formulas=not (parquet or escape_formulas or (json and output is None)))
-    values: dict[str, Any] = {"rows": predictions.n_rows, "classes": predictions.classes}
+    values: dict[str, Any] = {"rows": predictions.n_rows} | predictions.describe()
     if json and output is None:
         print_json(values | predictions.as_json(frame))
     elif json:
@@ -131,11 +144,14 @@ def predict(
 
 
 class Predictions:
-    """Predictions for rows that come in one batch or in several, and what there is to say about all of them."""
+    """Predictions for rows that come in one batch or in several, and what there is to say about all of them.
+
+    Of classes; `Numbers` are those of numbers.
+    """
 
     def __init__(
         self,
-        model: pacbayes.PACBayesClassifier,
+        model: Any,
         schema: io.Schema,
         columns: Sequence[str] | None,
         escape_formulas: bool,
@@ -144,22 +160,30 @@ class Predictions:
         coverage: float | None,
     ) -> None:
         self.columns = columns  # of the table, to write before the predictions; None for all
-        self.classes: list[Any] = model.classes_.tolist()
         self.n_rows = 0
         self._model, self._schema, self._escape, self._parquet = model, schema, escape_formulas, parquet
-        self._shares = [f"share_{name}" for name in self.classes]
-        self._sets = [] if coverage is None else [f"set_{name}" for name in self.classes]
+        self._classes: list[Any] = model.fitted_votes_.task.classes.tolist()
+        self._shares = [f"share_{name}" for name in self._classes]
+        self._sets = [] if coverage is None else [f"set_{name}" for name in self._classes]
         self._max_error, self._coverage = max_error, coverage
         self._n_predicted = self._n_unanswered = 0
-        if max_error is not None:  # says what is not proved before rows are read
-            model.certificate_.choose_abstention(max_error)
-        if coverage is not None:
-            model.certificate_.choose_sets(coverage)
-        self._formulas = dict.fromkeys(filter(_is_formula, self.classes))
+        self._check_proofs()
+        self._formulas = dict.fromkeys(filter(_is_formula, self._classes))
         self._unknown: dict[str, bool] = {}
         self._gaps: Counter[str] = Counter()
         self._outside: Counter[str] = Counter()
         self._summaries: list[RowSummary] = []
+
+    def _check_proofs(self) -> None:
+        """Say what is not proved before rows are read."""
+        if self._max_error is not None:
+            self._model.certificate_.choose_abstention(self._max_error)
+        if self._coverage is not None:
+            self._model.certificate_.choose_sets(self._coverage)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what is predicted, as JSON holds it."""
+        return {"classes": self._classes}
 
     @property
     def _predicted(self) -> list[str]:
@@ -190,6 +214,12 @@ class Predictions:
     def _predict(self, carried: pd.DataFrame, rows: SampleRows) -> pd.DataFrame:
         import pandas as pd
 
+        return pd.concat([carried.reset_index(drop=True), pd.DataFrame(self._columns_of(rows))], axis=1)
+
+    def _columns_of(self, rows: SampleRows) -> dict[str, Any]:
+        """Return columns of predictions by their names."""
+        import pandas as pd
+
         labels: Any
         if self._max_error is None:
             labels = self._model.predict(rows)
@@ -198,10 +228,26 @@ class Predictions:
             labels = pd.Series(predicted, dtype=object).where(answered, None)
             self._n_predicted += answered.size
             self._n_unanswered += answered.size - int(answered.sum())
-        columns = {"prediction": labels, **dict(zip(self._shares, self._model.predict_proba(rows).T, strict=True))}
+        columns = {"prediction": labels, **dict(zip(self._shares, self._model.predict_shares(rows).T, strict=True))}
         if self._coverage is not None:
             columns |= dict(zip(self._sets, self._model.predict_set(rows, self._coverage).T, strict=True))
-        return pd.concat([carried.reset_index(drop=True), pd.DataFrame(columns)], axis=1)
+        return columns
+
+    def count_written(self, part: Path, *, header: bool) -> None:
+        """Count the rows of a part that an earlier call wrote, and those without a label."""
+        import pandas as pd
+
+        if self._max_error is None:
+            return
+        if self._parquet:
+            labels = pd.read_parquet(part, columns=["prediction"])["prediction"]
+        else:
+            place = self._n_carried
+            # Nothing is missing but what is empty: a label may be NA.
+            how: dict[str, Any] = {"dtype": str, "keep_default_na": False, "na_values": [""]}
+            labels = pd.read_csv(part, header=None, skiprows=int(header), usecols=[place], **how)[place]
+        self._n_predicted += labels.size
+        self._n_unanswered += int(labels.isna().sum())
 
     def _select(self, stored: Any) -> pd.DataFrame:
         """Return the columns of the table that are written, as they are stored."""
@@ -211,6 +257,7 @@ class Predictions:
                 raise usage_error(f"--id: there is no column {name!r}, only {format_names(stored.columns)}")
             if name in self._predicted:
                 raise usage_error(f"the table has a column {name!r} as the predictions have: name others by --id")
+        self._n_carried = len(names)
         known = {*self._schema.names, self._schema.target, *names}
         ignored = [name for name in stored.columns if name not in known]
         if ignored and not self.n_rows:
@@ -241,10 +288,12 @@ class Predictions:
             return [None if pd.isna(value) else value if numeric else str(value) for value in column.tolist()]
 
         carried = {str(name): values(frame[name]) for name in frame if name not in self._predicted}
-        predicted = {"predictions": frame["prediction"].tolist(), "shares": frame[self._shares].to_numpy().tolist()}
-        if self._sets:
-            predicted["sets"] = frame[self._sets].to_numpy().tolist()
-        return ({"columns": carried} if carried else {}) | predicted
+        predicted = {"predictions": frame["prediction"].tolist()}
+        return ({"columns": carried} if carried else {}) | predicted | self._answers_as_json(frame)
+
+    def _answers_as_json(self, frame: pd.DataFrame) -> dict[str, Any]:
+        shares = {"shares": frame[self._shares].to_numpy().tolist()}
+        return shares | ({"sets": frame[self._sets].to_numpy().tolist()} if self._sets else {})
 
     def print_warnings(self, *, formulas: bool) -> None:
         """Say how many rows have no label, and warn of what differs from training, of its rows, and of formulas."""
@@ -284,6 +333,32 @@ class Predictions:
                 f"warning: a spreadsheet would take {format_names(self._formulas)} for a formula: --escape-formulas "
                 "writes an apostrophe before it"
             )
+
+
+class Numbers(Predictions):
+    """Predictions of numbers, with intervals if a coverage is asked for."""
+
+    _ENDS = ("lower", "upper")
+
+    def _check_proofs(self) -> None:
+        if self._coverage is not None:
+            self._model.certificate_.choose_interval(self._coverage)
+
+    def describe(self) -> dict[str, Any]:
+        return {"target": self._schema.target} | ({} if self._coverage is None else {"coverage": self._coverage})
+
+    @property
+    def _predicted(self) -> list[str]:
+        return ["prediction", *(() if self._coverage is None else self._ENDS)]
+
+    def _columns_of(self, rows: SampleRows) -> dict[str, Any]:
+        columns = {"prediction": self._model.predict(rows)}
+        if self._coverage is not None:
+            columns |= dict(zip(self._ENDS, self._model.predict_interval(rows, self._coverage).T, strict=True))
+        return columns
+
+    def _answers_as_json(self, frame: pd.DataFrame) -> dict[str, Any]:
+        return {} if self._coverage is None else {"intervals": frame[[*self._ENDS]].to_numpy().tolist()}
 
 
 def _text_columns(frame: pd.DataFrame) -> list[str]:

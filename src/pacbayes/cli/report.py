@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from pacbayes import io
 from pacbayes._progress import show_progress
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import print_result
@@ -48,7 +47,7 @@ def report(
     inputs = [model, certificate, *([] if data is None else [data])]
     check_output(output, inputs, "the page must go to a file of its own")
     options = TableOptions(max_bytes=max_bytes)
-    classifier, schema = io.load_model(model, **options.limit())
+    classifier, schema = options.load(model)
     source = None if schema is None else schema.source
     rows: dict[str, Any] = {}
     if data is not None:

@@ -61,7 +61,7 @@ def verify(
         stated.verify(io.read_losses(losses, column, **options.limit()))
         level = "arithmetic and losses"
     elif model is not None and data is None:
-        level = io.load_model(model, **options.limit())[0].verify_certificate(stated)
+        level = options.load(model)[0].verify_certificate(stated)
     elif model is not None and data is not None:
         classifier, schema = options.load_with_schema(model)
         table = options.read_training_table(data, schema)

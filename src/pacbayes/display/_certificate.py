@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pacbayes._formatting import format_confidence, format_nearest
-from pacbayes._losses import describe_loss, largest_cost
+from pacbayes._losses import MEANS, ZERO_ONE, describe_loss, find_cap, is_of_numbers, largest_cost
 from pacbayes._validation import scalar, whole_number
 from pacbayes.certificate import Certificate, Row, Statement, name_class
 from pacbayes.display._base import BLACK, BLUE, GREY, LIGHT_GREY, Display
@@ -112,7 +112,7 @@ class CertificateDisplay(Display):
     def from_estimator(
         cls, estimator: Any, X_test: Any = None, y_test: Any = None, *, ax: Axes | None = None, **kwargs: Any
     ) -> CertificateDisplay:
-        """Plot the certificate of a classifier, and what a test set proves about its predictions.
+        """Plot the certificate of a classifier or regressor, and what a test set proves about its predictions.
 
         The test-set bound, that of `PACBayesClassifier.certify`, holds with the same probability as the certificate,
         but not both at once with that probability: each may fail with probability delta. There is none for losses of
@@ -120,16 +120,16 @@ class CertificateDisplay(Display):
 
         Parameters
         ----------
-        estimator : PACBayesClassifier
-            Fitted classifier.
+        estimator : PACBayesClassifier or PACBayesRegressor
+            Fitted estimator.
         X_test, y_test : array-like, optional
-            Independent points and labels that were not used in training: rows of the training sample are refused.
+            Independent points and targets that were not used in training: rows of the training sample are refused.
         ax, **kwargs
             As in `plot`.
         """
         model = check_fitted(estimator)
         tested = state_test(model, X_test, y_test)
-        n_classes = model.classes_.size if model.certificate_.is_zero_one else None
+        n_classes = model.fitted_votes_.task.classes.size if model.certificate_.is_zero_one else None
         return cls.from_certificate(model.certificate_, n_classes=n_classes, tested=tested, ax=ax, **kwargs)
 
     @property
@@ -140,6 +140,10 @@ class CertificateDisplay(Display):
     @property
     def loss_label(self) -> str:
         """What the axis shows."""
+        if is_of_numbers(self.loss):
+            return MEANS[find_cap(self.loss)[0]]
+        if self.loss == ZERO_ONE.name:
+            return "share of errors"
         unit = largest_cost(self.loss)
         return f"{describe_loss(self.loss)} loss" if unit is None else f"mean cost, in units of {unit}"
 
@@ -160,7 +164,7 @@ class CertificateDisplay(Display):
         self.bars_ = ax.barh(heights, values, **{**style, **kwargs})
         self.values_ = [self._write_value(height, row) for height, row in enumerate(self.rows)]
         # Bars that prove nothing may run out of the axis.
-        end = max(1.05 if value >= 1 else value / (1 - _VALUE_SHARE) for value in values) or 1.0
+        end = max(1.05 if _is_whole(row) else row.value / (1 - _VALUE_SHARE) for row in self.rows) or 1.0
         self._mark_chance(ax, end)
         ax.set(xlim=(0, end), ylim=(len(values) - 0.4, -0.6))
         ax.set_yticks(heights, [f"{row.label}\n{row.predictor}" for row in self.rows], parse_math=False)
@@ -183,10 +187,16 @@ class CertificateDisplay(Display):
 
     def _write_value(self, height: int, row: Row) -> Text:
         """Write the value of a bar next to it, or inside if the bar reaches the end of the axis."""
-        offset, side = (-4, "right") if row.value >= 1 else (4, "left")
+        offset, side = (-4, "right") if _is_whole(row) else (4, "left")
         box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-        return self._write(row.shown, (min(row.value, 1), height), (offset, 0), ha=side, va="center", bbox=box)
+        place = 1.0 if _is_whole(row) else row.value
+        return self._write(row.shown, (place, height), (offset, 0), ha=side, va="center", bbox=box)
 
     def _write(self, words: str, at: tuple[float, float], offset: tuple[int, int], **style: Any) -> Text:
         """Write some words at an offset, in points, from a place."""
         return self.ax_.annotate(words, at, xytext=offset, textcoords="offset points", **style)
+
+
+def _is_whole(row: Row) -> bool:
+    """Return whether a bar has the length of all losses in [0, 1], or more."""
+    return row.value >= 1 and not row.unit

@@ -97,6 +97,8 @@ class PoolSizeDisplay(Display):
             As in `plot`.
         """
         model = check_fitted(estimator)
+        if model.fitted_votes_.task.numeric:
+            raise TypeError(f"estimator must be a PACBayesClassifier, got {type(model).__name__}")
         labels = check_test_labels(X_test, y_test)
         losses, proved = model.losses_, model.certificate_
         if proved.n_dropped:

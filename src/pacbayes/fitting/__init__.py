@@ -7,6 +7,7 @@ show the parts of the other.
 from pacbayes.fitting._evaluation import evaluate_on_rows, predict_rows
 from pacbayes.fitting._fit import fit_votes
 from pacbayes.fitting._groups import Groups
+from pacbayes.fitting._importance import importance_score
 from pacbayes.fitting._opening import open_source_rows
 from pacbayes.fitting._rows import MemoryRows, SampleRows
 from pacbayes.fitting._settings import FitSettings
@@ -26,6 +27,7 @@ __all__ = [
     "Workers",
     "evaluate_on_rows",
     "fit_votes",
+    "importance_score",
     "open_source_rows",
     "predict_rows",
     "verify_certificate",

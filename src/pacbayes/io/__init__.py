@@ -1,7 +1,7 @@
 """Tables and models in files: what the command line does to a file, in Python.
 
-`read_table` reads a CSV, Parquet or LIBSVM file; its `Table` holds features, labels and a `Schema`. `inspect_table`
-finds columns that are ids, constant or copies of the target. `save_model` and
+`read_table` reads a CSV, Parquet, LIBSVM or Excel file; its `Table` holds features, labels and a `Schema`.
+`inspect_table` finds columns that are ids, constant or copies of the target. `save_model` and
 `load_model` keep a classifier, with the schema of its table, in a file that runs no code when it is loaded. These need
 pandas, pyarrow and skops: ``pip install "pacbayes[cli]"``.
 """
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pacbayes.io.models import save_model as save_model
     from pacbayes.io.models import try_loading as try_loading
     from pacbayes.io.schema import Column as Column
+    from pacbayes.io.schema import HeldOutErrors as HeldOutErrors
     from pacbayes.io.schema import HeldOutTest as HeldOutTest
     from pacbayes.io.schema import Provenance as Provenance
     from pacbayes.io.schema import Schema as Schema
@@ -40,7 +41,15 @@ _NAMES = {
     "pacbayes.io.encoder": ("ColumnEncoder",),
     "pacbayes.io.inspection": ("Finding", "find_time_order", "inspect_table"),
     "pacbayes.io.models": ("dumps_model", "load_model", "save_model", "try_loading"),
-    "pacbayes.io.schema": ("Column", "HeldOutTest", "Provenance", "Schema", "split_last_rows", "split_rows"),
+    "pacbayes.io.schema": (
+        "Column",
+        "HeldOutErrors",
+        "HeldOutTest",
+        "Provenance",
+        "Schema",
+        "split_last_rows",
+        "split_rows",
+    ),
     "pacbayes.io.streams": ("StreamedTable", "open_table", "read_batches"),
     "pacbayes.io.tables": ("MAX_TABLE_BYTES", "Table", "read_losses", "read_table"),
 }

@@ -13,8 +13,12 @@ from numpy.typing import NDArray
 
 from pacbayes._validation import Array
 from pacbayes.exceptions import TableError
-from pacbayes.io.schema import Kind
+from pacbayes.io.schema import Kind, TaskName
 from pacbayes.rows import to_days
+
+# More whole numbers than this are amounts rather than names of classes; so are fewer, where most rows have one of their
+# own, unless they are too few rows to tell.
+_MOST_NUMBERED, _FEWEST_ROWS = 50, 20
 
 # Dates that have one meaning: 2024-01-31, with or without a time and a time zone.
 _ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
@@ -131,11 +135,57 @@ def _holds_iso_dates(column: pd.Series[Any]) -> bool:
     return True
 
 
-def parse_labels(column: pd.Series[Any], decimal: str = ".", *, text: bool | None = None) -> NDArray[Any]:
-    """Return class labels: integers if all are whole numbers, otherwise text.
+@dataclass
+class TargetGuess:
+    """What a target is, whose parts are added one after the other: classes, or numbers to predict.
 
-    `decimal` is the mark of numbers that are stored as text. Labels are `text` by default if one is not a number.
+    Text, true and false are classes. So are whole numbers unless there are many of them, or most rows have one of their
+    own; numbers with decimals are no names of anything.
     """
+
+    text: bool = False
+    whole: bool = True
+    distinct: set[float] = field(default_factory=set)  # no more than it takes to tell that they are many
+    n_rows: int = 0
+
+    def add(self, column: pd.Series[Any], decimal: str = ".") -> None:
+        """Add a part."""
+        self.n_rows += len(column)
+        if self.text or _is_boolean(column) or _is_date_type(column):
+            self.text = True
+            return
+        numbers, invalid = _parse(column.dropna(), decimal)
+        self.text = bool(invalid.any())
+        if not self.text:
+            self.whole = self.whole and bool((numbers == np.floor(numbers)).all())
+            self.distinct.update(np.unique(numbers)[: _MOST_NUMBERED + 1].tolist())
+
+    @property
+    def task(self) -> TaskName:
+        """What a model has to do."""
+        if self.text or len(self.distinct) <= 2:
+            return "classification"
+        is_own = self.n_rows >= _FEWEST_ROWS and 2 * len(self.distinct) > self.n_rows
+        many = not self.whole or is_own or len(self.distinct) > _MOST_NUMBERED
+        return "regression" if many else "classification"
+
+
+def parse_target(
+    column: pd.Series[Any], decimal: str = ".", *, task: TaskName, text: bool | None = None
+) -> NDArray[Any]:
+    """Return the target of a task: class labels, or finite numbers."""
+    if task == "classification":
+        return parse_labels(column, decimal, text=text)
+    _refuse_missing(column)
+    if _is_boolean(column) or _is_date_type(column):
+        raise TableError(
+            f"the target {column.name!r} must hold numbers to predict, and row 1 holds {column.iloc[0]!s}: for classes "
+            "there is task='classification' (--task classification)"
+        )
+    return parse_numbers(column, decimal).to_numpy()
+
+
+def _refuse_missing(column: pd.Series[Any]) -> None:
     absent = column.isna().to_numpy()
     if absent.any():
         raise TableError(
@@ -143,6 +193,14 @@ def parse_labels(column: pd.Series[Any], decimal: str = ".", *, text: bool | Non
             f"{int(np.argmax(absent)) + 1}: remove these rows (fit leaves them out with skip_missing_target=True, "
             "--skip-missing-target)"
         )
+
+
+def parse_labels(column: pd.Series[Any], decimal: str = ".", *, text: bool | None = None) -> NDArray[Any]:
+    """Return class labels: integers if all are whole numbers, otherwise text.
+
+    `decimal` is the mark of numbers that are stored as text. Labels are `text` by default if one is not a number.
+    """
+    _refuse_missing(column)
     numbers = None
     if text is None:
         text = _is_boolean(column)
@@ -157,7 +215,8 @@ def parse_labels(column: pd.Series[Any], decimal: str = ".", *, text: bool | Non
     if wrong.any():
         raise TableError(
             f"the target {column.name!r} must hold classes, and row {int(np.argmax(wrong)) + 1} holds "
-            f"{values[wrong][0]:g}: whole numbers below 2^53 or text would be right"
+            f"{values[wrong][0]:g}: whole numbers below 2^53 or text would be right, or task='regression' (--task "
+            "regression) to predict numbers"
         )
     return values.astype(np.int64)
 

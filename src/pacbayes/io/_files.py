@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -18,12 +19,13 @@ from pacbayes.exceptions import TableError
 from pacbayes.io._columns import has_mark, uses_commas
 from pacbayes.io._csv import guess_separator, read_cells
 from pacbayes.io._encoding import decoded
+from pacbayes.io._excel import SEPARATOR, sheet_as_csv
 from pacbayes.io._limits import Budget
 from pacbayes.io._parquet import read_parquet
 from pacbayes.io._source import Content, is_standard_input, name_of, open_content
 from pacbayes.io.schema import Provenance, Schema, with_text_names
 
-Format = Literal["csv", "parquet", "libsvm"]
+Format = Literal["csv", "parquet", "libsvm", "xlsx"]
 
 _EXTENSIONS: dict[str, Format] = {
     ".csv": "csv",
@@ -34,10 +36,12 @@ _EXTENSIONS: dict[str, Format] = {
     ".libsvm": "libsvm",
     ".svm": "libsvm",
     ".svmlight": "libsvm",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
 }
 
 # Formats that other programs convert.
-_SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
+_SPREADSHEETS = (".xls", ".xlsb", ".ods")
 
 # Cells of a CSV file that stand for a missing value: those of pandas.
 _MISSING = (
@@ -61,6 +65,7 @@ class ReadOptions:
     decimal: str | None = None
     encoding: str | None = None
     missing: Sequence[str] = ()
+    sheet: str | None = None
     n_features: int | None = None
 
     def __post_init__(self) -> None:
@@ -127,9 +132,9 @@ class TableFile:
     def _frames(self, budget: Budget, *, whole: bool) -> Iterator[pd.DataFrame]:
         if self.source.format == "parquet":
             yield from read_parquet(self.file, budget, whole=whole)
-        elif self.source.format == "csv":
+        elif self.is_text:
             names: list[str] | None = None
-            for cells in read_cells(self.file, str(self.source.separator), budget, whole=whole):
+            for cells in self.read_cells(budget, whole=whole):
                 rows = cells
                 if names is None:
                     names, rows = _header_of(cells), cells.slice(1)
@@ -139,6 +144,16 @@ class TableFile:
             yield _read_libsvm(self.file, self.options.n_features, budget)
         else:
             raise TableError("LIBSVM text cannot be read in parts: convert it to Parquet or CSV")
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its cells are text: those of a CSV file, or of a sheet that was made one."""
+        return self.source.format in ("csv", "xlsx")
+
+    def read_cells(self, budget: Budget, *, whole: bool) -> Iterator[Any]:
+        """Yield cells that are text as pyarrow tables, the header among them."""
+        separator = SEPARATOR if self.source.separator is None else self.source.separator
+        return read_cells(self.file, separator, budget, whole=whole)
 
     def find_decimal(self, frames: Iterable[pd.DataFrame]) -> str | None:
         """Return the decimal mark of the numbers of a CSV file: what was given, or what columns of it show."""
@@ -154,6 +169,13 @@ def open_file(path: Path, options: ReadOptions, budget: Budget) -> Iterator[Tabl
     with errors_of(path), _open_content(path, options, budget) as content:
         kind = _format_of(content, options.format)
         source = Provenance(name_of(path), content.digest, 0, kind, missing=tuple(options.missing))
+        if kind == "xlsx":
+            options = replace(options, decimal=options.decimal or ".")
+            with sheet_as_csv(content.file, options.sheet, str(options.decimal), budget) as file:
+                yield TableFile(file, replace(source, sheet=options.sheet), options)
+            return
+        if options.sheet is not None:
+            raise TableError(f"only an Excel workbook has sheets (sheet=, --sheet), and this is a {kind} file")
         if kind != "csv":
             yield TableFile(content.file, source, options)
             return
@@ -164,13 +186,17 @@ def open_file(path: Path, options: ReadOptions, budget: Budget) -> Iterator[Tabl
 
 
 def _open_content(path: Path, options: ReadOptions, budget: Budget) -> AbstractContextManager[Content]:
-    """Open a file and unpack it, unless it is a spreadsheet, which may be a zip archive of something else."""
-    if path.suffix.lower() in _SPREADSHEETS and options.format is None and path.exists():
-        raise TableError(
-            "this is a spreadsheet: save the sheet as CSV (UTF-8) or, in Python, "
-            f"pandas.read_excel({path.name!r}).to_csv('table.csv', index=False)"
-        )
-    return open_content(path, budget)
+    """Open a file and unpack it, unless it is a spreadsheet, which is a zip archive of something else."""
+    extension = path.suffix.lower()
+    if extension in _SPREADSHEETS and options.format is None and path.exists():
+        raise TableError("this is a spreadsheet: save the sheet as an Excel workbook (.xlsx) or as CSV (UTF-8)")
+    packed = options.format == "xlsx" or (options.format is None and is_workbook(path))
+    return open_content(path, budget, unpack=not packed)
+
+
+def is_workbook(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file is an Excel workbook by its name."""
+    return _EXTENSIONS.get(Path(path).suffix.lower()) == "xlsx"
 
 
 def errors_of(path: Path) -> AbstractContextManager[None]:
@@ -183,12 +209,13 @@ def _format_of(content: Content, given: str | None) -> Format:
     if given in get_args(Format):
         return cast(Format, given)
     if given is not None:
-        raise TableError(f"the format must be csv, parquet or libsvm, got {given!r}")
+        raise TableError(f"the format must be csv, parquet, libsvm or xlsx, got {given!r}")
     extension = Path(content.name).suffix.lower()
     if extension in _EXTENSIONS:
         return _EXTENSIONS[extension]
     if extension:
-        raise TableError(f"the name does not end in {', '.join(_EXTENSIONS)}: give the format, csv, parquet or libsvm")
+        known = ", ".join(_EXTENSIONS)
+        raise TableError(f"the name does not end in {known}: give the format, csv, parquet, libsvm or xlsx")
     start = content.file.read(4)
     content.file.seek(0)
     return "parquet" if start == b"PAR1" else "csv"

@@ -35,7 +35,7 @@ from pacbayes.fitting import FitSettings, FittedVotes, Vote
 from pacbayes.io._archive import TREE, require, type_name
 from pacbayes.io.encoder import ColumnEncoder
 from pacbayes.rows import ColumnRanges, TrainingRows
-from pacbayes.tasks import TASKS, Task
+from pacbayes.tasks import TASKS, Regression, Task
 
 Lengths = dict[str, int]
 
@@ -261,9 +261,11 @@ def _count_classes(owner: Any) -> Lengths:
     name = "classes" if isinstance(owner, pools.Hypotheses) else "classes_"
     _check_attributes(owner, {name: "label: k"}, {})
     labels, what = getattr(owner, name), f"{name} of a {type(owner).__name__}"
+    if isinstance(owner, pools.Hypotheses) and owner.is_numeric:
+        require(labels.dtype == np.float64, f"{what} is of another type")
+        return {"k": 0}
     k, least = int(labels.size), 1 if isinstance(owner, tree.DecisionTreeClassifier) else 2
-    predicts_numbers = k == 0 and isinstance(owner, pools.Hypotheses) and _is_of_kind(labels, "double")
-    require(k >= least or predicts_numbers, f"{what} holds {k} classes")
+    require(k >= least, f"{what} holds {k} classes")
     require(labels.dtype != object or len({type(label) for label in labels}) == 1, f"{what} mixes types")
     require(all(labels[:-1] < labels[1:]), f"{what} is not sorted")
     return {"k": k, "k-1": k - 1, "pairs": k * (k - 1) // 2, "outputs": 1 if k == 2 else k}
@@ -287,6 +289,8 @@ def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
         n_votes, hypotheses = vote.certificate.n_votes, vote.hypotheses
         require(n_votes == fitted.n_votes, f"a certificate is about {n_votes} competing votes")
         require(np.array_equal(hypotheses.classes, task.classes), "hypotheses have other classes")
+        ranges = [code for code in vote.certificate.assumption_codes if code.startswith("range-declared:")]
+        require(ranges == task.assumptions(), "a certificate is about another range of the target")
         names = [name for name, _ in fitted.pool.members()]
         require(list(vote.subsamples.families) == names, "a vote has other families than its pool")
         for group in hypotheses.groups.values() if isinstance(hypotheses, pools.HypothesisGroups) else [hypotheses]:
@@ -299,9 +303,13 @@ def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
             else:
                 unneeded = book is None or isinstance(group, pools.Untrained)
                 require(unneeded, f"a {type(group).__name__} has no code book")
-    ranges = fitted.ranges
-    fits = ranges is None or (len(ranges.names) == n["n_features"] and (ranges.places < n_features).all())
+    held = fitted.ranges
+    fits = held is None or (len(held.names) == n["n_features"] and (held.places < n_features).all())
     require(fits, "ranges are of other columns")
+
+
+def _check_limits(task: Any, n: Lengths) -> None:
+    require(n["limits"] in (0, 2), f"a range of the target has {n['limits']} ends")
 
 
 def _check_vote(vote: Any, n: Lengths) -> None:
@@ -408,15 +416,15 @@ def _check_code_book(book: Any, n: Lengths) -> None:
 
 
 def _check_hypothesis_list(hypotheses: Any, n: Lengths) -> None:
+    numeric = hypotheses.is_numeric
+    require(not numeric or hypotheses.vote_by == "labels", "numbers are predicted by probabilities")
     for member in hypotheses.members:
         require(callable(getattr(member, "predict", None)), f"a {type(member).__name__} is no hypothesis")
         if type(member) is not pools.Constant:
             continue
-        if hypotheses.is_numeric:
-            _check_attributes(member, {"label": "number"}, {})
-        else:
-            is_class = member.label in hypotheses.classes.tolist()
-            require(is_class, "a constant hypothesis predicts none of the classes")
+        label, known = member.label, hypotheses.classes.tolist()
+        is_predicted = type(label) is float and np.isfinite(label) if numeric else label in known
+        require(is_predicted, f"a constant hypothesis predicts {'no number' if numeric else 'none of the classes'}")
 
 
 def _check_given_subsamples(subsamples: Any, n: Lengths) -> None:
@@ -470,26 +478,31 @@ def _check_nodes(nodes: Any) -> None:
 def _check_tree(owner: Any, n: Lengths) -> None:
     nodes = owner.tree_
     require(type_name(type(nodes)) == TREE, "a decision tree has no nodes")
-    require(
-        (nodes.max_n_classes, nodes.n_features) == (n["k"], n["d"]), "a decision tree has other classes or features"
-    )
+    # Those of numbers count one class.
+    fits = (nodes.max_n_classes, nodes.n_features) == (n.get("k", 1), n["d"])
+    require(fits, "a decision tree has other classes or features")
 
 
 def _check_members(owner: Any, n: Lengths) -> None:
     """Check that an ensemble has as many members as it says, and that these have its classes and features."""
-    members, k, d = owner.estimators_, n["k"], n["d"]
+    members, k, d = owner.estimators_, n.get("k"), n["d"]
     least = 1 if isinstance(owner, ensemble.AdaBoostClassifier) else n["n_estimators"]  # boosting may end early
     complete = isinstance(members, list) and least <= len(members) <= n["n_estimators"]
     require(complete, f"a {type(owner).__name__} does not have {n['n_estimators']} members")
     if isinstance(owner, ensemble.AdaBoostClassifier):
         require(n["weights"] >= len(members), "there are too few weights")
-    elif isinstance(owner, ensemble.BaggingClassifier):
+    elif isinstance(owner, (ensemble.BaggingClassifier, ensemble.BaggingRegressor)):
         for member, features in zip(members, owner.estimators_features_, strict=True):
             columns = np.asarray(features)
             require(columns.dtype.kind == "i" and ((columns >= 0) & (columns < d)).all(), "features are out of range")
-            _check_attributes(member, {"classes_": "int >=0 <k: known"}, {"k": k})
+            if k is not None:
+                _check_attributes(member, {"classes_": "int >=0 <k: known"}, {"k": k})
     else:
-        same = (RULES[type(one)] is _TREE and (one.n_features_in_, one.n_classes_) == (d, k) for one in members)
+        kind = _NUMBER_TREE if k is None else _TREE
+        same = (
+            RULES[type(one)] is kind and (one.n_features_in_, getattr(one, "n_classes_", None)) == (d, k)
+            for one in members
+        )
         require(all(same), "the trees of a forest do not fit together")
 
 
@@ -557,6 +570,9 @@ _NAIVE_BAYES = Rule("k d", {"feature_log_prob_": "float: k d", "class_log_prior_
 _TREE = Rule("k d", {"n_outputs_": "count ==1", "n_classes_": "count ==k"}, _check_tree)
 _MANY = {"n_estimators": "count >0", "n_classes_": "count ==k"}
 _FOREST = Rule("k d", {**_MANY, "n_outputs_": "count ==1"}, _check_members, "estimators_")
+_NUMBER_TREE = Rule("d", {"n_outputs_": "count ==1"}, _check_tree)
+_NUMBER_FOREST = Rule("d", {"n_estimators": "count >0", "n_outputs_": "count ==1"}, _check_members, "estimators_")
+_NUMBER_LINEAR = Rule("d", {"coef_": "finite: d", "intercept_": "number"})
 _PLAIN = Rule()  # it holds other objects or settings only, and reads no array by its position
 
 _MODELS = {"chosen": "int >=0: m", "vote_by": {"labels", "probabilities"}, "code_book": pools.CodeBook | None}
@@ -580,6 +596,7 @@ RULES: dict[type, Rule] = {
     ),
     FitSettings: Rule("", {"n_candidates": "count >0"}),
     **{task: Rule("", task.attributes) for task in TASKS},
+    Regression: Rule("", Regression.attributes, _check_limits),
     Vote: Rule(
         "",
         {
@@ -731,6 +748,19 @@ RULES: dict[type, Rule] = {
     ensemble.BaggingClassifier: Rule("k d", _MANY, _check_members, "estimators_"),
     ensemble.AdaBoostClassifier: Rule(
         "k d", {**_MANY, "estimator_weights_": "finite: weights"}, _check_members, "estimators_"
+    ),
+    **dict.fromkeys((tree.DecisionTreeRegressor, tree.ExtraTreeRegressor), _NUMBER_TREE),
+    **dict.fromkeys((ensemble.RandomForestRegressor, ensemble.ExtraTreesRegressor), _NUMBER_FOREST),
+    ensemble.BaggingRegressor: Rule("d", {"n_estimators": "count >0"}, _check_members, "estimators_"),
+    **dict.fromkeys(
+        (
+            linear_model.LinearRegression,
+            linear_model.Ridge,
+            linear_model.Lasso,
+            linear_model.ElasticNet,
+            linear_model.HuberRegressor,
+        ),
+        _NUMBER_LINEAR,
     ),
     pre.StandardScaler: Rule("d", {"mean_ scale_ var_": "finite?: d"}),
     pre.MinMaxScaler: Rule("d", {"min_ scale_": "finite: d"}),

@@ -33,8 +33,6 @@ _XZ_MEMORY = 2**27
 _ZIP_INDEX = 2**16
 _ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
 
-# These are zip archives as well.
-_SPREADSHEETS = (".xlsx", ".ods")
 _EXTENSIONS = (".gz", ".gzip", ".bz2", ".xz", ".zst", ".zstd", ".zip")
 
 
@@ -58,18 +56,18 @@ def name_of(path: Path) -> str:
 
 
 @contextmanager
-def open_content(path: Path, budget: Budget) -> Iterator[Content]:
+def open_content(path: Path, budget: Budget, *, unpack: bool = True) -> Iterator[Content]:
     """Open a file, ``-`` for standard input, and unpack it if its first bytes say that it is compressed."""
     with ExitStack() as stack:
         file = stack.enter_context(_open_seekable(path, budget))
         digest = hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
         stored = file.tell()
         name, start = name_of(path), _read_start(file)
-        unpack = next((unpack for magic, unpack in _MAGIC if magic.match(start)), None)
-        if unpack is not None:
+        unpacker = next((unpacker for magic, unpacker in _MAGIC if magic.match(start)), None)
+        if unpack and unpacker is not None:
             check = partial(budget.check_growth, file_size=stored, most=_MOST_GROWTH, always=_ANY_SIZE)
             own = Path(name).suffix.lower() in _EXTENSIONS
-            name, chunks = unpack(file, name.removesuffix(Path(name).suffix) if own else name)
+            name, chunks = unpacker(file, name.removesuffix(Path(name).suffix) if own else name)
             file = stack.enter_context(copied(_report_damage(chunks), check))
             if not _read_start(file):
                 raise TableError("the file is empty, once it is unpacked")
@@ -172,8 +170,9 @@ def _unpack_zip(file: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
     members = [one for one in archive.infolist() if not (one.is_dir() or one.filename.startswith("__MACOSX/"))]
     if len(members) != 1:
         names = format_names([one.filename for one in members], most=4) or "no file"
-        hint = ": save the spreadsheet as CSV" if Path(name).suffix.lower() in _SPREADSHEETS else ""
-        raise TableError(f"a zip archive of one table is needed, and this one holds {names}{hint}")
+        hint = ": an Excel workbook has a name that ends in .xlsx, or needs its format (format=, --format xlsx)"
+        is_workbook = any(one.filename == "[Content_Types].xml" for one in members)
+        raise TableError(f"a zip archive of one table is needed, and this one holds {names}{hint * is_workbook}")
     if members[0].compress_type not in _ZIP_METHODS or members[0].flag_bits & 1:
         raise TableError("the zip archive is encrypted, or compressed in an unusual way: unpack it first")
 

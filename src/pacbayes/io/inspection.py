@@ -174,6 +174,12 @@ def _determines(values: pd.Series[Any], codes: Any, distinct: int) -> bool:
     return len(pairs) == distinct
 
 
+def _may_be_amounts(classes: tuple[int, ...]) -> bool:
+    """Return whether whole numbers may be amounts: they are many, or more than two that do not count from 0 or 1."""
+    counted = classes[0] in (0, 1) and classes[-1] - classes[0] == len(classes) - 1
+    return len(classes) > (_MOST_CLASSES if counted else 2)
+
+
 def _inspect_target(table: Table | StreamedTable) -> Iterator[Finding]:
     target, classes = table.schema.target, table.schema.classes
     if target is None:
@@ -184,9 +190,9 @@ def _inspect_target(table: Table | StreamedTable) -> Iterator[Finding]:
     for labels in alike.values():
         if len(labels) > 1:
             yield Finding(target, f"has labels that differ only in blanks or case: {format_names(labels)}")
-    if len(classes) > _MOST_CLASSES and not isinstance(classes[0], str):
+    if classes and not isinstance(classes[0], str) and _may_be_amounts(classes):
         yield Finding(
             target,
             f"holds {len(classes)} different whole numbers, from {classes[0]} to {classes[-1]}, which are taken for "
-            "classes: if it is an amount to predict, predict classes of it, such as below and above a limit",
+            "classes: to predict a number instead, task='regression' (--task regression)",
         )

@@ -44,16 +44,16 @@ MAX_MODEL_BYTES = 2**31
 
 
 def save_model(model: Any, path: str | os.PathLike[str], schema: Schema | None = None) -> None:
-    """Save a fitted classifier.
+    """Save a fitted classifier or regressor.
 
     Parameters
     ----------
-    model : PACBayesClassifier
-        The classifier.
+    model : PACBayesClassifier or PACBayesRegressor
+        The model.
     path : path-like
         The file, by convention ``*.skops``. It appears when it is complete, and replaces one that exists.
     schema : Schema, optional
-        What the classifier must know about tables. ``pacbayes predict`` needs it.
+        What the model must know about tables. ``pacbayes predict`` needs it.
 
     Notes
     -----
@@ -144,7 +144,7 @@ def try_loading(data: bytes) -> None:
 def load_model(
     path: str | os.PathLike[str], *, trusted: Sequence[str] = (), max_bytes: int = MAX_MODEL_BYTES
 ) -> tuple[Any, Schema | None]:
-    """Load a classifier. Nothing in the file is run, and types that are not trusted are refused by name.
+    """Load a classifier or regressor. Nothing in the file is run, and types that are not trusted are refused by name.
 
     Parameters
     ----------
@@ -158,8 +158,8 @@ def load_model(
 
     Returns
     -------
-    model : PACBayesClassifier
-        The classifier.
+    model : PACBayesClassifier or PACBayesRegressor
+        The model.
     schema : Schema or None
         What it was saved with.
 
@@ -172,8 +172,9 @@ def load_model(
     Notes
     -----
     Trusted are scikit-learn's support vector machines, linear models, naive Bayes, decision trees, forests, bagging and
-    boosting of those, nearest neighbours by brute force, the usual scalers and encoders, and pipelines of all of these.
-    Other types, such as nearest neighbours that keep a tree, have to be named in `trusted`.
+    boosting of those, nearest neighbours by brute force, the usual scalers and encoders, and pipelines of all of these;
+    of regressors linear models, decision trees, forests and bagging. Other types, such as nearest neighbours that keep
+    a tree, have to be named in `trusted`.
 
     Parameters that say where to work, `n_jobs` and `checkpoint`, are not taken from a file: they are None. Nor is
     `verbose`, which is 0.
@@ -262,8 +263,10 @@ def _check_prediction(model: Any, schema: Schema | None) -> None:
     row: Any = np.zeros((1, model.n_features_in_))
     if schema is not None:
         require(len(schema.columns) == model.n_features_in_, "the schema has another number of columns")
-        known = tuple(model.classes_.tolist())
+        known = tuple(model.fitted_votes_.task.classes.tolist())
         require(schema.classes in ((), known), "the schema has other classes")
+        same = (schema.task == "regression") == model.fitted_votes_.task.numeric
+        require(same, f"the schema is of {schema.task}, and the model predicts something else")
         import pandas as pd
 
         fills: dict[str, Any] = {"number": 0.0, "text": "", "date": "1970-01-01"}

@@ -21,9 +21,10 @@ from pacbayes.exceptions import TableError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Column", "HeldOutTest", "Provenance", "Schema", "split_last_rows", "split_rows"]
+__all__ = ["Column", "HeldOutErrors", "HeldOutTest", "Provenance", "Schema", "split_last_rows", "split_rows"]
 
 Kind = Literal["number", "text", "date"]
+TaskName = Literal["classification", "regression"]
 Rows = NDArray[np.intp]
 
 # A schema may come with a model that somebody else made: annotations say what its fields may be in a file.
@@ -67,7 +68,7 @@ class Provenance:
     n_rows : int
         Number of rows, held-out ones included.
     format : str or None
-        Format of the file: "csv", "parquet" or "libsvm".
+        Format of the file: "csv", "parquet", "libsvm" or "xlsx".
     separator : str or None
         Character between the cells of a CSV file.
     decimal : str or None
@@ -84,12 +85,14 @@ class Provenance:
         Number of rows without a target that were left out. They are none of `n_rows`.
     time : str or None
         Column of dates or numbers by which the last rows were held out, if they were not drawn.
+    sheet : str or None
+        Sheet of an Excel workbook, if it was named.
     """
 
     name: str
     sha256: str | None
     n_rows: _Count
-    format: Annotated[str, Pattern("csv|parquet|libsvm", "csv, parquet or libsvm")] | None = None
+    format: Annotated[str, Pattern("csv|parquet|libsvm|xlsx", "csv, parquet, libsvm or xlsx")] | None = None
     separator: str | None = None
     decimal: Annotated[str, Pattern("[.,]", "'.' or ','")] | None = None
     encoding: str | None = None
@@ -98,6 +101,7 @@ class Provenance:
     seed: _Count | None = None
     skipped: _Count = 0
     time: str | None = None
+    sheet: str | None = None
 
     def split(self, times: Any = None) -> tuple[Rows, Rows]:
         """Return the rows that were trained on and those that were held out, see `split_rows` and `split_last_rows`.
@@ -142,6 +146,32 @@ class HeldOutTest:
 
 
 @dataclass(frozen=True)
+class HeldOutErrors:
+    """Errors of predicted numbers on rows that the model has not seen, in the unit of the target.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows.
+    mean_absolute_error, root_mean_squared_error : float
+        Measured, without a cap.
+    name : {"mean absolute error", "root mean squared error"}
+        What `bound` is about.
+    bound : float or None
+        Bound that these rows alone prove, with the cap of the model's certificate; None if nothing is proved.
+    delta : float
+        Probability with which it may fail.
+    """
+
+    n_rows: Annotated[int, Range(1, 2**53)]
+    mean_absolute_error: Annotated[float, Range(0)]
+    root_mean_squared_error: Annotated[float, Range(0)]
+    name: Literal["mean absolute error", "root mean squared error"]
+    bound: Annotated[float, Range(0)] | None
+    delta: _Fraction
+
+
+@dataclass(frozen=True)
 class Schema:
     """Columns, target and classes of the table that a model was trained on.
 
@@ -152,7 +182,7 @@ class Schema:
     target : str or None
         Name of the column of the classes.
     classes : tuple of str or int
-        The class labels, sorted.
+        The class labels, sorted; none where numbers are predicted.
     class_counts : tuple of int
         Number of rows of each class.
     complete : bool
@@ -161,7 +191,11 @@ class Schema:
     source : Provenance or None
         Where the rows came from.
     test : HeldOutTest or None
-        How the model did on the rows that were held out, if some were.
+        How the model did on the rows that were held out, if some were, and if it predicts classes.
+    task : {"classification", "regression"}
+        Whether the target is a class or a number.
+    number_test : HeldOutErrors or None
+        As `test`, of a model that predicts numbers.
 
     Examples
     --------
@@ -184,6 +218,8 @@ class Schema:
     complete: bool = True
     source: Provenance | None = None
     test: HeldOutTest | None = None
+    task: TaskName = "classification"
+    number_test: HeldOutErrors | None = None
 
     @property
     def names(self) -> list[str]:
@@ -246,12 +282,12 @@ class Schema:
         return X
 
     def labels(self, table: pd.DataFrame, target: str | None = None, *, decimal: str | None = None) -> NDArray[Any]:
-        """Return the class labels of a table, as text or integers as in training.
+        """Return the targets of a table, as in training: class labels as text or integers, or numbers.
 
         Parameters
         ----------
         table : DataFrame
-            Rows with a column of classes.
+            Rows with a column of targets.
         target : str, optional
             Name of that column, by default the one of training.
         decimal : {".", ","}, optional
@@ -260,15 +296,16 @@ class Schema:
         Returns
         -------
         ndarray
-            Labels, whether or not the model knows them.
+            Labels, whether or not the model knows them; or finite numbers.
         """
-        from pacbayes.io._columns import parse_labels
+        from pacbayes.io._columns import parse_target
 
         name = target or self.target
         if name is None or name not in table.columns:
-            raise TableError(f"there is no column {name!r} with the classes: name it (target=, --target)")
+            what = "numbers to predict" if self.task == "regression" else "classes"
+            raise TableError(f"there is no column {name!r} with the {what}: name it (target=, --target)")
         text = any(isinstance(label, str) for label in self.classes)
-        return parse_labels(table[name], decimal or self.decimal, text=text)
+        return parse_target(table[name], decimal or self.decimal, task=self.task, text=text)
 
     def _check_names(self, given: Sequence[str], allow_extra: bool) -> None:
         known, present = set(self.names), set(given)
@@ -289,10 +326,11 @@ class Schema:
     def from_json(cls, text: str) -> Schema:
         """Read a schema from what `to_json` returned, or raise TableError for a field that is wrong."""
         with raising(TableError, "the schema is not valid: "):
-            values = parse_object(text, longest=_LONGEST)
+            # As in files that were written before numbers were predicted.
+            values = {"task": "classification", "number_test": None, **parse_object(text, longest=_LONGEST)}
             if isinstance(values.get("source"), dict):
-                # As in files that were written before rows were skipped or held out by time.
-                values["source"] = {"skipped": 0, "time": None, **values["source"]}
+                # As in files that were written before rows were skipped, held out by time or read from a sheet.
+                values["source"] = {"skipped": 0, "time": None, "sheet": None, **values["source"]}
             schema: Schema = read_object(cls, values)
         names, classes, test = schema.names, schema.classes, schema.test
         if len(set(names)) < len(names):
@@ -301,13 +339,18 @@ class Schema:
             raise TableError("the schema must have one count for each of its classes, and each class once")
         if test is not None and test.errors > test.n_rows:
             raise TableError(f"the test of the schema has {test.errors} errors in {test.n_rows} rows")
+        of_classes = schema.task == "classification"
+        if schema.number_test if of_classes else classes or test:
+            raise TableError(f"the schema is of {schema.task}, and has what only other tasks have")
         return schema
 
     def with_classes(self, classes: NDArray[Any], counts: NDArray[np.intp], **split: Any) -> Schema:
         """Return the schema of rows with these classes, so often each; `split` says how others were held out."""
+        source = None if self.source is None else replace(self.source, **split)
+        if self.task == "regression":
+            return replace(self, source=source)
         known = np.flatnonzero(counts)  # a rare class may be held out altogether
         names, numbers = (tuple(values[known].tolist()) for values in (classes, counts))
-        source = None if self.source is None else replace(self.source, **split)
         return replace(self, classes=names, class_counts=numbers, source=source)
 
     def without(self, names: Collection[str]) -> Schema:

@@ -1,4 +1,4 @@
-"""Tables that are larger than the memory: read in parts to predict, and as sources that a classifier is fitted to."""
+"""Tables that are larger than the memory: read in parts to predict, and as sources that a model is fitted to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 
 from pacbayes._validation import prefix_errors
 from pacbayes.exceptions import TableError
-from pacbayes.io._columns import ColumnGuess, parse_labels, parse_text
+from pacbayes.io._columns import ColumnGuess, TargetGuess, parse_target, parse_text
 from pacbayes.io._files import ReadOptions, TableFile, open_file
 from pacbayes.io._limits import Budget
-from pacbayes.io.schema import Column, Schema, missing_by_column
+from pacbayes.io.schema import Column, Schema, TaskName, missing_by_column
 from pacbayes.io.tables import (
     MAX_TABLE_BYTES,
     Table,
-    check_classes,
     check_roles,
+    check_target,
     choose_rows,
     drop_unlabelled,
     table_of,
@@ -47,18 +47,18 @@ _BATCH_ROWS = 2**16
 def read_batches(
     paths: Sequence[Path], schema: Schema, *, max_bytes: int = MAX_TABLE_BYTES, **how: Any
 ) -> Iterator[Table]:
-    """Yield the rows of CSV or Parquet files, a few thousand at a time, with the columns that a model was trained on.
+    """Yield the rows of CSV, Parquet or Excel files, a few thousand at a time, with the columns of a model's training.
 
     `max_bytes` limits the memory that the cells of the rows that are read at a time may take; `how` are format,
-    separator, decimal, encoding and missing, as in `read_table`. Tables have no labels, and no features that the schema
-    does not know; `carried` are all columns as they are stored.
+    separator, decimal, encoding, missing and sheet, as in `read_table`. Tables have no labels, and no features that the
+    schema does not know; `carried` are all columns as they are stored.
     """
     options = ReadOptions(**how).for_schema(schema)
     for path in paths:
         with open_file(path, options, _UNLIMITED) as file:
             for first, frame in file.frames(max_bytes):
                 with _rows_from(first):
-                    mark = options.decimal_for(schema, frame, file.source.separator)
+                    mark = file.options.decimal_for(schema, frame, file.source.separator)
                     X = schema.apply(frame, allow_extra=True, decimal=mark)
                 yield Table(X, None, schema, frame)
 
@@ -115,8 +115,9 @@ class StreamedTable:
         return parse_text(values) if name in self.schema.names_of("text") else values
 
     def label_codes(self) -> NDArray[Any] | None:
-        """Return the labels as positions in the classes of the schema."""
-        return None if self.schema.target is None else self.X.labels().codes
+        """Return the labels as positions in the classes of the schema; None without classes."""
+        is_class = self.schema.target is not None and self.schema.task == "classification"
+        return self.X.labels().codes if is_class else None
 
     def without(self, names: Collection[str]) -> StreamedTable:
         """Return the table without some of its features."""
@@ -155,6 +156,7 @@ def open_table(
     *,
     text: Collection[str] = (),
     drop: Collection[str] = (),
+    task: TaskName | Literal["auto"] = "classification",
     skip_missing_target: bool = False,
     max_bytes: int = MAX_TABLE_BYTES,
     **how: Any,
@@ -166,10 +168,10 @@ def open_table(
 
     Parameters
     ----------
-    path, target, text, drop, skip_missing_target, max_bytes
+    path, target, text, drop, task, skip_missing_target, max_bytes
         As in `read_table`.
     **how
-        Format, separator, decimal, encoding and missing, as in `read_table`.
+        Format, separator, decimal, encoding, missing and sheet, as in `read_table`.
 
     Returns
     -------
@@ -185,9 +187,9 @@ def open_table(
         except _TooLargeError:
             if file.source.format == "libsvm":
                 raise
-            return _spool(_Frames(file, max_bytes, target if skip_missing_target else None), target, text, drop)
+            return _spool(_Frames(file, max_bytes, target if skip_missing_target else None), target, text, drop, task)
         labelled = drop_unlabelled(frame, target or file.label) if skip_missing_target else frame
-        return table_of(file, labelled, target, text, drop, skipped=len(frame) - len(labelled))
+        return table_of(file, labelled, target, text, drop, task, skipped=len(frame) - len(labelled))
 
 
 @dataclass
@@ -208,15 +210,22 @@ class _Frames:
                 yield first, labelled
 
 
-def _spool(frames: _Frames, target: str | None, text: Collection[str], drop: Collection[str]) -> StreamedTable:
+def _spool(
+    frames: _Frames,
+    target: str | None,
+    text: Collection[str],
+    drop: Collection[str],
+    task: TaskName | Literal["auto"],
+) -> StreamedTable:
     """Write the rows of a file, once they are known to be numbers, dates or text, to a temporary file."""
     file, left_out = frames.file, [*text, *drop]
     decimal = file.find_decimal(frame.drop(columns=left_out, errors="ignore") for _, frame in frames)
-    guesses, n_rows = _guess(frames, target, text, drop, decimal or ".")
+    guesses, of_target, n_rows = _guess(frames, target, text, drop, decimal or ".")
+    chosen = of_target.task if task == "auto" else task
     has_words = target is not None and (bool(guesses[target].types) or guesses[target].invalid is not None)
     columns = tuple(Column(name, guess.kind) for name, guess in guesses.items() if name != target)
     source = replace(file.source, n_rows=n_rows, decimal=decimal, skipped=frames.skipped)
-    schema = Schema(columns, target, complete=False, source=source)
+    schema = Schema(columns, target, complete=False, source=source, task=chosen)
     folder, gaps = _Folder(), dict.fromkeys(schema.names, 0)
     path, writer = folder.path / "rows.parquet", None
     for first, frame in frames:
@@ -225,8 +234,8 @@ def _spool(frames: _Frames, target: str | None, text: Collection[str], drop: Col
             for name, count in missing_by_column(X).items():
                 gaps[name] += count
             if target is not None:
-                X[target] = parse_labels(frame[target], schema.decimal, text=has_words)
-        rows = _to_arrow(X, file.source.format)
+                X[target] = parse_target(frame[target], schema.decimal, task=chosen, text=has_words)
+        rows = _to_arrow(X, file.is_text)
         writer = writer or pq.ParquetWriter(path, rows.schema)
         writer.write_table(rows)
     assert writer is not None
@@ -235,16 +244,16 @@ def _spool(frames: _Frames, target: str | None, text: Collection[str], drop: Col
     if target is None:
         return table
     found = table.X.labels()
-    check_classes(target, found.classes, n_rows)
+    check_target(target, found.classes, n_rows, chosen)
     return replace(table, schema=table.schema.with_classes(found.classes, np.bincount(found.codes)))
 
 
 def _guess(
     frames: _Frames, target: str | None, text: Collection[str], drop: Collection[str], decimal: str
-) -> tuple[dict[str, ColumnGuess], int]:
-    """Read all rows once; return what the columns hold, that of the target included, and the number of rows."""
+) -> tuple[dict[str, ColumnGuess], TargetGuess, int]:
+    """Read all rows once; return what the columns hold, what the target is, and the number of rows."""
     guesses: dict[str, ColumnGuess] = {}
-    n_rows = 0
+    of_target, n_rows = TargetGuess(), 0
     for first, frame in frames:
         if not guesses:
             check_roles(list(frame.columns), target, text, drop)
@@ -253,20 +262,22 @@ def _guess(
         for name, guess in guesses.items():
             if name not in text:
                 guess.add(frame[name], first)
+        if target is not None:
+            of_target.add(frame[target], decimal)
         n_rows += len(frame)
     if not n_rows:
         raise TableError("there is a header and there are no rows")
-    return guesses, n_rows
+    return guesses, of_target, n_rows
 
 
-def _to_arrow(X: pd.DataFrame, format: str | None) -> pa.Table:
+def _to_arrow(X: pd.DataFrame, is_text: bool) -> pa.Table:
     """Return typed columns as every part of a file stores them."""
     columns: dict[str, pa.Array] = {}
     for name in X.columns:
         values = X[name].to_numpy()
         if X[name].dtype == "category":
             columns[name] = pa.array(X[name], from_pandas=True).cast(pa.string())
-        elif values.dtype.kind == "M" and (format == "csv" or np.datetime_data(values.dtype)[0] == "ns"):
+        elif values.dtype.kind == "M" and (is_text or np.datetime_data(values.dtype)[0] == "ns"):
             # The unit of dates that were text depends on the rows.
             columns[name] = pa.array(values.astype("datetime64[us]"))
         else:

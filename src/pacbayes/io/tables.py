@@ -1,4 +1,4 @@
-"""Read tables from CSV, Parquet and LIBSVM files, with errors that name the file, the line or row, and the column.
+"""Read tables from files of CSV, Parquet, LIBSVM or Excel; errors name the file, the line or row, and the column.
 
 A column holds numbers, dates or text; true and false count as text. Values may be missing. Files may be compressed.
 """
@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import starmap
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -20,15 +20,16 @@ from numpy.typing import NDArray
 from pacbayes._formatting import format_names
 from pacbayes._validation import Array
 from pacbayes.exceptions import TableError
-from pacbayes.io._columns import infer_column, parse_labels, parse_text
-from pacbayes.io._csv import find_line, read_cells
-from pacbayes.io._files import ReadOptions, TableFile, open_file
+from pacbayes.io._columns import TargetGuess, infer_column, parse_target, parse_text
+from pacbayes.io._csv import find_line
+from pacbayes.io._files import ReadOptions, TableFile, is_workbook, open_file
 from pacbayes.io._limits import Budget
 from pacbayes.io.schema import (
     Column,
     Kind,
     Provenance,
     Schema,
+    TaskName,
     missing_by_column,
     split_last_rows,
     split_rows,
@@ -43,14 +44,14 @@ MAX_TABLE_BYTES = 2**33
 
 @dataclass(frozen=True)
 class Table:
-    """Rows to train a classifier on, or to apply it to.
+    """Rows to train a model on, or to apply it to.
 
     Attributes
     ----------
     X : DataFrame
         Features: columns of float64, NaN where missing, and columns of categories named by text.
     y : ndarray or None
-        Class labels, integers or text; None if the table has no target.
+        Class labels, integers or text, or numbers to predict; None if the table has no target.
     schema : Schema
         Names and kinds of the columns, the target and the classes.
     carried : DataFrame or None
@@ -77,6 +78,7 @@ class Table:
         *,
         text: Collection[str] = (),
         drop: Collection[str] = (),
+        task: TaskName | Literal["auto"] = "classification",
         source: Provenance | None = None,
     ) -> Table:
         """Take columns for numbers, dates or text, whichever they hold.
@@ -86,7 +88,7 @@ class Table:
         frame : DataFrame
             Columns of numbers, dates, text, categories, or true and false. Text that can be read as numbers throughout
             is taken for numbers, and text that can be read as dates such as 2024-01-31 throughout for dates.
-        target, text, drop
+        target, text, drop, task
             As in `read_table`.
         source : Provenance, optional
             Where the rows come from. Its decimal mark is that of numbers that are stored as text.
@@ -94,7 +96,12 @@ class Table:
         frame = with_text_names(frame)
         check_roles(list(frame.columns), target, text, drop)
         decimal = (None if source is None else source.decimal) or "."
-        y = None if target is None else parse_labels(frame[target], decimal)
+        if task == "auto" and target is not None:
+            guess = TargetGuess()
+            guess.add(frame[target], decimal)
+            task = guess.task
+        chosen: TaskName = "regression" if target is not None and task == "regression" else "classification"
+        y = None if target is None else parse_target(frame[target], decimal, task=chosen)
         features = [name for name in frame.columns if name != target and name not in drop]
         kinds: dict[str, Kind] = {}
         parsed = {}
@@ -104,9 +111,9 @@ class Table:
         X = pd.DataFrame(parsed, index=frame.index)
         classes, counts = np.unique([] if y is None else y, return_counts=True)
         if y is not None:
-            check_classes(str(target), classes, y.size)
+            check_target(str(target), classes, y.size, chosen)
         columns, complete = tuple(starmap(Column, kinds.items())), not X.isna().to_numpy().any()
-        schema = Schema(columns, target, complete=complete, source=source)
+        schema = Schema(columns, target, complete=complete, source=source, task=chosen)
         return cls(X, y, schema.with_classes(classes, counts))
 
     @property
@@ -128,8 +135,9 @@ class Table:
         return infer_column(self.carried[name], self.schema.decimal)[1]
 
     def label_codes(self) -> NDArray[Any] | None:
-        """Return the labels as numbers."""
-        return None if self.y is None else np.asarray(pd.factorize(self.y)[0])
+        """Return the labels as numbers; None without classes."""
+        is_class = self.y is not None and self.schema.task == "classification"
+        return np.asarray(pd.factorize(self.y)[0]) if is_class else None
 
     def take(self, rows: NDArray[np.intp]) -> Table:
         """Return some of the rows, with the schema of all of them."""
@@ -191,27 +199,33 @@ def read_table(
     decimal: str | None = None,
     encoding: str | None = None,
     missing: Sequence[str] = (),
+    sheet: str | None = None,
     text: Collection[str] = (),
     drop: Collection[str] = (),
+    task: TaskName | Literal["auto"] = "classification",
     skip_missing_target: bool = False,
     carry: bool = False,
     max_bytes: int = MAX_TABLE_BYTES,
 ) -> Table:
-    r"""Read a table from a CSV, Parquet or LIBSVM file, which may be compressed by gzip, bzip2, xz, Zstandard or zip.
+    r"""Read a table from a CSV, Parquet, LIBSVM or Excel file, also one that is compressed.
+
+    Compressed files are unpacked: gzip, bzip2, xz, Zstandard, a zip archive of one file. An Excel workbook (.xlsx) is
+    read as the CSV file that its sheet would be saved as, with the values of formulas, and needs openpyxl: ``pip
+    install "pacbayes[excel]"``.
 
     Parameters
     ----------
     path : path-like
         The file; ``"-"`` for standard input.
     target : str, optional
-        Column of the classes; of LIBSVM text, by default ``"label"``, the first number of each line. Without a target,
-        the labels of the table are None.
+        Column of the classes, or of the numbers to predict; of LIBSVM text, by default ``"label"``, the first number
+        of each line. Without a target, the labels of the table are None.
     schema : Schema, optional
         Read the columns as those of this schema, which a model was trained on, instead of inferring what they hold. A
         column of classes is then not needed, and is ignored unless `target` names it.
     allow_extra : bool, default=False
         With `schema`, whether to leave out columns that it does not know, instead of refusing them.
-    format : {"csv", "parquet", "libsvm"}, optional
+    format : {"csv", "parquet", "libsvm", "xlsx"}, optional
         Format of the file, by default what its extension says. What has no extension is Parquet if its first bytes say
         so, and otherwise CSV.
     separator : str, optional
@@ -227,10 +241,15 @@ def read_table(
     missing : sequence of str, optional
         Words that stand for missing values in a CSV file, besides the empty cell, NA, NaN, null and the like. Those of
         `schema` are added.
+    sheet : str, optional
+        Sheet of an Excel workbook, by default the first.
     text : collection of str, optional
         Columns to take for text although they hold numbers or dates.
     drop : collection of str, optional
         Columns to leave out.
+    task : {"classification", "regression", "auto"}, default="classification"
+        Whether the target is a class or a number to predict; that of `schema`, where it is given. "auto" takes a number
+        with many different values, or with decimals, for one to predict.
     skip_missing_target : bool, default=False
         Whether to leave out rows whose target is missing, or, with `schema`, that of the table it is of. They are
         counted by ``schema.source.skipped``.
@@ -265,7 +284,7 @@ def read_table(
     >>> table.schema.names, table.schema.classes
     (['length', 'width'], ('lily', 'rose'))
     """
-    options = ReadOptions(format, separator, decimal, encoding, missing)
+    options = ReadOptions(format, separator, decimal, encoding, missing, sheet)
     if schema is not None:
         options = options.for_schema(schema)
     with open_file(Path(path), options, budget := Budget(max_bytes, TableError)) as file:
@@ -275,9 +294,9 @@ def read_table(
             frame = drop_unlabelled(frame, target or (file.label if schema is None else schema.target))
         carried = frame if carry else None
         if schema is None:
-            table = table_of(file, frame, target, text, drop, skipped=n_rows - len(frame))
+            table = table_of(file, frame, target, text, drop, task, skipped=n_rows - len(frame))
             return replace(table, carried=carried)
-        decimal = options.decimal_for(schema, frame, file.source.separator)
+        decimal = file.options.decimal_for(schema, frame, file.source.separator)
         y = None if target is None else schema.labels(frame, target, decimal=decimal)
         features = frame.drop(columns=target) if target is not None else frame
         X = schema.apply(features, allow_extra=allow_extra, decimal=decimal)
@@ -298,6 +317,7 @@ def table_of(
     target: str | None,
     text: Collection[str],
     drop: Collection[str],
+    task: TaskName | Literal["auto"] = "classification",
     *,
     skipped: int = 0,
 ) -> Table:
@@ -306,7 +326,7 @@ def table_of(
         raise TableError(f"the target {target!r} is missing in every row")
     decimal = file.find_decimal([frame.drop(columns=[*text, *drop], errors="ignore")])
     source = replace(file.source, n_rows=len(frame), decimal=decimal, skipped=skipped)
-    return Table.from_frame(frame, target or file.label, text=text, drop=drop, source=source)
+    return Table.from_frame(frame, target or file.label, text=text, drop=drop, task=task, source=source)
 
 
 def check_roles(names: list[str], target: str | None, text: Collection[str], drop: Collection[str]) -> None:
@@ -323,13 +343,12 @@ def check_roles(names: list[str], target: str | None, text: Collection[str], dro
         raise TableError(f"there is no column besides the target {target!r}" + (" and those left out" if drop else ""))
 
 
-def check_classes(target: str, classes: NDArray[Any], n_rows: int) -> None:
-    """Raise TableError if the labels of so many rows cannot be classes."""
+def check_target(target: str, classes: NDArray[Any], n_rows: int, task: TaskName) -> None:
+    """Raise TableError if the distinct values of so many rows cannot be classes, or there is nothing to predict."""
     if classes.size == 1:
-        raise TableError(
-            f"the target {target!r} holds one value only, {classes.tolist()[0]!r}: a classifier needs two classes"
-        )
-    if classes.size == n_rows > 2:
+        needed = "a classifier needs two classes" if task == "classification" else "there is nothing to predict"
+        raise TableError(f"the target {target!r} holds one value only, {classes.tolist()[0]!r}: {needed}")
+    if task == "classification" and classes.size == n_rows > 2:
         raise TableError(f"the target {target!r} is different in each of the {n_rows} rows: it is no class")
 
 
@@ -339,7 +358,7 @@ def check_classes(target: str, classes: NDArray[Any], n_rows: int) -> None:
 
 
 def read_losses(path: str | os.PathLike[str], column: str | None = None, *, max_bytes: int = MAX_TABLE_BYTES) -> Array:
-    r"""Read losses from a text file: one number per line, or a column of a CSV file.
+    r"""Read losses from a text file: one number per line, or a column of a CSV file or Excel workbook.
 
     Parameters
     ----------
@@ -366,8 +385,9 @@ def read_losses(path: str | os.PathLike[str], column: str | None = None, *, max_
     array([0.25, 0.5 ])
     """
     budget = Budget(max_bytes, TableError)
-    with open_file(Path(path), ReadOptions("csv", separator=","), budget) as table:
-        (cells,) = read_cells(table.file, ",", budget, whole=True)
+    how = ReadOptions(None if is_workbook(path) else "csv", separator=",")
+    with open_file(Path(path), how, budget) as table:
+        (cells,) = table.read_cells(budget, whole=True)
         names = [str(cell[0].as_py()) for cell in cells.columns]
         if column is not None and column not in names:
             raise TableError(f"there is no column {column!r}, only {format_names(names)}")

@@ -63,23 +63,31 @@ class Sample:
         All class labels, sorted; none where the target is a number.
     code_book : CodeBook or None
         What columns of a table the features are, if they come from one.
+    weights : ndarray of shape (n,) or None
+        How much rows count in training, and nowhere else; None for all alike.
     """
 
     X: Any
     codes: Codes
     classes: NDArray[Any]
     code_book: CodeBook | None = None
+    weights: Array | None = None
 
     def __len__(self) -> int:
         return self.codes.size
 
     def take(self, rows: NDArray[Any]) -> Sample:
         """Return some of the rows, by their numbers."""
-        taken = Sample(take_rows(self.X, rows), self.codes[rows], self.classes, self.code_book)
+        weights = None if self.weights is None else self.weights[rows]
+        taken = Sample(take_rows(self.X, rows), self.codes[rows], self.classes, self.code_book, weights)
         copy = _DEVICE_COPIES.get(self)
         if copy is not None:
             _DEVICE_COPIES[taken] = copy.take(rows)
         return taken
+
+    def weights_of(self, rows: NDArray[Any]) -> dict[str, Any]:
+        """Return the weights of some rows as an argument of learners, if there are weights."""
+        return {} if self.weights is None else {"sample_weight": self.weights[rows]}
 
     def gather(self, rows: NDArray[np.intp]) -> Sample:
         """Return some of the rows in memory, wherever they are."""
@@ -356,6 +364,8 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
 
     # Whether hypotheses take rows of a table that a `CodeBook` has encoded.
     takes_code_books: ClassVar[bool] = False
+    # Whether rows may count differently in training.
+    takes_weights: ClassVar[bool] = False
 
     on_error: Literal["raise", "drop"] = "raise"
     n_hypotheses: int | Literal["auto"] = "auto"
@@ -406,12 +416,18 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
             return "it takes no sparse matrices"
         if sample.code_book is not None and not self.takes_code_books:
             return "it takes no tables with text, dates or gaps"
-        return None
+        return self.describe_weights() if sample.weights is not None and not self.takes_weights else None
+
+    def describe_weights(self) -> str:
+        """Return in words that no weights are taken."""
+        return f"{type(self).__name__} takes no weights of rows; BoostingPool, ForestPool and LinearPool do"
 
     def usable(self, sample: Sample, loss: Loss) -> Pool:
         """Return the pool to train on a sample: this one, or raise ValueError or HypothesisError if it cannot."""
         self.check_classes(sample.classes)
         self.check_loss(loss)
+        if sample.weights is not None and not self.takes_weights:
+            raise ValueError(f"sample_weight must be None: {self.describe_weights()}")
         return self
 
     def restrict(self, names: Collection[str]) -> Pool:
@@ -475,8 +491,11 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the share of the default number of hypotheses that there are as one of several families."""
         return 1.0
 
-    def default_holdout(self, n: int) -> Any:
-        """Return what to hold out of n rows where that is "auto": shares, one for each vote, or a splitter."""
+    def default_holdout(self, n: int, *, numeric: bool = False) -> Any:
+        """Return what to hold out of n rows where that is "auto": shares, one for each vote, or a splitter.
+
+        It may differ where numbers are predicted.
+        """
         return (0.5, 0.35)  # measured in benchmarks/RESULTS.md
 
     def draw_subsamples(self, plan: SamplingPlan, n: int, d: int) -> Subsamples:
@@ -558,6 +577,8 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _train(self, sample: Sample, subsample: Codes, h: int, entropy: int) -> Any:
         """Train one hypothesis: a constant if its subsample holds one class, or number."""
+        if sample.weights is not None and sample.weights[subsample].any():
+            subsample = subsample[sample.weights[subsample] > 0]
         codes = sample.codes[subsample]
         if (codes == codes[0]).all():
             return self._constant(sample, codes[0].item())
@@ -578,9 +599,8 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
     def _train_on(self, sample: Sample, subsample: Codes, h: int, rng: np.random.Generator) -> Any:
         """Train hypothesis h on rows of several classes, or different numbers."""
         codes = sample.codes[subsample]
-        return self.train_one(
-            take_rows(sample.X, subsample), codes if sample.is_numeric else sample.classes[codes], rng
-        )
+        y = codes if sample.is_numeric else sample.classes[codes]
+        return self.train_one(take_rows(sample.X, subsample), y, rng, **sample.weights_of(subsample))
 
 
 # Share of the rows of a block that a hypothesis may have been trained on and predict all the same.

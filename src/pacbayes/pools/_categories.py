@@ -43,12 +43,12 @@ class CategoricalPool(EstimatorPool):
             return super()._train_on(sample, subsample, h, rng)
         X, codes = to_frame(take_rows(sample.X, subsample), sample.code_book), sample.codes[subsample]
         y = codes if sample.is_numeric else sample.classes[codes]
-        return CodedClassifier(self.train_one(X, y, rng), sample.code_book)
+        return CodedClassifier(self.train_one(X, y, rng, **sample.weights_of(subsample)), sample.code_book)
 
-    def _fit_learner(self, learner: Any, X: Any, y: NDArray[Any]) -> Any:
+    def _fit_learner(self, learner: Any, X: Any, y: NDArray[Any], **how: Any) -> Any:
         categories = [name for name in X.columns if X[name].dtype == "category"] if hasattr(X, "columns") else []
         named = {"cat_features": categories} if categories and hasattr(learner, "get_cat_feature_indices") else {}
-        return learner.fit(X, y, **named)
+        return learner.fit(X, y, **named, **how)
 
 
 @dataclass(frozen=True, eq=False)

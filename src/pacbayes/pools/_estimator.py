@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from pacbayes._settings import SAMPLING, Choice, Constraint, validate_settings
 from pacbayes.pools._base import Hypotheses, HypothesisList, Numbers, Pool, Sample, VoteBy
@@ -116,7 +116,14 @@ class EstimatorPool(Pool):
         with validate_parameters_once(self.estimator) if is_tree(self.estimator) and is_plain else nullcontext():
             return super().train(sample, subsamples, hypotheses, entropy, shared)
 
-    def train_one(self, X: Any, y: NDArray[Any], rng: np.random.Generator) -> Any:
+    @property
+    def takes_weights(self) -> bool:  # type: ignore[override]
+        return bool(has_fit_parameter(self.estimator, "sample_weight"))
+
+    def describe_weights(self) -> str:
+        return f"{type(self.estimator).__name__}.fit takes no sample_weight"
+
+    def train_one(self, X: Any, y: NDArray[Any], rng: np.random.Generator, **how: Any) -> Any:
         learner = clone_tree(self.estimator) if is_tree(self.estimator) else clone(self.estimator)
         # Drawn before any parameter is: every hypothesis's draws come from its own stream, in one order.
         seed = int(rng.integers(2**31))
@@ -125,16 +132,16 @@ class EstimatorPool(Pool):
             learner.set_params(**{name: clone(value, safe=False) for name, value in drawn.items()})
         if is_tree(learner):
             learner.random_state = int(rng.integers(2**31))
-            return fit_tree(learner, X, y)
+            return fit_tree(learner, X, y, **how)
         names = sorted(learner.get_params(deep=True))
         random_states = [name for name in names if name.split("__")[-1] == "random_state"]
         learner.set_params(**{name: int(rng.integers(2**31)) for name in random_states})
         # Last, so that a learner without such parts draws what it always drew.
         seed_nested(learner, rng)
-        return self._fit_learner(learner, X, y)
+        return self._fit_learner(learner, X, y, **how)
 
-    def _fit_learner(self, learner: Any, X: Any, y: NDArray[Any]) -> Any:
-        return learner.fit(X, y)
+    def _fit_learner(self, learner: Any, X: Any, y: NDArray[Any], **how: Any) -> Any:
+        return learner.fit(X, y, **how)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

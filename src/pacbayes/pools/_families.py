@@ -64,13 +64,13 @@ DEFAULT_FAMILIES = ("boosting", "forest", "linear", "svm")
 NUMERIC_FAMILIES: dict[str, Callable[[], Pool]] = {
     "boosting": partial(
         BoostingPool,
-        learning_rate=(0.1, 0.1, 0.05, 0.05),
-        max_iter=(120, 200, 300, 300),
-        max_leaf_nodes=(15, 15, 15, 7),
-        max_features=(1.0, 0.5, 0.5, 1.0),
-        l2_regularization=(1.0, 10.0, 10.0, 10.0),
-        loss=("squared", "squared", "huber", "squared"),
-        n_hypotheses=8,
+        learning_rate=(0.1, 0.05, 0.05, 0.05, 0.05, 0.1),
+        max_iter=(500, 800, 800, 800, 1000, 120),
+        max_leaf_nodes=(15, 15, 15, 7, 31, 15),
+        max_features=(0.5, 0.5, 0.5, 1.0, 0.5, 1.0),
+        l2_regularization=(3.0, 10.0, 10.0, 10.0, 10.0, 1.0),
+        loss=("squared", "squared", "huber", "squared", "squared", "squared"),
+        n_hypotheses=6,
         subsample_size=_NUMERIC_SHARE,
     ),
     "forest": partial(

@@ -84,6 +84,7 @@ class Subsample(NamedTuple):
     targets: Targets  # their classes, numbered from 0; or numbers, of mean 0 and variance 1
     class_codes: Codes  # which of all classes these are; none of numbers
     book: CodeBook | None
+    weights: NDArray[np.float64] | None = None
 
 
 class LearnerPool(Pool):
@@ -91,6 +92,7 @@ class LearnerPool(Pool):
 
     shares_rows = True
     takes_code_books = True
+    takes_weights = True
 
     class_weight: Literal["balanced"] | None
 
@@ -154,32 +156,39 @@ class LearnerPool(Pool):
 
     def _train_on(self, sample: Sample, subsample: Codes, h: int, rng: np.random.Generator) -> Any:
         X, codes, book = contiguous(sample.X[subsample]), sample.codes[subsample], sample.code_book
+        weights = None if sample.weights is None else sample.weights[subsample]
         settings = {name: values[h % len(values)] for name, values in self._lists(len(sample)).items()}
         if sample.is_numeric:
             center, scale, targets = _standardise(codes.astype(np.float64))
-            model = self._fit(Subsample(X, targets, np.empty(0, dtype=np.intp), book), settings, rng)
+            model = self._fit(Subsample(X, targets, np.empty(0, dtype=np.intp), book, weights), settings, rng)
             return model.rescaled(center, scale)
         # Codes of a source are bytes.
         class_codes, own = np.unique(codes.astype(np.intp), return_inverse=True)
-        return self._fit(Subsample(X, own, class_codes, book), settings, rng)
+        return self._fit(Subsample(X, own, class_codes, book, weights), settings, rng)
 
     def _constant(self, sample: Sample, code: Any, *, failed: bool = False) -> Any:
         model = self._make_constant(np.empty(0) if sample.is_numeric else np.array([code]), sample.X.shape[1], failed)
         return model.rescaled(float(code), 1.0) if sample.is_numeric else model
 
-    def _rows_to_train_on(self, codes: Any, rng: np.random.Generator) -> Codes | slice:
-        """Return the points of a subsample to train on, after they are encoded: some repeated, if classes weigh alike.
+    def _rows_to_train_on(self, own: Subsample, rng: np.random.Generator) -> Codes | slice:
+        """Return the points of a subsample to train on, after they are encoded: some repeated, if they weigh more.
 
         What a repeated point is encoded by would hold its own label otherwise.
         """
+        codes: Any = own.targets if own.class_codes.size else np.zeros(own.targets.size, dtype=np.intp)
+        weights = own.weights
+        if weights is not None and weights.min() < weights.max():
+            if self.class_weight is not None:
+                weights = weights / np.bincount(codes, weights)[codes]
+            return repeat_by_weight(weights, codes, rng)
         if self.class_weight is None:
             return slice(None)
         counts = np.bincount(codes)
         parts = [np.arange(codes.size)]
         for code, count in enumerate(counts):
-            own = np.flatnonzero(codes == code)
+            points = np.flatnonzero(codes == code)
             times, rest = divmod(int(counts.max() - count), int(count))
-            parts += [np.tile(own, times), np.sort(rng.choice(own, rest, replace=False))]
+            parts += [np.tile(points, times), np.sort(rng.choice(points, rest, replace=False))]
         return np.concatenate(parts)
 
     @abstractmethod
@@ -198,6 +207,24 @@ def _standardise(targets: Array) -> tuple[float, float, Array]:
     mean = shares.mean()
     deviation = np.sqrt(((shares - mean) ** 2).mean())
     return float(mean * largest), float(deviation * largest), (shares - mean) / deviation
+
+
+def repeat_by_weight(weights: NDArray[np.float64], codes: Codes, rng: np.random.Generator) -> Codes:
+    """Return numbers of points, each repeated in proportion to its weight, rounded up or down at random.
+
+    Whole weights are how often points come, if that makes no more than four times as many points; others make twice as
+    many. Each class has a point at least.
+    """
+    n, total = weights.size, float(weights.sum())
+    if total <= 4 * n and (weights == np.floor(weights)).all():
+        return np.repeat(np.arange(n), weights.astype(np.intp))
+    # Systematic sampling: the number of points is fixed, and each comes as often as it should but for less than one.
+    ends = np.floor(np.cumsum(weights) / total * 2 * n + rng.random())
+    counts = np.diff(ends, prepend=0.0).astype(np.intp)
+    for code in np.flatnonzero(np.bincount(codes, counts) == 0):
+        own = np.flatnonzero(codes == code)
+        counts[own[np.argmax(weights[own])]] = 1
+    return np.repeat(np.arange(n), counts)
 
 
 class BoostingPool(LearnerPool):
@@ -298,7 +325,7 @@ class BoostingPool(LearnerPool):
         if own.book is not None:
             encoding, points = TableEncoding.learn(points, own.targets, own.book, _MOST_IN_SETS, rng)
         seed = int(rng.integers(2**63))
-        rows = self._rows_to_train_on(own.targets, rng)
+        rows = self._rows_to_train_on(own, rng)
         return TreeArrays.train_boosting(points[rows], own.targets[rows], own.class_codes, encoding, settings, seed)
 
     def _make_constant(self, class_codes: NDArray[Any], d: int, failed: bool) -> TreeArrays:
@@ -383,7 +410,7 @@ class ForestPool(LearnerPool):
         if own.book is not None:
             encoding, X = TableEncoding.learn(X, own.targets, own.book, 0, rng)
         points, seed = to_single(X), int(rng.integers(2**31))
-        rows = self._rows_to_train_on(own.targets, rng)
+        rows = self._rows_to_train_on(own, rng)
         points, targets = points[rows], own.targets[rows]
         if settings.pop("kind") == "extra":
             return TreeArrays.train_extra(points, targets, own.class_codes, encoding, settings, seed)
@@ -460,7 +487,7 @@ class LinearPool(LearnerPool):
     def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> LinearArrays:
         points = own.X.astype(np.float64, copy=False)
         encoding = LinearEncoding.learn(points, own.targets, own.book, splines=bool(settings["splines"]), rng=rng)
-        rows = self._rows_to_train_on(own.targets, rng)
+        rows = self._rows_to_train_on(own, rng)
         return LinearArrays.train(encoding.take(rows), own.targets[rows], own.class_codes, float(settings["C"]))
 
     def _make_constant(self, class_codes: NDArray[Any], d: int, failed: bool) -> LinearArrays:

@@ -137,11 +137,11 @@ def validate_parameters_once(tree: Any) -> AbstractContextManager[None]:
     return config_context(skip_parameter_validation=True)  # type: ignore[no-any-return]
 
 
-def fit_tree(tree: Any, X: Any, y: Any) -> Any:
+def fit_tree(tree: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
     """Train a tree as its method `fit` does, without checks of points and labels that are known to pass them."""
     # Labels that are text or finite numbers.
     is_plain = type(y) is np.ndarray and (y.dtype.kind in "biuU" or (y.dtype.kind == "f" and np.isfinite(y).all()))
     points = TreePoints.convert(X) if is_plain else None
     if points is None or points.has_nan or y.shape != (X.shape[0],):
-        return tree.fit(X, y)
-    return tree.fit(points.values, y, check_input=False)
+        return tree.fit(X, y, sample_weight=sample_weight)
+    return tree.fit(points.values, y, sample_weight=sample_weight, check_input=False)

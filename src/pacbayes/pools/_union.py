@@ -21,6 +21,8 @@ from pacbayes.sampling import Partition, SamplingPlan, Subsamples, UnionSubsampl
 # Shares of the rows that are held out from competing votes, from so many rows on. A half proves most where hardly a
 # point is misclassified; a quarter leaves more rows to learn from.
 _HELD_OUT = ((400, (0.5, 0.25, 0.25)), (0, (1 / 3, 1 / 3, 1 / 3)))
+# Where numbers are predicted, more rows to learn from make up for wider intervals.
+_HELD_OUT_NUMERIC = ((1000, (0.25, 0.25)), *_HELD_OUT)
 
 # As many as a certificate lists, and names that files of a checkpoint can have.
 _MOST_FAMILIES, _LONGEST_NAME = 100, 50
@@ -210,8 +212,9 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
         parts = subsamples.by_family()
         return any(pool.uses_device(sample, parts[name]) for name, pool in self.families if name in parts)
 
-    def default_holdout(self, n: int) -> Any:
-        return Partition(next(shares for least, shares in _HELD_OUT if n >= least))
+    def default_holdout(self, n: int, *, numeric: bool = False) -> Any:
+        table = _HELD_OUT_NUMERIC if numeric else _HELD_OUT
+        return Partition(next(shares for least, shares in table if n >= least))
 
     def draw_subsamples(self, plan: SamplingPlan, n: int, d: int) -> UnionSubsamples:
         """Return the training sets of all families. A number of hypotheses is divided in proportion to their own."""

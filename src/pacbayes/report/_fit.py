@@ -15,8 +15,15 @@ from pacbayes._versions import collect_versions
 from pacbayes.certificate import Row
 from pacbayes.display.checks import check_fitted, state_test
 from pacbayes.report._html import PageTable, capitalize, render_page
-from pacbayes.report._importance import tabulate_importances
-from pacbayes.report._plots import abstention_plot, certificate_plot, posterior_plots
+from pacbayes.report._importance import choose_judged_rows, tabulate_importances
+from pacbayes.report._plots import (
+    abstention_plot,
+    certificate_plot,
+    error_plot,
+    interval_plots,
+    posterior_plots,
+    reliability_plot,
+)
 
 # Names of features and classes that are shown; of more, their number.
 _MOST_NAMES = 40
@@ -49,8 +56,8 @@ def fit_page(
 
     Parameters
     ----------
-    model : PACBayesClassifier
-        Fitted classifier.
+    model : PACBayesClassifier or PACBayesRegressor
+        Fitted model.
     title : str, optional
         Title of the page.
     data, settings : mapping, optional
@@ -59,9 +66,10 @@ def fit_page(
     class_counts : mapping, optional
         Number of training points of each class, by its label; by default those that the certificate knows.
     X, y : array-like, optional
-        The training sample, in the same order: adds which features matter, measured on the rows that were held out.
+        The training sample, in the same order: adds which features matter, measured on the rows that were held out,
+        and predicted against true numbers.
     X_test, y_test : array-like, optional
-        Independent points and labels that were not used in training: adds the test error and its bound, and which
+        Independent points and targets that were not used in training: adds the test error and its bound, and which
         features matter where no rows were held out. Rows of the training sample are refused.
     test : tuple of int, optional
         Number of errors and of points of a test that was made before: `X_test` is not predicted again then.
@@ -95,20 +103,29 @@ def fit_page(
     tested = state_test(model, X_test, y_test, test)
     # What was changed after the fit is no setting of it.
     fitted, pool = model.fitted_votes_.settings, model.fitted_votes_.pool
-    chosen = {name: getattr(fitted, name) for name in model.get_params(deep=False)}
+    values = vars(fitted) | model.fitted_votes_.task.parameters()
+    chosen = {name: values[name] for name in model.get_params(deep=False)}
     changed, defaults = _split_settings(
         [("", type(model), chosen), ("estimator__", type(pool), pool.get_params(deep=False))]
     )
+    judged = choose_judged_rows(model, X, y, X_test, y_test)
+    numeric = model.fitted_votes_.task.numeric
     return render_page(
         "fit.html.jinja",
-        title=title or "A classifier with a certificate",
+        title=title or f"A {'regressor' if numeric else 'classifier'} with a certificate",
         certificate=certificate,
         answers=certificate.answers(tested),
         rates={"classes": certificate.class_table(), "groups": certificate.group_table()},
         abstention=certificate.abstention_table(),
         abstention_plot=abstention_plot(model),
         sets=certificate.set_table(),
-        columns=tabulate_importances(model, X, y, X_test, y_test),
+        probabilities=certificate.probability_table(),
+        reliability_plot=reliability_plot(model),
+        errors=certificate.error_table(),
+        error_plot=error_plot(model),
+        intervals=certificate.interval_table(),
+        interval_plots=list(interval_plots(model, judged)),
+        columns=None if judged is None else tabulate_importances(model, judged),
         bounds=_tabulate_rows(certificate.rows(tested)),
         certificate_plot=certificate_plot(model, tested),
         plots=posterior_plots(model),
@@ -196,12 +213,14 @@ def _list_data_facts(model: Any, class_counts: Mapping[Any, int] | None) -> dict
     certificate = model.certificate_
     known = dict(zip(certificate.labels, certificate.label_counts, strict=True))
     counts = {str(label): f" ({count})" for label, count in (class_counts or known).items()}
-    classes = [f"{label}{counts.get(str(label), '')}" for label in model.classes_.tolist()]
+    classes = [f"{label}{counts.get(str(label), '')}" for label in model.fitted_votes_.task.classes.tolist()]
     use = "train and validate" if model.subsamples_.sizes.any() else "validate"
     facts: dict[str, Any] = {f"Points that {use}": model.subsamples_.n}
     if certificate.is_tested:
         facts["Points held out for the certificate"] = certificate.statements[0].figures["n"]
-    facts |= {"Features": model.n_features_in_, f"Classes ({len(classes)})": _cut_list(classes)}
+    facts["Features"] = model.n_features_in_
+    if classes:
+        facts[f"Classes ({len(classes)})"] = _cut_list(classes)
     if hasattr(model, "feature_names_in_"):
         facts["Names of the features"] = _cut_list(model.feature_names_in_)
     return facts

@@ -1,16 +1,17 @@
-"""Which features matter: how much more often the predictor errs once a feature is shuffled."""
+"""Which features matter: how much more the predictor errs once a feature is shuffled."""
 
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.inspection import permutation_importance
 
 from pacbayes._compat import take_rows
-from pacbayes._formatting import format_percent
+from pacbayes._formatting import format_number, format_percent
 from pacbayes.report._html import PageTable
 
 # Features that are shown.
@@ -26,12 +27,16 @@ _LEAST_ROWS = 50
 _SECONDS = 10.0
 
 
-def tabulate_importances(model: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> PageTable | None:
-    """Measure how much the error grows when a feature is shuffled, on rows that had no part in making the predictor.
+class JudgedRows(NamedTuple):
+    """Rows that had no part in making a predictor, with their targets."""
 
-    These are held-out rows of the sample X, y; test rows if none were held out. Returns None without any, for sparse
-    rows, or if it would take too long.
-    """
+    X: Any
+    y: NDArray[Any]
+    where: str  # they come from
+
+
+def choose_judged_rows(model: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> JudgedRows | None:
+    """Return some held-out rows of the sample X, y; test rows if none were held out; None without any, or if sparse."""
     held_out = model.fitted_votes_.best.split.held_out
     if X is not None and held_out is not None:
         rows, labels, which, where = X, np.asarray(y), held_out, "held-out rows"
@@ -44,7 +49,13 @@ def tabulate_importances(model: Any, X: Any, y: Any, X_test: Any, y_test: Any) -
         return None
     # Rows come in no order that matters to the predictor, but files may be sorted.
     which = which[np.random.default_rng(0).permutation(which.size)[:_MOST_ROWS]]
-    rows, labels = take_rows(rows if hasattr(rows, "iloc") else np.asarray(rows), which), labels[which]
+    return JudgedRows(take_rows(rows if hasattr(rows, "iloc") else np.asarray(rows), which), labels[which], where)
+
+
+def tabulate_importances(model: Any, judged: JudgedRows) -> PageTable | None:
+    """Measure how much the error grows when a feature is shuffled; return None if it would take too long."""
+    rows, labels, where = judged
+    numeric = model.fitted_votes_.task.numeric
     start = perf_counter()
     _score(model, rows, labels)
     seconds = (perf_counter() - start) * model.n_features_in_
@@ -57,19 +68,29 @@ def tabulate_importances(model: Any, X: Any, y: Any, X_test: Any, y_test: Any) -
     found = permutation_importance(model, rows, labels, scoring=_score, n_repeats=repeats, random_state=0)
     names = getattr(model, "feature_names_in_", [f"feature {k}" for k in range(model.n_features_in_)])
     order = np.argsort(-found.importances_mean, kind="stable")
-    cells = [[str(names[k]), format_percent(float(found.importances_mean[k]))] for k in order[:_MOST_SHOWN]]
+    show = format_number if numeric else format_percent
+    cells = [[str(names[k]), show(float(found.importances_mean[k]))] for k in order[:_MOST_SHOWN]]
+    grows = (
+        "how much further off predictions are on average" if numeric else "how many more of them are predicted wrongly"
+    )
     first = f"The first {_MOST_SHOWN} of {len(names)} columns. " if len(names) > _MOST_SHOWN else ""
     note = (
-        f"{first}Measured on {labels.size} {where}: how many more of them are predicted wrongly once a column is "
-        f"shuffled{f' (mean of {repeats} times)' if repeats > 1 else ''}. Columns with the same information stand in "
+        f"{first}Measured on {labels.size} {where}: {grows} once a column is shuffled"
+        f"{f' (mean of {repeats} times)' if repeats > 1 else ''}. Columns with the same information stand in "
         "for each other: each then seems to matter less than they do together. Not part of the certificate."
     )
-    return PageTable("columns", "Which columns matter", ["Column", "Error grows by"], cells, note)
+    grown = "Mean absolute error grows by" if numeric else "Error grows by"
+    return PageTable("columns", "Which columns matter", ["Column", grown], cells, note)
 
 
 def _score(model: Any, rows: Any, labels: Any) -> float:
-    """Return the share of rows that are predicted right; for the randomised classifier, its expectation."""
+    """Return the share of rows that are predicted right; for the randomised classifier, its expectation.
+
+    Of predicted numbers, their mean absolute error, as a negative number.
+    """
+    if model.fitted_votes_.task.numeric:
+        return -float(np.abs(model.predict(rows) - labels).mean())
     if model.certificate_.voting != "gibbs":
         return float(model.score(rows, labels))
     # Drawn anew for every shuffle, its predictions would differ by more than a column matters.
-    return float(model.predict_proba(rows)[labels[:, np.newaxis] == model.classes_].sum() / labels.size)
+    return float(model.predict_shares(rows)[labels[:, np.newaxis] == model.classes_].sum() / labels.size)

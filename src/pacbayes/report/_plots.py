@@ -4,12 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pacbayes._formatting import format_confidence, format_nearest, format_upper
-from pacbayes.certificate import Statement
-from pacbayes.display import AbstentionDisplay, BoundDisplay, CertificateDisplay, PoolSizeDisplay, PosteriorDisplay
+import numpy as np
+
+from pacbayes._formatting import (
+    format_confidence,
+    format_lower,
+    format_nearest,
+    format_number,
+    format_percent,
+    format_percent_lower,
+    format_upper,
+)
+from pacbayes._losses import is_of_numbers
+from pacbayes.certificate import Certificate, Statement
+from pacbayes.display import (
+    AbstentionDisplay,
+    BoundDisplay,
+    CertificateDisplay,
+    ErrorCurveDisplay,
+    IntervalDisplay,
+    PoolSizeDisplay,
+    PosteriorDisplay,
+    ReliabilityDisplay,
+)
 from pacbayes.display.svg import page_style, svg_element
+from pacbayes.report._importance import JudgedRows
 from pacbayes.sampling import RandomSubsamples
 
 if TYPE_CHECKING:
@@ -18,6 +40,9 @@ if TYPE_CHECKING:
 # Narrow enough for its text to be readable on a phone.
 _WIDTH = 4.4
 _HEIGHT = 3.3
+
+# Coverages of intervals that are drawn: the first that is proved.
+_COVERAGES = (0.9, 0.8, 0.5)
 
 # With more hypotheses, certifying thirty pools of them would take longer than the rest of the page.
 _MOST_CERTIFIED = 3000
@@ -38,7 +63,7 @@ def certificate_plot(model: Any, tested: Statement | None) -> Plot:
     """Plot losses and bounds as bars."""
 
     def draw(ax: Axes) -> CertificateDisplay:
-        n_classes = model.classes_.size if certificate.is_zero_one else None
+        n_classes = model.fitted_votes_.task.classes.size if certificate.is_zero_one else None
         display = CertificateDisplay.from_certificate(certificate, n_classes=n_classes, tested=tested, ax=ax)
         for text in ax.texts:
             text.set_fontsize("medium")  # readable on a phone
@@ -69,12 +94,75 @@ def abstention_plot(model: Any) -> Plot | None:
     return Plot("plot-abstention", "Error among answered points", caption, f"Line: {'; '.join(values)}.", svg)
 
 
+def error_plot(model: Any) -> Plot | None:
+    """Plot the share of points that are off by no more than an error; None if nothing is proved about it."""
+    certificate = model.certificate_
+    if certificate.numbers is None:
+        return None
+    display, svg = _draw("plot-errors", lambda ax: ErrorCurveDisplay.from_certificate(certificate, ax=ax))
+    some = slice(3, None, 4)
+    values = [
+        f"{format_percent_lower(share)} off by at most {format_number(error, 'up')}"
+        for error, share in zip(display.error[some], display.proved[some], strict=True)
+    ]
+    caption = "How many predictions are off by no more than an error: never fewer than the line, as far as is proved."
+    return Plot("plot-errors", "Share of errors below", caption, f"Line: at least {'; '.join(values)}.", svg)
+
+
+def interval_plots(model: Any, judged: JudgedRows | None) -> Iterator[Plot]:
+    """Plot true against predicted numbers, and errors against widths, where there are rows to do so."""
+    if model.certificate_.numbers is None or judged is None:
+        return
+    coverage = next((level for level in _COVERAGES if _is_proved(model.certificate_, level)), None)
+    if coverage is None:
+        return
+
+    def draw(kind: Any, ax: Axes) -> IntervalDisplay:
+        return IntervalDisplay.from_estimator(model, judged.X, judged.y, coverage=coverage, kind=kind, ax=ax)
+
+    display, svg = _draw("plot-predicted", partial(draw, "predicted"))
+    held = format_percent(float(display.inside.mean()))
+    measured = f"measured on {display.inside.size} {judged.where}, {held} of which are inside their intervals"
+    caption = f"Intervals are proved to hold {coverage:.0%} of new points; {measured}."
+    yield Plot("plot-predicted", "True against predicted", caption, f"Points with intervals: {measured}.", svg)
+    display, svg = _draw("plot-widths", partial(draw, "widths"))
+    widths = [format_number(float(width)) for width in np.quantile(display.upper - display.lower, [0.1, 0.5, 0.9])]
+    caption = "Intervals are wide where hypotheses disagree: is that where predictions err?"
+    description = f"Errors against half the widths of intervals; widths have the deciles {', '.join(widths)}."
+    yield Plot("plot-widths", "Errors against widths", caption, description, svg)
+
+
+def _is_proved(certificate: Certificate, coverage: float) -> bool:
+    try:
+        certificate.choose_interval(coverage)
+    except ValueError:  # not by so few points
+        return False
+    return True
+
+
+def reliability_plot(model: Any) -> Plot | None:
+    """Plot how often predictions of some probability are right; None if nothing is proved about that."""
+    certificate = model.certificate_
+    if certificate.probabilities is None:
+        return None
+    display, svg = _draw("plot-reliability", lambda ax: ReliabilityDisplay.from_certificate(certificate, ax=ax))
+    values = [
+        f"probability {format_nearest(mean)}, right {format_nearest(measured)}, between {format_lower(low)} and "
+        f"{format_upper(high)}"
+        for mean, measured, low, high in zip(display.mean, display.measured, display.low, display.high, strict=True)
+    ]
+    caption = "Probabilities are calibrated where limits hold the dashed line."
+    return Plot("plot-reliability", "How often predictions are right", caption, f"Points: {'; '.join(values)}.", svg)
+
+
 def posterior_plots(model: Any) -> Iterator[Plot]:
     """Plot F(lambda), the mass of the posterior, and the bound of smaller pools."""
     certificate = model.certificate_
     bound, svg = _draw("plot-bound", lambda ax: BoundDisplay.from_estimator(model, ax=ax))
     where = "those at the minimum" if certificate.minimizes_lambda_bound else "not chosen by this curve"
     caption = f"The weights are {where}: {certificate.figures()['Posterior']}."
+    if is_of_numbers(certificate.loss) and all(one.is_test for one in certificate.statements):
+        caption += " It proves nothing by itself: the cap of the errors comes from the rows that they were measured on."
     description = (
         f"F(lambda) for lambda from {bound.lam[0]:.3g} to {bound.lam[-1]:.3g}: its minimum is "
         f"{format_upper(bound.minimum)} at lambda = {bound.minimum_lam:.3g}."
@@ -96,6 +184,7 @@ def posterior_plots(model: Any) -> Iterator[Plot]:
     yield Plot("plot-cumulative", "Cumulative posterior mass", caption, description, svg)
     # The first hypotheses of others than random pools say nothing about smaller pools.
     whole = certificate.n_dropped == 0 and isinstance(model.subsamples_, RandomSubsamples)
+    whole = whole and not is_of_numbers(certificate.loss)
     if whole and 1 < model.losses_.size <= _MOST_CERTIFIED:
         pool, svg = _draw("plot-pool", lambda ax: PoolSizeDisplay.from_estimator(model, ax=ax))
         caption = (

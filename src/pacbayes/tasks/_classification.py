@@ -28,11 +28,15 @@ class Classification(Task):
     ----------
     classes : ndarray
         The class labels, sorted. A target is encoded as positions in it, and labels that are not there as their number.
+    costs : ndarray of shape (k, k) or None
+        Costs in [0, 1] by true and predicted class: a vote predicts the class whose expected cost under its shares is
+        smallest. None for the class with the largest share.
     """
 
     classes: NDArray[Any]
+    costs: Array | None = None
     estimator = "PACBayesClassifier"
-    attributes: ClassVar[dict[str, str]] = {"classes": "label rising: k"}
+    attributes: ClassVar[dict[str, str]] = {"classes": "label rising: k", "costs": "double? >=0 <=1: k k"}
 
     @classmethod
     def learn(cls, labels: NDArray[Any] | Labels) -> tuple[Classification, NDArray[np.intp]]:
@@ -71,6 +75,16 @@ class Classification(Task):
     def resolve_loss(self, loss: Any) -> Loss:
         return resolve_loss(loss, self.classes)
 
+    def deciding_by(self, loss: Loss) -> Classification:
+        return replace(self, costs=loss.costs)
+
+    @property
+    def decision(self) -> Array | None:
+        return self.costs
+
+    def assumptions(self) -> list[str]:
+        return [] if self.costs is None else ["expected-costs"]
+
     def describe_target(self, encoded: NDArray[Any]) -> dict[str, Any]:
         if self.classes.size > MOST_LABELS:
             return {}
@@ -78,7 +92,7 @@ class Classification(Task):
         return {"labels": label_names(self.classes), "label_counts": tuple(counts.tolist())}
 
     def predict(self, hypotheses: Hypotheses, weights: Array, X: Any, drawn: NDArray[Any] | None = None) -> Predicted:
-        return vote(hypotheses, weights, X) if drawn is None else predict_drawn(hypotheses, drawn, X)
+        return vote(hypotheses, weights, X, self.costs) if drawn is None else predict_drawn(hypotheses, drawn, X)
 
     def aggregate(self, hypotheses: Hypotheses, weights: Array, X: Any, doubt: Array | None = None) -> Array:
         """Return the share of the vote of each class."""

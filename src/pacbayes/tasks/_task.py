@@ -58,6 +58,18 @@ class Task(ABC):
     def resolve_loss(self, loss: Any) -> Loss:
         """Return what the `loss` setting stands for."""
 
+    def deciding_by(self, loss: Loss) -> Task:
+        """Return the task with predictions that make a loss small, given the aggregated answers; by default the same.
+
+        For predictors that are tested: bounds that rest on single hypotheses are about their own answers.
+        """
+        return self
+
+    @property
+    def decision(self) -> Any:
+        """What turns aggregated answers into predictions, as a value that digests tell apart; None by default."""
+        return None
+
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the estimator that the task knows, by name."""
         return {}

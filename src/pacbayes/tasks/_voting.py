@@ -15,6 +15,9 @@ from pacbayes.sampling import ChosenSubsamples, Subsamples
 # Weight of voters that are not asked for shares of the vote: it moves a share by less than this.
 _IGNORED_WEIGHT = 1e-12
 
+# The same for shares on training rows, which nothing that is proved depends on.
+_IGNORED_IN_TRAINING = 1e-3
+
 # Classes up to which the two with the most weight are found by partitioning.
 _FEW_CLASSES = 32
 
@@ -23,12 +26,19 @@ _FIRST_VOTERS, _MOST_VOTERS = 4, 256
 
 
 def tally_votes(
-    hypotheses: Hypotheses, weights: Array, X: Any, *, stop_early: bool, uncertain_weight: Array | None = None
+    hypotheses: Hypotheses,
+    weights: Array,
+    X: Any,
+    *,
+    stop_early: bool,
+    uncertain_weight: Array | None = None,
+    costs: Array | None = None,
 ) -> Array:
     """Add up the weight behind each class at each point, an array of shape (n, n_classes).
 
-    With `stop_early`, a point is left as soon as the remaining weight cannot change its winner; otherwise the lightest
-    voters, of a total weight of at most 1e-12, are not asked. The largest entry of a row is the winner's in any case.
+    With `stop_early`, a point is left as soon as the remaining weight cannot change its winner, the class with the
+    largest entry or, with `costs`, the smallest expected cost; otherwise the lightest voters, of a total weight of at
+    most 1e-12, are not asked. The winner is the same in any case.
     Adds to `uncertain_weight` that of voters whose votes could differ on another engine; these delay the early stop.
     """
     tallies = np.zeros((X.shape[0], hypotheses.classes.size))
@@ -49,16 +59,41 @@ def tally_votes(
             uncertain_weight[open_rows] = doubts
         done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
         if stop_early and done < order.size:
-            to_come = remaining[done] + (0.0 if uncertain_weight is None else 2 * uncertain_weight[open_rows])
-            open_rows = open_rows[~_are_decided(tallies[open_rows], to_come)]
+            doubt = 0.0 if uncertain_weight is None else _spread(costs) * uncertain_weight[open_rows]
+            open_rows = open_rows[~_are_decided(_score(tallies[open_rows], costs), remaining[done] + doubt)]
     return tallies
 
 
-def vote(hypotheses: Hypotheses, weights: Array, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the codes that the weighted vote decides for, and where rounding could change them on another engine."""
+def vote(
+    hypotheses: Hypotheses, weights: Array, X: Any, costs: Array | None = None
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the codes that the weighted vote decides for, and where rounding could change them on another engine.
+
+    It decides for the class with the largest weight or, with costs in [0, 1] by true and predicted class, for the one
+    whose expected cost is smallest if the true class is distributed as the weight.
+    """
     uncertain_weight = np.zeros(X.shape[0])
-    tallies = tally_votes(hypotheses, weights, X, stop_early=True, uncertain_weight=uncertain_weight)
-    return np.argmax(tallies, axis=1), _are_uncertain(tallies, uncertain_weight)
+    tallies = tally_votes(hypotheses, weights, X, stop_early=True, uncertain_weight=uncertain_weight, costs=costs)
+    scores = _score(tallies, costs)
+    return np.argmax(scores, axis=1), _are_uncertain(scores, uncertain_weight, _spread(costs))
+
+
+def _score(tallies: Array, costs: Array | None) -> Array:
+    """Return what the winner has most of: weight or, with costs, weight minus expected cost.
+
+    Weight moves a difference of two scores by at most itself, since costs are in [0, 1].
+    """
+    if costs is None:
+        return tallies
+    scores = np.zeros_like(tallies)
+    for weight, cost in zip(tallies.T, costs, strict=True):  # not a matrix product, whose rounding depends on the batch
+        scores += weight[:, np.newaxis] * (1 - cost)
+    return scores
+
+
+def _spread(costs: Array | None) -> int:
+    """Return how much a difference of two scores moves if the weight of each class does by one."""
+    return 2 if costs is None else costs.shape[0]
 
 
 def vote_out_of_bag(
@@ -76,16 +111,55 @@ def vote_out_of_bag(
     while done < order.size and open_rows.size:
         voters = np.sort(order[done : done + width])
         votes, uncertain = hypotheses.take(voters).votes_and_uncertain(take_rows(X, open_rows))
-        inside, counts = ChosenSubsamples(subsamples, voters).locate(range(voters.size), rows[open_rows])
-        weight = np.repeat(weights[voters][:, np.newaxis], open_rows.size, axis=1)
-        weight[np.repeat(np.arange(voters.size), counts), inside] = 0.0
-        cells = votes.astype(np.intp) + n_classes * np.arange(open_rows.size)
-        added = np.bincount(cells.ravel(), weights=weight.ravel(), minlength=open_rows.size * n_classes)
-        tallies[open_rows] += added.reshape(-1, n_classes)
+        weight = _weigh_outside(weights, subsamples, voters, rows[open_rows])
+        tallies[open_rows] += _tally_weights(votes, weight, n_classes)
         uncertain_weight[open_rows] += (weight * uncertain).sum(axis=0)
         done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
         open_rows = open_rows[~_are_decided(tallies[open_rows], remaining[done] + 2 * uncertain_weight[open_rows])]
     return np.argmax(tallies, axis=1), _are_uncertain(tallies, uncertain_weight), np.asarray(tallies.any(axis=1))
+
+
+def tally_out_of_bag(
+    hypotheses: Hypotheses, weights: Array, subsamples: Subsamples, X: Any, rows: NDArray[Any]
+) -> Array:
+    """Add up the weight behind each class at each point, as `tally_votes`, of voters that were not trained on it.
+
+    `rows` as in `vote_out_of_bag`. Who votes by probabilities divides its weight by these. The lightest voters, of a
+    total weight of at most 1e-3, are not asked.
+    """
+    tallies = np.zeros((rows.size, hypotheses.classes.size))
+    order, remaining = _order_by_weight(weights)
+    order = order[: max(1, int(np.count_nonzero(remaining[:-1] > _IGNORED_IN_TRAINING)))]
+    by_labels = np.array([hypotheses.take(order[k : k + 1]).vote_by == "labels" for k in range(order.size)])
+    together = [
+        np.sort(part) for part in np.split(order[by_labels], range(_MOST_VOTERS, by_labels.sum(), _MOST_VOTERS))
+    ]
+    for voters in (part for part in together if part.size):
+        weight = _weigh_outside(weights, subsamples, voters, rows)
+        tallies += _tally_weights(hypotheses.take(voters).votes(X), weight, tallies.shape[1])
+    for h in order[~by_labels]:
+        outside = np.flatnonzero(_weigh_outside(weights, subsamples, np.array([h]), rows)[0])
+        if outside.size:
+            sums = tallies[outside]
+            hypotheses.take(np.array([h])).add_votes(take_rows(X, outside), weights[h : h + 1], sums)
+            tallies[outside] = sums
+    return tallies
+
+
+def _weigh_outside(weights: Array, subsamples: Subsamples, voters: NDArray[np.intp], rows: NDArray[Any]) -> Array:
+    """Return the weight of each of some voters, rising, at each point: none where it was trained on it."""
+    inside, counts = ChosenSubsamples(subsamples, voters).locate(range(voters.size), rows)
+    weight = np.repeat(weights[voters][:, np.newaxis], rows.size, axis=1)
+    weight[np.repeat(np.arange(voters.size), counts), inside] = 0.0
+    return weight
+
+
+def _tally_weights(votes: NDArray[Any], weight: Array, n_classes: int) -> Array:
+    """Add up weights of votes, one for each voter and point, by class."""
+    n = weight.shape[1]
+    cells = votes.astype(np.intp) + n_classes * np.arange(n)
+    added = np.bincount(cells.ravel(), weights=weight.ravel(), minlength=n * n_classes)
+    return np.asarray(added, dtype=np.float64).reshape(-1, n_classes)
 
 
 def _order_by_weight(weights: Array) -> tuple[NDArray[np.intp], Array]:
@@ -95,23 +169,23 @@ def _order_by_weight(weights: Array) -> tuple[NDArray[np.intp], Array]:
     return order, np.append(np.cumsum(weights[order][::-1])[::-1], 0.0)
 
 
-def _are_decided(tallies: Array, to_come: Any) -> NDArray[np.bool_]:
+def _are_decided(scores: Array, to_come: Any) -> NDArray[np.bool_]:
     """Return where the winner is ahead by strictly more than the weight to come, and than rounding of the sums."""
-    if tallies.shape[1] <= _FEW_CLASSES:
-        ranked = np.partition(tallies, -2, axis=1)
+    if scores.shape[1] <= _FEW_CLASSES:
+        ranked = np.partition(scores, -2, axis=1)
         lead = ranked[:, -1] - ranked[:, -2]
     else:  # of many classes most have no votes, and to partition equal numbers takes long
-        points, winner = np.arange(tallies.shape[0]), np.argmax(tallies, axis=1)
-        others = tallies.copy()
+        points, winner = np.arange(scores.shape[0]), np.argmax(scores, axis=1)
+        others = scores.copy()
         others[points, winner] = 0.0
-        lead = tallies[points, winner] - others.max(axis=1)
+        lead = scores[points, winner] - others.max(axis=1)
     return np.asarray(lead > to_come * (1 + 1e-9) + 1e-12)
 
 
-def _are_uncertain(tallies: Array, uncertain_weight: Array) -> NDArray[np.bool_]:
+def _are_uncertain(scores: Array, uncertain_weight: Array, spread: int = 2) -> NDArray[np.bool_]:
     """Return where voters in doubt have enough weight, which each may move from the winner to another class."""
     uncertain = uncertain_weight > 0
-    uncertain[uncertain] = ~_are_decided(tallies[uncertain], 2 * uncertain_weight[uncertain])
+    uncertain[uncertain] = ~_are_decided(scores[uncertain], spread * uncertain_weight[uncertain])
     return np.asarray(uncertain)
 
 
