@@ -27,5 +27,6 @@ for instructions in avx512 avx2 baseline; do
   python -c "from pacbayes.pools import _engine; print('==', _engine.instructions, _engine.__file__); assert '$build' in _engine.__file__"
   python -m pytest -q tests/pools/test_engine.py tests/pools/test_rbf_svm.py tests/pools/test_rbf_ridge.py tests/pools/test_tree_ensembles.py \
     tests/pools/test_linear_models.py tests/pools/test_boosting.py tests/pools/test_extra_trees.py \
+    tests/pools/test_numeric_learners.py \
     tests/test_sampling.py -k "not older_machines" "$@"
 done

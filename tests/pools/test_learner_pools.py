@@ -233,6 +233,7 @@ def test_many_categories_are_encoded_by_target_statistics(monkeypatch):
         (BoostingPool(max_iter=(10, 0)), "max_iter must be 'auto', or a whole number, at least 1, or several of these"),
         (BoostingPool(max_features=1.5), "max_features must be 'auto', or in"),
         (BoostingPool(l2_regularization=-1.0), "l2_regularization must be 'auto', or a number, at least 0"),
+        (BoostingPool(loss="absolute"), "loss must be 'auto', or 'squared' or 'huber'"),
         (ForestPool(kind="both"), "kind must be 'auto', or 'extra' or 'random'"),
         (ForestPool(max_features="log2"), "max_features must be 'auto', or 'sqrt'"),
         (LinearPool(C=(1.0, np.inf)), "C must be 'auto', or in"),

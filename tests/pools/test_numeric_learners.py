@@ -104,6 +104,35 @@ def test_a_tree_is_that_of_scikit_learn():
     np.testing.assert_allclose(found.values[found.leaf], expected.values[expected.leaf], rtol=1e-5, atol=1e-6)
 
 
+def test_hubers_loss_weighs_large_errors_less():
+    """A step on points that one split divides: towards means with weights by which large errors are absolute."""
+    rng = np.random.default_rng(0)
+    is_left = np.arange(101) < 40
+    y = rng.standard_t(1.5, size=101) + np.where(is_left, 0.0, 3.0)
+    settings = {"learning_rate": 0.5, "n_rounds": 1, "max_leaves": 4, "min_leaf": 1, "n_candidates": 1, "l2": 2.0}
+    arguments = (np.where(is_left, 0.0, 1.0)[:, np.newaxis], 0, y, np.array([0.3]))
+    for share in (1.0, 0.7, 0.5):
+        errors = np.abs(y - 0.3)
+        weights = np.minimum(1, np.sort(errors)[int(np.ceil(share * 101)) - 1] / errors)
+        trees = _tree_training.boost(*arguments, **settings, seed=0, squared_share=share)
+        expected = [0.5 * (weights[i] @ (y[i] - 0.3)) / (weights[i].sum() + 2) for i in (is_left, ~is_left)]
+        np.testing.assert_allclose(trees["values"][trees["leaf"]], expected, rtol=1e-5)
+    for share in (0.0, 1.1, np.nan):
+        with pytest.raises(ValueError, match="squared_share must be in"):
+            _tree_training.boost(*arguments, **settings, seed=0, squared_share=share)
+
+
+def test_hubers_loss_is_better_where_errors_have_heavy_tails():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(801, 3))
+    truth = 2 * np.tanh(X[:, 0]) + X[:, 1]
+    y = truth + 0.5 * rng.standard_t(1.5, size=801)
+    squared, huber = (
+        np.abs(train_one(BoostingPool(loss=loss), X, y)[0].predict(X) - truth).mean() for loss in ("squared", "huber")
+    )
+    assert huber < 0.8 * squared
+
+
 def test_splits_by_sets_are_those_of_scikit_learn():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, 20, 3000), rng.integers(0, 7, 3000)]).astype(float)
