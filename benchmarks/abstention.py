@@ -32,7 +32,7 @@ def measure(problem: Problem, seed: int) -> NDArray[np.float64]:
     """Return the bound for all; for each share bound, share and error; mean size and coverage of sets."""
     (X, y), (X_test, y_test) = (problem.rows(rows) for rows in problem.split(seed))
     model = PACBayesClassifier(delta=DELTA, random_state=seed, n_jobs=1).fit(X, y)
-    certificate, shares = model.certificate_, model.predict_proba(X_test)
+    certificate, shares = model.certificate_, model.predict_shares(X_test)
     wrong, winner = model.predict(X_test) != y_test, shares.max(axis=1)
     n = certificate.abstention[0].n
     values = [certificate.bound]

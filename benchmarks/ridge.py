@@ -137,7 +137,7 @@ def mean_error(name: str, size: float, m: int, seed: int) -> float:
     rows, test = (X[order[:n]], y[order[:n]]), order[n:]
     subsamples = RandomSubsamples(n, [size if size > 1 else int(size * n)], m, entropy=seed)
     losses, trained = train_and_validate(RBFRidgePool(), rows, subsamples)
-    rho = minimize_lambda_bound(losses, int(subsamples.n_validation[0])).posterior
+    rho = minimize_lambda_bound(losses, int(subsamples.n_validation[0])).rho
     predicted = rho @ trained.keep_training_points(Sample(*rows, NUMBERS)).votes(X[test])
     return float(np.abs(predicted - y[test]).mean() / np.abs(np.median(rows[1]) - y[test]).mean())
 

@@ -425,7 +425,7 @@ def test_stopping_early_is_exact(voting, data, estimator):
     for h in np.argsort(-model.posterior_, kind="stable"):
         full[np.arange(points.shape[0]), votes[h]] += model.posterior_[h]
     np.testing.assert_array_equal(model.predict(points), model.classes_[np.argmax(full, axis=1)])
-    np.testing.assert_allclose(model.predict_proba(points), full, atol=1e-12)
+    np.testing.assert_allclose(model.predict_shares(points), full, atol=1e-12)
 
 
 @pytest.mark.parametrize("estimator", [RBFSVMPool(), LogisticRegression()])
@@ -459,7 +459,7 @@ def test_gibbs_draws_hypotheses_by_their_weight():
     model = small(estimator=DecisionTreeClassifier(max_depth=1), voting="gibbs", subsample_size=4).fit(X, Y)
     point = np.repeat(X[:1], 20_000, axis=0)
     share = np.mean(model.predict(point) == 1)
-    assert share == pytest.approx(model.predict_proba(X[:1])[0, 1], abs=0.02)
+    assert share == pytest.approx(model.predict_shares(X[:1])[0, 1], abs=0.02)
     again = clone(model).fit(X, Y)
     np.testing.assert_array_equal(again.predict(point), clone(model).fit(X, Y).predict(point))
 
@@ -467,11 +467,11 @@ def test_gibbs_draws_hypotheses_by_their_weight():
 def test_gibbs_draws_anew_in_every_call():
     """Over many calls of one row the classifier is the certified one: it does not ask the same hypothesis again."""
     model = small(estimator=DecisionTreeClassifier(max_depth=1), voting="gibbs", subsample_size=4).fit(X, Y)
-    shares = model.predict_proba(X)[:, 1]
+    shares = model.predict_shares(X)[:, 1]
     row = X[np.argmin(np.abs(shares - 0.5))][np.newaxis]
     for served in (model, clone_fitted(model)):
         answers = np.array([served.predict(row)[0] for _ in range(2000)])
-        assert np.mean(answers == 1) == pytest.approx(model.predict_proba(row)[0, 1], abs=0.05)
+        assert np.mean(answers == 1) == pytest.approx(model.predict_shares(row)[0, 1], abs=0.05)
     first_answers = [clone_fitted(model).predict(row)[0] for _ in range(60)]
     assert len(set(first_answers)) == 2
 
@@ -485,7 +485,7 @@ def test_a_change_of_voting_needs_a_new_fit():
 
 def test_margins_and_shares():
     model = small().fit(X, Y)
-    shares = model.predict_proba(X)
+    shares = model.predict_shares(X)
     np.testing.assert_allclose(shares.sum(axis=1), 1)
     np.testing.assert_allclose(model.decision_function(X), shares[:, 1] - shares[:, 0])
     np.testing.assert_array_equal(model.predict(X), (model.decision_function(X) > 0).astype(int))
@@ -873,7 +873,7 @@ def test_settings_may_be_numbers_and_flags_of_numpy():
 
 
 def test_a_wrong_method_is_refused_before_anything_is_predicted():
-    with pytest.raises(ValueError, match="method must be 'predict' or 'predict_proba', got 'typo'"):
+    with pytest.raises(ValueError, match="method must be 'predict', 'predict_proba' or 'predict_shares', got 'typo'"):
         small().fit(X, Y).predict_batches(X, method="typo")
 
 

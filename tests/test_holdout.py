@@ -224,7 +224,7 @@ def test_the_randomised_classifier_is_tested_by_its_own_draws():
     model = small(voting="gibbs", holdout=0.4).fit(X, Y)
     assert model.certificate_.objective == "direct"
     figures = model.certificate_.statements[0].figures
-    shares = model.predict_proba(X[model.votes_[0].split.held_out])
+    shares = model.predict_shares(X[model.votes_[0].split.held_out])
     expected = 1 - shares[np.arange(120), Y[model.votes_[0].split.held_out]]
     deviation = np.sqrt(np.sum(expected * (1 - expected)))
     assert abs(figures["errors"] - expected.sum()) <= 5 * deviation

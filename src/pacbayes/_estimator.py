@@ -29,7 +29,7 @@ from pacbayes._settings import (
     is_whole,
     validate_settings,
 )
-from pacbayes._validation import Array, as_real_array, count_missing
+from pacbayes._validation import Array, as_real_array, count_missing, open_interval, scalar
 from pacbayes.certificate import MEAN, OBJECTIVES, VOTINGS, Certificate, validate_delta
 from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fitting import (
@@ -194,7 +194,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         model._check_settings()
         return model._adopt(fitted, np.random.default_rng())
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None, **fit_params: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, groups: Any = None, max_error: float | None = None, **fit_params: Any
+    ) -> Self:
         """Train the hypotheses, validate them, and weight them by minimising the bound.
 
         Parameters
@@ -208,6 +210,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             Groups whose errors are to be bounded, all at once: a label for each row; or, where groups may overlap, a
             mask of True and False for each group by its name; or the name of a column of the data frame X. They need
             not be features, and have no influence on the vote.
+        max_error : float, optional
+            An error among answered points that is declared before the held-out rows are seen: these test it alone, at
+            full delta, so that ``predict_selective(X)`` answers more points than with a table of thresholds.
         **fit_params
             `sample_weight`, and nothing else: how much each row counts in training, an array of shape (n,) of numbers
             that are not negative. Boosted trees, forests and logistic regressions repeat rows in proportion, other
@@ -222,11 +227,15 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         """
         weights = fit_params.pop("sample_weight", None)
         if fit_params:
-            raise TypeError(f"fit takes no parameters besides X, y, groups and sample_weight, got {sorted(fit_params)}")
+            allowed = "X, y, groups, max_error and sample_weight"
+            raise TypeError(f"fit takes no parameters besides {allowed}, got {sorted(fit_params)}")
         self._check_settings()
-        return self._fit(X, y, self._copy_settings(n_candidates=1), groups=groups, weights=weights)
+        settings = self._copy_settings(n_candidates=1)
+        return self._fit(X, y, settings, groups=groups, weights=weights, max_error=max_error)
 
-    def fit_candidate(self, X: Any, y: Any = None, *, n_candidates: int, groups: Any = None) -> Self:
+    def fit_candidate(
+        self, X: Any, y: Any = None, *, n_candidates: int, groups: Any = None, max_error: float | None = None
+    ) -> Self:
         """Fit as one of several candidates of which the one with the smallest bound will be taken.
 
         Parameters
@@ -236,7 +245,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         n_candidates : int
             Number of candidates with different settings, this one included. Decided beforehand, they share `delta`, and
             the choice is covered by the certificate. `CertifiedGridSearch` does this for a grid.
-        groups : optional
+        groups, max_error : optional
             As in `fit`.
 
         Returns
@@ -248,9 +257,11 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"n_candidates must be a whole number, at least 1, got {n_candidates!r}")
         self._check_settings()
         settings = self._copy_settings(n_candidates=int(n_candidates))
-        return self._fit(X, y, settings, groups=groups)
+        return self._fit(X, y, settings, groups=groups, max_error=max_error)
 
-    def add_hypotheses(self, X: Any, y: Any, n_hypotheses: int, *, groups: Any = None) -> Self:
+    def add_hypotheses(
+        self, X: Any, y: Any, n_hypotheses: int, *, groups: Any = None, max_error: float | None = None
+    ) -> Self:
         """Add hypotheses to a fitted estimator, on the same sample: the result is that of fitting them at once.
 
         To add until the bound looks good is to choose the prior by the data: decide on the number beforehand. The
@@ -263,8 +274,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         n_hypotheses : int
             Number of hypotheses that there will be, for each vote. The first fit must have had ``racing=False``, so
             that none was dropped, and no `prior` of its own. Its `checkpoint` stays what it is.
-        groups : optional
-            As in `fit`: without them, the new certificate bounds no errors by group.
+        groups, max_error : optional
+            As in `fit`: without them, the new certificate bounds no errors by group, and proves no declared error.
 
         Returns
         -------
@@ -294,7 +305,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 ) from error
         settings = replace(fitted.settings, n_hypotheses=n_hypotheses, checkpoint=None)
         validate_settings(settings, {"n_hypotheses": Whole(max(len(vote.hypotheses) for vote in fitted.votes))})
-        self._fit(X, y, settings, continued=fitted, groups=groups)
+        self._fit(X, y, settings, continued=fitted, groups=groups, max_error=max_error)
         self.n_hypotheses = n_hypotheses
         return self
 
@@ -306,8 +317,11 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         continued: FittedVotes | None = None,
         groups: Any = None,
         weights: Any = None,
+        max_error: float | None = None,
     ) -> Self:
         pool, digests = as_pool(settings.estimator), self._digest_settings()
+        if max_error is not None:
+            max_error = float(scalar("max_error", open_interval("max_error", max_error, 0, 1)))
         try:
             if continued is None:
                 rows, labels = self._open_sample(pool, X, y, settings)
@@ -319,7 +333,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 target = rows.sample.codes
             declared = None if groups is None else Groups.of(groups, len(rows), X)
             rows = rows if weights is None else _weigh_rows(rows, weights)
-            fitted = fit_votes(rows, target, pool, task, settings, continued, declared)
+            fitted = fit_votes(rows, target, pool, task, settings, continued, declared, max_error)
         except (ValueError, HypothesisError) as error:
             _explain_missing_values(X, error)
             raise
@@ -609,8 +623,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         if loss.on_probabilities or not (has_target or loss.is_zero_one):
             needed = "a loss of labels" if has_target else "the zero-one loss"
             raise ValueError(f"certify needs {needed}, and the classifier has {certificate.loss!r}")
+        certificate = certificate.without_test()
         codes = [*(code for code in certificate.assumption_codes if code != "groups-declared"), "new-points"]
-        certificate = replace(certificate.without_test(), assumption_codes=tuple(codes), statements=())
+        certificate = replace(certificate, assumption_codes=tuple(codes), statements=())
         if not has_target:
             given = {"delta": delta, "groups": groups, "weights": weights, "tail": None if tail == "exact" else tail}
             for name in (name for name, value in given.items() if value is not None):

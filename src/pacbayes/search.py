@@ -87,7 +87,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
         self.param_grid = param_grid
         self.n_candidates = n_candidates
 
-    def fit(self, X: Any, y: ArrayLike, *, groups: Any = None) -> CertifiedGridSearch:
+    def fit(self, X: Any, y: ArrayLike, *, groups: Any = None, max_error: float | None = None) -> CertifiedGridSearch:
         """Fit all candidates.
 
         Parameters
@@ -96,7 +96,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
             Training points.
         y : array-like of shape (n,)
             Labels, or numbers.
-        groups : optional
+        groups, max_error : optional
             Groups whose errors are to be bounded, as in `PACBayesClassifier.fit`.
 
         Returns
@@ -124,7 +124,9 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
             candidate = clone(self.classifier).set_params(**params)
             if candidate.checkpoint is not None:  # a folder belongs to one fit
                 candidate.set_params(checkpoint=Path(candidate.checkpoint) / f"candidate{k}")
-            candidates.append(candidate.fit_candidate(X, y, n_candidates=n_candidates, groups=groups))
+            candidates.append(
+                candidate.fit_candidate(X, y, n_candidates=n_candidates, groups=groups, max_error=max_error)
+            )
         # Of numbers, caps of the errors differ between candidates: their bounds compare in the unit of the target.
         bounds = [candidate.certificate_.error_bound for candidate in candidates]
         # As votes of one fit compete.

@@ -222,7 +222,8 @@ def test_other_losses_are_found_by_the_data(model):
     certificate, posterior = weigh(fit, lower, vote.prior)
     digests = digest_vote(fit, lower)
     forged = forge(model, totals=lower.totals, posterior=posterior)
-    by_class = {name: getattr(model.certificate_, name) for name in ("labels", "label_counts", "confusion")}
+    counted = ("labels", "label_counts", "confusion", "calibration")
+    by_class = {name: getattr(model.certificate_, name) for name in counted}
     certificate = replace(certificate, **by_class, digests={**certificate.digests, **digests})
     assert forged.verify_certificate(certificate) == "arithmetic and model"
     with pytest.raises(CertificateError, match=r"losses\[\d+\] is stated as"):

@@ -269,7 +269,7 @@ def forge(model, **parts):
     certificate, rho = weigh(fit, vote.trained, vote.prior)
     about = digest_vote(fit, vote.trained)
     certificate = replace(certificate, digests={**certificate.digests, **about})
-    vote = evaluate_vote(replace(vote, certificate=certificate, posterior=rho), rows, rows, votes.loss)
+    vote, _ = evaluate_vote(replace(vote, certificate=certificate, posterior=rho), rows, rows, votes.loss)
     return PACBayesClassifier.from_fitted_votes(replace(votes, votes=(vote,)))
 
 

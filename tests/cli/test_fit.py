@@ -44,7 +44,7 @@ def test_fit_and_everything_after_it(run, tmp_path, mixed):
     assert schema.target == "kind"
     X = new.drop(columns="kind").assign(open=new["open"].map(str))
     assert written["prediction"].tolist() == model.predict(X).tolist()
-    np.testing.assert_array_equal(written[["share_dry", "share_wet"]].to_numpy(), model.predict_proba(X).round(4))
+    np.testing.assert_array_equal(written[["share_dry", "share_wet"]].to_numpy(), model.predict_shares(X).round(4))
     assert np.mean(written["prediction"] == new["kind"]) > 0.8
 
     tested = run("certify", "--model", "model.skops", "fresh.csv", "--target", "kind")

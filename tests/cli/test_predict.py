@@ -166,6 +166,25 @@ def test_labels_are_left_empty_where_nothing_is_proved(invoke, refuses, mixed, f
     assert message.startswith("max_error must be at least ")
 
 
+def test_a_declared_error_is_tested_by_the_fit_and_answered_by(invoke, refuses, mixed):
+    table(400).to_csv("data.csv", index=False)
+    result = invoke("fit", "data.csv", "--target", "kind", "--max-error", 0.4, *QUICK)
+    assert result.exit_code == 0, result.output
+    assert "The error of at most 40.00% that was declared beforehand is proved" in result.stdout
+    model = load_model("model.skops")[0]
+    threshold = model.certificate_.declared.proved.threshold
+    table(100, seed=5).drop(columns="kind").to_csv("new.csv", index=False)
+    assert invoke("predict", "model.skops", "new.csv", "-o", "out.csv", "--max-error", 0.4).exit_code == 0
+    written = pd.read_csv("out.csv")
+    shares = written.filter(regex="^share_").max(axis=1)
+    assert written["prediction"][shares > threshold + 1e-3].notna().all()
+    assert written["prediction"][shares < threshold - 1e-3].isna().all()
+    verify = ("verify", "model.certificate.json", "--model", "model.skops", "--data", "data.csv")
+    assert invoke(*verify).exit_code == 0
+    message = refuses("fit", "data.csv", "--target", "kind", "--max-error", 1.5, *QUICK)
+    assert message.startswith("max_error must be in (0, 1)")
+
+
 def test_sets_of_classes_are_columns(invoke, refuses, mixed, fitted):
     mixed.drop(columns="kind").to_csv("new.csv", index=False)
     assert invoke("predict", "model.skops", "new.csv", "-o", "out.csv", "--coverage", "0.6").exit_code == 0

@@ -456,8 +456,8 @@ def test_shares_of_the_vote_ignore_almost_no_weight(pair, waves):
     X = waves[0][:500]
     votes = np.searchsorted(everyone.classes_, everyone.predict_hypotheses(X))
     exact = np.stack([(everyone.posterior_[:, None] * (votes == c)).sum(axis=0) for c in range(2)], axis=1)
-    np.testing.assert_allclose(everyone.predict_proba(X), exact, atol=2e-12)
-    np.testing.assert_allclose(raced.predict_proba(X), exact, atol=1e-8)
+    np.testing.assert_allclose(everyone.predict_shares(X), exact, atol=2e-12)
+    np.testing.assert_allclose(raced.predict_shares(X), exact, atol=1e-8)
 
 
 def test_displays_take_dropped_hypotheses(pair):

@@ -126,7 +126,7 @@ def test_predictions_come_in_blocks(parquet, in_memory):
     np.testing.assert_array_equal(shares, in_memory.predict_proba(X))
     np.testing.assert_array_equal(in_memory.predict_proba(ArraySource(X)), in_memory.predict_proba(X))
     np.testing.assert_array_equal(in_memory.predict_hypotheses(ArraySource(X)), in_memory.predict_hypotheses(X))
-    with pytest.raises(ValueError, match="method must be 'predict' or 'predict_proba', got 'vote'"):
+    with pytest.raises(ValueError, match="method must be 'predict', 'predict_proba' or 'predict_shares', got 'vote'"):
         next(in_memory.predict_batches(X, method="vote"))
 
 

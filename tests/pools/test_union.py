@@ -200,7 +200,7 @@ def test_the_vote_is_the_weighted_mean_of_labels_and_probabilities(data, model):
             expected += weight * hypothesis.predict_proba(X)
         else:
             expected += weight * (hypothesis.predict(X)[:, np.newaxis] == model.classes_)
-    assert_allclose(model.predict_proba(X), expected, atol=1e-12)
+    assert_allclose(model.predict_shares(X), expected, atol=1e-12)
     assert_array_equal(model.predict(X), np.argmax(expected, axis=1))
 
 
@@ -210,7 +210,7 @@ def test_without_a_test_the_vote_is_about_labels(data):
     shares = sum(
         w * (h.predict(X)[:, None] == [0, 1, 2]) for h, w in zip(model.hypotheses_, model.posterior_, strict=True)
     )
-    assert_allclose(model.predict_proba(X), shares, atol=1e-12)
+    assert_allclose(model.predict_shares(X), shares, atol=1e-12)
     assert {family.vote_by for family in model.certificate_.families} == {"labels"}
 
 

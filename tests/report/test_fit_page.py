@@ -150,7 +150,7 @@ def test_page_of_default_svms(svms, cancer):
     assert defaults < page.index("<dt>estimator__gamma_source</dt>")
     for name in ("pacbayes", "python", "numpy", "scipy", "scikit-learn"):
         assert f"<dt>{name}</dt>" in page
-    assert len(Outline(page).all("figure")) == 6
+    assert len(Outline(page).all("figure")) == 7
     assert json.loads(unescape(re.findall(r"<code>({.*?})</code>", page, re.DOTALL)[0])) == json.loads(proved.to_json())
 
 

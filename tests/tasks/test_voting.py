@@ -15,9 +15,10 @@ from pacbayes._losses import resolve_loss
 from pacbayes.exceptions import CertificateError
 from pacbayes.fitting import _evaluation
 from pacbayes.io import load_model, save_model
-from pacbayes.pools import EstimatorPool, HypothesisList
+from pacbayes.pools import EstimatorPool, HypothesisList, join_families
 from pacbayes.rows import ArraySource
 from pacbayes.sampling import RandomSubsamples
+from pacbayes.tasks import tally_out_of_bag
 from pacbayes.tasks._voting import vote, vote_out_of_bag
 
 CLASSES = np.arange(10_000)
@@ -42,6 +43,44 @@ def test_votes_out_of_bag_are_those_of_parts():
     ]
     for found, expected in zip(zip(*parts, strict=True), whole, strict=True):
         np.testing.assert_array_equal(np.concatenate(found), expected)
+
+
+class Fixed(ClassifierMixin, BaseEstimator):
+    """Give probabilities that depend on the point and on the hypothesis."""
+
+    classes_ = np.arange(3)
+
+    def __init__(self, shift):
+        self.shift = shift
+
+    def predict_proba(self, X):
+        weights = np.exp(np.sin(X[:, :1] + self.shift + self.classes_))
+        return weights / weights.sum(axis=1, keepdims=True)
+
+    def predict(self, X):
+        return self.predict_proba(X).argmax(axis=1)
+
+
+@pytest.mark.parametrize("n_labels", [0, 3, 6])
+def test_weight_of_voters_that_were_not_trained_on_a_row(n_labels):
+    """As a loop over rows and voters, some of which vote by labels, and others by probabilities."""
+    rng = np.random.default_rng(0)
+    points, rows, weights = rng.uniform(0, 50, size=(100, 1)), np.arange(0, 200, 2), rng.dirichlet(np.ones(6))
+    members = [Fixed(float(h)) for h in range(6)]
+    parts = {
+        "labels": HypothesisList(members[:n_labels], np.arange(3)),
+        "shares": HypothesisList(members[n_labels:], np.arange(3), "probabilities"),
+    }
+    hypotheses = join_families({name: part for name, part in parts.items() if len(part)})
+    subsamples = RandomSubsamples(200, [60], 6, 0)
+    expected = np.zeros((100, 3))
+    for i, row in enumerate(rows):
+        for h in range(6):
+            if row not in subsamples[h]:
+                shares = members[h].predict_proba(points[i : i + 1])[0]
+                expected[i] += weights[h] * (np.eye(3)[shares.argmax()] if h < n_labels else shares)
+    np.testing.assert_allclose(tally_out_of_bag(hypotheses, weights, subsamples, points, rows), expected, atol=1e-12)
+    assert (expected.sum(axis=1) < 1).any()
 
 
 class Recording(KNeighborsClassifier):

@@ -21,6 +21,16 @@ from pacbayes.certificate._points import (
     with_test,
     with_unlabelled,
 )
+from pacbayes.certificate._probabilities import (
+    BIN_EDGES,
+    LOSS_LEVELS,
+    SHARES,
+    Calibration,
+    Probabilities,
+    ProbabilityCounts,
+    ReliabilityBin,
+    tabulate_probabilities,
+)
 from pacbayes.certificate._rates import Rate
 from pacbayes.certificate._shift import Shift
 from pacbayes.certificate._statements import MAJORITY, MEAN, METHODS, Event, Method, Statement
@@ -29,15 +39,19 @@ from pacbayes.certificate._thresholds import (
     THRESHOLDS,
     Abstention,
     Coverage,
+    DeclaredError,
     SetCounts,
     ThresholdCounts,
+    plan_thresholds,
     tabulate_thresholds,
 )
 from pacbayes.certificate._words import Answer, ClassTable, RateTable, Row, Section, name_class, name_family
 from pacbayes.certificate.assumptions import FIT_ASSUMPTIONS, describe_assumption
 
 __all__ = [
+    "BIN_EDGES",
     "FIT_ASSUMPTIONS",
+    "LOSS_LEVELS",
     "MAJORITY",
     "MEAN",
     "METHODS",
@@ -46,15 +60,18 @@ __all__ = [
     "MOST_LABELS",
     "OBJECTIVES",
     "SET_THRESHOLDS",
+    "SHARES",
     "THRESHOLDS",
     "VOTINGS",
     "Abstention",
     "Answer",
+    "Calibration",
     "Certificate",
     "ClassRates",
     "ClassTable",
     "Confusion",
     "Coverage",
+    "DeclaredError",
     "ErrorShare",
     "Event",
     "FamilyWeight",
@@ -67,8 +84,11 @@ __all__ = [
     "NumberErrors",
     "NumberTest",
     "Objective",
+    "Probabilities",
+    "ProbabilityCounts",
     "Rate",
     "RateTable",
+    "ReliabilityBin",
     "Row",
     "Section",
     "SetCounts",
@@ -82,8 +102,10 @@ __all__ = [
     "label_names",
     "name_class",
     "name_family",
+    "plan_thresholds",
     "resolve_objective",
     "tabulate_predictions",
+    "tabulate_probabilities",
     "tabulate_thresholds",
     "validate_delta",
     "with_confusion",

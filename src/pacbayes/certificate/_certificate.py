@@ -25,6 +25,7 @@ from pacbayes.certificate._numbers import (
     error_curve,
 )
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Voting
+from pacbayes.certificate._probabilities import Calibration, Probabilities
 from pacbayes.certificate._shift import Shift
 from pacbayes.certificate._statements import (
     BEST,
@@ -49,8 +50,10 @@ from pacbayes.certificate._thresholds import (
     SET_THRESHOLDS,
     Abstention,
     Coverage,
+    DeclaredError,
     SetCounts,
     check_abstention,
+    check_declared,
     check_sets,
     choose_abstention,
     choose_sets,
@@ -164,6 +167,13 @@ class Certificate:
         threshold; all bounds on errors hold at once, with probability 1 - delta. Empty without held-out points.
     prediction_sets : tuple of SetCounts
         Counts of held-out points from which `choose_sets` proves a coverage of sets of classes; empty without.
+    declared : DeclaredError or None
+        The largest error among answered points that was declared at the fit, and the thresholds at which it is proved;
+        None if none was.
+    calibration : Calibration or None
+        How shares of the vote become the probabilities of `predict_proba`; None if they are these shares.
+    probabilities : Probabilities or None
+        What held-out points prove about these probabilities; None without held-out points.
     numbers : NumberErrors or None
         What held-out points say about predicted numbers, from which `choose_interval` proves a coverage of intervals;
         None for classes, and without held-out points.
@@ -198,6 +208,9 @@ class Certificate:
     shift: Shift | None = None
     abstention: Annotated[tuple[Abstention, ...], Length(0, MOST_THRESHOLDS)] = ()
     prediction_sets: Annotated[tuple[SetCounts, ...], Length(0, SET_THRESHOLDS.size)] = ()
+    declared: DeclaredError | None = None
+    calibration: Calibration | None = None
+    probabilities: Probabilities | None = None
     numbers: NumberErrors | None = None
 
     # -- bounds by name ------------------------------------------------------------------------------
@@ -298,21 +311,26 @@ class Certificate:
 
     # -- by the shares of the vote -------------------------------------------------------------------
 
-    def choose_abstention(self, max_error: float) -> Abstention:
+    def choose_abstention(self, max_error: float | None = None) -> Abstention:
         """Return the smallest threshold at which the error among answered points is proved to be at most `max_error`.
 
         Parameters
         ----------
-        max_error : float
+        max_error : float, optional
             Largest error among points that are answered. All rows of `abstention` hold at once, so that it may be
-            chosen after a look at them.
+            chosen after a look at them. The one that was declared at the fit by default, or if it is given: its
+            own threshold holds then, which answers at least as many points as a rule.
 
         Returns
         -------
         Abstention
-            A row of `abstention`.
+            A row of `abstention`, or of `declared.tests`.
         """
         self._require_shares("abstention")
+        if max_error is None and self.declared is None:
+            raise ValueError("max_error must be given: none was declared at the fit")
+        if self.declared is not None and (max_error is None or max_error == self.declared.max_error):
+            return self.declared.require()
         return choose_abstention(self.abstention, _read_share("max_error", max_error))
 
     def choose_sets(self, coverage: float) -> Coverage:
@@ -429,7 +447,9 @@ class Certificate:
 
     def without_test(self) -> Certificate:
         """Return this certificate without what was counted on points by class, by group or by shares of the vote."""
-        return replace(self, confusion=None, groups=None, abstention=(), prediction_sets=(), numbers=None)
+        codes = tuple(code for code in self.assumption_codes if code != "max-error-declared")
+        counted: dict[str, Any] = dict.fromkeys(("confusion", "groups", "declared", "probabilities", "numbers"))
+        return replace(self, assumption_codes=codes, abstention=(), prediction_sets=(), **counted)
 
     def with_assumption(self, assumption: str) -> Certificate:
         """Return this certificate with one more assumption, a code or in words; a departure makes it not strict."""
@@ -454,6 +474,7 @@ class Certificate:
     set_table = _words.set_table
     interval_table = _words.interval_table
     error_table = _words.error_table
+    probability_table = _words.probability_table
     rows = _words.rows
     figures = _words.figures
     describe_families = _words.describe_families
@@ -522,9 +543,11 @@ class Certificate:
         if self.groups is not None:
             self._check_groups(self.groups)
         self._check_shift(self.shift)
-        if self.abstention or self.prediction_sets:
+        if self.abstention or self.prediction_sets or self.declared or self.probabilities:
             self._check_shares()
         self._check_numbers()
+        voted = self.calibration is None or self.predictor == MAJORITY
+        require(voted, f"calibration must be null for the {self.predictor}")
 
     def _check_assumptions(self) -> None:
         """Check that assumptions are known, that none is missing, and that they agree with `strict`."""
@@ -639,7 +662,12 @@ class Certificate:
         check_sets(self.prediction_sets, n, self.abstention[0].errors)
         if errors is not None:
             expect("the number of errors in abstention[0]", self.abstention[0].errors, errors)
+        if self.probabilities is not None:
+            self.probabilities.check(n, first.figures["kl_div"], self.delta)
+        if self.declared is not None:
+            require("max-error-declared" in self.assumption_codes, "assumptions must state 'max-error-declared'")
+            check_declared(self.declared, n, first.figures["kl_div"], self.delta)
 
 
-def _read_share(name: str, value: float) -> float:
-    return float(scalar(name, open_interval(name, value, 0, 1)))
+def _read_share(name: str, value: float | None) -> float:
+    return float(scalar(name, open_interval(name, value, 0, 1)))  # type: ignore[arg-type]

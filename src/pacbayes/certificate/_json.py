@@ -22,8 +22,10 @@ _FIELD, _FORMAT = "pacbayes_certificate", 4
 _MAX_CHARACTERS = 10_000_000
 
 # Fields that are written only where they say something, and what they are otherwise: files from before have none.
-_LATER: dict[str, Any] = {"families": [], "groups": None, "shift": None, "abstention": [], "prediction_sets": []}
-_LATER["numbers"] = None
+_LATER: dict[str, Any] = {
+    **{name: [] for name in ("families", "abstention", "prediction_sets")},
+    **dict.fromkeys(("groups", "shift", "declared", "calibration", "probabilities", "numbers")),
+}
 
 # JSON has no number for it.
 _INFINITY = "Infinity"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +16,9 @@ from pacbayes.certificate._certificate import Certificate
 from pacbayes.certificate._classes import Confusion
 from pacbayes.certificate._groups import GroupCounts, GroupErrors
 from pacbayes.certificate._numbers import NumberTest, state_numbers, test_figures
+from pacbayes.certificate._probabilities import ProbabilityCounts, state_probabilities
 from pacbayes.certificate._statements import BEST, RANDOMISED, Statement, divided_prior, unlabelled_prices
-from pacbayes.certificate._thresholds import ThresholdCounts, state_abstention, state_sets
+from pacbayes.certificate._thresholds import ThresholdCounts, state_abstention, state_declared, state_sets
 
 
 def _state(certificate: Certificate, method: str, figures: Mapping[str, float]) -> Statement:
@@ -80,14 +81,27 @@ def with_numbers(
     return certificate.without_test().revise(statements=(tested, *others), numbers=numbers, groups=by_group)
 
 
-def with_shares(certificate: Certificate, counts: ThresholdCounts) -> Certificate:
-    """Add what the held-out points of the test prove at thresholds on shares of the vote.
+def with_shares(
+    certificate: Certificate,
+    counts: ThresholdCounts,
+    probabilities: ProbabilityCounts | None = None,
+    declared: tuple[float, Sequence[tuple[float, float]]] | None = None,
+) -> Certificate:
+    """Add what the held-out points of the test prove at thresholds on shares of the vote, and about probabilities.
 
-    `counts` as from `tabulate_thresholds`.
+    `counts` as from `tabulate_thresholds`, and `probabilities` from `tabulate_probabilities`. `declared` is an error
+    that was declared beforehand, with the thresholds at which to test it, as from `plan_thresholds`.
     """
-    figures = certificate.statements[0].figures
-    abstention = state_abstention(counts.answered, int(figures["n"]), figures["kl_div"], certificate.delta)
-    return certificate.revise(abstention=abstention, prediction_sets=state_sets(counts.sets))
+    figures, delta = certificate.statements[0].figures, certificate.delta
+    n, kl_div = int(figures["n"]), figures["kl_div"]
+    added: dict[str, Any] = {"abstention": state_abstention(counts.answered, n, kl_div, delta)}
+    # Which probability is the winner's is known where the largest share wins.
+    if probabilities is not None and "expected-costs" not in certificate.assumption_codes:
+        added["probabilities"] = state_probabilities(probabilities, kl_div, delta)
+    if declared is not None:
+        added["declared"] = state_declared(*declared, counts.answered, n, kl_div, delta)
+        added["assumption_codes"] = (*certificate.assumption_codes, "max-error-declared")
+    return certificate.revise(prediction_sets=state_sets(counts.sets), **added)
 
 
 def with_confusion(certificate: Certificate, counts: NDArray[np.intp]) -> Certificate:

@@ -11,18 +11,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes._formatting import format_lower
+from pacbayes._json_fields import Length
 from pacbayes._validation import Array
 from pacbayes.certificate._rates import bound_rate
-from pacbayes.certificate._statements import ROUND_UP, NonNegative, Unit, Whole, expect_at_least, require
+from pacbayes.certificate._statements import ROUND_UP, Level, NonNegative, Unit, Whole, expect_at_least, require
 
 # Shares of the held-out points to be answered besides all of them, which the thresholds on the winner's share follow.
 _ANSWERED = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.3)
+
+# Shares of the training rows to be answered at thresholds that are tested in turn, for a declared error, and at which
+# of these tests begin: each has an equal part of delta.
+_TESTED = tuple(k / 20 for k in range(6, 21))
+_STARTS = (0.4, 0.8)
 
 # Thresholds that a file may hold.
 MOST_THRESHOLDS = 20
@@ -36,7 +42,7 @@ SET_THRESHOLDS = np.array([1.0, *_SMALL])
 THRESHOLDS = np.unique([0.0, *((k - 0.5) / 1000 for k in range(1, 1001)), *(1 - share for share in _SMALL)])
 
 # More than the order of additions changes in a share.
-_TOLERANCE = 1e-9
+TOLERANCE = 1e-9
 
 
 class ThresholdCounts(NamedTuple):
@@ -97,6 +103,42 @@ class Abstention:
 
 
 @dataclass(frozen=True)
+class DeclaredError:
+    """An error among answered points that was declared before the fit, and at which thresholds it is proved.
+
+    The thresholds come from training rows, and are tested in falling order. Of delta / K, for K competing votes, the
+    tests that begin a sequence have equal parts. A test that proves the error hands on its part to the next one; the
+    others test nothing. There is no price for the number of thresholds: the fallback procedure.
+
+    Attributes
+    ----------
+    max_error : float
+        The error that was declared.
+    tests : tuple of Abstention
+        The thresholds that were tested, in turn; the part of delta of each is that of `kl_div`.
+    """
+
+    max_error: Level
+    tests: Annotated[tuple[Abstention, ...], Length(1, MOST_THRESHOLDS)]
+
+    @property
+    def proved(self) -> Abstention | None:
+        """The smallest threshold that is proved; None if none is."""
+        passed = [row for row in self.tests if row.bound <= self.max_error]
+        return passed[-1] if passed else None
+
+    def require(self) -> Abstention:
+        """Return the smallest threshold that is proved; raise ValueError if none is."""
+        if self.proved is None:
+            row = min(self.tests, key=lambda row: row.bound)
+            raise ValueError(
+                f"an error of at most {self.max_error!r} was declared and is not proved: {row.errors} errors in "
+                f"{row.n} held-out points that are answered prove {row.bound!r}"
+            )
+        return self.proved
+
+
+@dataclass(frozen=True)
 class SetCounts:
     """What held-out points say about sets of the winner and all classes whose share of the vote reaches a threshold.
 
@@ -150,17 +192,17 @@ class Coverage:
 def tabulate_thresholds(
     codes: NDArray[np.intp],
     predicted: NDArray[np.intp],
-    doubtful: NDArray[np.bool_],
+    wrong: NDArray[np.bool_],
     shares: Array,
     doubt: Array,
 ) -> ThresholdCounts:
     """Count points by true class, prediction and shares of the vote at thresholds on these.
 
-    `doubtful` predictions could differ on another engine, and shares at each point by `doubt`. Codes beyond the columns
-    of `shares` are those of classes that the vote does not know.
+    `wrong` are predictions that are, or could be on another engine, and shares could differ at each point by `doubt`.
+    Codes beyond the columns of `shares` are those of classes that the vote does not know.
     """
-    points, margin = np.arange(codes.size), doubt + _TOLERANCE
-    wrong = (predicted != codes) | doubtful
+    points, margin = np.arange(codes.size), doubt + TOLERANCE
+    wrong = wrong | (predicted != codes)
     winner = shares[points, predicted]
     # The largest and the smallest score on any engine; all points reach 0.
     largest, smallest = winner + margin, np.maximum(winner - margin, 0.0)
@@ -191,16 +233,61 @@ def state_abstention(answered: NDArray[np.int64], n: int, kl_div: float, delta: 
     unanswered = n - answered[:, 3]
     least = [math.ceil((1 - Fraction(str(share))) * n) for share in _ANSWERED]
     found = np.unique([0, *np.searchsorted(unanswered, least, side="left")])
-    price = _divide(kl_div, 1 + len(_ANSWERED))
+    price = divide_price(kl_div, 1 + len(_ANSWERED))
     result = []
     for k in found[found < THRESHOLDS.size]:
-        errors, right, surely, maybe = answered[k].tolist()
-        row = (float(THRESHOLDS[k]), errors, errors + right, (surely, maybe))
+        row = _count_row(int(k), answered)
         result.append(Abstention(*row, *_prove(*row, n=n, price=price, kl_div=kl_div, delta=delta), price))
     return tuple(result)
 
 
-def _divide(kl_div: float, parts: int) -> float:
+def plan_thresholds(scores: Array, weights: Array) -> tuple[tuple[float, float], ...]:
+    """Return thresholds to be tested one after another on held-out points, in falling order, by training rows alone.
+
+    `scores` are the winner's shares there, and `weights` say how much each row counts. Each threshold comes with the
+    part of delta that begins with it.
+    """
+    order = np.argsort(scores, kind="stable")
+    below = np.cumsum(weights[order])
+    plan: dict[float, float] = {}
+    for share in _TESTED:
+        # The largest threshold of the grid that so many reach; all points reach 0.
+        k = 0 if share == 1 else int(np.searchsorted(below, (1 - share) * below[-1], side="right"))
+        reached = 0.0 if share == 1 else scores[order[min(k, order.size - 1)]]
+        threshold = float(THRESHOLDS[np.searchsorted(THRESHOLDS, reached, side="right") - 1])
+        plan[threshold] = plan.get(threshold, 0.0) + (share in _STARTS) / len(_STARTS)
+    return tuple(sorted(plan.items(), reverse=True))
+
+
+def state_declared(
+    max_error: float,
+    plan: Sequence[tuple[float, float]],
+    answered: NDArray[np.int64],
+    n: int,
+    kl_div: float,
+    delta: float,
+) -> DeclaredError:
+    """Test thresholds in turn: what one that proves the error had of delta, the next one has as well."""
+    tests: list[Abstention] = []
+    part = 0.0
+    for threshold, begins in plan:
+        part += begins
+        if part == 0:
+            continue
+        row = _count_row(int(np.searchsorted(THRESHOLDS, threshold)), answered)
+        price = divide_price(kl_div, 1 / part)
+        tests.append(Abstention(*row, *_prove(*row, n=n, price=price, kl_div=kl_div, delta=delta), price))
+        part = part if tests[-1].bound <= max_error else 0.0
+    return DeclaredError(max_error, tuple(tests))
+
+
+def _count_row(k: int, answered: NDArray[np.int64]) -> tuple[float, int, int, tuple[int, int]]:
+    """Return what was counted at a threshold: itself, errors, points, and limits of the number that are answered."""
+    errors, right, surely, maybe = answered[k].tolist()
+    return float(THRESHOLDS[k]), errors, errors + right, (surely, maybe)
+
+
+def divide_price(kl_div: float, parts: float) -> float:
     """Return the price of a statement that is one of several with the same share of delta, rounded up."""
     return (kl_div + math.log(parts)) * (1 + 1e-15)
 
@@ -221,7 +308,7 @@ def _prove(
     if threshold == 0:
         return bound, (1.0, 1.0)
     # P(sup_t F(t) - F_n(t) > e) <= exp(-2 n e^2), in both directions [Massart 1990].
-    deviation = math.sqrt((_divide(kl_div, 2) - math.log(delta)) / (2 * n)) * ROUND_UP
+    deviation = math.sqrt((divide_price(kl_div, 2) - math.log(delta)) / (2 * n)) * ROUND_UP
     low, high = answered[0] / n - deviation, answered[1] / n + deviation
     return bound, (max(0.0, low * (2 - ROUND_UP)), min(1.0, high * ROUND_UP))
 
@@ -275,25 +362,40 @@ def check_abstention(rows: Sequence[Abstention], n: int, kl_div: float, delta: f
     first = rows[0]
     all_points = first.threshold == 0 and first.answered == (n, n) and first.n == n
     require(all_points, f"abstention[0] must be about all {n} held-out points, at the threshold 0")
-    least_price = _divide(kl_div, len(rows))
+    _check_rows("abstention", rows, n, divide_price(kl_div, len(rows)), kl_div, delta)
+
+
+def check_declared(declared: DeclaredError, n: int, kl_div: float, delta: float) -> None:
+    """Raise CertificateError if tests of a declared error do not follow from counts, or have too much of delta."""
+    _check_rows("declared.tests", declared.tests[::-1], n, kl_div, kl_div, delta)
+    begun = handed_on = 0.0
+    for row in declared.tests:
+        part = math.exp(kl_div - row.kl_div)
+        begun += max(0.0, part - handed_on)
+        handed_on = part if row.bound <= declared.max_error else 0.0
+    require(begun <= 1 + 1e-9, f"declared.tests begin with {begun!r} of delta together, and must have at most 1")
+
+
+def _check_rows(name: str, rows: Sequence[Abstention], n: int, least_price: float, kl_div: float, delta: float) -> None:
+    """Check rows of rising thresholds."""
     for i, row in enumerate(rows):
-        name, (least, most) = f"abstention[{i}]", row.answered
+        here, (least, most) = f"{name}[{i}]", row.answered
         right = row.n - row.errors
-        paid = f"{name}.kl_div is less than what {len(rows)} statements cost"
+        paid = f"{here}.kl_div is less than what {len(rows)} statements cost"
         require(row.kl_div >= least_price, paid)
         # All that are answered on any engine are counted, and none that is answered on no engine.
-        fits = 0 <= right <= least <= row.n <= most
-        require(fits, f"{name} counts {row.errors} errors in {row.n} points, of {least} to {most} that are answered")
+        fits = 0 <= right <= least <= row.n <= most <= n
+        require(fits, f"{here} counts {row.errors} errors in {row.n} points, of {least} to {most} that are answered")
         counts = (row.threshold, row.errors, row.n, row.answered)
         bound, (low, high) = _prove(*counts, n=n, price=row.kl_div, kl_div=kl_div, delta=delta)
-        expect_at_least(f"{name}.bound", row.bound, bound)
+        expect_at_least(f"{here}.bound", row.bound, bound)
         contains = row.share[0] <= low and row.share[1] >= high
-        require(contains, f"{name}.share is stated as {row.share!r} but comes out as {(low, high)!r}")
+        require(contains, f"{here}.share is stated as {row.share!r} but comes out as {(low, high)!r}")
     for i, (row, later) in enumerate(pairwise(rows), 1):
-        require(row.threshold < later.threshold, f"abstention[{i}].threshold must be above {row.threshold!r}")
+        require(row.threshold < later.threshold, f"{name}[{i}].threshold must be above {row.threshold!r}")
         before, after = ((one.errors, one.n - one.errors, *one.answered) for one in (row, later))
         falls = all(a >= b for a, b in zip(before, after, strict=True))
-        require(falls, f"abstention[{i}] must not count more points than at a smaller threshold")
+        require(falls, f"{name}[{i}] must not count more points than at a smaller threshold")
 
 
 def check_sets(counts: Sequence[SetCounts], n: int, n_errors: int) -> None:

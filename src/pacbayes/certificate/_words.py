@@ -188,6 +188,7 @@ def sections(certificate: Certificate, tested: Statement | None = None, most_pre
         set_table(certificate),
         interval_table(certificate),
         error_table(certificate),
+        probability_table(certificate),
     ]
     instead = certificate.predictor != BEST and any(s.predictor == BEST for s in certificate.statements)
     bounds = Section(
@@ -584,9 +585,25 @@ def abstention_table(certificate: Certificate) -> Section | None:
         "chosen by them. So do, with the same probability, all limits of the share that is answered.",
         "Each has its share of delta: for all points, the bound on the vote alone is smaller than in the first row.",
         "To answer by them: predict_selective(X, max_error), predict --max-error.",
+        *_declared_notes(certificate),
     ]
     header = ["winner's share", "answered", "proved", "error in these", "at most"]
     return Section(f"Where the vote answers, on {n} held-out points", header, cells, notes)
+
+
+def _declared_notes(certificate: Certificate) -> list[str]:
+    declared = certificate.declared
+    if declared is None:
+        return []
+    named = f"The error of at most {format_percent(declared.max_error)} that was declared beforehand"
+    if declared.proved is None:
+        return [f"{named} is not proved."]
+    row, confidence = declared.proved, format_confidence(certificate.delta)
+    share = "any share" if row.threshold == 0 else f"a share of {row.threshold:.4f} or more"
+    answered = format_percent(row.answered[0] / certificate.abstention[0].n)
+    return [
+        f"{named} is proved, as a statement of its own with probability {confidence}, at {share}: {answered} answered."
+    ]
 
 
 def set_table(certificate: Certificate) -> Section | None:
@@ -609,6 +626,37 @@ def set_table(certificate: Certificate) -> Section | None:
     ]
     header = ["coverage", "mean size, measured", "misses", "besides the winner"]
     return Section(f"Sets that hold the class, on {n} held-out points", header, cells, notes)
+
+
+def probability_table(certificate: Certificate) -> Section | None:
+    """Return what is proved about probabilities as a table of text; None if nothing is."""
+    proved = certificate.probabilities
+    if proved is None:
+        return None
+    cells = [
+        [
+            f"{one.low:g} to {one.high:g}",
+            str(one.n),
+            format_percent(one.mean),
+            "-" if one.measured is None else format_percent(one.measured),
+            f"{format_percent_lower(one.limits[0])} to {format_percent_upper(one.limits[1])}",
+        ]
+        for one in proved.bins
+        if one.n
+    ]
+    confidence, remark = format_confidence(certificate.delta), _test_remark(certificate)
+    notes = [
+        f"The Brier score of predict_proba is at most {format_upper(proved.bound)}, with probability "
+        f"{confidence}{remark}; on these points it is {format_upper(proved.measured)} or less. It is half the squared "
+        "distance of the probabilities from the class.",
+        f"All limits of the share that is right hold at once, with probability {confidence}, as a statement of their "
+        "own.",
+    ]
+    used = certificate.calibration
+    if used is not None:
+        notes.append(f"Shares of the vote were calibrated on {used.n} training rows, by voters not trained on them.")
+    header = ["winner's probability", "points", "mean", "right", "proved"]
+    return Section(f"Probabilities, on {proved.n} held-out points", header, cells, notes)
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -136,6 +136,7 @@ _OTHERS = {
         "the vote predicts the class whose expected cost under its shares is smallest, which need not be the one with "
         "the largest share (by construction)"
     ),
+    "max-error-declared": "the largest error among answered points was declared before the held-out rows were tested",
     "shifted": (
         "the points to predict come from another distribution instead, whose density relative to that of the new "
         "points is proportional to the weights; that no point has a weight above {} was declared, and the seed of "

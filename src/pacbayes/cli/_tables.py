@@ -62,7 +62,7 @@ class TableOptions:
         return {} if self.max_bytes is None else {"max_bytes": self.max_bytes}
 
     def load(self, path: Path) -> tuple[Any, io.Schema | None]:
-        """Load a model."""
+        """Load a classifier or regressor."""
         import_skops()
         return io.load_model(path, **self.limit())
 
@@ -164,14 +164,17 @@ def _is_same_file(first: Path, second: Path) -> bool:
     return first.resolve() == second.resolve()
 
 
-def train(model: Model, table: io.Table | io.StreamedTable, groups: Any = None) -> None:
-    """Fit a model to a table, with groups of its rows if any, without warnings that do not matter here."""
+def train(model: Model, table: io.Table | io.StreamedTable, groups: Any = None, max_error: float | None = None) -> None:
+    """Fit a model to a table, with groups of its rows and a declared error if any.
+
+    Warnings that do not matter here are not shown.
+    """
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
         # A hypothesis that was not trained to convergence is validated as it is.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(table.X, table.y, groups=groups)
+        model.fit(table.X, table.y, groups=groups, max_error=max_error)
     model.set_params(verbose=0)
 
 

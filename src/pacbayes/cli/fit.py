@@ -70,6 +70,7 @@ def fit(
     drop: list[str] | None = None,
     keep: list[str] | None = None,
     groups: str | None = None,
+    max_error: float | None = None,
     skip_missing_target: bool = False,
     many_classes: bool = False,
     loss: NumberLoss | None = None,
@@ -140,6 +141,9 @@ def fit(
     groups
         A column of groups, such as regions: held-out rows bound the error of each, all at once. It stays a feature
         unless --drop leaves it out.
+    max_error
+        An error among answered rows, declared now and tested at full delta: predict --max-error answers more rows with
+        the same one. [default: none]
     skip_missing_target
         Leave out rows whose target is missing, and say how many.
     many_classes
@@ -201,11 +205,11 @@ def fit(
         settings["loss"] = str(loss or NumberLoss.absolute_error)
         model = pacbayes.PACBayesRegressor(pool, y_range=y_range, **settings)
     else:
-        settings["loss"] = _make_costs(prices, rows.schema) if prices else "zero_one"
-        model = pacbayes.PACBayesClassifier(pool, **settings)
+        costs = _make_costs(prices, rows.schema) if prices else "zero_one"
+        model = pacbayes.PACBayesClassifier(pool, loss=costs, **settings)
     if by_group is not None and rows.schema.source is not None:
         by_group = by_group.iloc[split_as_trained(table, rows.schema.source)[0]]
-    train(model, rows, by_group)
+    train(model, rows, by_group, max_error)
     model.add_assumption("file-columns-known")
     if schema.source is not None and schema.source.skipped:
         model.add_assumption("targets-known")

@@ -228,7 +228,7 @@ class Predictions:
             labels = pd.Series(predicted, dtype=object).where(answered, None)
             self._n_predicted += answered.size
             self._n_unanswered += answered.size - int(answered.sum())
-        columns = {"prediction": labels, **dict(zip(self._shares, self._model.predict_proba(rows).T, strict=True))}
+        columns = {"prediction": labels, **dict(zip(self._shares, self._model.predict_shares(rows).T, strict=True))}
         if self._coverage is not None:
             columns |= dict(zip(self._sets, self._model.predict_set(rows, self._coverage).T, strict=True))
         return columns

@@ -1,8 +1,8 @@
-r"""Plots of bounds, posteriors, pools, certificates, predictions and monitors, in the style of scikit-learn's displays.
+r"""Plots of bounds, posteriors, pools, certificates, abstention, probabilities, predicted numbers and monitors.
 
-A display is made by one of its ``from_...`` methods, which compute what is to be plotted and plot it, or from numbers
-that are known already, to be drawn by `plot`. Axes, figure and artists are kept in attributes that end with an
-underscore: `ax_`, `figure_` and so on.
+As in scikit-learn, a display is made by one of its ``from_...`` methods, which compute what is plotted and plot it,
+or from numbers that are known already, to be drawn by `plot`. Axes, figure and artists are kept in attributes that end
+with an underscore: `ax_`, `figure_` and so on.
 
 Matplotlib is imported when something is drawn: ``pip install "pacbayes[plots]"``.
 """
@@ -15,6 +15,7 @@ from pacbayes.display._intervals import IntervalDisplay
 from pacbayes.display._monitor import MonitorDisplay
 from pacbayes.display._pool_size import PoolSizeDisplay
 from pacbayes.display._posterior import PosteriorDisplay
+from pacbayes.display._reliability import ReliabilityDisplay
 
 __all__ = [
     "AbstentionDisplay",
@@ -25,4 +26,5 @@ __all__ = [
     "MonitorDisplay",
     "PoolSizeDisplay",
     "PosteriorDisplay",
+    "ReliabilityDisplay",
 ]

@@ -18,7 +18,9 @@ from pacbayes.certificate import (
     MOST_CLASSES,
     Certificate,
     NumberTest,
+    ProbabilityCounts,
     ThresholdCounts,
+    plan_thresholds,
     with_confusion,
     with_numbers,
     with_shares,
@@ -28,17 +30,29 @@ from pacbayes.fitting._groups import Groups
 from pacbayes.fitting._hypotheses import Arrays
 from pacbayes.fitting._rows import Block, SampleRows
 from pacbayes.fitting._votes import Vote
-from pacbayes.fitting._work import measure_errors, predict_block, sum_losses, sum_test_losses, tabulate_out_of_bag
+from pacbayes.fitting._work import (
+    measure_errors,
+    predict_block,
+    sum_losses,
+    sum_test_losses,
+    tabulate_out_of_bag,
+    tabulate_shares,
+    tally_rows_out_of_bag,
+)
 from pacbayes.fitting._workers import Workers
 from pacbayes.pools import Hypotheses
-from pacbayes.sampling import TEST, ChosenSubsamples, stream
-from pacbayes.tasks import draw_voters
+from pacbayes.sampling import TEST, ChosenSubsamples, Subsamples, stream
+from pacbayes.tasks import calibrate, draw_voters
 
 # Rows that a worker predicts at least: fewer are not worth the overhead.
 _LEAST_ROWS = 4096
 
 # Rows that a vote without held-out ones is measured on, by class: it takes as long as predicting them.
 _MOST_OUT_OF_BAG = 2000
+
+# Training rows that a vote is calibrated on; fewer, if its shares are more numbers than this.
+_MOST_CALIBRATED = 1000
+_MOST_TALLIES = 1 << 20
 
 # Blocks that are predicted before their results are handed over, fewer if their aggregated answers are more numbers
 # than this.
@@ -63,36 +77,76 @@ def evaluate_vote(
     k: int | None = None,
     batch_rows: int | None = None,
     groups: Groups | None = None,
-) -> Vote:
+    max_error: float | None = None,
+    calibrates: bool = True,
+) -> tuple[Vote, TestResult | None]:
     """Add to the certificate what held-out rows, or otherwise validation rows, say about the predictor.
 
     `rest` are those of `rows` that train and validate the hypotheses. Where rows are held out, `loss` is one of labels.
     A prediction that could differ on another engine has the largest loss, 1. `k` is the number of the vote in a fit,
     whose results a checkpoint may hold, and `batch_rows` how many are predicted at a time. `groups` are those of
-    `rows`, whose errors are to be bounded as well.
+    `rows`, whose errors are to be bounded as well. `max_error` was declared for answered points, and `calibrates` says
+    whether shares become calibrated probabilities. Returns what the vote did on the held-out rows, too.
     """
     certificate = vote.certificate.revise(**vote.task.describe_target(rows.sample.codes))
+    declared = None
+    if certificate.predictor == MAJORITY and (calibrates or max_error is not None):
+        tallies, codes = _tally_validation(vote, rest, k)
+        if calibrates:
+            certificate = certificate.revise(calibration=calibrate(tallies, codes))
+        if max_error is not None:
+            mass = np.maximum(tallies.sum(axis=1), np.finfo(np.float64).tiny)
+            declared = max_error, plan_thresholds(tallies.max(axis=1) / mass, mass)
     if vote.split.held_out is None:
-        return replace(vote, certificate=_tabulate_validation(vote, certificate, rest, k))
+        return replace(vote, certificate=_tabulate_validation(vote, certificate, rest, k)), None
     tested = rows.take(vote.split.held_out)
     rng = stream(vote.split.entropy, 0, TEST)
     result = evaluate_on_rows(vote, tested, loss, rng, "" if k is None else f"vote{k}-test", batch_rows)
     held_out_groups = None if groups is None else groups.take(vote.split.held_out)
-    return replace(vote, certificate=result.certify(certificate, held_out_groups))
+    found = result._replace(declared=declared) if isinstance(result, TestResult) else None
+    return replace(vote, certificate=result.certify(certificate, held_out_groups)), found
 
 
-def evaluate_shares(vote: Vote, rows: SampleRows, loss: Loss, k: int | None = None) -> Vote:
+def _tally_validation(vote: Vote, rest: SampleRows, k: int | None) -> tuple[Array, NDArray[np.intp]]:
+    """Return the weight behind each class on some rows, of voters that were not trained on them, and their targets."""
+    rest, hypotheses, weights, subsamples = _choose_validation(vote, rest)
+    most = min(len(rest), _MOST_CALIBRATED, max(1, _MOST_TALLIES // vote.task.width))
+    tasks: list[tuple[Any, ...]] = [(block,) for block in rest.blocks(0, most, rest.block_rows)]
+    common, name = (hypotheses, weights, subsamples), "" if k is None else f"vote{k}-calibration"
+    results = _run(rest, tally_rows_out_of_bag, common, tasks, "testing", name, [weights, vote.subsamples], asked=0)
+    return np.concatenate([one["tallies"] for one in results]), np.concatenate([one["codes"] for one in results])
+
+
+def evaluate_shares(vote: Vote, rows: SampleRows, tested: TestResult | None, k: int | None = None) -> Vote:
     """Add to the certificate of a vote that was tested what its held-out rows prove at thresholds on its shares.
 
     For the vote that predicts, alone: all its hypotheses are asked about each row, where labels take few of them.
+    `tested` is what it did on these rows.
     """
-    if vote.split.held_out is None or vote.certificate.predictor != MAJORITY:
+    if tested is None or vote.split.held_out is None or vote.certificate.predictor != MAJORITY:
         return vote
-    tested, rng = rows.take(vote.split.held_out), stream(vote.split.entropy, 0, TEST)
-    result = evaluate_on_rows(vote, tested, loss, rng, "" if k is None else f"vote{k}-test-shares", shares=True)
-    assert isinstance(result, TestResult)
-    assert result.at_thresholds is not None
-    return replace(vote, certificate=with_shares(vote.certificate, result.at_thresholds))
+    rows = rows.take(vote.split.held_out)
+    hypotheses, weights, tasks = _with_draws(vote, rows, _prediction_blocks(rows), None)
+    ends = np.cumsum([block.n_rows for block, *_ in tasks])[:-1]
+    known = zip(np.split(tested.predicted, ends), np.split(tested.wrong, ends), strict=True)
+    tasks = [(*task, *found) for task, found in zip(tasks, known, strict=True)]
+    name, about = "" if k is None else f"vote{k}-shares", [weights, tested.predicted, tested.wrong]
+    common = (vote.task, hypotheses, weights, vote.certificate.calibration)
+    results = _run(rows, tabulate_shares, common, tasks, "testing", name, [*about, str(common[-1])])
+    return replace(vote, certificate=with_shares(vote.certificate, *_add_counts(results), tested.declared))
+
+
+def _add_counts(results: Sequence[Arrays]) -> tuple[ThresholdCounts, ProbabilityCounts]:
+    """Add up the counts of blocks of rows at thresholds on shares, and by probabilities."""
+
+    def added(names: Sequence[str]) -> list[NDArray[np.int64]]:
+        return [np.sum([one[name] for one in results], axis=0) for name in names]
+
+    return ThresholdCounts(*added(ThresholdCounts._fields)), ProbabilityCounts(*added(ProbabilityCounts._fields))
+
+
+# An error that was declared for answered points, and the thresholds for its test with their parts of delta.
+Declared = tuple[float, Sequence[tuple[float, float]]]
 
 
 class TestResult(NamedTuple):
@@ -100,14 +154,16 @@ class TestResult(NamedTuple):
 
     total: float  # loss
     counts: NDArray[np.intp] | None  # by target and prediction; None if there are too many classes
+    predicted: NDArray[Any]  # as the task encodes it
     wrong: NDArray[np.bool_]  # where its prediction is wrong, or could be on another engine
-    at_thresholds: ThresholdCounts | None  # on shares of the vote
+    by_share: tuple[ThresholdCounts, ProbabilityCounts] | None  # of a majority vote, if asked for
+    declared: Declared | None = None
 
     def certify(self, certificate: Certificate, groups: Groups | None = None, seed: int | None = None) -> Certificate:
         """Add to a certificate what the rows prove, about their groups as well; with `seed`, by a randomised tail."""
         by_group = None if groups is None else groups.count(self.wrong)
         tested = with_test(certificate, self.total, self.wrong.size, self.counts, by_group, seed)
-        return tested if self.at_thresholds is None else with_shares(tested, self.at_thresholds)
+        return tested if self.by_share is None else with_shares(tested, *self.by_share)
 
 
 class NumberResult(NamedTuple):
@@ -152,19 +208,19 @@ def evaluate_on_rows(
         return _measure_numbers(vote, rows, loss, name)
     hypotheses, weights, tasks = _with_draws(vote, rows, _prediction_blocks(rows, batch_rows), rng)
     shares = shares and vote.certificate.predictor == MAJORITY
-    common = (vote.task, hypotheses, weights, loss, len(rows), shares)
+    common = (vote.task, hypotheses, weights, loss, len(rows), shares, vote.certificate.calibration)
     # Where training is not repeatable, a fit that goes on may come to another vote than the one that was tested before
     # the stop. That result is not used for it. Its own is an honest test: it was made without the held-out rows, and
     # that it takes the place of the other one does not depend on what either did on them.
     about = [weights, vote.certificate.voting, shares]
     results = _run(rows, sum_test_losses, common, tasks, "testing", name, about)
-    added = ("counts", *ThresholdCounts._fields)
-    sums = {key: np.sum([result[key] for result in results], axis=0) for key in added if key in results[0]}
+    counts = np.sum([result["counts"] for result in results], axis=0) if "counts" in results[0] else None
     sizes = [block.n_rows for block, *_ in tasks]
     wrong = [np.unpackbits(found["wrong"], count=n) for found, n in zip(results, sizes, strict=True)]
-    at_thresholds = ThresholdCounts(sums["answered"], sums["sets"]) if shares else None
+    predicted = np.concatenate([result["predicted"] for result in results])
     total = sum(float(result["total"]) for result in results)
-    return TestResult(total, sums.get("counts"), np.concatenate(wrong).view(bool), at_thresholds)
+    by_share = _add_counts(results) if shares else None
+    return TestResult(total, counts, predicted, np.concatenate(wrong).view(bool), by_share)
 
 
 def _tabulate_validation(vote: Vote, certificate: Certificate, rest: SampleRows, k: int | None) -> Certificate:
@@ -175,18 +231,22 @@ def _tabulate_validation(vote: Vote, certificate: Certificate, rest: SampleRows,
     """
     if certificate.voting == "gibbs" or vote.task.numeric or vote.task.width > MOST_CLASSES:
         return certificate
+    rest, hypotheses, weights, subsamples = _choose_validation(vote, rest)
     most = len(rest) if certificate.voting == "best" else min(len(rest), _MOST_OUT_OF_BAG)
-    rest = rest.arrange(vote.split.entropy)
-    blocks = rest.blocks(0, most, rest.block_rows)
-    hypotheses, weights, subsamples = vote.hypotheses, vote.posterior, vote.subsamples
-    if not rest.in_memory:
-        voters = np.flatnonzero(weights > 0)
-        hypotheses, weights, subsamples = hypotheses.take(voters), weights[voters], ChosenSubsamples(subsamples, voters)
-    tasks: list[tuple[Any, ...]] = [(block,) for block in blocks]
+    tasks: list[tuple[Any, ...]] = [(block,) for block in rest.blocks(0, most, rest.block_rows)]
     common, name = (vote.task, hypotheses, weights, subsamples), "" if k is None else f"vote{k}-confusion"
     results = _run(rest, tabulate_out_of_bag, common, tasks, "testing", name, [weights, vote.subsamples])
     counts = np.sum([result["counts"] for result in results], axis=0)
     return with_confusion(certificate, counts) if counts.any() else certificate
+
+
+def _choose_validation(vote: Vote, rest: SampleRows) -> tuple[SampleRows, Hypotheses, Array, Subsamples]:
+    """Return training rows in random order, and the voters to ask about them, with weights and training sets."""
+    hypotheses, weights, subsamples = vote.hypotheses, vote.posterior, vote.subsamples
+    if not rest.in_memory:  # they are sent
+        voters = np.flatnonzero(weights > 0)
+        hypotheses, weights, subsamples = hypotheses.take(voters), weights[voters], ChosenSubsamples(subsamples, voters)
+    return rest.arrange(vote.split.entropy), hypotheses, weights, subsamples
 
 
 def predict_rows(
@@ -244,10 +304,11 @@ def _run(
     description: str,
     stored_as: str = "",
     about: Sequence[Any] = (),
+    asked: int = 1,
 ) -> list[Arrays]:
-    """Let workers do tasks, as in `Workers.run`, about hypotheses, which come second in `common`."""
+    """Let workers do tasks, as in `Workers.run`, about hypotheses, whose place in `common` is `asked`."""
     threads, workers = rows.pool.shares_rows, rows.workers
     if rows.in_memory:  # without the others, who would have to be sent all of it
         workers = Workers(workers.n_jobs if threads else 1)
-    stored: dict[str, Any] = {"stored_as": stored_as, "about": lambda: [common[1].fingerprint(), *about]}
+    stored: dict[str, Any] = {"stored_as": stored_as, "about": lambda: [common[asked].fingerprint(), *about]}
     return workers.run(function, common, tasks, description, threads=threads, **stored)

@@ -28,7 +28,7 @@ from pacbayes._validation import Array
 from pacbayes.certificate import FIT_ASSUMPTIONS, Certificate, FamilyWeight, certify, resolve_objective, validate_delta
 from pacbayes.exceptions import HypothesisError
 from pacbayes.fitting._checkpoint import Checkpoint
-from pacbayes.fitting._evaluation import evaluate_shares, evaluate_vote
+from pacbayes.fitting._evaluation import TestResult, evaluate_shares, evaluate_vote
 from pacbayes.fitting._groups import Groups
 from pacbayes.fitting._racing import DropRule
 from pacbayes.fitting._rows import SampleRows
@@ -89,6 +89,7 @@ class FitContext:
     n_votes: int  # that share delta, those of other candidates included
     continued: bool  # whether hypotheses are added to those of an earlier fit
     groups: Groups | None = None  # of all rows, whose errors are to be bounded
+    max_error: float | None = None  # that was declared for answered points
 
     @property
     def left_out(self) -> list[str]:
@@ -105,6 +106,7 @@ def fit_votes(
     settings: FitSettings,
     continued: FittedVotes | None = None,
     groups: Groups | None = None,
+    max_error: float | None = None,
 ) -> FittedVotes:
     """Train, weigh and test one or several competing votes.
 
@@ -124,6 +126,8 @@ def fit_votes(
         A fit of the same rows and settings, whose hypotheses are kept: only those that it lacks are trained.
     groups : Groups, optional
         Groups of the rows: held-out rows bound the error of each.
+    max_error : float, optional
+        Error among answered points that held-out rows are to prove, by the threshold that answers most.
 
     Returns
     -------
@@ -141,6 +145,10 @@ def fit_votes(
             "groups need held-out rows, and this fit has none: give holdout a share, or the groups of new points to "
             "certify(X, y, groups=...)"
         )
+    if max_error is not None and (holdout is None or settings.voting not in ("majority", "uniform")):
+        raise ValueError(
+            "max_error needs held-out rows and a vote: give holdout a share, and voting 'majority' or 'uniform'"
+        )
     if holdout is not None and settings.voting in ("majority", "uniform"):
         task = task.deciding_by(loss)
     entropy = _draw_entropy(settings.random_state) if continued is None else continued.entropy
@@ -148,18 +156,18 @@ def fit_votes(
     try:
         splits = _split(holdout, len(rows), entropy, settings)
         n_votes = len(splits) * settings.n_candidates
-        fit = FitContext(pool, task, loss, settings, n_votes, continued is not None, groups)
+        fit = FitContext(pool, task, loss, settings, n_votes, continued is not None, groups, max_error)
         validate_delta(settings.delta, fit.n_votes)
         plans, rows, summary = rows.load(_plan_vote(fit, rows, split) for split in splits)
         if continued is not None:
             summary = rows.summarize()[0] if summary is None else summary
             _check_continued(summary, target, continued)
-        votes, training_rows, row_digest = _make_votes(fit, rows, plans, summary, continued)
+        votes, tested, training_rows, row_digest = _make_votes(fit, rows, plans, summary, continued)
     finally:
         release()
     # Their bounds hold all at once: the smallest is a bound as well.
     winner = min(range(len(votes)), key=lambda k: task.rank(votes[k].certificate))
-    votes[winner] = evaluate_shares(votes[winner], rows, loss, winner)
+    votes[winner] = evaluate_shares(votes[winner], rows, tested[winner], winner)
     names = None if rows.columns is None else np.array(rows.columns, dtype=object)
     digests = (row_digest, _digest_target(target))
     about = (rows.sample.code_book, rows.sample.n_columns, names, *digests, rows.column_ranges())
@@ -185,10 +193,10 @@ def _make_votes(
     plans: Iterable[VotePlan],
     summary: RowSummary | None,
     continued: FittedVotes | None,
-) -> tuple[list[Vote], TrainingRows, str]:
+) -> tuple[list[Vote], list[TestResult | None], TrainingRows, str]:
     """Train one vote after another, and certify each while the next one is trained.
 
-    Returns what recognises rows as well, and a digest of all of them.
+    Returns what each did on its held-out rows as well, what recognises rows, and a digest of all of them.
     """
     begun = _begin_training(fit, plans)
     first = next(begun)
@@ -201,7 +209,8 @@ def _make_votes(
             futures.append(call(_certify_vote, fit, rows, plan, trained, k, digests, batch_rows))
         summary = rows.summarize()[0] if summary is None else summary
         training_rows = TrainingRows(summary)
-        return [future.result() for future in futures], training_rows, summary.exact_digest
+        votes, tested = zip(*(future.result() for future in futures), strict=True)
+        return list(votes), list(tested), training_rows, summary.exact_digest
 
 
 def _check_continued(summary: RowSummary, target: NDArray[Any], fitted: FittedVotes) -> None:
@@ -377,7 +386,7 @@ def choose_prior(pool: Pool, settings: FitSettings, subsamples: Subsamples, spli
 
 def _certify_vote(
     fit: FitContext, rows: SampleRows, plan: VotePlan, trained: Trained, k: int, digests: Any, batch_rows: int
-) -> Vote:
+) -> tuple[Vote, TestResult | None]:
     """Weight the hypotheses of one vote, probe them, and test it on its held-out rows."""
     split, loss = plan.split, plan.loss
     certificate, rho = weigh(fit, trained, plan.prior, loss, tested=split.held_out is not None)
@@ -386,10 +395,10 @@ def _certify_vote(
     most = min(_PROBED_TOGETHER, rows_per_block(fit.task.width))
     probe_hypotheses(trained.hypotheses, rho, *source.probe_points(), most, loss, stream(split.entropy, 0, PROBE))
     vote = Vote(fit.task, *trained, rho, plan.prior, certificate, split)
-    vote = evaluate_vote(vote, rows, plan.rest, loss, k, batch_rows, fit.groups)
+    vote, tested = evaluate_vote(vote, rows, plan.rest, loss, k, batch_rows, fit.groups, fit.max_error)
     vote.hypotheses.leave_device()
     families = describe_families(vote.hypotheses, vote.subsamples, rho)
-    return replace(vote, certificate=vote.certificate.revise(families=families))
+    return replace(vote, certificate=vote.certificate.revise(families=families)), tested
 
 
 def weigh(

@@ -32,7 +32,10 @@ from pacbayes.sampling import RandomSubsamples, Split, Subsamples, split_holdout
 _DERIVED = ("objective", "loss", "delta", "n_validation", "n_validation_max", "n_votes", "strict", "dropped_loss")
 
 # What is counted by class, and at thresholds on shares of the vote.
-_COUNTED = ("labels", "label_counts", "confusion", "abstention", "prediction_sets", "numbers")
+_COUNTED = (
+    *("labels", "label_counts", "confusion", "abstention", "prediction_sets"),
+    *("declared", "calibration", "probabilities", "numbers"),
+)
 
 
 def verify_certificate(
@@ -192,8 +195,12 @@ def _verify_on_rows(fitted: FittedVotes, certificate: Certificate, rows: SampleR
     if groups is not None and certificate.groups is not None and not groups.name:
         groups = replace(groups, name=certificate.groups.name)  # an array has none
     blank = replace(vote, certificate=replace(certificate.without_test(), labels=(), label_counts=()))
-    tested = evaluate_vote(blank, rows, rest, loss, groups=groups)
-    again = (evaluate_shares(tested, rows, loss) if certificate.abstention else tested).certificate
+    max_error = None if certificate.declared is None else certificate.declared.max_error
+    calibrates = certificate.calibration is not None
+    tested, result = evaluate_vote(blank, rows, rest, loss, None, None, groups, max_error, calibrates)
+    again = (evaluate_shares(tested, rows, result) if certificate.abstention else tested).certificate
+    if certificate.probabilities is None:  # as in files from before
+        again = replace(again, probabilities=None)
     stated, actual = (dict(c.statements[0].figures) for c in (certificate, again))
     _expect("the test on held-out rows", stated, actual)
     _expect_counts(certificate, again)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pacbayes.certificate import tabulate_thresholds
+from pacbayes.certificate import tabulate_probabilities, tabulate_thresholds
 from pacbayes.fitting._hypotheses import Arrays
 from pacbayes.fitting._rows import Block
 from pacbayes.pools import Hypotheses, Sample
+from pacbayes.tasks import tally_out_of_bag
 
 
 def train_part(common: Iterable[Any], sample: Sample, chosen: NDArray[np.intp]) -> Hypotheses:
@@ -39,29 +40,71 @@ def sum_test_losses(
 ) -> Arrays:
     """Return the total loss of what weighted hypotheses predict on a block, and counts by target and prediction.
 
-    Also, as bits, on which rows the prediction is wrong or could be on another engine; with `by_shares`, counts at
-    thresholds on shares of the vote.
+    Also the predictions and, as bits, which of them are wrong or could be on another engine; with `by_shares`, counts
+    at thresholds on shares of the vote.
     """
-    task, hypotheses, weights, loss, n_rows, by_shares = common
-    total, tables, wrong, at_thresholds = 0.0, [], [], []
+    task, hypotheses, weights, loss, n_rows, by_shares, calibration = common
+    total, tables, predictions, wrong, by_share = 0.0, [], [], [], []
     for X, target, here in _batches_with_drawn(block, drawn, chunk):
         predicted, uncertain = task.predict(hypotheses, weights, X, here)
         # A target that the sample does not have has the largest loss, as an uncertain prediction has.
         lost = uncertain | ~task.is_known(target)
         total += loss.total_with_uncertain(target, predicted, lost, n_rows)
+        predictions.append(
+            predicted.astype(np.min_scalar_type(task.width)) if predicted.dtype.kind == "i" else predicted
+        )
         wrong.append(lost | (predicted != target))
         codes = target.astype(np.intp)
         tables.append(task.tabulate(codes, predicted, uncertain))
         if by_shares:
-            doubt = np.zeros(codes.size)
-            shares = task.aggregate(hypotheses, weights, X, doubt)
-            at_thresholds.append(tabulate_thresholds(codes, predicted, uncertain, shares, doubt))
+            asked = (task, hypotheses, weights, calibration)
+            by_share.append(_count_shares(asked, X, codes, predicted, wrong[-1]))
     counts = [table for table in tables if table is not None]
-    result = {"total": np.array(total), "wrong": np.packbits(np.concatenate(wrong))}
+    result = {"total": np.array(total), "predicted": np.concatenate(predictions)}
+    result |= {"wrong": np.packbits(np.concatenate(wrong))}
     result |= {"counts": np.sum(counts, axis=0)} if counts else {}
-    if at_thresholds:
-        result |= {name: np.sum([getattr(one, name) for one in at_thresholds], axis=0) for name in ("answered", "sets")}
-    return result
+    return result | _sum_counts(by_share)
+
+
+def tabulate_shares(
+    common: Iterable[Any], block: Block, predicted: NDArray[Any], wrong: NDArray[np.bool_], chunk: Any = None
+) -> Arrays:
+    """Count rows of a block at thresholds on shares of the vote, and by probabilities.
+
+    `predicted` is what it predicts there, and `wrong` where it errs.
+    """
+    asked, counts, done = tuple(common), [], 0
+    for numbers, X, target in block.batches(chunk):
+        here = slice(done, done + numbers.size)
+        known = (target.astype(np.intp), predicted[here].astype(np.intp), wrong[here])
+        counts.append(_count_shares(asked, X, *known))
+        done += numbers.size
+    return _sum_counts(counts)
+
+
+def _count_shares(
+    asked: tuple[Any, ...], X: Any, codes: NDArray[np.intp], predicted: NDArray[np.intp], wrong: NDArray[np.bool_]
+) -> Arrays:
+    """Count some rows at thresholds on shares of the vote, and by probabilities."""
+    task, hypotheses, weights, calibration = asked
+    doubt = np.zeros(codes.size)
+    known = (codes, predicted, wrong, task.aggregate(hypotheses, weights, X, doubt), doubt)
+    return tabulate_thresholds(*known)._asdict() | tabulate_probabilities(*known, calibration)._asdict()
+
+
+def _sum_counts(counts: list[Arrays]) -> Arrays:
+    """Add up counts of batches by their names; none if there are none."""
+    return {name: np.sum([one[name] for one in counts], axis=0) for name in (counts[0] if counts else ())}
+
+
+def tally_rows_out_of_bag(common: Iterable[Any], block: Block, chunk: Any = None) -> Arrays:
+    """Return the weight behind each class on rows of a block, of voters that were not trained on them."""
+    hypotheses, weights, subsamples = common
+    parts = [
+        (tally_out_of_bag(hypotheses, weights, subsamples, X, numbers), target.astype(np.intp))
+        for numbers, X, target in block.batches(chunk)
+    ]
+    return dict(zip(("tallies", "codes"), map(np.concatenate, zip(*parts, strict=True)), strict=True))
 
 
 def measure_errors(common: Iterable[Any], block: Block, chunk: Any = None) -> Arrays:

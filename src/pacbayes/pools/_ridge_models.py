@@ -149,11 +149,13 @@ class RBFRidges(KernelModels):
 
     def start_loss_totals(self, block: ValidationBlock) -> Callable[[], Array]:
         X, rows, codes, points = block.sample.X, block.rows, block.codes, self._own_points(block.sample)
-        totals, inside = np.zeros(len(self)), block.training_positions()
-        for part, predicted in self._predict_blocks(lambda part: X[rows[part]], rows.size, points):
-            limits = (part.start, part.stop)
-            here = [own[slice(*np.searchsorted(own, limits))] - part.start for own in inside]
+        totals, (inside, counts), n = np.zeros(len(self)), block.locate(), rows.size
+        # Positions that rise over all hypotheses, so that those in a part of the rows are found at once.
+        first = np.arange(len(self), dtype=np.int64) * n
+        positions = np.repeat(first, counts) + inside
+        for part, predicted in self._predict_blocks(lambda part: X[rows[part]], n, points):
+            begins, ends = (np.searchsorted(positions, first + at) for at in (part.start, part.stop))
+            here = [inside[i:j] - part.start for i, j in zip(begins, ends, strict=True)]
             totals += block.loss.totals_outside(codes[part], predicted, here, len(block.sample))
-        for h in np.flatnonzero(self.failed).tolist():
-            totals[h] = rows.size - inside[h].size
+        totals[self.failed] = (n - counts)[self.failed]
         return lambda: totals

@@ -16,7 +16,14 @@ from pacbayes.certificate import Row
 from pacbayes.display.checks import check_fitted, state_test
 from pacbayes.report._html import PageTable, capitalize, render_page
 from pacbayes.report._importance import choose_judged_rows, tabulate_importances
-from pacbayes.report._plots import abstention_plot, certificate_plot, error_plot, interval_plots, posterior_plots
+from pacbayes.report._plots import (
+    abstention_plot,
+    certificate_plot,
+    error_plot,
+    interval_plots,
+    posterior_plots,
+    reliability_plot,
+)
 
 # Names of features and classes that are shown; of more, their number.
 _MOST_NAMES = 40
@@ -112,6 +119,8 @@ def fit_page(
         abstention=certificate.abstention_table(),
         abstention_plot=abstention_plot(model),
         sets=certificate.set_table(),
+        probabilities=certificate.probability_table(),
+        reliability_plot=reliability_plot(model),
         errors=certificate.error_table(),
         error_plot=error_plot(model),
         intervals=certificate.interval_table(),

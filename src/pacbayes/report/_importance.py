@@ -93,4 +93,4 @@ def _score(model: Any, rows: Any, labels: Any) -> float:
     if model.certificate_.voting != "gibbs":
         return float(model.score(rows, labels))
     # Drawn anew for every shuffle, its predictions would differ by more than a column matters.
-    return float(model.predict_proba(rows)[labels[:, np.newaxis] == model.classes_].sum() / labels.size)
+    return float(model.predict_shares(rows)[labels[:, np.newaxis] == model.classes_].sum() / labels.size)

@@ -11,6 +11,7 @@ import numpy as np
 
 from pacbayes._formatting import (
     format_confidence,
+    format_lower,
     format_nearest,
     format_number,
     format_percent,
@@ -27,6 +28,7 @@ from pacbayes.display import (
     IntervalDisplay,
     PoolSizeDisplay,
     PosteriorDisplay,
+    ReliabilityDisplay,
 )
 from pacbayes.display.svg import page_style, svg_element
 from pacbayes.report._importance import JudgedRows
@@ -136,6 +138,21 @@ def _is_proved(certificate: Certificate, coverage: float) -> bool:
     except ValueError:  # not by so few points
         return False
     return True
+
+
+def reliability_plot(model: Any) -> Plot | None:
+    """Plot how often predictions of some probability are right; None if nothing is proved about that."""
+    certificate = model.certificate_
+    if certificate.probabilities is None:
+        return None
+    display, svg = _draw("plot-reliability", lambda ax: ReliabilityDisplay.from_certificate(certificate, ax=ax))
+    values = [
+        f"probability {format_nearest(mean)}, right {format_nearest(measured)}, between {format_lower(low)} and "
+        f"{format_upper(high)}"
+        for mean, measured, low, high in zip(display.mean, display.measured, display.low, display.high, strict=True)
+    ]
+    caption = "Probabilities are calibrated where limits hold the dashed line."
+    return Plot("plot-reliability", "How often predictions are right", caption, f"Points: {'; '.join(values)}.", svg)
 
 
 def _is_tested_mean(certificate: Certificate) -> bool:

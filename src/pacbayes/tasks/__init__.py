@@ -1,10 +1,11 @@
 """What is to be predicted: how a target is encoded, answers are aggregated and predictions judged."""
 
 from pacbayes._losses import Loss
+from pacbayes.tasks._calibration import calibrate
 from pacbayes.tasks._classification import Classification, count_disagreements
 from pacbayes.tasks._regression import Regression, read_numbers
 from pacbayes.tasks._task import Task
-from pacbayes.tasks._voting import draw_voters
+from pacbayes.tasks._voting import draw_voters, tally_out_of_bag
 
 # All tasks.
 TASKS: tuple[type[Task], ...] = (Classification, Regression)
@@ -15,7 +16,9 @@ __all__ = [
     "Loss",
     "Regression",
     "Task",
+    "calibrate",
     "count_disagreements",
     "draw_voters",
     "read_numbers",
+    "tally_out_of_bag",
 ]

@@ -15,6 +15,9 @@ from pacbayes.sampling import ChosenSubsamples, Subsamples
 # Weight of voters that are not asked for shares of the vote: it moves a share by less than this.
 _IGNORED_WEIGHT = 1e-12
 
+# The same for shares on training rows, which nothing that is proved depends on.
+_IGNORED_IN_TRAINING = 1e-3
+
 # Classes up to which the two with the most weight are found by partitioning.
 _FEW_CLASSES = 32
 
@@ -108,16 +111,55 @@ def vote_out_of_bag(
     while done < order.size and open_rows.size:
         voters = np.sort(order[done : done + width])
         votes, uncertain = hypotheses.take(voters).votes_and_uncertain(take_rows(X, open_rows))
-        inside, counts = ChosenSubsamples(subsamples, voters).locate(range(voters.size), rows[open_rows])
-        weight = np.repeat(weights[voters][:, np.newaxis], open_rows.size, axis=1)
-        weight[np.repeat(np.arange(voters.size), counts), inside] = 0.0
-        cells = votes.astype(np.intp) + n_classes * np.arange(open_rows.size)
-        added = np.bincount(cells.ravel(), weights=weight.ravel(), minlength=open_rows.size * n_classes)
-        tallies[open_rows] += added.reshape(-1, n_classes)
+        weight = _weigh_outside(weights, subsamples, voters, rows[open_rows])
+        tallies[open_rows] += _tally_weights(votes, weight, n_classes)
         uncertain_weight[open_rows] += (weight * uncertain).sum(axis=0)
         done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
         open_rows = open_rows[~_are_decided(tallies[open_rows], remaining[done] + 2 * uncertain_weight[open_rows])]
     return np.argmax(tallies, axis=1), _are_uncertain(tallies, uncertain_weight), np.asarray(tallies.any(axis=1))
+
+
+def tally_out_of_bag(
+    hypotheses: Hypotheses, weights: Array, subsamples: Subsamples, X: Any, rows: NDArray[Any]
+) -> Array:
+    """Add up the weight behind each class at each point, as `tally_votes`, of voters that were not trained on it.
+
+    `rows` as in `vote_out_of_bag`. Who votes by probabilities divides its weight by these. The lightest voters, of a
+    total weight of at most 1e-3, are not asked.
+    """
+    tallies = np.zeros((rows.size, hypotheses.classes.size))
+    order, remaining = _order_by_weight(weights)
+    order = order[: max(1, int(np.count_nonzero(remaining[:-1] > _IGNORED_IN_TRAINING)))]
+    by_labels = np.array([hypotheses.take(order[k : k + 1]).vote_by == "labels" for k in range(order.size)])
+    together = [
+        np.sort(part) for part in np.split(order[by_labels], range(_MOST_VOTERS, by_labels.sum(), _MOST_VOTERS))
+    ]
+    for voters in (part for part in together if part.size):
+        weight = _weigh_outside(weights, subsamples, voters, rows)
+        tallies += _tally_weights(hypotheses.take(voters).votes(X), weight, tallies.shape[1])
+    for h in order[~by_labels]:
+        outside = np.flatnonzero(_weigh_outside(weights, subsamples, np.array([h]), rows)[0])
+        if outside.size:
+            sums = tallies[outside]
+            hypotheses.take(np.array([h])).add_votes(take_rows(X, outside), weights[h : h + 1], sums)
+            tallies[outside] = sums
+    return tallies
+
+
+def _weigh_outside(weights: Array, subsamples: Subsamples, voters: NDArray[np.intp], rows: NDArray[Any]) -> Array:
+    """Return the weight of each of some voters, rising, at each point: none where it was trained on it."""
+    inside, counts = ChosenSubsamples(subsamples, voters).locate(range(voters.size), rows)
+    weight = np.repeat(weights[voters][:, np.newaxis], rows.size, axis=1)
+    weight[np.repeat(np.arange(voters.size), counts), inside] = 0.0
+    return weight
+
+
+def _tally_weights(votes: NDArray[Any], weight: Array, n_classes: int) -> Array:
+    """Add up weights of votes, one for each voter and point, by class."""
+    n = weight.shape[1]
+    cells = votes.astype(np.intp) + n_classes * np.arange(n)
+    added = np.bincount(cells.ravel(), weights=weight.ravel(), minlength=n * n_classes)
+    return np.asarray(added, dtype=np.float64).reshape(-1, n_classes)
 
 
 def _order_by_weight(weights: Array) -> tuple[NDArray[np.intp], Array]:

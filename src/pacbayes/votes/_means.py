@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import Array, as_real_array, half_open_interval, numbers, open_interval, scalar, vector
+from pacbayes._validation import (
+    Array,
+    as_real_array,
+    half_open_interval,
+    numbers,
+    open_interval,
+    scalar,
+    vector,
+    whole_number,
+)
 from pacbayes.bounds.sequences import largest_refuted
 
 # Bets that the capital is spread over, for every size of sample and variance.
@@ -22,7 +31,14 @@ _LEVELS = 1 << 14
 _LOG_ERROR = 1e-12
 
 
-def mean_upper_bound(values: ArrayLike, delta: float = 0.05, *, high: float = 1.0, bet: float | None = None) -> float:
+def mean_upper_bound(
+    values: ArrayLike,
+    delta: float = 0.05,
+    *,
+    high: float = 1.0,
+    bet: float | None = None,
+    counts: ArrayLike | None = None,
+) -> float:
     r"""Bound the mean of a variable from above by independent values of it, none above `high`.
 
     For the mean m of X and any c in (0, 1), :math:`1 - c + c (\text{high} - X) / (\text{high} - m)` is
@@ -30,8 +46,8 @@ def mean_upper_bound(values: ArrayLike, delta: float = 0.05, *, high: float = 1.
     in every round, and its average over several c: by Markov's inequality it is below 1 / delta with probability at
     least 1 - delta. It grows with m, and the bound is where it reaches 1 / delta [1]_ [2]_.
 
-    No lower end of the values need be known. It adapts to the variance as empirical Bernstein inequalities do, and
-    comes close to the kl inequality for values 0 and 1.
+    No lower end of the values need be known, nor their order: the capital is the same in any. It adapts to the variance
+    as empirical Bernstein inequalities do, and comes close to the kl inequality for values 0 and 1.
 
     Parameters
     ----------
@@ -44,6 +60,8 @@ def mean_upper_bound(values: ArrayLike, delta: float = 0.05, *, high: float = 1.
     bet : float, optional
         A bet c in (0, 0.999] that is expected to be good, chosen without looking at the values: it gets
         half of the capital. The default spreads the capital over a fixed grid.
+    counts : array_like of shape (u,), optional
+        How often each of the values was found, whole numbers; once by default.
 
     Returns
     -------
@@ -60,6 +78,8 @@ def mean_upper_bound(values: ArrayLike, delta: float = 0.05, *, high: float = 1.
     --------
     >>> round(mean_upper_bound([0.1, 0.2, 0.1, 0.3, 0.2] * 20), 4)
     0.2174
+    >>> round(mean_upper_bound([0.1, 0.2, 0.3], counts=[40, 40, 20]), 4)
+    0.2174
     """
     sample = vector("values", as_real_array("values", values, "an array of numbers"), "one value per point")
     top = scalar("high", open_interval("high", high, -np.inf, np.inf))
@@ -71,13 +91,19 @@ def mean_upper_bound(values: ArrayLike, delta: float = 0.05, *, high: float = 1.
     if bet is not None:
         bets = np.append(scalar("bet", half_open_interval("bet", bet, 0, LARGEST_BET)), bets)
         log_shares = np.append(0.0, log_shares) + np.log(0.5)
-    gaps, counts = _levels(top - sample)
-    needed = -np.log(level) * (1 + 1e-12) + _LOG_ERROR * (sample.size + 100)
+    if counts is None:
+        gaps, times = _levels(top - sample)
+    else:
+        found = np.broadcast_to(whole_number("counts", counts, 0), sample.shape).astype(np.int64)
+        if not found.any():
+            raise ValueError("counts must hold at least one value that was found, got none")
+        gaps, times = (top - sample)[found > 0], found[found > 0]
+    needed = -np.log(level) * (1 + 1e-12) + _LOG_ERROR * (int(times.sum()) + 100)
 
     def is_refuted(gap: Array) -> NDArray[np.bool_]:
-        return np.asarray(np.logaddexp.reduce(_log_capital(gaps, counts, gap, bets) + log_shares) >= needed)
+        return np.asarray(np.logaddexp.reduce(_log_capital(gaps, times, gap, bets) + log_shares) >= needed)
 
-    refuted = float(largest_refuted(is_refuted, np.array(gaps[-1]), 44))
+    refuted = float(largest_refuted(is_refuted, np.array(gaps.max()), 44))
     return float(np.nextafter(top - refuted, np.inf)) if refuted > 0 else top
 
 

@@ -28,9 +28,12 @@ void decide_tile(const Machine& machine, DistancesToTile tile, std::vector<doubl
   const std::ptrdiff_t n = machine.n_support;
   for (std::ptrdiff_t pair = 0; pair < count_pairs(k); ++pair)
     std::fill_n(values + pair * kTile, kTile, machine.intercepts[pair]);
-  if (k == 2 && !tile.kernel) {
-    run.accumulate_exponentials(tile.squared, tile.nearest, tile.support, machine.coefficients, n, machine.gamma,
-                                values);
+  if (k == 2) {  // One sum over all support vectors.
+    if (tile.kernel)
+      run.accumulate(tile.kernel, tile.support, machine.coefficients, n, values);
+    else
+      run.accumulate_exponentials(tile.squared, tile.nearest, tile.support, machine.coefficients, n, machine.gamma,
+                                  values);
     return;
   }
   std::vector<std::int32_t> in_order;
