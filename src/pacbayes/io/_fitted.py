@@ -289,8 +289,11 @@ def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
         n_votes, hypotheses = vote.certificate.n_votes, vote.hypotheses
         require(n_votes == fitted.n_votes, f"a certificate is about {n_votes} competing votes")
         require(np.array_equal(hypotheses.classes, task.classes), "hypotheses have other classes")
-        ranges = [code for code in vote.certificate.assumption_codes if code.startswith("range-declared:")]
-        require(ranges == task.assumptions(), "a certificate is about another range of the target")
+        stated, declared = (
+            [code for code in codes if code.startswith("range-declared:")]
+            for codes in (vote.certificate.assumption_codes, task.assumptions())
+        )
+        require(stated == declared, "a certificate is about another range of the target")
         names = [name for name, _ in fitted.pool.members()]
         require(list(vote.subsamples.families) == names, "a vote has other families than its pool")
         for group in hypotheses.groups.values() if isinstance(hypotheses, pools.HypothesisGroups) else [hypotheses]:
