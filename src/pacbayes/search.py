@@ -97,7 +97,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
         y : array-like of shape (n,)
             Labels, or numbers.
         groups, max_error : optional
-            Groups whose errors are to be bounded, as in `PACBayesClassifier.fit`.
+            Groups whose errors are to be bounded, and an error that is declared, as in `PACBayesClassifier.fit`.
 
         Returns
         -------
