@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import beta, binom
 from sklearn.base import clone
 from sklearn.datasets import make_friedman1
+from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -59,6 +60,20 @@ def test_predicts_the_weighted_mean(model):
     np.testing.assert_allclose(model.predict_hypotheses(NEW_X), answers, rtol=0)
     assert model.score(NEW_X, NEW_Y) > 0.6
     np.testing.assert_allclose(vote.predict(NEW_X), model.predict(NEW_X), rtol=0)
+
+
+@pytest.mark.parametrize("far", [1e6, 1e10, 1e17])
+def test_hypotheses_without_weight_leave_no_rounding_errors(far):
+    y, new_y = X[:, 0] + 0.01 * Y, NEW_X[:, 0] + 0.01 * NEW_Y
+    models = [LinearRegression().fit(NEW_X[i::2], new_y[i::2]) for i in range(2)]
+    wild = DummyRegressor(strategy="constant", constant=far).fit(NEW_X, new_y)
+    model = PACBayesRegressor(PrefitPool([wild, *models]), holdout=0.5, random_state=0).fit(X, y)
+    vote = model.fitted_votes_.best
+    assert 0 < vote.posterior[0] < 1e-60
+    answers = np.array([one.predict(X) for one in models])
+    mean = vote.posterior[1:] @ answers
+    spread = np.sqrt(vote.posterior[1:] @ (answers - mean) ** 2)
+    np.testing.assert_allclose(vote.task.aggregate(vote.hypotheses, vote.posterior, X), np.c_[mean, spread], atol=1e-9)
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9, 0.95])
@@ -256,6 +271,14 @@ def test_a_cap_that_is_not_the_width_of_the_range_is_refused():
             replace(proved, assumption_codes=(*others, *wrong)).check()
 
 
+def test_another_range_is_another_setting():
+    declared = small(y_range=(0, 40)).fit(X, np.clip(Y, 0, 40))
+    moved = replace(declared.fitted_votes_.task, limits=np.array([-5.0, 35.0]))
+    declared.fitted_votes_ = replace(declared.fitted_votes_, task=moved)
+    with pytest.raises(CertificateError, match="settings of the classifier are not those that it was fitted with"):
+        declared.verify_certificate(declared.certificate_)
+
+
 def test_new_points_outside_of_the_range_are_refused():
     # Their intervals, which end at those of the range, would hold none of them.
     declared = small(y_range=(0, 40)).fit(X, np.clip(Y, 0, 40))
@@ -373,6 +396,7 @@ def test_tables_with_text_and_gaps():
     [
         (np.where(np.arange(500) == 7, np.nan, Y), "y must hold finite numbers, got nan in row 7"),
         (np.where(np.arange(500) == 9, np.inf, Y), "y must hold finite numbers, got inf in row 9"),
+        (np.where(np.arange(500) == 5, -1e200, Y), r"y must hold numbers up to 1e\+150, .* got -1e\+200 in row 5"),
         (np.where(Y > 14, "high", "low"), "y must hold numbers, got '.*': for classes there is PACBayesClassifier"),
         (np.full(500, 3.0), "y must hold different numbers, got .*3.0.* in all rows"),
     ],
@@ -392,6 +416,7 @@ def test_targets_that_are_refused(y, message):
         ),
         ({"y_range": 5}, "y_range must be None or two finite numbers"),
         ({"y_range": (0, np.inf)}, "y_range must be None or two finite numbers"),
+        ({"y_range": (-1e308, 1e308)}, r"y_range must be None or two finite numbers .* and none beyond 1e\+150"),
         ({"holdout": None}, r"holdout must not be None without y_range=\(low, high\)"),
         ({"loss": "zero_one"}, "loss must be 'absolute_error' or 'squared_error', got 'zero_one'"),
         ({"voting": "majority"}, "voting must be 'mean' or 'best', got 'majority'"),

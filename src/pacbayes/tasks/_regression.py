@@ -20,6 +20,9 @@ from pacbayes.tasks._task import Predicted, Task
 # Coverage of the intervals by whose width means compete.
 _COVERAGE = 0.9
 
+# Numbers whose squares, and sums of these, do not overflow.
+_LARGEST = 1e150
+
 # Hypotheses that are asked together.
 _MOST_TOGETHER = 64
 
@@ -112,6 +115,10 @@ class Regression(Task):
                 width = certificate.choose_interval(_COVERAGE).mean_width
         return width, certificate.error_bound
 
+    @property
+    def decision(self) -> Array | None:
+        return self.limits if self.limits.size else None  # to which predictions are clipped
+
     def describe_target(self, encoded: NDArray[Any]) -> dict[str, Any]:
         return {}
 
@@ -124,8 +131,11 @@ class Regression(Task):
 
         Sums are added up in the order of the hypotheses, row by row: they are the same in blocks of any size.
         """
-        voters = np.flatnonzero(weights > 0)
-        share, first = weights / weights[voters].sum(), None
+        # The heaviest comes first, which is not far from the mean: of distances from one that is, with next to no
+        # weight, rounding errors would be left.
+        heaviest = int(np.argmax(weights))
+        voters = np.concatenate(([heaviest], np.setdiff1d(np.flatnonzero(weights > 0), [heaviest])))
+        share, first = weights / weights[np.sort(voters)].sum(), None
         mean, square = np.zeros(X.shape[0]), np.zeros(X.shape[0])  # of distances from what the first one predicts
         for i in range(0, voters.size, _MOST_TOGETHER):
             part = voters[i : i + _MOST_TOGETHER]
@@ -166,8 +176,11 @@ def _read_range(y_range: Any) -> Array:
         limits = np.array([float(end) for end in y_range])
     except (TypeError, ValueError):
         limits = np.empty(0)
-    if limits.shape != (2,) or not np.isfinite(limits).all() or limits[0] >= limits[1]:
-        raise ValueError(f"y_range must be None or two finite numbers (low, high), low below high, got {y_range!r}")
+    if limits.shape != (2,) or not (np.abs(limits) <= _LARGEST).all() or limits[0] >= limits[1]:
+        raise ValueError(
+            f"y_range must be None or two finite numbers (low, high), low below high, got {y_range!r}, "
+            f"and none beyond {_LARGEST:g}"
+        )
     return limits
 
 
@@ -188,4 +201,9 @@ def read_numbers(target: NDArray[Any]) -> Array:
     if wrong.size:
         row = int(wrong[0])
         raise ValueError(f"y must hold finite numbers, got {numbers[row]} in row {row}, and {wrong.size - 1} more")
+    if numbers.size and np.abs(numbers).max() > _LARGEST:
+        row = int(np.argmax(np.abs(numbers)))
+        raise ValueError(
+            f"y must hold numbers up to {_LARGEST:g}, since squares overflow, got {numbers[row]} in row {row}: scale y"
+        )
     return numbers
