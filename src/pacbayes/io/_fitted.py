@@ -42,6 +42,9 @@ Lengths = dict[str, int]
 # Metrics without parameters that compiled code would have to trust.
 _METRICS = {"minkowski", "euclidean", "manhattan", "chebyshev", "cityblock", "l1", "l2", "sqeuclidean", "cosine"}
 
+# How the assumptions begin that tasks state.
+_OF_TASKS = ("range-declared:", "expected-costs")
+
 # Private attributes of estimators that are not fitted.
 _CONFIGURATION = ("_sklearn", "_metadata_request")
 
@@ -289,8 +292,8 @@ def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
         n_votes, hypotheses = vote.certificate.n_votes, vote.hypotheses
         require(n_votes == fitted.n_votes, f"a certificate is about {n_votes} competing votes")
         require(np.array_equal(hypotheses.classes, task.classes), "hypotheses have other classes")
-        ranges = [code for code in vote.certificate.assumption_codes if code.startswith("range-declared:")]
-        require(ranges == task.assumptions(), "a certificate is about another range of the target")
+        stated = [code for code in vote.certificate.assumption_codes if code.startswith(_OF_TASKS)]
+        require(stated == task.assumptions(), "a certificate is about another range of the target, or other costs")
         names = [name for name, _ in fitted.pool.members()]
         require(list(vote.subsamples.families) == names, "a vote has other families than its pool")
         for group in hypotheses.groups.values() if isinstance(hypotheses, pools.HypothesisGroups) else [hypotheses]:
