@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from pacbayes import Certificate, CertificateError, PACBayesClassifier, PACBayesRegressor, certify
 from pacbayes._json_fields import checksum
 from pacbayes.certificate import NumberTest, with_numbers
-from pacbayes.exceptions import HypothesisError
+from pacbayes.exceptions import HypothesisError, SourceError
 from pacbayes.pools import EstimatorPool, LinearPool, PrefitPool, RBFSVMPool, UnionPool
 from pacbayes.votes import mean_upper_bound
 
@@ -244,6 +244,25 @@ def test_edited_certificates_are_refused(model, edit):
         model.verify_certificate(Certificate.from_json(json.dumps(content)), X, Y)
 
 
+def test_a_cap_that_is_not_the_width_of_the_range_is_refused():
+    declared = ["range-declared:-1.0 to 1.0"]
+    proved, _ = certify([0.1, 0.2], n=100, voting="mean", loss="absolute_error:2.0", assumptions=declared)
+    smaller = tuple(replace(one, loss="absolute_error:0.5") for one in proved.statements)
+    with pytest.raises(CertificateError, match=r"the cap in loss is stated as 0\.5 but comes out as 2\.0"):
+        replace(proved, loss="absolute_error:0.5", statements=smaller).check()
+    others = [code for code in proved.assumption_codes if code not in declared]
+    for wrong in (["range-declared:cow"], ["range-declared:1.0 to -1.0"], [*declared, "range-declared:0.0 to 2.0"]):
+        with pytest.raises(CertificateError, match="must declare one range, 'range-declared:LOW to HIGH', got"):
+            replace(proved, assumption_codes=(*others, *wrong)).check()
+
+
+def test_new_points_outside_of_the_range_are_refused():
+    # Their intervals, which end at those of the range, would hold none of them.
+    declared = small(y_range=(0, 40)).fit(X, np.clip(Y, 0, 40))
+    with pytest.raises(ValueError, match=r"^y must be in the declared range, y_range=\(0.0, 40.0\), got .* in row 0"):
+        declared.certify(NEW_X, NEW_Y + 100)
+
+
 def test_new_points_certify(model):
     certificate = model.certify(NEW_X, NEW_Y)
     assert certificate.n_votes == 1
@@ -316,6 +335,24 @@ def test_parquet_and_checkpoint_give_the_bits_of_an_array(tmp_path, model):
     again = clone(kept).set_params(checkpoint=tmp_path / "parts").fit(X, Y)
     assert stored.certificate_.to_json() == again.certificate_.to_json()
     assert stored.certificate_.statements == kept.certificate_.statements
+
+
+def test_a_checkpoint_belongs_to_its_range(tmp_path):
+    inside, wide = small(y_range=(0, 40), holdout=None), small(y_range=(-5000, 5000), holdout=None)
+    wide.set_params(checkpoint=tmp_path / "parts").fit(X, np.clip(Y, 0, 40))
+    # Losses in units of 10000 for those in units of 40 would make a bound that is 250 times too small.
+    with pytest.raises(SourceError, match="belongs to another fit, y_range differ"):
+        inside.set_params(checkpoint=tmp_path / "parts").fit(X, np.clip(Y, 0, 40))
+
+
+@pytest.mark.parametrize("shift", [1e9, 1e12, 1e14])
+def test_targets_far_from_zero(shift):
+    # Errors are counted by more than they are, since numbers are rounded: what is proved is weak, and true.
+    far = PACBayesRegressor(LinearPool(n_hypotheses=4), random_state=0).fit(X, Y + shift)
+    assert far.certificate_.error_bound > np.abs(far.predict(NEW_X) - (NEW_Y + shift)).mean()
+    lower, upper = far.predict_interval(NEW_X).T
+    assert np.mean((lower <= NEW_Y + shift) & (NEW_Y + shift <= upper)) > 0.85
+    assert far.verify_certificate(far.certificate_, X, Y + shift) == "arithmetic, model and data"
 
 
 def test_tables_with_text_and_gaps():

@@ -279,6 +279,9 @@ def test_the_declared_error_is_what_is_answered_by_default(moons):
     certificate = moons.certificate_
     assert "max-error-declared" in certificate.assumption_codes
     row = certificate.declared.proved
+    # The smaller bound of the threshold that was chosen is not proved, by what it was chosen.
+    assert row.bound == certificate.choose_abstention().bound == 0.12
+    assert min(one.bound for one in certificate.declared.tests) < 0.12
     labels, answered = moons.predict_selective(NEW_X)
     assert np.array_equal(answered, moons.predict_shares(NEW_X).max(axis=1) >= row.threshold)
     assert np.array_equal(moons.predict_selective(NEW_X, 0.12)[1], answered)

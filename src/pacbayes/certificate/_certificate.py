@@ -324,7 +324,7 @@ class Certificate:
         Returns
         -------
         Abstention
-            A row of `abstention`, or of `declared.tests`.
+            A row of `abstention`, or `declared.proved`.
         """
         self._require_shares("abstention")
         if max_error is None and self.declared is None:
@@ -589,8 +589,12 @@ class Certificate:
         require(not of_numbers or mean or self.predictor == BEST, f"voting cannot be {self.voting!r} for numbers")
         first = self.statements[0]
         proved = [one for one in self.statements if not (one.is_test or one.method == "unproved")]
-        declared = any(code.startswith("range-declared:") for code in self.assumption_codes)
-        require(not of_numbers or declared or not proved, "validation losses prove nothing without 'range-declared'")
+        declared = [code for code in self.assumption_codes if code.startswith("range-declared:")]
+        require(
+            not of_numbers or bool(declared) or not proved, "validation losses prove nothing without 'range-declared'"
+        )
+        if of_numbers and declared:
+            expect("the cap in loss", find_cap(self.loss)[1], _read_width(declared))
         if self.numbers is not None:
             require(of_numbers and first.is_test, "numbers must be null unless they were tested on held-out points")
             check_numbers(self.numbers, int(first.figures["n"]))
@@ -667,6 +671,18 @@ class Certificate:
         if self.declared is not None:
             require("max-error-declared" in self.assumption_codes, "assumptions must state 'max-error-declared'")
             check_declared(self.declared, n, first.figures["kl_div"], self.delta)
+
+
+def _read_width(declared: list[str]) -> float:
+    """Return the width of a range of the target, by the codes that declare it."""
+    ends = declared[0].partition(":")[2].split(" to ")
+    try:
+        low, high = map(float, ends)
+    except ValueError:
+        low = high = 0.0
+    wrong = f"assumptions must declare one range, 'range-declared:LOW to HIGH', got {', '.join(map(shorten, declared))}"
+    require(len(declared) == 1 and low < high, wrong)
+    return high - low
 
 
 def _read_share(name: str, value: float | None) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Annotated, NamedTuple
@@ -115,7 +115,8 @@ class DeclaredError:
     max_error : float
         The error that was declared.
     tests : tuple of Abstention
-        The thresholds that were tested, in turn; the part of delta of each is that of `kl_div`.
+        The thresholds that were tested, in turn; the part of delta of each is that of `kl_div`. A `bound` of at most
+        `max_error` proves `max_error`, and no less.
     """
 
     max_error: Level
@@ -123,9 +124,12 @@ class DeclaredError:
 
     @property
     def proved(self) -> Abstention | None:
-        """The smallest threshold that is proved; None if none is."""
+        """The smallest threshold that is proved, with the declared error for its bound; None if none is.
+
+        That the bound of its own test is smaller is not proved: by it and others, this threshold was chosen.
+        """
         passed = [row for row in self.tests if row.bound <= self.max_error]
-        return passed[-1] if passed else None
+        return replace(passed[-1], bound=self.max_error) if passed else None
 
     def require(self) -> Abstention:
         """Return the smallest threshold that is proved; raise ValueError if none is."""

@@ -152,7 +152,7 @@ def fit_votes(
     if holdout is not None and settings.voting in ("majority", "uniform"):
         task = task.deciding_by(loss)
     entropy = _draw_entropy(settings.random_state) if continued is None else continued.entropy
-    rows, entropy = _open_checkpoint(rows, pool, settings, holdout, entropy)
+    rows, entropy = _open_checkpoint(rows, pool, task, settings, holdout, entropy)
     try:
         splits = _split(holdout, len(rows), entropy, settings)
         n_votes = len(splits) * settings.n_candidates
@@ -259,7 +259,7 @@ def resolve_holdout(pool: Pool, settings: FitSettings, loss: Loss, n: int) -> An
 
 
 def _open_checkpoint(
-    rows: SampleRows, pool: Pool, settings: FitSettings, holdout: Any, entropy: int
+    rows: SampleRows, pool: Pool, task: Task, settings: FitSettings, holdout: Any, entropy: int
 ) -> tuple[SampleRows, int]:
     """Return rows whose workers store results, if there is a checkpoint, and the seed: that of the fit that goes on."""
     if settings.checkpoint is None:
@@ -268,6 +268,7 @@ def _open_checkpoint(
     fingerprints = {"X": sample.source.fingerprint, "y": digest([sample.codes, sample.classes])}
     fingerprints["the version of pacbayes"] = __version__
     values = {"estimator": pool, "holdout": holdout} | {name: getattr(settings, name) for name in _CHECKPOINTED}
+    values |= task.parameters()  # losses of numbers are in units of a declared range
     for name, value in values.items():
         try:
             fingerprints[name] = digest(value)

@@ -55,16 +55,7 @@ class Regression(Task):
         numbers = task.encode(target)
         if numbers.size == 1:
             raise ValueError("y must hold more than one number, got n_samples = 1")
-        if task.limits.size:
-            low, high = task.limits.tolist()
-            outside = np.flatnonzero((numbers < low) | (numbers > high))
-            if outside.size:
-                row = int(outside[0])
-                raise ValueError(
-                    f"y must be in the declared range, y_range=({low!r}, {high!r}), got {numbers[row]} in row {row}, "
-                    f"and {outside.size - 1} more outside"
-                )
-        elif (numbers == numbers[0]).all():
+        if not task.limits.size and (numbers == numbers[0]).all():
             raise ValueError(f"y must hold different numbers, got {numbers[0]} in all rows: nothing is to be learned")
         return task, numbers
 
@@ -79,8 +70,20 @@ class Regression(Task):
 
     def encode(self, target: NDArray[Any] | Labels) -> Array:
         if isinstance(target, Labels):  # read in parts
-            return np.asarray(read_numbers(target.classes)[target.codes])
-        return read_numbers(target)
+            numbers = np.asarray(read_numbers(target.classes)[target.codes])
+        else:
+            numbers = read_numbers(target)
+        if self.limits.size:
+            # Intervals end there: one that is found to hold a target beyond would not.
+            low, high = self.limits.tolist()
+            outside = np.flatnonzero((numbers < low) | (numbers > high))
+            if outside.size:
+                row = int(outside[0])
+                raise ValueError(
+                    f"y must be in the declared range, y_range=({low!r}, {high!r}), got {numbers[row]} in row {row}, "
+                    f"and {outside.size - 1} more outside"
+                )
+        return numbers
 
     def decode(self, predicted: NDArray[Any]) -> Array:
         return predicted
