@@ -111,9 +111,9 @@ def is_false(world, statement, certificate, test, cap):
     return np.mean([distribution(world, predicted, threshold * scale) for scale in SCALES]) < COVERAGE
 
 
-def count_failures(world, statement, delta, repetitions, n_votes=1, seed=0):
-    """Return in how many worlds a statement about the competitor that is kept is false."""
-    rng, failures = np.random.default_rng(seed), 0
+def count_all(world, statements, delta, repetitions, n_votes=1, seed=0):
+    """Return in how many worlds each statement about the competitor that is kept is false."""
+    rng, failures = np.random.default_rng(seed), dict.fromkeys(statements, 0)
     for _ in range(repetitions):
         # As from the rows that train hypotheses.
         trained = np.asarray(WORLDS[world][0].rvs(size=100, random_state=rng), dtype=float)
@@ -122,8 +122,14 @@ def count_failures(world, statement, delta, repetitions, n_votes=1, seed=0):
         tests = [draw_test(world, k, rng) for k in range(n_votes)]
         stated = [Stated(test, cap, n_votes, delta) for test in tests]
         best = min(range(n_votes), key=lambda k: stated[k].width)
-        failures += bool(is_false(world, statement, stated[best], tests[best], cap))
+        for statement in statements:
+            failures[statement] += bool(is_false(world, statement, stated[best], tests[best], cap))
     return failures
+
+
+def count_failures(world, statement, delta, repetitions, n_votes=1):
+    """Return in how many worlds a statement about the competitor that is kept is false."""
+    return count_all(world, [statement], delta, repetitions, n_votes)[statement]
 
 
 def most_failures(delta, repetitions):
@@ -135,12 +141,8 @@ if __name__ == "__main__":
     repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     for delta in (0.05, 0.3):
         for world in WORLDS:
-            shares = []
-            for statement in STATEMENTS:
-                for n_votes in (1, 2):
-                    share = count_failures(world, statement, delta, repetitions, n_votes) / repetitions
-                    shares.append(f"{statement} {n_votes}: {share:.4f}")
-            print(f"delta {delta}, {world}: {', '.join(shares)}", flush=True)
-        for control in CONTROLS:
-            share = count_failures("skewed", control, delta, repetitions, 2) / repetitions
-            print(f"delta {delta}, control, {control}: {share:.4f}", flush=True)
+            for n_votes in (1, 2):
+                told = STATEMENTS if world != "skewed" else (*STATEMENTS, *CONTROLS)
+                failures = count_all(world, told, delta, repetitions, n_votes)
+                shares = ", ".join(f"{name} {count / repetitions:.4f}" for name, count in failures.items())
+                print(f"delta {delta}, {world}, {n_votes} competing: {shares}", flush=True)

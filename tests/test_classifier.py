@@ -819,7 +819,10 @@ def test_a_pool_without_training_is_told():
             "subsample_size must be 'auto', 'paper', a number of points, a share, or a sequence of these, got 'half'",
         ),
         ({"delta": 0}, r"delta must be in \(0, 1\), got 0"),
-        ({"objective": "hinge"}, "objective must be 'auto', 'direct', 'dual', 'lambda' or 'kl', got 'hinge'"),
+        (
+            {"objective": "hinge"},
+            "objective must be 'auto', 'direct', 'dual', 'lambda', 'kl' or 'relative', got 'hinge'",
+        ),
         ({"voting": "loud"}, "voting must be .*got 'loud'"),
         ({"estimator": RBFSVMPool(gamma_source="all")}, "gamma_source must be .*got 'all'"),
         (

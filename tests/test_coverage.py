@@ -90,8 +90,9 @@ def test_the_quick_cases_have_every_kind_of_statement():
     # Those of earlier versions, of which one is for sizes that are known by their range alone.
     replaced = {"pac-bayes-kl", "pac-bayes-dual"}
     by_enumeration = {"test-set-randomised"}  # tests/certificate/test_randomised_tail.py
+    of_numbers = {"unproved", "test-set-betting"}  # tests/number_simulation.py
     simulated = {row.method for case in cases for row in SIMULATION.simulate(case, 3)}
-    assert simulated == set(METHODS) - replaced - by_enumeration
+    assert simulated == set(METHODS) - replaced - by_enumeration - of_numbers
 
 
 def test_the_simulation_sees_votes_that_do_not_share_delta():

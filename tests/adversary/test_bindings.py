@@ -182,7 +182,7 @@ def test_a_certificate_without_digests_does_not_verify_with_a_model():
 def test_a_certificate_of_the_randomised_classifier_does_not_verify_with_a_model_that_votes():
     randomised = small(TREE, voting="gibbs").fit(X, Y).certificate_
     model = small(TREE).fit(X, Y).set_params(voting="gibbs")  # predict still takes the vote
-    with pytest.raises(CertificateError, match="settings of the classifier were changed"):
+    with pytest.raises(CertificateError, match="settings of the estimator were changed"):
         model.verify_certificate(randomised, X, Y)
 
 

@@ -219,7 +219,7 @@ def test_other_losses_are_found_by_the_data(model):
     with pytest.raises(CertificateError):
         forge(model, totals=lower.totals).verify_certificate(model.certificate_)
     fit = FitContext(RBFSVMPool(), fitted.task, ZERO_ONE, fitted.settings, 1, continued=False)
-    certificate, posterior = weigh(fit, lower, vote.prior)
+    certificate, posterior = weigh(fit, lower, vote.prior, fit.loss, tested=vote.split.held_out is not None)
     digests = digest_vote(fit, lower)
     forged = forge(model, totals=lower.totals, posterior=posterior)
     counted = ("labels", "label_counts", "confusion", "calibration")

@@ -1,7 +1,7 @@
 """Attacks on held-out rows, competing votes and new points: what must not pass for a certificate."""
 
 import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -266,7 +266,7 @@ def forge(model, **parts):
     totals = total_losses(vote, np.arange(len(vote.hypotheses)), rows, votes.loss)
     vote = replace(vote, totals=totals, seen=vote.subsamples.n_validation)
     fit = FitContext(votes.pool, votes.task, votes.loss, votes.settings, 1, continued=False)
-    certificate, rho = weigh(fit, vote.trained, vote.prior)
+    certificate, rho = weigh(fit, vote.trained, vote.prior, fit.loss, tested=True)
     about = digest_vote(fit, vote.trained)
     certificate = replace(certificate, digests={**certificate.digests, **about})
     vote, _ = evaluate_vote(replace(vote, certificate=certificate, posterior=rho), rows, rows, votes.loss)
@@ -387,6 +387,14 @@ def test_no_points_certify_nothing():
             model.certify(frame[:0], labels)
 
 
+@dataclass
+class Described:
+    """What the command line knows of a model besides."""
+
+    task: str = "classification"
+    test: object = None
+
+
 def test_every_test_counts_doubtful_predictions_as_errors(monkeypatch):
     """Whoever counts errors for a bound: a certificate of new points, or the command line."""
     model = fitted(pool=RBFSVMPool())
@@ -403,7 +411,7 @@ def test_every_test_counts_doubtful_predictions_as_errors(monkeypatch):
     assert model.count_errors(NEW_X, right) == NEW_X.shape[0]
     assert model.certify(NEW_X, right).bound == 1
     table = SimpleNamespace(X=NEW_X, y=right)
-    assert count_on_table(model, table, 0.05).errors == NEW_X.shape[0]
+    assert count_on_table(model, Described(), table, 0.05).test.errors == NEW_X.shape[0]
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -77,8 +77,11 @@ def test_settings_of_numbers(homes, invoke):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--groups", "city"), "--groups is not for numbers, which 'price' is taken for: leave it out, or give --task"),
-        (("--class-weight", "balanced"), "--class-weight is not for numbers"),
+        (
+            ("--class-weight", "balanced"),
+            "--class-weight is not for numbers, which 'price' is taken for: leave it out, or give --task",
+        ),
+        (("--max-error", 0.1), "--max-error is not for numbers"),
         (("--cost", "a:b=2"), "--cost is not for numbers"),
         (("--task", "regression", "--many-classes"), "--many-classes is not for numbers"),
         (("--estimator", "svm"), "--estimator svm is not for numbers"),
@@ -102,13 +105,19 @@ def test_options_that_are_for_numbers_only(homes, refuses):
     assert "is not a number" in refuses(*arguments)
 
 
+def test_errors_by_group(homes, invoke):
+    result = fit(invoke, "--groups", "age")
+    assert "off by more than" in result.stdout
+    verified = invoke("verify", "model.certificate.json", "--model", "model.skops", "--data", "homes.csv", "--json")
+    assert json.loads(verified.stdout)["level"] == "arithmetic, model and data"
+    values = json.loads(invoke("certify", "new.csv", "--model", "model.skops", "--groups", "age", "--json").stdout)
+    assert values["certificate"]["groups"]["name"] == "age"
+
+
 def test_commands_that_count_errors_refuse_a_model_of_numbers(homes, invoke, refuses):
     fit(invoke)
     assert "--max-error is not for models that predict numbers" in refuses(
         "predict", "model.skops", "new.csv", "--max-error", 0.1
-    )
-    assert "--groups is not for models that predict numbers" in refuses(
-        "certify", "new.csv", "--model", "model.skops", "--groups", "city"
     )
     assert "predicts numbers: a monitor counts errors" in refuses(
         "monitor", "model.skops", "new.csv", "--state", "state.json"

@@ -141,5 +141,5 @@ def test_where_weights_cannot_be_used(tmp_path):
     model = fit(LEARNED["tree"], HEAVY, racing=False)
     with pytest.raises(ValueError, match="sample_weight must be None for a fit that hypotheses are added to"):
         model.add_hypotheses(X, Y, 8)
-    with pytest.raises(TypeError, match=r"besides X, y, groups and sample_weight, got \['weights'\]"):
+    with pytest.raises(TypeError, match=r"besides X, y, groups, max_error and sample_weight, got \['weights'\]"):
         PACBayesClassifier().fit(X, Y, weights=Y)

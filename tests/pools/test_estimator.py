@@ -154,7 +154,7 @@ def test_prefit_classifiers_are_used_as_they_are():
     ("pool", "message"),
     [
         (EstimatorPool(DecisionTreeClassifier(), param_distributions={"depth": [1]}), "parameters of .*got 'depth'"),
-        (EstimatorPool("tree"), "must be a classifier with fit and predict, got 'tree'"),
+        (EstimatorPool("tree"), "must be a classifier or regressor with fit and predict, got 'tree'"),
         (
             EstimatorPool(DecisionTreeClassifier(), on_error="ignore"),
             "on_error must be 'raise' or 'drop', got 'ignore'",

@@ -200,7 +200,7 @@ def test_costs_decide_for_votes_that_are_tested_alone(tmp_path):
     settings = {"n_hypotheses": 12, "subsample_size": 60, "random_state": 0, "loss": [[0, 1], [6, 0]]}
     tree = DecisionTreeClassifier(max_depth=2)
     model = PACBayesClassifier(EstimatorPool(tree, vote_by="probabilities"), **settings).fit(X, y)
-    shares = model.predict_proba(X)
+    shares = model.predict_shares(X)
     by_cost = (shares[:, 1] * 6 > shares[:, 0]).astype(int)
     assert np.array_equal(model.predict(X), by_cost)
     assert np.any(by_cost != shares.argmax(axis=1))

@@ -110,8 +110,6 @@ def _test_on_table(
     table = options.read(data, schema, held_out, target or schema.target, carry=any(by_column.values()))
     if table.y is None:
         raise usage_error("the model does not say which column is its target: give --target")
-    if groups is not None and schema.task == "regression":
-        raise usage_error("--groups is not for models that predict numbers: errors by group are counted for classes")
     if not held_out and is_source(table, schema):
         raise usage_error(
             f"{str(data)!r} is the file that the model was trained on: rows that it has not seen are needed"

@@ -171,7 +171,12 @@ def fit(
     table = io.open_table(data, target, **roles, **options.arguments())
     if table.schema.target is None:
         raise usage_error(f"which column is to be predicted? Give --target, one of {format_names(table.X.columns)}")
-    of_classes = {"class-weight": class_weight, "cost": cost, "groups": groups, "many-classes": many_classes}
+    of_classes = {
+        "class-weight": class_weight,
+        "cost": cost,
+        "many-classes": many_classes,
+        "max-error": max_error,
+    }
     _refuse_options_of_other_tasks(table.schema, of_classes, {"loss": loss, "y-range": y_range}, estimator, scaler)
     names = _parse_families(families, estimator, scaler, class_weight, numeric=table.schema.task == "regression")
     if not many_classes:

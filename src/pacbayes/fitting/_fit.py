@@ -455,5 +455,6 @@ def digest_vote(fit: FitContext, trained: Trained) -> dict[str, str]:
         hypotheses = hypotheses.take(np.flatnonzero(~dropped))
     names = ("voting", "objective", "delta", "holdout", "n_candidates", "prior", "loss", "racing")
     about = [*(getattr(fit.settings, name) for name in names), fit.pool, hypotheses.classes, trained.subsamples]
+    about += [fit.task.parameters()] if fit.task.parameters() else []
     about += [] if fit.task.decision is None else [fit.task.decision]
     return {"hypotheses": digest(hypotheses.fingerprint(), code=True), "settings": digest(about, code=True)}

@@ -42,6 +42,9 @@ Lengths = dict[str, int]
 # Metrics without parameters that compiled code would have to trust.
 _METRICS = {"minkowski", "euclidean", "manhattan", "chebyshev", "cityblock", "l1", "l2", "sqeuclidean", "cosine"}
 
+# How the assumptions begin that tasks state.
+_OF_TASKS = ("range-declared:", "expected-costs")
+
 # Private attributes of estimators that are not fitted.
 _CONFIGURATION = ("_sklearn", "_metadata_request")
 

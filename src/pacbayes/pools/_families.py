@@ -60,7 +60,7 @@ DEFAULT_FAMILIES = ("boosting", "forest", "linear", "svm")
 # What makes the pool of a family that predicts numbers, and those that are in the union by default. Settings that
 # hypotheses take in turn were measured on 31 regression problems: each is the best on some of them. More rows are left
 # outside subsamples than for classes, since weights tell regressions apart by their losses there, and two hypotheses of
-# each setting are better than one.
+# a setting are better than one; boosted trees have more settings instead.
 NUMERIC_FAMILIES: dict[str, Callable[[], Pool]] = {
     "boosting": partial(
         BoostingPool,

@@ -21,8 +21,9 @@ from pacbayes.sampling import Partition, SamplingPlan, Subsamples, UnionSubsampl
 # Shares of the rows that are held out from competing votes, from so many rows on. A half proves most where hardly a
 # point is misclassified; a quarter leaves more rows to learn from.
 _HELD_OUT = ((400, (0.5, 0.25, 0.25)), (0, (1 / 3, 1 / 3, 1 / 3)))
-# Where numbers are predicted, more rows to learn from make up for wider intervals.
-_HELD_OUT_NUMERIC = ((1000, (0.25, 0.25)), *_HELD_OUT)
+# Where numbers are predicted, of many rows more to learn from make up for wider intervals, and of few a half is needed
+# to prove any.
+_HELD_OUT_NUMERIC = ((1000, (0.25, 0.25)), (400, (0.5, 0.25, 0.25)), (0, (0.5, 0.25)))
 
 # As many as a certificate lists, and names that files of a checkpoint can have.
 _MOST_FAMILIES, _LONGEST_NAME = 100, 50
