@@ -115,10 +115,6 @@ class Regression(Task):
                 width = certificate.choose_interval(_COVERAGE).mean_width
         return width, certificate.error_bound
 
-    @property
-    def decision(self) -> Array | None:
-        return self.limits if self.limits.size else None  # to which predictions are clipped
-
     def describe_target(self, encoded: NDArray[Any]) -> dict[str, Any]:
         return {}
 
