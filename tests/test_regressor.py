@@ -431,6 +431,8 @@ def test_settings_that_are_refused(parameters, message):
 
 
 def test_a_regressor_is_no_classifier():
+    with pytest.raises(ValueError, match="max_error must be None where numbers are predicted"):
+        small().fit(X, Y, max_error=0.1)
     with pytest.raises(ValueError, match="classif"):
         PACBayesClassifier(DecisionTreeRegressor()).fit(X, Y > 14)
     with pytest.raises(ValueError, match="Unknown label type"):
