@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import beta, binom
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.datasets import make_friedman1
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, Ridge
@@ -431,6 +431,8 @@ def test_settings_that_are_refused(parameters, message):
 
 
 def test_a_regressor_is_no_classifier():
+    with pytest.raises(ValueError, match="max_error must be None where numbers are predicted"):
+        small().fit(X, Y, max_error=0.1)
     with pytest.raises(ValueError, match="classif"):
         PACBayesClassifier(DecisionTreeRegressor()).fit(X, Y > 14)
     with pytest.raises(ValueError, match="Unknown label type"):
@@ -477,6 +479,31 @@ def test_answers_that_are_refused(answer, message):
 
 
 # -- other pools, and what scikit-learn expects ------------------------------------------------------
+
+
+class CompanyRegressor(RegressorMixin, BaseEstimator):
+    """Predict by the other rows as well, as FunctionTransformer(scale) makes a pipeline do."""
+
+    def __init__(self, share=0.01):
+        self.share = share
+
+    def fit(self, X, y):
+        self.model_, self.scale_ = LinearRegression().fit(X, y), np.std(y)
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(X) + self.share * self.scale_ * X[:, 0].mean()
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e-6, 1.0, 1e6, 1e12])
+@pytest.mark.parametrize("y_range", [None, (-1e6, 1e6)])
+def test_predictions_by_other_rows_are_refused_in_any_unit(unit, y_range):
+    limits = None if y_range is None else tuple(unit * end for end in y_range)
+    settings = {"n_hypotheses": 3, "subsample_size": 0.5, "random_state": 0, "y_range": limits}
+    with pytest.raises(HypothesisError, match="a prediction must be a function of its row"):
+        PACBayesRegressor(CompanyRegressor(), **settings).fit(X, Y * unit)
+    # What differs by rounding alone does not.
+    PACBayesRegressor(LinearRegression(), **settings).fit(X, Y * unit)
 
 
 def test_regressors_that_were_trained_elsewhere():

@@ -142,6 +142,11 @@ class Loss:
         """Whether validation losses prove nothing, so that rows must be held out."""
         return False
 
+    @property
+    def unit(self) -> float:
+        """What difference of two predictions changes a loss by one, if they are no labels."""
+        return 1.0
+
     def adapt(self, target: NDArray[Any]) -> Loss:
         """Return the loss by which hypotheses are weighted that are trained on rows with this target."""
         return self
@@ -172,6 +177,10 @@ class NumberLoss(Loss):
     @property
     def needs_test(self) -> bool:
         return self.limits is None  # the cap comes from the rows that validate
+
+    @property
+    def unit(self) -> float:
+        return find_cap(self.name)[1]
 
     def adapt(self, target: NDArray[Any]) -> NumberLoss:
         if self.limits is not None:

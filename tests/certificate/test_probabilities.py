@@ -350,6 +350,12 @@ def test_what_does_not_follow_is_refused(moons, forgery):
         Certificate.from_json(edited(moons.certificate_, FORGERIES[forgery]))
 
 
+def test_probabilities_of_a_vote_by_expected_costs_are_refused(moons):
+    """Bins are by the largest probability, which is not that of its predictions."""
+    with pytest.raises(CertificateError, match="probabilities must be null where the vote predicts by expected costs"):
+        moons.certificate_.with_assumption("expected-costs")
+
+
 def test_more_of_delta_than_there_is_is_refused(moons):
     """Each test alone may have all of it, but not several that do not hand it on."""
     declared = moons.certificate_.declared

@@ -667,6 +667,8 @@ class Certificate:
         if errors is not None:
             expect("the number of errors in abstention[0]", self.abstention[0].errors, errors)
         if self.probabilities is not None:
+            by_share = "expected-costs" not in self.assumption_codes
+            require(by_share, "probabilities must be null where the vote predicts by expected costs")
             self.probabilities.check(n, first.figures["kl_div"], self.delta)
         if self.declared is not None:
             require("max-error-declared" in self.assumption_codes, "assumptions must state 'max-error-declared'")

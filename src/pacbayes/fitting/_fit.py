@@ -145,6 +145,8 @@ def fit_votes(
             "groups need held-out rows, and this fit has none: give holdout a share, or the groups of new points to "
             "certify(X, y, groups=...)"
         )
+    if max_error is not None and task.numeric:
+        raise ValueError("max_error must be None where numbers are predicted: predict_interval has a proved coverage")
     if max_error is not None and (holdout is None or settings.voting not in ("majority", "uniform")):
         raise ValueError(
             "max_error needs held-out rows and a vote: give holdout a share, and voting 'majority' or 'uniform'"

@@ -20,7 +20,7 @@ from pacbayes._compat import take_rows
 from pacbayes._losses import Loss
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
-from pacbayes.pools._base import ROUNDED_SINGLE, Codes, Hypotheses, protect
+from pacbayes.pools._base import ROUNDED_SHARE, ROUNDED_SINGLE, Codes, Hypotheses, protect
 
 # Hypotheses to probe. Each predicts many rows at once, and some of them again in blocks of these sizes: few calls,
 # since there are learners that take long for each, and small blocks, in which what depends on others shows most.
@@ -44,10 +44,10 @@ def probe_hypotheses(
         # Other rows are alone for each hypothesis: many agree on a row.
         order = np.roll(np.arange(min(n_rows, sum(_BLOCKS))), i * sum(_BLOCKS[:4]))
         one = hypotheses.take(np.array([h]))
-        _probe(one, partial(_answers, one, loss), points, order)
+        _probe(one, partial(_answers, one, loss), points, order, loss.unit)
         # Losses may be of labels where the vote is by probabilities.
         if one.vote_by == "probabilities" and not loss.on_probabilities:
-            _probe(one, partial(_shares, one), points, order)
+            _probe(one, partial(_shares, one), points, order, 1.0)
 
 
 def _answers(one: Hypotheses, loss: Loss, X: Any) -> NDArray[Any]:
@@ -62,9 +62,14 @@ def _shares(one: Hypotheses, X: Any) -> Array:
     return shares
 
 
-def _probe(one: Hypotheses, ask: Callable[[Any], NDArray[Any]], X: Any, order: Codes) -> None:
-    """Compare what a hypothesis answers for all rows at once and for reversed blocks of some of them."""
+def _probe(one: Hypotheses, ask: Callable[[Any], NDArray[Any]], X: Any, order: Codes, unit: float) -> None:
+    """Compare what a hypothesis answers for all rows at once and for reversed blocks of some of them.
+
+    Differences count in a unit; of numbers, not in a larger one than by how much they vary. Those of small numbers
+    would otherwise pass for rounding, and rounding of large ones for differences.
+    """
     together, n_rows = ask(X), X.shape[0]
+    unit = min(unit, float(np.std(together))) if one.is_numeric else unit
     for block in np.split(order[::-1], np.cumsum(_BLOCKS)):
         if block.size == 0:
             continue
@@ -72,7 +77,7 @@ def _probe(one: Hypotheses, ask: Callable[[Any], NDArray[Any]], X: Any, order: C
         try:
             again = ask(take_rows(X, block))
             # Labels must be equal; probabilities come out of sums that blocks may round differently.
-            if np.allclose(again, together[block], rtol=0, atol=ROUNDED_SINGLE):
+            if np.allclose(again, together[block], rtol=ROUNDED_SHARE, atol=ROUNDED_SINGLE * unit):
                 continue
             outcome = f"gives other answers for {company} than for {n_rows} rows together"
         except Exception as error:
