@@ -196,6 +196,8 @@ def test_without_held_out_rows_the_bound_is_the_hypotheses_mean():
 
 def test_predictions_and_intervals_stay_in_the_range():
     clipped = small(y_range=(10.0, 12.0)).fit(X, np.clip(Y, 10, 12))
+    alone = clipped.predict_hypotheses(NEW_X)
+    assert 10 <= alone.min() <= alone.max() <= 12
     assert 10 <= clipped.predict(NEW_X).min() <= clipped.predict(NEW_X).max() <= 12
     assert 10 <= clipped.predict_interval(NEW_X).min() <= clipped.predict_interval(NEW_X).max() <= 12
 
@@ -414,6 +416,7 @@ def test_targets_that_are_refused(y, message):
             {"y_range": (3, 1)},
             r"y_range must be None or two finite numbers \(low, high\), low below high, got \(3, 1\)",
         ),
+        ({"y_range": "12"}, "y_range must be None or two finite numbers"),
         ({"y_range": 5}, "y_range must be None or two finite numbers"),
         ({"y_range": (0, np.inf)}, "y_range must be None or two finite numbers"),
         ({"y_range": (-1e308, 1e308)}, r"y_range must be None or two finite numbers .* and none beyond 1e\+150"),

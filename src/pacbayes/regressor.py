@@ -179,7 +179,7 @@ random_state, verbose
         return np.asarray(ends[:, :, 0] if levels.ndim == 0 else ends)
 
     def predict_hypotheses(self, X: Any) -> Array:
-        """Predict numbers with every hypothesis alone.
+        """Predict numbers with every hypothesis alone, clipped to `y_range` if there is one.
 
         Parameters
         ----------
@@ -191,4 +191,6 @@ random_state, verbose
         ndarray of shape (m, n)
             Numbers that hypothesis h predicts, in row h.
         """
-        return np.concatenate([self.hypotheses_.votes(points) for points in self.open_rows(X).batches()], axis=1)
+        numbers = np.concatenate([self.hypotheses_.votes(points) for points in self.open_rows(X).batches()], axis=1)
+        limits = self.fitted_votes_.task.parameters()["y_range"]
+        return numbers if limits is None else np.clip(numbers, *limits)

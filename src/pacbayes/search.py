@@ -212,15 +212,16 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
         return np.asarray(self.best_estimator_.predict_proba(X))
 
     @_has("predict_selective")  # type: ignore[untyped-decorator]
-    def predict_selective(self, X: Any, max_error: float) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def predict_selective(self, X: Any, max_error: float | None = None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Predict labels with the best candidate, and say which of them are answers whose error is proved to be small.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
             Points.
-        max_error : float
-            Largest error among answered points, as in `PACBayesClassifier.predict_selective`.
+        max_error : float, optional
+            Largest error among answered points, as in `PACBayesClassifier.predict_selective`; by default the one that
+            was declared in `fit`.
 
         Returns
         -------

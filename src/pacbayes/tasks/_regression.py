@@ -169,7 +169,7 @@ class Regression(Task):
 def _read_range(y_range: Any) -> Array:
     """Return a declared range as an array of two numbers, rising."""
     try:
-        limits = np.array([float(end) for end in y_range])
+        limits = np.empty(0) if isinstance(y_range, str) else np.array([float(end) for end in y_range])
     except (TypeError, ValueError):
         limits = np.empty(0)
     if limits.shape != (2,) or not (np.abs(limits) <= _LARGEST).all() or limits[0] >= limits[1]:
