@@ -19,10 +19,11 @@ from joblib import parallel_config
 from sklearn.tree import DecisionTreeClassifier
 from stored_rows import NAMES, X, Y, assert_same, make, table, write
 
+from pacbayes import PACBayesRegressor
 from pacbayes.exceptions import ClusterError, HypothesisError, SourceError
 from pacbayes.fitting import _cluster as cluster_module
 from pacbayes.fitting._rows import SourceBlock
-from pacbayes.pools import EstimatorPool, Pool, RBFSVMPool, Sample
+from pacbayes.pools import EstimatorPool, LinearPool, Pool, RBFRidgePool, RBFSVMPool, Sample, UnionPool
 from pacbayes.rows import ArraySource
 
 distributed = pytest.importorskip("distributed")
@@ -68,6 +69,18 @@ def test_every_source_gives_the_bits_of_an_array(kind, client, parquet, in_memor
         np.testing.assert_array_equal(model.predict(frame), in_memory.predict(X))
         assert model.feature_names_in_.tolist() == NAMES
     assert_same(model, in_memory)
+
+
+def test_predicted_numbers_are_those_of_an_array(client):
+    union = UnionPool(
+        [("ridge", RBFRidgePool(n_hypotheses=6, subsample_size=80)), ("linear", LinearPool(n_hypotheses=2))]
+    )
+    numbers = X[:, 0] * X[:, 1] + X[:, 2]
+    model = PACBayesRegressor(union, random_state=3).fit(ArraySource(X, numbers))
+    alone = PACBayesRegressor(union, random_state=3).fit(X, numbers)
+    assert model.certificate_.to_json() == alone.certificate_.to_json()
+    np.testing.assert_array_equal(model.posterior_, alone.posterior_)
+    np.testing.assert_array_equal(model.predict_interval(ArraySource(X)), alone.predict_interval(X))
 
 
 @pytest.mark.parametrize(
