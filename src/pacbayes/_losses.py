@@ -25,6 +25,7 @@ __all__ = [
     "is_of_probabilities",
     "largest_cost",
     "resolve_loss",
+    "to_error",
 ]
 
 # Losses are rounded up to multiples of this before they are summed, or of a larger power of two where there are more
@@ -199,6 +200,12 @@ def _capped(cap: float, power: int, limits: tuple[float, float] | None, target: 
     if limits is not None:
         predicted = np.clip(predicted, *limits)
     return np.asarray(np.minimum(np.abs(target - predicted) / cap, 1.0) ** power)
+
+
+def to_error(name: str, loss: float) -> float:
+    """Return a mean loss of numbers in the unit of the target, given the name of the loss; roots are rounded up."""
+    code, cap = find_cap(name)
+    return loss * cap if POWERS[code] == 1 else float(loss**0.5) * cap * (1 + 1e-15)
 
 
 def is_of_numbers(name: str) -> bool:

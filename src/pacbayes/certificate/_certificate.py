@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from numpy.typing import ArrayLike
 
 from pacbayes._json_fields import Length, Pattern, raising, read_value, shorten
-from pacbayes._losses import find_cap, is_of_numbers, is_of_probabilities
+from pacbayes._losses import find_cap, is_of_numbers, is_of_probabilities, to_error
 from pacbayes._validation import open_interval, scalar
 from pacbayes.bounds import single_hypothesis_kl
 from pacbayes.certificate import _html, _json, _words
@@ -241,8 +241,7 @@ class Certificate:
 
     def to_error(self, loss: float) -> float:
         """Return a mean loss of predicted numbers in the unit of the target."""
-        code, cap = find_cap(self.loss)
-        return loss * cap if code == "absolute_error" else float(loss**0.5) * cap * (1 + 1e-15)
+        return to_error(self.loss, loss)
 
     @property
     def unproved(self) -> str | None:
@@ -407,7 +406,7 @@ class Certificate:
         figures = dict(self.statements[0].figures) | {"power": 1 if kind == "absolute" else 2}
         bound = bound_mean_error(self.delta, **figures)
         _, cap = find_cap(self.loss)
-        return float("inf") if bound >= 1 else float(bound ** (1 / figures["power"])) * cap * (1 + 1e-15)
+        return float("inf") if bound >= 1 else to_error(f"{kind}_error:{cap!r}", bound)
 
     def _require_numbers(self, what: str) -> NumberErrors:
         if self.numbers is None:

@@ -18,7 +18,7 @@ from pacbayes._formatting import format_lower
 from pacbayes._json_fields import Length, Range
 from pacbayes._losses import POWERS, find_cap
 from pacbayes._validation import Array
-from pacbayes.certificate._rates import bound_rate
+from pacbayes.certificate._rates import bound_mean, bound_rate, count_points_needed, divide_price
 from pacbayes.certificate._statements import (
     BEST,
     MEAN,
@@ -33,7 +33,6 @@ from pacbayes.certificate._statements import (
     method,
     require,
 )
-from pacbayes.votes import mean_upper_bound
 
 # Errors are rounded up to these, in units of the cap; what is larger than all of them is counted by itself.
 _N_LEVELS = 512
@@ -189,10 +188,7 @@ def bound_mean_error(
     kl_div: NonNegative,
 ) -> float:
     """Bound a mean loss by the numbers of points at each level, at the level delta exp(-kl_div)."""
-    level = delta * math.exp(-kl_div) / ROUND_UP
-    if level < 1e-300:
-        return 1.0
-    bound = mean_upper_bound(np.repeat(_values(power), np.array(counts)), level)
+    bound = bound_mean(delta, _values(power), counts, kl_div)
     return min(1.0, math.ceil(bound * ROUND_UP * _GRID) / _GRID)
 
 
@@ -218,7 +214,7 @@ def error_curve(statement: Statement) -> list[ErrorShare]:
     counts, n, kl_div = (statement.figures[name] for name in ("counts", "n", "kl_div"))
     _, cap = find_cap(statement.loss)
     chosen = range(_STEP, LEVELS.size, _STEP)
-    price = (kl_div + math.log(len(chosen))) * (1 + 1e-15)
+    price = divide_price(kl_div, len(chosen))
     below = np.cumsum(counts)
     result = []
     for j in chosen:
@@ -239,14 +235,11 @@ def state_numbers(test: NumberTest, median_loss: float) -> NumberErrors:
     while number < scores.size:
         kept.append(int(number))
         number = max(number + 1, number * (1 + _STEP_OF_MISSES))
-    rows: list[IntervalCounts] = []
-    for place in kept:
-        # All scores before the first that is not larger are outside.
-        misses = int(np.searchsorted(-scores, -scores[place], side="left"))
-        if not rows or scores[place] < rows[-1].threshold:
-            rows.append(IntervalCounts(float(scores[place]), misses))
-    mean_scale = float(test.scale.mean())
-    return NumberErrors(float(np.median(test.target)), min(1.0, median_loss), mean_scale, tuple(rows))
+    thresholds, first = np.unique(-scores[kept], return_index=True)
+    # All scores before the first that is not larger are outside.
+    misses = np.searchsorted(-scores, thresholds, side="left")
+    rows = tuple(map(IntervalCounts, scores[kept][first].tolist(), misses.tolist()))
+    return NumberErrors(float(np.median(test.target)), min(1.0, median_loss), float(test.scale.mean()), rows)
 
 
 def choose_interval(numbers: NumberErrors, n: int, kl_div: float, delta: float, coverage: float) -> IntervalCoverage:
@@ -259,8 +252,7 @@ def choose_interval(numbers: NumberErrors, n: int, kl_div: float, delta: float, 
     if best is not None:
         width = 2 * best.threshold * numbers.mean_scale
         return IntervalCoverage(coverage, best.threshold, best.misses, n, width)
-    # With no misses at all, the bound is 1 - (delta exp(-kl_div))^(1/n).
-    needed = math.ceil((math.log(delta) - kl_div) / math.log(coverage))
+    needed = count_points_needed(coverage, kl_div, delta)
     most = 1 - bound_rate(delta, numbers.intervals[0].misses, n, kl_div)
     raise ValueError(
         f"coverage of {coverage!r} needs at least {needed} held-out points to be proved at this delta, and there are "

@@ -6,7 +6,6 @@ is counted against the statement. Theorems and proofs are in docs/heldout.md.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -17,10 +16,9 @@ from numpy.typing import NDArray
 
 from pacbayes._json_fields import Length, Range
 from pacbayes._validation import Array
-from pacbayes.certificate._rates import bound_rate
+from pacbayes.certificate._rates import bound_mean, bound_rate, divide_price
 from pacbayes.certificate._statements import Unit, Whole, expect, expect_at_least, require
-from pacbayes.certificate._thresholds import TOLERANCE, divide_price
-from pacbayes.votes import mean_upper_bound
+from pacbayes.certificate._thresholds import TOLERANCE
 
 # Brier scores of points are rounded up to these: small ones, which are most, more finely.
 LOSS_LEVELS = (np.arange(257) / 256) ** 2
@@ -254,9 +252,8 @@ def state_probabilities(counts: ProbabilityCounts, kl_div: float, delta: float) 
 # What is stated is checked soon after.
 @lru_cache(maxsize=256)
 def _bound_losses(losses: tuple[int, ...], kl_div: float, delta: float) -> float:
-    """Bound the mean of values whose numbers are known, at the level delta exp(-kl_div)."""
-    level = math.exp(math.log(delta) - kl_div) * (1 - 1e-12)
-    return mean_upper_bound(LOSS_LEVELS, level, counts=losses) if level > 0 and any(losses) else 1.0
+    """Bound the mean of Brier scores by the numbers of points at each level."""
+    return bound_mean(delta, LOSS_LEVELS, losses, kl_div)
 
 
 def _price(kl_div: float) -> float:

@@ -1,4 +1,4 @@
-"""Error rates of parts of the points, each by its own count, and bounds on them that hold all at once."""
+"""Bounds by counts: error rates of parts of the points that hold all at once, and means of values at fixed levels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from pacbayes._validation import Array
 from pacbayes.certificate._statements import bound_count
+from pacbayes.votes import mean_upper_bound
 
 
 class Rate(NamedTuple):
@@ -37,7 +39,7 @@ def bound_rates(counts: Sequence[tuple[int, int]], kl_div: float, delta: float) 
     Given how many of n independent points a rate is about, the errors among them are binomial: Clopper-Pearson's bound
     at this share fails with at most that probability, and by a union bound any of them with at most delta exp(-kl_div).
     """
-    price = (kl_div + math.log(len(counts))) * (1 + 1e-15)
+    price = divide_price(kl_div, len(counts))
     return tuple(bound_rate(delta, errors, n, price) for errors, n in counts)
 
 
@@ -46,3 +48,20 @@ def bound_rates(counts: Sequence[tuple[int, int]], kl_div: float, delta: float) 
 def bound_rate(delta: float, errors: int, n: int, price: float) -> float:
     """Bound the rate of errors as `bound_count`; by 1 if there are no points."""
     return bound_count(delta, errors, n, price) if n else 1.0
+
+
+def bound_mean(delta: float, values: Array, counts: Sequence[int], price: float) -> float:
+    """Bound the mean of values in [0, 1] by how often each was found, by betting, at the level delta exp(-price)."""
+    level = math.exp(math.log(delta) - price) * (1 - 1e-12)
+    return mean_upper_bound(values, level, counts=counts) if level > 0 and any(counts) else 1.0
+
+
+def divide_price(kl_div: float, parts: float) -> float:
+    """Return the price of a statement that is one of several with the same share of delta, rounded up."""
+    return (kl_div + math.log(parts)) * (1 + 1e-15)
+
+
+def count_points_needed(coverage: float, kl_div: float, delta: float) -> int:
+    """Return how many points prove a coverage if none of them is a miss."""
+    # Without misses, the bound on their share is 1 - (delta exp(-kl_div))^(1/n).
+    return math.ceil((math.log(delta) - kl_div) / math.log(coverage))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pacbayes._formatting import format_lower
 from pacbayes._json_fields import Length
 from pacbayes._validation import Array
-from pacbayes.certificate._rates import bound_rate
+from pacbayes.certificate._rates import bound_rate, count_points_needed, divide_price
 from pacbayes.certificate._statements import ROUND_UP, Level, NonNegative, Unit, Whole, expect_at_least, require
 
 # Shares of the held-out points to be answered besides all of them, which the thresholds on the winner's share follow.
@@ -291,11 +291,6 @@ def _count_row(k: int, answered: NDArray[np.int64]) -> tuple[float, int, int, tu
     return float(THRESHOLDS[k]), errors, errors + right, (surely, maybe)
 
 
-def divide_price(kl_div: float, parts: float) -> float:
-    """Return the price of a statement that is one of several with the same share of delta, rounded up."""
-    return (kl_div + math.log(parts)) * (1 + 1e-15)
-
-
 def _prove(
     threshold: float,
     errors: int,
@@ -342,8 +337,7 @@ def choose_sets(counts: Sequence[SetCounts], n: int, kl_div: float, delta: float
     for row in counts:
         if Fraction(bound_rate(delta, row.misses, n, kl_div)) <= level:
             return Coverage(coverage, row.threshold, row.misses, n, row.size / n)
-    # With no misses at all, the bound is 1 - (delta exp(-kl_div))^(1/n).
-    needed = math.ceil((math.log(delta) - kl_div) / math.log(coverage))
+    needed = count_points_needed(coverage, kl_div, delta)
     if needed > n:
         raise ValueError(
             f"coverage of {coverage!r} needs at least {needed} held-out points to be proved at this delta, and there "

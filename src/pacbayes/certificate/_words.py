@@ -20,7 +20,7 @@ from pacbayes._formatting import (
     format_percent_upper,
     format_upper,
 )
-from pacbayes._losses import MEANS, describe_loss, find_cap, is_of_numbers, is_of_probabilities, largest_cost
+from pacbayes._losses import MEANS, describe_loss, find_cap, is_of_numbers, is_of_probabilities, largest_cost, to_error
 from pacbayes.bounds import pac_bayes_kl, pac_bayes_lambda, pac_bayes_sqrt
 from pacbayes.certificate._classes import Confusion
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS
@@ -305,9 +305,7 @@ def _format_loss(loss: str, value: float, *, upper: bool) -> str:
     if loss == "zero_one":
         return format_percent_upper(value) if upper else format_percent(value)
     if is_of_numbers(loss):
-        code, cap = find_cap(loss)
-        error = value * cap if code == "absolute_error" else value**0.5 * cap * (1 + 1e-15)
-        return format_number(error, "up" if upper else "nearest")
+        return format_number(to_error(loss, value), "up" if upper else "nearest")
     number = format_upper(value) if upper else format_nearest(value)
     unit = largest_cost(loss)
     return number if unit is None else f"{number} of the largest cost, {unit}"
