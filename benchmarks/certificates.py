@@ -22,7 +22,7 @@ import numpy as np
 from _results import add_record_option, show
 from numpy.typing import NDArray
 from problems import Problem, groups, load
-from rivals import DELTA, KEY, Clock, jobs, read_results, scores
+from rivals import DELTA, MODEL_KEY, Clock, jobs, read_comparison, read_results, scores
 
 from pacbayes import PACBayesClassifier
 from pacbayes.pools import DEFAULT_FAMILIES, RBFSVMPool, make_union
@@ -37,7 +37,6 @@ SETTINGS: dict[str, Callable[[], dict[str, Any]]] = {
 Key = tuple[Any, ...]
 Result = dict[str, Any]
 Results = dict[Key, Result]
-MODEL_KEY = ("label", "settings", *KEY)
 
 
 def fit(problem: Problem, seed: int, settings: dict[str, Any]) -> Result:
@@ -180,15 +179,7 @@ def main() -> None:
     if not arguments.report:
         run(todo, arguments)
 
-    rival, found = read_results(arguments.rival), read_results(arguments.models, MODEL_KEY)
-    models = {
-        settings: {key[2:]: result for key, result in found.items() if key[:2] == (arguments.label, settings)}
-        for settings in arguments.settings
-    }
-    datasets: dict[tuple[str, str], list[Key]] = {}
-    for key in sorted(set(rival).intersection(*models.values())):
-        if key[:3] in todo:
-            datasets.setdefault(key[:2], []).append(key)
+    rival, models, datasets = read_comparison(arguments, todo)
     sections = {group: [keys for name, keys in datasets.items() if name[0] == group] for group in arguments.groups}
     if len(sections.keys() - {"large"}) > 1:
         sections["all but large"] = [keys for name, keys in datasets.items() if name[0] != "large"]

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from problems import Problem
 from regression_problems import groups, load
 from regression_rivals import COVERAGE, DELTA, jobs
-from rivals import KEY, Clock, read_results
+from rivals import MODEL_KEY, Clock, read_comparison, read_results
 
 # The settings of `PACBayesRegressor` to compare, by what the tables call them.
 SETTINGS: dict[str, Callable[[], dict[str, Any]]] = {"default": dict}
@@ -33,7 +33,6 @@ SETTINGS: dict[str, Callable[[], dict[str, Any]]] = {"default": dict}
 Key = tuple[Any, ...]
 Result = dict[str, Any]
 Results = dict[Key, Result]
-MODEL_KEY = ("label", "settings", *KEY)
 
 
 def fit(problem: Problem, seed: int, settings: dict[str, Any]) -> Result:
@@ -166,15 +165,7 @@ def main() -> None:
     if not arguments.report:
         run(todo, arguments)
 
-    rival, found = read_results(arguments.rival), read_results(arguments.models, MODEL_KEY)
-    models = {
-        settings: {key[2:]: result for key, result in found.items() if key[:2] == (arguments.label, settings)}
-        for settings in arguments.settings
-    }
-    datasets: dict[tuple[str, str], list[Key]] = {}
-    for key in sorted(set(rival).intersection(*models.values())):
-        if key[:3] in todo:
-            datasets.setdefault(key[:2], []).append(key)
+    rival, models, datasets = read_comparison(arguments, todo)
     sections = {group: [keys for name, keys in datasets.items() if name[0] == group] for group in arguments.groups}
     if len(sections) > 1:
         sections["all"] = list(datasets.values())

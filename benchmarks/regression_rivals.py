@@ -14,7 +14,6 @@ processor seconds can be compared.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import warnings
 from collections.abc import Iterator
@@ -29,7 +28,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from problems import Problem
 from regression_problems import groups, load
-from rivals import DELTA, FOLDS, KEY, Boosting, Clock, Encoded, read_results
+from rivals import DELTA, FOLDS, Boosting, Clock, Encoded, keep_results
 from scipy.stats import binom
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import ExtraTreesRegressor
@@ -165,22 +164,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these datasets of the groups alone")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    for group, name, split in jobs(arguments.groups, arguments.splits):
-        if arguments.only is not None and name not in arguments.only:
-            continue
-        problem = load(name)
-        key = (group, name, split, problem.n)
-        if key in read_results(arguments.results):
-            continue
-        result = dict(zip(KEY, key, strict=True)) | rival(problem, split)
-        with open(arguments.results, "a") as file:
-            file.write(json.dumps(result) + "\n")
-        print(
-            *key,
-            result["choice"],
-            f"{result['width']:.4g} {result['mae']:.4g} {result['mae_all']:.4g} {result['search_cpu']:.1f} s",
-            flush=True,
-        )
+    keep_results(jobs(arguments.groups, arguments.splits), arguments, load, rival, ("width", "mae", "mae_all"))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -260,6 +260,7 @@ def rival(problem: Problem, seed: int) -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------------------
 
 KEY = ("group", "problem", "split", "n")
+MODEL_KEY = ("label", "settings", *KEY)
 
 
 def read_results(path: Path, key: tuple[str, ...] = KEY) -> dict[tuple[Any, ...], dict[str, Any]]:
@@ -280,6 +281,44 @@ def jobs(chosen: list[str], splits: int = 3) -> Iterator[tuple[str, str, int]]:
         yield from (("large", name, split) for name in groups()["large"] if "large" in chosen)
 
 
+def read_comparison(
+    arguments: argparse.Namespace, todo: Collection[tuple[str, str, int]]
+) -> tuple[dict[Any, Any], dict[str, dict[Any, Any]], dict[tuple[str, str], list[Any]]]:
+    """Return results of the rival, those of each setting of ours, and the splits of each dataset that all have."""
+    rival, found = read_results(arguments.rival), read_results(arguments.models, MODEL_KEY)
+    models = {
+        settings: {key[2:]: result for key, result in found.items() if key[:2] == (arguments.label, settings)}
+        for settings in arguments.settings
+    }
+    datasets: dict[tuple[str, str], list[Any]] = {}
+    for key in sorted(set(rival).intersection(*models.values())):
+        if key[:3] in todo:
+            datasets.setdefault(key[:2], []).append(key)
+    return rival, models, datasets
+
+
+def keep_results(
+    todo: Iterable[tuple[str, str, int]],
+    arguments: argparse.Namespace,
+    load: Callable[[str], Problem],
+    rival: Callable[[Problem, int], dict[str, Any]],
+    shown: Sequence[str],
+) -> None:
+    """Let a rival do what is not in its file of results yet, and show some figures of each."""
+    for group, name, split in todo:
+        if arguments.only is not None and name not in arguments.only:
+            continue
+        problem = load(name)
+        key = (group, name, split, problem.n)
+        if key in read_results(arguments.results):
+            continue
+        result = dict(zip(KEY, key, strict=True)) | rival(problem, split)
+        with open(arguments.results, "a") as file:
+            file.write(json.dumps(result) + "\n")
+        figures = " ".join(f"{result[figure]:.4g}" for figure in shown)
+        print(*key, result["choice"], f"{figures} {result['search_cpu']:.1f} s", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
@@ -289,22 +328,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these datasets of the groups alone")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    for group, name, split in jobs(arguments.groups, arguments.splits):
-        if arguments.only is not None and name not in arguments.only:
-            continue
-        problem = load(name, arguments.folder)
-        key = (group, name, split, problem.n)
-        if key in read_results(arguments.results):
-            continue
-        result = dict(zip(KEY, key, strict=True)) | rival(problem, split)
-        with open(arguments.results, "a") as file:
-            file.write(json.dumps(result) + "\n")
-        print(
-            *key,
-            result["choice"],
-            f"{result['bound']:.4f} {result['loss_all']:.4f} {result['search_cpu']:.1f} s",
-            flush=True,
-        )
+    todo = jobs(arguments.groups, arguments.splits)
+    keep_results(todo, arguments, lambda name: load(name, arguments.folder), rival, ("bound", "loss_all"))
 
 
 if __name__ == "__main__":
