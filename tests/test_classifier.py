@@ -821,7 +821,7 @@ def test_a_pool_without_training_is_told():
         ({"delta": 0}, r"delta must be in \(0, 1\), got 0"),
         (
             {"objective": "hinge"},
-            "objective must be 'auto', 'direct', 'dual', 'lambda', 'kl' or 'relative', got 'hinge'",
+            "objective must be 'auto', 'direct', 'dual', 'lambda', 'kl', 'relative' or 'stacking', got 'hinge'",
         ),
         ({"voting": "loud"}, "voting must be .*got 'loud'"),
         ({"estimator": RBFSVMPool(gamma_source="all")}, "gamma_source must be .*got 'all'"),

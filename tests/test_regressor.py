@@ -67,7 +67,8 @@ def test_hypotheses_without_weight_leave_no_rounding_errors(far):
     y, new_y = X[:, 0] + 0.01 * Y, NEW_X[:, 0] + 0.01 * NEW_Y
     models = [LinearRegression().fit(NEW_X[i::2], new_y[i::2]) for i in range(2)]
     wild = DummyRegressor(strategy="constant", constant=far).fit(NEW_X, new_y)
-    model = PACBayesRegressor(PrefitPool([wild, *models]), holdout=0.5, random_state=0).fit(X, y)
+    settings = {"holdout": 0.5, "objective": "relative", "random_state": 0}
+    model = PACBayesRegressor(PrefitPool([wild, *models]), **settings).fit(X, y)
     vote = model.fitted_votes_.best
     assert 0 < vote.posterior[0] < 1e-60
     answers = np.array([one.predict(X) for one in models])
@@ -134,13 +135,15 @@ def test_the_narrowest_intervals_or_the_smallest_bound_win(model):
     assert other.fitted_votes_.winner == min(range(3), key=lambda k: other.votes_[k].certificate.error_bound)
 
 
-def test_weights_fall_with_the_error_relative_to_the_smallest(model):
+def test_weights_fall_with_the_error_relative_to_the_smallest():
+    model = small(objective="relative").fit(X, Y)
     losses, prior = model.losses_, model.prior_
     kept = ~np.isnan(losses)
     weights = np.where(kept, prior * np.exp(-8 * np.where(kept, losses, 0) / losses[kept].min()), 0)
     np.testing.assert_allclose(model.posterior_, weights / weights.sum(), rtol=1e-9)
     # In whatever unit the target is.
-    np.testing.assert_allclose(small().fit(X, 1024 * Y).posterior_, model.posterior_, rtol=1e-6)
+    scaled = small(objective="relative").fit(X, 1024 * Y)
+    np.testing.assert_allclose(scaled.posterior_, model.posterior_, rtol=1e-6)
 
 
 def test_squared_errors(model):

@@ -32,9 +32,12 @@ class PACBayesRegressor(RegressorMixin, CertifiedEstimator):  # type: ignore[mis
     estimator : Pool, regressor, list of fitted regressors or None, default=None
         The hypothesis space. None is a union of boosted trees, forests, linear models and kernel ridge regressions.
         Any scikit-learn regressor is cloned for every hypothesis.
-    n_hypotheses, subsample_size, subsamples, delta, objective, holdout, prior, racing, checkpoint, n_jobs, \
-random_state, verbose
+    n_hypotheses, subsample_size, subsamples, delta, holdout, prior, racing, checkpoint, n_jobs, random_state, verbose
         As in `PACBayesClassifier`.
+    objective : {"auto", "stacking", "relative", "lambda", "kl", "dual", "direct"}, default="auto"
+        What the weights make small: the error of the weighted mean itself on rows outside of subsamples ("stacking",
+        which "auto" stands for if rows are held out), the mean error of the hypotheses in units of the smallest
+        ("relative"), or a bound, as in `PACBayesClassifier` ("auto" without held-out rows is "lambda").
     voting : {"mean", "best"}, default="mean"
         What predicts: the weighted mean, or the hypothesis with the smallest bound.
     loss : {"absolute_error", "squared_error"}, default="absolute_error"

@@ -515,7 +515,7 @@ def test_bounds_are_in_order(losses, n, delta):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"objective": "hinge"}, "objective must be 'direct', 'dual', 'lambda', 'kl' or 'relative', got 'hinge'"),
+        ({"objective": "hinge"}, "objective must be 'direct', 'dual', 'lambda', 'kl', 'relative' or 'stacking'"),
         ({"objective": "dual", "n_max": 500}, "n must hold the number of points of every hypothesis"),
         ({"voting": "best", "n_max": 500}, "n must hold the number of points of every hypothesis"),
         ({"prior": [0.5, 0.5]}, "prior must have one entry per hypothesis"),

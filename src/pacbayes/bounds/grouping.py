@@ -65,15 +65,20 @@ class GroupedProblem:
 
     def describe(self, rho: Array) -> tuple[float, float]:
         """Return the empirical loss of a posterior and its divergence from the prior, rounded up."""
-        total = float(rho.sum())
-        on = rho > 0
-        loss = min(1.0, float((rho * self.losses).sum()) / total * (1 + SLACK))
-        log_rho, log_prior = np.log(rho[on]) - np.log(total), self.log_prior[on]
-        # The difference of two logarithms each of which carries a relative error.
-        error = 4 * EPS * float((rho[on] * (np.abs(log_rho) + np.abs(log_prior))).sum()) / total
-        kl_div = float((rho[on] * (log_rho - log_prior)).sum()) / total
-        is_prior = bool((log_rho == log_prior).all())
-        return loss, 0.0 if is_prior else max(kl_div, 0.0) * (1 + SLACK) + error + SLACK
+        return describe_posterior(rho, self.losses, self.log_prior)
+
+
+def describe_posterior(rho: Array, losses: Array, log_prior: Array) -> tuple[float, float]:
+    """Return the empirical loss of a posterior and its divergence from a prior, rounded up."""
+    total = float(rho.sum())
+    on = rho > 0
+    loss = min(1.0, float((rho * losses).sum()) / total * (1 + SLACK))
+    log_rho, log_prior = np.log(rho[on]) - np.log(total), log_prior[on]
+    # The difference of two logarithms each of which carries a relative error.
+    error = 4 * EPS * float((rho[on] * (np.abs(log_rho) + np.abs(log_prior))).sum()) / total
+    kl_div = float((rho[on] * (log_rho - log_prior)).sum()) / total
+    is_prior = bool((log_rho == log_prior).all())
+    return loss, 0.0 if is_prior else max(kl_div, 0.0) * (1 + SLACK) + error + SLACK
 
 
 def _group(*columns: Array) -> tuple[list[Array], NDArray[np.intp]]:

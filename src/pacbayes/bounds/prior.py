@@ -27,13 +27,13 @@ def one_per_hypothesis(name: str, value: ArrayLike, m: int) -> Array:
     return given
 
 
-def posterior_weights(rho: ArrayLike, m: int, tolerance: float = 1e-8) -> Array:
+def posterior_weights(rho: ArrayLike, m: int, tolerance: float = 1e-8, name: str = "rho") -> Array:
     """Validate m posterior weights; their sum may miss one by a tolerance before that is more than rounding."""
-    weights = one_per_hypothesis("rho", rho, m)
+    weights = one_per_hypothesis(name, rho, m)
     if not (weights >= 0).all():
-        raise ValueError(f"rho must be non-negative, got {weights[~(weights >= 0)][0]!s}")
+        raise ValueError(f"{name} must be non-negative, got {weights[~(weights >= 0)][0]!s}")
     if not abs(weights.sum() - 1) <= tolerance:
-        raise ValueError(f"rho must sum to one, got a sum of {weights.sum()!s}")
+        raise ValueError(f"{name} must sum to one, got a sum of {weights.sum()!s}")
     return weights
 
 

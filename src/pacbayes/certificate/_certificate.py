@@ -119,7 +119,7 @@ class Certificate:
         Probability with which the bound may fail.
     lam : float or None
         Trade-off lambda of the Gibbs posterior; None if the posterior is not one that minimises a bound.
-    objective : {"direct", "dual", "lambda", "kl", "relative"}
+    objective : {"direct", "dual", "lambda", "kl", "relative", "stacking"}
         The bound that the posterior minimises.
     voting : {"majority", "gibbs", "best", "uniform", "mean"}
         What `predict` does, and how the posterior was chosen: by minimising the objective, all weight on the hypothesis
@@ -493,7 +493,13 @@ class Certificate:
         certificate.check()
         return certificate
 
-    def verify(self, losses: ArrayLike, prior: ArrayLike | None = None, n: ArrayLike | None = None) -> None:
+    def verify(
+        self,
+        losses: ArrayLike,
+        prior: ArrayLike | None = None,
+        n: ArrayLike | None = None,
+        posterior: ArrayLike | None = None,
+    ) -> None:
         """Recompute everything from the validation losses, and raise `CertificateError` on a mismatch.
 
         A bound must not be below the recomputed one, at all. Statements that rest on held-out or unlabelled points do
@@ -509,11 +515,13 @@ class Certificate:
         n : int or array_like of shape (m,), optional
             Number of validation points of each hypothesis; not needed if it is the same for all, nor for the
             objectives "lambda" and "kl". Entries of hypotheses without a loss are ignored.
+        posterior : array_like of shape (m,), optional
+            The weights, which do not follow from losses where the objective is "stacking".
         """
         from pacbayes.certificate._derivation import verify  # which makes certificates
 
         self.check()
-        verify(self, losses, prior, n)
+        verify(self, losses, prior, n, posterior)
 
     def check(self) -> None:
         """Recompute the bounds from the certificate's own figures, and raise `CertificateError` on a mismatch."""
@@ -572,8 +580,9 @@ class Certificate:
         require(given, "dropped_loss must be null if and only if no hypotheses were dropped")
         allowed = f"{m} or {m - dropped}" if dropped else m
         require(self.minimum_over in (m, m - dropped), f"minimum_over must be {allowed}, got {self.minimum_over}")
-        minimized = rule.posterior is None
-        has_lambda = minimized and OBJECTIVES[self.objective].has_lambda
+        objective = OBJECTIVES[self.objective]
+        minimized = rule.posterior is None and objective.of_losses
+        has_lambda = minimized and objective.has_lambda
         for name, given in (("lam", has_lambda), ("minimum_lower_bound", minimized)):
             how = f"for voting {self.voting!r} and objective {self.objective!r}"
             require((getattr(self, name) is not None) == given, f"{name} must {'not ' if given else ''}be null {how}")

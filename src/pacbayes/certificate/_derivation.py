@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from pacbayes._fingerprint import digest
 from pacbayes._settings import Choice
 from pacbayes._validation import Array, loss_vector, open_interval, scalar, unit_interval, whole_number
+from pacbayes.bounds.prior import posterior_weights
 from pacbayes.certificate._certificate import Certificate
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Problem, Settings, Voting
 from pacbayes.certificate._statements import (
@@ -44,6 +45,7 @@ def certify(
     dropped_loss: float | None = None,
     assumptions: Sequence[str] | None = None,
     digests: Mapping[str, str] | None = None,
+    posterior: ArrayLike | None = None,
 ) -> tuple[Certificate, Array]:
     """Weight hypotheses by their validation losses alone, and certify the result.
 
@@ -62,10 +64,11 @@ def certify(
         Probability with which the bound may fail, in (0, 1).
     prior : array_like of shape (m,), optional
         Prior as probabilities or log-probabilities, chosen without the validation points; uniform by default.
-    objective : {"lambda", "kl", "dual", "direct"}, default="lambda"
+    objective : {"lambda", "kl", "dual", "direct", "relative", "stacking"}, default="lambda"
         The bound to minimise: the paper's, PAC-Bayes-kl itself, or the dual or direct bound, which take every
         hypothesis by its own number of points; the direct bound is the smallest. Without effect for "best". Whatever
-        the objective, the direct bound is what is stated about the randomised classifier.
+        the objective, the direct bound is what is stated about the randomised classifier. "relative" bounds nothing:
+        it is the mean loss plus KL in units of an eighth of the smallest loss. "stacking" keeps `posterior`.
     voting : {"majority", "gibbs", "best", "uniform"}, default="majority"
         "best" puts all weight on the hypothesis with the smallest bound, "uniform" keeps the prior; the others
         minimise.
@@ -83,6 +86,9 @@ def certify(
         `pacbayes.certificate.assumptions`, or words of your own.
     digests : mapping of str to str, optional
         Digests of what else the certificate is about.
+    posterior : array_like of shape (m,), optional
+        For the objective "stacking": weights of hypotheses with a loss, which may depend on the validation points in
+        any way, since the bounds hold for all posteriors at once.
 
     Returns
     -------
@@ -113,7 +119,7 @@ def certify(
     if not strict and is_covered(codes):
         codes.append("declared-not-strict")
     settings = Settings(validate_delta(delta, n_votes), objective, voting, loss, strict, n_votes, tuple(codes))
-    certificate, rho = _derive(_pose(losses, n, prior, settings, n_max=n_max), dropped_loss)
+    certificate, rho = _derive(_pose(losses, n, prior, settings, posterior, n_max=n_max), dropped_loss)
     return certificate.revise(digests={**certificate.digests, **(digests or {})}), rho
 
 
@@ -170,6 +176,7 @@ def _pose(
     n: ArrayLike,
     prior: ArrayLike | None,
     settings: Settings,
+    posterior: ArrayLike | None = None,
     *,
     n_min: int | None = None,
     n_max: int | None = None,
@@ -193,7 +200,21 @@ def _pose(
     if n_max > largest and (VOTINGS[settings.voting].needs_sizes or OBJECTIVES[settings.objective].needs_sizes):
         raise ValueError("n must hold the number of points of every hypothesis for this objective or voting, not n_max")
     n_min = smallest if n_min is None else min(smallest, n_min)
-    return Problem(settings, given, points, n_min, n_max, n_max == largest, prior, settings.share, earlier)
+    sizes_known = n_max == largest
+    weights = _read_posterior(posterior, given, settings.objective)
+    return Problem(settings, given, points, n_min, n_max, sizes_known, prior, settings.share, earlier, weights)
+
+
+def _read_posterior(posterior: ArrayLike | None, losses: Array, objective: Objective) -> Array | None:
+    """Return given weights, on hypotheses with a loss, that add up to one; None if there are none."""
+    if posterior is None:
+        return None
+    if OBJECTIVES[objective].of_losses:
+        raise ValueError(f"posterior must be None for the objective {objective!r}, which chooses the weights")
+    rho = posterior_weights(posterior, losses.size, name="posterior")
+    if rho[np.isnan(losses)].any():
+        raise ValueError("posterior must be zero where a loss is NaN: what is not validated in full gets no weight")
+    return rho
 
 
 def _with_lost_mass(kl_div: float, log_mass: float) -> float:
@@ -250,10 +271,21 @@ _TOLERANCES |= {"empirical_loss": FIGURE_TOLERANCE, "kl_div": FIGURE_TOLERANCE, 
 _EARLIER = ("pac-bayes-kl", "pac-bayes-dual")
 
 
-def verify(certificate: Certificate, losses: ArrayLike, prior: ArrayLike | None, n: ArrayLike | None) -> None:
+def verify(
+    certificate: Certificate,
+    losses: ArrayLike,
+    prior: ArrayLike | None,
+    n: ArrayLike | None,
+    posterior: ArrayLike | None = None,
+) -> None:
     """Derive a certificate again, and raise CertificateError for the first thing that is stated otherwise."""
     settings = Settings(**{item.name: getattr(certificate, item.name) for item in fields(Settings)})
     n_min, n_max = certificate.n_validation, certificate.n_validation_max
+    if posterior is None and not OBJECTIVES[certificate.objective].of_losses:
+        raise CertificateError(
+            f"the objective {certificate.objective!r} does not follow from losses: give the posterior as well, or let "
+            "`verify_certificate` of the model compute it again from the training sample"
+        )
     sizes: dict[str, int] = {}
     if n is None:
         n, sizes = n_min, {"n_max": n_max}
@@ -261,7 +293,8 @@ def verify(certificate: Certificate, losses: ArrayLike, prior: ArrayLike | None,
         # For posteriors on some hypotheses, any numbers below the smallest and above the largest will do.
         n, sizes = np.where(np.isnan(given), n_max, n), {"n_min": n_min}
     earlier = any(statement.method in _EARLIER for statement in certificate.statements)
-    again, _ = _derive(_pose(losses, n, prior, settings, **sizes, earlier=earlier), certificate.dropped_loss)
+    problem = _pose(losses, n, prior, settings, posterior, **sizes, earlier=earlier)
+    again, _ = _derive(problem, certificate.dropped_loss)
     _verify_statements(certificate.statements, again.statements)
     for name, tolerance in _TOLERANCES.items():
         expect(name, getattr(certificate, name), getattr(again, name), tolerance)
@@ -270,6 +303,8 @@ def verify(certificate: Certificate, losses: ArrayLike, prior: ArrayLike | None,
         raise CertificateError(f"minimum_lower_bound is stated as {stated!r} but comes out as {proved!r}")
     if "losses" in certificate.digests:
         expect("digests['losses']", certificate.digests["losses"], again.digests["losses"])
+    if posterior is not None and "posterior" in certificate.digests:
+        expect("digests['posterior']", certificate.digests["posterior"], again.digests["posterior"])
 
 
 def _verify_statements(statements: Sequence[Statement], expected: Sequence[Statement]) -> None:

@@ -20,6 +20,7 @@ from pacbayes._validation import Array
 from pacbayes.bounds import clopper_pearson, kl_inverse_upper, pac_bayes_kl
 from pacbayes.bounds.direct import direct_bound_of
 from pacbayes.bounds.dual import dual_bound_of
+from pacbayes.bounds.grouping import describe_posterior
 from pacbayes.bounds.prior import restrict_prior
 from pacbayes.certificate._statements import (
     BEST,
@@ -50,7 +51,7 @@ from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.quasiconvexity import first_condition
 from pacbayes.votes import heavy_voter, subset_sum_constant
 
-Objective = Literal["direct", "dual", "lambda", "kl", "relative"]
+Objective = Literal["direct", "dual", "lambda", "kl", "relative", "stacking"]
 Voting = Literal["majority", "gibbs", "best", "uniform", "mean"]
 
 # Bounds of single hypotheses that differ by less are taken for equal: their noise is larger.
@@ -109,6 +110,7 @@ class Problem:
     prior: ArrayLike | None
     delta: float  # what is left of it for these hypotheses
     earlier: bool = False  # whether the randomised classifier is bounded as it was before the direct bound
+    posterior: Array | None = None  # weights that do not follow from the losses, for an objective of answers
 
     @property
     def curve(self) -> GibbsCurve:
@@ -158,7 +160,9 @@ class Problem:
                 f"delta must be larger, got {self.settings.delta!r}: times the prior mass of hypotheses with a loss, "
                 "it is too small for a float"
             )
-        return replace(self, losses=self.losses[chosen], n=self.n[chosen], prior=prior, delta=delta), log_mass
+        posterior = None if self.posterior is None else self.posterior[chosen]
+        losses, n = self.losses[chosen], self.n[chosen]
+        return replace(self, losses=losses, n=n, prior=prior, delta=delta, posterior=posterior), log_mass
 
     def state(self, method: str, predictor: str, **figures: float) -> Statement:
         """Make a statement by a method."""
@@ -187,6 +191,7 @@ class PosteriorObjective(ABC):
     has_lambda: bool  # whether the minimum is a Gibbs posterior of the losses, that of F(lambda) for some lambda
     minimizes_f: bool = False  # whether it is the minimum of F(lambda) itself
     needs_sizes: bool = False  # whether the number of points of every hypothesis must be known
+    of_losses: bool = True  # whether the posterior follows from the losses of the hypotheses
 
     @abstractmethod
     def minimize(self, problem: Problem) -> Any:
@@ -350,6 +355,17 @@ class RelativeObjective(PosteriorObjective):
         )
 
 
+class StackingObjective(PosteriorObjective):
+    """The loss of the vote itself, on rows outside of subsamples, which losses of hypotheses do not tell."""
+
+    title = "stacking: a small error of the vote on rows outside of subsamples"
+    has_lambda = False
+    of_losses = False
+
+    def minimize(self, problem: Problem) -> Any:
+        raise ValueError("objective must not be 'stacking' without a posterior: it does not follow from losses")
+
+
 class RelativeResult(NamedTuple):
     """The posterior that minimises a `RelativeObjective`, with fields as in `PosteriorResult`."""
 
@@ -367,14 +383,20 @@ OBJECTIVES: dict[Objective, PosteriorObjective] = {
     "lambda": LambdaObjective(),
     "kl": KLObjective(),
     "relative": RelativeObjective(),
+    "stacking": StackingObjective(),
 }
 
 
-def resolve_objective(objective: Objective | Literal["auto"], voting: Voting, *, tested: bool = True) -> Objective:
-    """Return the objective that "auto" stands for: the one whose bound on the predictor, or whose vote, is best."""
+def resolve_objective(
+    objective: Objective | Literal["auto"], voting: Voting, *, tested: bool = True, several: bool = False
+) -> Objective:
+    """Return the objective that "auto" stands for: the one whose bound on the predictor, or whose vote, is best.
+
+    Votes of `several` families, and means, that are tested are weighted by their own loss.
+    """
     if objective == "auto":
-        if voting == "mean" and tested:
-            return "relative"
+        if tested and (voting == "mean" or (voting == "majority" and several)):
+            return "stacking"
         return "direct" if voting == "gibbs" else "lambda"
     return objective
 
@@ -397,6 +419,9 @@ class VotingRule:
 
 def _minimize(problem: Problem) -> Weighted:
     """Weight hypotheses by minimising the objective."""
+    if problem.posterior is not None:
+        _, kl_div = describe_posterior(problem.posterior, problem.losses, problem.curve.log_prior)
+        return _keep(problem.posterior, kl_div, problem)
     objective = problem.objective
     minimum = objective.minimize(problem)
     gibbs = state_randomised(problem, minimum.rho, minimum.loss, minimum.kl_div, minimum)
@@ -413,10 +438,14 @@ def _minimize(problem: Problem) -> Weighted:
 
 def _keep_prior(problem: Problem) -> Weighted:
     """Weight hypotheses by the prior."""
-    pi = problem.curve.rho(0.0)
-    empirical_loss = min(1.0, float(np.sum(pi * problem.losses)) * (1 + 1e-12))
-    gibbs = state_randomised(problem, pi, empirical_loss, 0.0)
-    return Weighted(pi, _with_vote(gibbs, pi, problem), empirical_loss, gibbs.figures.get("kl_div", 0.0))
+    return _keep(problem.curve.rho(0.0), 0.0, problem)
+
+
+def _keep(rho: Array, kl_div: float, problem: Problem) -> Weighted:
+    """State what is proved about given weights."""
+    empirical_loss = min(1.0, float(np.sum(rho * problem.losses)) * (1 + 1e-12))
+    gibbs = state_randomised(problem, rho, empirical_loss, kl_div)
+    return Weighted(rho, _with_vote(gibbs, rho, problem), empirical_loss, gibbs.figures.get("kl_div", kl_div))
 
 
 def _choose_best(problem: Problem) -> Weighted:

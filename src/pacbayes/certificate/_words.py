@@ -874,7 +874,10 @@ def _describe_posterior(certificate: Certificate) -> str:
     chosen = VOTINGS[certificate.voting].posterior
     if chosen is not None:
         return chosen
-    what = f"the {OBJECTIVES[certificate.objective].title}"
+    objective = OBJECTIVES[certificate.objective]
+    if not objective.of_losses:
+        return objective.title
+    what = f"the {objective.title}"
     if certificate.n_dropped:
         everyone = certificate.minimum_over == certificate.n_hypotheses
         what += f" over {'all' if everyone else f'the {certificate.minimum_over}'} hypotheses"

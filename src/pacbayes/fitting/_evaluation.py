@@ -31,6 +31,7 @@ from pacbayes.fitting._hypotheses import Arrays
 from pacbayes.fitting._rows import Block, SampleRows
 from pacbayes.fitting._votes import Vote
 from pacbayes.fitting._work import (
+    answer_rows_out_of_bag,
     measure_errors,
     predict_block,
     sum_losses,
@@ -47,8 +48,13 @@ from pacbayes.tasks import calibrate, draw_voters
 # Rows that a worker predicts at least: fewer are not worth the overhead.
 _LEAST_ROWS = 4096
 
-# Rows that a vote without held-out ones is measured on, by class: it takes as long as predicting them.
+# Rows that a vote is stacked on or, without held-out ones, measured on by class: it takes as long as predicting them.
 _MOST_OUT_OF_BAG = 2000
+
+# Hypotheses that are weighted by the error of their mean: so many, with so much weight of the heaviest by their losses.
+# Others have no weight.
+_MOST_STACKED, _LEAST_STACKED = 200, 1e-6
+_MOST_STACKED_ANSWERS = 1 << 23
 
 # Training rows that a vote is calibrated on; fewer, if its shares are more numbers than this.
 _MOST_CALIBRATED = 1000
@@ -115,6 +121,26 @@ def _tally_validation(vote: Vote, rest: SampleRows, k: int | None) -> tuple[Arra
     common, name = (hypotheses, weights, subsamples), "" if k is None else f"vote{k}-calibration"
     results = _run(rest, tally_rows_out_of_bag, common, tasks, "testing", name, [weights, vote.subsamples], asked=0)
     return np.concatenate([one["tallies"] for one in results]), np.concatenate([one["codes"] for one in results])
+
+
+def stack_vote(vote: Vote, rest: SampleRows, k: int | None = None) -> Array:
+    """Return weights by which a vote errs little on some rows, starting from those that it has.
+
+    On each row, only those hypotheses count that were not trained on it.
+    """
+    heaviest = np.argsort(-vote.posterior, kind="stable")[:_MOST_STACKED]
+    chosen = np.sort(heaviest[vote.posterior[heaviest] >= _LEAST_STACKED * vote.posterior.max()])
+    rest = rest.arrange(vote.split.entropy)
+    common = (vote.task, vote.hypotheses.take(chosen), ChosenSubsamples(vote.subsamples, chosen))
+    most = min(len(rest), _MOST_OUT_OF_BAG, max(1, _MOST_STACKED_ANSWERS // (chosen.size * vote.task.width)))
+    tasks = [(block,) for block in rest.blocks(0, most, rest.block_rows)]
+    name, about = "" if k is None else f"vote{k}-stacking", [chosen, vote.subsamples]
+    results = _run(rest, answer_rows_out_of_bag, common, tasks, "weighting", name, about)
+    answers, outside = (np.concatenate([one[name] for one in results], axis=1) for name in ("answers", "outside"))
+    target = np.concatenate([one["target"] for one in results])
+    weights, start = np.zeros(vote.posterior.size), vote.posterior[chosen] / vote.posterior[chosen].sum()
+    weights[chosen] = vote.task.stack(answers, outside, target, start)
+    return weights
 
 
 def evaluate_shares(vote: Vote, rows: SampleRows, tested: TestResult | None, k: int | None = None) -> Vote:

@@ -25,10 +25,18 @@ from pacbayes._losses import Loss, NumberLoss
 from pacbayes._parallel import count_threads, rows_per_block, run_in_background
 from pacbayes._settings import is_whole
 from pacbayes._validation import Array
-from pacbayes.certificate import FIT_ASSUMPTIONS, Certificate, FamilyWeight, certify, resolve_objective, validate_delta
+from pacbayes.certificate import (
+    FIT_ASSUMPTIONS,
+    Certificate,
+    FamilyWeight,
+    Objective,
+    certify,
+    resolve_objective,
+    validate_delta,
+)
 from pacbayes.exceptions import HypothesisError
 from pacbayes.fitting._checkpoint import Checkpoint
-from pacbayes.fitting._evaluation import TestResult, evaluate_shares, evaluate_vote
+from pacbayes.fitting._evaluation import TestResult, evaluate_shares, evaluate_vote, stack_vote
 from pacbayes.fitting._groups import Groups
 from pacbayes.fitting._racing import DropRule
 from pacbayes.fitting._rows import SampleRows
@@ -96,6 +104,15 @@ class FitContext:
         """Names of families that were asked for, and that the sample is nothing for."""
         known = dict(self.pool.members())
         return [name for name, _ in as_pool(self.settings.estimator).members() if name not in known]
+
+    def find_objective(self, *, tested: bool) -> Objective:
+        """Return what the weights are to make small, given whether held-out rows test the vote."""
+        several = len(self.pool.members()) > 1
+        return resolve_objective(self.settings.objective, self.settings.voting, tested=tested, several=several)
+
+    def stacks(self, *, tested: bool) -> bool:
+        """Return whether weights are chosen by the loss of the vote, rather than by losses of hypotheses."""
+        return self.settings.voting in ("majority", "mean") and self.find_objective(tested=tested) == "stacking"
 
 
 def fit_votes(
@@ -392,7 +409,11 @@ def _certify_vote(
 ) -> tuple[Vote, TestResult | None]:
     """Weight the hypotheses of one vote, probe them, and test it on its held-out rows."""
     split, loss = plan.split, plan.loss
-    certificate, rho = weigh(fit, trained, plan.prior, loss, tested=split.held_out is not None)
+    is_tested = split.held_out is not None
+    certificate, rho = weigh(fit, trained, plan.prior, loss, tested=is_tested)
+    if fit.stacks(tested=is_tested):
+        rho = stack_vote(Vote(fit.task, *trained, rho, plan.prior, certificate, split), plan.rest, k)
+        certificate, _ = weigh(fit, trained, plan.prior, loss, tested=is_tested, posterior=rho)
     certificate = replace(certificate, digests={**certificate.digests, **digests.result()})
     source = rows if rows.in_memory else plan.rest
     most = min(_PROBED_TOGETHER, rows_per_block(fit.task.width))
@@ -405,10 +426,23 @@ def _certify_vote(
 
 
 def weigh(
-    fit: FitContext, trained: Trained, prior: ArrayLike | None, loss: Loss, *, tested: bool
+    fit: FitContext,
+    trained: Trained,
+    prior: ArrayLike | None,
+    loss: Loss,
+    *,
+    tested: bool,
+    posterior: Array | None = None,
 ) -> tuple[Certificate, Array]:
-    """Return the certificate of a vote before its test, and the weights that minimise the bound."""
+    """Return the certificate of a vote before its test, and the weights that minimise the bound.
+
+    Weights that do not follow from losses are given; without them, those that the search for them begins with are
+    returned.
+    """
     settings, subsamples = fit.settings, trained.subsamples
+    objective = fit.find_objective(tested=tested)
+    if objective == "stacking" and posterior is None:
+        objective = "relative" if fit.task.numeric else "lambda"
     stated = [*FIT_ASSUMPTIONS, *subsamples.assumptions, *fit.pool.assumptions(), *fit.task.assumptions()]
     stated += [f"left-out:{name}" for name in fit.left_out]
     if settings.prior is not None:
@@ -428,7 +462,8 @@ def weigh(
         dropped_loss=trained.dropped_loss,
         delta=settings.delta,
         prior=prior,
-        objective=resolve_objective(settings.objective, settings.voting, tested=tested),
+        objective=objective,
+        posterior=posterior,
         voting=settings.voting,
         loss=loss.name,
         strict=fit.pool.is_strict,

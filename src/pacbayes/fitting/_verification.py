@@ -13,7 +13,7 @@ from pacbayes._validation import Array
 from pacbayes.certificate import Certificate, Event, describe_assumption
 from pacbayes.certificate.assumptions import is_covered
 from pacbayes.exceptions import CertificateError
-from pacbayes.fitting._evaluation import evaluate_shares, evaluate_vote, total_losses
+from pacbayes.fitting._evaluation import evaluate_shares, evaluate_vote, stack_vote, total_losses
 from pacbayes.fitting._fit import (
     FitContext,
     choose_prior,
@@ -69,10 +69,13 @@ def verify_certificate(
     prior = choose_prior(fit.pool, settings, vote.subsamples, vote.split)
     if (prior is None) != (vote.prior is None) or (prior is not None and not np.array_equal(prior, vote.prior)):
         raise CertificateError("the prior of the classifier is not the one that its settings choose")
-    again, rho = weigh(fit, vote.trained, prior, loss, tested=vote.split.held_out is not None)
+    tested = vote.split.held_out is not None
+    # Weights that do not follow from losses are computed again where the sample is given.
+    chosen = vote.posterior if fit.stacks(tested=tested) else None
+    again, rho = weigh(fit, vote.trained, prior, loss, tested=tested, posterior=chosen)
     digests = {**again.digests, **about}
     _expect("voting", certificate.voting, own.voting)
-    certificate.verify(vote.losses, prior, vote.seen)
+    certificate.verify(vote.losses, prior, vote.seen, chosen)
     derived = {name: getattr(again, name) for name in _DERIVED}
     derived["strict"] = again.strict and is_covered(own.assumption_codes)  # what the caller stated may depart as well
     for name, value in derived.items():
@@ -91,11 +94,14 @@ def verify_certificate(
     for name, stated in certificate.digests.items():
         actual = digest(vote.posterior) if name == "posterior" else digests[name]
         _expect(f"digests[{name!r}]", stated, actual)
-    if not np.allclose(vote.posterior, rho, rtol=1e-6, atol=1e-12):
-        raise CertificateError("the weights of the classifier are not those that the certificate is about")
+    _expect_weights(vote.posterior, rho)
     if rows is None:
         return "arithmetic and model"
-    _verify_on_rows(fitted, certificate, rows, groups)
+    rest = _find_rest(fitted, certificate, rows)
+    if chosen is not None:
+        _, start = weigh(fit, vote.trained, prior, loss, tested=tested)
+        _expect_weights(vote.posterior, stack_vote(replace(vote, posterior=start), rest))
+    _verify_on_rows(fitted, certificate, rows, rest, groups)
     return "arithmetic, model and data"
 
 
@@ -103,6 +109,12 @@ def _expect(name: str, stated: Any, actual: Any) -> None:
     """Raise CertificateError if something is stated otherwise than it is."""
     if stated != actual:
         raise CertificateError(f"{name} is stated as {stated!r}, and that of the classifier is {actual!r}")
+
+
+def _expect_weights(stated: Array, actual: Array) -> None:
+    """Raise CertificateError if weights are others than those that come out."""
+    if not np.allclose(stated, actual, rtol=1e-6, atol=1e-12):
+        raise CertificateError("the weights of the classifier are not those that the certificate is about")
 
 
 def _expect_counts(certificate: Certificate, actual: Certificate) -> None:
@@ -163,15 +175,22 @@ def _are_drawn(fitted: FittedVotes, subsamples: Subsamples, split: Split) -> boo
     return list(expected) == list(parts) and all(digest(expected[name]) == digest(parts[name]) for name in random)
 
 
-def _verify_on_rows(fitted: FittedVotes, certificate: Certificate, rows: SampleRows, groups: Groups | None) -> None:
-    """Raise CertificateError if losses and errors on the training sample are not those of the fit."""
-    vote, loss = fitted.best, fitted.loss
+def _find_rest(fitted: FittedVotes, certificate: Certificate, rows: SampleRows) -> SampleRows:
+    """Return the rows of the training sample that made the vote, or raise CertificateError if they did not."""
+    vote = fitted.best
     sample, _ = fitted.pool.prepare(vote.split.take_rows(rows.sample), vote.split.entropy)
     rest = rows.with_sample(sample)
     if len(rest) != vote.subsamples.n:
         raise CertificateError(f"the sample leaves {len(rest)} rows, and the fit was on {vote.subsamples.n}")
+    _expect("loss", certificate.loss, fitted.loss.adapt(sample.codes).name)
+    return rest
 
-    _expect("loss", certificate.loss, loss.adapt(sample.codes).name)
+
+def _verify_on_rows(
+    fitted: FittedVotes, certificate: Certificate, rows: SampleRows, rest: SampleRows, groups: Groups | None
+) -> None:
+    """Raise CertificateError if losses and errors on the training sample are not those of the fit."""
+    vote, loss = fitted.best, fitted.loss
 
     def totals_of(chosen: NDArray[np.intp]) -> Array:
         return total_losses(vote, chosen, rest, loss)

@@ -107,6 +107,18 @@ def tally_rows_out_of_bag(common: Iterable[Any], block: Block, chunk: Any = None
     return dict(zip(("tallies", "codes"), map(np.concatenate, zip(*parts, strict=True)), strict=True))
 
 
+def answer_rows_out_of_bag(common: Iterable[Any], block: Block, chunk: Any = None) -> Arrays:
+    """Return what hypotheses answer on rows of a block, where they were not trained on them, and the targets."""
+    task, hypotheses, subsamples = common
+    parts = [
+        (*task.answer_out_of_bag(hypotheses, subsamples, X, numbers), target)
+        for numbers, X, target in block.batches(chunk)
+    ]
+    answers, outside, target = zip(*parts, strict=True)
+    joined = {"answers": np.concatenate(answers, axis=1), "outside": np.concatenate(outside, axis=1)}
+    return {**joined, "target": np.concatenate(target)}
+
+
 def measure_errors(common: Iterable[Any], block: Block, chunk: Any = None) -> Arrays:
     """Return the numbers to be predicted on a block, what weighted hypotheses predict, and their spread."""
     task, hypotheses, weights = common

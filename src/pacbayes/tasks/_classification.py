@@ -16,8 +16,9 @@ from pacbayes.certificate import MOST_CLASSES, MOST_LABELS, label_names, tabulat
 from pacbayes.pools import Hypotheses, Sample
 from pacbayes.rows import Labels, sort_labels
 from pacbayes.sampling import Subsamples
-from pacbayes.tasks._task import Predicted, Task
-from pacbayes.tasks._voting import predict_drawn, tally_votes, vote, vote_out_of_bag
+from pacbayes.tasks._stacking import stack
+from pacbayes.tasks._task import Predicted, Task, find_outside
+from pacbayes.tasks._voting import find_shares, predict_drawn, tally_votes, vote, vote_out_of_bag
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +105,16 @@ class Classification(Task):
         self, hypotheses: Hypotheses, weights: Array, subsamples: Subsamples, X: Any, rows: NDArray[Any]
     ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
         return vote_out_of_bag(hypotheses, weights, subsamples, X, rows)
+
+    def answer_out_of_bag(
+        self, hypotheses: Hypotheses, subsamples: Subsamples, X: Any, rows: NDArray[Any]
+    ) -> tuple[Array, NDArray[np.bool_]]:
+        return find_shares(hypotheses, X), find_outside(subsamples, rows)
+
+    def stack(self, answers: Array, outside: NDArray[np.bool_], target: NDArray[Any], start: Array) -> Array:
+        """Make the Brier score of the vote's shares small."""
+        residuals = answers - (target[:, np.newaxis] == np.arange(answers.shape[2]))
+        return stack(residuals, outside, start, rate=1.0, steps=40, is_robust=False)
 
     def tabulate(
         self, encoded: NDArray[Any], predicted: NDArray[Any], uncertain: NDArray[np.bool_]

@@ -18,6 +18,14 @@ from pacbayes.sampling import Subsamples
 Predicted = tuple[NDArray[Any], NDArray[np.bool_]]
 
 
+def find_outside(subsamples: Subsamples, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which of some rows are outside of each subsample."""
+    inside, counts = subsamples.locate(range(len(subsamples)), rows)
+    outside = np.ones((len(subsamples), rows.size), dtype=bool)
+    outside[np.repeat(np.arange(len(subsamples)), counts), inside] = False
+    return outside
+
+
 class Task(ABC):
     """What a target is, how hypotheses' answers are aggregated, and by which losses predictions are judged.
 
@@ -105,6 +113,16 @@ class Task(ABC):
         self, hypotheses: Hypotheses, weights: Array, subsamples: Subsamples, X: Any, rows: NDArray[Any]
     ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
         """Return what those hypotheses predict that were not trained on a row, which is uncertain, and where any is."""
+
+    @abstractmethod
+    def answer_out_of_bag(
+        self, hypotheses: Hypotheses, subsamples: Subsamples, X: Any, rows: NDArray[Any]
+    ) -> tuple[Array, NDArray[np.bool_]]:
+        """Return what each hypothesis answers, of shape (m, rows, numbers), and where it was not trained on a row."""
+
+    @abstractmethod
+    def stack(self, answers: Array, outside: NDArray[np.bool_], target: NDArray[Any], start: Array) -> Array:
+        """Return weights by which hypotheses err little together, given their answers and weights to start from."""
 
     @abstractmethod
     def tabulate(
