@@ -46,12 +46,12 @@ _MAX_STEPS = 200
 class DirectProblem(GroupedProblem):
     """The constraint on the true losses of m hypotheses, which are grouped as in `GroupedProblem`."""
 
-    def __init__(self, losses: ArrayLike, n: ArrayLike, delta: float, prior: ArrayLike | None, *settings: Any) -> None:
-        super().__init__(losses, n, delta, prior, *settings)
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
         self.count = np.bincount(self.slot)
         # A hypothesis alone complies with the constraint up to about here.
         self.complexity = self.log_inverse_up - self.log_mass + 2
-        if prior is None:  # then nothing is lost in sums over groups
+        if self.is_uniform:  # then nothing is lost in sums over groups
             self.log_mass = np.log(self.count / self.losses.size)
             self.mass_error = SLACK * (1 - self.log_mass)
 
@@ -218,18 +218,9 @@ def direct_bound(
     return direct_bound_of(rho, losses, n, delta=delta, prior=prior, comparator=comparator).value
 
 
-def direct_bound_of(
-    rho: ArrayLike,
-    losses: ArrayLike,
-    n: ArrayLike,
-    *,
-    delta: float = 0.05,
-    prior: ArrayLike | None = None,
-    comparator: DirectComparatorName = "mixture",
-    grid_delta: float | None = None,
-) -> Maximum:
-    """Return `direct_bound` with the multiplier, and what it was computed from."""
-    problem = DirectProblem(losses, n, delta, prior, comparator, grid_delta, rho)
+def direct_bound_of(rho: ArrayLike, losses: ArrayLike, n: ArrayLike, **settings: Any) -> Maximum:
+    """Return `direct_bound` with the multiplier, and what it was computed from; `settings` are those of a problem."""
+    problem = DirectProblem(losses, n, rho=rho, **settings)
     if (problem.log_prior[problem.posterior > 0] == -np.inf).any():
         return Maximum(1.0, 1.0, -np.inf)
     share = problem.weight * problem.count

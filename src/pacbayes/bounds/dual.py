@@ -17,7 +17,7 @@ Proofs are in the documentation, on the page "Unequal validation sets". Internal
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -237,18 +237,9 @@ class FixedBound(NamedTuple):
     kl_div: float
 
 
-def dual_bound_of(
-    rho: ArrayLike,
-    losses: ArrayLike,
-    n: ArrayLike,
-    *,
-    delta: float = 0.05,
-    prior: ArrayLike | None = None,
-    comparator: ComparatorName = "kl",
-    grid_delta: float | None = None,
-) -> FixedBound:
-    """Return `pac_bayes_dual` with the multiplier, and the loss and divergence that it was computed from."""
-    problem = DualProblem(losses, n, delta, prior, comparator, grid_delta)
+def dual_bound_of(rho: ArrayLike, losses: ArrayLike, n: ArrayLike, **settings: Any) -> FixedBound:
+    """Return `pac_bayes_dual` with the multiplier, and the loss and divergence; `settings` are those of a problem."""
+    problem = DualProblem(losses, n, **settings)
     weights = posterior_weights(rho, problem.losses.size)
     if (problem.log_prior[weights > 0] == -np.inf).any():
         return FixedBound(1.0, 0.0, 1.0, np.inf)

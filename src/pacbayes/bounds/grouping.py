@@ -46,6 +46,7 @@ class GroupedProblem:
             )
         sizes = np.broadcast_to(np.minimum(sizes, _LARGEST_N), (m,))
         level, grid_level = numbers(delta=delta, grid_delta=delta if grid_delta is None else grid_delta)
+        self.is_uniform = prior is None
         self.log_prior = np.full(m, -np.log(m)) if prior is None else normalise_log_prior(prior, m)
         self.support = np.flatnonzero(self.log_prior > -np.inf)
         columns = [self.losses, sizes]
