@@ -65,10 +65,7 @@ class Maximum(NamedTuple):
 
 
 class PosteriorMaximum:
-    """The largest loss of one posterior in the constraint set, by its weight in each group of hypotheses.
-
-    Weights of hypotheses in a group are in proportion to the prior.
-    """
+    """The largest loss of a posterior in the constraint set; its weights in a group are in proportion to the prior."""
 
     def __init__(self, problem: DirectProblem, share: Array) -> None:
         self._problem = problem

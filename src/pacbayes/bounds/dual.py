@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import EPS, Array
-from pacbayes.bounds.comparators import ComparatorName, ConjugateComparator, log_sum_exp, make_comparator
+from pacbayes.bounds.comparators import ComparatorName, ConjugateComparator, log_sum_exp
 from pacbayes.bounds.grouping import GroupedProblem
 from pacbayes.bounds.prior import SLACK, posterior_weights
 
@@ -61,7 +61,7 @@ class DualProblem(GroupedProblem):
     """F as a function of beta, for m hypotheses that are grouped by loss and number of points."""
 
     comparator: ConjugateComparator
-    _make_comparator = staticmethod(make_comparator)
+    _COMPARATORS = ComparatorName
 
     @property
     def rows(self) -> int:

@@ -687,4 +687,4 @@ def _read_width(declared: list[str]) -> float:
 
 
 def _read_share(name: str, value: float | None) -> float:
-    return float(scalar(name, open_interval(name, value, 0, 1)))  # type: ignore[arg-type]
+    return scalar(name, open_interval(name, value, 0, 1))  # type: ignore[arg-type]

@@ -397,10 +397,7 @@ VOTINGS: dict[Voting, VotingRule] = {
 
 
 def _with_vote(gibbs: Statement, rho: Array, problem: Problem) -> tuple[Statement, ...]:
-    """Add the best bound on the majority vote that follows from the same event, and what the best hypothesis has.
-
-    In the order of what `predict` does: the vote or the randomised classifier first.
-    """
+    """Add the best bound on the vote by the same event, and the best hypothesis's: first who makes the predictions."""
     if not problem.settings.proves_losses:
         return (problem.state("unproved", gibbs.predictor),)
     # Its bound needs the number of points of every hypothesis.
@@ -416,7 +413,7 @@ def _with_vote(gibbs: Statement, rho: Array, problem: Problem) -> tuple[Statemen
         # A point mass is a posterior, too: the same event bounds it.
         alone = np.zeros(rho.size)
         alone[voter] = 1.0
-        voter_loss, kl_div = float(problem.losses[voter]), problem.curve.point_mass_kl(voter)
+        voter_loss, kl_div = float(problem.losses[voter]), float(problem.curve.point_mass_kls()[voter])
         voter_bound = state_randomised(problem, alone, voter_loss, kl_div).bound
         candidates.append(problem.state("heavy-voter", MAJORITY, voter_bound=voter_bound, weight=float(rho[voter])))
     vote = min(candidates, key=lambda statement: statement.bound)

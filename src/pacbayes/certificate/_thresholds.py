@@ -187,11 +187,7 @@ class Coverage:
 
 
 def tabulate_thresholds(
-    codes: NDArray[np.intp],
-    predicted: NDArray[np.intp],
-    wrong: NDArray[np.bool_],
-    shares: Array,
-    doubt: Array,
+    codes: NDArray[np.intp], predicted: NDArray[np.intp], wrong: NDArray[np.bool_], shares: Array, doubt: Array
 ) -> ThresholdCounts:
     """Count points by true class, prediction and shares of the vote at thresholds on these.
 

@@ -361,11 +361,8 @@ def _worst_group(certificate: Certificate, groups: GroupErrors) -> Answer:
     how = f"certified, with probability {format_confidence(certificate.delta)} for all groups at once"
     if not certificate.test_covered:
         how = "NOT STRICT: the theorem does not cover this"
-    return Answer(title, format_percent_upper(rate.bound or 0.0), f"{how}; {_count_rate(rate)}")
-
-
-def _count_rate(rate: Rate) -> str:
-    return f"{format_count(rate.errors, 'error')} on {format_count(rate.n, 'point')}"
+    counted = f"{format_count(rate.errors, 'error')} on {format_count(rate.n, 'point')}"
+    return Answer(title, format_percent_upper(rate.bound or 0.0), f"{how}; {counted}")
 
 
 def _test_remark(certificate: Certificate) -> str:

@@ -207,18 +207,7 @@ class TrainedModel(ABC):
         """Return in a few words what it is, if it is no constant."""
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels, or numbers.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, or numbers.
-        """
+        """Predict labels, or numbers, of n points in an array-like of shape (n, d)."""
         votes = self._alone.votes(self._points(X))[0]
         return np.asarray(votes if self._alone.is_numeric else self._alone.classes[votes])
 
@@ -280,10 +269,7 @@ class Hypotheses(Sequence[Any], ABC):
         return self.votes(X)
 
     def iter_probabilities(self, X: Any) -> Iterator[NDArray[Any]]:
-        """Yield the probabilities of all classes that each of them gives to points, if they vote by these.
-
-        They are in single precision where a learner computes them so.
-        """
+        """Yield the probabilities of all classes that each gives to points, in its precision, if they vote by these."""
         raise NotImplementedError(f"{type(self).__name__} votes by labels")
 
     def by_labels(self) -> Hypotheses:
@@ -407,16 +393,15 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
 
     def find_obstacle(self, sample: Sample, loss: Loss) -> str | None:
         """Return in words why these hypotheses cannot be trained on a sample, or judged by a loss; None if they can."""
-        try:
-            self.check_classes(sample.classes)
-            self.check_loss(loss)
-        except (ValueError, HypothesisError) as error:
-            return str(error)
         if issparse(sample.X) and not get_tags(self).input_tags.sparse:
             return "it takes no sparse matrices"
         if sample.code_book is not None and not self.takes_code_books:
             return "it takes no tables with text, dates or gaps"
-        return self.describe_weights() if sample.weights is not None and not self.takes_weights else None
+        try:
+            self.usable(sample, loss)
+        except (ValueError, HypothesisError) as error:
+            return str(error)
+        return None
 
     def describe_weights(self) -> str:
         """Return in words that no weights are taken."""
@@ -492,10 +477,7 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         return 1.0
 
     def default_holdout(self, n: int, *, numeric: bool = False) -> Any:
-        """Return what to hold out of n rows where that is "auto": shares, one for each vote, or a splitter.
-
-        It may differ where numbers are predicted.
-        """
+        """Return what to hold out of n rows where that is "auto": a share for each vote, or a splitter."""
         return (0.5, 0.35)  # measured in benchmarks/RESULTS.md
 
     def draw_subsamples(self, plan: SamplingPlan, n: int, d: int) -> Subsamples:
@@ -730,10 +712,7 @@ def _encode(labels: NDArray[Any], classes: NDArray[Any], name: str) -> Codes:
 
 
 def predict_probabilities(hypothesis: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
-    """Return the probabilities of all classes that a hypothesis gives, or raise HypothesisError if it gives none.
-
-    They are in single precision if the hypothesis's are.
-    """
+    """Return a hypothesis's probabilities of all classes, in its precision, or raise HypothesisError if it has none."""
     probabilities, name = np.zeros((X.shape[0], classes.size)), type(hypothesis).__name__
     if isinstance(hypothesis, Constant):
         probabilities[:, np.searchsorted(classes, hypothesis.label)] = 1.0

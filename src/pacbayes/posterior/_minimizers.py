@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -231,9 +231,8 @@ class _Objective(ABC):
     problem: GibbsProblem
     t_max: float  # the best posterior's temperature is at most this
 
-    @abstractmethod
-    def bound_of(self, loss: Array, complexity: Array) -> Array:
-        """Compute B, rounded up, from the loss and the right hand side of eq. PBkl."""
+    # B, rounded up, from the loss and the right hand side of eq. PBkl.
+    _bound: ClassVar[Any]
 
     @abstractmethod
     def next_temperature(self, moments: GibbsMoments, value: Array) -> Array:
@@ -241,7 +240,7 @@ class _Objective(ABC):
 
     def bound(self, loss: Array, kl_div: Array) -> Array:
         """Compute B, rounded up."""
-        return self.bound_of(loss, complexity_of(kl_div, self.problem.n, self.problem.confidence))
+        return np.asarray(self._bound(loss, complexity_of(kl_div, self.problem.n, self.problem.confidence)))
 
     def at(self, moments: GibbsMoments) -> Array:
         """Compute what is minimised along the Gibbs curve: at least B, and equal to it at a minimum."""
@@ -251,8 +250,7 @@ class _Objective(ABC):
 class _LambdaObjective(_Objective):
     """F(lambda), t = n lambda. At its optimal lambda the bound of a posterior is eq. PBsqrt."""
 
-    def bound_of(self, loss: Array, complexity: Array) -> Array:
-        return sqrt_bound_of(loss, complexity)
+    _bound = staticmethod(sqrt_bound_of)
 
     def next_temperature(self, moments: GibbsMoments, value: Array) -> Array:
         n = self.problem.n
@@ -265,8 +263,7 @@ class _LambdaObjective(_Objective):
 class _KlObjective(_Objective):
     """Theorem PBkl, inverted."""
 
-    def bound_of(self, loss: Array, complexity: Array) -> Array:
-        return np.asarray(kl_inverse_upper(loss, complexity))
+    _bound = staticmethod(kl_inverse_upper)
 
     def next_temperature(self, moments: GibbsMoments, value: Array) -> Array:
         # kl(E || b) is convex in E. Replacing it by its tangent at this posterior's E, with b its bound, gives a lower
