@@ -125,9 +125,7 @@ class DualProblem(GroupedProblem):
         return rho
 
 
-# ---------------------------------------------------------------------------------------------------
-# The bound of a given posterior
-# ---------------------------------------------------------------------------------------------------
+# -- the bound of a given posterior ------------------------------------------------------------------
 
 
 def descend(evaluate: Callable[[float], Step], beta: float, low: float, high: float, max_iter: int) -> list[Step]:

@@ -230,9 +230,7 @@ def _with_shared_delta(statements: Sequence[Statement], settings: Settings, log_
     return tuple(shared[statement.predictor] for statement in statements)
 
 
-# ---------------------------------------------------------------------------------------------------
-# Verification
-# ---------------------------------------------------------------------------------------------------
+# -- verification ------------------------------------------------------------------------------------
 
 # How near a figure has to come to the recomputed one, by field. Lambda is known only as sharply as its minimum is.
 _SIZES = ("n_validation", "n_validation_max", "n_hypotheses", "n_dropped", "minimum_over")

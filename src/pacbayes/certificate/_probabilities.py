@@ -169,9 +169,7 @@ class Probabilities:
             require(contains, f"{name}.limits are stated as {one.limits!r} but come out as {(low, high)!r}")
 
 
-# ---------------------------------------------------------------------------------------------------
-# Counts of points
-# ---------------------------------------------------------------------------------------------------
+# -- counts of points --------------------------------------------------------------------------------
 
 
 def tabulate_probabilities(
@@ -215,9 +213,7 @@ def tabulate_probabilities(
     return ProbabilityCounts(by_level.astype(np.int64), np.array(rows, dtype=np.int64))
 
 
-# ---------------------------------------------------------------------------------------------------
-# Statements
-# ---------------------------------------------------------------------------------------------------
+# -- statements --------------------------------------------------------------------------------------
 
 
 def state_probabilities(counts: ProbabilityCounts, kl_div: float, delta: float) -> Probabilities:

@@ -270,9 +270,7 @@ def summary(certificate: Certificate) -> str:
     return escape_control(f"{start} {', and '.join(claims)}{end}.")
 
 
-# ---------------------------------------------------------------------------------------------------
-# What a reader asks first: how often `predict` errs, and compared with what
-# ---------------------------------------------------------------------------------------------------
+# -- what a reader asks first: how often `predict` errs, and compared with what ----------------------
 
 
 def name_class(label: str, longest: int = _LONGEST_NAME) -> str:
@@ -437,9 +435,7 @@ def compare_with_commonest(certificate: Certificate) -> str | None:
     )
 
 
-# ---------------------------------------------------------------------------------------------------
-# By class
-# ---------------------------------------------------------------------------------------------------
+# -- by class ----------------------------------------------------------------------------------------
 
 _WHERE = {
     "held-out": "{} held-out points",
@@ -495,9 +491,7 @@ def _class_notes(certificate: Certificate, confusion: Confusion) -> list[str]:
     return notes
 
 
-# ---------------------------------------------------------------------------------------------------
-# By group
-# ---------------------------------------------------------------------------------------------------
+# -- by group ----------------------------------------------------------------------------------------
 
 # Groups that are shown, and names in one line.
 _MOST_SHOWN, _MOST_NAMES = 50, 8
@@ -550,9 +544,7 @@ def _group_notes(certificate: Certificate, groups: GroupErrors) -> list[str]:
     return notes
 
 
-# ---------------------------------------------------------------------------------------------------
-# By the shares of the vote
-# ---------------------------------------------------------------------------------------------------
+# -- by the shares of the vote -----------------------------------------------------------------------
 
 # Levels that the table of prediction sets shows.
 _LEVELS = (0.9, 0.95, 0.99)
@@ -646,9 +638,7 @@ def probability_table(certificate: Certificate) -> Section | None:
     return Section(f"Probabilities, on {proved.n} held-out points", header, cells, notes)
 
 
-# ---------------------------------------------------------------------------------------------------
-# Predicted numbers
-# ---------------------------------------------------------------------------------------------------
+# -- predicted numbers -------------------------------------------------------------------------------
 
 # Coverages of intervals that are shown, and the one that is told first.
 _COVERAGES, _COVERAGE = (0.5, 0.8, 0.9, 0.95, 0.99), 0.9
@@ -697,9 +687,7 @@ def error_table(certificate: Certificate) -> Section | None:
     return Section(f"How far predictions are off, on {n} held-out points", header, cells, notes)
 
 
-# ---------------------------------------------------------------------------------------------------
-# How it is proved
-# ---------------------------------------------------------------------------------------------------
+# -- how it is proved --------------------------------------------------------------------------------
 
 
 def rows(certificate: Certificate, tested: Statement | None = None) -> list[Row]:

@@ -8,20 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-__all__ = [
-    "ASSUMPTIONS",
-    "FIT_ASSUMPTIONS",
-    "LOSS_ASSUMPTIONS",
-    "SHIFT_ASSUMPTIONS",
-    "Assumption",
-    "describe_assumption",
-    "encode_assumption",
-    "find_missing",
-    "is_code",
-    "is_covered",
-    "is_test_covered",
-]
-
 
 class Assumption(NamedTuple):
     """Something that has to be true for a certificate to hold."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -18,6 +18,7 @@ from sklearn.utils import get_tags
 
 from pacbayes._compat import take_rows
 from pacbayes._losses import ZERO_ONE, Loss
+from pacbayes._settings import Constraint, validate_settings
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools._device import DeviceRows, free_bytes, is_on_device
@@ -353,6 +354,9 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
     # Whether rows may count differently in training.
     takes_weights: ClassVar[bool] = False
 
+    # What settings may be.
+    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {}
+
     on_error: Literal["raise", "drop"] = "raise"
     n_hypotheses: int | Literal["auto"] = "auto"
     subsample_size: Any = "auto"
@@ -367,6 +371,7 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
 
     def check_settings(self) -> None:
         """Raise ValueError naming a setting that no data could make right."""
+        validate_settings(self, self._CONSTRAINTS)
 
     @property
     def is_strict(self) -> bool:

@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import _BaseComposition
 
 from pacbayes._losses import Loss
-from pacbayes._settings import Choice, Constraint, validate_settings
+from pacbayes._settings import Choice, Constraint
 from pacbayes._validation import Array, as_real_array, prefix_errors
 from pacbayes.pools._base import Pool, Sample
 from pacbayes.rows import CodeBook
@@ -109,7 +109,7 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
         return tuple(what for what in ("classes", "numbers") if needed(what in pool.predicts for pool in self.pools))
 
     def check_settings(self) -> None:
-        validate_settings(self, self._CONSTRAINTS)
+        super().check_settings()
         is_list = isinstance(self.families, Sequence) and not isinstance(self.families, str)
         if not (is_list and len(self.families) and all(isinstance(one, tuple) for one in self.families)):
             raise ValueError(f"families must be a list of (name, pool), at least one, got {self.families!r}")

@@ -29,9 +29,7 @@ _OUT_OF_ITERATIONS = "The largest number of iterations, {}, was reached."
 _ROUND_DOWN = 1 - 4 * SLACK
 
 
-# ---------------------------------------------------------------------------------------------------
-# The two update rules and F(lambda)
-# ---------------------------------------------------------------------------------------------------
+# -- the two update rules and F(lambda) --------------------------------------------------------------
 
 
 def gibbs_posterior(losses: ArrayLike, lam: float, n: int, prior: ArrayLike | None = None) -> Array:
@@ -185,9 +183,7 @@ def lambda_bound_derivatives(
     return first, second
 
 
-# ---------------------------------------------------------------------------------------------------
-# Minimisers
-# ---------------------------------------------------------------------------------------------------
+# -- minimisers --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
