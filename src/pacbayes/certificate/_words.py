@@ -342,13 +342,11 @@ def _answers_about_numbers(certificate: Certificate, numbers: NumberErrors) -> l
     """Return the error of always predicting the median, and the width of intervals that hold 90% of new points."""
     median = _format_loss(certificate.loss, numbers.median_loss, upper=False)
     result = [Answer(f"always predicting the median, {format_number(numbers.median)}", median, "measured")]
-    if not (proved := _prove_levels(certificate.choose_interval, (_COVERAGE,))):
-        return result
-    chosen = proved[0][1]
-    how = f"certified, {_surely(certificate)}"
-    title = f"intervals that hold {_COVERAGE:.0%} of new points are wide, on average"
-    width = format_number(chosen.mean_width, "up")
-    return [*result, Answer(title, width, f"{how}; {chosen.misses} of {chosen.n} held-out points are outside")]
+    for level, chosen in _prove_levels(certificate.choose_interval, (_COVERAGE,)):
+        title = f"intervals that hold {level:.0%} of new points are wide, on average"
+        how = f"certified, {_surely(certificate)}; {chosen.misses} of {chosen.n} held-out points are outside"
+        result.append(Answer(title, format_number(chosen.mean_width, "up"), how))
+    return result
 
 
 def _worst_group(certificate: Certificate, groups: GroupErrors) -> Answer:
@@ -377,7 +375,7 @@ def _surely(certificate: Certificate) -> str:
 
 
 def _prove_levels(choose: Callable[[float], Any], levels: Sequence[float]) -> list[tuple[float, Any]]:
-    """Return the coverages, of some, that are proved, and what is chosen for each: by few points, or none, not all."""
+    """Return those of some coverages that are proved, which few points do not do, with what is chosen for each."""
     proved = []
     for level in levels:
         with suppress(ValueError):

@@ -196,7 +196,8 @@ class PosteriorResult(MinimizerResult):
         The posterior: a Gibbs posterior, :math:`\rho \propto \pi e^{-\lambda n \hat L}`.
     lam : float
         Its lambda. For the kl bound, the inverse temperature of rho divided by n; inf if rho is the prior
-        restricted to the smallest loss.
+        restricted to the smallest loss. None for the dual and the direct bound, whose posteriors are no Gibbs
+        posteriors of the empirical losses.
     fun : float
         The bound on :math:`E_\rho[L]`, rounded up.
     loss, kl_div : float
