@@ -57,10 +57,9 @@ class DirectProblem(GroupedProblem):
 
 
 class Maximum(NamedTuple):
-    """The bound of a posterior at one multiplier: its value, and what of the value is not nu / delta."""
+    """The bound of a posterior, and the logarithm of the multiplier that it is the value at."""
 
     value: float
-    adjusted: float
     log_nu: float
 
 
@@ -86,7 +85,7 @@ class PosteriorMaximum:
         """Follow Newton's method in ln(nu) until the constraint is met, and bound the maximum there."""
         problem, target = self._problem, self._problem.log_inverse_up
         if self._on.size == 0:
-            return Maximum(1.0, 1.0, -np.inf)
+            return Maximum(1.0, -np.inf)
         loss = np.full(self._on.size, np.nan)
         low, high, best = -np.inf, np.inf, None
         for _ in range(_MAX_STEPS):
@@ -114,7 +113,7 @@ class PosteriorMaximum:
                 break
             log_nu = float(following)
         assert best is not None
-        return best if best.value < 1 else Maximum(1.0, 1.0, -np.inf)
+        return best if best.value < 1 else Maximum(1.0, -np.inf)
 
     def _solve(self, level: Array, loss: Array) -> tuple[Array, Curve]:
         """Maximise each group's part: where D + ln D' equals the level, by Newton's method in ln(L - least)."""
@@ -173,11 +172,10 @@ class PosteriorMaximum:
         at, used = (np.where(larger, *pair) for pair in zip(parts[0][1:], parts[1][1:], strict=True))
         gained = (self._ones + float((share * at).sum())) * (1 + SLACK)
         used_up = (float(used.sum()) + float(np.exp(log_nu)) * self._rest) * (1 - SLACK)
-        adjusted = gained - used_up
-        value = adjusted + float(np.exp(log_nu + self._problem.log_inverse_up)) * (1 + SLACK)
+        value = gained - used_up + float(np.exp(log_nu + self._problem.log_inverse_up)) * (1 + SLACK)
         # What the last operations can lose.
         value += 8 * EPS * gained
-        return Maximum(value if np.isfinite(value) else 1.0, adjusted, log_nu)
+        return Maximum(value if np.isfinite(value) else 1.0, log_nu)
 
 
 def direct_bound(
@@ -219,7 +217,7 @@ def direct_bound_of(rho: ArrayLike, losses: ArrayLike, n: ArrayLike, **settings:
     """Return `direct_bound` with the multiplier, and what it was computed from; `settings` are those of a problem."""
     problem = DirectProblem(losses, n, rho=rho, **settings)
     if (problem.log_prior[problem.posterior > 0] == -np.inf).any():
-        return Maximum(1.0, 1.0, -np.inf)
+        return Maximum(1.0, -np.inf)
     share = problem.weight * problem.count
     share /= share.sum() * (1 - SLACK)
     beta = starting_beta(problem.loss, problem.n, problem.complexity)

@@ -227,20 +227,19 @@ def pac_bayes_dual(
 
 
 class FixedBound(NamedTuple):
-    """The dual bound of a given posterior: its value, the multiplier, and the posterior's loss and divergence."""
+    """The dual bound of a given posterior: its value, the multiplier, and the posterior's divergence."""
 
     fun: float
     mu: float
-    loss: float
     kl_div: float
 
 
 def dual_bound_of(rho: ArrayLike, losses: ArrayLike, n: ArrayLike, **settings: Any) -> FixedBound:
-    """Return `pac_bayes_dual` with the multiplier, and the loss and divergence; `settings` are those of a problem."""
+    """Return `pac_bayes_dual` with the multiplier and the divergence; `settings` are those of a problem."""
     problem = DualProblem(losses, n, **settings)
     weights = posterior_weights(rho, problem.losses.size)
     if (problem.log_prior[weights > 0] == -np.inf).any():
-        return FixedBound(1.0, 0.0, 1.0, np.inf)
+        return FixedBound(1.0, 0.0, np.inf)
     posterior = FixedPosterior(problem, weights)
     start = starting_beta(
         np.array([posterior.loss]), problem.n.max(keepdims=True), np.array([posterior.complexity + 2])
@@ -248,4 +247,4 @@ def dual_bound_of(rho: ArrayLike, losses: ArrayLike, n: ArrayLike, **settings: A
     # Below the complexity the bound is above one.
     steps = descend(posterior.at, start, posterior.complexity, problem.largest_beta, 200)
     best = min(steps, key=lambda step: step.value)
-    return FixedBound(min(1.0, best.value), 1 / best.beta, posterior.loss, posterior.kl_div)
+    return FixedBound(min(1.0, best.value), 1 / best.beta, posterior.kl_div)

@@ -679,31 +679,30 @@ def _ask(method: Callable[[Any], Any], X: Any) -> Any:
         return method(X.copy())
 
 
+def _predict_each(hypothesis: Any, X: Any, what: Literal["label", "number"]) -> NDArray[Any]:
+    """Return what a hypothesis predicts, or raise HypothesisError if it is not one label, or number, per row."""
+    given, n = np.asarray(_ask(hypothesis.predict, X)), X.shape[0]
+    if given.shape == (n, 1):  # CatBoost's, of more than two classes, and those of learners for several targets
+        given = given[:, 0]
+    if given.shape != (n,) or (what == "number" and given.dtype.kind not in "biuf"):
+        raise HypothesisError(
+            f"{type(hypothesis).__name__}.predict must return one {what} per row, {n} of them, got shape {given.shape} "
+            f"of {given.dtype}"
+        )
+    return given
+
+
 def predict_codes(hypothesis: Any, X: Any, classes: NDArray[Any]) -> Codes:
     """Return the class codes that a hypothesis predicts, or raise HypothesisError if a label is unknown."""
-    labels, name = np.asarray(_ask(hypothesis.predict, X)), type(hypothesis).__name__
-    if labels.shape == (X.shape[0], 1):  # CatBoost's, of more than two classes
-        labels = labels[:, 0]
-    if labels.shape != (X.shape[0],):
-        raise HypothesisError(
-            f"{name}.predict must return one label per row, {X.shape[0]} of them, got shape {labels.shape}"
-        )
-    return _encode(labels, classes, name)
+    return _encode(_predict_each(hypothesis, X, "label"), classes, type(hypothesis).__name__)
 
 
 def predict_numbers(hypothesis: Any, X: Any) -> Array:
     """Return the numbers that a hypothesis predicts, or raise HypothesisError if they are none, or not finite."""
-    given, name = np.asarray(_ask(hypothesis.predict, X)), type(hypothesis).__name__
-    if given.shape == (X.shape[0], 1):  # of learners for several targets
-        given = given[:, 0]
-    if given.shape != (X.shape[0],) or given.dtype.kind not in "biuf":
-        raise HypothesisError(
-            f"{name}.predict must return one number per row, {X.shape[0]} of them, got shape {given.shape} of "
-            f"{given.dtype}"
-        )
-    numbers = given.astype(np.float64)
+    numbers = _predict_each(hypothesis, X, "number").astype(np.float64)
     if not np.isfinite(numbers).all():
-        raise HypothesisError(f"{name}.predict must return finite numbers, got {numbers[~np.isfinite(numbers)][0]}")
+        name, wrong = type(hypothesis).__name__, numbers[~np.isfinite(numbers)][0]
+        raise HypothesisError(f"{name}.predict must return finite numbers, got {wrong}")
     return numbers
 
 

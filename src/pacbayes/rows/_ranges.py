@@ -56,7 +56,8 @@ class ColumnRanges:
 
     def count_gaps(self, X: Array) -> dict[str, int]:
         """Return the number of missing values of each column that had none in training, and has some now."""
-        missing = [np.isnan(X[:, j]) if number else X[:, j] == GAP for j, number in self._columns()]
+        columns = zip(self.places.tolist(), np.isnan(self.low).tolist(), strict=True)
+        missing = [X[:, j] == GAP if is_category else np.isnan(X[:, j]) for j, is_category in columns]
         return self.select_new({name: int(one.sum()) for name, one in zip(self.names, missing, strict=True)})
 
     def select_new(self, gaps: Mapping[str, int]) -> dict[str, int]:
@@ -73,9 +74,6 @@ class ColumnRanges:
     def fill(self, X: Array) -> Array:
         """Return rows of numbers alone with the medians of training in the place of gaps."""
         return np.where(np.isnan(X), self.median.astype(X.dtype), X)
-
-    def _columns(self) -> list[tuple[int, bool]]:
-        return list(zip(self.places.tolist(), (~np.isnan(self.low)).tolist(), strict=True))
 
 
 def describe_gaps(gaps: Mapping[str, int]) -> str:
