@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._settings import is_auto
+from pacbayes._settings import is_auto, is_several
 from pacbayes.sampling import _streams
 
 # Measured on the paper's datasets and on others (benchmarks/RESULTS.md): ladders that end earlier lose, longer ones and
@@ -515,11 +515,10 @@ def subsample_sizes(subsample_size: Any, n: int, d: int) -> list[int]:
         if subsample_size == "auto":
             return sorted({max(1, int(share * min(n, _MOST_ROWS))) for share in _LADDER})
         raise ValueError(f"subsample_size must be 'auto', 'paper' or sizes, got {subsample_size!r}")
-    if isinstance(subsample_size, (Sequence, np.ndarray)):
-        if len(subsample_size) == 0:
-            raise ValueError("subsample_size must name at least one size, got an empty sequence")
-        return [resolve_size("subsample_size", size, n) for size in subsample_size]
-    return [resolve_size("subsample_size", subsample_size, n)]
+    sizes = list(subsample_size) if is_several(subsample_size) else [subsample_size]
+    if not sizes:
+        raise ValueError("subsample_size must name at least one size, got an empty sequence")
+    return [resolve_size("subsample_size", size, n) for size in sizes]
 
 
 def default_sampling(n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
