@@ -26,10 +26,6 @@ import numpy as np
 from pacbayes import certify
 from pacbayes.bounds import clopper_pearson
 from pacbayes.certificate import (
-    BIN_EDGES,
-    LOSS_LEVELS,
-    SET_THRESHOLDS,
-    THRESHOLDS,
     Calibration,
     plan_thresholds,
     tabulate_probabilities,
@@ -37,6 +33,8 @@ from pacbayes.certificate import (
     with_shares,
     with_test,
 )
+from pacbayes.certificate._probabilities import BIN_EDGES, LOSS_LEVELS
+from pacbayes.certificate._thresholds import SET_THRESHOLDS, THRESHOLDS
 
 DELTAS = (0.05, 0.3)
 COVERAGE = 0.9

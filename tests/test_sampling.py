@@ -8,7 +8,6 @@ from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, Stratifi
 from pacbayes.sampling import (
     DEAL,
     LEARNER,
-    SUBSAMPLE,
     ChosenSubsamples,
     FoldSubsamples,
     GivenSubsamples,
@@ -20,6 +19,7 @@ from pacbayes.sampling import (
     split_reserved,
     stream,
 )
+from pacbayes.sampling._subsamples import SUBSAMPLE
 
 
 def test_random_subsamples_are_sets_of_the_right_sizes():

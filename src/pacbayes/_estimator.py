@@ -53,8 +53,6 @@ from pacbayes.rows import ArraySource, CodeBook, Labels, describe_gaps, is_table
 from pacbayes.sampling import PREDICTION, Subsamples, stream
 from pacbayes.tasks import Task
 
-__all__ = ["CertifiedEstimator"]
-
 # Settings that a certificate is about. A fitted estimator keeps their values, and certifies nothing while they differ.
 CERTIFIED = ("estimator", "delta", "objective", "voting", "holdout", "prior", "loss", "racing")
 
@@ -321,7 +319,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         pool, digests = as_pool(settings.estimator), self._digest_settings()
         if max_error is not None:
-            max_error = float(scalar("max_error", open_interval("max_error", max_error, 0, 1)))
+            max_error = scalar("max_error", open_interval("max_error", max_error, 0, 1))
         try:
             if continued is None:
                 rows, labels = self._open_sample(pool, X, y, settings)
@@ -434,22 +432,15 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 allowed = {"ensure_all_finite": "allow-nan"} if fills else {}
                 X = validate_data(self, X, reset=False, **checks | allowed)
         X = X if code_book is None else code_book.encode(X)
-        if is_known:
-            X = self._fill_gaps(X, fills)
+        ranges = self.fitted_votes_.ranges if is_known else None
+        if ranges is not None and (gaps := ranges.count_gaps(X)):
+            warnings.warn(describe_gaps(gaps), UserWarning, stacklevel=1)
+            X = ranges.fill(X) if fills else X
         labels = None if y is None else np.asarray(y)
         if labels is not None and labels.shape != (X.shape[0],):
             raise ValueError(f"y must hold one label for each of the {X.shape[0]} rows of X, got shape {labels.shape}")
         pool.check_points(X)
         return X, labels
-
-    def _fill_gaps(self, X: Any, fills: bool) -> Any:
-        """Warn of gaps in a table where the sample had none, and return its rows, with medians there if asked for."""
-        ranges = self.fitted_votes_.ranges
-        gaps = {} if ranges is None else ranges.count_gaps(X)
-        if ranges is None or not gaps:
-            return X
-        warnings.warn(describe_gaps(gaps), UserWarning, stacklevel=2)
-        return ranges.fill(X) if fills else X
 
     def open_rows(self, X: Any, y: Any = None) -> SampleRows:
         """Return rows as the hypotheses take them, after they are checked to have the features of the sample.

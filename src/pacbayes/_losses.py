@@ -16,18 +16,6 @@ from numpy.typing import NDArray
 
 from pacbayes._validation import Array, as_real_array
 
-__all__ = [
-    "Loss",
-    "NumberLoss",
-    "describe_loss",
-    "find_cap",
-    "is_of_numbers",
-    "is_of_probabilities",
-    "largest_cost",
-    "resolve_loss",
-    "to_error",
-]
-
 # Losses are rounded up to multiples of this before they are summed, or of a larger power of two where there are more
 # than 2^23: so that sums are exact, and do not depend on the order or the blocks in which they are added. Rounding up
 # keeps the bound a bound.

@@ -178,6 +178,16 @@ def vector(name: str, array: Array, entries: str) -> Array:
     return array
 
 
+def sizes_of(n: ArrayLike, m: int) -> Array:
+    """Validate the number of points of each of m hypotheses, given for each or as one for all."""
+    sizes = whole_number("n", n)
+    if sizes.shape not in ((), (m,)):
+        raise ValueError(
+            f"n must be a single number or have one entry per hypothesis: there are {m} losses, got shape {sizes.shape}"
+        )
+    return np.broadcast_to(sizes, (m,))
+
+
 def loss_vector(name: str, value: ArrayLike, *, partial: bool = False) -> Array:
     """Validate one loss in [0, 1] for each hypothesis, at least one; if `partial`, others may be NaN."""
     if not partial:

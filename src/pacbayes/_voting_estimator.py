@@ -12,8 +12,6 @@ from pacbayes._estimator import CertifiedEstimator
 from pacbayes._validation import Array
 from pacbayes.fitting import SampleRows
 
-__all__ = ["VotingEstimator"]
-
 
 class VotingEstimator(CertifiedEstimator):
     """An estimator whose answers are shares of a vote."""

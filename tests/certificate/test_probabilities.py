@@ -16,9 +16,6 @@ from sklearn.metrics import brier_score_loss, log_loss
 from pacbayes import Certificate, CertificateError, PACBayesClassifier, certify
 from pacbayes._json_fields import checksum
 from pacbayes.certificate import (
-    BIN_EDGES,
-    LOSS_LEVELS,
-    THRESHOLDS,
     Calibration,
     plan_thresholds,
     tabulate_probabilities,
@@ -26,6 +23,8 @@ from pacbayes.certificate import (
     with_shares,
     with_test,
 )
+from pacbayes.certificate._probabilities import BIN_EDGES, LOSS_LEVELS
+from pacbayes.certificate._thresholds import THRESHOLDS
 from pacbayes.display import ReliabilityDisplay
 from pacbayes.pools import RBFSVMPool
 from pacbayes.tasks import calibrate

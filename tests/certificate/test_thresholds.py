@@ -18,13 +18,12 @@ from sklearn.exceptions import NotFittedError
 from pacbayes import Certificate, CertificateError, PACBayesClassifier, certify
 from pacbayes._json_fields import checksum
 from pacbayes.certificate import (
-    SET_THRESHOLDS,
-    THRESHOLDS,
     ThresholdCounts,
     tabulate_thresholds,
     with_shares,
     with_test,
 )
+from pacbayes.certificate._thresholds import SET_THRESHOLDS, THRESHOLDS
 from pacbayes.display import AbstentionDisplay
 from pacbayes.pools import RBFSVMPool
 

@@ -200,9 +200,7 @@ def kl_inverse_lower(p: ArrayLike, c: ArrayLike) -> Any:
     return _kl_inverse(p, c, toward=0.0)
 
 
-# ---------------------------------------------------------------------------------------------------
-# The exact constant of the kl inequality
-# ---------------------------------------------------------------------------------------------------
+# -- the exact constant of the kl inequality ---------------------------------------------------------
 
 # From here on Ramanujan's bounds on xi are less than 1e-12 apart; below, the sum has at most some 900 terms.
 _XI_CLOSED_FORM = 8192

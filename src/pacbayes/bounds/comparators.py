@@ -316,15 +316,10 @@ def log_sum_exp(exponent: Array) -> tuple[Array, Array]:
     return top + np.log(total), weight / total[:, np.newaxis]
 
 
-def make_comparator(name: Any, loss: Array, n: Array, delta: float, names: Any = ComparatorName) -> ConjugateComparator:
+def make_comparator(name: Any, loss: Array, n: Array, delta: float, names: Any = ComparatorName) -> Any:
     """Build the comparator of this name, of several `names`, for hypotheses with these losses and numbers of points."""
-    if name == "kl":
-        return KlComparator(loss, n)
+    if name not in get_args(names):
+        raise ValueError(f"comparator must be one of {', '.join(map(repr, get_args(names)))}, got {name!r}")
     if name == "mixture":
         return CatoniMixture(loss, n, delta)
-    raise ValueError(f"comparator must be one of {', '.join(map(repr, get_args(names)))}, got {name!r}")
-
-
-def make_direct_comparator(name: DirectComparatorName, loss: Array, n: Array, delta: float) -> Comparator:
-    """Build the named comparator, which need not have a conjugate."""
-    return TailPower(loss, n) if name == "p-value" else make_comparator(name, loss, n, delta, DirectComparatorName)
+    return KlComparator(loss, n) if name == "kl" else TailPower(loss, n)

@@ -46,29 +46,25 @@ _MAX_STEPS = 200
 class DirectProblem(GroupedProblem):
     """The constraint on the true losses of m hypotheses, which are grouped as in `GroupedProblem`."""
 
-    def __init__(self, losses: ArrayLike, n: ArrayLike, delta: float, prior: ArrayLike | None, *settings: Any) -> None:
-        super().__init__(losses, n, delta, prior, *settings)
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
         self.count = np.bincount(self.slot)
         # A hypothesis alone complies with the constraint up to about here.
         self.complexity = self.log_inverse_up - self.log_mass + 2
-        if prior is None:  # then nothing is lost in sums over groups
+        if self.is_uniform:  # then nothing is lost in sums over groups
             self.log_mass = np.log(self.count / self.losses.size)
             self.mass_error = SLACK * (1 - self.log_mass)
 
 
 class Maximum(NamedTuple):
-    """The bound of a posterior at one multiplier: its value, and what of the value is not nu / delta."""
+    """The bound of a posterior, and the logarithm of the multiplier that it is the value at."""
 
     value: float
-    adjusted: float
     log_nu: float
 
 
 class PosteriorMaximum:
-    """The largest loss of one posterior in the constraint set, by its weight in each group of hypotheses.
-
-    Weights of hypotheses in a group are in proportion to the prior.
-    """
+    """The largest loss of a posterior in the constraint set; its weights in a group are in proportion to the prior."""
 
     def __init__(self, problem: DirectProblem, share: Array) -> None:
         self._problem = problem
@@ -89,7 +85,7 @@ class PosteriorMaximum:
         """Follow Newton's method in ln(nu) until the constraint is met, and bound the maximum there."""
         problem, target = self._problem, self._problem.log_inverse_up
         if self._on.size == 0:
-            return Maximum(1.0, 1.0, -np.inf)
+            return Maximum(1.0, -np.inf)
         loss = np.full(self._on.size, np.nan)
         low, high, best = -np.inf, np.inf, None
         for _ in range(_MAX_STEPS):
@@ -117,7 +113,7 @@ class PosteriorMaximum:
                 break
             log_nu = float(following)
         assert best is not None
-        return best if best.value < 1 else Maximum(1.0, 1.0, -np.inf)
+        return best if best.value < 1 else Maximum(1.0, -np.inf)
 
     def _solve(self, level: Array, loss: Array) -> tuple[Array, Curve]:
         """Maximise each group's part: where D + ln D' equals the level, by Newton's method in ln(L - least)."""
@@ -176,11 +172,10 @@ class PosteriorMaximum:
         at, used = (np.where(larger, *pair) for pair in zip(parts[0][1:], parts[1][1:], strict=True))
         gained = (self._ones + float((share * at).sum())) * (1 + SLACK)
         used_up = (float(used.sum()) + float(np.exp(log_nu)) * self._rest) * (1 - SLACK)
-        adjusted = gained - used_up
-        value = adjusted + float(np.exp(log_nu + self._problem.log_inverse_up)) * (1 + SLACK)
+        value = gained - used_up + float(np.exp(log_nu + self._problem.log_inverse_up)) * (1 + SLACK)
         # What the last operations can lose.
         value += 8 * EPS * gained
-        return Maximum(value if np.isfinite(value) else 1.0, adjusted, log_nu)
+        return Maximum(value if np.isfinite(value) else 1.0, log_nu)
 
 
 def direct_bound(
@@ -218,20 +213,11 @@ def direct_bound(
     return direct_bound_of(rho, losses, n, delta=delta, prior=prior, comparator=comparator).value
 
 
-def direct_bound_of(
-    rho: ArrayLike,
-    losses: ArrayLike,
-    n: ArrayLike,
-    *,
-    delta: float = 0.05,
-    prior: ArrayLike | None = None,
-    comparator: DirectComparatorName = "mixture",
-    grid_delta: float | None = None,
-) -> Maximum:
-    """Return `direct_bound` with the multiplier, and what it was computed from."""
-    problem = DirectProblem(losses, n, delta, prior, comparator, grid_delta, rho)
+def direct_bound_of(rho: ArrayLike, losses: ArrayLike, n: ArrayLike, **settings: Any) -> Maximum:
+    """Return `direct_bound` with the multiplier, and what it was computed from; `settings` are those of a problem."""
+    problem = DirectProblem(losses, n, rho=rho, **settings)
     if (problem.log_prior[problem.posterior > 0] == -np.inf).any():
-        return Maximum(1.0, 1.0, -np.inf)
+        return Maximum(1.0, -np.inf)
     share = problem.weight * problem.count
     share /= share.sum() * (1 - SLACK)
     beta = starting_beta(problem.loss, problem.n, problem.complexity)

@@ -17,13 +17,13 @@ Proofs are in the documentation, on the page "Unequal validation sets". Internal
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._validation import EPS, Array
-from pacbayes.bounds.comparators import ComparatorName, ConjugateComparator, log_sum_exp, make_comparator
+from pacbayes.bounds.comparators import ComparatorName, ConjugateComparator, log_sum_exp
 from pacbayes.bounds.grouping import GroupedProblem
 from pacbayes.bounds.prior import SLACK, posterior_weights
 
@@ -61,7 +61,7 @@ class DualProblem(GroupedProblem):
     """F as a function of beta, for m hypotheses that are grouped by loss and number of points."""
 
     comparator: ConjugateComparator
-    _make_comparator = staticmethod(make_comparator)
+    _COMPARATORS = ComparatorName
 
     @property
     def rows(self) -> int:
@@ -125,9 +125,7 @@ class DualProblem(GroupedProblem):
         return rho
 
 
-# ---------------------------------------------------------------------------------------------------
-# The bound of a given posterior
-# ---------------------------------------------------------------------------------------------------
+# -- the bound of a given posterior ------------------------------------------------------------------
 
 
 def descend(evaluate: Callable[[float], Step], beta: float, low: float, high: float, max_iter: int) -> list[Step]:
@@ -229,29 +227,19 @@ def pac_bayes_dual(
 
 
 class FixedBound(NamedTuple):
-    """The dual bound of a given posterior: its value, the multiplier, and the posterior's loss and divergence."""
+    """The dual bound of a given posterior: its value, the multiplier, and the posterior's divergence."""
 
     fun: float
     mu: float
-    loss: float
     kl_div: float
 
 
-def dual_bound_of(
-    rho: ArrayLike,
-    losses: ArrayLike,
-    n: ArrayLike,
-    *,
-    delta: float = 0.05,
-    prior: ArrayLike | None = None,
-    comparator: ComparatorName = "kl",
-    grid_delta: float | None = None,
-) -> FixedBound:
-    """Return `pac_bayes_dual` with the multiplier, and the loss and divergence that it was computed from."""
-    problem = DualProblem(losses, n, delta, prior, comparator, grid_delta)
+def dual_bound_of(rho: ArrayLike, losses: ArrayLike, n: ArrayLike, **settings: Any) -> FixedBound:
+    """Return `pac_bayes_dual` with the multiplier and the divergence; `settings` are those of a problem."""
+    problem = DualProblem(losses, n, **settings)
     weights = posterior_weights(rho, problem.losses.size)
     if (problem.log_prior[weights > 0] == -np.inf).any():
-        return FixedBound(1.0, 0.0, 1.0, np.inf)
+        return FixedBound(1.0, 0.0, np.inf)
     posterior = FixedPosterior(problem, weights)
     start = starting_beta(
         np.array([posterior.loss]), problem.n.max(keepdims=True), np.array([posterior.complexity + 2])
@@ -259,4 +247,4 @@ def dual_bound_of(
     # Below the complexity the bound is above one.
     steps = descend(posterior.at, start, posterior.complexity, problem.largest_beta, 200)
     best = min(steps, key=lambda step: step.value)
-    return FixedBound(min(1.0, best.value), 1 / best.beta, posterior.loss, posterior.kl_div)
+    return FixedBound(min(1.0, best.value), 1 / best.beta, posterior.kl_div)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._validation import EPS, Array, loss_vector, numbers, whole_number
-from pacbayes.bounds.comparators import Comparator, DirectComparatorName, make_direct_comparator
+from pacbayes._validation import EPS, Array, loss_vector, numbers, sizes_of
+from pacbayes.bounds.comparators import Comparator, DirectComparatorName, make_comparator
 from pacbayes.bounds.prior import SLACK, normalise_log_prior, posterior_weights
 
 # Positive losses below this are replaced by it, since the arithmetic on subnormal numbers loses digits.
@@ -24,7 +26,7 @@ class GroupedProblem:
     """
 
     comparator: Comparator
-    _make_comparator = staticmethod(make_direct_comparator)
+    _COMPARATORS: ClassVar[Any] = DirectComparatorName
 
     def __init__(
         self,
@@ -38,14 +40,9 @@ class GroupedProblem:
     ) -> None:
         self.losses = loss_vector("losses", losses)
         m = self.losses.size
-        sizes = whole_number("n", n)
-        if sizes.shape not in ((), (m,)):
-            raise ValueError(
-                "n must be a single number or have one entry per hypothesis: "
-                f"there are {m} losses, got shape {sizes.shape}"
-            )
-        sizes = np.broadcast_to(np.minimum(sizes, _LARGEST_N), (m,))
+        sizes = np.minimum(sizes_of(n, m), _LARGEST_N)
         level, grid_level = numbers(delta=delta, grid_delta=delta if grid_delta is None else grid_delta)
+        self.is_uniform = prior is None
         self.log_prior = np.full(m, -np.log(m)) if prior is None else normalise_log_prior(prior, m)
         self.support = np.flatnonzero(self.log_prior > -np.inf)
         columns = [self.losses, sizes]
@@ -56,7 +53,7 @@ class GroupedProblem:
         if rho is not None:
             self.weight = rest[0]  # of one hypothesis in each group
         self.loss = np.where(loss > 0, np.maximum(loss, _SMALLEST_LOSS), 0.0)
-        self.comparator = self._make_comparator(comparator, self.loss, self.n, grid_level)
+        self.comparator = make_comparator(comparator, self.loss, self.n, grid_level, self._COMPARATORS)
         self.log_mass = _log_sums(self.log_prior[self.support], self.slot, self.n.size)
         # More than rounding can have moved the logarithms of the prior, their sums, and what is added to them.
         self.mass_error = SLACK * (1 - self.log_mass) + EPS * np.bincount(self.slot)

@@ -227,9 +227,7 @@ def majority_vote(gibbs_bound: ArrayLike) -> Any:
     return float_or_array(2 * np.minimum(0.5, nonnegative("gibbs_bound", gibbs_bound)))
 
 
-# ---------------------------------------------------------------------------------------------------
-# Other bounds that the paper cites
-# ---------------------------------------------------------------------------------------------------
+# -- other bounds that the paper cites ---------------------------------------------------------------
 
 
 def catoni(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, lam: ArrayLike, delta: ArrayLike = 0.05) -> Any:

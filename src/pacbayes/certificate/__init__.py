@@ -22,9 +22,6 @@ from pacbayes.certificate._points import (
     with_unlabelled,
 )
 from pacbayes.certificate._probabilities import (
-    BIN_EDGES,
-    LOSS_LEVELS,
-    SHARES,
     Calibration,
     Probabilities,
     ProbabilityCounts,
@@ -33,10 +30,8 @@ from pacbayes.certificate._probabilities import (
 )
 from pacbayes.certificate._rates import Rate
 from pacbayes.certificate._shift import Shift
-from pacbayes.certificate._statements import MAJORITY, MEAN, METHODS, Event, Method, Statement
+from pacbayes.certificate._statements import MAJORITY, MEAN, METHODS, Event, Statement
 from pacbayes.certificate._thresholds import (
-    SET_THRESHOLDS,
-    THRESHOLDS,
     Abstention,
     Coverage,
     DeclaredError,
@@ -49,9 +44,7 @@ from pacbayes.certificate._words import Answer, ClassTable, RateTable, Row, Sect
 from pacbayes.certificate.assumptions import FIT_ASSUMPTIONS, describe_assumption
 
 __all__ = [
-    "BIN_EDGES",
     "FIT_ASSUMPTIONS",
-    "LOSS_LEVELS",
     "MAJORITY",
     "MEAN",
     "METHODS",
@@ -59,9 +52,6 @@ __all__ = [
     "MOST_GROUPS",
     "MOST_LABELS",
     "OBJECTIVES",
-    "SET_THRESHOLDS",
-    "SHARES",
-    "THRESHOLDS",
     "VOTINGS",
     "Abstention",
     "Answer",
@@ -80,7 +70,6 @@ __all__ = [
     "GroupRate",
     "IntervalCounts",
     "IntervalCoverage",
-    "Method",
     "NumberErrors",
     "NumberTest",
     "Objective",

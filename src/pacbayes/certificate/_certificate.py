@@ -12,7 +12,7 @@ from pacbayes._json_fields import Length, Pattern, raising, read_value, shorten
 from pacbayes._losses import find_cap, is_of_numbers, is_of_probabilities, to_error
 from pacbayes._validation import open_interval, scalar
 from pacbayes.bounds import single_hypothesis_kl
-from pacbayes.certificate import _html, _json, _words
+from pacbayes.certificate import _html, _json, _thresholds, _words
 from pacbayes.certificate._classes import MOST_LABELS, ClassRates, Confusion
 from pacbayes.certificate._groups import GroupErrors
 from pacbayes.certificate._numbers import (
@@ -45,19 +45,7 @@ from pacbayes.certificate._statements import (
     expect,
     require,
 )
-from pacbayes.certificate._thresholds import (
-    MOST_THRESHOLDS,
-    SET_THRESHOLDS,
-    Abstention,
-    Coverage,
-    DeclaredError,
-    SetCounts,
-    check_abstention,
-    check_declared,
-    check_sets,
-    choose_abstention,
-    choose_sets,
-)
+from pacbayes.certificate._thresholds import Abstention, Coverage, DeclaredError, SetCounts
 from pacbayes.certificate.assumptions import (
     SHIFT_ASSUMPTIONS,
     describe_assumption,
@@ -206,8 +194,8 @@ class Certificate:
     families: Annotated[tuple[FamilyWeight, ...], Length(0, MOST_FAMILIES)] = ()
     groups: GroupErrors | None = None
     shift: Shift | None = None
-    abstention: Annotated[tuple[Abstention, ...], Length(0, MOST_THRESHOLDS)] = ()
-    prediction_sets: Annotated[tuple[SetCounts, ...], Length(0, SET_THRESHOLDS.size)] = ()
+    abstention: Annotated[tuple[Abstention, ...], Length(0, _thresholds.MOST_THRESHOLDS)] = ()
+    prediction_sets: Annotated[tuple[SetCounts, ...], Length(0, _thresholds.SET_THRESHOLDS.size)] = ()
     declared: DeclaredError | None = None
     calibration: Calibration | None = None
     probabilities: Probabilities | None = None
@@ -248,7 +236,7 @@ class Certificate:
         """What nothing is proved about, of what `predict` does; None if its bound is below 1."""
         if self.bound < 1:
             return None
-        return _words.WORDS.output if is_of_probabilities(self.loss) else self.predictor
+        return "labels that are predicted" if is_of_probabilities(self.loss) else self.predictor
 
     @property
     def gibbs_bound(self) -> float:
@@ -330,7 +318,7 @@ class Certificate:
             raise ValueError("max_error must be given: none was declared at the fit")
         if self.declared is not None and (max_error is None or max_error == self.declared.max_error):
             return self.declared.require()
-        return choose_abstention(self.abstention, _read_share("max_error", max_error))
+        return _thresholds.choose_abstention(self.abstention, _read_share("max_error", max_error))
 
     def choose_sets(self, coverage: float) -> Coverage:
         """Return the largest threshold at which sets of classes are proved to have a coverage.
@@ -349,7 +337,7 @@ class Certificate:
         self._require_shares("prediction sets")
         figures = self.statements[0].figures
         counted = (self.prediction_sets, int(figures["n"]), figures["kl_div"])
-        return choose_sets(*counted, self.delta, _read_share("coverage", coverage))
+        return _thresholds.choose_sets(*counted, self.delta, _read_share("coverage", coverage))
 
     # -- predicted numbers ---------------------------------------------------------------------------
 
@@ -670,8 +658,8 @@ class Certificate:
         complete = bool(self.abstention) and bool(self.prediction_sets)
         require(complete, "abstention and prediction_sets must be given together")
         n, errors = int(first.figures["n"]), first.figures.get("errors")
-        check_abstention(self.abstention, n, first.figures["kl_div"], self.delta)
-        check_sets(self.prediction_sets, n, self.abstention[0].errors)
+        _thresholds.check_abstention(self.abstention, n, first.figures["kl_div"], self.delta)
+        _thresholds.check_sets(self.prediction_sets, n, self.abstention[0].errors)
         if errors is not None:
             expect("the number of errors in abstention[0]", self.abstention[0].errors, errors)
         if self.probabilities is not None:
@@ -680,7 +668,7 @@ class Certificate:
             self.probabilities.check(n, first.figures["kl_div"], self.delta)
         if self.declared is not None:
             require("max-error-declared" in self.assumption_codes, "assumptions must state 'max-error-declared'")
-            check_declared(self.declared, n, first.figures["kl_div"], self.delta)
+            _thresholds.check_declared(self.declared, n, first.figures["kl_div"], self.delta)
 
 
 def _read_width(declared: list[str]) -> float:
@@ -696,4 +684,4 @@ def _read_width(declared: list[str]) -> float:
 
 
 def _read_share(name: str, value: float | None) -> float:
-    return float(scalar(name, open_interval(name, value, 0, 1)))  # type: ignore[arg-type]
+    return scalar(name, open_interval(name, value, 0, 1))  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._fingerprint import digest
 from pacbayes._settings import Choice
-from pacbayes._validation import Array, loss_vector, open_interval, scalar, unit_interval, whole_number
+from pacbayes._validation import Array, loss_vector, open_interval, scalar, sizes_of, unit_interval, whole_number
 from pacbayes.bounds.prior import posterior_weights
 from pacbayes.certificate._certificate import Certificate
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Problem, Settings, Voting
@@ -188,13 +188,7 @@ def _pose(
     smallest and the others are not known.
     """
     given = loss_vector("losses", losses, partial=True)
-    sizes = whole_number("n", n)
-    if sizes.ndim and sizes.shape != given.shape:
-        raise ValueError(
-            f"n must be a single number or have one entry per hypothesis: there are {given.size} losses, got shape "
-            f"{sizes.shape}"
-        )
-    points = np.broadcast_to(sizes.astype(np.int64), given.shape)
+    points = sizes_of(n, given.size).astype(np.int64)
     smallest, largest = int(points.min()), int(points.max())
     n_max = largest if n_max is None else int(scalar("n_max", whole_number("n_max", n_max, largest)))
     if n_max > largest and (VOTINGS[settings.voting].needs_sizes or OBJECTIVES[settings.objective].needs_sizes):
@@ -257,9 +251,7 @@ def _with_shared_delta(statements: Sequence[Statement], settings: Settings, log_
     return tuple(shared[statement.predictor] for statement in statements)
 
 
-# ---------------------------------------------------------------------------------------------------
-# Verification
-# ---------------------------------------------------------------------------------------------------
+# -- verification ------------------------------------------------------------------------------------
 
 # How near a figure has to come to the recomputed one, by field. Lambda is known only as sharply as its minimum is.
 _SIZES = ("n_validation", "n_validation_max", "n_hypotheses", "n_dropped", "minimum_over")

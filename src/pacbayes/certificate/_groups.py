@@ -90,10 +90,7 @@ class GroupErrors:
         return [rate for rate, bound in zip(self.rates(), best, strict=True) if bound > 0.5]
 
     def check(self, delta: float, n: int, errors: int | None) -> None:
-        """Raise CertificateError if the bounds do not follow from the counts, or these not from n points in all.
-
-        `errors` is the number of errors among all points; None if it is not known.
-        """
+        """Raise CertificateError if bounds do not follow from counts, or these from n points with so many errors."""
         size = len(self.labels)
         for field in ("counts", "bounds"):
             require(len(getattr(self, field)) == size, f"groups.{field} must hold one entry for each of {size} groups")

@@ -1,12 +1,11 @@
 """How hypotheses are weighted by their losses: objectives that a posterior minimises, and votings.
 
-An objective is added here: its name in `Objective`, a class with what it minimises and states, the method of its bound.
+An objective is added here: its name in `Objective`, an entry of `OBJECTIVES`, the method of its bound.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, NamedTuple
@@ -130,7 +129,7 @@ class Problem:
         The comparator and its grid must be chosen before the losses are seen, which `delta` may depend on.
         """
         fixed = {"comparator": "mixture", "grid_delta": self.settings.share}
-        return {"delta": self.delta, "prior": self.prior, **fixed}
+        return {"losses": self.losses, "n": self.n, "delta": self.delta, "prior": self.prior, **fixed}
 
     @property
     def bounded(self) -> str:
@@ -179,23 +178,19 @@ class Weighted(NamedTuple):
     minimum: Mapping[str, Any] = {}  # fields of a certificate about what was minimised
 
 
-# ---------------------------------------------------------------------------------------------------
-# Objectives
-# ---------------------------------------------------------------------------------------------------
+# -- objectives --------------------------------------------------------------------------------------
 
 
-class PosteriorObjective(ABC):
+@dataclass(frozen=True)
+class PosteriorObjective:
     """A bound on the randomised classifier that a posterior may minimise."""
 
     title: str  # in words
-    has_lambda: bool  # whether the minimum is a Gibbs posterior of the losses, that of F(lambda) for some lambda
+    minimize: Callable[[Problem], PosteriorResult | DualResult | DirectResult | RelativeResult]
+    has_lambda: bool = False  # whether the minimum is a Gibbs posterior, that of F(lambda) for some lambda
     minimizes_f: bool = False  # whether it is the minimum of F(lambda) itself
     needs_sizes: bool = False  # whether the number of points of every hypothesis must be known
     of_losses: bool = True  # whether the posterior follows from the losses of the hypotheses
-
-    @abstractmethod
-    def minimize(self, problem: Problem) -> Any:
-        """Return the posterior that minimises the bound: a `PosteriorResult`, `DualResult` or `DirectResult`."""
 
 
 def state_randomised(problem: Problem, rho: Array, loss: float, kl_div: float, minimum: Any = None) -> Statement:
@@ -223,27 +218,6 @@ def _pac_bayes_kl(delta: float, loss: Unit, kl_div: NonNegative, n: Count, n_max
     return float(pac_bayes_kl(loss, kl_div, n, delta, n_max=n_max))
 
 
-class LambdaObjective(PosteriorObjective):
-    """The paper's bound F(lambda), by the smallest and the largest validation set."""
-
-    title = "lambda bound"
-    has_lambda = True
-    minimizes_f = True
-
-    def minimize(self, problem: Problem) -> PosteriorResult:
-        return minimize_lambda_bound(**problem.theorem, method="global")
-
-
-class KLObjective(LambdaObjective):
-    """PAC-Bayes-kl itself."""
-
-    title = "kl bound"
-    minimizes_f = False
-
-    def minimize(self, problem: Problem) -> PosteriorResult:
-        return minimize_kl_bound(**problem.theorem)
-
-
 def least_conjugate(mu: float, loss: float, n_max: int) -> float:
     """Return a lower bound on E[psi_h(mu)] for hypotheses of a mean empirical loss, on at most `n_max` points each.
 
@@ -268,23 +242,12 @@ def _dual(delta: float, adjusted_loss: NonNegative, kl_div: NonNegative, mu: Non
 
 
 def _state_by_dual(problem: Problem, rho: Array, loss: float, minimum: DualResult | None) -> Statement:
-    bound = minimum or dual_bound_of(rho, problem.losses, problem.n, **problem.mixture)
+    bound = minimum or dual_bound_of(rho, **problem.mixture)
     # What is left of the bound is E_rho[psi_h(mu)], which is at least the loss, also where it is cut off at 1.
     adjusted = max(loss, bound.fun - bound.mu * (bound.kl_div - math.log(problem.delta)))
     figures = {"adjusted_loss": float(adjusted), "kl_div": bound.kl_div, "mu": bound.mu}
     statement = problem.state("pac-bayes-dual", problem.bounded, **figures)
     return replace(statement, bound=max(statement.bound, bound.fun))
-
-
-class DualObjective(PosteriorObjective):
-    """The dual bound, which takes every hypothesis by its own number of points."""
-
-    title = "dual bound"
-    has_lambda = False
-    needs_sizes = True
-
-    def minimize(self, problem: Problem) -> DualResult:
-        return minimize_dual_bound(problem.losses, problem.n, **problem.mixture)
 
 
 def least_direct_bound(loss: float, n_max: int, level: float) -> float:
@@ -315,7 +278,7 @@ def _direct(
 
 
 def _state_directly(problem: Problem, rho: Array, loss: float, kl_div: float) -> Statement:
-    bound = direct_bound_of(rho, problem.losses, problem.n, **problem.mixture)
+    bound = direct_bound_of(rho, **problem.mixture)
     log_part = bound.log_nu - math.log(problem.delta)
     # What is left of the bound is the sum of the maxima. Where nothing is proved, all losses may be one.
     figures = {"adjusted_loss": bound.value - math.exp(log_part), "log_nu": bound.log_nu - kl_div}
@@ -325,49 +288,8 @@ def _state_directly(problem: Problem, rho: Array, loss: float, kl_div: float) ->
     return replace(statement, bound=max(statement.bound, bound.value))
 
 
-class DirectObjective(PosteriorObjective):
-    """The direct bound, whose best posterior is known in closed form."""
-
-    title = "direct bound"
-    has_lambda = False
-    needs_sizes = True
-
-    def minimize(self, problem: Problem) -> DirectResult:
-        return minimize_direct_bound(problem.losses, problem.n, **problem.mixture)
-
-
-class RelativeObjective(PosteriorObjective):
-    """Mean loss plus KL / t, whose minimum is the Gibbs posterior of inverse temperature t = 8 / smallest loss.
-
-    Bounds for losses in [0, 1] do not tell small losses apart that differ by a factor. Weights by this one do not
-    change with the unit of the losses. It bounds nothing: it is for predictors that are tested.
-    """
-
-    title = "mean loss plus KL, in units of an eighth of the smallest loss"
-    has_lambda = True
-
-    def minimize(self, problem: Problem) -> RelativeResult:
-        t = min(_RELATIVE / max(float(problem.losses.min()), 1e-300), 1e300)
-        at = problem.curve.at([t])
-        lower = float(at.loss_down[0] + at.kl_div_down[0] / t)
-        return RelativeResult(
-            problem.curve.rho(t), float(at.loss_up[0]), float(at.kl_div_up[0]), t / problem.n_min, max(0.0, lower)
-        )
-
-
-class StackingObjective(PosteriorObjective):
-    """The loss of the vote itself, on rows outside of subsamples, which losses of hypotheses do not tell."""
-
-    title = "stacking: a small error of the vote on rows outside of subsamples"
-    has_lambda = False
-    of_losses = False
-
-    def minimize(self, problem: Problem) -> Any:
-        raise ValueError("objective must not be 'stacking' without a posterior: it does not follow from losses")
-
-
 class RelativeResult(NamedTuple):
-    """The posterior that minimises a `RelativeObjective`, with fields as in `PosteriorResult`."""
+    """The posterior that minimises mean loss plus KL / t, with fields as in `PosteriorResult`."""
 
     rho: Array
     loss: float
@@ -377,13 +299,42 @@ class RelativeResult(NamedTuple):
     converged: bool = True
 
 
+def _minimize_relative(problem: Problem) -> RelativeResult:
+    """Minimise mean loss plus KL / t by the Gibbs posterior of inverse temperature t = 8 / smallest loss.
+
+    Bounds for losses in [0, 1] do not tell small losses apart that differ by a factor. Weights by this one do not
+    change with the unit of the losses. It bounds nothing: it is for predictors that are tested.
+    """
+    t = min(_RELATIVE / max(float(problem.losses.min()), 1e-300), 1e300)
+    at = problem.curve.at([t])
+    lower = max(0.0, float(at.loss_down[0] + at.kl_div_down[0] / t))
+    moments = float(at.loss_up[0]), float(at.kl_div_up[0])
+    return RelativeResult(problem.curve.rho(t), *moments, t / problem.n_min, lower)
+
+
+def _refuse_losses(problem: Problem) -> RelativeResult:
+    """Refuse to choose weights by losses of hypotheses, which do not tell the loss of their vote."""
+    raise ValueError("objective must not be 'stacking' without a posterior: it does not follow from losses")
+
+
 OBJECTIVES: dict[Objective, PosteriorObjective] = {
-    "direct": DirectObjective(),
-    "dual": DualObjective(),
-    "lambda": LambdaObjective(),
-    "kl": KLObjective(),
-    "relative": RelativeObjective(),
-    "stacking": StackingObjective(),
+    "direct": PosteriorObjective(
+        "direct bound", lambda problem: minimize_direct_bound(**problem.mixture), needs_sizes=True
+    ),
+    "dual": PosteriorObjective("dual bound", lambda problem: minimize_dual_bound(**problem.mixture), needs_sizes=True),
+    "lambda": PosteriorObjective(
+        "lambda bound",
+        lambda problem: minimize_lambda_bound(**problem.theorem, method="global"),
+        has_lambda=True,
+        minimizes_f=True,
+    ),
+    "kl": PosteriorObjective("kl bound", lambda problem: minimize_kl_bound(**problem.theorem), has_lambda=True),
+    "relative": PosteriorObjective(
+        "mean loss plus KL, in units of an eighth of the smallest loss", _minimize_relative, has_lambda=True
+    ),
+    "stacking": PosteriorObjective(
+        "stacking: a small error of the vote on rows outside of subsamples", _refuse_losses, of_losses=False
+    ),
 }
 
 
@@ -401,9 +352,7 @@ def resolve_objective(
     return objective
 
 
-# ---------------------------------------------------------------------------------------------------
-# Votings
-# ---------------------------------------------------------------------------------------------------
+# -- votings -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -469,10 +418,7 @@ VOTINGS: dict[Voting, VotingRule] = {
 
 
 def _with_vote(gibbs: Statement, rho: Array, problem: Problem) -> tuple[Statement, ...]:
-    """Add the best bound on the majority vote that follows from the same event, and what the best hypothesis has.
-
-    In the order of what `predict` does: the vote or the randomised classifier first.
-    """
+    """Add the best bound on the vote by the same event, and the best hypothesis's: first who makes the predictions."""
     if not problem.settings.proves_losses:
         return (problem.state("unproved", gibbs.predictor),)
     # Its bound needs the number of points of every hypothesis.
@@ -488,7 +434,7 @@ def _with_vote(gibbs: Statement, rho: Array, problem: Problem) -> tuple[Statemen
         # A point mass is a posterior, too: the same event bounds it.
         alone = np.zeros(rho.size)
         alone[voter] = 1.0
-        voter_loss, kl_div = float(problem.losses[voter]), problem.curve.point_mass_kl(voter)
+        voter_loss, kl_div = float(problem.losses[voter]), float(problem.curve.point_mass_kls()[voter])
         voter_bound = state_randomised(problem, alone, voter_loss, kl_div).bound
         candidates.append(problem.state("heavy-voter", MAJORITY, voter_bound=voter_bound, weight=float(rho[voter])))
     vote = min(candidates, key=lambda statement: statement.bound)

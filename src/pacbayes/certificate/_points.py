@@ -23,9 +23,20 @@ from pacbayes.certificate._thresholds import ThresholdCounts, state_abstention, 
 
 def _state(certificate: Certificate, method: str, figures: Mapping[str, float]) -> Statement:
     """State something about what `predict` does."""
-    of = certificate
-    covered = {"strict": of.strict, "test_covered": of.test_covered}
-    return Statement.by(method, of.predictor, of.loss, of.delta, figures, **covered)
+    covered = {"strict": certificate.strict, "test_covered": certificate.test_covered}
+    return Statement.by(method, certificate.predictor, certificate.loss, certificate.delta, figures, **covered)
+
+
+def _with_tested(
+    certificate: Certificate, method: str, figures: Mapping[str, Any], groups: GroupCounts | None, **counted: Any
+) -> Certificate:
+    """State the result of a test first, in place of all that was stated and counted about the same predictor."""
+    tested = _state(certificate, method, figures)
+    others = [statement for statement in certificate.statements if statement.predictor != certificate.predictor]
+    # A bound on the vote may be computed from that on the randomised classifier, and has no place without it.
+    others = [s for s in others if "gibbs_bound" not in s.figures or certificate.predictor != RANDOMISED]
+    by_group = None if groups is None else GroupErrors.of(groups, figures["kl_div"], certificate.delta)
+    return certificate.without_test().revise(statements=(tested, *others), groups=by_group, **counted)
 
 
 def with_test(
@@ -54,14 +65,8 @@ def with_test(
             certificate = replace(certificate, assumption_codes=(*certificate.assumption_codes, "seed-decided"))
     else:
         method, figures = "test-set-chernoff", {"loss": total / n, "n": n, "kl_div": divergence}
-    tested = _state(certificate, method, figures)
-    others = [statement for statement in certificate.statements if statement.predictor != certificate.predictor]
-    # A bound on the vote may be computed from that on the randomised classifier, and has no place without it.
-    others = [s for s in others if "gibbs_bound" not in s.figures or certificate.predictor != RANDOMISED]
     confusion = None if counts is None else Confusion.of("held-out", counts, divergence, certificate.delta)
-    by_group = None if groups is None else GroupErrors.of(groups, divergence, certificate.delta)
-    tested_again = certificate.without_test()
-    return tested_again.revise(statements=(tested, *others), confusion=confusion, groups=by_group)
+    return _with_tested(certificate, method, figures, groups, confusion=confusion)
 
 
 def with_numbers(
@@ -72,13 +77,9 @@ def with_numbers(
     `total` is the predictor's total loss, and `median_total` that of always predicting the median of the targets.
     `groups` counts errors beyond `large_error`, and adds bounds on their share in each group.
     """
-    n, divergence = test.target.size, divided_prior(0.0, certificate.n_votes)
-    figures: Any = test_figures(test, certificate.loss, total, divergence)
-    tested = _state(certificate, "test-set-betting", figures)
-    others = [statement for statement in certificate.statements if statement.predictor != certificate.predictor]
-    numbers = state_numbers(test, median_total / n)
-    by_group = None if groups is None else GroupErrors.of(groups, divergence, certificate.delta)
-    return certificate.without_test().revise(statements=(tested, *others), numbers=numbers, groups=by_group)
+    figures = test_figures(test, certificate.loss, total, divided_prior(0.0, certificate.n_votes))
+    numbers = state_numbers(test, median_total / test.target.size)
+    return _with_tested(certificate, "test-set-betting", figures, groups, numbers=numbers)
 
 
 def with_shares(

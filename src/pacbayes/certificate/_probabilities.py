@@ -34,18 +34,11 @@ _SLACK = 1 + 1e-9
 
 
 class ProbabilityCounts(NamedTuple):
-    """Counts of points by what was predicted with which probability, which add up over blocks of points.
+    """Counts of points by what was predicted with which probability, which add up over blocks of points."""
 
-    Attributes
-    ----------
-    losses : ndarray of shape (257,)
-        Number of points by their Brier score, rounded up to `LOSS_LEVELS`.
-    bins : ndarray of shape (8, 6)
-        For each bin of the winner's probability: points, sum of these probabilities in millionths, and the least and
-        the largest number of right and of wrong predictions, on any engine.
-    """
-
-    losses: NDArray[np.int64]
+    losses: NDArray[np.int64]  # (257,): points by their Brier score, rounded up to `LOSS_LEVELS`
+    # (8, 6), by the winner's probability: points, sum of these probabilities in millionths, and the least and the
+    # largest number of right and of wrong predictions, on any engine.
     bins: NDArray[np.int64]
 
 
@@ -71,18 +64,7 @@ class Calibration:
     n: Whole
 
     def apply(self, shares: Array) -> Array:
-        """Return the probabilities of all classes.
-
-        Parameters
-        ----------
-        shares : ndarray of shape (n, n_classes)
-            Shares of the vote.
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Probabilities, summing to one.
-        """
+        """Return the probabilities of all classes, of shape (n, n_classes), for as many shares of the vote."""
         raised = shares**self.power
         raised /= raised.sum(axis=1, keepdims=True)
         return np.asarray((1 - self.mixing) * raised + self.mixing / shares.shape[1])
@@ -187,9 +169,7 @@ class Probabilities:
             require(contains, f"{name}.limits are stated as {one.limits!r} but come out as {(low, high)!r}")
 
 
-# ---------------------------------------------------------------------------------------------------
-# Counts of points
-# ---------------------------------------------------------------------------------------------------
+# -- counts of points --------------------------------------------------------------------------------
 
 
 def tabulate_probabilities(
@@ -233,9 +213,7 @@ def tabulate_probabilities(
     return ProbabilityCounts(by_level.astype(np.int64), np.array(rows, dtype=np.int64))
 
 
-# ---------------------------------------------------------------------------------------------------
-# Statements
-# ---------------------------------------------------------------------------------------------------
+# -- statements --------------------------------------------------------------------------------------
 
 
 def state_probabilities(counts: ProbabilityCounts, kl_div: float, delta: float) -> Probabilities:

@@ -256,9 +256,7 @@ def _compute(method: str, delta: float, **figures: float) -> float:
     return METHODS[method].compute(delta, **figures)
 
 
-# ---------------------------------------------------------------------------------------------------
-# What choosing costs
-# ---------------------------------------------------------------------------------------------------
+# -- what choosing costs -----------------------------------------------------------------------------
 
 
 def divided_prior(kl_div: float, n_votes: int) -> float:
@@ -277,9 +275,7 @@ def unlabelled_prices(delta: float, n_votes: int, n_validation: int, n_unlabelle
     return -math.log(labelled / delta), -math.log(unlabelled / delta)
 
 
-# ---------------------------------------------------------------------------------------------------
-# The majority vote, from bounds on the randomised classifier or on a voter
-# ---------------------------------------------------------------------------------------------------
+# -- the majority vote, from bounds on the randomised classifier or on a voter -----------------------
 
 _OF_VOTE = {"predictors": (MAJORITY,), "event": Event.PAC_BAYES, "zero_one": True}
 
@@ -307,9 +303,7 @@ def _heavy_voter(delta: float, voter_bound: Unit, weight: Annotated[float, Range
     return voter_bound
 
 
-# ---------------------------------------------------------------------------------------------------
-# Counted errors and measured losses: of single hypotheses, of held-out and of unlabelled points
-# ---------------------------------------------------------------------------------------------------
+# -- counted errors and measured losses: of single hypotheses, of held-out and of unlabelled points --
 
 _ANYBODY = (MAJORITY, RANDOMISED, BEST)
 

@@ -46,18 +46,11 @@ TOLERANCE = 1e-9
 
 
 class ThresholdCounts(NamedTuple):
-    """Counts of points at thresholds, which add up over blocks of points.
+    """Counts of points at thresholds, which add up over blocks of points."""
 
-    Attributes
-    ----------
-    answered : ndarray of shape (len(THRESHOLDS), 4)
-        For each threshold on the winner's share: errors, right answers, points that are answered on any engine, and
-        points that may be answered.
-    sets : ndarray of shape (len(SET_THRESHOLDS), 2)
-        For each threshold on the shares of classes: points whose class may not be in its set, and sizes of all sets.
-    """
-
+    # (len(THRESHOLDS), 4): errors, right answers, points that are answered on any engine, and that may be answered.
     answered: NDArray[np.int64]
+    # (len(SET_THRESHOLDS), 2): points whose class may not be in its set, and sizes of all sets.
     sets: NDArray[np.int64]
 
 
@@ -188,17 +181,11 @@ class Coverage:
     mean_size: float
 
 
-# ---------------------------------------------------------------------------------------------------
-# Counts of points
-# ---------------------------------------------------------------------------------------------------
+# -- counts of points --------------------------------------------------------------------------------
 
 
 def tabulate_thresholds(
-    codes: NDArray[np.intp],
-    predicted: NDArray[np.intp],
-    wrong: NDArray[np.bool_],
-    shares: Array,
-    doubt: Array,
+    codes: NDArray[np.intp], predicted: NDArray[np.intp], wrong: NDArray[np.bool_], shares: Array, doubt: Array
 ) -> ThresholdCounts:
     """Count points by true class, prediction and shares of the vote at thresholds on these.
 
@@ -223,9 +210,7 @@ def tabulate_thresholds(
     return ThresholdCounts(*(np.stack(some, axis=1).astype(np.int64) for some in (answered, [misses, sizes])))
 
 
-# ---------------------------------------------------------------------------------------------------
-# Statements
-# ---------------------------------------------------------------------------------------------------
+# -- statements --------------------------------------------------------------------------------------
 
 
 def state_abstention(answered: NDArray[np.int64], n: int, kl_div: float, delta: float) -> tuple[Abstention, ...]:
@@ -238,11 +223,7 @@ def state_abstention(answered: NDArray[np.int64], n: int, kl_div: float, delta: 
     least = [math.ceil((1 - Fraction(str(share))) * n) for share in _ANSWERED]
     found = np.unique([0, *np.searchsorted(unanswered, least, side="left")])
     price = divide_price(kl_div, 1 + len(_ANSWERED))
-    result = []
-    for k in found[found < THRESHOLDS.size]:
-        row = _count_row(int(k), answered)
-        result.append(Abstention(*row, *_prove(*row, n=n, price=price, kl_div=kl_div, delta=delta), price))
-    return tuple(result)
+    return tuple(_state_row(k, answered, n, price, kl_div, delta) for k in found[found < THRESHOLDS.size].tolist())
 
 
 def plan_thresholds(scores: Array, weights: Array) -> tuple[tuple[float, float], ...]:
@@ -278,37 +259,28 @@ def state_declared(
         part += begins
         if part == 0:
             continue
-        row = _count_row(int(np.searchsorted(THRESHOLDS, threshold)), answered)
-        price = divide_price(kl_div, 1 / part)
-        tests.append(Abstention(*row, *_prove(*row, n=n, price=price, kl_div=kl_div, delta=delta), price))
+        k, price = int(np.searchsorted(THRESHOLDS, threshold)), divide_price(kl_div, 1 / part)
+        tests.append(_state_row(k, answered, n, price, kl_div, delta))
         part = part if tests[-1].bound <= max_error else 0.0
     return DeclaredError(max_error, tuple(tests))
 
 
-def _count_row(k: int, answered: NDArray[np.int64]) -> tuple[float, int, int, tuple[int, int]]:
-    """Return what was counted at a threshold: itself, errors, points, and limits of the number that are answered."""
+def _state_row(k: int, answered: NDArray[np.int64], n: int, price: float, kl_div: float, delta: float) -> Abstention:
+    """State what was counted at a threshold, by its number, and what it proves."""
     errors, right, surely, maybe = answered[k].tolist()
-    return float(THRESHOLDS[k]), errors, errors + right, (surely, maybe)
+    counted = Abstention(float(THRESHOLDS[k]), errors, errors + right, (surely, maybe), 1.0, (0.0, 1.0), price)
+    bound, share = _prove(counted, n, kl_div, delta)
+    return replace(counted, bound=bound, share=share)
 
 
-def _prove(
-    threshold: float,
-    errors: int,
-    n_answered: int,
-    answered: tuple[int, int],
-    *,
-    n: int,
-    price: float,
-    kl_div: float,
-    delta: float,
-) -> tuple[float, tuple[float, float]]:
-    """Return the bound on the error among points that are answered, and limits of their share."""
-    bound = bound_rate(delta, errors, n_answered, price)
-    if threshold == 0:
+def _prove(row: Abstention, n: int, kl_div: float, delta: float) -> tuple[float, tuple[float, float]]:
+    """Return the bound on the error among points that are answered, and limits of their share, by counts of n."""
+    bound = bound_rate(delta, row.errors, row.n, row.kl_div)
+    if row.threshold == 0:
         return bound, (1.0, 1.0)
     # P(sup_t F(t) - F_n(t) > e) <= exp(-2 n e^2), in both directions [Massart 1990].
     deviation = math.sqrt((divide_price(kl_div, 2) - math.log(delta)) / (2 * n)) * ROUND_UP
-    low, high = answered[0] / n - deviation, answered[1] / n + deviation
+    low, high = row.answered[0] / n - deviation, row.answered[1] / n + deviation
     return bound, (max(0.0, low * (2 - ROUND_UP)), min(1.0, high * ROUND_UP))
 
 
@@ -350,9 +322,7 @@ def choose_sets(counts: Sequence[SetCounts], n: int, kl_div: float, delta: float
     )
 
 
-# ---------------------------------------------------------------------------------------------------
-# Checks
-# ---------------------------------------------------------------------------------------------------
+# -- checks ------------------------------------------------------------------------------------------
 
 
 def check_abstention(rows: Sequence[Abstention], n: int, kl_div: float, delta: float) -> None:
@@ -384,8 +354,7 @@ def _check_rows(name: str, rows: Sequence[Abstention], n: int, least_price: floa
         # All that are answered on any engine are counted, and none that is answered on no engine.
         fits = 0 <= right <= least <= row.n <= most <= n
         require(fits, f"{here} counts {row.errors} errors in {row.n} points, of {least} to {most} that are answered")
-        counts = (row.threshold, row.errors, row.n, row.answered)
-        bound, (low, high) = _prove(*counts, n=n, price=row.kl_div, kl_div=kl_div, delta=delta)
+        bound, (low, high) = _prove(row, n, kl_div, delta)
         expect_at_least(f"{here}.bound", row.bound, bound)
         contains = row.share[0] <= low and row.share[1] >= high
         require(contains, f"{here}.share is stated as {row.share!r} but comes out as {(low, high)!r}")

@@ -5,8 +5,10 @@ All of them come from the statements. What is printed never says more than what 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from pacbayes._formatting import (
     escape_control,
@@ -45,21 +47,6 @@ _FAMILIES = {
     "lightgbm": "LightGBM models",
     "catboost": "CatBoost models",
 }
-
-
-class Words(NamedTuple):
-    """The words of a task for what is predicted, and for the loss that counts mistakes: those of classification."""
-
-    mistake: str = "error"
-    errs: str = "errs on"
-    erred: str = "erred on"
-    output: str = "labels that are predicted"
-    constant: str = "always predicting {}"
-    others: str = "the share of all other classes"  # on which a constant errs
-
-
-# A task that predicts something else than classes has words of its own.
-WORDS = Words()
 
 
 @dataclass(frozen=True)
@@ -151,7 +138,7 @@ class Row:
     def shown(self) -> str:
         """The value: to the nearest if it was measured; a bound rounded up, with a remark if it proves nothing."""
         if self.unit:
-            return f"{format_number(self.value, 'nearest' if self.kind == 'measured' else 'up')}"
+            return format_number(self.value, "nearest" if self.kind == "measured" else "up")
         if self.kind == "measured":
             return format_nearest(self.value)
         return f"{format_upper(self.value)}, nothing is proved" if self.value >= 1 else format_upper(self.value)
@@ -271,7 +258,7 @@ def summary(certificate: Certificate) -> str:
         new = "new points from the shifted distribution that the weights describe"
     first, *others = proved
     if certificate.is_zero_one:
-        claims = [f"the {first.predictor} {WORDS.errs} at most {format_percent_upper(first.bound)} of {new}"]
+        claims = [f"the {first.predictor} errs on at most {format_percent_upper(first.bound)} of {new}"]
         claims += [f"the {other.predictor} on at most {format_percent_upper(other.bound)}" for other in others]
     else:
         whose = "the probabilities of " if is_of_probabilities(loss) else ""
@@ -283,9 +270,7 @@ def summary(certificate: Certificate) -> str:
     return escape_control(f"{start} {', and '.join(claims)}{end}.")
 
 
-# ---------------------------------------------------------------------------------------------------
-# What a reader asks first: how often `predict` errs, and compared with what
-# ---------------------------------------------------------------------------------------------------
+# -- what a reader asks first: how often `predict` errs, and compared with what ----------------------
 
 
 def name_class(label: str, longest: int = _LONGEST_NAME) -> str:
@@ -330,7 +315,7 @@ def answers(certificate: Certificate, tested: Statement | None = None) -> list[A
     who, loss, bound = certificate.predictor, certificate.loss, certificate.bound
     if certificate.unproved is None:
         proved = next(s for s in certificate.statements if s.bound == bound)
-        title = f"the {who} {WORDS.errs}" if certificate.is_zero_one else f"{_name_loss(loss)} of the {who},"
+        title = f"the {who} errs on" if certificate.is_zero_one else f"{_name_loss(loss)} of the {who},"
         how = f"certified, with probability {format_confidence(certificate.delta)}"
         if not proved.is_covered:
             how = "NOT STRICT: the theorem does not cover this"
@@ -341,8 +326,8 @@ def answers(certificate: Certificate, tested: Statement | None = None) -> list[A
     result += [_measured(s, "held-out points") for s in certificate.statements if s.is_test]
     if certificate.commonest_class is not None and certificate.is_zero_one:
         label, error = certificate.commonest_class
-        title = f"{WORDS.constant.format(name_class(label))} {WORDS.errs}"
-        result.append(Answer(title, format_percent(error), f"measured: {WORDS.others}"))
+        title, share = f"always predicting {name_class(label)} errs on", "the share of all other classes"
+        result.append(Answer(title, format_percent(error), f"measured: {share}"))
     if certificate.numbers is not None:
         result += _answers_about_numbers(certificate, certificate.numbers)
     if certificate.groups is not None:
@@ -357,14 +342,11 @@ def _answers_about_numbers(certificate: Certificate, numbers: NumberErrors) -> l
     """Return the error of always predicting the median, and the width of intervals that hold 90% of new points."""
     median = _format_loss(certificate.loss, numbers.median_loss, upper=False)
     result = [Answer(f"always predicting the median, {format_number(numbers.median)}", median, "measured")]
-    try:
-        chosen = certificate.choose_interval(_COVERAGE)
-    except ValueError:  # not by so few points
-        return result
-    width, remark = format_number(chosen.mean_width, "up"), _test_remark(certificate)
-    how = f"certified, with probability {format_confidence(certificate.delta)}{remark}"
-    title = f"intervals that hold {_COVERAGE:.0%} of new points are wide, on average"
-    return [*result, Answer(title, width, f"{how}; {chosen.misses} of {chosen.n} held-out points are outside")]
+    for level, chosen in _prove_levels(certificate.choose_interval, (_COVERAGE,)):
+        title = f"intervals that hold {level:.0%} of new points are wide, on average"
+        how = f"certified, {_surely(certificate)}; {chosen.misses} of {chosen.n} held-out points are outside"
+        result.append(Answer(title, format_number(chosen.mean_width, "up"), how))
+    return result
 
 
 def _worst_group(certificate: Certificate, groups: GroupErrors) -> Answer:
@@ -375,11 +357,8 @@ def _worst_group(certificate: Certificate, groups: GroupErrors) -> Answer:
     how = f"certified, with probability {format_confidence(certificate.delta)} for all groups at once"
     if not certificate.test_covered:
         how = "NOT STRICT: the theorem does not cover this"
-    return Answer(title, format_percent_upper(rate.bound or 0.0), f"{how}; {_count_rate(rate)}")
-
-
-def _count_rate(rate: Rate) -> str:
-    return f"{format_count(rate.errors, WORDS.mistake)} on {format_count(rate.n, 'point')}"
+    counted = f"{format_count(rate.errors, 'error')} on {format_count(rate.n, 'point')}"
+    return Answer(title, format_percent_upper(rate.bound or 0.0), f"{how}; {counted}")
 
 
 def _test_remark(certificate: Certificate) -> str:
@@ -388,6 +367,20 @@ def _test_remark(certificate: Certificate) -> str:
         return ""
     estimated = "weights-estimated" in certificate.assumption_codes
     return f"; the theorem does not cover {'estimated weights' if estimated else 'rows in time'}"
+
+
+def _surely(certificate: Certificate) -> str:
+    """Return with which probability a statement from held-out points is true, and whether that is proved."""
+    return f"with probability {format_confidence(certificate.delta)}{_test_remark(certificate)}"
+
+
+def _prove_levels(choose: Callable[[float], Any], levels: Sequence[float]) -> list[tuple[float, Any]]:
+    """Return those of some coverages that are proved, which few points do not do, with what is chosen for each."""
+    proved = []
+    for level in levels:
+        with suppress(ValueError):
+            proved.append((level, choose(level)))
+    return proved
 
 
 def _shift_notes(certificate: Certificate) -> list[str]:
@@ -403,7 +396,7 @@ def _shift_notes(certificate: Certificate) -> list[str]:
 
 def _measured(statement: Statement, where: str) -> Answer:
     """Return what was measured in a test."""
-    title = f"on {where} it {WORDS.erred}" if statement.loss == "zero_one" else f"on {where}"
+    title = f"on {where} it erred on" if statement.loss == "zero_one" else f"on {where}"
     value = _format_loss(statement.loss, statement.measured_loss, upper=False)
     return Answer(title, value, f"measured: {_describe_test(statement)}")
 
@@ -412,7 +405,7 @@ def _describe_test(statement: Statement) -> str:
     """Return the result of a test in words."""
     n = statement.figures["n"]
     if "errors" in statement.figures:
-        return f"{format_count(int(statement.figures['errors']), WORDS.mistake)} on {n} points"
+        return f"{format_count(int(statement.figures['errors']), 'error')} on {n} points"
     if is_of_numbers(statement.loss):
         beyond = format_count(statement.figures["counts"][-1], "error")
         error = _format_loss(statement.loss, statement.measured_loss, upper=False)
@@ -435,14 +428,12 @@ def compare_with_commonest(certificate: Certificate) -> str | None:
         return None
     label, error = commonest
     return (
-        f"This does not show that the classifier is any better than {WORDS.constant.format(name_class(label))}, which "
-        f"{WORDS.errs} {format_percent(error)} (measured)."
+        f"This does not show that the classifier is any better than always predicting {name_class(label)}, which errs "
+        f"on {format_percent(error)} (measured)."
     )
 
 
-# ---------------------------------------------------------------------------------------------------
-# By class
-# ---------------------------------------------------------------------------------------------------
+# -- by class ----------------------------------------------------------------------------------------
 
 _WHERE = {
     "held-out": "{} held-out points",
@@ -498,9 +489,7 @@ def _class_notes(certificate: Certificate, confusion: Confusion) -> list[str]:
     return notes
 
 
-# ---------------------------------------------------------------------------------------------------
-# By group
-# ---------------------------------------------------------------------------------------------------
+# -- by group ----------------------------------------------------------------------------------------
 
 # Groups that are shown, and names in one line.
 _MOST_SHOWN, _MOST_NAMES = 50, 8
@@ -529,16 +518,15 @@ def group_table(certificate: Certificate) -> RateTable | None:
 def _wrong_in_words(certificate: Certificate) -> str:
     """Return what the points of a group are that count as errors."""
     if certificate.numbers is None:
-        return WORDS.erred
+        return "erred on"
     return f"off by more than {format_number(certificate.large_error)}"
 
 
 def _group_notes(certificate: Certificate, groups: GroupErrors) -> list[str]:
     label, rate = groups.worst
-    sure = f"with probability {format_confidence(certificate.delta)}"
-    remark = _test_remark(certificate)
+    sure, remark = format_confidence(certificate.delta), _test_remark(certificate)
     notes = [
-        f"All bounds of this table hold at once, {sure}, for all groups that were declared{remark}.",
+        f"All bounds of this table hold at once, with probability {sure}, for all groups that were declared{remark}.",
         f"The worst group is {name_class(label)}, with an error of at most {format_percent_upper(rate.bound or 0.0)}: "
         "no group errs more often.",
     ]
@@ -554,9 +542,7 @@ def _group_notes(certificate: Certificate, groups: GroupErrors) -> list[str]:
     return notes
 
 
-# ---------------------------------------------------------------------------------------------------
-# By the shares of the vote
-# ---------------------------------------------------------------------------------------------------
+# -- by the shares of the vote -----------------------------------------------------------------------
 
 # Levels that the table of prediction sets shows.
 _LEVELS = (0.9, 0.95, 0.99)
@@ -567,7 +553,7 @@ def abstention_table(certificate: Certificate) -> Section | None:
     rows = certificate.abstention
     if not rows:
         return None
-    n, confidence = rows[0].n, format_confidence(certificate.delta)
+    n = rows[0].n
     cells = [
         [
             f"{row.threshold:.4f} or more" if row.threshold else "any",
@@ -579,8 +565,8 @@ def abstention_table(certificate: Certificate) -> Section | None:
         for row in rows
     ]
     notes = [
-        f"All bounds on errors hold at once, with probability {confidence}{_test_remark(certificate)}: a row may be "
-        "chosen by them. So do, with the same probability, all limits of the share that is answered.",
+        f"All bounds on errors hold at once, {_surely(certificate)}: a row may be chosen by them. So do, with the "
+        "same probability, all limits of the share that is answered.",
         "Each has its share of delta: for all points, the bound on the vote alone is smaller than in the first row.",
         "To answer by them: predict_selective(X, max_error), predict --max-error.",
         *_declared_notes(certificate),
@@ -607,23 +593,17 @@ def _declared_notes(certificate: Certificate) -> list[str]:
 def set_table(certificate: Certificate) -> Section | None:
     """Return sets of classes with a proved coverage as a table of text; None if no level of those shown is proved."""
     cells = []
-    for level in _LEVELS if certificate.prediction_sets else ():
-        try:
-            sets = certificate.choose_sets(level)
-        except ValueError:  # not by so few points
-            continue
+    for level, sets in _prove_levels(certificate.choose_sets, _LEVELS):
         added = "none" if sets.threshold == 1 else f"share {sets.threshold:.4f} or more"
         cells.append([f"{level:.0%} or more", f"{sets.mean_size:.3f}", f"{sets.misses}", added])
     if not cells:
         return None
-    n, confidence = certificate.abstention[0].n, format_confidence(certificate.delta)
     notes = [
-        f"Each level alone holds with probability {confidence}{_test_remark(certificate)}: choose it before a look at "
-        "the sets.",
+        f"Each level alone holds {_surely(certificate)}: choose it before a look at the sets.",
         "To predict sets: predict_set(X, coverage), predict --coverage.",
     ]
     header = ["coverage", "mean size, measured", "misses", "besides the winner"]
-    return Section(f"Sets that hold the class, on {n} held-out points", header, cells, notes)
+    return Section(f"Sets that hold the class, on {sets.n} held-out points", header, cells, notes)
 
 
 def probability_table(certificate: Certificate) -> Section | None:
@@ -642,13 +622,12 @@ def probability_table(certificate: Certificate) -> Section | None:
         for one in proved.bins
         if one.n
     ]
-    confidence, remark = format_confidence(certificate.delta), _test_remark(certificate)
     notes = [
-        f"The Brier score of predict_proba is at most {format_upper(proved.bound)}, with probability "
-        f"{confidence}{remark}; on these points it is {format_upper(proved.measured)} or less. It is half the squared "
-        "distance of the probabilities from the class.",
-        f"All limits of the share that is right hold at once, with probability {confidence}, as a statement of their "
-        "own.",
+        f"The Brier score of predict_proba is at most {format_upper(proved.bound)}, {_surely(certificate)}; on these "
+        f"points it is {format_upper(proved.measured)} or less. It is half the squared distance of the probabilities "
+        "from the class.",
+        "All limits of the share that is right hold at once, with probability "
+        f"{format_confidence(certificate.delta)}, as a statement of their own.",
     ]
     used = certificate.calibration
     if used is not None:
@@ -657,9 +636,7 @@ def probability_table(certificate: Certificate) -> Section | None:
     return Section(f"Probabilities, on {proved.n} held-out points", header, cells, notes)
 
 
-# ---------------------------------------------------------------------------------------------------
-# Predicted numbers
-# ---------------------------------------------------------------------------------------------------
+# -- predicted numbers -------------------------------------------------------------------------------
 
 # Coverages of intervals that are shown, and the one that is told first.
 _COVERAGES, _COVERAGE = (0.5, 0.8, 0.9, 0.95, 0.99), 0.9
@@ -670,24 +647,17 @@ _MOST_ERRORS = 12
 
 def interval_table(certificate: Certificate) -> Section | None:
     """Return intervals with a proved coverage as a table of text; None if no level of those shown is proved."""
-    cells = []
-    for level in _COVERAGES if certificate.numbers is not None else ():
-        try:
-            chosen = certificate.choose_interval(level)
-        except ValueError:  # not by so few points
-            continue
-        cells.append([f"{level:.0%} or more", format_number(chosen.mean_width, "up"), str(chosen.misses)])
-    if not cells:
+    proved = _prove_levels(certificate.choose_interval, _COVERAGES)
+    if not proved:
         return None
-    n, confidence = certificate.statements[0].figures["n"], format_confidence(certificate.delta)
+    cells = [[f"{level:.0%} or more", format_number(one.mean_width, "up"), str(one.misses)] for level, one in proved]
     notes = [
-        f"Each level alone holds with probability {confidence}{_test_remark(certificate)}: choose it before a look at "
-        "the intervals. Intervals are wider where the hypotheses disagree.",
+        f"Each level alone holds {_surely(certificate)}: choose it before a look at the intervals. Intervals are wider "
+        "where the hypotheses disagree.",
         "To predict intervals: predict_interval(X, coverage), predict --coverage.",
     ]
-    return Section(
-        f"Intervals that hold the target, on {n} held-out points", ["coverage", "mean width", "misses"], cells, notes
-    )
+    title = f"Intervals that hold the target, on {proved[0][1].n} held-out points"
+    return Section(title, ["coverage", "mean width", "misses"], cells, notes)
 
 
 def error_table(certificate: Certificate) -> Section | None:
@@ -704,20 +674,18 @@ def error_table(certificate: Certificate) -> Section | None:
     ]
     if not cells:
         return None
-    confidence, n = format_confidence(certificate.delta), certificate.statements[0].figures["n"]
+    n = certificate.statements[0].figures["n"]
     kind: Literal["absolute", "squared"] = "squared" if certificate.loss.startswith("absolute") else "absolute"
     squared, other = certificate.bound_error(kind), MEANS[f"{kind}_error"]
     notes = [
-        f"All shares hold at once, with probability {confidence}{_test_remark(certificate)}.",
+        f"All shares hold at once, {_surely(certificate)}.",
         f"With the same probability, the {other} is at most {format_number(squared, 'up')}, with the same cap.",
     ]
     header = ["off by at most", "measured", "at least"]
     return Section(f"How far predictions are off, on {n} held-out points", header, cells, notes)
 
 
-# ---------------------------------------------------------------------------------------------------
-# How it is proved
-# ---------------------------------------------------------------------------------------------------
+# -- how it is proved --------------------------------------------------------------------------------
 
 
 def rows(certificate: Certificate, tested: Statement | None = None) -> list[Row]:
@@ -728,47 +696,32 @@ def rows(certificate: Certificate, tested: Statement | None = None) -> list[Row]
     tested : Statement, optional
         What other test points prove about what `predict` does; shown if it is about the same loss.
     """
-    strict, held_out = certificate.strict, [s for s in certificate.statements if s.is_test]
-    if is_of_numbers(certificate.loss):
-        return _rows_about_numbers(certificate, tested)
-    who = BEST if certificate.predictor == BEST else RANDOMISED
-    result = [
-        Row(f"loss on {s.figures['n']} held-out points", s.predictor, s.measured_loss, "measured") for s in held_out
-    ]
-    result.append(Row("validation loss", who, certificate.empirical_loss, "measured"))
-    result += [Row(s.title, s.predictor, s.bound, "certified", s.is_covered) for s in certificate.statements]
-    if not held_out:
-        result += [Row(label, who, bound, "comparison", strict) for label, bound in _relaxations(certificate).items()]
-        label = f"Chernoff, if tested on {certificate.n_validation} points"
-        result.append(Row(label, "one classifier with this loss", certificate.held_out_bound(), "comparison"))
-    if tested is not None and tested.loss == certificate.loss:
-        what, method = ("error", "Clopper-Pearson") if tested.loss == "zero_one" else ("loss", "Chernoff")
-        label = f"test {what}, {tested.figures['n']} points"
-        result.append(Row(label, tested.predictor, tested.measured_loss, "measured"))
-        result.append(Row(f"{method}, test set", tested.predictor, tested.bound, "comparison"))
-    return result
-
-
-def _rows_about_numbers(certificate: Certificate, tested: Statement | None) -> list[Row]:
-    """Return measured errors and bounds on them, in the unit of the target."""
+    of_numbers, held_out = is_of_numbers(certificate.loss), [s for s in certificate.statements if s.is_test]
+    name, whose = _name_loss(certificate.loss), "hypotheses, by their weights" if of_numbers else RANDOMISED
+    whose = BEST if certificate.predictor == BEST else whose
 
     def row(label: str, who: str, loss: float, kind: Any, covered: bool = True) -> Row:
-        return Row(label, who, certificate.to_error(loss), kind, covered, unit=True)
+        return Row(label, who, certificate.to_error(loss) if of_numbers else loss, kind, covered, unit=of_numbers)
 
-    name, held_out = _name_loss(certificate.loss), [s for s in certificate.statements if s.is_test]
-    result = [
-        row(f"{name}, {s.figures['n']} held-out points", s.predictor, s.measured_loss, "measured") for s in held_out
-    ]
-    whose = BEST if certificate.predictor == BEST else "hypotheses, by their weights"
-    result.append(row(f"{name} in validation", whose, certificate.empirical_loss, "measured"))
-    proved = [s for s in certificate.statements if s.bound < 1]
+    label = f"{name}, {{}} held-out points" if of_numbers else "loss on {} held-out points"
+    result = [row(label.format(s.figures["n"]), s.predictor, s.measured_loss, "measured") for s in held_out]
+    label = f"{name} in validation" if of_numbers else "validation loss"
+    result.append(row(label, whose, certificate.empirical_loss, "measured"))
+    proved = [s for s in certificate.statements if s.bound < 1 or not of_numbers]
     result += [row(s.title, s.predictor, s.bound, "certified", s.is_covered) for s in proved]
     if certificate.numbers is not None:
         result.append(row(f"{name}, median", "always the median", certificate.numbers.median_loss, "measured"))
+    elif not held_out and not of_numbers:
+        bounds = _relaxations(certificate).items()
+        result += [row(label, whose, bound, "comparison", certificate.strict) for label, bound in bounds]
+        label = f"Chernoff, if tested on {certificate.n_validation} points"
+        result.append(row(label, "one classifier with this loss", certificate.held_out_bound(), "comparison"))
     if tested is not None and tested.loss == certificate.loss:
-        label = f"{name}, {tested.figures['n']} test points"
-        result.append(row(label, tested.predictor, tested.measured_loss, "measured"))
-        result.append(row("betting, test set", tested.predictor, tested.bound, "comparison"))
+        label, method = (f"{name}, {{}} test points", "betting") if of_numbers else ("test loss, {} points", "Chernoff")
+        if tested.loss == "zero_one":
+            label, method = "test error, {} points", "Clopper-Pearson"
+        result.append(row(label.format(tested.figures["n"]), tested.predictor, tested.measured_loss, "measured"))
+        result.append(row(f"{method}, test set", tested.predictor, tested.bound, "comparison"))
     return result
 
 

@@ -6,29 +6,6 @@ A sentence may be improved at any time. A code is part of the file format: it ne
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
-
-__all__ = [
-    "ASSUMPTIONS",
-    "FIT_ASSUMPTIONS",
-    "LOSS_ASSUMPTIONS",
-    "SHIFT_ASSUMPTIONS",
-    "Assumption",
-    "describe_assumption",
-    "encode_assumption",
-    "find_missing",
-    "is_code",
-    "is_covered",
-    "is_test_covered",
-]
-
-
-class Assumption(NamedTuple):
-    """Something that has to be true for a certificate to hold."""
-
-    sentence: str  # where it has a gap, what fills it follows the code, after a colon
-    group: str  # "fit", "losses" or "subsamples" if certificates of these have to state it; "departures"; or ""
-
 
 # What has to be true of every fit. The classifier sees the sample only: it cannot know what was done before.
 _FIT = {
@@ -147,16 +124,8 @@ _OTHERS = {
     _STATED: "{}",
 }
 
-_GROUPS = {
-    "fit": _FIT,
-    "losses": _LOSSES,
-    "subsamples": _SUBSAMPLES,
-    "departures": _DEPARTURES | _TEST_DEPARTURES,
-    "": _OTHERS,
-}
-
-# By code.
-ASSUMPTIONS = {code: Assumption(words, name) for name, group in _GROUPS.items() for code, words in group.items()}
+# The sentences by code. Where one has a gap, what fills it follows the code, after a colon.
+ASSUMPTIONS = {**_FIT, **_LOSSES, **_SUBSAMPLES, **_DEPARTURES, **_TEST_DEPARTURES, **_OTHERS}
 FIT_ASSUMPTIONS, LOSS_ASSUMPTIONS = tuple(_FIT), tuple(_LOSSES)
 
 # Without what follows a colon: those that only certificates about a shifted distribution state.
@@ -166,7 +135,7 @@ SHIFT_ASSUMPTIONS = ("shifted", "weights-known", "weights-estimated")
 def is_code(text: str) -> bool:
     """Return whether a text is the code of an assumption, with what fills the gap of its sentence if there is one."""
     code, _, filling = text.partition(":")
-    return code in ASSUMPTIONS and ("{}" in ASSUMPTIONS[code].sentence) == bool(filling) and text != f"{code}:"
+    return code in ASSUMPTIONS and ("{}" in ASSUMPTIONS[code]) == bool(filling) and text != f"{code}:"
 
 
 def encode_assumption(text: str) -> str:
@@ -189,7 +158,7 @@ def describe_assumption(code: str) -> str:
     ('the prior was chosen without looking at the sample', 'the rows were shuffled')
     """
     name, _, filling = code.partition(":")
-    return ASSUMPTIONS[name].sentence.format(filling)
+    return ASSUMPTIONS[name].format(filling)
 
 
 def is_covered(codes: Collection[str]) -> bool:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from pacbayes.pools._base import Constant, Hypotheses, HypothesisList, Numbers, Pool, Sample, ValidationBlock
-from pacbayes.pools._categories import CategoricalPool, CodedClassifier
+from pacbayes.pools._categories import CategoricalPool
 from pacbayes.pools._device import keep_device, release, to_host
 from pacbayes.pools._estimator import EstimatorPool, PrefitPool
 from pacbayes.pools._families import (
@@ -39,7 +39,6 @@ __all__ = [
     "BoostingPool",
     "CategoricalPool",
     "CodeBook",
-    "CodedClassifier",
     "Constant",
     "EstimatorPool",
     "ForestPool",

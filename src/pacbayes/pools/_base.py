@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -18,6 +18,7 @@ from sklearn.utils import get_tags
 
 from pacbayes._compat import take_rows
 from pacbayes._losses import ZERO_ONE, Loss
+from pacbayes._settings import Constraint, validate_settings
 from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools._device import DeviceRows, free_bytes, is_on_device
@@ -207,18 +208,7 @@ class TrainedModel(ABC):
         """Return in a few words what it is, if it is no constant."""
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels, or numbers.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, or numbers.
-        """
+        """Predict labels, or numbers, of n points in an array-like of shape (n, d)."""
         votes = self._alone.votes(self._points(X))[0]
         return np.asarray(votes if self._alone.is_numeric else self._alone.classes[votes])
 
@@ -280,10 +270,7 @@ class Hypotheses(Sequence[Any], ABC):
         return self.votes(X)
 
     def iter_probabilities(self, X: Any) -> Iterator[NDArray[Any]]:
-        """Yield the probabilities of all classes that each of them gives to points, if they vote by these.
-
-        They are in single precision where a learner computes them so.
-        """
+        """Yield the probabilities of all classes that each gives to points, in its precision, if they vote by these."""
         raise NotImplementedError(f"{type(self).__name__} votes by labels")
 
     def by_labels(self) -> Hypotheses:
@@ -367,6 +354,9 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
     # Whether rows may count differently in training.
     takes_weights: ClassVar[bool] = False
 
+    # What settings may be.
+    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {}
+
     on_error: Literal["raise", "drop"] = "raise"
     n_hypotheses: int | Literal["auto"] = "auto"
     subsample_size: Any = "auto"
@@ -381,6 +371,7 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
 
     def check_settings(self) -> None:
         """Raise ValueError naming a setting that no data could make right."""
+        validate_settings(self, self._CONSTRAINTS)
 
     @property
     def is_strict(self) -> bool:
@@ -407,16 +398,15 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
 
     def find_obstacle(self, sample: Sample, loss: Loss) -> str | None:
         """Return in words why these hypotheses cannot be trained on a sample, or judged by a loss; None if they can."""
-        try:
-            self.check_classes(sample.classes)
-            self.check_loss(loss)
-        except (ValueError, HypothesisError) as error:
-            return str(error)
         if issparse(sample.X) and not get_tags(self).input_tags.sparse:
             return "it takes no sparse matrices"
         if sample.code_book is not None and not self.takes_code_books:
             return "it takes no tables with text, dates or gaps"
-        return self.describe_weights() if sample.weights is not None and not self.takes_weights else None
+        try:
+            self.usable(sample, loss)
+        except (ValueError, HypothesisError) as error:
+            return str(error)
+        return None
 
     def describe_weights(self) -> str:
         """Return in words that no weights are taken."""
@@ -492,10 +482,7 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         return 1.0
 
     def default_holdout(self, n: int, *, numeric: bool = False) -> Any:
-        """Return what to hold out of n rows where that is "auto": shares, one for each vote, or a splitter.
-
-        It may differ where numbers are predicted.
-        """
+        """Return what to hold out of n rows where that is "auto": a share for each vote, or a splitter."""
         return (0.5, 0.35)  # measured in benchmarks/RESULTS.md
 
     def draw_subsamples(self, plan: SamplingPlan, n: int, d: int) -> Subsamples:
@@ -692,31 +679,30 @@ def _ask(method: Callable[[Any], Any], X: Any) -> Any:
         return method(X.copy())
 
 
+def _predict_each(hypothesis: Any, X: Any, what: Literal["label", "number"]) -> NDArray[Any]:
+    """Return what a hypothesis predicts, or raise HypothesisError if it is not one label, or number, per row."""
+    given, n = np.asarray(_ask(hypothesis.predict, X)), X.shape[0]
+    if given.shape == (n, 1):  # CatBoost's, of more than two classes, and those of learners for several targets
+        given = given[:, 0]
+    if given.shape != (n,) or (what == "number" and given.dtype.kind not in "biuf"):
+        raise HypothesisError(
+            f"{type(hypothesis).__name__}.predict must return one {what} per row, {n} of them, got shape {given.shape} "
+            f"of {given.dtype}"
+        )
+    return given
+
+
 def predict_codes(hypothesis: Any, X: Any, classes: NDArray[Any]) -> Codes:
     """Return the class codes that a hypothesis predicts, or raise HypothesisError if a label is unknown."""
-    labels, name = np.asarray(_ask(hypothesis.predict, X)), type(hypothesis).__name__
-    if labels.shape == (X.shape[0], 1):  # CatBoost's, of more than two classes
-        labels = labels[:, 0]
-    if labels.shape != (X.shape[0],):
-        raise HypothesisError(
-            f"{name}.predict must return one label per row, {X.shape[0]} of them, got shape {labels.shape}"
-        )
-    return _encode(labels, classes, name)
+    return _encode(_predict_each(hypothesis, X, "label"), classes, type(hypothesis).__name__)
 
 
 def predict_numbers(hypothesis: Any, X: Any) -> Array:
     """Return the numbers that a hypothesis predicts, or raise HypothesisError if they are none, or not finite."""
-    given, name = np.asarray(_ask(hypothesis.predict, X)), type(hypothesis).__name__
-    if given.shape == (X.shape[0], 1):  # of learners for several targets
-        given = given[:, 0]
-    if given.shape != (X.shape[0],) or given.dtype.kind not in "biuf":
-        raise HypothesisError(
-            f"{name}.predict must return one number per row, {X.shape[0]} of them, got shape {given.shape} of "
-            f"{given.dtype}"
-        )
-    numbers = given.astype(np.float64)
+    numbers = _predict_each(hypothesis, X, "number").astype(np.float64)
     if not np.isfinite(numbers).all():
-        raise HypothesisError(f"{name}.predict must return finite numbers, got {numbers[~np.isfinite(numbers)][0]}")
+        name, wrong = type(hypothesis).__name__, numbers[~np.isfinite(numbers)][0]
+        raise HypothesisError(f"{name}.predict must return finite numbers, got {wrong}")
     return numbers
 
 
@@ -730,10 +716,7 @@ def _encode(labels: NDArray[Any], classes: NDArray[Any], name: str) -> Codes:
 
 
 def predict_probabilities(hypothesis: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
-    """Return the probabilities of all classes that a hypothesis gives, or raise HypothesisError if it gives none.
-
-    They are in single precision if the hypothesis's are.
-    """
+    """Return a hypothesis's probabilities of all classes, in its precision, or raise HypothesisError if it has none."""
     probabilities, name = np.zeros((X.shape[0], classes.size)), type(hypothesis).__name__
     if isinstance(hypothesis, Constant):
         probabilities[:, np.searchsorted(classes, hypothesis.label)] = 1.0

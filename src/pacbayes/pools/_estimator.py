@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from pacbayes._settings import SAMPLING, Choice, Constraint, validate_settings
+from pacbayes._settings import SAMPLING, Choice, Constraint
 from pacbayes.pools._base import Hypotheses, HypothesisList, Numbers, Pool, Sample, VoteBy
 from pacbayes.pools._trees import clone_tree, fit_tree, is_tree, validate_parameters_once
 from pacbayes.sampling import NoSubsamples, SamplingPlan, Subsamples, seed_nested
@@ -81,7 +81,7 @@ class EstimatorPool(Pool):
         return _kinds_of([self.estimator])
 
     def check_settings(self) -> None:
-        validate_settings(self, self._CONSTRAINTS)
+        super().check_settings()
         # Some classifiers, such as stacks with the default final estimator, have `predict` once they are fitted.
         predicts = hasattr(self.estimator, "predict") or (
             isinstance(self.estimator, BaseEstimator) and len(self.predicts) == 1

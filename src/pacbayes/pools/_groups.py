@@ -174,10 +174,7 @@ class Untrained(Hypotheses):
 
 
 def with_untrained(parts: Sequence[Hypotheses], numbers: Sequence[Codes], m: int) -> Hypotheses:
-    """Put hypotheses that were trained in parts in order, with `Untrained` ones in place of those that are missing.
-
-    `numbers` says which hypotheses each part holds, rising.
-    """
+    """Put hypotheses of parts in the order of their rising `numbers`, with `Untrained` ones in the place of others."""
     trained, together = np.concatenate(numbers), parts[0]
     if len(parts) > 1:
         together = together.concatenate(parts).take(np.argsort(trained))

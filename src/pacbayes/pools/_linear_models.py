@@ -65,10 +65,7 @@ class LinearArrays(ModelArrays):
 
     @classmethod
     def train(cls, encoding: LinearEncoding, targets: Targets, class_codes: NDArray[Any], C: float) -> LinearArrays:
-        """Train a logistic regression on an encoded subsample, whose classes are numbered from 0.
-
-        If there are no classes, the targets are numbers, and it is a ridge regression.
-        """
+        """Train a logistic regression on classes numbered from 0; if there are none, a ridge regression on numbers."""
         weights = np.zeros((encoding.n_weights, int(count_outputs(len(class_codes)))))
         arrays = (encoding.features, encoding.positions, compiled_targets(targets))
         _scores.train_linear(*arrays, 1 / (C * targets.size), _TOLERANCE, _MOST_STEPS, weights)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from pacbayes._losses import Loss
-from pacbayes._settings import Constraint, validate_settings
+from pacbayes._settings import Constraint
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools import _engine
 from pacbayes.pools._base import Sample
@@ -104,9 +104,6 @@ class RBFRidgePool(KernelPool):
     @property
     def predicts(self) -> tuple[str, ...]:
         return ("numbers",)
-
-    def check_settings(self) -> None:
-        validate_settings(self, self._CONSTRAINTS)
 
     def assumptions(self) -> list[str]:
         return ["widths-from-subsample" if self._scalers() == [None] else "widths-and-scaling-from-subsample"]

@@ -25,32 +25,14 @@ from pacbayes.rows import CodeBook
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RBFRidge(TrainedModel):
-    """A trained kernel ridge regression with an RBF kernel. An element of `RBFRidges`.
+    """A trained kernel ridge regression with an RBF kernel. An element of `RBFRidges`."""
 
-    Attributes
-    ----------
-    classes : ndarray of shape (0,)
-        None: it predicts numbers.
-    support : ndarray of shape (s,)
-        Rows of the training sample that it was trained on; none if all of their targets are equal.
-    dual_coef : ndarray of shape (s,)
-        Coefficients of these rows.
-    intercept : float
-        Mean of their targets.
-    gamma, ridge : float
-        Kernel width, and what was added to the diagonal of the kernel matrix.
-    scale : ndarray of shape (d,), csr_array of shape (1, d) or None
-        What features are multiplied by, if the hypothesis scales them. Features that are not stored in a sparse array
-        are multiplied by 1.
-    failed : bool
-        Whether the linear system could not be solved; its loss then counts as 1 at every point.
-    """
-
-    support: NDArray[np.int32]
-    dual_coef: Array
-    intercept: float
+    support: NDArray[np.int32]  # rows of the training sample; none if all of their targets are equal
+    dual_coef: Array  # their coefficients
+    intercept: float  # mean of their targets
     gamma: float
-    ridge: float
+    ridge: float  # what was added to the diagonal of the kernel matrix
+    # (d,), csr_array of shape (1, d) or None: what features are multiplied by; those not stored in a sparse array by 1.
     scale: Any
 
     def __str__(self) -> str:
@@ -60,21 +42,6 @@ class RBFRidge(TrainedModel):
 
     def _describe(self) -> str:
         return f"RBF ridge regression, gamma = {self.gamma:.3g}, ridge = {self.ridge:g}, {self.support.size} points"
-
-    def predict(self, X: Any) -> Array:
-        """Predict numbers.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Numbers.
-        """
-        return np.asarray(self._alone.votes(self._points(X))[0])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

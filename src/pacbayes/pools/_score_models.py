@@ -200,18 +200,7 @@ class ScoreModel(NumberModel):
         return np.asarray(self._alone.classes)
 
     def predict_proba(self, X: Any) -> Array:
-        """Predict probabilities.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Probabilities of all classes, of `classes_`.
-        """
+        """Predict probabilities of all classes, those of `classes_`, of n points in an array-like of shape (n, d)."""
         return np.asarray(self._alone.probabilities_of(0, self._alone.convert(self._points(X))))
 
 

@@ -117,10 +117,7 @@ def target_statistics(
 
 
 def _smoothed(sums: NDArray[Any], counts: NDArray[Any], squares: NDArray[Any] | None = None) -> Array:
-    """Return the mean of points by category, between that of the category and that of all points.
-
-    Without sums of squares, points are 0 or 1.
-    """
+    """Return means by category, drawn towards that of all points; without sums of squares, points are 0 or 1."""
     total = max(1, int(counts.sum()))
     mean = math.fsum(sums) / total  # however the categories are numbered
     own = sums / np.maximum(counts, 1)

@@ -85,10 +85,7 @@ class TreeArrays(ModelArrays):
     def train_boosting(
         cls, X: Array, targets: Targets, class_codes: Codes, encoding: TableEncoding | None, settings: Any, seed: int
     ) -> TreeArrays:
-        """Train boosted trees on a subsample, whose classes are numbered from 0; `settings` are those of the pool.
-
-        If there are no classes, the targets are numbers.
-        """
+        """Train boosted trees on classes numbered from 0, or on numbers if there are none, by settings of the pool."""
         baseline = _log_odds(targets) if len(class_codes) else np.array([targets.mean()])
         trees = _tree_training.boost(
             X,

@@ -56,10 +56,7 @@ class TreePoints:
         return None if np.isinf(values).any() else cls(values, has_nan=bool(np.isnan(values).any()))
 
     def predict_codes(self, tree: Any, classes: NDArray[Any]) -> NDArray[np.intp] | None:
-        """Return what a tree predicts as positions in `classes`; None if only its method `predict` can tell.
-
-        `classes` holds all class labels, sorted. The tree may know fewer.
-        """
+        """Return what a tree predicts as positions in all classes, sorted; None if only its `predict` can tell."""
         trained = vars(tree)
         if (
             trained.get("n_outputs_") != 1
@@ -82,10 +79,7 @@ def _takes_nan(tree: Any) -> bool:
 
 
 class RowBlock:
-    """Rows that many hypotheses predict, taken and converted once for all of them, when the first needs it.
-
-    `rows` are numbers of rows of X, rising; all by default.
-    """
+    """Rows of X, by rising numbers or all, taken and converted once for many hypotheses, when the first needs it."""
 
     def __init__(self, X: Any, rows: NDArray[np.intp] | None = None) -> None:
         self._X = X

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import _BaseComposition
 
 from pacbayes._losses import Loss
-from pacbayes._settings import Choice, Constraint, validate_settings
+from pacbayes._settings import Choice, Constraint, is_several
 from pacbayes._validation import Array, as_real_array, prefix_errors
 from pacbayes.pools._base import Pool, Sample
 from pacbayes.rows import CodeBook
@@ -109,9 +109,8 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
         return tuple(what for what in ("classes", "numbers") if needed(what in pool.predicts for pool in self.pools))
 
     def check_settings(self) -> None:
-        validate_settings(self, self._CONSTRAINTS)
-        is_list = isinstance(self.families, Sequence) and not isinstance(self.families, str)
-        if not (is_list and len(self.families) and all(isinstance(one, tuple) for one in self.families)):
+        super().check_settings()
+        if not (is_several(self.families) and len(self.families) and all(isinstance(f, tuple) for f in self.families)):
             raise ValueError(f"families must be a list of (name, pool), at least one, got {self.families!r}")
         if len(self.families) > _MOST_FAMILIES:
             raise ValueError(f"families must be at most {_MOST_FAMILIES}, got {len(self.families)}")

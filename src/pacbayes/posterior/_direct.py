@@ -36,12 +36,9 @@ class DirectResult(MinimizerResult):
         0, as there is one root and it is always found.
     history : ndarray of shape (nit,)
         The values of t at every step of Newton's method, of which the last is the root up to rounding.
-    lam : None
-        For symmetry with `PosteriorResult`: the posterior is no Gibbs posterior of the empirical losses.
     """
 
     nu: float
-    lam: None = None
 
 
 class _Constraint:

@@ -30,13 +30,10 @@ class DualResult(MinimizerResult):
         0 if `lower` is as close to `fun` as asked, 1 if `max_iter` ended the search before.
     history, mu_history : ndarray of shape (nit,)
         The smallest bound so far, up to rounding, and the multiplier at every step of the descents.
-    lam : None
-        For symmetry with `PosteriorResult`: the posterior is no Gibbs posterior of the empirical losses.
     """
 
     mu: float
     mu_history: Array = field(repr=False)
-    lam: None = None
 
 
 def dual_bound(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,9 +29,7 @@ _OUT_OF_ITERATIONS = "The largest number of iterations, {}, was reached."
 _ROUND_DOWN = 1 - 4 * SLACK
 
 
-# ---------------------------------------------------------------------------------------------------
-# The two update rules and F(lambda)
-# ---------------------------------------------------------------------------------------------------
+# -- the two update rules and F(lambda) --------------------------------------------------------------
 
 
 def gibbs_posterior(losses: ArrayLike, lam: float, n: int, prior: ArrayLike | None = None) -> Array:
@@ -185,9 +183,7 @@ def lambda_bound_derivatives(
     return first, second
 
 
-# ---------------------------------------------------------------------------------------------------
-# Minimisers
-# ---------------------------------------------------------------------------------------------------
+# -- minimisers --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +196,8 @@ class PosteriorResult(MinimizerResult):
         The posterior: a Gibbs posterior, :math:`\rho \propto \pi e^{-\lambda n \hat L}`.
     lam : float
         Its lambda. For the kl bound, the inverse temperature of rho divided by n; inf if rho is the prior
-        restricted to the smallest loss.
+        restricted to the smallest loss. None for the dual and the direct bound, whose posteriors are no Gibbs
+        posteriors of the empirical losses.
     fun : float
         The bound on :math:`E_\rho[L]`, rounded up.
     loss, kl_div : float
@@ -231,9 +228,8 @@ class _Objective(ABC):
     problem: GibbsProblem
     t_max: float  # the best posterior's temperature is at most this
 
-    @abstractmethod
-    def bound_of(self, loss: Array, complexity: Array) -> Array:
-        """Compute B, rounded up, from the loss and the right hand side of eq. PBkl."""
+    # B, rounded up, from the loss and the right hand side of eq. PBkl.
+    _bound: ClassVar[Any]
 
     @abstractmethod
     def next_temperature(self, moments: GibbsMoments, value: Array) -> Array:
@@ -241,7 +237,7 @@ class _Objective(ABC):
 
     def bound(self, loss: Array, kl_div: Array) -> Array:
         """Compute B, rounded up."""
-        return self.bound_of(loss, complexity_of(kl_div, self.problem.n, self.problem.confidence))
+        return np.asarray(self._bound(loss, complexity_of(kl_div, self.problem.n, self.problem.confidence)))
 
     def at(self, moments: GibbsMoments) -> Array:
         """Compute what is minimised along the Gibbs curve: at least B, and equal to it at a minimum."""
@@ -251,8 +247,7 @@ class _Objective(ABC):
 class _LambdaObjective(_Objective):
     """F(lambda), t = n lambda. At its optimal lambda the bound of a posterior is eq. PBsqrt."""
 
-    def bound_of(self, loss: Array, complexity: Array) -> Array:
-        return sqrt_bound_of(loss, complexity)
+    _bound = staticmethod(sqrt_bound_of)
 
     def next_temperature(self, moments: GibbsMoments, value: Array) -> Array:
         n = self.problem.n
@@ -265,8 +260,7 @@ class _LambdaObjective(_Objective):
 class _KlObjective(_Objective):
     """Theorem PBkl, inverted."""
 
-    def bound_of(self, loss: Array, complexity: Array) -> Array:
-        return np.asarray(kl_inverse_upper(loss, complexity))
+    _bound = staticmethod(kl_inverse_upper)
 
     def next_temperature(self, moments: GibbsMoments, value: Array) -> Array:
         # kl(E || b) is convex in E. Replacing it by its tangent at this posterior's E, with b its bound, gives a lower

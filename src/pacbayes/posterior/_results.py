@@ -24,6 +24,7 @@ class MinimizerResult:
     status: int
     message: str
     history: Array = field(repr=False)
+    lam: float | None = None
 
     @property
     def success(self) -> bool:

@@ -166,10 +166,6 @@ class GibbsCurve:
         log_prior[self._support] = self._log_prior
         return log_prior
 
-    def point_mass_kl(self, h: int) -> float:
-        """Compute `point_mass_kls` of hypothesis h."""
-        return float(self.point_mass_kls()[h])
-
     def point_mass_kls(self) -> Array:
         r"""Compute :math:`KL(\rho \| \pi) = -\ln \pi(h)` of the posterior with all mass on h, for every h, rounded up.
 

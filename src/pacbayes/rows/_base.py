@@ -121,13 +121,10 @@ class Source(ABC):
 
 
 class TableSource(Source):
-    """Rows of a table: of numbers and booleans, which are read as arrays, or as its code book encodes them.
-
-    `not_numbers` names the types of the columns that are neither.
-    """
+    """Rows of a table: of numbers and booleans, which are read as arrays, or as its code book encodes them."""
 
     columns: tuple[str, ...]
-    not_numbers: Mapping[str, str]
+    not_numbers: Mapping[str, str]  # types of the columns that are neither numbers nor booleans
 
     def _set_columns(
         self, columns: Sequence[str], types: Mapping[str, Any], numbers: Mapping[str, np.dtype[Any]]

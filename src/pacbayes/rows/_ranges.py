@@ -24,19 +24,6 @@ _MEDIAN_ROWS = 1 << 14
 class ColumnRanges:
     """The smallest and the largest number of each column of a table, their median, and which columns had gaps.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the columns.
-    places : ndarray of shape (d,)
-        Which feature a column is: of a date, the days since 1970.
-    low, high, median : ndarray of shape (d,)
-        Of numbers and dates; NaN for categories.
-    gaps : ndarray of shape (d,)
-        Whether values were missing.
-
-    Examples
-    --------
     >>> ranges = ColumnRanges.of(np.array([[1.0, 5.0], [2.0, 7.0], [4.0, 6.0]]), ["a", "b"], None)
     >>> rows = np.array([[0.5, 5.0], [np.nan, 6.0], [9.0, 7.0]])
     >>> ranges.count_gaps(rows), ranges.count_outside(rows)
@@ -46,11 +33,11 @@ class ColumnRanges:
     """
 
     names: tuple[str, ...]
-    places: NDArray[np.intp]
-    low: Array
+    places: NDArray[np.intp]  # which feature a column is: of a date, the days since 1970
+    low: Array  # as the next two, of numbers and dates; NaN for categories
     high: Array
     median: Array
-    gaps: NDArray[np.bool_]
+    gaps: NDArray[np.bool_]  # whether values were missing
 
     @classmethod
     def of(cls, X: Array, names: Sequence[str], code_book: CodeBook | None) -> ColumnRanges:
@@ -69,7 +56,8 @@ class ColumnRanges:
 
     def count_gaps(self, X: Array) -> dict[str, int]:
         """Return the number of missing values of each column that had none in training, and has some now."""
-        missing = [np.isnan(X[:, j]) if number else X[:, j] == GAP for j, number in self._columns()]
+        columns = zip(self.places.tolist(), np.isnan(self.low).tolist(), strict=True)
+        missing = [X[:, j] == GAP if is_category else np.isnan(X[:, j]) for j, is_category in columns]
         return self.select_new({name: int(one.sum()) for name, one in zip(self.names, missing, strict=True)})
 
     def select_new(self, gaps: Mapping[str, int]) -> dict[str, int]:
@@ -86,9 +74,6 @@ class ColumnRanges:
     def fill(self, X: Array) -> Array:
         """Return rows of numbers alone with the medians of training in the place of gaps."""
         return np.where(np.isnan(X), self.median.astype(X.dtype), X)
-
-    def _columns(self) -> list[tuple[int, bool]]:
-        return list(zip(self.places.tolist(), (~np.isnan(self.low)).tolist(), strict=True))
 
 
 def describe_gaps(gaps: Mapping[str, int]) -> str:

@@ -122,10 +122,7 @@ Sums = tuple[int, int]
 
 
 def sum_rows(X: Any, first: int) -> Sums:
-    """Return two sums that tell rows, the first of which is number `first`, from all others and in another order.
-
-    The sums of parts add up to those of the whole (`add_sums`).
-    """
+    """Return two sums, which add up over parts, that tell rows from number `first` on from others and other orders."""
     return _sum_hashes(hash_rows(X, exact=True), first)
 
 

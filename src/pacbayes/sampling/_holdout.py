@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from pacbayes._settings import is_several
 from pacbayes._validation import as_real_array
 from pacbayes.sampling._subsamples import HOLDOUT, derive_entropy, resolve_size, seed_nested, split_blindly, stream
 
@@ -78,8 +78,6 @@ def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
     """Draw the held-out rows of each competing vote, without looking at the sample."""
     if holdout is None:
         return [Split(None, None, entropy)]
-    if isinstance(holdout, np.ndarray):
-        holdout = holdout.tolist()
     if hasattr(holdout, "split"):
         splitter = copy.deepcopy(holdout)
         seed_nested(splitter, stream(entropy, 0, HOLDOUT))
@@ -90,13 +88,7 @@ def split_holdouts(holdout: Any, n: int, entropy: int) -> list[Split]:
             if fold.size and not (fold.dtype.kind in "iu" and fold.min() >= 0 and fold.max() < n):
                 raise ValueError(f"holdout must give row numbers from 0 to {n - 1}, got {fold!r} of {splitter!r}")
         return [_split(fold.astype(np.intp), n, derive_entropy(entropy, k)) for k, fold in enumerate(folds)]
-    shares: Sequence[Any]
-    if isinstance(holdout, Real):
-        shares = [holdout]
-    elif isinstance(holdout, Sequence) and not isinstance(holdout, str):
-        shares = list(holdout)
-    else:
-        raise ValueError(f"holdout must be None, a share, several, or a splitter, got {holdout!r}")
+    shares = list(holdout) if is_several(holdout) else [holdout]
     if not shares:
         raise ValueError("holdout must name at least one share, got none: give None for no held-out rows")
     splits = []

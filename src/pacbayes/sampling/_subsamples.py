@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._settings import is_auto
+from pacbayes._settings import is_auto, is_several
 from pacbayes.sampling import _streams
 
 # Measured on the paper's datasets and on others (benchmarks/RESULTS.md): ladders that end earlier lose, longer ones and
@@ -110,13 +110,6 @@ def permutations(entropy: int, numbers: NDArray[np.int64], purpose: int, count: 
     return orders
 
 
-def _count_between(flags: NDArray[np.bool_], ends: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Count the flags that are set between each end and the next."""
-    counts = np.zeros(flags.size + 1, dtype=np.int64)
-    np.cumsum(flags, out=counts[1:])
-    return np.diff(counts[ends])
-
-
 class Subsamples:
     """Training sets S_0, S_1, ... of the hypotheses, as sorted arrays of row numbers below n."""
 
@@ -170,7 +163,7 @@ class Subsamples:
         position[rows - first] = np.arange(rows.size, dtype=np.int32)
         found = position[inside - first]
         present = found >= 0
-        return found[present], _count_between(present, ends)
+        return found[present], np.diff(np.concatenate(([0], np.cumsum(present)))[ends])
 
     def count_among(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Count the training points of every hypothesis that are among some rows, distinct ones.
@@ -178,12 +171,7 @@ class Subsamples:
         >>> GivenSubsamples(6, [[0, 3, 5], [1]]).count_among(np.array([2, 3, 5])).tolist()
         [2, 0]
         """
-        if rows.size == self.n:
-            return self.sizes.astype(np.int64)
-        among = np.zeros(self.n, dtype=bool)
-        among[rows] = True
-        inside = self.concatenated(range(len(self)))
-        return _count_between(among[inside], np.concatenate(([0], np.cumsum(self.sizes))))
+        return self.locate(range(len(self)), np.sort(rows))[1]
 
     def rank_within_size(self, hypotheses: range) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return which size of several each hypothesis has, and how many of that size come before it."""
@@ -527,11 +515,10 @@ def subsample_sizes(subsample_size: Any, n: int, d: int) -> list[int]:
         if subsample_size == "auto":
             return sorted({max(1, int(share * min(n, _MOST_ROWS))) for share in _LADDER})
         raise ValueError(f"subsample_size must be 'auto', 'paper' or sizes, got {subsample_size!r}")
-    if isinstance(subsample_size, (Sequence, np.ndarray)):
-        if len(subsample_size) == 0:
-            raise ValueError("subsample_size must name at least one size, got an empty sequence")
-        return [resolve_size("subsample_size", size, n) for size in subsample_size]
-    return [resolve_size("subsample_size", subsample_size, n)]
+    sizes = list(subsample_size) if is_several(subsample_size) else [subsample_size]
+    if not sizes:
+        raise ValueError("subsample_size must name at least one size, got an empty sequence")
+    return [resolve_size("subsample_size", size, n) for size in sizes]
 
 
 def default_sampling(n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:

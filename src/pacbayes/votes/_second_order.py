@@ -99,9 +99,7 @@ def pair_losses(errors: ArrayLike, rho: ArrayLike, validated: ArrayLike | None =
     )
 
 
-# ---------------------------------------------------------------------------------------------------
-# The bounds: limits on the moments of W, put into an inequality
-# ---------------------------------------------------------------------------------------------------
+# -- the bounds: limits on the moments of W, put into an inequality ----------------------------------
 
 
 def tandem(
