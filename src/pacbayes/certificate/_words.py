@@ -6,6 +6,7 @@ All of them come from the statements. What is printed never says more than what 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pacbayes._formatting import (
@@ -25,7 +26,7 @@ from pacbayes.bounds import pac_bayes_kl, pac_bayes_lambda, pac_bayes_sqrt
 from pacbayes.certificate._classes import Confusion
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS
 from pacbayes.certificate._rates import Rate
-from pacbayes.certificate._statements import BEST, RANDOMISED, Statement, divided_prior
+from pacbayes.certificate._statements import BEST, MAJORITY, RANDOMISED, Statement, divided_prior
 
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate, FamilyWeight
@@ -253,9 +254,10 @@ def summary(certificate: Certificate) -> str:
     proved = [s for s in proved if s.event == proved[0].event]
     if not proved:
         first = certificate.statements[0]
+        whose = name_predictor(certificate, first)
         return escape_control(
-            f"Nothing is proved: the bound on the {first.predictor} is {format_upper(first.bound)} (delta = {delta}). "
-            "More data would help, or a base learner that errs less."
+            f"Nothing is proved: the bound on the {whose} is {format_upper(first.bound)} (delta = {delta}). More data "
+            "would help, or a base learner that errs less."
         )
     # For a given seed, a randomised tail or a choice of points may fail more often, or less.
     by_seed = certificate.shift is not None or "seed" in proved[0].figures
@@ -275,8 +277,9 @@ def summary(certificate: Certificate) -> str:
         claims += [f"the {other.predictor} on at most {format_percent_upper(other.bound)}" for other in others]
     else:
         whose = "the probabilities of " if is_of_probabilities(loss) else ""
+        whose += f"the {name_predictor(certificate, first)}"
         bound = _format_loss(loss, first.bound, upper=True)
-        claims = [f"the {_name_loss(loss)} of {whose}the {first.predictor} on {new} is at most {bound}"]
+        claims = [f"the {_name_loss(loss)} of {whose} on {new} is at most {bound}"]
         claims += [f"that of the {one.predictor} at most {_format_loss(loss, one.bound, upper=True)}" for one in others]
         claims[-1] += f", where {_describe_cap(loss)}" if is_of_numbers(loss) else ""
     end = "" if certificate.unproved is None else f"; about the {certificate.unproved} nothing is proved"
@@ -291,6 +294,12 @@ def summary(certificate: Certificate) -> str:
 def name_class(label: str, longest: int = _LONGEST_NAME) -> str:
     """Return a class label in quotes, cut if it is long."""
     return repr(label if len(label) <= longest else f"{label[: longest - 1]}…")
+
+
+def name_predictor(certificate: Certificate, about: Statement | Certificate) -> str:
+    """Return what the predictor of a statement is called; a vote by costs may predict a class that loses the vote."""
+    by_cost = about.predictor == MAJORITY and "expected-costs" in certificate.assumption_codes
+    return "vote by expected cost" if by_cost else about.predictor
 
 
 def _name_loss(loss: str) -> str:
@@ -327,7 +336,7 @@ def answers(certificate: Certificate, tested: Statement | None = None) -> list[A
     tested : Statement, optional
         What other test points prove about what `predict` does, as the first statement of `certify(X, y)`.
     """
-    who, loss, bound = certificate.predictor, certificate.loss, certificate.bound
+    who, loss, bound = name_predictor(certificate, certificate), certificate.loss, certificate.bound
     if certificate.unproved is None:
         proved = next(s for s in certificate.statements if s.bound == bound)
         title = f"the {who} {WORDS.errs}" if certificate.is_zero_one else f"{_name_loss(loss)} of the {who},"
@@ -731,12 +740,10 @@ def rows(certificate: Certificate, tested: Statement | None = None) -> list[Row]
     strict, held_out = certificate.strict, [s for s in certificate.statements if s.is_test]
     if is_of_numbers(certificate.loss):
         return _rows_about_numbers(certificate, tested)
-    who = BEST if certificate.predictor == BEST else RANDOMISED
-    result = [
-        Row(f"loss on {s.figures['n']} held-out points", s.predictor, s.measured_loss, "measured") for s in held_out
-    ]
+    who, named = BEST if certificate.predictor == BEST else RANDOMISED, partial(name_predictor, certificate)
+    result = [Row(f"loss on {s.figures['n']} held-out points", named(s), s.measured_loss, "measured") for s in held_out]
     result.append(Row("validation loss", who, certificate.empirical_loss, "measured"))
-    result += [Row(s.title, s.predictor, s.bound, "certified", s.is_covered) for s in certificate.statements]
+    result += [Row(s.title, named(s), s.bound, "certified", s.is_covered) for s in certificate.statements]
     if not held_out:
         result += [Row(label, who, bound, "comparison", strict) for label, bound in _relaxations(certificate).items()]
         label = f"Chernoff, if tested on {certificate.n_validation} points"
@@ -744,8 +751,8 @@ def rows(certificate: Certificate, tested: Statement | None = None) -> list[Row]
     if tested is not None and tested.loss == certificate.loss:
         what, method = ("error", "Clopper-Pearson") if tested.loss == "zero_one" else ("loss", "Chernoff")
         label = f"test {what}, {tested.figures['n']} points"
-        result.append(Row(label, tested.predictor, tested.measured_loss, "measured"))
-        result.append(Row(f"{method}, test set", tested.predictor, tested.bound, "comparison"))
+        result.append(Row(label, named(tested), tested.measured_loss, "measured"))
+        result.append(Row(f"{method}, test set", named(tested), tested.bound, "comparison"))
     return result
 
 
