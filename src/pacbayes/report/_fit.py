@@ -11,6 +11,7 @@ import numpy as np
 
 from pacbayes._fingerprint import default_parameters
 from pacbayes._formatting import format_nearest
+from pacbayes._losses import is_of_probabilities
 from pacbayes._versions import collect_versions
 from pacbayes.certificate import Row
 from pacbayes.display.checks import check_fitted, state_test
@@ -114,6 +115,7 @@ def fit_page(
         "fit.html.jinja",
         title=title or f"A {'regressor' if numeric else 'classifier'} with a certificate",
         certificate=certificate,
+        of_probabilities=is_of_probabilities(certificate.loss),
         answers=certificate.answers(tested),
         rates={"classes": certificate.class_table(), "groups": certificate.group_table()},
         abstention=certificate.abstention_table(),
