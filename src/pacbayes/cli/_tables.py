@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -199,6 +200,16 @@ def test_model(model: Model, schema: io.Schema, table: io.Table | io.StreamedTab
         delta,
     )
     return replace(schema, number_test=test)
+
+
+def draw(plot: Callable[[Any], Any], form: str, dpi: float | str = "figure", **settings: Any) -> bytes:
+    """Return a plot as the content of a file of some form, given what draws it on axes and settings of its figure."""
+    from matplotlib.figure import Figure
+
+    figure, file = Figure(layout="constrained", **settings), BytesIO()
+    plot(figure.subplots())
+    figure.savefig(file, format=form, dpi=dpi)
+    return file.getvalue()
 
 
 def describe_data(schema: io.Schema | None) -> dict[str, Any]:

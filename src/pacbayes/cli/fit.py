@@ -171,13 +171,10 @@ def fit(
     table = io.open_table(data, target, **roles, **options.arguments())
     if table.schema.target is None:
         raise usage_error(f"which column is to be predicted? Give --target, one of {format_names(table.X.columns)}")
-    of_classes = {
-        "class-weight": class_weight,
-        "cost": cost,
-        "many-classes": many_classes,
-        "max-error": max_error,
-    }
-    _refuse_options_of_other_tasks(table.schema, of_classes, {"loss": loss, "y-range": y_range}, estimator, scaler)
+    of_classes = {"class-weight": class_weight, "cost": cost, "many-classes": many_classes, "max-error": max_error}
+    of_classes[f"estimator {estimator}"] = estimator in (Estimator.svm, Estimator.logistic)
+    of_classes[f"scaler {scaler}"] = scaler != Scaler.auto and estimator != Estimator.tree
+    _refuse_options_of_other_tasks(table.schema, of_classes, {"loss": loss, "y-range": y_range})
     names = _parse_families(families, estimator, scaler, class_weight, numeric=table.schema.task == "regression")
     if not many_classes:
         _refuse_many_classes(table)
@@ -261,22 +258,15 @@ def _describe_rows(rows: Tables, schema: io.Schema) -> dict[str, Any]:
 
 
 def _refuse_options_of_other_tasks(
-    schema: io.Schema,
-    of_classes: Mapping[str, object],
-    of_numbers: Mapping[str, object],
-    estimator: Estimator,
-    scaler: Scaler,
+    schema: io.Schema, of_classes: Mapping[str, object], of_numbers: Mapping[str, object]
 ) -> None:
     """Refuse options that say something about classes where numbers are predicted, and the other way round."""
-    numeric, target = schema.task == "regression", schema.target
-    given = [f"--{name}" for name, value in (of_classes if numeric else of_numbers).items() if value]
-    if numeric:
-        given += [f"--estimator {estimator}"] if estimator in (Estimator.svm, Estimator.logistic) else []
-        given += [f"--scaler {scaler}"] if scaler != Scaler.auto and estimator != Estimator.tree else []
-    if given:
-        what, other = ("numbers", "classification") if numeric else ("classes", "regression")
+    what, other, options = "classes", "regression", of_numbers
+    if schema.task == "regression":
+        what, other, options = "numbers", "classification", of_classes
+    for name in (name for name, value in options.items() if value):
         raise usage_error(
-            f"{given[0]} is not for {what}, which {target!r} is taken for: leave it out, or give --task {other}"
+            f"--{name} is not for {what}, which {schema.target!r} is taken for: leave it out, or give --task {other}"
         )
 
 

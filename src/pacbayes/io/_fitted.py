@@ -42,9 +42,6 @@ Lengths = dict[str, int]
 # Metrics without parameters that compiled code would have to trust.
 _METRICS = {"minkowski", "euclidean", "manhattan", "chebyshev", "cityblock", "l1", "l2", "sqeuclidean", "cosine"}
 
-# How the assumptions begin that tasks state.
-_OF_TASKS = ("range-declared:", "expected-costs")
-
 # Private attributes of estimators that are not fitted.
 _CONFIGURATION = ("_sklearn", "_metadata_request")
 
@@ -312,10 +309,6 @@ def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
     held = fitted.ranges
     fits = held is None or (len(held.names) == n["n_features"] and (held.places < n_features).all())
     require(fits, "ranges are of other columns")
-
-
-def _check_limits(task: Any, n: Lengths) -> None:
-    require(n["limits"] in (0, 2), f"a range of the target has {n['limits']} ends")
 
 
 def _check_vote(vote: Any, n: Lengths) -> None:
@@ -602,7 +595,11 @@ RULES: dict[type, Rule] = {
     ),
     FitSettings: Rule("", {"n_candidates": "count >0"}),
     **{task: Rule("", task.attributes) for task in TASKS},
-    Regression: Rule("", Regression.attributes, _check_limits),
+    Regression: Rule(
+        "",
+        Regression.attributes,
+        lambda _, n: require(n["limits"] in (0, 2), f"a range of the target has {n['limits']} ends"),
+    ),
     Vote: Rule(
         "",
         {

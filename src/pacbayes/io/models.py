@@ -34,8 +34,6 @@ from pacbayes.pools import HypothesisGroups, RBFRidges, RBFSVMPool, RBFSVMs, Sco
 from pacbayes.rows import CodeBook
 from pacbayes.tasks import Task
 
-__all__ = ["MAX_MODEL_BYTES", "dumps_model", "load_model", "save_model", "try_loading"]
-
 # Format 6 repeats the code book with every group of hypotheses.
 _FORMAT, _OLDER = 7, (5, 6)
 

@@ -21,8 +21,6 @@ from pacbayes.exceptions import TableError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Column", "HeldOutErrors", "HeldOutTest", "Provenance", "Schema", "split_last_rows", "split_rows"]
-
 Kind = Literal["number", "text", "date"]
 TaskName = Literal["classification", "regression"]
 Rows = NDArray[np.intp]
@@ -384,9 +382,7 @@ def split_rows(n_rows: int, test_size: float, seed: int) -> tuple[Rows, Rows]:
     >>> test
     array([2, 4, 6])
     """
-    held_out = round(test_size * n_rows) if 0 < test_size < 1 else 0
-    if not 0 < held_out < n_rows:
-        raise TableError(f"test_size must be a fraction in (0, 1) that leaves rows on both sides, got {test_size:g}")
+    held_out = _count_held_out(n_rows, test_size)
     order = np.random.default_rng(seed).permutation(n_rows)
     return np.sort(order[held_out:]), np.sort(order[:held_out])
 
@@ -412,13 +408,17 @@ def split_last_rows(times: Any, test_size: float) -> tuple[Rows, Rows]:
     array([3, 4])
     """
     values = np.asarray(times)
-    held_out = round(test_size * values.size) if 0 < test_size < 1 else 0
-    if not 0 < held_out < values.size:
-        raise TableError(f"test_size must be a fraction in (0, 1) that leaves rows on both sides, got {test_size:g}")
-    is_last = values >= np.sort(values)[values.size - held_out]
+    is_last = values >= np.sort(values)[values.size - _count_held_out(values.size, test_size)]
     if is_last.all():
         raise TableError("the times must differ: all rows are of the last one")
     return np.flatnonzero(~is_last), np.flatnonzero(is_last)
+
+
+def _count_held_out(n_rows: int, test_size: float) -> int:
+    held_out = round(test_size * n_rows) if 0 < test_size < 1 else 0
+    if not 0 < held_out < n_rows:
+        raise TableError(f"test_size must be a fraction in (0, 1) that leaves rows on both sides, got {test_size:g}")
+    return held_out
 
 
 def with_text_names(table: pd.DataFrame) -> pd.DataFrame:

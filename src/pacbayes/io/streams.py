@@ -35,8 +35,6 @@ from pacbayes.io.tables import (
 )
 from pacbayes.rows import open_parquet
 
-__all__ = ["StreamedTable", "open_table", "read_batches"]
-
 # Text of any size may be unpacked to a temporary file.
 _UNLIMITED = Budget(2**62, TableError)
 

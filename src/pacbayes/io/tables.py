@@ -36,8 +36,6 @@ from pacbayes.io.schema import (
     with_text_names,
 )
 
-__all__ = ["MAX_TABLE_BYTES", "Table", "read_losses", "read_table"]
-
 # Default limit on the memory that the cells of a table may take.
 MAX_TABLE_BYTES = 2**33
 
