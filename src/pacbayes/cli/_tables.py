@@ -166,10 +166,7 @@ def _is_same_file(first: Path, second: Path) -> bool:
 
 
 def train(model: Model, table: io.Table | io.StreamedTable, groups: Any = None, max_error: float | None = None) -> None:
-    """Fit a model to a table, with groups of its rows and a declared error if any.
-
-    Warnings that do not matter here are not shown.
-    """
+    """Fit a model to a table, with groups of its rows and a declared error if any."""
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():

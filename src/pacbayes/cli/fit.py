@@ -312,13 +312,7 @@ def _parse_families(
     words: str | None, estimator: Estimator, scaler: Scaler, class_weight: ClassWeight | None, *, numeric: bool
 ) -> list[str]:
     """Return the names of the families to train, of those whose models files can hold."""
-    from pacbayes.pools import (
-        BALANCED_FAMILIES,
-        DEFAULT_FAMILIES,
-        DEFAULT_NUMERIC_FAMILIES,
-        FAMILIES,
-        NUMERIC_FAMILIES,
-    )
+    from pacbayes.pools import BALANCED_FAMILIES, DEFAULT_FAMILIES, DEFAULT_NUMERIC_FAMILIES, FAMILIES, NUMERIC_FAMILIES
 
     usual, families = (DEFAULT_NUMERIC_FAMILIES, NUMERIC_FAMILIES) if numeric else (DEFAULT_FAMILIES, FAMILIES)
 
@@ -347,11 +341,7 @@ def _parse_families(
 
 
 def _choose_pool(
-    table: Tables,
-    estimator: Estimator,
-    families: Sequence[str],
-    scaler: Scaler,
-    class_weight: ClassWeight | None,
+    table: Tables, estimator: Estimator, families: Sequence[str], scaler: Scaler, class_weight: ClassWeight | None
 ) -> tuple[Pool, io.Schema]:
     """Return the families, the compiled SVMs, or another base learner that handles text and gaps itself."""
     from sklearn.linear_model import LogisticRegression

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -133,16 +133,13 @@ class PosteriorDisplay(Display):
         rho, losses = model.posterior_[validated], model.losses_[validated]
         return cls.from_posterior(rho, losses, families=places, kind=kind, ax=ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, *, kind: Kind = "mass", **kwargs: Any) -> Self:
+    def _draw(self, ax: Axes, *, kind: Kind = "mass", **kwargs: Any) -> None:
         if kind not in ("mass", "cumulative"):
             raise ValueError(f"kind must be 'mass' or 'cumulative', got {kind!r}")
         self.stems_: LineCollection | None = None
         self.loss_: Line2D | None = None
         self.half_: Line2D | None = None
         self.families_: dict[str, Any] = {}
-        return super().plot(ax, kind=kind, **kwargs)
-
-    def _draw(self, ax: Axes, *, kind: Kind = "mass", **kwargs: Any) -> None:
         holds = "holds" if self.n_half == 1 else "hold"
         half = f"{self.n_half:,} of {self.cumulative_mass.size:,} {holds} half of the mass"
         if kind == "mass":

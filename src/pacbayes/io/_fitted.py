@@ -574,6 +574,14 @@ _NUMBER_FOREST = Rule("d", {"n_estimators": "count >0", "n_outputs_": "count ==1
 _NUMBER_LINEAR = Rule("d", {"coef_": "finite: d", "intercept_": "number"})
 _PLAIN = Rule()  # it holds other objects or settings only, and reads no array by its position
 
+_KERNEL_SUMS = {
+    "support": "int32: s",
+    "gamma": "double >=0 rows: m",
+    "failed": "bool: m",
+    "rows": "int32 >=0 rising: n",
+    "working_memory": "whole >=0 <=1e15",
+    "code_book": pools.CodeBook | None,
+}
 _MODELS = {"chosen": "int >=0: m", "vote_by": {"labels", "probabilities"}, "code_book": pools.CodeBook | None}
 
 RULES: dict[type, Rule] = {
@@ -633,35 +641,25 @@ RULES: dict[type, Rule] = {
     pools.RBFSVMs: Rule(
         "k",
         {
+            **_KERNEL_SUMS,
             "n_classes": "int32 >0 <=k: m",
             "class_codes": "int32 >=0 <k <65536: known",
             "n_support": "int32 >=0: known",
-            "support": "int32: s",
             "dual_coef": "double rows: coefficients",
             "intercept": "double rows: machines",
-            "gamma": "double >=0 rows: m",
             "C": "finite >0: m",
-            "failed": "bool: m",
-            "rows": "int32 >=0 rising: n",
-            "working_memory": "whole >=0 <=1e15",
             "engine": {"auto", "cpu", "cuda"},
-            "code_book": pools.CodeBook | None,
         },
         _check_svms,
     ),
     pools.RBFRidges: Rule(
         "k",
         {
+            **_KERNEL_SUMS,
             "n_support": "int32 >=0: m",
-            "support": "int32: s",
             "dual_coef": "double rows: s",
             "intercept": "double rows: m",
-            "gamma": "double >=0 rows: m",
             "ridge": "double >0: m",
-            "failed": "bool: m",
-            "rows": "int32 >=0 rising: n",
-            "working_memory": "whole >=0 <=1e15",
-            "code_book": pools.CodeBook | None,
         },
         _check_ridges,
     ),

@@ -54,10 +54,7 @@ class ColumnEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self,
-        numeric: Sequence[str] = (),
-        text: Sequence[str] = (),
-        scaler: Literal["standard", "minmax"] | None = None,
+        self, numeric: Sequence[str] = (), text: Sequence[str] = (), scaler: Literal["standard", "minmax"] | None = None
     ) -> None:
         self.numeric = numeric
         self.text = text
