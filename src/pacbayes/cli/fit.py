@@ -185,11 +185,9 @@ def fit(
     table, findings = _leave_out(table, keep or ())
     if not json:
         _print_table(table, findings, drop or (), estimator)
-    _print_warnings(table, findings)
-    if time is not None:
-        test_size = _LAST_ROWS if test_size is None else test_size
-    else:
-        _warn_of_order(table)
+    _print_warnings(table, findings, io.find_time_order(table) if time is None else [])
+    if time is not None and test_size is None:
+        test_size = _LAST_ROWS
     rows, held_out = (table, None) if test_size is None else table.split(test_size, seed, time)
     pool, schema = _choose_pool(rows, estimator, names, scaler, class_weight)
     settings: dict[str, Any] = {
@@ -315,7 +313,6 @@ def _parse_families(
     from pacbayes.pools import BALANCED_FAMILIES, DEFAULT_FAMILIES, DEFAULT_NUMERIC_FAMILIES, FAMILIES, NUMERIC_FAMILIES
 
     usual, families = (DEFAULT_NUMERIC_FAMILIES, NUMERIC_FAMILIES) if numeric else (DEFAULT_FAMILIES, FAMILIES)
-
     has_svms = estimator == Estimator.svm or scaler != Scaler.auto or "svm" in (words or "").split(",")
     if class_weight is not None and has_svms:
         can = ",".join(BALANCED_FAMILIES)
@@ -372,17 +369,6 @@ def _choose_pool(
     scaling = "standard" if scaler == Scaler.auto else scaling
     encoder = io.ColumnEncoder(schema.names_of("number", "date"), schema.names_of("text"), scaling)
     return EstimatorPool(make_pipeline(encoder, learner)), replace(schema, complete=False)
-
-
-def _warn_of_order(table: Tables) -> None:
-    """Warn of rows in the order of dates."""
-    names = io.find_time_order(table)
-    if names:
-        print_error(
-            f"warning: the rows are in the order of {format_names(names)}: rows that follow each other in time are "
-            "seldom independent, and the certificate says nothing about later ones if they differ; --time "
-            f"{names[0]!r} holds out the last rows, to see how they are predicted"
-        )
 
 
 def _refuse_many_classes(table: Tables) -> None:
@@ -447,8 +433,8 @@ def _print_table(table: Tables, findings: Sequence[io.Finding], dropped: Sequenc
         )
 
 
-def _print_warnings(table: Tables, findings: Sequence[io.Finding]) -> None:
-    """Warn of guesses about the file, and of columns that may not be what they seem."""
+def _print_warnings(table: Tables, findings: Sequence[io.Finding], ordered_by: Sequence[str]) -> None:
+    """Warn of guesses about the file, of columns that may not be what they seem, and of rows in the order of dates."""
     source, target = table.schema.source, table.schema.target
     warnings = []
     if source is not None and source.skipped:
@@ -466,6 +452,12 @@ def _print_warnings(table: Tables, findings: Sequence[io.Finding]) -> None:
         warnings.append(
             f"{format_count(len(others), 'more column')} may not be what they seem: {format_names(others)} "
             "(pacbayes.io.inspect_table says why)"
+        )
+    if ordered_by:
+        warnings.append(
+            f"the rows are in the order of {format_names(ordered_by)}: rows that follow each other in time are seldom "
+            "independent, and the certificate says nothing about later ones if they differ; --time "
+            f"{ordered_by[0]!r} holds out the last rows, to see how they are predicted"
         )
     for warning in warnings:
         print_error(f"warning: {warning}")
