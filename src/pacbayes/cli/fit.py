@@ -12,7 +12,7 @@ import typer
 
 import pacbayes
 from pacbayes import io
-from pacbayes._formatting import format_count, format_names, join_names
+from pacbayes._formatting import format_count, format_counts, format_names, join_names
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import print_certificate, print_error, print_json, print_lines, test_values
 from pacbayes.cli._tables import (
@@ -398,8 +398,6 @@ def _leave_out(table: Tables, keep: Collection[str]) -> tuple[Tables, list[io.Fi
 
 def _print_table(table: Tables, findings: Sequence[io.Finding], dropped: Sequence[str], estimator: Estimator) -> None:
     """Say what each column was taken for."""
-    from pacbayes.io.schema import format_missing
-
     schema = table.schema
     numbers, dates, texts = (schema.names_of(kind) for kind in ("number", "date", "text"))
     counted = f"{format_count(len(numbers), 'column')} of numbers" + (f", {len(dates)} of dates" if dates else "")
@@ -428,7 +426,7 @@ def _print_table(table: Tables, findings: Sequence[io.Finding], dropped: Sequenc
     print_lines(*(f"  {kind:<9} {names}" for kind, names in lines.items() if names))
     if table.missing:
         print_lines(
-            f"missing values in {format_missing(table.missing)}",
+            f"missing values in {format_counts(table.missing)}",
             f"missing numbers become {fill}{in_trees}, missing text is a category of its own",
         )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pacbayes import io
-from pacbayes._formatting import format_count, format_names, join_names
+from pacbayes._formatting import format_count, format_counts, format_names
 from pacbayes._progress import show_progress
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import print_error, print_json, print_lines, print_text
@@ -309,10 +309,9 @@ class Predictions:
         if self._gaps:
             print_error(f"warning: {describe_gaps(self._gaps)}")
         if self._outside:
-            counts = join_names([f"{name!r} ({count})" for name, count in self._outside.items()])
             print_error(
-                f"warning: values smaller or larger than all of training in {counts} of {self.n_rows} rows: the "
-                "certificate is about rows like those of training"
+                f"warning: values smaller or larger than all of training in {format_counts(self._outside)} of "
+                f"{self.n_rows} rows: the certificate is about rows like those of training"
             )
         unknown = [name for name, is_unknown in self._unknown.items() if is_unknown]
         if unknown:

@@ -31,10 +31,6 @@ class HeldOutDisplay(Display):
             That of a vote, or of a regressor for errors of numbers, which was tested on held-out points.
         ax, **kwargs
             As in `plot`.
-
-        Returns
-        -------
-        Display
         """
         return cls._read(check_certificate(certificate)).plot(ax, **kwargs)
 

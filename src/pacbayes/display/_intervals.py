@@ -96,10 +96,6 @@ class IntervalDisplay(Display):
             drawn.
         ax, **kwargs
             As in `plot`.
-
-        Returns
-        -------
-        IntervalDisplay
         """
         model = check_fitted(estimator)
         if not hasattr(model, "predict_interval"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pacbayes._formatting import format_names, join_names
+from pacbayes._formatting import format_counts, format_names
 from pacbayes._json_fields import Pattern, Range, parse_object, raising, read_object
 from pacbayes._settings import Constraint
 from pacbayes.bounds import clopper_pearson
@@ -274,7 +274,7 @@ class Schema:
         gaps = missing_by_column(X)
         if gaps and self.complete:
             raise TableError(
-                f"there are missing values in {format_missing(gaps)}, and the model was trained on data without any: "
+                f"there are missing values in {format_counts(gaps)}, and the model was trained on data without any: "
                 "fill them, or train on rows that have some"
             )
         return X
@@ -424,21 +424,17 @@ def _count_held_out(n_rows: int, test_size: float) -> int:
 def with_text_names(table: pd.DataFrame) -> pd.DataFrame:
     """Return a data frame whose columns are named by text, each differently."""
     names = [str(name) for name in table.columns]
-    if len(set(names)) < len(names):
-        repeated = [name for name, count in Counter(names).items() if count > 1]
-        raise TableError(f"more than one column is named {format_names(repeated)}")
+    refuse_repeated(names)
     return table.set_axis(names, axis=1)
+
+
+def refuse_repeated(names: Sequence[str]) -> None:
+    """Raise TableError if columns have the same name."""
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise TableError(f"more than one column is named {format_names(repeated)}")
 
 
 def missing_by_column(X: pd.DataFrame) -> dict[str, int]:
     """Return the number of missing values of each column that has some."""
     return {str(name): int(count) for name, count in X.isna().sum().items() if count}
-
-
-def format_missing(gaps: Mapping[str, int], most: int = 12) -> str:
-    """List columns with their numbers of missing values.
-
-    >>> format_missing({"age": 3, "city": 1}, most=1)
-    "'age' (3) and 1 more"
-    """
-    return join_names([f"{name!r} ({count})" for name, count in gaps.items()], most)
