@@ -10,13 +10,30 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pacbayes._atomic import check_writable, write_atomic
-    from pacbayes.io.encoder import ColumnEncoder
-    from pacbayes.io.inspection import Finding, find_time_order, inspect_table
-    from pacbayes.io.models import dumps_model, load_model, save_model, try_loading
-    from pacbayes.io.schema import Column, HeldOutErrors, HeldOutTest, Provenance, Schema, split_last_rows, split_rows
-    from pacbayes.io.streams import StreamedTable, open_table, read_batches
-    from pacbayes.io.tables import MAX_TABLE_BYTES, Table, read_losses, read_table
+    from pacbayes._atomic import check_writable as check_writable
+    from pacbayes._atomic import write_atomic as write_atomic
+    from pacbayes.io.encoder import ColumnEncoder as ColumnEncoder
+    from pacbayes.io.inspection import Finding as Finding
+    from pacbayes.io.inspection import find_time_order as find_time_order
+    from pacbayes.io.inspection import inspect_table as inspect_table
+    from pacbayes.io.models import dumps_model as dumps_model
+    from pacbayes.io.models import load_model as load_model
+    from pacbayes.io.models import save_model as save_model
+    from pacbayes.io.models import try_loading as try_loading
+    from pacbayes.io.schema import Column as Column
+    from pacbayes.io.schema import HeldOutErrors as HeldOutErrors
+    from pacbayes.io.schema import HeldOutTest as HeldOutTest
+    from pacbayes.io.schema import Provenance as Provenance
+    from pacbayes.io.schema import Schema as Schema
+    from pacbayes.io.schema import split_last_rows as split_last_rows
+    from pacbayes.io.schema import split_rows as split_rows
+    from pacbayes.io.streams import StreamedTable as StreamedTable
+    from pacbayes.io.streams import open_table as open_table
+    from pacbayes.io.streams import read_batches as read_batches
+    from pacbayes.io.tables import MAX_TABLE_BYTES as MAX_TABLE_BYTES
+    from pacbayes.io.tables import Table as Table
+    from pacbayes.io.tables import read_losses as read_losses
+    from pacbayes.io.tables import read_table as read_table
 
 # Where names come from. They are loaded when they are first used: writing a file does not need pandas.
 _NAMES = {
