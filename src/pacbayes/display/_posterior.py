@@ -64,6 +64,8 @@ class PosteriorDisplay(Display):
     ([0.1, 0.2, 0.3], [0.4, 0.4, 0.2], 2)
     """
 
+    _KINDS = ("mass", "cumulative")
+
     losses: Array
     mass: Array
     cumulative_mass: Array
@@ -134,8 +136,6 @@ class PosteriorDisplay(Display):
         return cls.from_posterior(rho, losses, families=places, kind=kind, ax=ax, **kwargs)
 
     def _draw(self, ax: Axes, *, kind: Kind = "mass", **kwargs: Any) -> None:
-        if kind not in ("mass", "cumulative"):
-            raise ValueError(f"kind must be 'mass' or 'cumulative', got {kind!r}")
         self.stems_: LineCollection | None = None
         self.loss_: Line2D | None = None
         self.half_: Line2D | None = None
