@@ -22,7 +22,7 @@ import numpy as np
 from _results import add_record_option, show
 from numpy.typing import NDArray
 from problems import Problem, groups, load
-from rivals import DELTA, MODEL_KEY, Clock, jobs, read_comparison, read_results, scores
+from rivals import DELTA, MODEL_KEY, Clock, jobs, read_comparison, read_results, scores, table_by_dataset
 
 from pacbayes import PACBayesClassifier
 from pacbayes.pools import DEFAULT_FAMILIES, RBFSVMPool, make_union
@@ -131,6 +131,8 @@ COLUMNS = (
     *("test loss", "/ rival's", "wins : losses", "/ on all rows", "wins : losses"),
     *("log-loss", "Brier score", "processor seconds"),
 )
+# Figures of the table by dataset, and their digits.
+BY_DATASET = {"bound": 4, "loss": 4, "seconds": 1}
 NOTE = """\
 Means over datasets, with standard errors over splits; ratios of these means, with standard errors over datasets
 (jackknife); wins and losses by dataset. Log-loss (shares of at least 1e-6) and Brier score (summed over classes): SVMs
@@ -145,20 +147,6 @@ def rows_of(methods: dict[str, dict[str, Values]]) -> Iterator[list[str]]:
         cells = [mean(bound), *against(bound, half["bound"])]
         cells += [mean(loss), *against(loss, half["loss"]), *against(loss, whole["loss"])]
         yield [name, *cells, mean(method.get("log_loss")), mean(method.get("brier")), mean(method["seconds"], 1)]
-
-
-def table_by_dataset(keys: list[list[Key]], rival: Results, models: dict[str, Results]) -> list[list[str]]:
-    """Columns and rows of a group's table by dataset."""
-    table = [["", "n", "splits", "rival's choices"]]
-    for some in keys:
-        choices = sorted({str(rival[key]["choice"]).split(" C=")[0] for key in some})
-        table.append([some[0][1], str(some[0][3]), str(len(some)), ", ".join(choices)])
-    for figure, digits in (("bound", 4), ("loss", 4), ("seconds", 1)):
-        for name, method in gather(keys, rival, models).items():
-            if figure in method:
-                cells = [f"{figure}: {name}", *(mean([values], digits) for values in method[figure])]
-                table = [[*row, cell] for row, cell in zip(table, cells, strict=True)]
-    return table
 
 
 def main() -> None:
@@ -190,7 +178,9 @@ def main() -> None:
             rows = rows_of(gather(keys, rival, models))
             show(f"certificates, {section}", title, COLUMNS, rows, recording=arguments.record, note=NOTE)
             if arguments.each and section in groups():
-                columns, *by_dataset = table_by_dataset(keys, rival, models)
+                columns, *by_dataset = table_by_dataset(
+                    keys, rival, gather(keys, rival, models), BY_DATASET, lambda values, n: mean([values], n)
+                )
                 title = f"Certificates, {section}, by dataset"
                 show(title.lower(), title, columns, by_dataset, recording=arguments.record)
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from problems import Problem
 from regression_problems import groups, load
 from regression_rivals import COVERAGE, DELTA, jobs
-from rivals import MODEL_KEY, Clock, read_comparison, read_results
+from rivals import MODEL_KEY, Clock, read_comparison, read_results, table_by_dataset
 
 # The settings of `PACBayesRegressor` to compare, by what the tables call them.
 SETTINGS: dict[str, Callable[[], dict[str, Any]]] = {"default": dict}
@@ -118,6 +118,8 @@ COLUMNS = (
     *("", "width / rival's", "wins : losses", "coverage"),
     *("absolute error / rival's", "wins : losses", "/ on all rows", "wins : losses", "processor seconds"),
 )
+# Figures of the table by dataset, and their digits.
+BY_DATASET = {"width": 4, "coverage": 3, "mae": 4, "seconds": 3}
 NOTE = """\
 Intervals for 90%, delta 0.05: mean width and coverage on test rows. Ratios: geometric means over splits and datasets,
 with standard errors over datasets; wins and losses by dataset. Seconds: the rival's search on half; one fit of the
@@ -131,20 +133,6 @@ def rows_of(methods: dict[str, dict[str, Values]]) -> Iterator[list[str]]:
         cells = [*against(method.get("width"), half["width"]), mean(method.get("coverage"), 3)]
         cells += [*against(method["mae"], half["mae"]), *against(method["mae"], whole["mae"])]
         yield [name, *cells, mean(method["seconds"], 1)]
-
-
-def table_by_dataset(keys: list[list[Key]], rival: Results, models: dict[str, Results]) -> list[list[str]]:
-    """Columns and rows of a group's table by dataset."""
-    table = [["", "n", "splits", "rival's choices"]]
-    for some in keys:
-        choices = sorted({str(rival[key]["choice"]).split(" C=")[0] for key in some})
-        table.append([some[0][1], str(some[0][3]), str(len(some)), ", ".join(choices)])
-    for figure, digits in (("width", 4), ("coverage", 3), ("mae", 4), ("seconds", 3)):
-        for name, method in gather(keys, rival, models).items():
-            if figure in method:
-                cells = [f"{figure}: {name}", *(f"{values.mean():.{digits}g}" for values in method[figure])]
-                table = [[*row, cell] for row, cell in zip(table, cells, strict=True)]
-    return table
 
 
 def main() -> None:
@@ -176,7 +164,9 @@ def main() -> None:
             rows = rows_of(gather(keys, rival, models))
             show(f"regression, {section}", title, COLUMNS, rows, recording=arguments.record, note=NOTE)
             if arguments.each and section in groups():
-                columns, *by_dataset = table_by_dataset(keys, rival, models)
+                columns, *by_dataset = table_by_dataset(
+                    keys, rival, gather(keys, rival, models), BY_DATASET, lambda values, n: f"{values.mean():.{n}g}"
+                )
                 title = f"Regression, {section}, by dataset"
                 show(title.lower(), title, columns, by_dataset, recording=arguments.record)
 

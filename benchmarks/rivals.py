@@ -297,6 +297,26 @@ def read_comparison(
     return rival, models, datasets
 
 
+def table_by_dataset(
+    keys: Sequence[Sequence[Any]],
+    rival: dict[Any, Any],
+    methods: dict[str, dict[str, list[NDArray[Any]]]],
+    digits: dict[str, int],
+    write: Callable[[NDArray[Any], int], str],
+) -> list[list[str]]:
+    """Return columns and rows of a table by dataset: some figures of its splits, written with so many digits."""
+    table = [["", "n", "splits", "rival's choices"]]
+    for some in keys:
+        choices = sorted({str(rival[key]["choice"]).split(" C=")[0] for key in some})
+        table.append([some[0][1], str(some[0][3]), str(len(some)), ", ".join(choices)])
+    for figure, count in digits.items():
+        for name, method in methods.items():
+            if figure in method:
+                cells = [f"{figure}: {name}", *(write(values, count) for values in method[figure])]
+                table = [[*row, cell] for row, cell in zip(table, cells, strict=True)]
+    return table
+
+
 def keep_results(
     todo: Iterable[tuple[str, str, int]],
     arguments: argparse.Namespace,

@@ -402,6 +402,7 @@ def test_tables_with_text_and_gaps():
         (np.where(np.arange(500) == 7, np.nan, Y), "y must hold finite numbers, got nan in row 7"),
         (np.where(np.arange(500) == 9, np.inf, Y), "y must hold finite numbers, got inf in row 9"),
         (np.where(np.arange(500) == 5, -1e200, Y), r"y must hold numbers up to 1e\+150, .* got -1e\+200 in row 5"),
+        (np.arange(500).astype("datetime64[ns]"), r"y must hold numbers, got datetime64\[ns\] such as 1970-01-01"),
         (np.where(Y > 14, "high", "low"), "y must hold numbers, got '.*': for classes there is PACBayesClassifier"),
         (np.full(500, 3.0), "y must hold different numbers, got .*3.0.* in all rows"),
     ],

@@ -7,7 +7,7 @@ stripped of terminal commands.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Literal
 
@@ -112,6 +112,15 @@ def join_names(names: Sequence[str], most: int = 12) -> str:
     """
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def format_counts(counts: Mapping[str, int]) -> str:
+    """List names in quotes with how often each was counted, for a message.
+
+    >>> format_counts({"age": 3, "city": 1})
+    "'age' (3), 'city' (1)"
+    """
+    return join_names([f"{name!r} ({count})" for name, count in counts.items()])
 
 
 def escape_control(text: str) -> str:

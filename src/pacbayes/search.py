@@ -154,28 +154,27 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n,)
             Predicted labels or numbers.
         """
+        return np.asarray(self._best.predict(X))
+
+    @property
+    def _best(self) -> Any:
         check_is_fitted(self)
-        return np.asarray(self.best_estimator_.predict(X))
+        return self.best_estimator_
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy of the best candidate, or the coefficient of determination of predicted numbers.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-            Points.
-        y : array-like of shape (n,)
-            Labels, or numbers.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the points.
+        X, y, sample_weight
+            Points, their labels or numbers and, optionally, their weights.
 
         Returns
         -------
         float
             The score.
         """
-        check_is_fitted(self)
-        return float(self.best_estimator_.score(X, y, sample_weight))
+        return float(self._best.score(X, y, sample_weight))
 
     @_has("predict_interval")  # type: ignore[untyped-decorator]
     def predict_interval(self, X: Any, coverage: Any = 0.9) -> Array:
@@ -191,8 +190,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n, 2), or (n, 2, levels) for several levels
             Lower and upper ends.
         """
-        check_is_fitted(self)
-        return np.asarray(self.best_estimator_.predict_interval(X, coverage))
+        return np.asarray(self._best.predict_interval(X, coverage))
 
     @_has("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
@@ -208,8 +206,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n, n_classes)
             Shares, summing to one.
         """
-        check_is_fitted(self)
-        return np.asarray(self.best_estimator_.predict_proba(X))
+        return np.asarray(self._best.predict_proba(X))
 
     @_has("predict_selective")  # type: ignore[untyped-decorator]
     def predict_selective(self, X: Any, max_error: float | None = None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -217,11 +214,8 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-            Points.
-        max_error : float, optional
-            Largest error among answered points, as in `PACBayesClassifier.predict_selective`; by default the one that
-            was declared in `fit`.
+        X, max_error
+            As in `PACBayesClassifier.predict_selective`.
 
         Returns
         -------
@@ -230,8 +224,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
         answered : ndarray of bool of shape (n,)
             Which of them are answers.
         """
-        check_is_fitted(self)
-        labels, answered = self.best_estimator_.predict_selective(X, max_error)
+        labels, answered = self._best.predict_selective(X, max_error)
         return labels, answered
 
     @_has("predict_set")  # type: ignore[untyped-decorator]
@@ -240,18 +233,15 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-            Points.
-        coverage : float, default=0.95
-            Share of sets that hold the true class, as in `PACBayesClassifier.predict_set`.
+        X, coverage
+            As in `PACBayesClassifier.predict_set`.
 
         Returns
         -------
         ndarray of bool of shape (n, n_classes)
             Which classes are in the set of each point.
         """
-        check_is_fitted(self)
-        return np.asarray(self.best_estimator_.predict_set(X, coverage))
+        return np.asarray(self._best.predict_set(X, coverage))
 
     def __sklearn_tags__(self) -> Any:
         tags, own = super().__sklearn_tags__(), get_tags(self.classifier)

@@ -58,6 +58,7 @@ REFUSED = {
     "holdout": lambda model: model.set_params(holdout=0.4),
     "prior": lambda model: model.set_params(prior=None),
     "prior in place": lambda model: model.prior.__setitem__(slice(None), np.eye(12)[0]),
+    "estimator by a number": lambda model: model.set_params(estimator=5),
     "loss": lambda model: model.set_params(loss=[[0, 1], [0.5, 0]]),
     "racing": lambda model: model.set_params(racing=False),
 }

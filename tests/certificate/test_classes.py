@@ -241,7 +241,7 @@ def test_costs_of_new_points():
     predicted = model.predict(NEW_X)
     cost = np.mean(np.where(NEW_Y == 1, 5 * (predicted == 0), predicted == 1)) / 5
     assert certificate.statements[0].figures["loss"] == pytest.approx(cost, abs=1e-8)
-    assert "mean cost of the majority vote" in certificate.summary()
+    assert "mean cost of the vote by expected cost" in certificate.summary()
     assert "of the largest cost, 5" in certificate.summary()
     np.testing.assert_array_equal(np.array(certificate.confusion.counts)[:2, :2], confusion_matrix(NEW_Y, predicted))
 

@@ -236,7 +236,7 @@ class Certificate:
         """What nothing is proved about, of what `predict` does; None if its bound is below 1."""
         if self.bound < 1:
             return None
-        return "labels that are predicted" if is_of_probabilities(self.loss) else self.predictor
+        return "labels that are predicted" if is_of_probabilities(self.loss) else _words.name_predictor(self, self)
 
     @property
     def gibbs_bound(self) -> float:

@@ -27,7 +27,7 @@ from pacbayes.bounds import pac_bayes_kl, pac_bayes_lambda, pac_bayes_sqrt
 from pacbayes.certificate._classes import Confusion
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS
 from pacbayes.certificate._rates import Rate
-from pacbayes.certificate._statements import BEST, RANDOMISED, Statement, divided_prior
+from pacbayes.certificate._statements import BEST, MAJORITY, RANDOMISED, Statement, divided_prior
 
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate, FamilyWeight
@@ -240,9 +240,10 @@ def summary(certificate: Certificate) -> str:
     proved = [s for s in proved if s.event == proved[0].event]
     if not proved:
         first = certificate.statements[0]
+        whose = name_predictor(certificate, first)
         return escape_control(
-            f"Nothing is proved: the bound on the {first.predictor} is {format_upper(first.bound)} (delta = {delta}). "
-            "More data would help, or a base learner that errs less."
+            f"Nothing is proved: the bound on the {whose} is {format_upper(first.bound)} (delta = {delta}). More data "
+            "would help, or a base learner that errs less."
         )
     # For a given seed, a randomised tail or a choice of points may fail more often, or less.
     by_seed = certificate.shift is not None or "seed" in proved[0].figures
@@ -262,8 +263,9 @@ def summary(certificate: Certificate) -> str:
         claims += [f"the {other.predictor} on at most {format_percent_upper(other.bound)}" for other in others]
     else:
         whose = "the probabilities of " if is_of_probabilities(loss) else ""
+        whose += f"the {name_predictor(certificate, first)}"
         bound = _format_loss(loss, first.bound, upper=True)
-        claims = [f"the {_name_loss(loss)} of {whose}the {first.predictor} on {new} is at most {bound}"]
+        claims = [f"the {_name_loss(loss)} of {whose} on {new} is at most {bound}"]
         claims += [f"that of the {one.predictor} at most {_format_loss(loss, one.bound, upper=True)}" for one in others]
         claims[-1] += f", where {_describe_cap(loss)}" if is_of_numbers(loss) else ""
     end = "" if certificate.unproved is None else f"; about the {certificate.unproved} nothing is proved"
@@ -276,6 +278,12 @@ def summary(certificate: Certificate) -> str:
 def name_class(label: str, longest: int = _LONGEST_NAME) -> str:
     """Return a class label in quotes, cut if it is long."""
     return repr(label if len(label) <= longest else f"{label[: longest - 1]}…")
+
+
+def name_predictor(certificate: Certificate, about: Statement | Certificate) -> str:
+    """Return what the predictor of a statement is called; a vote by costs may predict a class that loses the vote."""
+    by_cost = about.predictor == MAJORITY and "expected-costs" in certificate.assumption_codes
+    return "vote by expected cost" if by_cost else about.predictor
 
 
 def _name_loss(loss: str) -> str:
@@ -312,7 +320,7 @@ def answers(certificate: Certificate, tested: Statement | None = None) -> list[A
     tested : Statement, optional
         What other test points prove about what `predict` does, as the first statement of `certify(X, y)`.
     """
-    who, loss, bound = certificate.predictor, certificate.loss, certificate.bound
+    who, loss, bound = name_predictor(certificate, certificate), certificate.loss, certificate.bound
     if certificate.unproved is None:
         proved = next(s for s in certificate.statements if s.bound == bound)
         title = f"the {who} errs on" if certificate.is_zero_one else f"{_name_loss(loss)} of the {who},"
@@ -700,15 +708,18 @@ def rows(certificate: Certificate, tested: Statement | None = None) -> list[Row]
     name, whose = _name_loss(certificate.loss), "hypotheses, by their weights" if of_numbers else RANDOMISED
     whose = BEST if certificate.predictor == BEST else whose
 
+    def named(statement: Statement) -> str:
+        return name_predictor(certificate, statement)
+
     def row(label: str, who: str, loss: float, kind: Any, covered: bool = True) -> Row:
         return Row(label, who, certificate.to_error(loss) if of_numbers else loss, kind, covered, unit=of_numbers)
 
     label = f"{name}, {{}} held-out points" if of_numbers else "loss on {} held-out points"
-    result = [row(label.format(s.figures["n"]), s.predictor, s.measured_loss, "measured") for s in held_out]
+    result = [row(label.format(s.figures["n"]), named(s), s.measured_loss, "measured") for s in held_out]
     label = f"{name} in validation" if of_numbers else "validation loss"
     result.append(row(label, whose, certificate.empirical_loss, "measured"))
     proved = [s for s in certificate.statements if s.bound < 1 or not of_numbers]
-    result += [row(s.title, s.predictor, s.bound, "certified", s.is_covered) for s in proved]
+    result += [row(s.title, named(s), s.bound, "certified", s.is_covered) for s in proved]
     if certificate.numbers is not None:
         result.append(row(f"{name}, median", "always the median", certificate.numbers.median_loss, "measured"))
     elif not held_out and not of_numbers:
@@ -720,8 +731,8 @@ def rows(certificate: Certificate, tested: Statement | None = None) -> list[Row]
         label, method = (f"{name}, {{}} test points", "betting") if of_numbers else ("test loss, {} points", "Chernoff")
         if tested.loss == "zero_one":
             label, method = "test error, {} points", "Clopper-Pearson"
-        result.append(row(label.format(tested.figures["n"]), tested.predictor, tested.measured_loss, "measured"))
-        result.append(row(f"{method}, test set", tested.predictor, tested.bound, "comparison"))
+        result.append(row(label.format(tested.figures["n"]), named(tested), tested.measured_loss, "measured"))
+        result.append(row(f"{method}, test set", named(tested), tested.bound, "comparison"))
     return result
 
 

@@ -86,8 +86,8 @@ _OTHERS = {
         "that it does not matter which of them the sample holds (by construction)"
     ),
     "file-columns-known": (
-        "which columns hold numbers, text or gaps, which are left out, and which classes there are, was read from the "
-        "file and is taken as known before the sample was drawn"
+        "which columns hold numbers, text or gaps, which are left out, and what the target holds, numbers or which "
+        "classes, was read from the file and is taken as known before the sample was drawn"
     ),
     "targets-known": (
         "rows whose target is missing were left out: the points to predict are like those whose target is known"

@@ -66,16 +66,7 @@ def _program(
     show_help_without_command(context)
 
 
-_COMMANDS = (
-    demo.demo,
-    fit.fit,
-    predict.predict,
-    report.report,
-    certify.certify,
-    verify.verify,
-    monitor.monitor,
-)
-for _function in _COMMANDS:
-    app.command()(make_command(_function))
+for _run in (demo.demo, fit.fit, predict.predict, report.report, certify.certify, verify.verify, monitor.monitor):
+    app.command()(make_command(_run))
 app.add_typer(bound.app)
 app.command()(make_command(paper.paper, extra="paper"))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 # Classes up to which the confusion matrix is part of the table.
 _MOST_PREDICTED = 6
 
-
 # Letters of a name that a line of a table shows at least, before it is broken.
 _NAME = 10
 
@@ -157,19 +156,16 @@ def describe_test(test: io.HeldOutTest | io.HeldOutErrors, time: str | None = No
     if isinstance(test, io.HeldOutErrors):
         absolute, squared = (format_number(e) for e in (test.mean_absolute_error, test.root_mean_squared_error))
         found = f"mean absolute error {absolute}, root mean squared error {squared} in {rows}"
+        proved = "nothing"
+        if test.bound is not None:
+            bound = format_number(test.bound, "up")
+            proved = f"a {test.name} of at most {bound}, capped (betting, delta {test.delta:g})"
     else:
         found = f"{format_count(test.errors, 'error')} in {rows} ({format_percent(test.error)})"
+        proved = f"an error of at most {format_percent_upper(test.bound)} (Clopper-Pearson, delta {test.delta:g})"
     if time is not None:
         return f"{found}, the last ones by {time!r}: measured, and no bound on those that come after them"
-    if isinstance(test, io.HeldOutErrors):
-        if test.bound is None:
-            return f"{found}, which alone prove nothing"
-        bound = format_number(test.bound, "up")
-        return f"{found}, which alone prove a {test.name} of at most {bound}, capped (betting, delta {test.delta:g})"
-    return (
-        f"{found}, which alone prove an error of at most {format_percent_upper(test.bound)} (Clopper-Pearson, delta "
-        f"{test.delta:g})"
-    )
+    return f"{found}, which alone prove {proved}"
 
 
 def test_values(test: io.HeldOutTest | io.HeldOutErrors) -> dict[str, Any]:

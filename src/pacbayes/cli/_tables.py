@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -165,10 +166,7 @@ def _is_same_file(first: Path, second: Path) -> bool:
 
 
 def train(model: Model, table: io.Table | io.StreamedTable, groups: Any = None, max_error: float | None = None) -> None:
-    """Fit a model to a table, with groups of its rows and a declared error if any.
-
-    Warnings that do not matter here are not shown.
-    """
+    """Fit a model to a table, with groups of its rows and a declared error if any."""
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
@@ -199,6 +197,16 @@ def test_model(model: Model, schema: io.Schema, table: io.Table | io.StreamedTab
         delta,
     )
     return replace(schema, number_test=test)
+
+
+def draw(plot: Callable[[Any], Any], form: str, dpi: float | str = "figure", **settings: Any) -> bytes:
+    """Return a plot as the content of a file of some form, given what draws it on axes and settings of its figure."""
+    from matplotlib.figure import Figure
+
+    figure, file = Figure(layout="constrained", **settings), BytesIO()
+    plot(figure.subplots())
+    figure.savefig(file, format=form, dpi=dpi)
+    return file.getvalue()
 
 
 def describe_data(schema: io.Schema | None) -> dict[str, Any]:

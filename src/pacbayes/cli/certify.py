@@ -67,7 +67,6 @@ def certify(
         raise usage_error("--n, --n-max and --column belong to a file of losses, not to --model")
     if model is None and (held_out or groups or weights or max_weight is not None or weights_estimated):
         raise usage_error("--held-out, --groups, --weights, --max-weight and --weights-estimated belong to --model")
-    shift = {"weights": weights, "max_weight": max_weight, "weights_estimated": weights_estimated}
     if model is None and n is None:
         raise usage_error("--n is needed: the number of points that each loss was measured on")
     if model is not None:
@@ -76,12 +75,26 @@ def certify(
     if output is not None:
         inputs = [data] if model is None else [model, data]
         check_output(output, inputs, "the certificate must go to a file of its own")
-    if model is not None:
-        certificate = _test_on_table(model, data, target, delta, options, held_out, groups, shift)
-    else:
+    if model is None:
         losses = io.read_losses(data, column, **options.limit())
         settings: dict[str, Any] = {"n": n, "n_max": n_max, "delta": delta, "objective": str(objective)}
         certificate, rho = pacbayes.certify(losses, **settings)
+    else:
+        fitted, schema = options.load_with_schema(model)
+        carry = groups is not None or weights is not None
+        table = options.read(data, schema, held_out, target or schema.target, carry=carry)
+        if table.y is None:
+            raise usage_error("the model does not say which column is its target: give --target")
+        if not held_out and is_source(table, schema):
+            raise usage_error(
+                f"{str(data)!r} is the file that the model was trained on: rows that it has not seen are needed"
+                + (" (--held-out takes those)" if schema.test or schema.number_test else "")
+            )
+        with show_progress(f"testing on {len(table.X)} rows"):
+            by_column = {"groups": groups, "weights": weights}
+            columns = {key: table.stored_column(name) for key, name in by_column.items() if name is not None}
+            shift = {"max_weight": max_weight, "weights_estimated": weights_estimated}
+            certificate = fitted.certify(table.X, table.y, delta=delta, **shift, **columns)
     if output is not None:
         io.write_atomic({output: certificate.to_json().encode()})
     if model is not None:
@@ -92,33 +105,6 @@ def certify(
         print_certificate(certificate)
     if output is not None and not json:
         print_lines(f"certificate  {output}")
-
-
-def _test_on_table(
-    model: Path,
-    data: Path,
-    target: str | None,
-    delta: float,
-    options: TableOptions,
-    held_out: bool,
-    groups: str | None,
-    shift: dict[str, Any],
-) -> pacbayes.Certificate:
-    """Certify a model by the rows of a table; groups and weights are columns of it."""
-    classifier, schema = options.load_with_schema(model)
-    by_column = {"groups": groups, "weights": shift["weights"]}
-    table = options.read(data, schema, held_out, target or schema.target, carry=any(by_column.values()))
-    if table.y is None:
-        raise usage_error("the model does not say which column is its target: give --target")
-    if not held_out and is_source(table, schema):
-        raise usage_error(
-            f"{str(data)!r} is the file that the model was trained on: rows that it has not seen are needed"
-            + (" (--held-out takes those)" if schema.test or schema.number_test else "")
-        )
-    with show_progress(f"testing on {len(table.X)} rows"):
-        columns = {key: table.stored_column(name) for key, name in by_column.items() if name is not None}
-        certificate: pacbayes.Certificate = classifier.certify(table.X, table.y, delta=delta, **{**shift, **columns})
-    return certificate
 
 
 def _print_test(certificate: pacbayes.Certificate, json: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from pacbayes import io
 from pacbayes._formatting import format_percent
 from pacbayes._progress import show_progress
 from pacbayes.cli._console import print_certificate, print_json, print_lines
-from pacbayes.cli._tables import describe_data, import_skops, test_model, train
+from pacbayes.cli._tables import describe_data, draw, import_skops, test_model, train
 
 
 def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
@@ -22,6 +21,7 @@ def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
     output
         Folder for the files.
     """
+    from pacbayes.display import CertificateDisplay
     from pacbayes.report import fit_page
 
     output.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,8 @@ def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
             certificate_path=names[1],
             **describe_data(schema),
         )
-        plot = _draw(model, held_out)
+        test_set = (held_out.X, held_out.y)
+        plot = draw(lambda ax: CertificateDisplay.from_estimator(model, *test_set, ax=ax), "png", 150, figsize=(8, 4))
     import_skops()
     contents = (io.dumps_model(model, schema), model.certificate_.to_json().encode(), page.encode(), plot)
     io.write_atomic(dict(zip(paths, contents, strict=True)))
@@ -72,16 +73,3 @@ def _load_data() -> io.Table:
     frame = data.data.assign(diagnosis=data.target_names[data.target.to_numpy()].astype(object))
     source = io.Provenance("scikit-learn's breast cancer data", None, len(frame))
     return io.Table.from_frame(frame, "diagnosis", source=source)
-
-
-def _draw(model: pacbayes.PACBayesClassifier, held_out: io.Table) -> bytes:
-    """Return a plot of the certificate with the test set, as PNG."""
-    from matplotlib.figure import Figure
-
-    from pacbayes.display import CertificateDisplay
-
-    figure = Figure(figsize=(8, 4), layout="constrained")
-    CertificateDisplay.from_estimator(model, held_out.X, held_out.y, ax=figure.add_subplot())
-    png = BytesIO()
-    figure.savefig(png, format="png", dpi=150)
-    return png.getvalue()

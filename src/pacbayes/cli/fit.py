@@ -12,7 +12,7 @@ import typer
 
 import pacbayes
 from pacbayes import io
-from pacbayes._formatting import format_count, format_names, join_names
+from pacbayes._formatting import format_count, format_counts, format_names, join_names
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import print_certificate, print_error, print_json, print_lines, test_values
 from pacbayes.cli._tables import (
@@ -171,13 +171,10 @@ def fit(
     table = io.open_table(data, target, **roles, **options.arguments())
     if table.schema.target is None:
         raise usage_error(f"which column is to be predicted? Give --target, one of {format_names(table.X.columns)}")
-    of_classes = {
-        "class-weight": class_weight,
-        "cost": cost,
-        "many-classes": many_classes,
-        "max-error": max_error,
-    }
-    _refuse_options_of_other_tasks(table.schema, of_classes, {"loss": loss, "y-range": y_range}, estimator, scaler)
+    of_classes = {"class-weight": class_weight, "cost": cost, "many-classes": many_classes, "max-error": max_error}
+    of_classes[f"estimator {estimator}"] = estimator in (Estimator.svm, Estimator.logistic)
+    of_classes[f"scaler {scaler}"] = scaler != Scaler.auto and estimator != Estimator.tree
+    _refuse_options_of_other_tasks(table.schema, of_classes, {"loss": loss, "y-range": y_range})
     names = _parse_families(families, estimator, scaler, class_weight, numeric=table.schema.task == "regression")
     if not many_classes:
         _refuse_many_classes(table)
@@ -188,11 +185,9 @@ def fit(
     table, findings = _leave_out(table, keep or ())
     if not json:
         _print_table(table, findings, drop or (), estimator)
-    _print_warnings(table, findings)
-    if time is not None:
-        test_size = _LAST_ROWS if test_size is None else test_size
-    else:
-        _warn_of_order(table)
+    _print_warnings(table, findings, io.find_time_order(table) if time is None else [])
+    if time is not None and test_size is None:
+        test_size = _LAST_ROWS
     rows, held_out = (table, None) if test_size is None else table.split(test_size, seed, time)
     pool, schema = _choose_pool(rows, estimator, names, scaler, class_weight)
     settings: dict[str, Any] = {
@@ -261,22 +256,15 @@ def _describe_rows(rows: Tables, schema: io.Schema) -> dict[str, Any]:
 
 
 def _refuse_options_of_other_tasks(
-    schema: io.Schema,
-    of_classes: Mapping[str, object],
-    of_numbers: Mapping[str, object],
-    estimator: Estimator,
-    scaler: Scaler,
+    schema: io.Schema, of_classes: Mapping[str, object], of_numbers: Mapping[str, object]
 ) -> None:
     """Refuse options that say something about classes where numbers are predicted, and the other way round."""
-    numeric, target = schema.task == "regression", schema.target
-    given = [f"--{name}" for name, value in (of_classes if numeric else of_numbers).items() if value]
-    if numeric:
-        given += [f"--estimator {estimator}"] if estimator in (Estimator.svm, Estimator.logistic) else []
-        given += [f"--scaler {scaler}"] if scaler != Scaler.auto and estimator != Estimator.tree else []
-    if given:
-        what, other = ("numbers", "classification") if numeric else ("classes", "regression")
+    what, other, options = "classes", "regression", of_numbers
+    if schema.task == "regression":
+        what, other, options = "numbers", "classification", of_classes
+    for name in (name for name, value in options.items() if value):
         raise usage_error(
-            f"{given[0]} is not for {what}, which {target!r} is taken for: leave it out, or give --task {other}"
+            f"--{name} is not for {what}, which {schema.target!r} is taken for: leave it out, or give --task {other}"
         )
 
 
@@ -322,16 +310,9 @@ def _parse_families(
     words: str | None, estimator: Estimator, scaler: Scaler, class_weight: ClassWeight | None, *, numeric: bool
 ) -> list[str]:
     """Return the names of the families to train, of those whose models files can hold."""
-    from pacbayes.pools import (
-        BALANCED_FAMILIES,
-        DEFAULT_FAMILIES,
-        DEFAULT_NUMERIC_FAMILIES,
-        FAMILIES,
-        NUMERIC_FAMILIES,
-    )
+    from pacbayes.pools import BALANCED_FAMILIES, DEFAULT_FAMILIES, DEFAULT_NUMERIC_FAMILIES, FAMILIES, NUMERIC_FAMILIES
 
     usual, families = (DEFAULT_NUMERIC_FAMILIES, NUMERIC_FAMILIES) if numeric else (DEFAULT_FAMILIES, FAMILIES)
-
     has_svms = estimator == Estimator.svm or scaler != Scaler.auto or "svm" in (words or "").split(",")
     if class_weight is not None and has_svms:
         can = ",".join(BALANCED_FAMILIES)
@@ -357,11 +338,7 @@ def _parse_families(
 
 
 def _choose_pool(
-    table: Tables,
-    estimator: Estimator,
-    families: Sequence[str],
-    scaler: Scaler,
-    class_weight: ClassWeight | None,
+    table: Tables, estimator: Estimator, families: Sequence[str], scaler: Scaler, class_weight: ClassWeight | None
 ) -> tuple[Pool, io.Schema]:
     """Return the families, the compiled SVMs, or another base learner that handles text and gaps itself."""
     from sklearn.linear_model import LogisticRegression
@@ -394,17 +371,6 @@ def _choose_pool(
     return EstimatorPool(make_pipeline(encoder, learner)), replace(schema, complete=False)
 
 
-def _warn_of_order(table: Tables) -> None:
-    """Warn of rows in the order of dates."""
-    names = io.find_time_order(table)
-    if names:
-        print_error(
-            f"warning: the rows are in the order of {format_names(names)}: rows that follow each other in time are "
-            "seldom independent, and the certificate says nothing about later ones if they differ; --time "
-            f"{names[0]!r} holds out the last rows, to see how they are predicted"
-        )
-
-
 def _refuse_many_classes(table: Tables) -> None:
     """Refuse a target of which most rows have a value of their own: there is nothing to learn from one row."""
     schema, n_rows = table.schema, len(table.X)
@@ -432,8 +398,6 @@ def _leave_out(table: Tables, keep: Collection[str]) -> tuple[Tables, list[io.Fi
 
 def _print_table(table: Tables, findings: Sequence[io.Finding], dropped: Sequence[str], estimator: Estimator) -> None:
     """Say what each column was taken for."""
-    from pacbayes.io.schema import format_missing
-
     schema = table.schema
     numbers, dates, texts = (schema.names_of(kind) for kind in ("number", "date", "text"))
     counted = f"{format_count(len(numbers), 'column')} of numbers" + (f", {len(dates)} of dates" if dates else "")
@@ -462,13 +426,13 @@ def _print_table(table: Tables, findings: Sequence[io.Finding], dropped: Sequenc
     print_lines(*(f"  {kind:<9} {names}" for kind, names in lines.items() if names))
     if table.missing:
         print_lines(
-            f"missing values in {format_missing(table.missing)}",
+            f"missing values in {format_counts(table.missing)}",
             f"missing numbers become {fill}{in_trees}, missing text is a category of its own",
         )
 
 
-def _print_warnings(table: Tables, findings: Sequence[io.Finding]) -> None:
-    """Warn of guesses about the file, and of columns that may not be what they seem."""
+def _print_warnings(table: Tables, findings: Sequence[io.Finding], ordered_by: Sequence[str]) -> None:
+    """Warn of guesses about the file, of columns that may not be what they seem, and of rows in the order of dates."""
     source, target = table.schema.source, table.schema.target
     warnings = []
     if source is not None and source.skipped:
@@ -486,6 +450,12 @@ def _print_warnings(table: Tables, findings: Sequence[io.Finding]) -> None:
         warnings.append(
             f"{format_count(len(others), 'more column')} may not be what they seem: {format_names(others)} "
             "(pacbayes.io.inspect_table says why)"
+        )
+    if ordered_by:
+        warnings.append(
+            f"the rows are in the order of {format_names(ordered_by)}: rows that follow each other in time are seldom "
+            "independent, and the certificate says nothing about later ones if they differ; --time "
+            f"{ordered_by[0]!r} holds out the last rows, to see how they are predicted"
         )
     for warning in warnings:
         print_error(f"warning: {warning}")

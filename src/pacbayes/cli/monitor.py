@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,10 +14,13 @@ from pacbayes._formatting import format_count
 from pacbayes._progress import show_progress
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import print_error, print_lines, print_result
-from pacbayes.cli._tables import TableOptions, check_output, is_source
+from pacbayes.cli._tables import TableOptions, check_output, draw, is_source
 
 # Exit code on an alarm: 1 and 2 are errors.
 _ALARM = 3
+
+# What scripts are told about a monitor.
+_VALUES = ("alarm", "alarm_at", "n", "errors", "interval", "reference", "threshold", "tolerance", "delta")
 
 
 def monitor(
@@ -68,18 +70,25 @@ def monitor(
         raise usage_error("the model does not say which column holds the classes: give --target")
     if is_source(table, schema):
         raise usage_error(f"{str(data)!r} is the file that the model was trained on: new rows are needed")
+    from pacbayes._fingerprint import digest
+
     # Of two jobs at a time, one would lose what the other one counted.
     with locked_folder(state.with_name(f"{state.name}.lock")):
         watched = _open_state(state, classifier.certificate_, tolerance, delta)
         before = watched.errors
-        name = _name_rows(table)
+        name = digest([table.X, table.y])  # rows by what they hold
         is_new = not watched.has_counted(name)
         if is_new:
             with show_progress(f"predicting {len(table.X)} rows"):
                 classifier.check_unseen(table.X)
                 predicted = classifier.predict(table.X)
             watched.update(table.y, predicted, batch=name, unknown="error" if count_unknown else "refuse")
-        contents = {} if plot is None else {plot: _draw(watched, plot)}
+        contents = {}
+        if plot is not None:
+            from pacbayes.display import MonitorDisplay
+
+            form = plot.suffix.removeprefix(".") or "png"
+            contents[plot] = draw(lambda ax: MonitorDisplay.from_monitor(watched, ax=ax), form)
         io.write_atomic(contents | ({state: watched.to_json().encode()} if is_new else {}))
     rows = {"rows": len(table.X) if is_new else 0, "new_errors": watched.errors - before}
     if is_new:
@@ -87,7 +96,8 @@ def monitor(
     else:
         found = f"the rows of {str(data)!r} were counted before: nothing was counted again"
         print_error(found)
-    print_result(json, rows | _values(watched), *([found] if is_new else []), *str(watched).splitlines())
+    values = rows | {name: getattr(watched, name) for name in _VALUES}
+    print_result(json, values, *([found] if is_new else []), *str(watched).splitlines())
     if not json:
         print_lines(f"state  {state}")
     if watched.alarm:
@@ -109,28 +119,3 @@ def _open_state(
         if given is not None and given != getattr(watched, name):
             raise usage_error(f"--{name}: {str(path)!r} was begun with {getattr(watched, name):g}, which stays")
     return watched
-
-
-def _name_rows(table: io.Table) -> str:
-    """Return a name for rows, by what they hold."""
-    from pacbayes._fingerprint import digest
-
-    return digest([table.X, table.y])
-
-
-def _values(watched: pacbayes.Monitor) -> dict[str, Any]:
-    """Return a monitor as JSON holds it."""
-    names = ("alarm", "alarm_at", "n", "errors", "interval", "reference", "threshold", "tolerance", "delta")
-    return {name: getattr(watched, name) for name in names}
-
-
-def _draw(watched: pacbayes.Monitor, path: Path) -> bytes:
-    """Return a plot as a file of the kind that its name says."""
-    from matplotlib.figure import Figure
-
-    from pacbayes.display import MonitorDisplay
-
-    figure, file = Figure(layout="constrained"), BytesIO()
-    MonitorDisplay.from_monitor(watched, ax=figure.subplots())
-    figure.savefig(file, format=path.suffix.removeprefix(".") or "png")
-    return file.getvalue()

@@ -7,12 +7,13 @@ import hashlib
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pacbayes import io
-from pacbayes._formatting import format_count, format_names, join_names
+from pacbayes._formatting import format_count, format_counts, format_names
 from pacbayes._progress import show_progress
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import print_error, print_json, print_lines, print_text
@@ -143,29 +144,26 @@ def predict(
         print_lines(f"{format_count(predictions.n_rows, 'prediction')}  {output}")
 
 
+@dataclass
 class Predictions:
     """Predictions for rows that come in one batch or in several, and what there is to say about all of them.
 
     Of classes; `Numbers` are those of numbers.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        schema: io.Schema,
-        columns: Sequence[str] | None,
-        escape_formulas: bool,
-        parquet: bool,
-        max_error: float | None,
-        coverage: float | None,
-    ) -> None:
-        self.columns = columns  # of the table, to write before the predictions; None for all
+    model: Any
+    schema: io.Schema
+    columns: Sequence[str] | None  # of the table, to write before the predictions; None for all
+    escape_formulas: bool
+    parquet: bool
+    max_error: float | None
+    coverage: float | None
+
+    def __post_init__(self) -> None:
         self.n_rows = 0
-        self._model, self._schema, self._escape, self._parquet = model, schema, escape_formulas, parquet
-        self._classes: list[Any] = model.fitted_votes_.task.classes.tolist()
+        self._classes: list[Any] = self.model.fitted_votes_.task.classes.tolist()
         self._shares = [f"share_{name}" for name in self._classes]
-        self._sets = [] if coverage is None else [f"set_{name}" for name in self._classes]
-        self._max_error, self._coverage = max_error, coverage
+        self._sets = [] if self.coverage is None else [f"set_{name}" for name in self._classes]
         self._n_predicted = self._n_unanswered = 0
         self._check_proofs()
         self._formulas = dict.fromkeys(filter(_is_formula, self._classes))
@@ -176,10 +174,10 @@ class Predictions:
 
     def _check_proofs(self) -> None:
         """Say what is not proved before rows are read."""
-        if self._max_error is not None:
-            self._model.certificate_.choose_abstention(self._max_error)
-        if self._coverage is not None:
-            self._model.certificate_.choose_sets(self._coverage)
+        if self.max_error is not None:
+            self.model.certificate_.choose_abstention(self.max_error)
+        if self.coverage is not None:
+            self.model.certificate_.choose_sets(self.coverage)
 
     def describe(self) -> dict[str, Any]:
         """Return what is predicted, as JSON holds it."""
@@ -195,10 +193,10 @@ class Predictions:
         from pacbayes.rows import RowSummary
 
         carried = self._select(table.carried)
-        fitted = self._model.fitted_votes_
+        fitted = self.model.fitted_votes_
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of gaps, which are counted over all batches
-            rows = self._model.open_rows(table.X)
+            rows = self.model.open_rows(table.X)
         if fitted.ranges is not None:
             self._gaps.update(fitted.ranges.select_new(table.missing))
             self._outside.update(fitted.ranges.count_outside(rows.sample.X))
@@ -221,25 +219,25 @@ class Predictions:
         import pandas as pd
 
         labels: Any
-        if self._max_error is None:
-            labels = self._model.predict(rows)
+        if self.max_error is None:
+            labels = self.model.predict(rows)
         else:
-            predicted, answered = self._model.predict_selective(rows, self._max_error)
+            predicted, answered = self.model.predict_selective(rows, self.max_error)
             labels = pd.Series(predicted, dtype=object).where(answered, None)
             self._n_predicted += answered.size
             self._n_unanswered += answered.size - int(answered.sum())
-        columns = {"prediction": labels, **dict(zip(self._shares, self._model.predict_shares(rows).T, strict=True))}
-        if self._coverage is not None:
-            columns |= dict(zip(self._sets, self._model.predict_set(rows, self._coverage).T, strict=True))
+        columns = {"prediction": labels, **dict(zip(self._shares, self.model.predict_shares(rows).T, strict=True))}
+        if self.coverage is not None:
+            columns |= dict(zip(self._sets, self.model.predict_set(rows, self.coverage).T, strict=True))
         return columns
 
     def count_written(self, part: Path, *, header: bool) -> None:
         """Count the rows of a part that an earlier call wrote, and those without a label."""
         import pandas as pd
 
-        if self._max_error is None:
+        if self.max_error is None:
             return
-        if self._parquet:
+        if self.parquet:
             labels = pd.read_parquet(part, columns=["prediction"])["prediction"]
         else:
             place = self._n_carried
@@ -258,7 +256,7 @@ class Predictions:
             if name in self._predicted:
                 raise usage_error(f"the table has a column {name!r} as the predictions have: name others by --id")
         self._n_carried = len(names)
-        known = {*self._schema.names, self._schema.target, *names}
+        known = {*self.schema.names, self.schema.target, *names}
         ignored = [name for name in stored.columns if name not in known]
         if ignored and not self.n_rows:
             print_error(f"columns that the model does not use: {format_names(ignored)}")
@@ -268,9 +266,9 @@ class Predictions:
     def encode(self, frame: pd.DataFrame, *, header: bool = True) -> bytes:
         """Return predictions as a CSV or Parquet file."""
         frame = frame.round(dict.fromkeys(self._shares, _DIGITS))
-        if self._parquet:
+        if self.parquet:
             return frame.to_parquet(index=False, engine="pyarrow")
-        if self._escape and self._formulas:
+        if self.escape_formulas and self._formulas:
             escaped = {text: f"'{text}" for text in self._formulas}
             texts = {name: frame[name].map(lambda text: escaped.get(text, text)) for name in _text_columns(frame)}
             frame = frame.assign(**texts)
@@ -299,22 +297,21 @@ class Predictions:
         """Say how many rows have no label, and warn of what differs from training, of its rows, and of formulas."""
         from pacbayes.rows import RowSummary, describe_gaps
 
-        is_proved = self._model.certificate_.is_covered
-        if self._max_error is not None:
+        is_proved = self.model.certificate_.is_covered
+        if self.max_error is not None:
             is_said = "is proved to be" if is_proved else "would be"
             print_error(
                 f"{self._n_unanswered} of {format_count(self._n_predicted, 'row')} have no label: the error among the "
-                f"others {is_said} at most {self._max_error:g}"
+                f"others {is_said} at most {self.max_error:g}"
             )
-        if not is_proved and (self._max_error, self._coverage) != (None, None):
-            print_error(f"warning: {' '.join(self._model.certificate_.sections()[0].warnings)}")
+        if not is_proved and (self.max_error, self.coverage) != (None, None):
+            print_error(f"warning: {' '.join(self.model.certificate_.sections()[0].warnings)}")
         if self._gaps:
             print_error(f"warning: {describe_gaps(self._gaps)}")
         if self._outside:
-            counts = join_names([f"{name!r} ({count})" for name, count in self._outside.items()])
             print_error(
-                f"warning: values smaller or larger than all of training in {counts} of {self.n_rows} rows: the "
-                "certificate is about rows like those of training"
+                f"warning: values smaller or larger than all of training in {format_counts(self._outside)} of "
+                f"{self.n_rows} rows: the certificate is about rows like those of training"
             )
         unknown = [name for name, is_unknown in self._unknown.items() if is_unknown]
         if unknown:
@@ -322,7 +319,7 @@ class Predictions:
                 f"warning: the model knows no value of {format_names(unknown)}: are they written as in the table it "
                 "was trained on?"
             )
-        seen = self._model.fitted_votes_.training_rows.count_seen(RowSummary.join(self._summaries))
+        seen = self.model.fitted_votes_.training_rows.count_seen(RowSummary.join(self._summaries))
         if seen:
             print_error(
                 f"{seen} of {self.n_rows} rows are rows that the model was trained on: the certificate is about new "
@@ -341,24 +338,24 @@ class Numbers(Predictions):
     _ENDS = ("lower", "upper")
 
     def _check_proofs(self) -> None:
-        if self._coverage is not None:
-            self._model.certificate_.choose_interval(self._coverage)
+        if self.coverage is not None:
+            self.model.certificate_.choose_interval(self.coverage)
 
     def describe(self) -> dict[str, Any]:
-        return {"target": self._schema.target} | ({} if self._coverage is None else {"coverage": self._coverage})
+        return {"target": self.schema.target} | ({} if self.coverage is None else {"coverage": self.coverage})
 
     @property
     def _predicted(self) -> list[str]:
-        return ["prediction", *(() if self._coverage is None else self._ENDS)]
+        return ["prediction", *(() if self.coverage is None else self._ENDS)]
 
     def _columns_of(self, rows: SampleRows) -> dict[str, Any]:
-        columns = {"prediction": self._model.predict(rows)}
-        if self._coverage is not None:
-            columns |= dict(zip(self._ENDS, self._model.predict_interval(rows, self._coverage).T, strict=True))
+        columns = {"prediction": self.model.predict(rows)}
+        if self.coverage is not None:
+            columns |= dict(zip(self._ENDS, self.model.predict_interval(rows, self.coverage).T, strict=True))
         return columns
 
     def _answers_as_json(self, frame: pd.DataFrame) -> dict[str, Any]:
-        return {} if self._coverage is None else {"intervals": frame[[*self._ENDS]].to_numpy().tolist()}
+        return {} if self.coverage is None else {"intervals": frame[[*self._ENDS]].to_numpy().tolist()}
 
 
 def _text_columns(frame: pd.DataFrame) -> list[str]:

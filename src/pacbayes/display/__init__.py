@@ -7,15 +7,13 @@ with an underscore: `ax_`, `figure_` and so on.
 Matplotlib is imported when something is drawn: ``pip install "pacbayes[plots]"``.
 """
 
-from pacbayes.display._abstention import AbstentionDisplay
 from pacbayes.display._bound import BoundDisplay
 from pacbayes.display._certificate import CertificateDisplay
-from pacbayes.display._errors import ErrorCurveDisplay
+from pacbayes.display._held_out import AbstentionDisplay, ErrorCurveDisplay, ReliabilityDisplay
 from pacbayes.display._intervals import IntervalDisplay
 from pacbayes.display._monitor import MonitorDisplay
 from pacbayes.display._pool_size import PoolSizeDisplay
 from pacbayes.display._posterior import PosteriorDisplay
-from pacbayes.display._reliability import ReliabilityDisplay
 
 __all__ = [
     "AbstentionDisplay",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pacbayes._extras import require
 
@@ -24,6 +24,8 @@ _LOG_COUNTS = 20
 class Display:
     """Base class: values to draw, and the axes and figure that they were drawn on."""
 
+    _KINDS: ClassVar[tuple[str, ...]] = ()  # what `kind` may be in `plot`
+
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
         """Draw the display.
 
@@ -33,13 +35,15 @@ class Display:
             Axes to draw on; a new figure by default.
         **kwargs
             Properties of the lines, as in `matplotlib.lines.Line2D`, or of the bars, as in
-            `matplotlib.patches.Rectangle`; for a posterior also its `kind`.
+            `matplotlib.patches.Rectangle`; for a posterior and for intervals also their `kind`.
 
         Returns
         -------
         Display
             This display, with `ax_`, `figure_` and, unless it has bars, `legend_`.
         """
+        if "kind" in kwargs and self._KINDS and kwargs["kind"] not in self._KINDS:
+            raise ValueError(f"kind must be {' or '.join(map(repr, self._KINDS))}, got {kwargs['kind']!r}")
         require("matplotlib", "plots", f"{type(self).__name__} needs")
         if ax is None:
             import matplotlib.pyplot as plt

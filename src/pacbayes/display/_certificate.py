@@ -11,7 +11,7 @@ from pacbayes._losses import MEANS, ZERO_ONE, describe_loss, find_cap, is_of_num
 from pacbayes._validation import scalar, whole_number
 from pacbayes.certificate import Certificate, Row, Statement, name_class
 from pacbayes.display._base import BLACK, BLUE, GREY, LIGHT_GREY, Display
-from pacbayes.display.checks import check_fitted, state_test
+from pacbayes.display.checks import check_certificate, check_fitted, state_test
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,8 +95,7 @@ class CertificateDisplay(Display):
         ax, **kwargs
             As in `plot`.
         """
-        if not isinstance(certificate, Certificate):
-            raise TypeError(f"certificate must be a Certificate, got {type(certificate).__name__}")
+        check_certificate(certificate)
         count = None if n_classes is None else scalar("n_classes", whole_number("n_classes", n_classes, 2))
         chance, label = None, "guessing"
         if certificate.is_zero_one and certificate.commonest_class is not None:

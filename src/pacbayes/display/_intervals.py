@@ -57,6 +57,8 @@ class IntervalDisplay(Display):
     True
     """
 
+    _KINDS = ("predicted", "widths")
+
     target: Array
     predicted: Array
     lower: Array
@@ -96,10 +98,6 @@ class IntervalDisplay(Display):
             drawn.
         ax, **kwargs
             As in `plot`.
-
-        Returns
-        -------
-        IntervalDisplay
         """
         model = check_fitted(estimator)
         if not hasattr(model, "predict_interval"):
@@ -113,8 +111,6 @@ class IntervalDisplay(Display):
         return display.plot(ax, kind=kind, **kwargs)
 
     def _draw(self, ax: Axes, *, kind: Literal["predicted", "widths"] = "predicted", **kwargs: Any) -> None:
-        if kind not in ("predicted", "widths"):
-            raise ValueError(f"kind must be 'predicted' or 'widths', got {kind!r}")
         inside, held = self.inside, format_percent(float(self.inside.mean()))
         # Points come in no order that matters, but files may be sorted.
         some = np.sort(np.random.default_rng(0).permutation(inside.size)[:_MOST_POINTS])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,6 +63,8 @@ class PosteriorDisplay(Display):
     >>> display.losses.tolist(), display.mass.tolist(), display.n_half
     ([0.1, 0.2, 0.3], [0.4, 0.4, 0.2], 2)
     """
+
+    _KINDS = ("mass", "cumulative")
 
     losses: Array
     mass: Array
@@ -133,16 +135,11 @@ class PosteriorDisplay(Display):
         rho, losses = model.posterior_[validated], model.losses_[validated]
         return cls.from_posterior(rho, losses, families=places, kind=kind, ax=ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, *, kind: Kind = "mass", **kwargs: Any) -> Self:
-        if kind not in ("mass", "cumulative"):
-            raise ValueError(f"kind must be 'mass' or 'cumulative', got {kind!r}")
+    def _draw(self, ax: Axes, *, kind: Kind = "mass", **kwargs: Any) -> None:
         self.stems_: LineCollection | None = None
         self.loss_: Line2D | None = None
         self.half_: Line2D | None = None
         self.families_: dict[str, Any] = {}
-        return super().plot(ax, kind=kind, **kwargs)
-
-    def _draw(self, ax: Axes, *, kind: Kind = "mass", **kwargs: Any) -> None:
         holds = "holds" if self.n_half == 1 else "hold"
         half = f"{self.n_half:,} of {self.cumulative_mass.size:,} {holds} half of the mass"
         if kind == "mass":

@@ -8,9 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pacbayes._losses import is_of_probabilities
-from pacbayes.certificate import Statement
+from pacbayes.certificate import Certificate, Statement
 
-__all__ = ["check_fitted", "check_test_labels", "state_test"]
+
+def check_certificate(certificate: Any) -> Certificate:
+    """Return the certificate, or raise if it is none."""
+    if not isinstance(certificate, Certificate):
+        raise TypeError(f"certificate must be a Certificate, got {type(certificate).__name__}")
+    return certificate
 
 
 def check_fitted(estimator: Any) -> Any:

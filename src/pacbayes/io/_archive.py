@@ -77,12 +77,10 @@ def type_name(kind: type) -> str:
 
 
 def examine(data: bytes, types: Collection[type], trusted: Collection[str], budget: Budget) -> tuple[bytes, list[str]]:
-    """Return a model file unpacked, if all that it holds is trusted, consistent, and fits the memory.
+    """Return a model file unpacked, and the names of its types, if all are trusted, consistent, and fit the memory.
 
-    Also returns the names of its types. Objects of `types` may be made from their attributes, those of the types that
-    are named in `trusted` in any way. `budget` limits the memory that loading may take. The archive that is returned
-    is not compressed, and names types of this library as they are named now. Raises ModelFileError for a file that is
-    damaged, exceeds the limit, or names other types.
+    Objects of `types` may be made from their attributes, those of the types that are named in `trusted` in any way. The
+    archive that is returned is not compressed, and names types of this library as they are named now.
     """
     budget.admit(len(data))
     members = _unpack(data, budget)

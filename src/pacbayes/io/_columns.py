@@ -201,15 +201,11 @@ def parse_labels(column: pd.Series[Any], decimal: str = ".", *, text: bool | Non
     `decimal` is the mark of numbers that are stored as text. Labels are `text` by default if one is not a number.
     """
     _refuse_missing(column)
-    numbers = None
     if text is None:
-        text = _is_boolean(column)
-        if not text:
-            numbers, invalid = _parse(column, decimal)
-            text = bool(invalid.any())
+        text = _is_boolean(column) or bool(_parse(column, decimal)[1].any())
     if text:
         return parse_text(column).astype(object).to_numpy()
-    values = (parse_numbers(column, decimal) if numbers is None else _finite(column, numbers)).to_numpy()
+    values = parse_numbers(column, decimal).to_numpy()
     # From 2^53 on neighbouring integers are the same float64.
     wrong = (values != np.floor(values)) | (np.abs(values) >= 2**53)
     if wrong.any():

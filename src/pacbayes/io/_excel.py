@@ -15,8 +15,10 @@ from typing import Any, BinaryIO
 from pacbayes._extras import require
 from pacbayes._formatting import format_names
 from pacbayes.exceptions import TableError
-from pacbayes.io._limits import Budget
+from pacbayes.io._limits import Budget, explain_damage, undamaged
 from pacbayes.io._source import copied
+
+_DAMAGED = "not an Excel workbook (.xlsx) that can be read, but damaged, encrypted or something else"
 
 # What separates cells in the text that a sheet becomes.
 SEPARATOR = ","
@@ -33,9 +35,10 @@ def sheet_as_csv(file: BinaryIO, sheet: str | None, decimal: str, budget: Budget
     Numbers have this decimal mark. Rows without any value are left out, as empty lines of a CSV file are.
     """
     size = file.seek(0, io.SEEK_END)
-    with _explain_unreadable(), zipfile.ZipFile(file) as archive:
+    with explain_damage(_DAMAGED), zipfile.ZipFile(file) as archive:
         budget.check_growth(sum(one.file_size for one in archive.infolist()), size)
-    with copied(_explained(_to_text(partial(_open_sheet, file, sheet), decimal)), budget.check) as text:
+    chunks = undamaged(_to_text(partial(_open_sheet, file, sheet), decimal), _DAMAGED)
+    with copied(chunks, budget.check) as text:
         yield text
 
 
@@ -118,21 +121,3 @@ def _format(cell: Any, decimal: str) -> str:
     if isinstance(cell, datetime):
         return cell.isoformat(" ") if cell.time() != datetime.min.time() else cell.date().isoformat()
     return cell.isoformat() if isinstance(cell, date) else str(cell)
-
-
-def _explained(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    with _explain_unreadable():
-        yield from chunks
-
-
-@contextmanager
-def _explain_unreadable() -> Iterator[None]:
-    """Raise TableError for damage, which openpyxl and what it calls report by exceptions of many kinds."""
-    try:
-        yield
-    except (TableError, ImportError, MemoryError):
-        raise
-    except Exception as error:
-        raise TableError(
-            f"not an Excel workbook (.xlsx) that can be read, but damaged, encrypted or something else: {error}"
-        ) from error

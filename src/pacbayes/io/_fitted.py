@@ -42,9 +42,6 @@ Lengths = dict[str, int]
 # Metrics without parameters that compiled code would have to trust.
 _METRICS = {"minkowski", "euclidean", "manhattan", "chebyshev", "cityblock", "l1", "l2", "sqeuclidean", "cosine"}
 
-# How the assumptions begin that tasks state.
-_OF_TASKS = ("range-declared:", "expected-costs")
-
 # Private attributes of estimators that are not fitted.
 _CONFIGURATION = ("_sklearn", "_metadata_request")
 
@@ -74,8 +71,6 @@ _OPERATORS = {"<": np.less, "<=": np.less_equal, "==": np.equal, ">": np.greater
 class Rule(NamedTuple):
     """What must be true of an object of a type.
 
-    `lengths` are those that a fitted object states: "k" of its classes, "d" of its features.
-
     `attributes` says what attributes must be, by their names: a type, a set of values, or text such as
     "int32 >=0 <k: s d". That is the kind; conditions on every number, which may name a length; and, for an array, the
     lengths of its axes, where a name is one number. A count is a length by its own name. A kind that ends in "?" may be
@@ -83,12 +78,14 @@ class Rule(NamedTuple):
     and "nan" ones may hold NaN.
 
     `members` are the names of attributes that hold estimators, whose types must be in the table, too.
+
+    `lengths` are those that a fitted object states: "k" of its classes, "d" of its features.
     """
 
-    lengths: str = ""
     attributes: Mapping[str, Any] = {}
     then: Callable[[Any, Lengths], Any] | None = None  # checks what kinds and shapes do not tell
     members: str = ""
+    lengths: str = ""
 
 
 def check_objects(root: Any, trusted: Collection[str]) -> None:
@@ -312,10 +309,6 @@ def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
     held = fitted.ranges
     fits = held is None or (len(held.names) == n["n_features"] and (held.places < n_features).all())
     require(fits, "ranges are of other columns")
-
-
-def _check_limits(task: Any, n: Lengths) -> None:
-    require(n["limits"] in (0, 2), f"a range of the target has {n['limits']} ends")
 
 
 def _check_vote(vote: Any, n: Lengths) -> None:
@@ -555,7 +548,6 @@ def _check_pipeline(pipeline: Any, n: Lengths) -> None:
 
 _SIZES = {"n": "count >0", "sizes": "int >=0 <n: m"}
 _SVC = Rule(
-    "k d",
     {
         "kernel": {"linear", "poly", "rbf", "sigmoid"},
         "degree": "count",
@@ -570,22 +562,32 @@ _SVC = Rule(
         "_sparse": {False},
     },
     _check_svc,
+    lengths="k d",
 )
-_LINEAR = Rule("k d", then=_check_linear)
-_NAIVE_BAYES = Rule("k d", {"feature_log_prob_": "float: k d", "class_log_prior_": "float: k"})
-_TREE = Rule("k d", {"n_outputs_": "count ==1", "n_classes_": "count ==k"}, _check_tree)
+_LINEAR = Rule(then=_check_linear, lengths="k d")
+_NAIVE_BAYES = Rule({"feature_log_prob_": "float: k d", "class_log_prior_": "float: k"}, lengths="k d")
+_TREE = Rule({"n_outputs_": "count ==1", "n_classes_": "count ==k"}, _check_tree, lengths="k d")
 _MANY = {"n_estimators": "count >0", "n_classes_": "count ==k"}
-_FOREST = Rule("k d", {**_MANY, "n_outputs_": "count ==1"}, _check_members, "estimators_")
-_NUMBER_TREE = Rule("d", {"n_outputs_": "count ==1"}, _check_tree)
-_NUMBER_FOREST = Rule("d", {"n_estimators": "count >0", "n_outputs_": "count ==1"}, _check_members, "estimators_")
-_NUMBER_LINEAR = Rule("d", {"coef_": "finite: d", "intercept_": "number"})
+_FOREST = Rule({**_MANY, "n_outputs_": "count ==1"}, _check_members, "estimators_", lengths="k d")
+_NUMBER_TREE = Rule({"n_outputs_": "count ==1"}, _check_tree, lengths="d")
+_NUMBER_FOREST = Rule(
+    {"n_estimators": "count >0", "n_outputs_": "count ==1"}, _check_members, "estimators_", lengths="d"
+)
+_NUMBER_LINEAR = Rule({"coef_": "finite: d", "intercept_": "number"}, lengths="d")
 _PLAIN = Rule()  # it holds other objects or settings only, and reads no array by its position
 
+_KERNEL_SUMS = {
+    "support": "int32: s",
+    "gamma": "double >=0 rows: m",
+    "failed": "bool: m",
+    "rows": "int32 >=0 rising: n",
+    "working_memory": "whole >=0 <=1e15",
+    "code_book": pools.CodeBook | None,
+}
 _MODELS = {"chosen": "int >=0: m", "vote_by": {"labels", "probabilities"}, "code_book": pools.CodeBook | None}
 
 RULES: dict[type, Rule] = {
     FittedVotes: Rule(
-        "",
         {
             "task": Task,
             "settings": FitSettings,
@@ -600,11 +602,13 @@ RULES: dict[type, Rule] = {
         },
         _check_fitted_votes,
     ),
-    FitSettings: Rule("", {"n_candidates": "count >0"}),
-    **{task: Rule("", task.attributes) for task in TASKS},
-    Regression: Rule("", Regression.attributes, _check_limits),
+    FitSettings: Rule({"n_candidates": "count >0"}),
+    **{task: Rule(task.attributes) for task in TASKS},
+    Regression: Rule(
+        Regression.attributes,
+        lambda _, n: require(n["limits"] in (0, 2), f"a range of the target has {n['limits']} ends"),
+    ),
     Vote: Rule(
-        "",
         {
             "task": Task,
             "hypotheses": pools.Hypotheses,
@@ -615,9 +619,8 @@ RULES: dict[type, Rule] = {
         },
         _check_vote,
     ),
-    sampling.Split: Rule("", {"rows": "int?: n", "held_out": "int?: tested", "entropy": "whole >=0"}, _check_split),
+    sampling.Split: Rule({"rows": "int?: n", "held_out": "int?: tested", "entropy": "whole >=0"}, _check_split),
     TrainingRows: Rule(
-        "",
         {
             "hashes": "uint64 rising: n",
             "shift": "count <64",
@@ -628,49 +631,37 @@ RULES: dict[type, Rule] = {
         _check_training_rows,
     ),
     ColumnRanges: Rule(
-        "",
         {"names": tuple, "places": "int >=0: d", "low high median": "double nan: d", "gaps": "bool: d"},
         lambda ranges, n: require(len(ranges.names) == n["d"], "ranges are of other columns"),
     ),
-    pools.HypothesisGroups: Rule("k", {"kind": "int >=0: m", "groups": dict}, _check_groups),
+    pools.HypothesisGroups: Rule({"kind": "int >=0: m", "groups": dict}, _check_groups, lengths="k"),
     pools.RBFSVMs: Rule(
-        "k",
         {
+            **_KERNEL_SUMS,
             "n_classes": "int32 >0 <=k: m",
             "class_codes": "int32 >=0 <k <65536: known",
             "n_support": "int32 >=0: known",
-            "support": "int32: s",
             "dual_coef": "double rows: coefficients",
             "intercept": "double rows: machines",
-            "gamma": "double >=0 rows: m",
             "C": "finite >0: m",
-            "failed": "bool: m",
-            "rows": "int32 >=0 rising: n",
-            "working_memory": "whole >=0 <=1e15",
             "engine": {"auto", "cpu", "cuda"},
-            "code_book": pools.CodeBook | None,
         },
         _check_svms,
+        lengths="k",
     ),
     pools.RBFRidges: Rule(
-        "k",
         {
+            **_KERNEL_SUMS,
             "n_support": "int32 >=0: m",
-            "support": "int32: s",
             "dual_coef": "double rows: s",
             "intercept": "double rows: m",
-            "gamma": "double >=0 rows: m",
             "ridge": "double >0: m",
-            "failed": "bool: m",
-            "rows": "int32 >=0 rising: n",
-            "working_memory": "whole >=0 <=1e15",
-            "code_book": pools.CodeBook | None,
         },
         _check_ridges,
+        lengths="k",
     ),
-    pools.TreeEnsembles: Rule("k", {"models": pools.TreeArrays, **_MODELS}),
+    pools.TreeEnsembles: Rule({"models": pools.TreeArrays, **_MODELS}, lengths="k"),
     pools.TreeArrays: Rule(
-        "",
         {
             "kind": {"boosting", "forest"},
             "sizes": "int64 >=0: m sorts",
@@ -689,11 +680,10 @@ RULES: dict[type, Rule] = {
             "values": "double rows: values",
             "columns table_sizes": "int >=0: inputs",
             "tables": "double nan rows: entries",
-        },
+        }
     ),
-    pools.LinearModels: Rule("k", {"models": pools.LinearArrays, **_MODELS}),
+    pools.LinearModels: Rule({"models": pools.LinearArrays, **_MODELS}, lengths="k"),
     pools.LinearArrays: Rule(
-        "",
         {
             "sizes": "int64 >=0: m sorts",
             "failed": "bool: m",
@@ -706,24 +696,24 @@ RULES: dict[type, Rule] = {
             "coef": "double rows: coefficients",
             "table_sizes": "int >=0: categories",
             "tables": "double rows: entries",
-        },
+        }
     ),
-    pools.CodeBook: Rule("", {}, _check_code_book),
-    pools.HypothesisList: Rule("k", {"vote_by": {"labels", "probabilities"}}, _check_hypothesis_list, "members"),
-    pools.Untrained: Rule("k", {"size": "count"}),
+    pools.CodeBook: Rule({}, _check_code_book),
+    pools.HypothesisList: Rule(
+        {"vote_by": {"labels", "probabilities"}}, _check_hypothesis_list, "members", lengths="k"
+    ),
+    pools.Untrained: Rule({"size": "count"}, lengths="k"),
     pools.EstimatorPool: Rule(members="estimator"),
     pools.PrefitPool: Rule(members="estimators"),
     pools.UnionPool: Rule(members="families"),
     ColumnEncoder: Rule(
-        "",
-        {"fill_ center_": "finite: numbers", "scale_": "finite >0: numbers", "missing_": "bool: texts"},
-        _check_encoder,
+        {"fill_ center_": "finite: numbers", "scale_": "finite >0: numbers", "missing_": "bool: texts"}, _check_encoder
     ),
-    sampling.FoldSubsamples: Rule("", _SIZES, _check_given_subsamples),
-    sampling.GivenSubsamples: Rule("", _SIZES, _check_given_subsamples),
-    sampling.NoSubsamples: Rule("", _SIZES),
-    sampling.UnionSubsamples: Rule("", _SIZES, _check_union_subsamples),
-    sampling.RandomSubsamples: Rule("", {"n n_sizes": "count >0", "sizes": "int >0 <n: m", "entropy": "whole >=0"}),
+    sampling.FoldSubsamples: Rule(_SIZES, _check_given_subsamples),
+    sampling.GivenSubsamples: Rule(_SIZES, _check_given_subsamples),
+    sampling.NoSubsamples: Rule(_SIZES),
+    sampling.UnionSubsamples: Rule(_SIZES, _check_union_subsamples),
+    sampling.RandomSubsamples: Rule({"n n_sizes": "count >0", "sizes": "int >0 <n: m", "entropy": "whole >=0"}),
     # Splitters that need no labels, which `subsamples` and `holdout` may be.
     sampling.Partition: _PLAIN,
     **dict.fromkeys((model_selection.KFold, model_selection.RepeatedKFold, model_selection.ShuffleSplit), _PLAIN),
@@ -733,11 +723,10 @@ RULES: dict[type, Rule] = {
     **dict.fromkeys((svm.LinearSVC, linear_model.LogisticRegression, LinearDiscriminantAnalysis), _LINEAR),
     linear_model.RidgeClassifier: _LINEAR._replace(members="_label_binarizer"),
     naive_bayes.GaussianNB: Rule(
-        "k d", {"theta_": "finite: k d", "var_": "finite >=0: k d", "class_prior_": "finite >=0: k"}
+        {"theta_": "finite: k d", "var_": "finite >=0: k d", "class_prior_": "finite >=0: k"}, lengths="k d"
     ),
     **dict.fromkeys((naive_bayes.BernoulliNB, naive_bayes.ComplementNB, naive_bayes.MultinomialNB), _NAIVE_BAYES),
     neighbors.KNeighborsClassifier: Rule(
-        "k d",
         {
             "n_samples_fit_": "count",
             "n_neighbors": "count >0 <=n_samples_fit_",
@@ -748,16 +737,17 @@ RULES: dict[type, Rule] = {
             "metric effective_metric_": _METRICS,
         },
         _check_neighbors,
+        lengths="k d",
     ),
     **dict.fromkeys((tree.DecisionTreeClassifier, tree.ExtraTreeClassifier), _TREE),
     **dict.fromkeys((ensemble.RandomForestClassifier, ensemble.ExtraTreesClassifier), _FOREST),
-    ensemble.BaggingClassifier: Rule("k d", _MANY, _check_members, "estimators_"),
+    ensemble.BaggingClassifier: Rule(_MANY, _check_members, "estimators_", lengths="k d"),
     ensemble.AdaBoostClassifier: Rule(
-        "k d", {**_MANY, "estimator_weights_": "finite: weights"}, _check_members, "estimators_"
+        {**_MANY, "estimator_weights_": "finite: weights"}, _check_members, "estimators_", lengths="k d"
     ),
     **dict.fromkeys((tree.DecisionTreeRegressor, tree.ExtraTreeRegressor), _NUMBER_TREE),
     **dict.fromkeys((ensemble.RandomForestRegressor, ensemble.ExtraTreesRegressor), _NUMBER_FOREST),
-    ensemble.BaggingRegressor: Rule("d", {"n_estimators": "count >0"}, _check_members, "estimators_"),
+    ensemble.BaggingRegressor: Rule({"n_estimators": "count >0"}, _check_members, "estimators_", lengths="d"),
     **dict.fromkeys(
         (
             linear_model.LinearRegression,
@@ -768,16 +758,16 @@ RULES: dict[type, Rule] = {
         ),
         _NUMBER_LINEAR,
     ),
-    pre.StandardScaler: Rule("d", {"mean_ scale_ var_": "finite?: d"}),
-    pre.MinMaxScaler: Rule("d", {"min_ scale_": "finite: d"}),
-    pre.MaxAbsScaler: Rule("d", {"scale_": "finite: d"}),
-    pre.RobustScaler: Rule("d", {"center_ scale_": "finite?: d"}),
-    SimpleImputer: Rule("d", {"statistics_": "label: d", "indicator_": NoneType}),
-    PCA: Rule("d", {"components_": "finite: n d", "mean_": "finite: d", "explained_variance_": "finite: n"}),
-    pre.OneHotEncoder: Rule("d", {}, _check_one_hot),
+    pre.StandardScaler: Rule({"mean_ scale_ var_": "finite?: d"}, lengths="d"),
+    pre.MinMaxScaler: Rule({"min_ scale_": "finite: d"}, lengths="d"),
+    pre.MaxAbsScaler: Rule({"scale_": "finite: d"}, lengths="d"),
+    pre.RobustScaler: Rule({"center_ scale_": "finite?: d"}, lengths="d"),
+    SimpleImputer: Rule({"statistics_": "label: d", "indicator_": NoneType}, lengths="d"),
+    PCA: Rule({"components_": "finite: n d", "mean_": "finite: d", "explained_variance_": "finite: n"}, lengths="d"),
+    pre.OneHotEncoder: Rule({}, _check_one_hot, lengths="d"),
     ColumnTransformer: Rule(members="transformers transformers_"),
     pre.FunctionTransformer: Rule(then=lambda one, _: require(not isinstance(one.func, type), "a function is a type")),
-    pre.LabelBinarizer: Rule("k", {"y_type_": {"binary", "multiclass"}}),
+    pre.LabelBinarizer: Rule({"y_type_": {"binary", "multiclass"}}, lengths="k"),
     Pipeline: Rule(then=_check_pipeline, members="steps"),
     FrozenEstimator: Rule(members="estimator"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pacbayes.exceptions import PACBayesError
+from pacbayes.exceptions import PACBayesError, TableError
 from pacbayes.rows import ANY_SIZE, MOST_GROWTH
 
 # Memory that a column takes besides its cells, in Arrow's and pandas' objects and buffers: 16.5 KiB were measured.
@@ -20,6 +20,23 @@ def explain_unreadable(error: type[PACBayesError]) -> Iterator[None]:
     except OSError as cause:
         known = {FileNotFoundError: "there is no such file", IsADirectoryError: "this is a folder, not a file"}
         raise error(known.get(type(cause), f"cannot be read: {cause.strerror}")) from cause
+
+
+@contextmanager
+def explain_damage(message: str) -> Iterator[None]:
+    """Raise TableError for damage, which packages that unpack a file report by exceptions of many kinds."""
+    try:
+        yield
+    except (PACBayesError, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        raise TableError(f"{message}: {error}") from error
+
+
+def undamaged(chunks: Iterator[bytes], message: str) -> Iterator[bytes]:
+    """Yield chunks of what is unpacked, with damage explained."""
+    with explain_damage(message):
+        yield from chunks
 
 
 class Budget:

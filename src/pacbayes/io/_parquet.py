@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from pacbayes._formatting import format_names
 from pacbayes.exceptions import TableError
 from pacbayes.io._limits import Budget
+from pacbayes.io.schema import refuse_repeated
 from pacbayes.rows import feature_names, is_readable, is_text
 
 if TYPE_CHECKING:
@@ -73,9 +72,7 @@ def _to_frame(batches: list[Any]) -> pd.DataFrame:
 def _check_columns(schema: Any, names: list[str], budget: Budget) -> dict[str, Any]:
     """Return the types of columns, if they can be read and their names differ."""
     budget.admit_columns(len(names))
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise TableError(f"more than one column is named {format_names(repeated)}")
+    refuse_repeated(names)
     kinds = {name: schema.field(name).type for name in names}
     for name, kind in kinds.items():
         if not is_readable(kind):

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, cast
 
 from pacbayes._formatting import format_names
 from pacbayes.exceptions import TableError
-from pacbayes.io._limits import Budget, explain_unreadable
+from pacbayes.io._limits import Budget, explain_damage, explain_unreadable, undamaged
 
 _CHUNK_SIZE = 2**20
 # Honest text does not shrink to less than a fiftieth, except for small files.
@@ -68,7 +68,7 @@ def open_content(path: Path, budget: Budget, *, unpack: bool = True) -> Iterator
             check = partial(budget.check_growth, file_size=stored, most=_MOST_GROWTH, always=_ANY_SIZE)
             own = Path(name).suffix.lower() in _EXTENSIONS
             name, chunks = unpacker(file, name.removesuffix(Path(name).suffix) if own else name)
-            file = stack.enter_context(copied(_report_damage(chunks), check))
+            file = stack.enter_context(copied(undamaged(chunks, "the compressed file is damaged"), check))
             if not _read_start(file):
                 raise TableError("the file is empty, once it is unpacked")
         yield Content(file, name, digest)
@@ -114,16 +114,6 @@ def copied(chunks: Iterator[bytes], check: Callable[[int], None]) -> Iterator[Bi
         yield cast(BinaryIO, copy)
 
 
-def _report_damage(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield what is unpacked, and raise TableError for damage, which each package reports by exceptions of its own."""
-    try:
-        yield from chunks
-    except (TableError, MemoryError):
-        raise
-    except Exception as error:
-        raise TableError(f"the compressed file is damaged: {error}") from error
-
-
 # ---------------------------------------------------------------------------------------------------
 # Compressions: each returns the name of what is compressed, and its bytes in chunks
 # ---------------------------------------------------------------------------------------------------
@@ -163,10 +153,8 @@ def _open_zstd(file: BinaryIO) -> Any:
 
 def _unpack_zip(file: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
     _check_zip_index(file)
-    try:
+    with explain_damage("not a zip archive that can be read"):
         archive = zipfile.ZipFile(file)
-    except Exception as error:
-        raise TableError(f"not a zip archive that can be read: {error}") from error
     members = [one for one in archive.infolist() if not (one.is_dir() or one.filename.startswith("__MACOSX/"))]
     if len(members) != 1:
         names = format_names([one.filename for one in members], most=4) or "no file"

@@ -18,8 +18,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from pacbayes._validation import Array
 from pacbayes.rows import to_days
 
-__all__ = ["ColumnEncoder"]
-
 
 class ColumnEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Fill and scale columns of numbers, and encode each category as a column of zeros and ones.
@@ -56,10 +54,7 @@ class ColumnEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self,
-        numeric: Sequence[str] = (),
-        text: Sequence[str] = (),
-        scaler: Literal["standard", "minmax"] | None = None,
+        self, numeric: Sequence[str] = (), text: Sequence[str] = (), scaler: Literal["standard", "minmax"] | None = None
     ) -> None:
         self.numeric = numeric
         self.text = text

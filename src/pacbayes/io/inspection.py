@@ -17,8 +17,6 @@ from pacbayes.io.schema import Column
 from pacbayes.io.streams import StreamedTable
 from pacbayes.io.tables import Table
 
-__all__ = ["Finding", "find_time_order", "inspect_table"]
-
 # With fewer rows, values may differ by chance.
 _FEWEST_ROWS = 20
 # More whole numbers than this are more likely amounts than classes.

@@ -1,9 +1,7 @@
 """Models in files that run nothing when they are loaded.
 
-A model is saved with skops: numbers, and the names of types. Before an object is made, the file is examined: types
-that are not trusted are refused by name, and so is a file that would take more memory than allowed. Trusted are plain
-containers, NumPy arrays, and those types of this library and of scikit-learn for which there is a check that their
-fitted arrays fit together. All of these checks are made before the model is returned.
+A model is saved with skops: numbers, and the names of types. `_archive` examines the file before an object is made, and
+`_fitted` checks that the arrays of the objects fit together before the model is returned.
 """
 
 from __future__ import annotations
@@ -33,8 +31,6 @@ from pacbayes.io.schema import Schema
 from pacbayes.pools import HypothesisGroups, RBFRidges, RBFSVMPool, RBFSVMs, ScoreModels, Untrained
 from pacbayes.rows import CodeBook
 from pacbayes.tasks import Task
-
-__all__ = ["MAX_MODEL_BYTES", "dumps_model", "load_model", "save_model", "try_loading"]
 
 # Format 6 repeats the code book with every group of hypotheses.
 _FORMAT, _OLDER = 7, (5, 6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pacbayes._formatting import format_names, join_names
+from pacbayes._formatting import format_counts, format_names
 from pacbayes._json_fields import Pattern, Range, parse_object, raising, read_object
 from pacbayes._settings import Constraint
 from pacbayes.bounds import clopper_pearson
@@ -20,8 +20,6 @@ from pacbayes.exceptions import TableError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["Column", "HeldOutErrors", "HeldOutTest", "Provenance", "Schema", "split_last_rows", "split_rows"]
 
 Kind = Literal["number", "text", "date"]
 TaskName = Literal["classification", "regression"]
@@ -276,7 +274,7 @@ class Schema:
         gaps = missing_by_column(X)
         if gaps and self.complete:
             raise TableError(
-                f"there are missing values in {format_missing(gaps)}, and the model was trained on data without any: "
+                f"there are missing values in {format_counts(gaps)}, and the model was trained on data without any: "
                 "fill them, or train on rows that have some"
             )
         return X
@@ -384,9 +382,7 @@ def split_rows(n_rows: int, test_size: float, seed: int) -> tuple[Rows, Rows]:
     >>> test
     array([2, 4, 6])
     """
-    held_out = round(test_size * n_rows) if 0 < test_size < 1 else 0
-    if not 0 < held_out < n_rows:
-        raise TableError(f"test_size must be a fraction in (0, 1) that leaves rows on both sides, got {test_size:g}")
+    held_out = _count_held_out(n_rows, test_size)
     order = np.random.default_rng(seed).permutation(n_rows)
     return np.sort(order[held_out:]), np.sort(order[:held_out])
 
@@ -412,33 +408,33 @@ def split_last_rows(times: Any, test_size: float) -> tuple[Rows, Rows]:
     array([3, 4])
     """
     values = np.asarray(times)
-    held_out = round(test_size * values.size) if 0 < test_size < 1 else 0
-    if not 0 < held_out < values.size:
-        raise TableError(f"test_size must be a fraction in (0, 1) that leaves rows on both sides, got {test_size:g}")
-    is_last = values >= np.sort(values)[values.size - held_out]
+    is_last = values >= np.sort(values)[values.size - _count_held_out(values.size, test_size)]
     if is_last.all():
         raise TableError("the times must differ: all rows are of the last one")
     return np.flatnonzero(~is_last), np.flatnonzero(is_last)
 
 
+def _count_held_out(n_rows: int, test_size: float) -> int:
+    held_out = round(test_size * n_rows) if 0 < test_size < 1 else 0
+    if not 0 < held_out < n_rows:
+        raise TableError(f"test_size must be a fraction in (0, 1) that leaves rows on both sides, got {test_size:g}")
+    return held_out
+
+
 def with_text_names(table: pd.DataFrame) -> pd.DataFrame:
     """Return a data frame whose columns are named by text, each differently."""
     names = [str(name) for name in table.columns]
-    if len(set(names)) < len(names):
-        repeated = [name for name, count in Counter(names).items() if count > 1]
-        raise TableError(f"more than one column is named {format_names(repeated)}")
+    refuse_repeated(names)
     return table.set_axis(names, axis=1)
+
+
+def refuse_repeated(names: Sequence[str]) -> None:
+    """Raise TableError if columns have the same name."""
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise TableError(f"more than one column is named {format_names(repeated)}")
 
 
 def missing_by_column(X: pd.DataFrame) -> dict[str, int]:
     """Return the number of missing values of each column that has some."""
     return {str(name): int(count) for name, count in X.isna().sum().items() if count}
-
-
-def format_missing(gaps: Mapping[str, int], most: int = 12) -> str:
-    """List columns with their numbers of missing values.
-
-    >>> format_missing({"age": 3, "city": 1}, most=1)
-    "'age' (3) and 1 more"
-    """
-    return join_names([f"{name!r} ({count})" for name, count in gaps.items()], most)

@@ -24,18 +24,8 @@ from pacbayes.io._columns import ColumnGuess, TargetGuess, parse_target, parse_t
 from pacbayes.io._files import ReadOptions, TableFile, open_file
 from pacbayes.io._limits import Budget
 from pacbayes.io.schema import Column, Schema, TaskName, missing_by_column
-from pacbayes.io.tables import (
-    MAX_TABLE_BYTES,
-    Table,
-    check_roles,
-    check_target,
-    choose_rows,
-    drop_unlabelled,
-    table_of,
-)
+from pacbayes.io.tables import MAX_TABLE_BYTES, Table, check_roles, check_target, choose_rows, drop_unlabelled, table_of
 from pacbayes.rows import open_parquet
-
-__all__ = ["StreamedTable", "open_table", "read_batches"]
 
 # Text of any size may be unpacked to a temporary file.
 _UNLIMITED = Budget(2**62, TableError)
@@ -218,11 +208,7 @@ class _Frames:
 
 
 def _spool(
-    frames: _Frames,
-    target: str | None,
-    text: Collection[str],
-    drop: Collection[str],
-    task: TaskName | Literal["auto"],
+    frames: _Frames, target: str | None, text: Collection[str], drop: Collection[str], task: TaskName | Literal["auto"]
 ) -> StreamedTable:
     """Write the rows of a file, once they are known to be numbers, dates or text, to a temporary file."""
     file, left_out = frames.file, [*text, *drop]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pacbayes._formatting import format_names
 from pacbayes._validation import Array
 from pacbayes.exceptions import TableError
-from pacbayes.io._columns import TargetGuess, infer_column, parse_target, parse_text
+from pacbayes.io._columns import TargetGuess, infer_column, parse_cells, parse_target, parse_text
 from pacbayes.io._csv import find_line
 from pacbayes.io._files import ReadOptions, TableFile, is_workbook, open_file
 from pacbayes.io._limits import Budget
@@ -35,8 +35,6 @@ from pacbayes.io.schema import (
     split_rows,
     with_text_names,
 )
-
-__all__ = ["MAX_TABLE_BYTES", "Table", "read_losses", "read_table"]
 
 # Default limit on the memory that the cells of a table may take.
 MAX_TABLE_BYTES = 2**33
@@ -127,12 +125,10 @@ class Table:
 
     def stored_column(self, name: str) -> pd.Series[Any]:
         """Return a feature or, where columns were carried, another column of the file, as numbers, dates or text."""
-        if name in self.X.columns:
-            return self.X[name]
-        if self.carried is None or name not in self.carried.columns:
-            known = self.X.columns if self.carried is None else self.carried.columns
-            raise TableError(f"there is no column {name!r}, only {format_names(known)}")
-        return infer_column(self.carried[name], self.schema.decimal)[1]
+        stored = self.X if self.carried is None else self.carried
+        if name not in stored.columns:
+            raise TableError(f"there is no column {name!r}, only {format_names(stored.columns)}")
+        return self.X[name] if name in self.X.columns else infer_column(stored[name], self.schema.decimal)[1]
 
     def label_codes(self) -> NDArray[Any] | None:
         """Return the labels as numbers; None without classes."""
@@ -398,9 +394,9 @@ def read_losses(path: str | os.PathLike[str], column: str | None = None, *, max_
             raise TableError(f"there is no column {column!r}, only {format_names(names)}")
         if column is None and len(names) > 1:
             raise TableError(f"there are {len(names)} columns, {format_names(names)}: name the one to take")
-        words = cells.column(0 if column is None else names.index(column)).to_pylist()
-        headed = column is not None or math.isnan(_number(words[0]))
-        losses = np.array([_number(word) for word in words[headed:]])
+        words = cells.column(0 if column is None else names.index(column)).to_pandas()
+        headed = int(column is not None or math.isnan(parse_cells(words[:1])[0]))
+        losses = parse_cells(words[headed:])
         if losses.size == 0:
             raise TableError("there is a header and there are no losses")
         valid = (losses >= 0) & (losses <= 1)
@@ -409,10 +405,3 @@ def read_losses(path: str | os.PathLike[str], column: str | None = None, *, max_
             line = find_line(table.file, ",", row + 1)
             raise TableError(f"line {line}: a loss must be a number in [0, 1], got {words[row]!r}")
     return losses
-
-
-def _number(word: str) -> float:
-    try:
-        return float(word)
-    except ValueError:
-        return math.nan

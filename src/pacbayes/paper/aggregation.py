@@ -55,18 +55,14 @@ class Aggregation:
         return float(np.mean(weighted_vote(votes[: rho.size], rho, 2) != y))
 
     def evaluate(self, m: int) -> dict[str, float]:
-        """Weight the first m hypotheses, and return their losses on the test set and the PAC-Bayes-kl bound.
-
-        These are the losses of the rho-weighted vote, of the uniform vote, of the hypothesis with the smallest
-        validation loss, and of the randomised classifier, which the bound is on.
-        """
+        """Weight the first m hypotheses, and return their losses on the test set and the PAC-Bayes-kl bound."""
         posterior = self.posterior(m)
         losses = np.mean(self.votes[:m] != self.split.y_test, axis=1)
         return {
             "vote": self.vote_loss(posterior.rho),
             "uniform": self.vote_loss(np.full(m, 1 / m)),
             "best": float(losses[np.argmin(self.losses[:m])]),
-            "randomised": float(posterior.rho @ losses),
+            "randomised": float(posterior.rho @ losses),  # which the bound is on
             "bound": float(pac_bayes_kl(posterior.loss, posterior.kl_div, self.n_validation, DELTA)),
         }
 

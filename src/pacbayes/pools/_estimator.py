@@ -145,6 +145,8 @@ class EstimatorPool(Pool):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        if not hasattr(self.estimator, "__sklearn_tags__"):  # `check_settings` says what is no estimator
+            return tags
         base_tags = get_tags(self.estimator).input_tags
         for name in ("sparse", "allow_nan", "string", "categorical", "positive_only"):
             setattr(tags.input_tags, name, getattr(base_tags, name))

@@ -11,18 +11,20 @@ import numpy as np
 
 from pacbayes._fingerprint import default_parameters
 from pacbayes._formatting import format_nearest
+from pacbayes._losses import is_of_probabilities
 from pacbayes._versions import collect_versions
-from pacbayes.certificate import Row
+from pacbayes.certificate import Certificate, Row, Section
 from pacbayes.display.checks import check_fitted, state_test
 from pacbayes.report._html import PageTable, capitalize, render_page
-from pacbayes.report._importance import choose_judged_rows, tabulate_importances
+from pacbayes.report._importance import JudgedRows, choose_judged_rows, tabulate_importances
 from pacbayes.report._plots import (
-    abstention_plot,
+    Plot,
+    abstention_plots,
     certificate_plot,
-    error_plot,
+    error_plots,
     interval_plots,
     posterior_plots,
-    reliability_plot,
+    reliability_plots,
 )
 
 # Names of features and classes that are shown; of more, their number.
@@ -109,22 +111,15 @@ def fit_page(
         [("", type(model), chosen), ("estimator__", type(pool), pool.get_params(deep=False))]
     )
     judged = choose_judged_rows(model, X, y, X_test, y_test)
-    numeric = model.fitted_votes_.task.numeric
+    numeric, tables = model.fitted_votes_.task.numeric, _collect_tables(model, judged)
     return render_page(
         "fit.html.jinja",
         title=title or f"A {'regressor' if numeric else 'classifier'} with a certificate",
         certificate=certificate,
+        of_probabilities=is_of_probabilities(certificate.loss),
         answers=certificate.answers(tested),
-        rates={"classes": certificate.class_table(), "groups": certificate.group_table()},
-        abstention=certificate.abstention_table(),
-        abstention_plot=abstention_plot(model),
-        sets=certificate.set_table(),
-        probabilities=certificate.probability_table(),
-        reliability_plot=reliability_plot(model),
-        errors=certificate.error_table(),
-        error_plot=error_plot(model),
-        intervals=certificate.interval_table(),
-        interval_plots=list(interval_plots(model, judged)),
+        links=[(name, name.capitalize()) for name, _, _ in tables],
+        tables=tables,
         columns=None if judged is None else tabulate_importances(model, judged),
         bounds=_tabulate_rows(certificate.rows(tested)),
         certificate_plot=certificate_plot(model, tested),
@@ -138,6 +133,21 @@ def fit_page(
         model_path=model_path,
         certificate_path=certificate_path,
     )
+
+
+def _collect_tables(model: Any, judged: JudgedRows | None) -> list[tuple[str, Section, list[Plot]]]:
+    """Return names, tables and plots of what is proved besides the bounds, as far as it is."""
+    certificate: Certificate = model.certificate_
+    sections: dict[str, tuple[Section | None, Iterable[Plot]]] = {
+        "classes": (certificate.class_table(), ()),
+        "groups": (certificate.group_table(), ()),
+        "abstention": (certificate.abstention_table(), abstention_plots(certificate)),
+        "sets": (certificate.set_table(), ()),
+        "probabilities": (certificate.probability_table(), reliability_plots(certificate)),
+        "intervals": (certificate.interval_table(), interval_plots(model, judged)),
+        "errors": (certificate.error_table(), error_plots(certificate)),
+    }
+    return [(name, table, list(plots)) for name, (table, plots) in sections.items() if table is not None]
 
 
 def _tabulate_rows(rows: Sequence[Row]) -> PageTable:

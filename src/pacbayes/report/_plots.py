@@ -80,25 +80,19 @@ def certificate_plot(model: Any, tested: Statement | None) -> Plot:
     return Plot("plot-certificate", "Loss and bounds", caption, f"Bars: {'; '.join(values)}.", svg)
 
 
-def abstention_plot(model: Any) -> Plot | None:
-    """Plot the error among answered points; None if nothing is proved about these."""
-    certificate = model.certificate_
-    if not certificate.abstention:
-        return None
+def abstention_plots(certificate: Certificate) -> Iterator[Plot]:
+    """Plot the error among answered points."""
     display, svg = _draw("plot-abstention", lambda ax: AbstentionDisplay.from_certificate(certificate, ax=ax))
     values = [
         f"{format_nearest(share)} answered, error at most {format_upper(bound)}"
         for share, bound in zip(display.share, display.proved, strict=True)
     ]
     caption = "The surer the vote has to be, the fewer points it answers."
-    return Plot("plot-abstention", "Error among answered points", caption, f"Line: {'; '.join(values)}.", svg)
+    yield Plot("plot-abstention", "Error among answered points", caption, f"Line: {'; '.join(values)}.", svg)
 
 
-def error_plot(model: Any) -> Plot | None:
-    """Plot the share of points that are off by no more than an error; None if nothing is proved about it."""
-    certificate = model.certificate_
-    if certificate.numbers is None:
-        return None
+def error_plots(certificate: Certificate) -> Iterator[Plot]:
+    """Plot the share of points that are off by no more than an error."""
     display, svg = _draw("plot-errors", lambda ax: ErrorCurveDisplay.from_certificate(certificate, ax=ax))
     some = slice(3, None, 4)
     values = [
@@ -106,12 +100,12 @@ def error_plot(model: Any) -> Plot | None:
         for error, share in zip(display.error[some], display.proved[some], strict=True)
     ]
     caption = "How many predictions are off by no more than an error: never fewer than the line, as far as is proved."
-    return Plot("plot-errors", "Share of errors below", caption, f"Line: at least {'; '.join(values)}.", svg)
+    yield Plot("plot-errors", "Share of errors below", caption, f"Line: at least {'; '.join(values)}.", svg)
 
 
 def interval_plots(model: Any, judged: JudgedRows | None) -> Iterator[Plot]:
     """Plot true against predicted numbers, and errors against widths, where there are rows to do so."""
-    if model.certificate_.numbers is None or judged is None:
+    if judged is None:
         return
     coverage = next((level for level in _COVERAGES if _is_proved(model.certificate_, level)), None)
     if coverage is None:
@@ -140,11 +134,8 @@ def _is_proved(certificate: Certificate, coverage: float) -> bool:
     return True
 
 
-def reliability_plot(model: Any) -> Plot | None:
-    """Plot how often predictions of some probability are right; None if nothing is proved about that."""
-    certificate = model.certificate_
-    if certificate.probabilities is None:
-        return None
+def reliability_plots(certificate: Certificate) -> Iterator[Plot]:
+    """Plot how often predictions of some probability are right."""
     display, svg = _draw("plot-reliability", lambda ax: ReliabilityDisplay.from_certificate(certificate, ax=ax))
     values = [
         f"probability {format_nearest(mean)}, right {format_nearest(measured)}, between {format_lower(low)} and "
@@ -152,7 +143,7 @@ def reliability_plot(model: Any) -> Plot | None:
         for mean, measured, low, high in zip(display.mean, display.measured, display.low, display.high, strict=True)
     ]
     caption = "Probabilities are calibrated where limits hold the dashed line."
-    return Plot("plot-reliability", "How often predictions are right", caption, f"Points: {'; '.join(values)}.", svg)
+    yield Plot("plot-reliability", "How often predictions are right", caption, f"Points: {'; '.join(values)}.", svg)
 
 
 def _is_tested_mean(certificate: Certificate) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pacbayes._formatting import join_names
+from pacbayes._formatting import format_counts
 from pacbayes._validation import Array
 from pacbayes.rows._code_book import GAP, CodeBook
 
@@ -78,8 +78,8 @@ class ColumnRanges:
 
 def describe_gaps(gaps: Mapping[str, int]) -> str:
     """Say what is done about gaps, so many in each column, in columns that had none in training."""
-    counts = join_names([f"{name!r} ({count})" for name, count in gaps.items()])
     return (
-        f"there are missing values in columns that had none in training, {counts}: they are filled, by what is usual "
-        "in training, and the certificate of the fit, which is about rows without such gaps, does not cover these rows"
+        f"there are missing values in columns that had none in training, {format_counts(gaps)}: they are filled, by "
+        "what is usual in training, and the certificate of the fit, which is about rows without such gaps, does not "
+        "cover these rows"
     )

@@ -195,6 +195,8 @@ def read_numbers(target: NDArray[Any]) -> Array:
     given = np.asarray(target)
     if given.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: y must hold real numbers, got {given[0]}")
+    if given.dtype.kind in "mM":
+        raise ValueError(f"y must hold numbers, got {given.dtype} such as {given[0]!s}: give y in days, for instance")
     if given.dtype.kind not in "biuf":
         try:
             given = np.array([float(value) for value in given.tolist()])
