@@ -10,13 +10,13 @@ from small_session import QUICK
 
 from pacbayes.io import _csv, _parquet
 
-LIMIT = ("--max-bytes", 400_000)
+LIMIT = ("--max-bytes", 140_000)
 
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
-    monkeypatch.setattr(_parquet, "_BATCH_ROWS", 900)
-    monkeypatch.setattr(_csv, "_BLOCK_SIZE", 2**15)
+    monkeypatch.setattr(_parquet, "_BATCH_ROWS", 300)
+    monkeypatch.setattr(_csv, "_BLOCK_SIZE", 2**13)
 
 
 @pytest.fixture
@@ -24,14 +24,14 @@ def table(invoke):  # which goes to a folder of its own
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
-            "id": np.arange(6000),
-            "age": rng.normal(40, 10, 6000).round(2),
-            "city": rng.choice(["Bonn", "Oslo", "Rome"], 6000),
-            "joined": (np.datetime64("2020-01-01") + rng.integers(0, 900, 6000)).astype(str),
-            "vip": rng.random(6000) < 0.4,
+            "id": np.arange(2000),
+            "age": rng.normal(40, 10, 2000).round(2),
+            "city": rng.choice(["Bonn", "Oslo", "Rome"], 2000),
+            "joined": (np.datetime64("2020-01-01") + rng.integers(0, 900, 2000)).astype(str),
+            "vip": rng.random(2000) < 0.4,
             "unit": "cm",
         }
-    ).mask(rng.random((6000, 6)) < [0, 0.1, 0.1, 0.1, 0, 0])
+    ).mask(rng.random((2000, 6)) < [0, 0.1, 0.1, 0.1, 0, 0])
     frame["kind"] = np.where(frame["age"].fillna(40) + 10 * frame["vip"].astype(int) > 44, "yes", "no")
     frame.to_csv("data.csv", index=False)
     frame.to_csv("data.csv.gz", index=False)

@@ -365,7 +365,7 @@ def test_a_fit_that_is_killed_again_and_again_ends_as_if_it_was_not(tmp_path):
     folder, parts = str(Path(__file__).parent), str(tmp_path / "parts")
     script = SCRIPT.format(folder=folder, parts=parts, path=path)
     rng = np.random.default_rng(0)
-    for _ in range(3):
+    for _ in range(2):
         process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.DEVNULL)
         # Not before it has begun, which takes as long as the imports.
         while process.poll() is None and not os.path.exists(f"{parts}/checkpoint.json"):

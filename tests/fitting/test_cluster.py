@@ -246,6 +246,7 @@ def test_killed_workers_change_nothing(cluster, client, parquet):
     client.wait_for_workers(2, timeout=60)
 
 
+@pytest.mark.slow
 def test_workers_may_join_and_leave(cluster, client, parquet, in_memory):
     cluster.scale(3)
     change = threading.Timer(0.3, lambda: cluster.scale(2))
@@ -313,8 +314,12 @@ def test_a_fit_waits_for_workers_and_says_so(parquet, in_memory, monkeypatch):
 
     monkeypatch.setattr(cluster_module, "_SILENCE", 0.5, raising=False)
     monkeypatch.setattr(cluster_module, "warnings", SimpleNamespace(warn=warn), raising=False)
+    # A worker that is a thread joins at once.
     settings = {"n_workers": 0, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
-    with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster):
+    with (
+        distributed.LocalCluster(**settings, processes=False, protocol="tcp://") as cluster,
+        distributed.Client(cluster),
+    ):
         model = outcome(lambda: make().fit(parquet, "label"))
     assert_same(model, in_memory)
     message, category = said[0]
@@ -381,7 +386,7 @@ def test_a_task_that_kills_its_workers_ends_the_fit(client, parquet, monkeypatch
     client.run_on_scheduler(_allow_no_failure)
     try:
         with pytest.raises(ClusterError, match=r"a task \(training\) lost its worker 1 times: do the workers have"):
-            make(estimator=Murderous(), n_hypotheses=2).fit(parquet, "label")
+            make(estimator=Murderous(), n_hypotheses=1).fit(parquet, "label")
     finally:
         client.run_on_scheduler(_allow_no_failure, failures=dask.config.get("distributed.scheduler.allowed-failures"))
         client.wait_for_workers(2, timeout=60)

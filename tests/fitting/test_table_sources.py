@@ -105,7 +105,7 @@ def stored(tmp_path_factory):
 )
 def test_all_kinds_together(settings, stored, set_block_rows):
     rows, frame, labels = stored
-    settings = dict(settings)
+    settings = {"n_hypotheses": 10, **settings}
     set_block_rows(settings.pop("rows", 65536))
     model, reference = make(**settings).fit(rows, "label"), make(**settings).fit(frame, labels)
     assert_same(model, reference)
@@ -248,7 +248,7 @@ VALUES = {
 
 
 @given(st.data(), st.sampled_from(list(VALUES)), st.booleans(), st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_the_code_book_of_parts_is_that_of_the_whole(tmp_path_factory, data, kind, dictionary, group):
     cells = data.draw(st.lists(st.none() | VALUES[kind], min_size=1, max_size=12))
     column = pa.array(cells, kind)

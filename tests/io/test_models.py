@@ -79,14 +79,14 @@ REGRESSORS = [
     ensemble.BaggingRegressor(n_estimators=2),
     make_pipeline(preprocessing.StandardScaler(), linear_model.Ridge()),
 ]
-SETTINGS = {"n_hypotheses": 12, "subsample_size": 30, "random_state": 0}
+SETTINGS = {"n_hypotheses": 5, "subsample_size": 30, "random_state": 0}
 
 MODELS = {
-    "scaled": (PACBayesClassifier(RBFSVMPool(scaler="standard"), n_hypotheses=20, random_state=2**127 + 1), X),
+    "scaled": (PACBayesClassifier(RBFSVMPool(scaler="standard"), n_hypotheses=5, random_state=2**127 + 1), X),
     "reserved": (PACBayesClassifier(RBFSVMPool(gamma_source="reserved", scaler="minmax"), **SETTINGS), X),
     "no seed": (PACBayesClassifier(n_hypotheses=8), X),
-    "a random state": (PACBayesClassifier(RBFSVMPool(), n_hypotheses=20, random_state=np.random.RandomState(1)), X),
-    "tiny subsamples": (PACBayesClassifier(SVC(), n_hypotheses=20, subsample_size=1, random_state=0), X),
+    "a random state": (PACBayesClassifier(RBFSVMPool(), n_hypotheses=5, random_state=np.random.RandomState(1)), X),
+    "tiny subsamples": (PACBayesClassifier(SVC(), n_hypotheses=5, subsample_size=1, random_state=0), X),
     "a prior": (PACBayesClassifier(SVC(), n_hypotheses=3, subsample_size=30, prior=[0.5, 0.25, 0.25]), X),
     "folds": (PACBayesClassifier(SVC(), subsamples=KFold(3), random_state=0), X),
     "repeated folds": (PACBayesClassifier(SVC(), subsamples=RepeatedKFold(n_splits=3, n_repeats=2)), X),
@@ -156,7 +156,7 @@ REGRESSIONS = {
     "a declared range": (PACBayesRegressor(linear_model.Ridge(), y_range=(-2.0, 30.0), holdout=None, **SETTINGS), X),
     "squared errors": (PACBayesRegressor(linear_model.Ridge(), loss="squared_error", **SETTINGS), X),
     "the best": (PACBayesRegressor(tree.DecisionTreeRegressor(), voting="best", holdout=0.3, **SETTINGS), X),
-    "constants": (PACBayesRegressor(tree.DecisionTreeRegressor(), n_hypotheses=12, subsample_size=1), X),
+    "constants": (PACBayesRegressor(tree.DecisionTreeRegressor(), n_hypotheses=5, subsample_size=1), X),
     "a table": (PACBayesRegressor(make_pipeline(ENCODER, linear_model.Ridge()), **SETTINGS), TABLE),
     "kernel ridge regressions": (PACBayesRegressor(RBFRidgePool(), **SETTINGS), X),
     "without scaling": (PACBayesRegressor(RBFRidgePool(scaler=None), holdout=None, y_range=(-9, 40), **SETTINGS), X),
@@ -279,7 +279,7 @@ def test_every_type_is_in_a_round_trip():
     assert {kind.__name__ for kind in _fitted.RULES} <= {kind.__name__ for kind in reached} | elsewhere
 
 
-RACED = np.abs(np.random.default_rng(1).normal(size=(6000, 3)))
+RACED = np.abs(np.random.default_rng(1).normal(size=(3000, 3)))
 RACED_LABELS = (RACED[:, 0] > 0.7).astype(int)
 
 
