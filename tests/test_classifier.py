@@ -60,10 +60,7 @@ def checked(**parameters):
     return PACBayesClassifier(**{"estimator": RBFSVMPool(), "n_hypotheses": 10, "random_state": 0, **parameters})
 
 
-@parametrize_with_checks(
-    [checked(), checked(voting="gibbs"), checked(estimator=DecisionTreeClassifier(max_depth=4))],
-    expected_failed_checks=expected_failures,
-)
+@parametrize_with_checks([checked(), checked(estimator=DecisionTreeClassifier(max_depth=4))])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -77,7 +74,9 @@ def test_scikit_learn_checks(estimator, check):
         checked(estimator=RBFSVMPool(gamma_source="sample", scaler="minmax")),
         checked(estimator=LogisticRegression()),
         checked(estimator=None),
-    ]
+        checked(voting="gibbs"),
+    ],
+    expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks_with_other_settings(estimator, check):
     check(estimator)

@@ -51,7 +51,7 @@ def test_certificates_fail_at_most_as_often_as_delta(scenario, repetitions):
 
 @pytest.mark.parametrize(
     ("scenario", "repetitions"),
-    [(UNIONS[0], 20), *(pytest.param(scenario, 400, marks=pytest.mark.slow) for scenario in UNIONS)],
+    [(UNIONS[0], 20), *(pytest.param(scenario, 200, marks=pytest.mark.slow) for scenario in UNIONS)],
     ids=lambda value: getattr(value, "name", value),
 )
 def test_tested_unions_fail_at_most_as_often_as_delta(scenario, repetitions):

@@ -61,7 +61,7 @@ def test_files_hold_the_seed(model, fresh):
         replace(certificate, assumption_codes=silent).check()
 
 
-@pytest.mark.parametrize("seeds", [40, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [40, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("delta", "rate"), [(0.05, 0.13), (0.3, 0.12)])
 def test_fails_as_often_as_delta_and_more_often_if_the_seed_is_chosen(delta, rate, seeds):
     n = 60

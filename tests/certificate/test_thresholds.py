@@ -172,7 +172,7 @@ def test_sets_have_the_largest_threshold_that_proves_the_coverage(drawn, coverag
     ("world", "n_votes", "repetitions"),
     [
         *[(world, 2, 10) for world in WORLDS[::2]],
-        *[pytest.param(world, k, 250, marks=pytest.mark.slow) for world in WORLDS for k in (1, 2)],
+        *[pytest.param(world, k, 120, marks=pytest.mark.slow) for world in WORLDS for k in (1, 2)],
     ],
     ids=lambda value: getattr(value, "name", value),
 )

@@ -18,7 +18,9 @@ def fitted(invoke, mixed, tmp_path):
     table = mixed.rename(columns={"open": EVIL})
     table["kind"] = table["kind"].map({"wet": EVIL, "dry": "dry"})
     table.to_csv(tmp_path / "<b>.csv", index=False)
-    fit = invoke("fit", "<b>.csv", "--target", "kind", "-o", "a model.skops", *QUICK, "--estimator", "tree", "--n-hypotheses", 5)
+    fit = invoke(
+        "fit", "<b>.csv", "--target", "kind", "-o", "a model.skops", *QUICK, "--estimator", "tree", "--n-hypotheses", 5
+    )
     assert fit.exit_code == 0, fit.output
     return load_model(tmp_path / "a model.skops")[0]
 

@@ -98,7 +98,7 @@ def stored(tmp_path_factory):
         {"holdout": None},
         {"holdout": 0.3, "voting": "gibbs"},
         {"racing": "training", "holdout": None},
-        {"n_jobs": 2, "rows": 37},
+        {"n_jobs": 2, "rows": 150},
         {"estimator": RBFSVMPool(scaler=None), "racing": False},
     ],
     ids=str,

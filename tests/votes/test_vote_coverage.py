@@ -5,7 +5,7 @@ from scipy.stats import binom
 from vote_simulation import BROKEN, SCENARIOS, failures
 
 
-@pytest.mark.parametrize("repetitions", [8, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("repetitions", [8, pytest.param(150, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
 def test_bounds_fail_at_most_as_often_as_delta(scenario, repetitions):
     for (name, delta), fraction in failures(scenario, repetitions).items():
