@@ -25,6 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sweeps import sweep
 
 import pacbayes.fitting._evaluation
 from pacbayes import PACBayesClassifier, bounds
@@ -224,7 +225,7 @@ def test_workers_do_not_matter(reference, backend):
 
 
 @pytest.mark.parametrize("backend", ["threading", "loky", pytest.param("multiprocessing", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("voting", ["majority", "gibbs"])
+@pytest.mark.parametrize("voting", sweep(["majority", "gibbs"], quick=[0]))
 def test_workers_do_not_change_predictions(monkeypatch, set_block_rows, voting, backend):
     monkeypatch.setattr(pacbayes.fitting._evaluation, "_LEAST_ROWS", 10)
     labels, shares = [], []

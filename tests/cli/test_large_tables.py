@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from small_session import QUICK
+from sweeps import sweep
 
 from pacbayes.io import _csv, _parquet
 
@@ -39,7 +40,7 @@ def table(invoke):  # which goes to a folder of its own
     return frame
 
 
-@pytest.mark.parametrize("data", ["data.csv", "data.csv.gz", "data.parquet"])
+@pytest.mark.parametrize("data", sweep(["data.csv", "data.parquet", "data.csv.gz"], quick=[0, 1]))
 def test_a_fit_in_parts_is_the_fit_in_memory(table, invoke, data):
     arguments = ("fit", data, "--target", "kind", "--test-size", 0.2, "--groups", "vip", *QUICK)
     memory = invoke(*arguments)

@@ -18,6 +18,7 @@ import pytest
 from joblib import parallel_config
 from sklearn.tree import DecisionTreeClassifier
 from stored_rows import NAMES, X, Y, assert_same, make, table, write
+from sweeps import sweep
 
 from pacbayes import PACBayesRegressor
 from pacbayes.exceptions import ClusterError, HypothesisError, SourceError
@@ -456,7 +457,7 @@ def test_a_worker_of_another_version_that_joins_later(client, parquet, monkeypat
         make().fit(parquet, "label")
 
 
-@pytest.mark.parametrize("kind", ["data frame", "categories", "files"])
+@pytest.mark.parametrize("kind", sweep(["data frame", "categories", "files"], quick=[0]))
 def test_text_and_gaps(client, kind, tmp_path):
     frame = table().to_pandas().assign(city=np.where(X[:, 1] > 1, "Rome", "Oslo"), late=None, vip=X[:, 2] > 0)
     frame.loc[::7, ["city", "x0"]] = None

@@ -20,6 +20,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
+from sweeps import sweep
 
 from pacbayes import PACBayesClassifier, PACBayesRegressor, io
 from pacbayes.exceptions import CertificateError, HypothesisError, ModelFileError
@@ -121,12 +122,12 @@ MODELS = {
 
 
 def models_and_labels():
-    """Every model with labels of both kinds; those of one kind, in turn, are quick."""
-    for number, (name, labels) in enumerate(itertools.product(MODELS, LABELS)):
-        yield pytest.param(name, labels, marks=[] if number % 4 in (0, 3) else [pytest.mark.slow])
+    """Every model with labels of both kinds; those of one kind, in turn, of every second model are quick."""
+    cases = [*itertools.product(MODELS, LABELS)]
+    return sweep(cases, quick=[k for k in range(len(cases)) if k % 8 in (0, 5)])
 
 
-@pytest.mark.parametrize(("name", "labels"), [*models_and_labels()])
+@pytest.mark.parametrize(("name", "labels"), models_and_labels())
 def test_round_trip(tmp_path, name, labels):
     model, data = MODELS[name]
     with warnings.catch_warnings():
@@ -175,7 +176,7 @@ QUICK_REGRESSIONS = {"default", "a declared range", "the best", "a table", "Extr
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK_REGRESSIONS else [pytest.mark.slow]) for name in REGRESSIONS]
+    "name", sweep(REGRESSIONS, quick=[k for k, name in enumerate(REGRESSIONS) if name in QUICK_REGRESSIONS])
 )
 def test_regressors_come_back(tmp_path, name):
     model, data = REGRESSIONS[name]
@@ -285,13 +286,16 @@ RACED_LABELS = (RACED[:, 0] > 0.7).astype(int)
 
 @pytest.mark.parametrize(
     "parameters",
-    [
-        {},
-        {"holdout": "auto"},
-        {"estimator": EstimatorPool(tree.DecisionTreeClassifier(max_depth=3))},
-        {"voting": "best"},
-        {"racing": "training", "n_hypotheses": 135, "subsample_size": [10, 20, 100]},
-    ],
+    sweep(
+        [
+            {},
+            {"holdout": "auto"},
+            {"estimator": EstimatorPool(tree.DecisionTreeClassifier(max_depth=3))},
+            {"voting": "best"},
+            {"racing": "training", "n_hypotheses": 135, "subsample_size": [10, 20, 100]},
+        ],
+        quick=[1, 2, 4],
+    ),
 )
 def test_models_with_dropped_hypotheses(tmp_path, parameters):
     settings = {"n_hypotheses": 24, "subsample_size": [2, 12, 60], "holdout": None, "random_state": 0}

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sweeps import sweep
 
 from pacbayes import PACBayesClassifier
 from pacbayes.exceptions import DeviceError
@@ -152,7 +153,7 @@ def test_ties_are_broken_alike(cupy):
 
 @pytest.mark.parametrize(
     ("enough", "turns"),
-    [(1, 1), (1, 32), *(pytest.param(*division, marks=pytest.mark.slow) for division in ((20, 2), (1 << 20, 1)))],
+    sweep([(1, 1), (1, 32), (20, 2), (1 << 20, 1)], quick=[1]),
 )
 def test_any_division_of_the_work_gives_the_same_counts(cupy, monkeypatch, enough, turns):
     X, codes, rows, sizes, multipliers, C = problem(11, 1300, 6, 3, 90)

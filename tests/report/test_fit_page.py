@@ -19,6 +19,7 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from sweeps import sweep
 
 from pacbayes import Certificate, PACBayesClassifier, bounds
 from pacbayes._formatting import format_nearest, format_percent, format_percent_upper, format_upper
@@ -29,10 +30,6 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
 EVIL = "<script>alert(1)</script>"
-
-
-def slow(name):
-    return pytest.param(name, marks=pytest.mark.slow)
 
 
 @pytest.fixture(scope="module")
@@ -453,7 +450,7 @@ def test_everything_is_escaped(pipelines):
 
 
 @pytest.mark.parametrize(
-    "name", ["svms", *map(slow, ("pipelines", "not_strict", "prefit", "always_wrong", "brier", "costs"))]
+    "name", sweep(["svms", "pipelines", "not_strict", "prefit", "always_wrong", "brier", "costs"], quick=[0])
 )
 def test_page_in_a_browser(browser, request, cancer, tmp_path, name):
     model = request.getfixturevalue(name)
