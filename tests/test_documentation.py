@@ -89,7 +89,7 @@ def pages():
         yield pytest.param(page, id=page.name, marks=marks)
 
 
-@pytest.mark.parametrize("page", pages())
+@pytest.mark.parametrize("page", [*pages()])
 def test_pages_do_what_they_say(page, monkeypatch):
     monkeypatch.chdir(ROOT / "docs" / "session")  # the files that pages speak of
     examples = doctest.DocTestParser().get_doctest(page.read_text(encoding="utf-8"), {}, page.name, str(page), 0)

@@ -11,7 +11,7 @@ from sweeps import sweep
 
 from pacbayes.io import _csv, _parquet
 
-LIMIT = ("--max-bytes", 140_000)
+LIMIT = ("--max-bytes", 200_000)
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +75,7 @@ def test_a_union_is_fitted_in_parts(table, invoke):
 def test_predictions_in_parts_where_the_table_is_too_large(table, invoke, monkeypatch):
     monkeypatch.setattr(_csv, "_BLOCK_SIZE", 2**22)
     assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
-    table.assign(note="x" * 3000).to_csv("new.csv", index=False)
+    table.assign(note="x" * 9000).to_csv("new.csv", index=False)
     limit = ("--max-bytes", 12_000_000)
     assert Path("new.csv").stat().st_size > limit[1]
     assert invoke("predict", "model.skops", "new.csv", "-o", "memory.csv").exit_code == 0

@@ -280,7 +280,7 @@ def test_every_type_is_in_a_round_trip():
     assert {kind.__name__ for kind in _fitted.RULES} <= {kind.__name__ for kind in reached} | elsewhere
 
 
-RACED = np.abs(np.random.default_rng(1).normal(size=(3000, 3)))
+RACED = np.abs(np.random.default_rng(1).normal(size=(6000, 3)))
 RACED_LABELS = (RACED[:, 0] > 0.7).astype(int)
 
 

@@ -13,15 +13,15 @@ from pacbayes.exceptions import TableError
 from pacbayes.io import StreamedTable, Table, inspect_table, open_table, read_table
 from pacbayes.pools import RBFSVMPool
 
-N = 1500
+N = 3000
 _rng = np.random.default_rng(0)
 
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
-    monkeypatch.setattr("pacbayes.io._csv._BLOCK_SIZE", 2**13)
-    monkeypatch.setattr("pacbayes.io._parquet._BATCH_ROWS", 150)
-    monkeypatch.setattr("pacbayes.io.streams._BATCH_ROWS", 350)
+    monkeypatch.setattr("pacbayes.io._csv._BLOCK_SIZE", 2**14)
+    monkeypatch.setattr("pacbayes.io._parquet._BATCH_ROWS", 300)
+    monkeypatch.setattr("pacbayes.io.streams._BATCH_ROWS", 700)
     monkeypatch.setattr("pacbayes.rows._base._LEAST_ROWS", 256)
 
 
@@ -59,7 +59,7 @@ def write(path, frame=FRAME, **settings):
     return path
 
 
-def both(path, target="kind", max_bytes=2**17, **settings):
+def both(path, target="kind", max_bytes=2**18, **settings):
     """Return a table in memory and the same one in parts."""
     memory, streamed = read_table(path, target, **settings), open_table(path, target, max_bytes=max_bytes, **settings)
     assert isinstance(streamed, StreamedTable)
@@ -101,7 +101,7 @@ def test_rows_in_parts_are_those_in_memory(tmp_path, name):
 
 def test_numbers_without_gaps_and_labels_that_are_numbers(tmp_path):
     frame = pd.DataFrame({"a": _rng.normal(size=N), "b": _rng.integers(0, 5, N)})
-    memory, streamed = both(write(tmp_path / "rows.csv", frame.assign(kind=(frame.a > 0).astype(int))), max_bytes=2**16)
+    memory, streamed = both(write(tmp_path / "rows.csv", frame.assign(kind=(frame.a > 0).astype(int))), max_bytes=2**17)
     assert_same_fit(memory, streamed)
     assert streamed.schema.complete
 
@@ -125,7 +125,7 @@ def test_rows_are_held_out_for_a_test_as_in_memory(tmp_path):
 
 
 def test_the_rows_are_deleted_with_the_table(tmp_path):
-    table = open_table(write(tmp_path / "rows.csv"), "kind", max_bytes=2**17)
+    table = open_table(write(tmp_path / "rows.csv"), "kind", max_bytes=2**18)
     folder = table._folder.path
     rest = table.without(["id"])
     del table
@@ -155,19 +155,19 @@ def late(column, value):
             r"counting rows from \d+: the target 'kind' is missing in 1 of \d+ rows, first in row \d+",
         ),
         (FRAME.assign(kind="a"), "the target 'kind' holds one value only, 'a'"),
-        (FRAME.assign(kind=[f"k{i}" for i in range(N)]), "the target 'kind' is different in each of the 1500 rows"),
+        (FRAME.assign(kind=[f"k{i}" for i in range(N)]), "the target 'kind' is different in each of the 3000 rows"),
         (FRAME.rename(columns={"kind": "class"}), "there is no column 'kind', only"),
     ],
 )
 def test_what_is_wrong_in_late_rows_is_named(tmp_path, frame, message):
     with pytest.raises(TableError, match=message):
-        open_table(write(tmp_path / "rows.csv", frame), "kind", max_bytes=2**17)
+        open_table(write(tmp_path / "rows.csv", frame), "kind", max_bytes=2**18)
 
 
 def test_text_that_unpacks_to_a_thousand_times_its_size(tmp_path):
     (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(b"x,kind\n" + b"1,a\n2,b\n" * 4_000_000))
     with pytest.raises(TableError, match=r"a file of .* cannot hold a table of"):
-        open_table(tmp_path / "bomb.csv.gz", "kind", max_bytes=2**17)
+        open_table(tmp_path / "bomb.csv.gz", "kind", max_bytes=2**18)
 
 
 def test_libsvm_text_is_read_at_once(tmp_path):
