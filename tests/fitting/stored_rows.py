@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 from pacbayes import PACBayesClassifier
 from pacbayes.pools import RBFSVMPool
 
-N, D = 1500, 4
+N, D = 3000, 4
 _rng = np.random.default_rng(0)
 X = _rng.normal(size=(N, D)).astype(np.float32)
 Y = (X[:, 0] * X[:, 1] + X[:, 2] + 0.4 * _rng.normal(size=N) > 0).astype(np.int64)

@@ -382,6 +382,7 @@ def test_a_task_that_raises_ends_the_fit(client, parquet):
     assert not hasattr(model, "certificate_")
 
 
+@pytest.mark.slow
 def test_a_task_that_kills_its_workers_ends_the_fit(client, parquet, monkeypatch):
     monkeypatch.setattr(cluster_module, "_MOST_LOSSES", 0)
     client.run_on_scheduler(_allow_no_failure)
@@ -461,7 +462,7 @@ def test_a_worker_of_another_version_that_joins_later(client, parquet, monkeypat
 def test_text_and_gaps(client, kind, tmp_path):
     frame = table().to_pandas().assign(city=np.where(X[:, 1] > 1, "Rome", "Oslo"), late=None, vip=X[:, 2] > 0)
     frame.loc[::7, ["city", "x0"]] = None
-    frame.loc[1450:, "late"] = "x"  # of which only the last partition knows what it is
+    frame.loc[2900:, "late"] = "x"  # of which only the last partition knows what it is
     features = frame.drop(columns="label")
     reference = make().fit(features, Y)
     if kind == "files":

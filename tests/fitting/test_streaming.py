@@ -283,7 +283,7 @@ def test_too_large_numbers_are_refused(tmp_path):
     [
         (np.zeros(N, dtype=int), "at least two classes, got one class only: 0"),
         (X[:, 0], "Unknown label type: continuous"),
-        (Y[:-1], "one label for each of the 1500 rows"),
+        (Y[:-1], "one label for each of the 3000 rows"),
         (None, "y must be given"),
     ],
 )
@@ -312,8 +312,8 @@ WRONG = {
     "a column less": (table().drop_columns(["x2"]), "has no column 'x2'"),
     "a column more": (table().append_column("new", pa.array(Y)), "has columns that .* has not: 'new'"),
     "text": (_with("x1", ["a"] * N), "column 'x1' holds string values, and float in"),
-    "no label": (_with("label", [None, *Y[1:].tolist()]), "'label' must .* got null in row 1500"),
-    "infinity": (_with("x1", np.full(N, np.inf, np.float32)), "an infinite value in column 'x1', row 1500"),
+    "no label": (_with("label", [None, *Y[1:].tolist()]), "'label' must .* got null in row 3000"),
+    "infinity": (_with("x1", np.full(N, np.inf, np.float32)), "an infinite value in column 'x1', row 3000"),
 }
 
 
