@@ -86,8 +86,8 @@ def test_hypotheses_are_not_added_with_a_module_level_function():
 
 
 def test_alternating_minimisation_of_many_losses_ends():
-    """A prior at which the two minima of F meet: each step is tiny, and there are 5,000 distinct losses."""
-    log_mass, k = 49.9181616184, 2500
+    """A prior at which the two minima of F meet: each step is tiny, and there are 20,000 distinct losses."""
+    log_mass, k = 49.9181616184, 10_000
     losses = np.repeat([0.02, 0.3], k) + np.tile(np.linspace(-1e-12, 1e-12, k), 2)
     prior = np.repeat([-log_mass, np.log1p(-np.exp(-log_mass))], k) - np.log(k)
     result = minimize_lambda_bound(losses, 200, prior=prior)

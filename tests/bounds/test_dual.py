@@ -410,6 +410,6 @@ def test_the_simulation_sees_a_bound_that_is_too_small(comparator):
     rng = np.random.default_rng(2)
     values = [
         minimize_dual_bound(rng.binomial(30, 0.3, 1) / 30, 30, delta=0.999, comparator=comparator, rtol=1e-3).fun
-        for _ in range(60)
+        for _ in range(150)
     ]
     assert 0 < np.mean(np.array(values) < 0.3) < 0.999
