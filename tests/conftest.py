@@ -12,7 +12,7 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 
 # Examples differ in cost by orders of magnitude (n, m), so no deadline; the same examples every time.
 settings.register_profile("pacbayes", deadline=None, derandomize=True, max_examples=200)
-settings.register_profile("quick", settings.get_profile("pacbayes"), max_examples=40)
+settings.register_profile("quick", settings.get_profile("pacbayes"), max_examples=25)
 settings.load_profile("pacbayes")
 
 
@@ -42,6 +42,12 @@ def set_block_rows(monkeypatch):
     from pacbayes import _parallel
 
     return lambda rows: monkeypatch.setattr(_parallel, "_MOST_ROWS", rows)
+
+
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """Leave the pictures of pages empty, for tests of the rest: to render them takes most of the time of a page."""
+    monkeypatch.setattr("pacbayes.report._plots.svg_element", lambda figure, prefix: "<svg></svg>")
 
 
 @pytest.fixture(scope="session")

@@ -36,13 +36,13 @@ class Mixture:
     def __init__(self, p, n, a):
         self.p, self.n, self.a = mp.mpf(p), mp.mpf(n), [mp.mpf(x) for x in a]
         share = mp.mpf(0.02)
-        self.q = [share if x == 0 else (1 - share) / (len(a) - 1) for x in self.a]
+        q = [share if x == 0 else (1 - share) / (len(a) - 1) for x in self.a]
+        # What does not depend on the loss is computed once: a search asks for the terms of a hundred losses.
+        self._factors = [weight * (1 - x) ** (self.n * self.p) for weight, x in zip(q, self.a, strict=True)]
 
     def _terms(self, loss):
-        return [
-            q * mp.exp(-self.n * mp.log(1 - a * loss) + self.n * mp.log(1 - a) * self.p)
-            for q, a in zip(self.q, self.a, strict=True)
-        ]
+        exponent = -int(self.n)
+        return [factor * (1 - a * loss) ** exponent for factor, a in zip(self._factors, self.a, strict=True)]
 
     def value(self, loss):
         return mp.log(mp.fsum(self._terms(loss)))

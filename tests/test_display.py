@@ -17,6 +17,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from sweeps import sweep
 
 from pacbayes import Monitor, PACBayesClassifier, bounds, certify
 from pacbayes.certificate import Row
@@ -84,7 +85,7 @@ def texts(legend):
 
 
 @pytest.mark.parametrize("display", DISPLAYS)
-@pytest.mark.parametrize("model", ["svms", "trees"])
+@pytest.mark.parametrize("model", sweep(["svms", "trees"], quick=[0]))
 def test_draws_on_new_axes_and_on_given_ones(display, model, request):
     estimator = request.getfixturevalue(model)
     fresh = drawn(display.from_estimator(estimator))
@@ -365,7 +366,7 @@ class TestPosteriorDisplay:
         shown = {name: mass[-1] for name, (_, mass) in display.families.items()}
         assert shown == pytest.approx({family.name: family.weight for family in model.certificate_.families})
 
-    @pytest.mark.parametrize("m", [1, 2, 12, 1000, 99_998])
+    @pytest.mark.parametrize("m", sweep([1, 2, 12, 1000, 99_998], quick=range(4)))
     def test_uniform(self, m):
         display = drawn(PosteriorDisplay.from_posterior(np.full(m, 1 / m), np.linspace(0, 1, m), kind="cumulative"))
         assert display.n_half == (m + 1) // 2
@@ -407,23 +408,26 @@ PRIOR = np.arange(1, 31) / np.arange(1, 31).sum()
 class TestPoolSizeDisplay:
     @pytest.mark.parametrize(
         ("data", "parameters"),
-        [
-            ("moons", {}),
-            ("iris", {}),
-            ("iris", {"objective": "kl", "delta": 0.2}),
-            ("moons", {"voting": "uniform"}),
-            ("iris", {"voting": "best"}),
-            ("moons", {"prior": PRIOR}),
-            ("iris", {"estimator": DecisionTreeClassifier(max_depth=3)}),
-            ("moons", {"estimator": DecisionTreeClassifier(max_depth=3), "voting": "uniform"}),
-            ("moons", {"holdout": 0.3, "objective": "dual"}),
-        ],
+        sweep(
+            [
+                ("moons", {}),
+                ("iris", {}),
+                ("iris", {"objective": "kl", "delta": 0.2}),
+                ("moons", {"voting": "uniform"}),
+                ("iris", {"voting": "best"}),
+                ("moons", {"prior": PRIOR}),
+                ("iris", {"estimator": DecisionTreeClassifier(max_depth=3)}),
+                ("moons", {"estimator": DecisionTreeClassifier(max_depth=3), "voting": "uniform"}),
+                ("moons", {"holdout": 0.3, "objective": "dual"}),
+            ],
+            quick=[2, 4, 5, 8],
+        ),
     )
     def test_prefixes_are_refits_with_fewer_hypotheses(self, data, parameters, request):
         X, X_test, y, y_test = request.getfixturevalue(data)
         parameters = {"estimator": RBFSVMPool(), "random_state": 1, "holdout": None, **parameters}
         whole = PACBayesClassifier(n_hypotheses=30, **parameters).fit(X, y)
-        sizes = [1, 2, 6, 17, 30]
+        sizes = [1, 6, 30]
         display = drawn(PoolSizeDisplay.from_estimator(whole, X_test, y_test, sizes=sizes))
         assert display.sizes.tolist() == sizes
         for i, m in enumerate(sizes):

@@ -82,7 +82,14 @@ def test_the_theory_page_maps_the_paper_to_every_public_function():
         assert functions == {entry for entry in table if entry[0] == room}
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def pages():
+    """Every page of the documentation; tutorials, which go over the ground of the other pages at length, are slow."""
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        marks = [pytest.mark.slow] if page.name.startswith("tutorial_") else []
+        yield pytest.param(page, id=page.name, marks=marks)
+
+
+@pytest.mark.parametrize("page", [*pages()])
 def test_pages_do_what_they_say(page, monkeypatch):
     monkeypatch.chdir(ROOT / "docs" / "session")  # the files that pages speak of
     examples = doctest.DocTestParser().get_doctest(page.read_text(encoding="utf-8"), {}, page.name, str(page), 0)

@@ -40,7 +40,9 @@ def test_the_papers_setting(problems, name, vote, bound):
     assert np.mean(bounds) == pytest.approx(bound, abs=0.02)
 
 
-@pytest.mark.parametrize("name", ["ionosphere", "haberman", "breast-cancer"])
+@pytest.mark.parametrize(
+    "name", ["ionosphere", *(pytest.param(name, marks=pytest.mark.slow) for name in ("haberman", "breast-cancer"))]
+)
 def test_the_default_keeps_up_with_a_test_set(problems, name):
     """The rival: a cross-validated SVM on one half of the rows, tested on the other."""
     problem, outcomes = problems.load(name, Path(FOLDER)), []

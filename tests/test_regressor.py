@@ -342,7 +342,10 @@ def assert_same(one, other):
     np.testing.assert_array_equal(one.predict_interval(NEW_X), other.predict_interval(NEW_X))
 
 
-@pytest.mark.parametrize("estimator", [None, LinearPool(n_hypotheses=4)], ids=["default", "linear"])
+@pytest.mark.parametrize(
+    "estimator",
+    [pytest.param(None, id="default", marks=pytest.mark.slow), pytest.param(LinearPool(n_hypotheses=4), id="linear")],
+)
 def test_workers_and_blocks_change_nothing(estimator, set_block_rows):
     one = PACBayesRegressor(estimator, random_state=0).fit(X, Y)
     two = PACBayesRegressor(estimator, random_state=0, n_jobs=2).fit(X, Y)

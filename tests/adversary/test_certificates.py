@@ -16,6 +16,7 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
+from sweeps import sweep
 
 from pacbayes import Certificate, CertificateError, PACBayesClassifier, certify
 from pacbayes._fingerprint import digest
@@ -266,19 +267,22 @@ def verify_at_all_levels(model, points, labels):
 
 @pytest.mark.parametrize(
     "parameters",
-    [
-        {},
-        {"objective": "kl"},
-        {"objective": "dual"},
-        {"voting": "gibbs"},
-        {"voting": "best"},
-        {"holdout": "auto"},
-        {"estimator": DecisionTreeClassifier(max_depth=3)},
-        {"estimator": DecisionTreeClassifier(max_depth=3), "loss": "brier"},
-        {"loss": redefined(0.5)},
-        {"prior": np.arange(1, 25) / 300},
-        {"racing": "training"},
-    ],
+    sweep(
+        [
+            {},
+            {"objective": "kl"},
+            {"objective": "dual"},
+            {"voting": "gibbs"},
+            {"voting": "best"},
+            {"holdout": "auto"},
+            {"estimator": DecisionTreeClassifier(max_depth=3)},
+            {"estimator": DecisionTreeClassifier(max_depth=3), "loss": "brier"},
+            {"loss": redefined(0.5)},
+            {"prior": np.arange(1, 25) / 300},
+            {"racing": "training"},
+        ],
+        quick=[2, 4, 5, 7, 10],
+    ),
 )
 def test_an_honest_certificate_of_a_race_verifies_at_all_levels(parameters):
     points, labels = make_moons(6000, noise=0.1, random_state=0)

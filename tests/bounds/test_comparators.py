@@ -44,7 +44,6 @@ class TestKlComparator:
         # `xi` exceeds the constant by up to 1e-12.
         check(comparator, oracle.Kl(p, n), n * math.exp(log_ratio), 4e-13, 2e-12)
 
-    @settings(max_examples=60)
     @given(st.sampled_from(SIZES), st.sampled_from([0.0, 1e-9, 1e-4]), st.floats(-1e-3, 1e-3))
     def test_next_to_the_branch_point_of_small_losses(self, n, p, shift):
         """At p = 0 and n = beta the maximiser begins to leave 0."""
@@ -87,7 +86,7 @@ def parameters(comparator, h=0):
 
 
 class TestCatoniMixture:
-    @settings(max_examples=30)
+    @settings(max_examples=12)
     @given(LOSSES, st.sampled_from(SIZES), st.floats(-9, 9), st.sampled_from([1e-300, 0.05, 0.9]))
     def test_against_mpmath(self, p, n, log_ratio, delta):
         comparator = CatoniMixture(np.array([p]), np.array([float(n)]), delta)

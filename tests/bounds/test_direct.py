@@ -5,7 +5,7 @@ import direct_simulation as simulation
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, special
 
@@ -79,7 +79,7 @@ class TestMinimizeDirectBound:
     @pytest.mark.parametrize("comparator", COMPARATORS)
     def test_no_other_posterior_is_better(self, comparator):
         rng = np.random.default_rng(0)
-        for _ in range(20):
+        for _ in range(8):
             losses, n, delta, log_prior = draw_pool(rng, sizes=SIZES[:6])
             arguments = {"delta": delta, "prior": log_prior, "comparator": comparator}
             result = minimize_direct_bound(losses, n, **arguments)
@@ -99,7 +99,6 @@ class TestMinimizeDirectBound:
         assert (result.lam, result.status) == (None, 0)
         assert result.history[-1] == pytest.approx(result.fun, rel=1e-12)
 
-    @settings(max_examples=40)
     @given(st.integers(0, 2**32 - 1), st.sampled_from(COMPARATORS))
     def test_order_and_splitting_change_nothing(self, seed, comparator):
         rng = np.random.default_rng(seed)
@@ -148,7 +147,7 @@ class TestMinimizeDirectBound:
     @pytest.mark.parametrize("comparator", COMPARATORS)
     def test_many_hypotheses_and_priors_over_300_orders_of_magnitude(self, comparator):
         rng = np.random.default_rng(0)
-        n = rng.choice([1000, 4000, 16000], 10**4)
+        n = rng.choice([1000, 4000, 16000], 3000)
         losses = rng.binomial(n, 0.2) / n
         prior = 10.0 ** rng.uniform(-300, 0, n.size)
         prior /= prior.sum()
@@ -251,7 +250,6 @@ class TestDirectBound:
             direct, dual = direct_bound(rho, losses, n, **arguments), pac_bayes_dual(rho, losses, n, **arguments)
             assert direct <= dual * (1 + 1e-11), (seed, comparator)
 
-    @settings(max_examples=40)
     @given(st.integers(0, 2**32 - 1), st.sampled_from(["kl", "mixture"]))
     def test_never_above_the_dual_bound(self, seed, comparator):
         self.never_above(seed, comparator)
@@ -261,7 +259,6 @@ class TestDirectBound:
         for seed in range(400):
             self.never_above(seed, ["kl", "mixture"][seed % 2])
 
-    @settings(max_examples=30)
     @given(st.integers(0, 2**32 - 1), st.sampled_from(["kl", "mixture"]))
     def test_the_smallest_is_never_above_the_smallest_dual_bound(self, seed, comparator):
         losses, n, delta, log_prior = draw_pool(np.random.default_rng(seed), 12)
@@ -305,7 +302,7 @@ class TestCoverage:
             assert simulation.count_failures(None, delta, enough) > simulation.most_failures(delta, enough)
 
     def test_the_bound_fails_at_most_as_often_as_delta(self):
-        self.check(60)
+        self.check(30)
 
     @pytest.mark.slow
     def test_the_bound_fails_at_most_as_often_as_delta_at_length(self):

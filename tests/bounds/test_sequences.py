@@ -119,12 +119,12 @@ def test_wrong_arguments(arguments, message):
 def test_the_rate_is_inside_at_all_times(delta, rate):
     """The rate leaves the interval after some point if it is refuted there, as a rate or by the other points."""
     rng = np.random.default_rng(0)
-    errors = np.zeros(600)
-    left = np.zeros(600, dtype=bool)
-    for n in range(1, 401):
-        errors += rng.random(600) < rate
+    errors = np.zeros(400)
+    left = np.zeros(400, dtype=bool)
+    for n in range(1, 201):
+        errors += rng.random(400) < rate
         low, high = log_gains(errors, n, rate), log_gains(n - errors, n, 1 - rate)
         left |= refutes(low, delta / 2) | refutes(high, delta / 2)
     assert left.mean() <= delta
-    last = anytime_lower(errors, 400, delta / 2) >= rate
+    last = anytime_lower(errors, 200, delta / 2) >= rate
     assert not (last & ~left).any()

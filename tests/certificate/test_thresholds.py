@@ -118,7 +118,7 @@ def test_bounds_are_those_of_the_binomial_with_delta_divided(drawn, n_votes, del
     assert Certificate.from_json(certificate.to_json()) == certificate
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(votes())
 def test_thresholds_are_found_from_below(drawn):
     """What is answered has no say in where a threshold is: neither the labels nor the scores above it."""
@@ -170,8 +170,8 @@ def test_sets_have_the_largest_threshold_that_proves_the_coverage(drawn, coverag
 @pytest.mark.parametrize(
     ("world", "n_votes", "repetitions"),
     [
-        *[(world, 2, 20) for world in WORLDS[::2]],
-        *[pytest.param(world, k, 250, marks=pytest.mark.slow) for world in WORLDS for k in (1, 2)],
+        *[(world, 2, 10) for world in WORLDS[::2]],
+        *[pytest.param(world, k, 120, marks=pytest.mark.slow) for world in WORLDS for k in (1, 2)],
     ],
     ids=lambda value: getattr(value, "name", value),
 )

@@ -1,16 +1,19 @@
 """A small table with text and gaps, and two ways to run the program."""
 
+import contextlib
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from small_session import ENVIRONMENT, table
+from small_session import ENVIRONMENT, QUICK, table
 from typer.testing import CliRunner
 
 from pacbayes import _progress as progress
 from pacbayes.cli import app
+from pacbayes.io import load_model
 
 
 @pytest.fixture(autouse=True)
@@ -60,13 +63,35 @@ def refuses(invoke):
     return refuses
 
 
-@pytest.fixture
-def mixed():
-    """Rows with text, true and false, and missing values."""
+def _mixed_rows():
     data = table(150)
     data.loc[::17, "size"] = np.nan
     data.loc[::23, "city"] = None
     return data
+
+
+@pytest.fixture
+def mixed():
+    """Rows with text, true and false, and missing values."""
+    return _mixed_rows()
+
+
+@pytest.fixture(scope="session")
+def _fitted_once(tmp_path_factory):
+    """A folder with the rows of `mixed` in a file, and what `pacbayes fit` made of it."""
+    folder = tmp_path_factory.mktemp("fitted")
+    _mixed_rows().to_csv(folder / "data.csv", index=False)
+    with contextlib.chdir(folder):
+        result = CliRunner().invoke(app, ["fit", "data.csv", "--target", "kind", *QUICK])
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+@pytest.fixture
+def fitted(invoke, _fitted_once):
+    """The model of `mixed`, whose files are in the folder of the test, with the data."""
+    shutil.copytree(_fitted_once, ".", dirs_exist_ok=True)
+    return load_model("model.skops")[0]
 
 
 @pytest.fixture

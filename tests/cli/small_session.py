@@ -8,7 +8,7 @@ import pandas as pd
 
 import pacbayes
 
-QUICK = ("--estimator", "svm", "--n-hypotheses", "20", "--jobs", "1")
+QUICK = ("--estimator", "svm", "--n-hypotheses", "10", "--jobs", "1")
 
 # The package that the tests use, wherever the program is started.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(pacbayes.__file__).parents[1])}

@@ -10,7 +10,6 @@ from pacbayes import Certificate, certify
 from pacbayes._formatting import format_percent, format_percent_upper, format_upper
 from pacbayes._json_fields import checksum
 from pacbayes.bounds import clopper_pearson
-from pacbayes.io import load_model
 
 LOSSES = [0.1, 0.12, 0.15, 0.3, 0.45]
 
@@ -72,13 +71,6 @@ def test_numbers_that_cannot_be(refuses, losses):
     assert "delta must be in (0, 1), got 2.0" in refuses("certify", "losses.csv", "--n", 10, "--delta", 2)
     assert "'none.csv': there is no such file" in refuses("certify", "none.csv", "--n", 10)
     assert "there is no folder" in refuses("certify", "losses.csv", "--n", 10, "-o", "nowhere/c.json")
-
-
-@pytest.fixture
-def fitted(invoke, mixed):
-    mixed.to_csv("data.csv", index=False)
-    assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
-    return load_model("model.skops")[0]
 
 
 def test_a_model_on_fresh_rows(invoke, fitted):

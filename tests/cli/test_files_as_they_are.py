@@ -238,7 +238,7 @@ def test_dates(program, tmp_path):
     predicted = program("predict", "model.skops", "data.parquet")[0]
     assert program("predict", "model.skops", "data.csv")[0] == predicted
     assert program("predict", "model.skops", "-", stdin=data.assign(day=None).to_csv(index=False).encode())[0]
-    said, _ = program("fit", "data.csv", *FIT, "--estimator", "tree")
+    said, _ = program("fit", "data.csv", *FIT, "--estimator", "tree", "--n-hypotheses", 5)
     assert "  dates     'day', 'zoned', 'date', as days since 1970\n" in said
     assert program("predict", "model.skops", "data.parquet")[0] == program("predict", "model.skops", "data.csv")[0]
     data["day"] = data["day"].dt.strftime("%d.%m.%Y")
@@ -403,7 +403,7 @@ def test_one_of_a_kind(program, tmp_path):
     assert program("predict", "model.skops", "new.csv", "-o", "out.csv")[0] == "1 prediction  out.csv\n"
 
 
-def test_rows_that_were_held_out(program, tmp_path):
+def test_rows_that_were_held_out(program, tmp_path, no_pictures):
     data = rows(200)
     data.insert(0, "Id", [f"r{i}" for i in range(200)])
     data.to_csv(tmp_path / "data.csv", index=False)

@@ -172,7 +172,7 @@ def test_a_model_is_loaded_without_the_whole_of_scikit_learn(invoke, numeric):
     assert result.stdout.splitlines()[-1] == "set()"
 
 
-def test_costs_on_the_command_line(invoke, refuses, numeric):
+def test_costs_on_the_command_line(invoke, refuses, numeric, no_pictures):
     numeric.to_csv("data.csv", index=False)
     fitted = invoke("fit", "data.csv", "--target", "kind", "--cost", "wet:dry=8", *QUICK)
     assert fitted.exit_code == 0, fitted.output

@@ -62,7 +62,7 @@ def test_numbers_train_the_default_svms(invoke, numeric):
     assert result.exit_code == 0, result.output
     model, _ = load_model("model.skops")
     assert isinstance(model.estimator, RBFSVMPool)
-    by_hand = PACBayesClassifier(RBFSVMPool(), n_hypotheses=20, delta=0.1, objective="kl", random_state=7).fit(
+    by_hand = PACBayesClassifier(RBFSVMPool(), n_hypotheses=10, delta=0.1, objective="kl", random_state=7).fit(
         numeric.drop(columns="kind"), numeric["kind"].to_numpy(dtype=object)
     )
     np.testing.assert_array_equal(model.losses_, by_hand.losses_)

@@ -7,16 +7,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from small_session import QUICK
+from sweeps import sweep
 
 from pacbayes.io import _csv, _parquet
 
-LIMIT = ("--max-bytes", 400_000)
+LIMIT = ("--max-bytes", 200_000)
 
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
-    monkeypatch.setattr(_parquet, "_BATCH_ROWS", 900)
-    monkeypatch.setattr(_csv, "_BLOCK_SIZE", 2**15)
+    monkeypatch.setattr(_parquet, "_BATCH_ROWS", 300)
+    monkeypatch.setattr(_csv, "_BLOCK_SIZE", 2**13)
 
 
 @pytest.fixture
@@ -24,14 +25,14 @@ def table(invoke):  # which goes to a folder of its own
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
-            "id": np.arange(6000),
-            "age": rng.normal(40, 10, 6000).round(2),
-            "city": rng.choice(["Bonn", "Oslo", "Rome"], 6000),
-            "joined": (np.datetime64("2020-01-01") + rng.integers(0, 900, 6000)).astype(str),
-            "vip": rng.random(6000) < 0.4,
+            "id": np.arange(2000),
+            "age": rng.normal(40, 10, 2000).round(2),
+            "city": rng.choice(["Bonn", "Oslo", "Rome"], 2000),
+            "joined": (np.datetime64("2020-01-01") + rng.integers(0, 900, 2000)).astype(str),
+            "vip": rng.random(2000) < 0.4,
             "unit": "cm",
         }
-    ).mask(rng.random((6000, 6)) < [0, 0.1, 0.1, 0.1, 0, 0])
+    ).mask(rng.random((2000, 6)) < [0, 0.1, 0.1, 0.1, 0, 0])
     frame["kind"] = np.where(frame["age"].fillna(40) + 10 * frame["vip"].astype(int) > 44, "yes", "no")
     frame.to_csv("data.csv", index=False)
     frame.to_csv("data.csv.gz", index=False)
@@ -39,7 +40,7 @@ def table(invoke):  # which goes to a folder of its own
     return frame
 
 
-@pytest.mark.parametrize("data", ["data.csv", "data.csv.gz", "data.parquet"])
+@pytest.mark.parametrize("data", sweep(["data.csv", "data.parquet", "data.csv.gz"], quick=[0, 1]))
 def test_a_fit_in_parts_is_the_fit_in_memory(table, invoke, data):
     arguments = ("fit", data, "--target", "kind", "--test-size", 0.2, "--groups", "vip", *QUICK)
     memory = invoke(*arguments)
@@ -74,7 +75,7 @@ def test_a_union_is_fitted_in_parts(table, invoke):
 def test_predictions_in_parts_where_the_table_is_too_large(table, invoke, monkeypatch):
     monkeypatch.setattr(_csv, "_BLOCK_SIZE", 2**22)
     assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
-    table.assign(note="x" * 3000).to_csv("new.csv", index=False)
+    table.assign(note="x" * 9000).to_csv("new.csv", index=False)
     limit = ("--max-bytes", 12_000_000)
     assert Path("new.csv").stat().st_size > limit[1]
     assert invoke("predict", "model.skops", "new.csv", "-o", "memory.csv").exit_code == 0

@@ -2,20 +2,12 @@ import json
 
 import numpy as np
 import pandas as pd
-import pytest
 from small_session import QUICK, table
 
 from pacbayes import PACBayesClassifier
 from pacbayes.io import load_model, save_model
 from pacbayes.pools import RBFSVMPool
 from pacbayes.rows import CodeBook
-
-
-@pytest.fixture
-def fitted(invoke, mixed):
-    mixed.to_csv("data.csv", index=False)
-    assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
-    return load_model("model.skops")[0]
 
 
 def test_standard_output(invoke, mixed, fitted):

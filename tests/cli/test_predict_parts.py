@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from small_session import ENVIRONMENT, QUICK
+from small_session import ENVIRONMENT
 
 from pacbayes.cli.predict import Predictions
 from pacbayes.io import _csv, _parquet, load_model
@@ -27,9 +27,8 @@ def _small_parts(monkeypatch):
 
 
 @pytest.fixture
-def fitted(invoke, mixed):
-    mixed.to_csv("data.csv", index=False)
-    assert invoke("fit", "data.csv", "--target", "kind", *QUICK).exit_code == 0
+def whole(invoke, fitted, mixed):
+    """Predictions of all rows in one go, and the rows in two formats."""
     mixed.to_csv("new.csv", index=False)
     mixed.to_parquet("new.parquet")
     assert invoke("predict", "model.skops", "new.csv", "-o", "whole.csv", "--id", "size").exit_code == 0
@@ -45,7 +44,7 @@ def fitted(invoke, mixed):
         ("several/*.pq", "out.csv"),
     ],
 )
-def test_parts_join_to_the_whole(invoke, mixed, fitted, data, output):
+def test_parts_join_to_the_whole(invoke, mixed, whole, data, output):
     Path("several").mkdir()
     for k in range(3):
         mixed[k * 50 : (k + 1) * 50].to_parquet(f"several/{k}.pq")
@@ -53,11 +52,11 @@ def test_parts_join_to_the_whole(invoke, mixed, fitted, data, output):
     assert result.exit_code == 0, result.output
     assert result.stdout == f"150 predictions  {output}\n"
     written = pd.read_csv(output) if output.endswith("csv") else pd.read_parquet(output)
-    pd.testing.assert_frame_equal(written.astype({"size": float}), fitted, check_dtype=False)
+    pd.testing.assert_frame_equal(written.astype({"size": float}), whole, check_dtype=False)
     assert sorted(path.name for path in Path().glob("*out*")) == [output]
 
 
-def test_there_are_several_parts(invoke, fitted, monkeypatch):
+def test_there_are_several_parts(invoke, whole, monkeypatch):
     monkeypatch.setattr("pacbayes.cli.predict.join_parts", lambda parts, output: None)
     for data in ("new.csv", "new.parquet"):
         assert invoke("predict", "model.skops", data, "-o", f"{data}.csv", "--stream").exit_code == 0
@@ -79,7 +78,7 @@ def stop_after(parts, monkeypatch, invoke, *arguments):
         assert invoke(*arguments).exit_code == 130
 
 
-def test_what_was_stopped_goes_on(invoke, fitted, monkeypatch):
+def test_what_was_stopped_goes_on(invoke, whole, monkeypatch):
     arguments = ("predict", "model.skops", "new.parquet", "-o", "out.csv", "--id", "size", "--stream")
     stop_after(2, monkeypatch, invoke, *arguments)
     assert not Path("out.csv").exists()
@@ -94,10 +93,10 @@ def test_what_was_stopped_goes_on(invoke, fitted, monkeypatch):
         result = invoke(*arguments)
     assert "resumes after 2 parts" in result.stderr
     assert sum(calls) == 150 - 80
-    pd.testing.assert_frame_equal(pd.read_csv("out.csv"), fitted)
+    pd.testing.assert_frame_equal(pd.read_csv("out.csv"), whole)
 
 
-def test_parts_of_another_table_are_refused(invoke, refuses, mixed, fitted, monkeypatch):
+def test_parts_of_another_table_are_refused(invoke, refuses, mixed, whole, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("pacbayes.cli.predict.join_parts", lambda parts, output: None)
         invoke("predict", "model.skops", "new.parquet", "-o", "out.csv", "--stream")
@@ -106,7 +105,7 @@ def test_parts_of_another_table_are_refused(invoke, refuses, mixed, fitted, monk
     assert "holds parts of other predictions, or of another table: delete the folder" in message
 
 
-def test_what_cannot_be_done_in_parts(refuses, fitted):
+def test_what_cannot_be_done_in_parts(refuses, whole):
     need = "predictions in parts need a file to read and --output, and take no --held-out"
     assert refuses("predict", "model.skops", "new.csv", "--stream") == need
     for options in ((), ("--stream",), ("--held-out",), ("--stream", "-o", "out.csv")):
@@ -115,7 +114,7 @@ def test_what_cannot_be_done_in_parts(refuses, fitted):
     assert "there is no file 'none.csv'" in refuses("predict", "model.skops", "none.csv", "-o", "out.csv")
 
 
-def test_words_in_a_column_of_numbers(refuses, mixed, fitted, invoke):
+def test_words_in_a_column_of_numbers(refuses, mixed, whole, invoke):
     sizes = mixed["size"].astype(object)
     sizes[120] = "small"
     mixed.assign(size=sizes).to_csv("new.csv", index=False)
@@ -126,7 +125,7 @@ def test_words_in_a_column_of_numbers(refuses, mixed, fitted, invoke):
     assert not Path("out.csv").exists()
 
 
-def test_formulas_are_found_in_every_part(invoke, mixed, fitted):
+def test_formulas_are_found_in_every_part(invoke, mixed, whole):
     mixed.assign(note=["plain"] * 149 + ["=1+1"]).to_parquet("new.parquet")
     arguments = ("predict", "model.skops", "new.parquet", "--id", "note", "--stream", "-o")
     assert "would take '=1+1' for a formula" in invoke(*arguments, "a.csv").stderr
@@ -139,7 +138,7 @@ STREAM = ("predict", "model.skops", "new.parquet", "--stream")
 
 
 @pytest.mark.parametrize("name", ["two\nlines", 'a "quoted"\nname', "a\rreturn", "no,comma"])
-def test_names_that_need_quotes(invoke, mixed, fitted, name):
+def test_names_that_need_quotes(invoke, mixed, whole, name):
     mixed.assign(**{name: ["plain", "a\rb", "c\nd"] * 50}).to_parquet("new.parquet")
     assert invoke("predict", "model.skops", "new.parquet", "--id", name, "-o", "whole.csv").exit_code == 0
     assert invoke(*STREAM, "--id", name, "-o", "out.csv").exit_code == 0
@@ -150,7 +149,7 @@ def test_names_that_need_quotes(invoke, mixed, fitted, name):
     assert len(pd.read_csv("out.csv")) == 150
 
 
-def test_columns_without_values_in_the_first_part(invoke, mixed, fitted):
+def test_columns_without_values_in_the_first_part(invoke, mixed, whole):
     ids = pd.array([2**53 + 1] * 149 + [None], dtype="Int64")
     nothing = [None] * 149
     mixed.assign(note=[*nothing, "late"], flag=[*nothing, True], id=ids, none=None).to_parquet("new.parquet")
@@ -166,7 +165,7 @@ def test_columns_without_values_in_the_first_part(invoke, mixed, fitted):
     assert Path("out.csv").read_text().splitlines()[1].startswith(f",,{2**53 + 1},,")
 
 
-def test_columns_of_other_types_in_other_files(invoke, mixed, fitted):
+def test_columns_of_other_types_in_other_files(invoke, mixed, whole):
     Path("new").mkdir()
     mixed.assign(a=2**53 + 1, b="x", c=np.int32(1)).to_parquet("new/0.parquet")
     mixed.assign(a=0.5, b=7, c=2**40).to_parquet("new/1.parquet")
@@ -178,7 +177,7 @@ def test_columns_of_other_types_in_other_files(invoke, mixed, fitted):
     assert [set(written[name]) for name in "abc"] == [{"9007199254740993", "0.5"}, {"x", "7"}, {1, 2**40}]
 
 
-def test_formulas_in_parts_that_were_written_before(invoke, mixed, fitted, monkeypatch):
+def test_formulas_in_parts_that_were_written_before(invoke, mixed, whole, monkeypatch):
     mixed.assign(note=["=1+1"] + ["plain"] * 149).to_parquet("new.parquet")
     arguments = (*STREAM, "--id", "note", "-o", "out.csv")
     stop_after(2, monkeypatch, invoke, *arguments)
@@ -187,7 +186,7 @@ def test_formulas_in_parts_that_were_written_before(invoke, mixed, fitted, monke
     assert "would take '=1+1' for a formula" in warned
 
 
-def test_warnings_are_those_of_one_go(invoke, mixed, fitted, monkeypatch):
+def test_warnings_are_those_of_one_go(invoke, mixed, whole, monkeypatch):
     cities = {city: f"{city}, Europe" for city in mixed["city"].dropna().unique()}
     for data in (mixed, mixed.assign(city=mixed["city"].map(cities)), mixed.assign(**{"<b>noise</b>": 0.25})):
         data.to_parquet("new.parquet")
@@ -206,7 +205,7 @@ def test_warnings_are_those_of_one_go(invoke, mixed, fitted, monkeypatch):
 
 
 @pytest.mark.parametrize("data", ["new.csv", "new.parquet"])
-def test_parts_that_take_more_memory_than_the_limit(refuses, invoke, mixed, fitted, monkeypatch, data):
+def test_parts_that_take_more_memory_than_the_limit(refuses, invoke, mixed, whole, monkeypatch, data):
     monkeypatch.setattr(_parquet, "_BATCH_ROWS", 2**16)
     monkeypatch.setattr(_csv, "_BLOCK_SIZE", 2**26)
     table = pd.concat([mixed] * 20, ignore_index=True)
@@ -221,7 +220,7 @@ def test_parts_that_take_more_memory_than_the_limit(refuses, invoke, mixed, fitt
     assert invoke(*arguments, 40_000_000 if data.endswith("parquet") else 12_000_000).exit_code == 0
 
 
-def test_a_folder_that_another_one_writes_to(invoke, fitted, monkeypatch):
+def test_a_folder_that_another_one_writes_to(invoke, whole, monkeypatch):
     predict, inner = Predictions._predict, []
 
     def twice(self, carried, rows):
@@ -238,21 +237,21 @@ def test_a_folder_that_another_one_writes_to(invoke, fitted, monkeypatch):
     assert sorted(path.name for path in Path().glob("*out*")) == ["out.csv"]
 
 
-def test_what_a_killed_run_leaves(invoke, fitted, monkeypatch):
+def test_what_a_killed_run_leaves(invoke, whole, monkeypatch):
     arguments = (*STREAM, "--id", "size", "-o", "out.csv")
     stop_after(2, monkeypatch, invoke, *arguments)
     for name in ("out.csv.parts/.000002.csv.4711.partial", ".out.csv.4711.partial", "out.csv.parts/lock"):
         Path(name).write_text("half")
     assert "resumes after 2 parts" in invoke(*arguments).stderr
     assert sorted(path.name for path in Path().glob("*out*")) == ["out.csv"]
-    pd.testing.assert_frame_equal(pd.read_csv("out.csv"), fitted)
+    pd.testing.assert_frame_equal(pd.read_csv("out.csv"), whole)
     # Before there was a manifest, too.
     Path("out.csv.parts").mkdir()
     assert invoke(*arguments).exit_code == 0
 
 
 @pytest.mark.parametrize("output", ["out.csv", "out.parquet"])
-def test_rows_without_a_label_are_counted_in_parts_that_were_written_before(invoke, fitted, monkeypatch, output):
+def test_rows_without_a_label_are_counted_in_parts_that_were_written_before(invoke, whole, monkeypatch, output):
     model, _ = load_model("model.skops")
     level = model.certificate_.abstention[-1].bound
     arguments = (*STREAM, "--id", "size", "--max-error", level, "-o", output)
@@ -266,7 +265,7 @@ def test_rows_without_a_label_are_counted_in_parts_that_were_written_before(invo
 
 
 @pytest.mark.parametrize(("data", "output"), [("g/*.csv", "g/a.csv"), ("g", "g/a.csv"), ("g", "b.csv"), ("g", "c.csv")])
-def test_files_of_a_pattern_are_not_overwritten(refuses, mixed, fitted, data, output):
+def test_files_of_a_pattern_are_not_overwritten(refuses, mixed, whole, data, output):
     Path("g").mkdir()
     for name in "ab":
         mixed.to_csv(f"g/{name}.csv", index=False)
@@ -275,7 +274,7 @@ def test_files_of_a_pattern_are_not_overwritten(refuses, mixed, fitted, data, ou
     assert refuses("predict", "model.skops", data, "-o", output) == "the predictions must go to a file of their own"
 
 
-def test_predictions_in_the_folder_of_the_table(invoke, mixed, fitted, monkeypatch, refuses):
+def test_predictions_in_the_folder_of_the_table(invoke, mixed, whole, monkeypatch, refuses):
     Path("g").mkdir()
     mixed.to_parquet("g/a.parquet")
     arguments = ("predict", "model.skops", "g", "--id", "size", "-o", "g/out.parquet")
@@ -287,7 +286,7 @@ def test_predictions_in_the_folder_of_the_table(invoke, mixed, fitted, monkeypat
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes and devices are files of POSIX")
 @pytest.mark.parametrize("stream", [(), ("--stream",)])
-def test_pipes_devices_links_and_modes(invoke, fitted, stream):
+def test_pipes_devices_links_and_modes(invoke, whole, stream):
     def predict(output):
         assert invoke("predict", "model.skops", "new.csv", "--id", "size", "-o", output, *stream).exit_code == 0
 
@@ -310,12 +309,12 @@ def test_pipes_devices_links_and_modes(invoke, fitted, stream):
     assert Path("private.csv").stat().st_mode & 0o777 == 0o600
 
 
-def test_as_json(invoke, fitted):
+def test_as_json(invoke, whole):
     result = invoke("predict", "model.skops", "new.parquet", "-o", "out.parquet", "--json")
     assert json.loads(result.stdout) == {"rows": 150, "classes": ["dry", "wet"], "output": "out.parquet"}
 
 
-def test_a_full_disk(invoke, fitted):
+def test_a_full_disk(invoke, whole):
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (900, hard))
@@ -331,7 +330,7 @@ def test_a_full_disk(invoke, fitted):
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL")
-def test_killed_and_called_again(invoke, mixed, fitted, tmp_path):
+def test_killed_and_called_again(invoke, mixed, whole, tmp_path):
     pd.concat([mixed] * 2000).to_parquet("large.parquet")
     arguments = [
         sys.executable,
@@ -351,4 +350,4 @@ def test_killed_and_called_again(invoke, mixed, fitted, tmp_path):
     process.wait()
     assert not Path("out.csv").exists()
     assert subprocess.run(arguments, env=ENVIRONMENT, check=False).returncode == 0
-    assert pd.read_csv("out.csv")["prediction"].tolist() == fitted["prediction"].tolist() * 2000
+    assert pd.read_csv("out.csv")["prediction"].tolist() == whole["prediction"].tolist() * 2000

@@ -148,7 +148,7 @@ def test_training_that_fails_says_so(refuses, monkeypatch):
     assert refuses("fit", "data.csv", "--target", "kind") == "hypothesis 3 could not be trained"
 
 
-def test_demo_for_scripts(invoke, tmp_path):
+def test_demo_for_scripts(invoke, tmp_path, no_pictures):
     values = json.loads(invoke("demo", "--json").stdout)
     assert values["test"]["error"] < 0.1
     page = (tmp_path / values["files"]["report"]).read_text()

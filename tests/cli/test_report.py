@@ -18,7 +18,9 @@ def fitted(invoke, mixed, tmp_path):
     table = mixed.rename(columns={"open": EVIL})
     table["kind"] = table["kind"].map({"wet": EVIL, "dry": "dry"})
     table.to_csv(tmp_path / "<b>.csv", index=False)
-    fit = invoke("fit", "<b>.csv", "--target", "kind", "-o", "a model.skops", *QUICK, "--estimator", "tree")
+    fit = invoke(
+        "fit", "<b>.csv", "--target", "kind", "-o", "a model.skops", *QUICK, "--estimator", "tree", "--n-hypotheses", 5
+    )
     assert fit.exit_code == 0, fit.output
     return load_model(tmp_path / "a model.skops")[0]
 
@@ -37,7 +39,7 @@ def test_report(invoke, fitted, tmp_path):
     assert "pacbayes verify &#39;a model.certificate.json&#39; --model &#39;a model.skops&#39;" in page
 
 
-def test_options(invoke, fitted, tmp_path):
+def test_options(invoke, fitted, no_pictures, tmp_path):
     result = invoke(
         "report", "a model.skops", "--title", "Mine", "--voters", 2, "--certificate", "proof.json", "--json"
     )
@@ -60,7 +62,7 @@ def test_mistakes(refuses, fitted, monkeypatch):
     assert "this needs matplotlib" in refuses("report", "a model.skops")
 
 
-def test_which_columns_matter(invoke, refuses, fitted, tmp_path):
+def test_which_columns_matter(invoke, refuses, fitted, no_pictures, tmp_path):
     assert invoke("report", "a model.skops", "--data", "<b>.csv").exit_code == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     columns = page[page.index('<section id="columns"') :]

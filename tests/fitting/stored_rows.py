@@ -12,7 +12,7 @@ _rng = np.random.default_rng(0)
 X = _rng.normal(size=(N, D)).astype(np.float32)
 Y = (X[:, 0] * X[:, 1] + X[:, 2] + 0.4 * _rng.normal(size=N) > 0).astype(np.int64)
 NAMES = [f"x{j}" for j in range(D)]
-SETTINGS = {"n_hypotheses": 30, "subsample_size": [20, 60], "random_state": 3}
+SETTINGS = {"n_hypotheses": 16, "subsample_size": [20, 60], "random_state": 3}
 
 
 def make(**settings):

@@ -16,6 +16,7 @@ import sklearn
 from sklearn.model_selection import ShuffleSplit
 from sklearn.tree import DecisionTreeClassifier
 from stored_rows import X, Y, assert_same, make, write
+from sweeps import sweep
 
 from pacbayes import CertifiedGridSearch
 from pacbayes._atomic import open_atomic
@@ -53,7 +54,7 @@ TASKS = {
 
 
 @pytest.mark.parametrize("name", TASKS)
-@pytest.mark.parametrize("rows", ["file", "array"])
+@pytest.mark.parametrize("rows", sweep(["file", "array"], quick=[0]))
 def test_a_fit_goes_on_where_it_stopped(name, rows, tmp_path, parquet, in_memory, monkeypatch):
     data = (parquet, "label") if rows == "file" else (X, Y)
     module, kind = TASKS[name]
@@ -196,7 +197,7 @@ def convert(arrays):
     return {key: value.astype(np.float32) if value.dtype.kind in "fi" else value for key, value in arrays.items()}
 
 
-@pytest.mark.parametrize("change", [cut, spoil, forget, convert])
+@pytest.mark.parametrize("change", sweep([cut, spoil, forget, convert], quick=[0, 1]))
 def test_parts_with_other_arrays_are_computed_again(change, tmp_path, in_memory):
     make(checkpoint=tmp_path / "parts").fit(X, Y)
     for path in (tmp_path / "parts").glob("*.npz"):
@@ -365,7 +366,7 @@ def test_a_fit_that_is_killed_again_and_again_ends_as_if_it_was_not(tmp_path):
     folder, parts = str(Path(__file__).parent), str(tmp_path / "parts")
     script = SCRIPT.format(folder=folder, parts=parts, path=path)
     rng = np.random.default_rng(0)
-    for _ in range(3):
+    for _ in range(2):
         process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.DEVNULL)
         # Not before it has begun, which takes as long as the imports.
         while process.poll() is None and not os.path.exists(f"{parts}/checkpoint.json"):

@@ -18,6 +18,7 @@ import pytest
 from joblib import parallel_config
 from sklearn.tree import DecisionTreeClassifier
 from stored_rows import NAMES, X, Y, assert_same, make, table, write
+from sweeps import sweep
 
 from pacbayes import PACBayesRegressor
 from pacbayes.exceptions import ClusterError, HypothesisError, SourceError
@@ -115,7 +116,7 @@ def test_chunks_that_are_not_the_same_each_time_are_noticed(client):
     def shuffled(rows):
         return np.random.default_rng().permutation(rows)
 
-    chunks = [da.from_delayed(dask.delayed(shuffled)(X[i : i + 500]), (500, 4), X.dtype) for i in range(0, 3000, 500)]
+    chunks = [da.from_delayed(dask.delayed(shuffled)(X[i : i + 500]), (500, 4), X.dtype) for i in range(0, len(X), 500)]
     with pytest.raises(SourceError, match=r"rows \d+ to \d+ of X are not what they were when they were first read"):
         make().fit(da.concatenate(chunks), Y)
 
@@ -246,6 +247,7 @@ def test_killed_workers_change_nothing(cluster, client, parquet):
     client.wait_for_workers(2, timeout=60)
 
 
+@pytest.mark.slow
 def test_workers_may_join_and_leave(cluster, client, parquet, in_memory):
     cluster.scale(3)
     change = threading.Timer(0.3, lambda: cluster.scale(2))
@@ -313,8 +315,12 @@ def test_a_fit_waits_for_workers_and_says_so(parquet, in_memory, monkeypatch):
 
     monkeypatch.setattr(cluster_module, "_SILENCE", 0.5, raising=False)
     monkeypatch.setattr(cluster_module, "warnings", SimpleNamespace(warn=warn), raising=False)
+    # A worker that is a thread joins at once.
     settings = {"n_workers": 0, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
-    with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster):
+    with (
+        distributed.LocalCluster(**settings, processes=False, protocol="tcp://") as cluster,
+        distributed.Client(cluster),
+    ):
         model = outcome(lambda: make().fit(parquet, "label"))
     assert_same(model, in_memory)
     message, category = said[0]
@@ -376,12 +382,13 @@ def test_a_task_that_raises_ends_the_fit(client, parquet):
     assert not hasattr(model, "certificate_")
 
 
+@pytest.mark.slow
 def test_a_task_that_kills_its_workers_ends_the_fit(client, parquet, monkeypatch):
     monkeypatch.setattr(cluster_module, "_MOST_LOSSES", 0)
     client.run_on_scheduler(_allow_no_failure)
     try:
         with pytest.raises(ClusterError, match=r"a task \(training\) lost its worker 1 times: do the workers have"):
-            make(estimator=Murderous(), n_hypotheses=2).fit(parquet, "label")
+            make(estimator=Murderous(), n_hypotheses=1).fit(parquet, "label")
     finally:
         client.run_on_scheduler(_allow_no_failure, failures=dask.config.get("distributed.scheduler.allowed-failures"))
         client.wait_for_workers(2, timeout=60)
@@ -451,7 +458,7 @@ def test_a_worker_of_another_version_that_joins_later(client, parquet, monkeypat
         make().fit(parquet, "label")
 
 
-@pytest.mark.parametrize("kind", ["data frame", "categories", "files"])
+@pytest.mark.parametrize("kind", sweep(["data frame", "categories", "files"], quick=[0]))
 def test_text_and_gaps(client, kind, tmp_path):
     frame = table().to_pandas().assign(city=np.where(X[:, 1] > 1, "Rome", "Oslo"), late=None, vip=X[:, 2] > 0)
     frame.loc[::7, ["city", "x0"]] = None

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 from stored_rows import NAMES, N, X, Y, assert_same, make, table, write
+from sweeps import sweep
 
 from pacbayes.exceptions import CertificateError, SourceError
 from pacbayes.fitting import _rows, _work
@@ -48,20 +49,23 @@ def test_every_source_gives_the_bits_of_an_array(kind, in_memory, tmp_path, parq
 
 @pytest.mark.parametrize(
     "settings",
-    [
-        {"holdout": None},
-        {"holdout": 0.3, "voting": "gibbs"},
-        {"voting": "best"},
-        {"voting": "uniform"},
-        {"racing": False},
-        {"racing": "training"},
-        {"holdout": 0.4, "loss": [[0, 1], [3, 0]]},
-        {"estimator": RBFSVMPool(gamma_source="reserved", reserved_size=200)},
-        {"estimator": RBFSVMPool(scaler=None)},
-        {"estimator": TREES},
-        {"estimator": TREES, "holdout": None, "loss": "brier"},
-        {"estimator": TREES, "racing": False, "holdout": 0.5},
-    ],
+    sweep(
+        [
+            {"holdout": None},
+            {"holdout": 0.3, "voting": "gibbs"},
+            {"voting": "best"},
+            {"voting": "uniform"},
+            {"racing": False},
+            {"racing": "training"},
+            {"holdout": 0.4, "loss": [[0, 1], [3, 0]]},
+            {"estimator": RBFSVMPool(gamma_source="reserved", reserved_size=200)},
+            {"estimator": RBFSVMPool(scaler=None)},
+            {"estimator": TREES},
+            {"estimator": TREES, "holdout": None, "loss": "brier"},
+            {"estimator": TREES, "racing": False, "holdout": 0.5},
+        ],
+        quick=[1, 2, 5, 6, 9],
+    ),
     ids=str,
 )
 def test_every_setting_gives_the_bits_of_an_array(settings, parquet):

@@ -20,6 +20,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
+from sweeps import sweep
 
 from pacbayes import PACBayesClassifier, PACBayesRegressor, io
 from pacbayes.exceptions import CertificateError, HypothesisError, ModelFileError
@@ -79,14 +80,14 @@ REGRESSORS = [
     ensemble.BaggingRegressor(n_estimators=2),
     make_pipeline(preprocessing.StandardScaler(), linear_model.Ridge()),
 ]
-SETTINGS = {"n_hypotheses": 12, "subsample_size": 30, "random_state": 0}
+SETTINGS = {"n_hypotheses": 5, "subsample_size": 30, "random_state": 0}
 
 MODELS = {
-    "scaled": (PACBayesClassifier(RBFSVMPool(scaler="standard"), n_hypotheses=20, random_state=2**127 + 1), X),
+    "scaled": (PACBayesClassifier(RBFSVMPool(scaler="standard"), n_hypotheses=5, random_state=2**127 + 1), X),
     "reserved": (PACBayesClassifier(RBFSVMPool(gamma_source="reserved", scaler="minmax"), **SETTINGS), X),
     "no seed": (PACBayesClassifier(n_hypotheses=8), X),
-    "a random state": (PACBayesClassifier(RBFSVMPool(), n_hypotheses=20, random_state=np.random.RandomState(1)), X),
-    "tiny subsamples": (PACBayesClassifier(SVC(), n_hypotheses=20, subsample_size=1, random_state=0), X),
+    "a random state": (PACBayesClassifier(RBFSVMPool(), n_hypotheses=5, random_state=np.random.RandomState(1)), X),
+    "tiny subsamples": (PACBayesClassifier(SVC(), n_hypotheses=5, subsample_size=1, random_state=0), X),
     "a prior": (PACBayesClassifier(SVC(), n_hypotheses=3, subsample_size=30, prior=[0.5, 0.25, 0.25]), X),
     "folds": (PACBayesClassifier(SVC(), subsamples=KFold(3), random_state=0), X),
     "repeated folds": (PACBayesClassifier(SVC(), subsamples=RepeatedKFold(n_splits=3, n_repeats=2)), X),
@@ -121,12 +122,12 @@ MODELS = {
 
 
 def models_and_labels():
-    """Every model with labels of both kinds; those of one kind, in turn, are quick."""
-    for number, (name, labels) in enumerate(itertools.product(MODELS, LABELS)):
-        yield pytest.param(name, labels, marks=[] if number % 4 in (0, 3) else [pytest.mark.slow])
+    """Every model with labels of both kinds; those of one kind, in turn, of every second model are quick."""
+    cases = [*itertools.product(MODELS, LABELS)]
+    return sweep(cases, quick=[k for k in range(len(cases)) if k % 8 in (0, 5)])
 
 
-@pytest.mark.parametrize(("name", "labels"), [*models_and_labels()])
+@pytest.mark.parametrize(("name", "labels"), models_and_labels())
 def test_round_trip(tmp_path, name, labels):
     model, data = MODELS[name]
     with warnings.catch_warnings():
@@ -156,7 +157,7 @@ REGRESSIONS = {
     "a declared range": (PACBayesRegressor(linear_model.Ridge(), y_range=(-2.0, 30.0), holdout=None, **SETTINGS), X),
     "squared errors": (PACBayesRegressor(linear_model.Ridge(), loss="squared_error", **SETTINGS), X),
     "the best": (PACBayesRegressor(tree.DecisionTreeRegressor(), voting="best", holdout=0.3, **SETTINGS), X),
-    "constants": (PACBayesRegressor(tree.DecisionTreeRegressor(), n_hypotheses=12, subsample_size=1), X),
+    "constants": (PACBayesRegressor(tree.DecisionTreeRegressor(), n_hypotheses=5, subsample_size=1), X),
     "a table": (PACBayesRegressor(make_pipeline(ENCODER, linear_model.Ridge()), **SETTINGS), TABLE),
     "kernel ridge regressions": (PACBayesRegressor(RBFRidgePool(), **SETTINGS), X),
     "without scaling": (PACBayesRegressor(RBFRidgePool(scaler=None), holdout=None, y_range=(-9, 40), **SETTINGS), X),
@@ -175,7 +176,7 @@ QUICK_REGRESSIONS = {"default", "a declared range", "the best", "a table", "Extr
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK_REGRESSIONS else [pytest.mark.slow]) for name in REGRESSIONS]
+    "name", sweep(REGRESSIONS, quick=[k for k, name in enumerate(REGRESSIONS) if name in QUICK_REGRESSIONS])
 )
 def test_regressors_come_back(tmp_path, name):
     model, data = REGRESSIONS[name]
@@ -285,13 +286,16 @@ RACED_LABELS = (RACED[:, 0] > 0.7).astype(int)
 
 @pytest.mark.parametrize(
     "parameters",
-    [
-        {},
-        {"holdout": "auto"},
-        {"estimator": EstimatorPool(tree.DecisionTreeClassifier(max_depth=3))},
-        {"voting": "best"},
-        {"racing": "training", "n_hypotheses": 135, "subsample_size": [10, 20, 100]},
-    ],
+    sweep(
+        [
+            {},
+            {"holdout": "auto"},
+            {"estimator": EstimatorPool(tree.DecisionTreeClassifier(max_depth=3))},
+            {"voting": "best"},
+            {"racing": "training", "n_hypotheses": 135, "subsample_size": [10, 20, 100]},
+        ],
+        quick=[1, 2, 4],
+    ),
 )
 def test_models_with_dropped_hypotheses(tmp_path, parameters):
     settings = {"n_hypotheses": 24, "subsample_size": [2, 12, 60], "holdout": None, "random_state": 0}

@@ -6,6 +6,7 @@ import gzip
 import numpy as np
 import pandas as pd
 import pytest
+from sweeps import sweep
 
 from pacbayes import PACBayesClassifier
 from pacbayes.exceptions import TableError
@@ -79,7 +80,9 @@ def assert_same_fit(memory, streamed):
     return models
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "rows.parquet", "semicolons.csv", "commas.csv"])
+@pytest.mark.parametrize(
+    "name", sweep(["rows.csv", "rows.parquet", "commas.csv", "rows.csv.gz", "semicolons.csv"], quick=[0, 1, 2])
+)
 def test_rows_in_parts_are_those_in_memory(tmp_path, name):
     settings = {"semicolons.csv": {"sep": ";"}, "commas.csv": {"sep": ";", "decimal": ","}}.get(name, {})
     memory, streamed = both(write(tmp_path / name, **settings))

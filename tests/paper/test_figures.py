@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 from paper.synthetic import EXPERIMENTS, PAPER, make_records
+from sweeps import sweep
 
 from pacbayes.paper.figures import FIGURES, draw_figure, draw_panels, save_figures
 
@@ -46,7 +47,7 @@ def test_import_leaves_matplotlib_and_jinja_alone():
     assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", sweep(FIGURES, quick=[0, len(FIGURES) - 1]))
 def test_every_dataset_has_its_panel_the_legend_is_there_once_and_nothing_is_cut_off(name):
     figure = draw_figure(name, make_records((*PAPER, "breast-cancer-sklearn"), splits=2, values=5))
     texts = text_of(figure)
@@ -77,17 +78,17 @@ def check_nothing_is_cut_off(figure):
             assert whole.y0 - 1 <= box.y0 <= box.y1 <= whole.y1 + 1, text
 
 
+AWKWARD = {
+    "other names": make_records(("breast-cancer-sklearn", "a & <b> $\\frac$"), splits=2, values=3),
+    "one split, no baseline": make_records(TWO, splits=1, values=5, experiments=EXPERIMENTS[1:]),
+    "one value of m": make_records(("adult",), splits=2, values=1),
+}
+
+
 @pytest.mark.parametrize("name", FIGURES)
-@pytest.mark.parametrize(
-    "records",
-    [
-        make_records(TWO, splits=1, values=5, experiments=EXPERIMENTS[1:]),
-        make_records(("breast-cancer-sklearn", "a & <b> $\\frac$"), splits=2, values=3),
-        make_records(("adult",), splits=2, values=1),
-    ],
-    ids=["one split, no baseline", "other names", "one value of m"],
-)
-def test_awkward_records(name, records):
+@pytest.mark.parametrize("case", sweep(AWKWARD, quick=[0]))
+def test_awkward_records(name, case):
+    records = AWKWARD[case]
     drawn(draw_figure(name, records))
     for panel in draw_panels(name, records):
         ElementTree.fromstring(panel.svg)

@@ -58,7 +58,7 @@ def test_families_by_name():
         make_union(["svn"])
 
 
-@pytest.mark.parametrize("name", ["lightgbm", "catboost"])
+@pytest.mark.parametrize("name", ["lightgbm", pytest.param("catboost", marks=pytest.mark.slow)])
 def test_libraries_by_name(table, name):
     pytest.importorskip(name)
     X, y = table

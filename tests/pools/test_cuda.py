@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sweeps import sweep
 
 from pacbayes import PACBayesClassifier
 from pacbayes.exceptions import DeviceError
@@ -152,10 +153,10 @@ def test_ties_are_broken_alike(cupy):
 
 @pytest.mark.parametrize(
     ("enough", "turns"),
-    [(1, 1), (1, 32), *(pytest.param(*division, marks=pytest.mark.slow) for division in ((20, 2), (1 << 20, 1)))],
+    sweep([(1, 1), (1, 32), (20, 2), (1 << 20, 1)], quick=[1]),
 )
 def test_any_division_of_the_work_gives_the_same_counts(cupy, monkeypatch, enough, turns):
-    X, codes, rows, sizes, multipliers, C = problem(11, 2500, 6, 3, 90)
+    X, codes, rows, sizes, multipliers, C = problem(11, 1300, 6, 3, 90)
     host, machines = trained_by_both(X, codes, rows, sizes, multipliers, C, None, 2)
     mistakes = np.empty(3, dtype=np.int64)
     ensemble = _engine.Ensemble(*(host[name] for name in ARRAYS), None)
@@ -208,7 +209,7 @@ def compiled_modules():
     return asked
 
 
-@pytest.mark.parametrize("gamma_source", ["subsample", "reserved"])
+@pytest.mark.parametrize("gamma_source", ["subsample", pytest.param("reserved", marks=pytest.mark.slow)])
 def test_the_classifier_is_the_same_on_both_engines(emulated, monkeypatch, gamma_source):
     monkeypatch.setattr(training, "_DEVICE_ROWS", 30)  # several blocks
     rng = np.random.default_rng(0)

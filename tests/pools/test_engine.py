@@ -431,7 +431,6 @@ def test_every_instruction_set_trains_the_same_machines(instructions):
     So do regressions, and they predict the same.
     """
     program = """
-import sys
 import numpy as np
 from pacbayes.pools import _engine
 rng = np.random.default_rng(0)
@@ -448,15 +447,15 @@ values = np.empty((7, 300))
 _engine.decide(X, X, _engine.Ensemble(*classes, *arrays, ridges["scale"].reshape(7, 21)), values)
 unfused = _engine.instructions == "baseline"
 numbers = (result["gamma"], result["intercepts"], ridges["coefficients"], ridges["gamma"], values.ravel())
-np.save(sys.stdout.buffer, np.concatenate([[unfused], *numbers]))
+machines = np.concatenate([[unfused], *numbers])
 """
-
-    def machines(limit):
-        environment = {**os.environ, "PACBAYES_INSTRUCTIONS": limit}
-        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
-        return np.load(io.BytesIO(done.stdout))
-
-    best, limited = machines("best"), machines(instructions)
+    here = {}
+    exec(program, here)
+    best = here["machines"]
+    environment = {**os.environ, "PACBAYES_INSTRUCTIONS": instructions}
+    command = [sys.executable, "-c", f"{program}\nimport sys\nnp.save(sys.stdout.buffer, machines)"]
+    done = subprocess.run(command, env=environment, capture_output=True, check=True)
+    limited = np.load(io.BytesIO(done.stdout))
     tolerance = 0 if best[0] == limited[0] else 1e-5
     np.testing.assert_allclose(limited[1:], best[1:], rtol=tolerance, atol=tolerance)
 

@@ -19,6 +19,7 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from sweeps import sweep
 
 from pacbayes import Certificate, PACBayesClassifier, bounds
 from pacbayes._formatting import format_nearest, format_percent, format_percent_upper, format_upper
@@ -29,10 +30,6 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
 EVIL = "<script>alert(1)</script>"
-
-
-def slow(name):
-    return pytest.param(name, marks=pytest.mark.slow)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +47,7 @@ def iris():
 @pytest.fixture(scope="module")
 def svms(cancer):
     X, y, _, _ = cancer
-    return PACBayesClassifier(RBFSVMPool(scaler="standard"), random_state=0).fit(X, y)
+    return PACBayesClassifier(RBFSVMPool(scaler="standard"), n_hypotheses=40, random_state=0).fit(X, y)
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +102,8 @@ def costs(iris):
 
 
 @pytest.fixture
-def few_plots(monkeypatch):
-    """Pages with the plot of the certificate only, for tests of the rest: plots take most of the time."""
+def few_plots(no_pictures, monkeypatch):
+    """Pages without the plots of the posterior, for tests of the rest."""
     monkeypatch.setattr("pacbayes.report._fit.posterior_plots", lambda model: [])
 
 
@@ -177,7 +174,7 @@ def test_bounds_are_the_rows_of_the_certificate(svms, svm_page):
 
 
 def test_test_set(svms, cancer, few_plots):
-    _, _, X_test, y_test = cancer
+    X_test, y_test = cancer[2][:60], cancer[3][:60]
     shown = cells(fit_page(svms, X_test=X_test, y_test=y_test), "bounds")
     errors = int((svms.predict(X_test) != y_test).sum())
     assert shown[-2] == [
@@ -235,7 +232,7 @@ def test_errors_by_group(pipelines, few_plots):
     assert '<a href="#groups">Groups</a>' in page
 
 
-def test_prefit(prefit):
+def test_prefit(prefit, no_pictures):
     page = fit_page(prefit)
     shown = cells(page, "voters")
     assert sorted(row[6] for row in shown) == [
@@ -270,7 +267,7 @@ def test_constants_and_failures(iris, few_plots):
     ("voting", "objective"),
     [("majority", "kl"), ("gibbs", "lambda"), ("best", "lambda"), ("uniform", "lambda")],
 )
-def test_votings_and_objectives(iris, voting, objective):
+def test_votings_and_objectives(iris, no_pictures, voting, objective):
     model = PACBayesClassifier(RBFSVMPool(), voting=voting, objective=objective, n_hypotheses=12, random_state=0).fit(
         *iris
     )
@@ -288,7 +285,7 @@ def test_votings_and_objectives(iris, voting, objective):
 
 
 @pytest.mark.parametrize("prior", [None, [1.0]])
-def test_one_hypothesis(iris, prior):
+def test_one_hypothesis(iris, no_pictures, prior):
     """No plot of smaller pools, of which there are none."""
     page = fit_page(PACBayesClassifier(RBFSVMPool(), n_hypotheses=1, prior=prior, random_state=0).fit(*iris))
     check_sound(page)
@@ -296,7 +293,7 @@ def test_one_hypothesis(iris, prior):
     assert "plot-pool" not in page
 
 
-def test_reserved_points_and_folds(iris):
+def test_reserved_points_and_folds(iris, no_pictures):
     X, y = iris
     settings = {"holdout": None, "random_state": 0}
     reserved = PACBayesClassifier(RBFSVMPool(gamma_source="reserved"), n_hypotheses=10, **settings).fit(X, y)
@@ -311,7 +308,7 @@ def test_reserved_points_and_folds(iris):
     assert "plot-pool" not in page
 
 
-def test_not_strict_is_said_first(not_strict):
+def test_not_strict_is_said_first(not_strict, no_pictures):
     page = fit_page(not_strict)
     text = Outline(page).text
     assert "Not strict: the theorem does not cover this fit." in text
@@ -321,7 +318,7 @@ def test_not_strict_is_said_first(not_strict):
     assert "Hatched: the theorem does not cover these bounds." in text
 
 
-def test_held_out_points_do_not_need_the_theorem(iris):
+def test_held_out_points_do_not_need_the_theorem(iris, no_pictures):
     model = PACBayesClassifier(RBFSVMPool(gamma_source="sample"), n_hypotheses=20, random_state=0).fit(*iris)
     text = Outline(fit_page(model)).text
     assert "the theorem does not cover bounds from validation points" in text
@@ -371,7 +368,7 @@ def test_which_columns_matter(few_plots):
         fit_page(model, X=X)
 
 
-def test_loss_without_a_bound_on_the_vote(brier):
+def test_loss_without_a_bound_on_the_vote(brier, no_pictures):
     page = fit_page(brier)
     text = Outline(page).text
     assert "; about the labels that are predicted nothing is proved." in text
@@ -453,7 +450,7 @@ def test_everything_is_escaped(pipelines):
 
 
 @pytest.mark.parametrize(
-    "name", ["svms", *map(slow, ("pipelines", "not_strict", "prefit", "always_wrong", "brier", "costs"))]
+    "name", sweep(["svms", "pipelines", "not_strict", "prefit", "always_wrong", "brier", "costs"], quick=[0])
 )
 def test_page_in_a_browser(browser, request, cancer, tmp_path, name):
     model = request.getfixturevalue(name)

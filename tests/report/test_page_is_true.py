@@ -37,7 +37,8 @@ def combinations():
     )
     for objective, voting, holdout, loss in every:
         plain = holdout is None and loss == "zero_one" and voting == "majority"
-        quick = plain or (objective == "dual" and (loss == "zero_one" or holdout == 0.5))
+        untested = voting == "best" and holdout == "auto" and loss == "zero_one"
+        quick = plain or (objective == "dual" and (holdout == 0.5 or untested))
         yield pytest.param(objective, voting, holdout, loss, marks=[] if quick else [pytest.mark.slow])
 
 

@@ -84,7 +84,7 @@ def minimum_over_mu(low, high, both):
     return min((both - 2 * mu * (high if mu < 0 else low) + mu**2) / (mp.mpf("0.5") - mu) ** 2 for mu in mus)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(losses, arguments)
 def test_tandem_and_c_bound_against_mpmath(pair, rest):
     (loss, disagreement), (kl_div, n, delta) = pair, rest
@@ -101,7 +101,7 @@ def test_tandem_and_c_bound_against_mpmath(pair, rest):
         assert computed == pytest.approx(float(exact), rel=1e-6, abs=1e-9)
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(losses, arguments)
 def test_chebyshev_cantelli_and_split_kl_against_mpmath(pair, rest):
     (both, one), (kl_div, n, delta) = pair, rest
