@@ -144,6 +144,8 @@ def test_default_settings_follow_the_number_of_rows():
     assert pool.default_sampling(3000, 5) == ([2700], 6)
     assert pool.default_sampling(4999, 5) == ([4999 - 350], 6)
     assert pool.default_sampling(5000, 5) == ([5000 - 350], 2)
+    assert pool.default_sampling(7000, 5) == ([7000 - 350], 2)
+    assert pool.default_sampling(20_000, 5) == ([19_000], 2)
     assert pool.default_sampling(5000, 5, tested=False) == ([2500], 2)
     X, y = make_array(5000)
     sample, small = Sample(X, y, np.arange(3)), RandomSubsamples(5000, [100], 4, entropy=0)

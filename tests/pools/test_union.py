@@ -28,7 +28,7 @@ from pacbayes.pools import (
     RBFSVMPool,
     UnionPool,
 )
-from pacbayes.sampling import GivenSubsamples, RandomSubsamples, UnionSubsamples, divide_in_proportion
+from pacbayes.sampling import GivenSubsamples, RandomSubsamples, SamplingPlan, UnionSubsamples, divide_in_proportion
 from pacbayes.tasks import Classification
 
 
@@ -173,6 +173,20 @@ def test_a_family_does_not_depend_on_the_others(data):
     alone = PACBayesClassifier(UnionPool([("tree", trees())]), racing=False, random_state=0).fit(*data)
     for one, other in zip(whole.votes_, alone.votes_, strict=True):
         assert_array_equal(one.losses[16:], other.losses)
+
+
+def test_families_of_many_rows_are_validated_on_the_same_points():
+    families = [("boosting", BoostingPool()), ("linear", LinearPool()), ("svm", RBFSVMPool(n_hypotheses=3))]
+    own_sizes = ("sizes", LinearPool(subsample_size=0.95, n_hypotheses=2))
+    union = UnionPool([*families, own_sizes])
+    plan = SamplingPlan("auto", "auto", None, entropy=5)
+    many, few = (union.draw_subsamples(plan, n, 4).by_family() for n in (8000, 4000))
+    for h in range(2):
+        assert_array_equal(many["boosting"][h], many["linear"][h])
+        assert many["sizes"][h].size == many["linear"][h].size == 7600
+        assert not np.array_equal(many["sizes"][h], many["linear"][h])
+        assert not np.array_equal(few["boosting"][h], few["linear"][h])
+    assert not np.array_equal(many["boosting"][0], many["boosting"][1])
 
 
 def test_subsamples_of_a_union_are_those_of_its_parts():

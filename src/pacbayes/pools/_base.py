@@ -481,6 +481,13 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the share of the default number of hypotheses that there are as one of several families."""
         return 1.0
 
+    def shares_subsamples(self, n: int) -> bool:
+        """Return whether hypotheses have the subsamples of other families, where these do as well, in a vote of n rows.
+
+        Losses of different families on the same validation points differ by less than those on different ones do.
+        """
+        return False
+
     def default_holdout(self, n: int, *, numeric: bool = False) -> Any:
         """Return what to hold out of n rows where that is "auto": a share for each vote, or a splitter."""
         return (0.5, 0.35)  # measured in benchmarks/RESULTS.md

@@ -38,10 +38,10 @@ from pacbayes.sampling import Subsamples
 # Categories of a column that boosted trees split by sets of them.
 _MOST_IN_SETS = 30
 
-# Share of the rows that hypotheses are trained on, and how many are left outside at most: more would train fewer, and
-# put all weight on one family where several vote better. Where the vote is not tested, its bounds rest on the rows
-# outside.
-_SHARE_TRAINED, _MOST_OUTSIDE, _SHARE_UNTESTED = 0.9, 350, 0.5
+# Share of the rows that hypotheses are trained on, and how many are left outside at most, or which share of many rows:
+# more would train fewer, and put all weight on one family where several vote better. By fewer, families can hardly be
+# told apart. Where the vote is not tested, its bounds rest on the rows outside.
+_SHARE_TRAINED, _MOST_OUTSIDE, _SHARE_OUTSIDE, _SHARE_UNTESTED = 0.9, 350, 0.05, 0.5
 # From how many rows on the settings are those of large samples.
 _MANY_ROWS = 5000
 
@@ -138,8 +138,12 @@ class LearnerPool(Pool):
 
     def default_sampling(self, n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
         """Return sizes of subsamples, which hypotheses take in turn, and how many hypotheses there are."""
-        size = max(int(_SHARE_TRAINED * n), n - _MOST_OUTSIDE) if tested else int(_SHARE_UNTESTED * n)
+        most_outside = max(_MOST_OUTSIDE, int(_SHARE_OUTSIDE * n))
+        size = max(int(_SHARE_TRAINED * n), n - most_outside) if tested else int(_SHARE_UNTESTED * n)
         return [max(1, size)], self._N_HYPOTHESES[n >= _MANY_ROWS]
+
+    def shares_subsamples(self, n: int) -> bool:
+        return is_auto(self.subsample_size) and n >= _MANY_ROWS
 
     def kinds(self, subsamples: Subsamples, hypotheses: Numbers, entropy: int) -> NDArray[np.intp]:
         """Return which settings each hypothesis has, chosen without looking at the sample."""
