@@ -11,7 +11,8 @@ from pacbayes import io
 from pacbayes._formatting import format_percent
 from pacbayes._progress import show_progress
 from pacbayes.cli._console import print_certificate, print_json, print_lines
-from pacbayes.cli._tables import describe_data, import_skops, test_model, train
+from pacbayes.cli._imports import import_functions_first, without_list_of_estimators
+from pacbayes.cli._tables import describe_data, test_model, train
 
 
 def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
@@ -22,6 +23,7 @@ def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
     output
         Folder for the files.
     """
+    import_functions_first()
     from pacbayes.report import fit_page
 
     output.mkdir(parents=True, exist_ok=True)
@@ -48,8 +50,9 @@ def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
             **describe_data(schema),
         )
         plot = _draw(model, held_out)
-    import_skops()
-    contents = (io.dumps_model(model, schema), model.certificate_.to_json().encode(), page.encode(), plot)
+    with without_list_of_estimators():
+        content = io.dumps_model(model, schema)
+    contents = (content, model.certificate_.to_json().encode(), page.encode(), plot)
     io.write_atomic(dict(zip(paths, contents, strict=True)))
     files = dict(zip(("model", "certificate", "report", "plot"), map(str, paths), strict=True))
     if json:

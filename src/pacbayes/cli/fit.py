@@ -15,12 +15,12 @@ from pacbayes import io
 from pacbayes._formatting import format_count, format_names, join_names
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import print_certificate, print_error, print_json, print_lines, test_values
+from pacbayes.cli._imports import import_functions_first, without_list_of_estimators
 from pacbayes.cli._tables import (
     Objective,
     TableOptions,
     check_exists,
     check_output,
-    import_skops,
     split_as_trained,
     test_model,
     train,
@@ -164,6 +164,7 @@ def fit(
     different = "the table, the model and the certificate must be three different files"
     check_output(output, [data, certificate], different)
     check_output(certificate, [data], different)
+    import_functions_first()
     # In parts, if it is larger than the memory that is allowed.
     dropped = [name for name in drop or () if name != groups]
     roles: dict[str, Any] = {"text": text or (), "drop": dropped, "skip_missing_target": skip_missing_target}
@@ -222,9 +223,9 @@ def fit(
         model.add_assumption("rows-in-time")
     if held_out is not None:
         schema = test_model(model, schema, held_out, delta)
-    import_skops()
-    content = io.dumps_model(model, schema)
-    io.try_loading(content)
+    with without_list_of_estimators():
+        content = io.dumps_model(model, schema)
+        io.try_loading(content)
     io.write_atomic({output: content, certificate: model.certificate_.to_json().encode()})
     if json:
         files = {"model": str(output), "certificate_file": str(certificate), "certificate": model.certificate_}
