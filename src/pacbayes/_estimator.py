@@ -215,10 +215,11 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             full delta, so that ``predict_selective(X)`` answers more points than with a table of thresholds.
         **fit_params
             `sample_weight`, and nothing else: how much each row counts in training, an array of shape (n,) of numbers
-            that are not negative. Boosted trees, forests and logistic regressions repeat rows in proportion, other
-            learners are given the weights, and families that take none, such as SVMs, are left out of the default. The
-            certificate is about new points as they come, unweighted: so are validation, tests and the weights of the
-            vote. The weight of a row must not depend on other rows of the sample.
+            that are not negative. Boosted trees, forests and logistic regressions repeat rows in proportion, SVMs
+            multiply C by the weights, relative to their mean in a subsample, other learners are given them, and
+            families that take none, such as kernel ridge regressions, are left out of the default. The certificate is
+            about new points as they come, unweighted: so are validation, tests and the weights of the vote. The weight
+            of a row must not depend on other rows of the sample.
 
         Returns
         -------

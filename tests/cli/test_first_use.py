@@ -311,7 +311,7 @@ def test_the_last_rows_are_held_out_and_the_certificate_says_what_it_means(invok
     assert "there is no column 'kind' of dates" in refuses("fit", "data.csv", "--target", "kind", "--time", "kind")
 
 
-def test_classes_that_weigh_the_same_miss_fewer_rows_of_a_rare_one(invoke, refuses):
+def test_classes_that_weigh_the_same_miss_fewer_rows_of_a_rare_one(invoke):
     rng = np.random.default_rng(0)
     size, is_rare = rng.normal(size=1500), rng.random(1500) < 0.06
     rows = pd.DataFrame({"size": size + 1.2 * is_rare, "city": rng.choice(["Oslo", "Rome"], 1500)})
@@ -327,5 +327,9 @@ def test_classes_that_weigh_the_same_miss_fewer_rows_of_a_rare_one(invoke, refus
     assert missed[0] > 0.8 > 0.5 > missed[1]
     model, _ = load_model("model.skops")
     assert model.verify_certificate(certificate) == "arithmetic and model"
-    svms = ("fit", "data.csv", "--target", "kind", "--class-weight", "balanced", "--families", "svm,linear")
-    assert refuses(*svms) == "--class-weight balanced is not for SVMs: take --families boosting,forest,linear"
+    # SVMs alone, and in the union.
+    for families in (("--estimator", "svm"), ("--families", "svm,linear", "--scaler", "standard")):
+        weighed = ("--class-weight", "balanced", "--n-hypotheses", 6, "--jobs", 1, *families)
+        assert invoke("fit", "data.csv", "--target", "kind", *weighed).exit_code == 0
+        pool = load_model("model.skops")[0].estimator
+        assert {one.class_weight for _, one in pool.members()} == {"balanced"}
