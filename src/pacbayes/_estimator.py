@@ -235,7 +235,14 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         return self._fit(X, y, settings, groups=groups, weights=weights, max_error=max_error)
 
     def fit_candidate(
-        self, X: Any, y: Any = None, *, n_candidates: int, groups: Any = None, max_error: float | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        n_candidates: int,
+        groups: Any = None,
+        max_error: float | None = None,
+        sample_weight: Any = None,
     ) -> Self:
         """Fit as one of several candidates of which the one with the smallest bound will be taken.
 
@@ -246,7 +253,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         n_candidates : int
             Number of candidates with different settings, this one included. Decided beforehand, they share `delta`, and
             the choice is covered by the certificate. `CertifiedGridSearch` does this for a grid.
-        groups, max_error : optional
+        groups, max_error, sample_weight : optional
             As in `fit`.
 
         Returns
@@ -258,7 +265,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"n_candidates must be a whole number, at least 1, got {n_candidates!r}")
         self._check_settings()
         settings = self._copy_settings(n_candidates=int(n_candidates))
-        return self._fit(X, y, settings, groups=groups, max_error=max_error)
+        return self._fit(X, y, settings, groups=groups, weights=sample_weight, max_error=max_error)
 
     def add_hypotheses(
         self, X: Any, y: Any, n_hypotheses: int, *, groups: Any = None, max_error: float | None = None
