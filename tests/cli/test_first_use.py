@@ -171,7 +171,7 @@ def test_a_model_is_loaded_without_the_whole_of_scikit_learn(invoke, numeric):
         invoke("fit", "data.csv", "--target", "kind", "--estimator", "tree", "-o", "tree.skops", *QUICK).exit_code == 0
     )
     needless = {
-        "model.skops": r"(skops|matplotlib|jinja2|openpyxl|dask|pytest)(\..*)?|scipy\.(optimize|ndimage|stats\..*)|"
+        "model.skops": r"(skops|matplotlib|jinja2|openpyxl|dask|pytest)(\..*)?|scipy\.(ndimage|stats\..*)|"
         r"sklearn\.(?!base|utils|exceptions|externals|frozen|callback|_)\w+",
         "tree.skops": r"sklearn\.gaussian_process|pytest|matplotlib|jinja2",
     }

@@ -55,7 +55,7 @@ LEARNERS = [
     naive_bayes.ComplementNB(),
     naive_bayes.MultinomialNB(),
     neighbors.KNeighborsClassifier(1, algorithm="brute"),
-    neighbors.KNeighborsClassifier(1, algorithm="brute", p=3),
+    neighbors.KNeighborsClassifier(1, algorithm="brute", p=3, weights="distance"),
     tree.DecisionTreeClassifier(),
     tree.ExtraTreeClassifier(),
     ensemble.RandomForestClassifier(3),

@@ -15,6 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
+from pacbayes._compat import list_column_types
 from pacbayes.io._archive import TREE, require, type_name
 from pacbayes.io._fitted import Lengths, Rule, check_attributes, is_of_kind
 
@@ -174,6 +175,7 @@ RULES: dict[type, Rule] = {
     PCA: Rule("d", {"components_": "finite: n d", "mean_": "finite: d", "explained_variance_": "finite: n"}),
     pre.OneHotEncoder: Rule("d", {}, _check_one_hot),
     ColumnTransformer: Rule(members="transformers transformers_"),
+    **dict.fromkeys(list_column_types(), Rule("", {"data": list})),
     pre.FunctionTransformer: Rule(then=lambda one, _: require(not isinstance(one.func, type), "a function is a type")),
     pre.LabelBinarizer: Rule("k", {"y_type_": {"binary", "multiclass"}}),
     Pipeline: Rule(then=_check_pipeline, members="steps"),
