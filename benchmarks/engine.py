@@ -112,6 +112,7 @@ def fit(repeats: int, recording: bool) -> None:
     for title, pool in (
         ("pacbayes, widths of the paper", svms(gamma_source="sample")),
         ("pacbayes, scaled by subsample", svms(scaler="minmax")),
+        ("pacbayes, balanced classes", svms(class_weight="balanced")),
     ):
         rows.append((title, best(lambda pool=pool: ours(X, y, pool, **settings), repeats)[0]))
     single = X.astype(np.float32)

@@ -65,6 +65,23 @@ def block(marker, language):
     return found.group(1)
 
 
+def test_links_of_the_readme_work_on_other_pages_as_well():
+    """The package index shows the README, and has none of its neighbours."""
+    links = re.findall(r"\]\(([^)]+)\)", README)
+    assert len(links) > 20
+    assert [link for link in links if not link.startswith("https://")] == []
+    for link in links:
+        page = re.fullmatch(r"https://pacbayes\.readthedocs\.io/en/stable/(.*)\.html(?:#(.*))?", link)
+        if page and page[1].startswith("auto_examples"):
+            assert (ROOT / "docs" / page[1].replace("auto_examples", "gallery")).with_suffix(".py").exists(), link
+        elif page:
+            text = (ROOT / "docs" / f"{page[1]}.md").read_text(encoding="utf-8")
+            titles = [re.sub(r"[^\w]+", "-", title.lower()).strip("-") for title in re.findall(r"^#+ (.*)", text, re.M)]
+            assert page[2] is None or page[2] in titles, link
+        elif link.startswith("https://github.com/pacbayes/pacbayes/blob/main/"):
+            assert (ROOT / link.partition("/blob/main/")[2]).exists(), link
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
 def test_readme_shows_the_examples_and_what_they_print(path):
     assert block(f"examples/{path.name}", "python") == path.read_text(encoding="utf-8")

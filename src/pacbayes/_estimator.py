@@ -213,10 +213,11 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             full delta, so that ``predict_selective(X)`` answers more points than with a table of thresholds.
         **fit_params
             `sample_weight`, and nothing else: how much each row counts in training, an array of shape (n,) of numbers
-            that are not negative. Boosted trees, forests and logistic regressions repeat rows in proportion, other
-            learners are given the weights, and families that take none, such as SVMs, are left out of the default. The
-            certificate is about new points as they come, unweighted: so are validation, tests and the weights of the
-            vote. The weight of a row must not depend on other rows of the sample.
+            that are not negative. Boosted trees, forests and logistic regressions repeat rows in proportion, SVMs
+            multiply C by the weights, relative to their mean in a subsample, other learners are given them, and
+            families that take none, such as kernel ridge regressions, are left out of the default. The certificate is
+            about new points as they come, unweighted: so are validation, tests and the weights of the vote. The weight
+            of a row must not depend on other rows of the sample.
 
         Returns
         -------
@@ -232,7 +233,14 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         return self._fit(X, y, settings, groups=groups, weights=weights, max_error=max_error)
 
     def fit_candidate(
-        self, X: Any, y: Any = None, *, n_candidates: int, groups: Any = None, max_error: float | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        n_candidates: int,
+        groups: Any = None,
+        max_error: float | None = None,
+        sample_weight: Any = None,
     ) -> Self:
         """Fit as one of several candidates of which the one with the smallest bound will be taken.
 
@@ -243,7 +251,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         n_candidates : int
             Number of candidates with different settings, this one included. Decided beforehand, they share `delta`, and
             the choice is covered by the certificate. `CertifiedGridSearch` does this for a grid.
-        groups, max_error : optional
+        groups, max_error, sample_weight : optional
             As in `fit`.
 
         Returns
@@ -255,7 +263,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"n_candidates must be a whole number, at least 1, got {n_candidates!r}")
         self._check_settings()
         settings = self._copy_settings(n_candidates=int(n_candidates))
-        return self._fit(X, y, settings, groups=groups, max_error=max_error)
+        return self._fit(X, y, settings, groups=groups, weights=sample_weight, max_error=max_error)
 
     def add_hypotheses(
         self, X: Any, y: Any, n_hypotheses: int, *, groups: Any = None, max_error: float | None = None

@@ -87,7 +87,9 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
         self.param_grid = param_grid
         self.n_candidates = n_candidates
 
-    def fit(self, X: Any, y: ArrayLike, *, groups: Any = None, max_error: float | None = None) -> CertifiedGridSearch:
+    def fit(
+        self, X: Any, y: ArrayLike, *, groups: Any = None, max_error: float | None = None, **fit_params: Any
+    ) -> CertifiedGridSearch:
         """Fit all candidates.
 
         Parameters
@@ -98,6 +100,9 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
             Labels, or numbers.
         groups, max_error : optional
             Groups whose errors are to be bounded, and an error that is declared, as in `PACBayesClassifier.fit`.
+        **fit_params
+            `sample_weight`, and nothing else: how much each row counts in the training of all candidates, as in
+            `PACBayesClassifier.fit`.
 
         Returns
         -------
@@ -124,9 +129,8 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
             candidate = clone(self.classifier).set_params(**params)
             if candidate.checkpoint is not None:  # a folder belongs to one fit
                 candidate.set_params(checkpoint=Path(candidate.checkpoint) / f"candidate{k}")
-            candidates.append(
-                candidate.fit_candidate(X, y, n_candidates=n_candidates, groups=groups, max_error=max_error)
-            )
+            declared = {"n_candidates": n_candidates, "groups": groups, "max_error": max_error}
+            candidates.append(candidate.fit_candidate(X, y, **declared, **fit_params))
         # Of numbers, caps of the errors differ between candidates: their bounds compare in the unit of the target.
         bounds = [candidate.certificate_.error_bound for candidate in candidates]
         # As votes of one fit compete.

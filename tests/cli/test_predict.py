@@ -22,6 +22,27 @@ def test_standard_output(invoke, mixed, fitted):
     np.testing.assert_allclose(np.sum(values["shares"], axis=1), 1)
 
 
+def test_calibrated_probabilities(invoke, refuses, mixed, fitted):
+    mixed.drop(columns="kind").to_csv("new.csv", index=False)
+    lines = invoke("predict", "model.skops", "new.csv", "--probabilities").stdout.splitlines()
+    assert lines[0] == "prediction,share_dry,share_wet,probability_dry,probability_wet"
+    values = json.loads(invoke("predict", "model.skops", "new.csv", "--probabilities", "--json").stdout)
+    schema = load_model("model.skops")[1]
+    X = schema.apply(pd.read_csv("new.csv"))
+    expected = fitted.predict_proba(X)
+    assert not np.allclose(expected, fitted.predict_shares(X))
+    np.testing.assert_array_equal(values["probabilities"], expected)
+    np.testing.assert_array_equal([list(map(float, line.split(",")[3:])) for line in lines[1:]], expected.round(4))
+    # In parts as well.
+    wanted = ("predict", "model.skops", "new.csv", "--probabilities", "--stream", "-o", "out.csv")
+    assert invoke(*wanted).exit_code == 0
+    np.testing.assert_array_equal(pd.read_csv("out.csv").filter(like="probability_"), expected.round(4))
+    # A single hypothesis has no shares to calibrate.
+    best = PACBayesClassifier(RBFSVMPool(), voting="best", n_hypotheses=8, random_state=0).fit(X, mixed["kind"])
+    save_model(best, "model.skops", schema)
+    assert refuses(*wanted).startswith("--probabilities: this model has shares of the vote only")
+
+
 def test_the_order_of_columns_and_the_target_do_not_matter(invoke, mixed, fitted):
     mixed.to_csv("new.csv", index=False)
     mixed[mixed.columns[::-1]].drop(columns="kind").to_csv("reversed.csv", index=False)

@@ -156,7 +156,8 @@ def test_columns_without_values_in_the_first_part(invoke, mixed, whole):
     names = [word for name in ("note", "flag", "id", "none") for word in ("--id", name)]
     assert invoke(*STREAM, *names, "-o", "out.parquet").exit_code == 0
     written = pq.read_table("out.parquet")
-    assert [str(kind) for kind in written.schema.types[:4]] == ["large_string", "bool", "int64", "null"]
+    kinds = [str(kind).removeprefix("large_") for kind in written.schema.types[:4]]  # large from pandas 3 on
+    assert kinds == ["string", "bool", "int64", "null"]
     assert written.column("note").to_pylist() == [*nothing, "late"]
     assert written.column("flag").to_pylist() == [*nothing, True]
     assert written.column("id").to_pylist() == [2**53 + 1] * 149 + [None]

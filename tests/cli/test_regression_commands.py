@@ -119,6 +119,9 @@ def test_commands_that_count_errors_refuse_a_model_of_numbers(homes, invoke, ref
     assert "--max-error is not for models that predict numbers" in refuses(
         "predict", "model.skops", "new.csv", "--max-error", 0.1
     )
+    assert refuses("predict", "model.skops", "new.csv", "--probabilities").startswith(
+        "--probabilities is not for models"
+    )
     assert "predicts numbers: a monitor counts errors" in refuses(
         "monitor", "model.skops", "new.csv", "--state", "state.json"
     )

@@ -9,8 +9,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from pacbayes import PACBayesClassifier, PACBayesRegressor
-from pacbayes.pools import BoostingPool, EstimatorPool, ForestPool, LinearPool, RBFSVMPool
+from pacbayes import CertifiedGridSearch, PACBayesClassifier, PACBayesRegressor
+from pacbayes.pools import BoostingPool, EstimatorPool, ForestPool, LinearPool, RBFRidgePool, RBFSVMPool
 from pacbayes.pools._learners import repeat_by_weight
 from pacbayes.rows import ArraySource
 
@@ -23,6 +23,7 @@ LEARNED = {
     "forest": ForestPool(n_estimators=10),
     "random forest": ForestPool(kind="random", n_estimators=10),
     "linear": LinearPool(C=1.0, splines=False),
+    "svm": RBFSVMPool(C=10.0, scaler="standard"),
     "tree": EstimatorPool(DecisionTreeClassifier(max_depth=3)),
     "logistic": EstimatorPool(LogisticRegression()),
 }
@@ -106,10 +107,12 @@ def test_numbers(name):
 
 def test_families_that_take_no_weights_are_left_out_or_named():
     default = PACBayesClassifier(random_state=0).fit(X, Y, sample_weight=HEAVY)
-    assert list(default.subsamples_.families) == ["boosting", "forest", "linear"]
-    assert "left-out:svm" in default.certificate_.assumption_codes
-    with pytest.raises(ValueError, match="sample_weight must be None: RBFSVMPool takes no weights of rows; Boosting"):
-        fit(RBFSVMPool(), HEAVY)
+    assert list(default.subsamples_.families) == ["boosting", "forest", "linear", "svm"]
+    numbers = PACBayesRegressor(n_hypotheses=12, random_state=0).fit(X, X[:, 0] + Y, sample_weight=HEAVY)
+    assert list(numbers.subsamples_.families) == ["boosting", "forest", "linear"]
+    assert "left-out:ridge" in numbers.certificate_.assumption_codes
+    with pytest.raises(ValueError, match="sample_weight must be None: RBFRidgePool takes no weights of rows; Boosting"):
+        PACBayesRegressor(RBFRidgePool()).fit(X, X[:, 0], sample_weight=HEAVY)
     for learner in (KNeighborsClassifier(), make_pipeline(StandardScaler(), LogisticRegression())):
         message = f"sample_weight must be None: {type(learner).__name__}.fit takes no sample_weight"
         with pytest.raises(ValueError, match=message):
@@ -118,6 +121,19 @@ def test_families_that_take_no_weights_are_left_out_or_named():
     table = pd.DataFrame({"x": X[:, 0], "city": np.where(X[:, 1] > 0, "Oslo", "Rome")})
     model = PACBayesClassifier(LEARNED["linear"], n_hypotheses=4, random_state=0)
     assert model.fit(table, Y, sample_weight=HEAVY).predict(table).mean() > Y.mean()
+
+
+def test_candidates_of_a_search():
+    settings = {"n_hypotheses": 4, "subsample_size": 0.5, "random_state": 0}
+    search = CertifiedGridSearch(PACBayesClassifier(LEARNED["linear"], **settings), {"estimator__C": [0.1, 1.0]})
+    search.fit(X, Y, sample_weight=HEAVY)
+    best = PACBayesClassifier(LEARNED["linear"], **settings).set_params(**search.best_params_)
+    best.fit_candidate(X, Y, n_candidates=2, sample_weight=HEAVY)
+    np.testing.assert_array_equal(search.predict_proba(X), best.predict_proba(X))
+    assert search.certificate_ == best.certificate_
+    assert "training-weighted" in search.certificate_.assumption_codes
+    with pytest.raises(TypeError, match="unexpected keyword argument 'weights'"):
+        search.fit(X, Y, weights=HEAVY)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ from sweeps import sweep
 
 from pacbayes import PACBayesClassifier, PACBayesRegressor, io
 from pacbayes.exceptions import CertificateError, HypothesisError, ModelFileError
-from pacbayes.io import _archive, _fitted, models
+from pacbayes.io import _archive, _building, _fitted, _sklearn_rules, models
+from pacbayes.io._limits import Budget
 from pacbayes.pools import BoostingPool, Constant, EstimatorPool, ForestPool, LinearPool, RBFRidgePool, RBFSVMPool
 from pacbayes.sampling import Partition
 from pacbayes.tasks import Classification
@@ -55,7 +56,7 @@ LEARNERS = [
     naive_bayes.ComplementNB(),
     naive_bayes.MultinomialNB(),
     neighbors.KNeighborsClassifier(1, algorithm="brute"),
-    neighbors.KNeighborsClassifier(1, algorithm="brute", p=3),
+    neighbors.KNeighborsClassifier(1, algorithm="brute", p=3, weights="distance"),
     tree.DecisionTreeClassifier(),
     tree.ExtraTreeClassifier(),
     ensemble.RandomForestClassifier(3),
@@ -265,6 +266,39 @@ def test_edited_losses_and_weights_of_regressors_fail_verification(tmp_path, for
         again.verify_certificate(certificate)
 
 
+def test_own_objects_are_what_skops_would_make():
+    def compare(one, other):
+        assert type(one) is type(other)
+        if isinstance(one, np.ndarray):
+            assert one.dtype == other.dtype
+            assert one.shape == other.shape
+            assert one.dtype == object or one.tobytes() == other.tobytes()
+        if isinstance(one, dict):
+            compare(list(one.items()), list(other.items()))
+        elif isinstance(one, (list, tuple)) or (isinstance(one, np.ndarray) and one.dtype == object):
+            assert len(one) == len(other)
+            for parts in zip(one, other, strict=True):
+                compare(*parts)
+        elif hasattr(one, "__dict__") and not isinstance(one, type):
+            compare(vars(one), vars(other))
+        elif not isinstance(one, np.ndarray):
+            assert one == other
+
+    for name in ("no seed", "boosted trees of a table", "linear models", "a prior", "sparse rows"):
+        model, data = MODELS[name]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            content = io.dumps_model(clone(model).fit(data, y))
+        archive = _archive.examine(content, models._types_of, (), Budget(2**31, ModelFileError))
+        own = {_archive.type_name(kind): kind for kind in _fitted.RULES}
+        # Support vectors of sparse rows, and scikit-learn's estimators, are left to skops.
+        assert _building.can_build(archive, own) == (name not in ("a prior", "sparse rows"))
+        if _building.can_build(archive, own):
+            made = _building.build(archive, own)
+            compare(made, skops.io.loads(archive.pack(), trusted=archive.names))
+            assert made["fitted"].votes[0].task is made["fitted"].votes[-1].task  # one object for each identity
+
+
 def test_every_type_is_in_a_round_trip():
     """A type that can be loaded and is in no model above has a check that was never run."""
     with warnings.catch_warnings():
@@ -277,7 +311,9 @@ def test_every_type_is_in_a_round_trip():
     reached |= {type(part) for part in _fitted.reachable(make_pipeline(COLUMNS, SVC()).fit(TABLE, y))}
     elsewhere = {"Constant", "HypothesisList", "RBFRidges", "RBFSVMs", "PrefitPool", "FrozenEstimator"}
     elsewhere |= {"RandomSubsamples", "FoldSubsamples", "GivenSubsamples", "NoSubsamples", "Untrained"}
-    assert {kind.__name__ for kind in _fitted.RULES} <= {kind.__name__ for kind in reached} | elsewhere
+    assert {kind.__name__ for kind in (*_fitted.RULES, *_sklearn_rules.RULES)} <= {
+        kind.__name__ for kind in reached
+    } | elsewhere
 
 
 RACED = np.abs(np.random.default_rng(1).normal(size=(6000, 3)))

@@ -18,6 +18,7 @@ import pacbayes
 from pacbayes import io
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import describe_test
+from pacbayes.cli._imports import postpone_statistics, without_list_of_estimators
 
 Objective = StrEnum("Objective", ["auto", "lambda", "kl", "dual", "direct"])
 TableFormat = StrEnum("TableFormat", ["csv", "parquet", "libsvm", "xlsx"])
@@ -64,8 +65,9 @@ class TableOptions:
 
     def load(self, path: Path) -> tuple[Any, io.Schema | None]:
         """Load a classifier or regressor."""
-        import_skops()
-        return io.load_model(path, **self.limit())
+        postpone_statistics()
+        with without_list_of_estimators():
+            return io.load_model(path, **self.limit())
 
     def load_with_schema(self, path: Path) -> tuple[Any, io.Schema]:
         """Load a classifier or regressor that knows what tables it can be applied to."""
@@ -110,21 +112,6 @@ class TableOptions:
                 f"{str(path)!r} is not the file that the model was made from: --held-out needs {source.name!r}"
             )
         return table.take(split_as_trained(table, source)[1])
-
-
-def import_skops() -> None:
-    """Import skops without its list of all estimators, for which it would import the whole of scikit-learn.
-
-    Model files are examined by a table of our own, and skops trusts the types that this admits.
-    """
-    import sklearn.utils
-
-    listed = sklearn.utils.all_estimators
-    sklearn.utils.all_estimators = list
-    try:
-        import skops.io  # noqa: F401
-    finally:
-        sklearn.utils.all_estimators = listed
 
 
 def split_as_trained(table: Any, source: io.Provenance) -> Any:

@@ -10,7 +10,8 @@ from pacbayes import io
 from pacbayes._formatting import format_percent
 from pacbayes._progress import show_progress
 from pacbayes.cli._console import print_certificate, print_json, print_lines
-from pacbayes.cli._tables import describe_data, draw, import_skops, test_model, train
+from pacbayes.cli._imports import import_functions_first, without_list_of_estimators
+from pacbayes.cli._tables import describe_data, draw, test_model, train
 
 
 def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
@@ -21,6 +22,7 @@ def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
     output
         Folder for the files.
     """
+    import_functions_first()
     from pacbayes.display import CertificateDisplay
     from pacbayes.report import fit_page
 
@@ -49,8 +51,9 @@ def demo(output: Path = Path("pacbayes-demo"), json: bool = False) -> None:
         )
         test_set = (held_out.X, held_out.y)
         plot = draw(lambda ax: CertificateDisplay.from_estimator(model, *test_set, ax=ax), "png", 150, figsize=(8, 4))
-    import_skops()
-    contents = (io.dumps_model(model, schema), model.certificate_.to_json().encode(), page.encode(), plot)
+    with without_list_of_estimators():
+        content = io.dumps_model(model, schema)
+    contents = (content, model.certificate_.to_json().encode(), page.encode(), plot)
     io.write_atomic(dict(zip(paths, contents, strict=True)))
     files = dict(zip(("model", "certificate", "report", "plot"), map(str, paths), strict=True))
     if json:

@@ -15,12 +15,12 @@ from pacbayes import io
 from pacbayes._formatting import format_count, format_counts, format_names, join_names
 from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import print_certificate, print_error, print_json, print_lines, test_values
+from pacbayes.cli._imports import import_functions_first, without_list_of_estimators
 from pacbayes.cli._tables import (
     Objective,
     TableOptions,
     check_exists,
     check_output,
-    import_skops,
     split_as_trained,
     test_model,
     train,
@@ -113,7 +113,7 @@ def fit(
         Scaling of numbers for the SVMs, by each subsample's own range; auto tries all.
     class_weight
         Let all classes weigh the same in training (balanced): fewer rows of rare ones are missed, for more errors
-        altogether, which the certificate is about. Without SVMs. [default: none]
+        altogether, which the certificate is about. [default: none]
     cost
         Cost of an error, such as fraud:fine=5: predicting fine where the truth is fraud costs 5, and other errors 1.
         May be repeated. The vote predicts what costs least by its shares, and the certificate is about the mean cost.
@@ -164,6 +164,7 @@ def fit(
     different = "the table, the model and the certificate must be three different files"
     check_output(output, [data, certificate], different)
     check_output(certificate, [data], different)
+    import_functions_first()
     # In parts, if it is larger than the memory that is allowed.
     dropped = [name for name in drop or () if name != groups]
     roles: dict[str, Any] = {"text": text or (), "drop": dropped, "skip_missing_target": skip_missing_target}
@@ -175,7 +176,7 @@ def fit(
     of_classes[f"estimator {estimator}"] = estimator in (Estimator.svm, Estimator.logistic)
     of_classes[f"scaler {scaler}"] = scaler != Scaler.auto and estimator != Estimator.tree
     _refuse_options_of_other_tasks(table.schema, of_classes, {"loss": loss, "y-range": y_range})
-    names = _parse_families(families, estimator, scaler, class_weight, numeric=table.schema.task == "regression")
+    names = _parse_families(families, estimator, scaler, numeric=table.schema.task == "regression")
     if not many_classes:
         _refuse_many_classes(table)
     by_group = None
@@ -217,9 +218,9 @@ def fit(
         model.add_assumption("rows-in-time")
     if held_out is not None:
         schema = test_model(model, schema, held_out, delta)
-    import_skops()
-    content = io.dumps_model(model, schema)
-    io.try_loading(content)
+    with without_list_of_estimators():
+        content = io.dumps_model(model, schema)
+        io.try_loading(content)
     io.write_atomic({output: content, certificate: model.certificate_.to_json().encode()})
     if json:
         files = {"model": str(output), "certificate_file": str(certificate), "certificate": model.certificate_}
@@ -306,19 +307,14 @@ def _make_costs(prices: Sequence[tuple[str, float]], schema: io.Schema) -> list[
     return costs
 
 
-def _parse_families(
-    words: str | None, estimator: Estimator, scaler: Scaler, class_weight: ClassWeight | None, *, numeric: bool
-) -> list[str]:
+def _parse_families(words: str | None, estimator: Estimator, scaler: Scaler, *, numeric: bool) -> list[str]:
     """Return the names of the families to train, of those whose models files can hold."""
-    from pacbayes.pools import BALANCED_FAMILIES, DEFAULT_FAMILIES, DEFAULT_NUMERIC_FAMILIES, FAMILIES, NUMERIC_FAMILIES
+    from pacbayes.pools import DEFAULT_FAMILIES, DEFAULT_NUMERIC_FAMILIES, FAMILIES, NUMERIC_FAMILIES
 
     usual, families = (DEFAULT_NUMERIC_FAMILIES, NUMERIC_FAMILIES) if numeric else (DEFAULT_FAMILIES, FAMILIES)
-    has_svms = estimator == Estimator.svm or scaler != Scaler.auto or "svm" in (words or "").split(",")
-    if class_weight is not None and has_svms:
-        can = ",".join(BALANCED_FAMILIES)
-        raise usage_error(f"--class-weight {class_weight} is not for SVMs: take --families {can}")
+
     if words is None:
-        return list(usual if class_weight is None else BALANCED_FAMILIES)
+        return list(usual)
     if estimator != Estimator.auto:
         raise usage_error(f"--families are what --estimator auto trains: leave out --estimator {estimator}, or these")
     names = [word.strip() for word in words.split(",")]
@@ -358,9 +354,10 @@ def _choose_pool(
         return make_union(families, numeric=True), schema
     if estimator in (Estimator.auto, Estimator.svm):
         weights: Any = None if class_weight is None else str(class_weight)
-        pool: Pool = make_union(families, class_weight=weights) if estimator == Estimator.auto else RBFSVMPool()
+        alone = estimator == Estimator.svm
+        pool: Pool = RBFSVMPool(class_weight=weights) if alone else make_union(families, class_weight=weights)
         if scaler != Scaler.auto:
-            pool.set_params(**{"svm__scaler" if estimator == Estimator.auto else "scaler": scaling})
+            pool.set_params(**{"scaler" if alone else "svm__scaler": scaling})
         return pool, schema
     kinds = {"classification": DecisionTreeClassifier, "regression": DecisionTreeRegressor}
     learner = kinds[schema.task]() if estimator == Estimator.tree else LogisticRegression(max_iter=1000)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Of the parts of predictions: those that were written in another way are not gone on from.
 _FORMAT = 3
 
-# Decimals of the shares of the vote in a file.
+# Decimals of the shares of the vote, and of probabilities, in a file.
 _DIGITS = 4
 
 # What spreadsheets take for the beginning of a formula.
@@ -52,14 +52,15 @@ def predict(
     stream: bool = False,
     max_error: float | None = None,
     coverage: float | None = None,
+    probabilities: bool = False,
     *,
     options: TableOptions,
     json: bool = False,
 ) -> None:
     """Predict the classes of new rows, with each class's share of the vote, or their numbers, with intervals.
 
-    Shares are posterior weights, not calibrated probabilities: four decimals in CSV, and all digits in JSON. Columns
-    that the model does not know are ignored, and so is the target if it is there.
+    Shares are posterior weights, not calibrated probabilities, which --probabilities adds: four decimals in CSV, and
+    all digits in JSON. Columns that the model does not know are ignored, and so is the target if it is there.
 
     Parameters
     ----------
@@ -82,6 +83,9 @@ def predict(
     coverage
         Add columns of the set of classes for each row, or of the ends of an interval, which hold the true one for at
         least this share, proved.
+    probabilities
+        Add columns of the probabilities of the classes: shares that were calibrated on training rows. The certificate
+        bounds their Brier score.
     """
     check_model_exists(model)
     if str(output) == "-":
@@ -96,10 +100,12 @@ def predict(
     fitted, schema = options.load_with_schema(model)
     if max_error is not None and schema.task == "regression":
         raise usage_error("--max-error is not for models that predict numbers: --coverage adds intervals")
+    if probabilities:
+        _check_probabilities(fitted, schema)
     parquet = output is not None and is_parquet(output)
     columns = None if all_columns else id or ()
     kind = Numbers if schema.task == "regression" else Predictions
-    predictions = kind(fitted, schema, columns, escape_formulas, parquet, max_error, coverage)
+    predictions = kind(fitted, schema, columns, escape_formulas, parquet, max_error, coverage, probabilities)
     several = data.is_dir() or not (data.exists() or str(data) == "-")
     if output is not None and not held_out and data.is_file():
         stream = stream or data.stat().st_size > (options.max_bytes or io.MAX_TABLE_BYTES)
@@ -110,7 +116,8 @@ def predict(
             raise usage_error("predictions in parts need a file to read and --output, and take no --held-out")
         check_output(output, tables, _OWN_FILE)
         digest = hashlib.sha256(model.read_bytes()).hexdigest()
-        made_by = (_FORMAT, digest, predictions.columns, escape_formulas, options, max_error, coverage)
+        asked = (max_error, coverage, probabilities)
+        made_by = (_FORMAT, digest, predictions.columns, escape_formulas, options, *asked)
         with open_parts(output, tables, made_by) as folder, show_progress("predicting") as bar:
             parts = []
             for k, table in enumerate(io.read_batches(tables, schema, **options.arguments())):
@@ -144,6 +151,16 @@ def predict(
         print_lines(f"{format_count(predictions.n_rows, 'prediction')}  {output}")
 
 
+def _check_probabilities(model: Any, schema: io.Schema) -> None:
+    """Refuse to write probabilities that a model does not have."""
+    if schema.task == "regression":
+        raise usage_error("--probabilities is not for models that predict numbers: --coverage adds intervals")
+    if model.certificate_.calibration is None:
+        raise usage_error(
+            "--probabilities: this model has shares of the vote only, since no rows of its training calibrated them"
+        )
+
+
 @dataclass
 class Predictions:
     """Predictions for rows that come in one batch or in several, and what there is to say about all of them.
@@ -158,11 +175,13 @@ class Predictions:
     parquet: bool
     max_error: float | None
     coverage: float | None
+    probabilities: bool = False
 
     def __post_init__(self) -> None:
         self.n_rows = 0
         self._classes: list[Any] = self.model.fitted_votes_.task.classes.tolist()
         self._shares = [f"share_{name}" for name in self._classes]
+        self._probabilities = [f"probability_{name}" for name in self._classes] if self.probabilities else []
         self._sets = [] if self.coverage is None else [f"set_{name}" for name in self._classes]
         self._n_predicted = self._n_unanswered = 0
         self._check_proofs()
@@ -186,7 +205,7 @@ class Predictions:
     @property
     def _predicted(self) -> list[str]:
         """Columns that predictions have."""
-        return ["prediction", *self._shares, *self._sets]
+        return ["prediction", *self._shares, *self._probabilities, *self._sets]
 
     def add(self, table: io.Table) -> Callable[[], pd.DataFrame]:
         """Look at a batch, and return what predicts it: columns of the table, labels and shares."""
@@ -227,6 +246,8 @@ class Predictions:
             self._n_predicted += answered.size
             self._n_unanswered += answered.size - int(answered.sum())
         columns = {"prediction": labels, **dict(zip(self._shares, self.model.predict_shares(rows).T, strict=True))}
+        if self._probabilities:
+            columns |= dict(zip(self._probabilities, self.model.predict_proba(rows).T, strict=True))
         if self.coverage is not None:
             columns |= dict(zip(self._sets, self.model.predict_set(rows, self.coverage).T, strict=True))
         return columns
@@ -265,7 +286,7 @@ class Predictions:
 
     def encode(self, frame: pd.DataFrame, *, header: bool = True) -> bytes:
         """Return predictions as a CSV or Parquet file."""
-        frame = frame.round(dict.fromkeys(self._shares, _DIGITS))
+        frame = frame.round(dict.fromkeys((*self._shares, *self._probabilities), _DIGITS))
         if self.parquet:
             return frame.to_parquet(index=False, engine="pyarrow")
         if self.escape_formulas and self._formulas:
@@ -290,8 +311,8 @@ class Predictions:
         return ({"columns": carried} if carried else {}) | predicted | self._answers_as_json(frame)
 
     def _answers_as_json(self, frame: pd.DataFrame) -> dict[str, Any]:
-        shares = {"shares": frame[self._shares].to_numpy().tolist()}
-        return shares | ({"sets": frame[self._sets].to_numpy().tolist()} if self._sets else {})
+        names = {"shares": self._shares, "probabilities": self._probabilities, "sets": self._sets}
+        return {key: frame[columns].to_numpy().tolist() for key, columns in names.items() if columns}
 
     def print_warnings(self, *, formulas: bool) -> None:
         """Say how many rows have no label, and warn of what differs from training, of its rows, and of formulas."""

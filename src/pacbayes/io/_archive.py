@@ -11,8 +11,8 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 import numpy as np
@@ -38,7 +38,7 @@ _PER_MEMBER, _ENTRY = 2048, b"PK\x01\x02"
 _COPIES = 2
 
 # How the names of this library's modules begin.
-_OWN = "pacbayes."
+_PACKAGE, _OWN = "pacbayes", "pacbayes."
 
 # The nodes of scikit-learn's decision trees.
 TREE = "sklearn.tree._tree.Tree"
@@ -76,17 +76,38 @@ def type_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def examine(data: bytes, types: Collection[type], trusted: Collection[str], budget: Budget) -> tuple[bytes, list[str]]:
-    """Return a model file unpacked, and the names of its types, if all are trusted, consistent, and fit the memory.
+class Archive(NamedTuple):
+    """A model file that was examined."""
 
-    Objects of `types` may be made from their attributes, those of the types that are named in `trusted` in any way. The
-    archive that is returned is not compressed, and names types of this library as they are named now.
+    schema: Node
+    members: dict[str, bytes]
+    kinds: set[tuple[str, str]]  # what makes the nodes of its schema, and the names of their types
+
+    @property
+    def names(self) -> list[str]:
+        """Names of its types."""
+        return sorted({name for _, name in self.kinds})
+
+    def pack(self) -> bytes:
+        """Return the file, not compressed."""
+        return _pack({**self.members, _SCHEMA: json.dumps(self.schema).encode()})
+
+
+def examine(
+    data: bytes, types_of: Callable[[str], Collection[type]], trusted: Collection[str], budget: Budget
+) -> Archive:
+    """Return a model file unpacked, if all that it holds is trusted, consistent, and fits the memory.
+
+    Objects of the types that `types_of` gives for their package may be made from their attributes, those of the types
+    that are named in `trusted` in any way. `budget` limits the memory that loading may take. The archive that is
+    returned names types of this library as they are named now. Raises ModelFileError for a file that is damaged,
+    exceeds the limit, or names other types.
     """
     budget.admit(len(data))
     members = _unpack(data, budget)
     require(_SCHEMA in members, "it is no skops file")
     budget.check(_PER_JSON_BYTE * len(members[_SCHEMA]))
-    own = {kind.__name__: kind.__module__ for kind in types if kind.__module__.startswith(_OWN)}
+    own = {kind.__name__: kind.__module__ for kind in types_of(_PACKAGE) if kind.__module__.startswith(_OWN)}
 
     def locate(node: Node) -> Node:
         """Look for a type of this library where it is now, wherever it was when the file was written."""
@@ -97,10 +118,10 @@ def examine(data: bytes, types: Collection[type], trusted: Collection[str], budg
     schema = json.loads(members[_SCHEMA], object_hook=locate)
     require(isinstance(schema, dict) and isinstance(schema.get("protocol"), int), "it is no skops file")
     require(schema["protocol"] >= _OLDEST_PROTOCOL, "it was saved by a version of skops that is too old")
-    audit = _Audit(members, types, trusted, budget)
+    audit = _Audit(members, types_of, trusted, budget)
     audit.walk(schema)
     require(not audit.refused, f"it holds types that are not trusted: {', '.join(sorted(audit.refused))}")
-    return _pack({**members, _SCHEMA: json.dumps(schema).encode()}), sorted(audit.names)
+    return Archive(schema, members, audit.kinds)
 
 
 def _unpack(data: bytes, budget: Budget) -> dict[str, bytes]:
@@ -147,16 +168,20 @@ def read_array_header(content: bytes) -> Header:
 
 
 class _Audit:
-    """A walk over the nodes of a schema: `names` are the types that it names, `refused` those of them not trusted."""
+    """A walk over the nodes of a schema: `kinds` are those of its nodes, `refused` the types that are not trusted."""
 
     def __init__(
-        self, members: dict[str, bytes], types: Collection[type], trusted: Collection[str], budget: Budget
+        self,
+        members: dict[str, bytes],
+        types_of: Callable[[str], Collection[type]],
+        trusted: Collection[str],
+        budget: Budget,
     ) -> None:
-        self.names: set[str] = set()
+        self.kinds: set[tuple[str, str]] = set()
         self.refused: set[str] = set()
         self._members = members
         self._allowed = {loader: set(names.split()) for loader, names in _PLAIN_TYPES.items()}
-        self._allowed["ObjectNode"] = {type_name(kind) for kind in types}
+        self._types_of, self._objects = types_of, dict[str, set[str]]()
         self._trusted = trusted
         self._budget = budget
         self._known: dict[Any, Node] = {}
@@ -201,7 +226,7 @@ class _Audit:
 
     def _check(self, node: Node) -> None:
         loader, name = node["__loader__"], f"{node['__module__']}.{node['__class__']}"
-        self.names.add(name)
+        self.kinds.add((loader, name))
         if "file" in node:
             self._check_file(node)
         if loader == "JsonNode":
@@ -209,12 +234,19 @@ class _Audit:
             self._budget.admit(_PER_JSON_BYTE * len(node["content"]))
         elif name in self._trusted:
             return
-        elif name not in self._allowed.get(loader, ()):
+        elif name not in (self._list_types(name) if loader == "ObjectNode" else self._allowed.get(loader, ())):
             self.refused.add(name)
         elif loader == "NdArrayNode":
             self._check_array(node, name)
         elif loader == "TreeNode":
             self._check_tree(node)
+
+    def _list_types(self, name: str) -> set[str]:
+        """Return the names of the types of the package of a type whose objects may be made from their attributes."""
+        package = name.partition(".")[0]
+        if package not in self._objects:
+            self._objects[package] = {type_name(kind) for kind in self._types_of(package)}
+        return self._objects[package]
 
     def _check_file(self, node: Node) -> None:
         """Count a reference to a member, and check that it is what it is to be loaded as."""

@@ -12,7 +12,6 @@ from typing import Any, BinaryIO, Literal, cast, get_args
 
 import numpy as np
 import pandas as pd
-from sklearn.datasets import load_svmlight_file
 
 from pacbayes._validation import prefix_errors
 from pacbayes.exceptions import TableError
@@ -246,6 +245,8 @@ def _read_libsvm(file: BinaryIO, n_features: int | None, budget: Budget) -> pd.D
 
     There are `n_features` features, by default as many as the largest that occurs.
     """
+    from sklearn.datasets import load_svmlight_file
+
     try:
         X, targets = load_svmlight_file(file, zero_based=False)
     except (ValueError, OverflowError) as error:
@@ -271,6 +272,8 @@ def _read_libsvm(file: BinaryIO, n_features: int | None, budget: Budget) -> pd.D
 
 
 def _is_libsvm(line: bytes) -> bool:
+    from sklearn.datasets import load_svmlight_file
+
     try:
         load_svmlight_file(io.BytesIO(line), zero_based=False)
     except (ValueError, OverflowError):

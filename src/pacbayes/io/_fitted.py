@@ -1,8 +1,9 @@
 """Check that the attributes of a loaded model fit together, for every type that a model file may hold.
 
 Compiled code follows counts and indices without looking: a support vector machine that claims more support vectors than
-it has reads beyond its arrays. So a type is trusted only if there is a rule for it in the table `RULES`: of which kind
-and shape the attributes of its objects are, which estimators they consist of, and what else compiled code relies on.
+it has reads beyond its arrays. So a type is trusted only if there is a rule for it in a table: of which kind and shape
+the attributes of its objects are, which estimators they consist of, and what else compiled code relies on. Here are the
+rules of this library's types; those of scikit-learn's are in `_sklearn_rules`.
 """
 
 from __future__ import annotations
@@ -18,14 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn import ensemble, linear_model, model_selection, naive_bayes, neighbors, svm, tree
-from sklearn import preprocessing as pre
-from sklearn.compose import ColumnTransformer
-from sklearn.decomposition import PCA
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.frozen import FrozenEstimator
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
 
 from pacbayes import pools, sampling
 from pacbayes._fingerprint import default_parameters, machine_parameters
@@ -39,8 +32,6 @@ from pacbayes.tasks import TASKS, Regression, Task
 
 Lengths = dict[str, int]
 
-# Metrics without parameters that compiled code would have to trust.
-_METRICS = {"minkowski", "euclidean", "manhattan", "chebyshev", "cityblock", "l1", "l2", "sqeuclidean", "cosine"}
 
 # Private attributes of estimators that are not fitted.
 _CONFIGURATION = ("_sklearn", "_metadata_request")
@@ -86,6 +77,20 @@ class Rule(NamedTuple):
     then: Callable[[Any, Lengths], Any] | None = None  # checks what kinds and shapes do not tell
     members: str = ""
     lengths: str = ""
+    least_classes: int = 2
+
+
+def rules_of(package: str) -> Mapping[type, Rule]:
+    """Return the rules for the types of scikit-learn, which take long to import, or for all others."""
+    if package != "sklearn":
+        return RULES
+    from pacbayes.io import _sklearn_rules
+
+    return _sklearn_rules.RULES
+
+
+def _find_rule(kind: type) -> Rule | None:
+    return rules_of(kind.__module__.partition(".")[0]).get(kind)
 
 
 def check_objects(root: Any, trusted: Collection[str]) -> None:
@@ -108,8 +113,9 @@ def check_objects(root: Any, trusted: Collection[str]) -> None:
         elif _has_attributes(part):
             _clean_attributes(part, trusted)
     for part in parts:
-        if type(part) in RULES and type_name(type(part)) not in trusted:
-            _check_object(part, RULES[type(part)], trusted)
+        rule = _find_rule(type(part))
+        if rule is not None and type_name(type(part)) not in trusted:
+            _check_object(part, rule, trusted)
 
 
 def reachable(root: Any) -> Iterator[Any]:
@@ -147,7 +153,7 @@ def _clean_attributes(part: Any, trusted: Collection[str]) -> None:
     if kind is pools.HypothesisList:
         attributes.setdefault("vote_by", "labels")  # as all did before they could vote otherwise
     parameters = default_parameters(kind) if hasattr(part, "get_params") else {}
-    is_known = kind in RULES and type_name(kind) not in trusted
+    is_known = _find_rule(kind) is not None and type_name(kind) not in trusted
     known = {field.name for field in fields(part)} if is_dataclass(part) else None
     for name in list(attributes):
         defined = _defined(kind, name)
@@ -168,13 +174,13 @@ def _clean_attributes(part: Any, trusted: Collection[str]) -> None:
 def _check_object(part: Any, rule: Rule, trusted: Collection[str]) -> None:
     if (rule.lengths or rule.attributes) and hasattr(part, "get_params") and not _is_fitted(part):
         return
-    lengths = _count_classes(part) if "k" in rule.lengths else {}
+    lengths = _count_classes(part, rule.least_classes) if "k" in rule.lengths else {}
     if "d" in rule.lengths:
-        _check_attributes(part, {"n_features_in_": "count >0"}, lengths)
+        check_attributes(part, {"n_features_in_": "count >0"}, lengths)
         lengths["d"] = lengths["n_features_in_"]
-    _check_attributes(part, rule.attributes, lengths)
+    check_attributes(part, rule.attributes, lengths)
     for member in _members(part, rule.members):
-        known = type(member) in RULES or type_name(type(member)) in trusted
+        known = _find_rule(type(member)) is not None or type_name(type(member)) in trusted
         require(known, f"a {type(part).__name__} cannot consist of a {type(member).__name__}")
     if rule.then is not None:
         rule.then(part, lengths)
@@ -195,7 +201,7 @@ def _members(owner: Any, names: str) -> Iterator[Any]:
         yield from found if isinstance(found, (list, tuple)) else [found]
 
 
-def _check_attributes(owner: Any, table: Mapping[str, Any], lengths: Lengths) -> None:
+def check_attributes(owner: Any, table: Mapping[str, Any], lengths: Lengths) -> None:
     """Check attributes against a table as in `Rule`. Lengths that are not known yet are added."""
     for names, spec in table.items():
         for name in names.split():
@@ -237,7 +243,7 @@ def _check_array(
     shape = getattr(value, "shape", ())
     require("sparse" in conditions or not issparse(value), f"{what} is sparse: it was trained on sparse data")
     data, kind = (value.data, "finite") if issparse(value) else (value, kind)
-    require(_is_of_kind(data, kind), f"{what} is no array of kind {kind}")
+    require(is_of_kind(data, kind), f"{what} is no array of kind {kind}")
     expected = tuple(lengths.setdefault(axis, length) for axis, length in zip(axes, shape, strict=False))
     require(len(shape) == len(axes) and shape == expected, f"{what} has shape {shape}, not {expected}")
     if data.dtype.kind == "f":
@@ -248,23 +254,23 @@ def _check_array(
     return np.asarray(data)
 
 
-def _is_of_kind(value: Any, kind: str) -> bool:
+def is_of_kind(value: Any, kind: str) -> bool:
     dtype = value.dtype if type(value) is np.ndarray else np.dtype("V1")
     return bool(dtype.isnative) and f"{dtype.kind}{dtype.itemsize}".startswith(_ARRAYS[kind])
 
 
-def _count_classes(owner: Any) -> Lengths:
+def _count_classes(owner: Any, least: int) -> Lengths:
     """Return the number k of classes, if the labels are sorted and different, and numbers that follow from it.
 
     Hypotheses that predict numbers have none.
     """
     name = "classes" if isinstance(owner, pools.Hypotheses) else "classes_"
-    _check_attributes(owner, {name: "label: k"}, {})
+    check_attributes(owner, {name: "label: k"}, {})
     labels, what = getattr(owner, name), f"{name} of a {type(owner).__name__}"
     if isinstance(owner, pools.Hypotheses) and owner.is_numeric:
         require(labels.dtype == np.float64, f"{what} is of another type")
         return {"k": 0}
-    k, least = int(labels.size), 1 if isinstance(owner, tree.DecisionTreeClassifier) else 2
+    k = int(labels.size)
     require(k >= least, f"{what} holds {k} classes")
     require(labels.dtype != object or len({type(label) for label in labels}) == 1, f"{what} mixes types")
     require(all(labels[:-1] < labels[1:]), f"{what} is not sorted")
@@ -384,11 +390,11 @@ def _check_support_vectors(models: Any, n: Lengths) -> None:
     require(np.isin(models.support, models.rows).all(), "support names rows that are not stored")
     if book is None:
         scaling = {"scale": "double? sparse rows: m d", "shared_scale": "finite?: d", "fill": {None}}
-        _check_attributes(models, {"points": "double sparse rows: n d", **scaling}, n)
+        check_attributes(models, {"points": "double sparse rows: n d", **scaling}, n)
         return
     n |= {"d": book.n_features, "numbers": book.n_numbers}
     scaling = {"scale": "double >=0 rows: m d", "shared_scale": {None}, "fill": "double rows: m numbers"}
-    _check_attributes(models, {"points": "double nan rows: n d", **scaling}, n)
+    check_attributes(models, {"points": "double nan rows: n d", **scaling}, n)
     # Numbers of a table may be missing.
     require(not np.isnan(models.points[:, book.n_numbers :]).any(), "points holds NaN")
 
@@ -450,17 +456,6 @@ def _check_encoder(encoder: Any, n: Lengths) -> None:
         require(isinstance(names, list) and all(isinstance(name, str) for name in names), "categories_ is no text")
 
 
-# ---------------------------------------------------------------------------------------------------
-# scikit-learn's
-# ---------------------------------------------------------------------------------------------------
-
-
-def _check_svc(svc: Any, n: Lengths) -> None:
-    require(svc._n_support.sum(dtype=np.int64) == n["s"], "support vectors are missing")
-    gives_probabilities = svc.probability is True or getattr(svc, "_effective_probability", False)
-    require(n["sigmoids"] == (n["pairs"] if gives_probabilities else 0), "_probA has another size")
-
-
 def _check_nodes(nodes: Any) -> None:
     """Check that following a decision tree cannot leave its nodes or its features, and ends."""
     require(1 <= nodes.node_count <= nodes.capacity, "a decision tree has no nodes")
@@ -474,106 +469,11 @@ def _check_nodes(nodes: Any) -> None:
     require(np.isfinite(nodes.value).all() and not np.isnan(nodes.threshold).any(), "a decision tree is not finite")
 
 
-def _check_tree(owner: Any, n: Lengths) -> None:
-    nodes = owner.tree_
-    require(type_name(type(nodes)) == TREE, "a decision tree has no nodes")
-    # Those of numbers count one class.
-    fits = (nodes.max_n_classes, nodes.n_features) == (n.get("k", 1), n["d"])
-    require(fits, "a decision tree has other classes or features")
-
-
-def _check_members(owner: Any, n: Lengths) -> None:
-    """Check that an ensemble has as many members as it says, and that these have its classes and features."""
-    members, k, d = owner.estimators_, n.get("k"), n["d"]
-    least = 1 if isinstance(owner, ensemble.AdaBoostClassifier) else n["n_estimators"]  # boosting may end early
-    complete = isinstance(members, list) and least <= len(members) <= n["n_estimators"]
-    require(complete, f"a {type(owner).__name__} does not have {n['n_estimators']} members")
-    if isinstance(owner, ensemble.AdaBoostClassifier):
-        require(n["weights"] >= len(members), "there are too few weights")
-    elif isinstance(owner, (ensemble.BaggingClassifier, ensemble.BaggingRegressor)):
-        for member, features in zip(members, owner.estimators_features_, strict=True):
-            columns = np.asarray(features)
-            require(columns.dtype.kind == "i" and ((columns >= 0) & (columns < d)).all(), "features are out of range")
-            if k is not None:
-                _check_attributes(member, {"classes_": "int >=0 <k: known"}, {"k": k})
-    else:
-        kind = _NUMBER_TREE if k is None else _TREE
-        same = (
-            RULES[type(one)] is kind and (one.n_features_in_, getattr(one, "n_classes_", None)) == (d, k)
-            for one in members
-        )
-        require(all(same), "the trees of a forest do not fit together")
-
-
-def _check_neighbors(model: Any, n: Lengths) -> None:
-    # The tree of other methods is of a type that the caller trusts, or would not be here.
-    require(model._fit_method == "brute" or model._tree is not None, "nearest neighbours have no tree")
-    given = {name for name, value in model.effective_metric_params_.items() if value is not None}
-    require(not model.metric_params and given <= {"p"}, "the metric has parameters")
-
-
-def _check_linear(model: Any, n: Lengths) -> None:
-    # The ridge classifier of two classes has a vector, and an intercept that is not fitted is a number.
-    is_vector = n["k"] == 2 and np.ndim(model.coef_) == 1
-    intercept = "finite: outputs" if isinstance(model.intercept_, np.ndarray) else "number"
-    table = {"coef_": "finite: d" if is_vector else "finite: outputs d", "intercept_": intercept}
-    _check_attributes(model, table, n)
-
-
-def _check_one_hot(encoder: Any, n: Lengths) -> None:
-    """Check that no category is encoded in a column that there is not, and that every one of them can be found."""
-    merges = encoder.drop_idx_ is not None or getattr(encoder, "_drop_idx_after_grouping", None) is not None
-    require(not (merges or getattr(encoder, "_infrequent_enabled", False)), "a one-hot encoder merges categories")
-    require(len(encoder.categories_) == n["d"], "a one-hot encoder has other features")
-    require(np.dtype(encoder.dtype).kind in "biuf", "a one-hot encoder does not encode by numbers")
-    for names in encoder.categories_:
-        require(_is_of_kind(names, "label") and names.ndim == 1 and names.size, "categories are missing")
-        if names.dtype.kind not in "UO":
-            # By bisection; NaN is the last, if it is one. Text is found by a table, in any order.
-            numbers = names[:-1] if names[-1] != names[-1] else names
-            require((numbers[:-1] < numbers[1:]).all(), "the categories of a one-hot encoder are not sorted")
-    sizes = [(int, names.size) for names in encoder.categories_]
-    stated = [(type(size), size) for size in encoder._n_features_outs]
-    require(stated == sizes, "a one-hot encoder has other categories")
-
-
-def _check_pipeline(pipeline: Any, n: Lengths) -> None:
-    named = all(isinstance(step, tuple) and len(step) == 2 and isinstance(step[0], str) for step in pipeline.steps)
-    require(isinstance(pipeline.steps, list) and pipeline.steps and named, "a pipeline has no steps")
-
-
 # ---------------------------------------------------------------------------------------------------
 # The table
 # ---------------------------------------------------------------------------------------------------
 
 _SIZES = {"n": "count >0", "sizes": "int >=0 <n: m"}
-_SVC = Rule(
-    {
-        "kernel": {"linear", "poly", "rbf", "sigmoid"},
-        "degree": "count",
-        "coef0": "number",
-        "_gamma cache_size": "number >=0",
-        "_n_support": "int32 >=0: k",
-        "support_": "int32 >=0: s",
-        "support_vectors_": "double rows: s d",
-        "dual_coef_ _dual_coef_": "double rows: k-1 s",
-        "intercept_ _intercept_": "double rows: pairs",
-        "_probA _probB": "double rows: sigmoids",
-        "_sparse": {False},
-    },
-    _check_svc,
-    lengths="k d",
-)
-_LINEAR = Rule(then=_check_linear, lengths="k d")
-_NAIVE_BAYES = Rule({"feature_log_prob_": "float: k d", "class_log_prior_": "float: k"}, lengths="k d")
-_TREE = Rule({"n_outputs_": "count ==1", "n_classes_": "count ==k"}, _check_tree, lengths="k d")
-_MANY = {"n_estimators": "count >0", "n_classes_": "count ==k"}
-_FOREST = Rule({**_MANY, "n_outputs_": "count ==1"}, _check_members, "estimators_", lengths="k d")
-_NUMBER_TREE = Rule({"n_outputs_": "count ==1"}, _check_tree, lengths="d")
-_NUMBER_FOREST = Rule(
-    {"n_estimators": "count >0", "n_outputs_": "count ==1"}, _check_members, "estimators_", lengths="d"
-)
-_NUMBER_LINEAR = Rule({"coef_": "finite: d", "intercept_": "number"}, lengths="d")
 _PLAIN = Rule()  # it holds other objects or settings only, and reads no array by its position
 
 _KERNEL_SUMS = {
@@ -714,60 +614,7 @@ RULES: dict[type, Rule] = {
     sampling.NoSubsamples: Rule(_SIZES),
     sampling.UnionSubsamples: Rule(_SIZES, _check_union_subsamples),
     sampling.RandomSubsamples: Rule({"n n_sizes": "count >0", "sizes": "int >0 <n: m", "entropy": "whole >=0"}),
-    # Splitters that need no labels, which `subsamples` and `holdout` may be.
     sampling.Partition: _PLAIN,
-    **dict.fromkeys((model_selection.KFold, model_selection.RepeatedKFold, model_selection.ShuffleSplit), _PLAIN),
-    **dict.fromkeys((pools.Constant, pools.RBFRidgePool, pools.RBFSVMPool, pre.Normalizer), _PLAIN),
+    **dict.fromkeys((pools.Constant, pools.RBFRidgePool, pools.RBFSVMPool), _PLAIN),
     **dict.fromkeys((pools.BoostingPool, pools.ForestPool, pools.LinearPool), _PLAIN),
-    **dict.fromkeys((svm.SVC, svm.NuSVC), _SVC),
-    **dict.fromkeys((svm.LinearSVC, linear_model.LogisticRegression, LinearDiscriminantAnalysis), _LINEAR),
-    linear_model.RidgeClassifier: _LINEAR._replace(members="_label_binarizer"),
-    naive_bayes.GaussianNB: Rule(
-        {"theta_": "finite: k d", "var_": "finite >=0: k d", "class_prior_": "finite >=0: k"}, lengths="k d"
-    ),
-    **dict.fromkeys((naive_bayes.BernoulliNB, naive_bayes.ComplementNB, naive_bayes.MultinomialNB), _NAIVE_BAYES),
-    neighbors.KNeighborsClassifier: Rule(
-        {
-            "n_samples_fit_": "count",
-            "n_neighbors": "count >0 <=n_samples_fit_",
-            "_fit_X": "finite rows: n_samples_fit_ d",
-            "_y": "int >=0 <k: n_samples_fit_",
-            "outputs_2d_": {False},
-            "weights": {"uniform", "distance", None},
-            "metric effective_metric_": _METRICS,
-        },
-        _check_neighbors,
-        lengths="k d",
-    ),
-    **dict.fromkeys((tree.DecisionTreeClassifier, tree.ExtraTreeClassifier), _TREE),
-    **dict.fromkeys((ensemble.RandomForestClassifier, ensemble.ExtraTreesClassifier), _FOREST),
-    ensemble.BaggingClassifier: Rule(_MANY, _check_members, "estimators_", lengths="k d"),
-    ensemble.AdaBoostClassifier: Rule(
-        {**_MANY, "estimator_weights_": "finite: weights"}, _check_members, "estimators_", lengths="k d"
-    ),
-    **dict.fromkeys((tree.DecisionTreeRegressor, tree.ExtraTreeRegressor), _NUMBER_TREE),
-    **dict.fromkeys((ensemble.RandomForestRegressor, ensemble.ExtraTreesRegressor), _NUMBER_FOREST),
-    ensemble.BaggingRegressor: Rule({"n_estimators": "count >0"}, _check_members, "estimators_", lengths="d"),
-    **dict.fromkeys(
-        (
-            linear_model.LinearRegression,
-            linear_model.Ridge,
-            linear_model.Lasso,
-            linear_model.ElasticNet,
-            linear_model.HuberRegressor,
-        ),
-        _NUMBER_LINEAR,
-    ),
-    pre.StandardScaler: Rule({"mean_ scale_ var_": "finite?: d"}, lengths="d"),
-    pre.MinMaxScaler: Rule({"min_ scale_": "finite: d"}, lengths="d"),
-    pre.MaxAbsScaler: Rule({"scale_": "finite: d"}, lengths="d"),
-    pre.RobustScaler: Rule({"center_ scale_": "finite?: d"}, lengths="d"),
-    SimpleImputer: Rule({"statistics_": "label: d", "indicator_": NoneType}, lengths="d"),
-    PCA: Rule({"components_": "finite: n d", "mean_": "finite: d", "explained_variance_": "finite: n"}, lengths="d"),
-    pre.OneHotEncoder: Rule({}, _check_one_hot, lengths="d"),
-    ColumnTransformer: Rule(members="transformers transformers_"),
-    pre.FunctionTransformer: Rule(then=lambda one, _: require(not isinstance(one.func, type), "a function is a type")),
-    pre.LabelBinarizer: Rule({"y_type_": {"binary", "multiclass"}}, lengths="k"),
-    Pipeline: Rule(then=_check_pipeline, members="steps"),
-    FrozenEstimator: Rule(members="estimator"),
 }

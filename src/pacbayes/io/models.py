@@ -24,8 +24,9 @@ from pacbayes.certificate import Certificate
 from pacbayes.exceptions import ModelFileError
 from pacbayes.fitting import FitSettings, FittedVotes, Vote
 from pacbayes.io import _format5
-from pacbayes.io._archive import examine, require
-from pacbayes.io._fitted import RULES, check_objects, reachable
+from pacbayes.io._archive import examine, require, type_name
+from pacbayes.io._building import build, can_build
+from pacbayes.io._fitted import check_objects, reachable, rules_of
 from pacbayes.io._limits import Budget, explain_unreadable, format_bytes
 from pacbayes.io.schema import Schema
 from pacbayes.pools import HypothesisGroups, RBFRidges, RBFSVMPool, RBFSVMs, ScoreModels, Untrained
@@ -197,12 +198,21 @@ def _read(path: Path, max_bytes: int) -> bytes:
     return data
 
 
+def _types_of(package: str) -> list[type]:
+    """Return the types whose objects a file may hold: scikit-learn's, or all others."""
+    return [*rules_of(package), *_format5.TYPES]
+
+
 def _construct(data: bytes, trusted: tuple[str, ...], budget: Budget) -> tuple[Any, Schema | None]:
     """Examine the content of a file, make its objects, and check them."""
-    import skops.io
+    archive = examine(data, _types_of, trusted, budget)
+    own = {type_name(kind): kind for kind in _types_of("pacbayes")}
+    if can_build(archive, own):
+        content = build(archive, own)
+    else:
+        import skops.io
 
-    unpacked, names = examine(data, [*RULES, *_format5.TYPES], trusted, budget)
-    content = skops.io.loads(unpacked, trusted=names)
+        content = skops.io.loads(archive.pack(), trusted=archive.names)
     version = content.get("pacbayes_model") if isinstance(content, dict) else None
     require(type(version) is int, "there is something else in it")
     readable = version in (*_OLDER, _FORMAT)

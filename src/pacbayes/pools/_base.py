@@ -410,7 +410,7 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
 
     def describe_weights(self) -> str:
         """Return in words that no weights are taken."""
-        return f"{type(self).__name__} takes no weights of rows; BoostingPool, ForestPool and LinearPool do"
+        return f"{type(self).__name__} takes no weights of rows; BoostingPool, ForestPool, LinearPool and RBFSVMPool do"
 
     def usable(self, sample: Sample, loss: Loss) -> Pool:
         """Return the pool to train on a sample: this one, or raise ValueError or HypothesisError if it cannot."""

@@ -52,6 +52,7 @@ def train(
     max_iterations: int,
     n_numbers: int | None = None,  # for rows of a table: the first features, which are filled and scaled
     n_categories: int = 0,  # the last features, which are compared for equality
+    weights: Array | None = None,  # of the rows of each subsample, which C is multiplied by
 ) -> Trained: ...
 
 # "counts" is the number of points of each, 0 of those whose targets are all equal; "support", "coefficients" and

@@ -9,11 +9,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
-from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import ParameterSampler
-from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
@@ -128,6 +125,8 @@ class EstimatorPool(Pool):
         # Drawn before any parameter is: every hypothesis's draws come from its own stream, in one order.
         seed = int(rng.integers(2**31))
         if self.param_distributions:
+            from sklearn.model_selection import ParameterSampler
+
             drawn = next(iter(ParameterSampler(self.param_distributions, 1, random_state=seed)))
             learner.set_params(**{name: clone(value, safe=False) for name, value in drawn.items()})
         if is_tree(learner):
@@ -163,6 +162,9 @@ def _kinds_of(estimators: Sequence[Any]) -> tuple[str, ...]:
 
 def _may_impute(estimator: Any) -> bool:
     """Whether the first step of a pipeline takes missing values, which scikit-learn's pipelines do not tell."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import Pipeline
+
     if not isinstance(estimator, Pipeline):
         return isinstance(estimator, ColumnTransformer) or bool(get_tags(estimator).input_tags.allow_nan)
     first = next((step for _, step in estimator.steps if step not in (None, "passthrough")), None)

@@ -102,7 +102,7 @@ DEFAULT_NUMERIC_FAMILIES = ("boosting", "forest", "linear", "ridge")
 
 
 # Those of which classes may weigh the same.
-BALANCED_FAMILIES = ("boosting", "forest", "linear")
+BALANCED_FAMILIES = ("boosting", "forest", "linear", "svm")
 
 
 def make_union(
@@ -115,7 +115,7 @@ def make_union(
     names : sequence of str, optional
         Keys of `FAMILIES`, or of `NUMERIC_FAMILIES`; `DEFAULT_FAMILIES` or `DEFAULT_NUMERIC_FAMILIES` by default.
     class_weight : {"balanced"} or None, default=None
-        As in `BoostingPool`; with "balanced", some of the families "boosting", "forest" and "linear".
+        As in `BoostingPool` and `RBFSVMPool`; with "balanced", no families of other packages.
     numeric : bool, default=False
         Whether numbers are predicted, rather than classes.
 

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from pacbayes._settings import (
     SAMPLING,
@@ -418,6 +417,8 @@ class ForestPool(LearnerPool):
         points, targets = points[rows], own.targets[rows]
         if settings.pop("kind") == "extra":
             return TreeArrays.train_extra(points, targets, own.class_codes, encoding, settings, seed)
+        from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
         learner = RandomForestClassifier if own.class_codes.size else RandomForestRegressor
         trained = learner(**settings, n_jobs=1, random_state=seed).fit(points, targets)
         return TreeArrays.of_forest(trained, own.class_codes, encoding)

@@ -34,6 +34,9 @@ _MAX_ITERATIONS = 100_000_000
 
 _RESERVED_SHARE = 0.1
 
+# Weights that are smaller than the largest by this factor count as none: C times them would not be a normal number.
+_NEGLIGIBLE = 1e-100
+
 
 @dataclass(frozen=True)
 class _Shared:
@@ -73,7 +76,7 @@ class RBFSVMPool(KernelPool):
         Where to compute: on the CPU, on a CUDA device, or on a device if there is one and the problem is large enough
         for it to pay. A device needs CuPy (``pip install 'pacbayes[cuda12]'`` or ``cuda13``) and dense data; sparse
         data of many features, tables with text or gaps, and hypotheses of more than 16 classes, are left to the CPU in
-        any case. The certificate holds for predictions on either.
+        any case, and so is training by weights. The certificate holds for predictions on either.
     on_error : {"raise", "drop"}, default="raise"
         What to do with a hypothesis whose optimisation does not end: raise, or count its loss as 1.
     working_memory : float, default=256
@@ -81,6 +84,10 @@ class RBFSVMPool(KernelPool):
         matrix of a subsample of r points, 12 r^2 bytes, comes on top.
     n_hypotheses, subsample_size : default="auto"
         As in `PACBayesClassifier`, for this pool alone: as one of several families, for example.
+    class_weight : {"balanced"} or None, default=None
+        With "balanced", every class of a subsample weighs the same in training, as in scikit-learn's SVC: C is
+        multiplied by the weight of a point's class. Fewer points of rare classes are then missed, for more errors
+        altogether, which certificates are about as before.
 
     Notes
     -----
@@ -91,6 +98,9 @@ class RBFSVMPool(KernelPool):
     Missing numbers become the mean of the known ones in a hypothesis's subsample, before scaling, and add 1 to the
     squared distance from points where the number is known, as an indicator column would. A column of numbers that is
     missing in the whole subsample is ignored by the hypothesis. Only numbers are scaled.
+
+    Weights of rows, the `sample_weight` of `fit`, multiply C. They are relative: within a subsample their mean is 1, so
+    that twice the weights make the same hypotheses. A row without weight is as good as absent from its subsample.
 
     Examples
     --------
@@ -104,11 +114,14 @@ class RBFSVMPool(KernelPool):
     (100.0, (500,))
     """
 
+    takes_weights = True
+
     _PENALTY = "C"
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
         "C": POSITIVE,
         "gamma_source": Choice("subsample", "reserved", "sample"),
         "engine": Choice("auto", "cpu", "cuda"),
+        "class_weight": Choice(None, "balanced"),
         **KernelPool._CONSTRAINTS,
     }
 
@@ -126,6 +139,7 @@ class RBFSVMPool(KernelPool):
         working_memory: float = 256.0,
         n_hypotheses: int | Literal["auto"] = "auto",
         subsample_size: Any = "auto",
+        class_weight: Literal["balanced"] | None = None,
     ) -> None:
         self.C = C
         self.scaler = scaler
@@ -138,6 +152,7 @@ class RBFSVMPool(KernelPool):
         self.working_memory = working_memory
         self.n_hypotheses = n_hypotheses
         self.subsample_size = subsample_size
+        self.class_weight = class_weight
 
     # -- what only the pool knows --------------------------------------------------------------------
 
@@ -229,7 +244,11 @@ class RBFSVMPool(KernelPool):
         multipliers, C = (np.array([combination[i] for combination in chosen]) for i in (0, 1))
         scaler = chosen[0][2] if shared.scale is None else None
         settings = (shared.seed, multipliers, C, scaler, _TOLERANCE, _MAX_ITERATIONS)
-        problem = (codes.astype(np.int32), rows, sizes, *settings)
+        codes, weights = codes.astype(np.int32), None
+        if self._weighs(sample):
+            of_rows = None if sample.weights is None else sample.weights if used is None else sample.weights[used]
+            rows, sizes, weights = weigh_rows(codes, of_rows, rows, sizes, balanced=self.class_weight is not None)
+        problem = (codes, rows, sizes, *settings)
         machines = None
         if on_device:
             points = sample.on_device if used is None else contiguous(X)
@@ -239,8 +258,10 @@ class RBFSVMPool(KernelPool):
             if machines is not None:
                 result = machines.to_host()
             else:
-                kinds = () if book is None else (book.n_numbers, book.n_categories)
-                result = _engine.train(to_engine(X, sparse=is_wide(sample.X)), *problem, *kinds)
+                how: dict[str, Any] = {"weights": weights}
+                if book is not None:
+                    how |= {"n_numbers": book.n_numbers, "n_categories": book.n_categories}
+                result = _engine.train(to_engine(X, sparse=is_wide(sample.X)), *problem, **how)
             if used is not None:
                 result["support"] = used[result["support"]]
             trained = self._collect(result, sample, C, scaler, shared).keep_on_device(machines)
@@ -284,8 +305,37 @@ class RBFSVMPool(KernelPool):
 
     def _trains_on_device(self, sample: Sample, sizes: Codes) -> bool:
         # Kernel matrices, each value of which is used in many steps.
-        return self._pays(sample, 100.0 * float(np.sum(np.square(sizes, dtype=np.float64))))
+        kernel_values = 100.0 * float(np.sum(np.square(sizes, dtype=np.float64)))
+        return not self._weighs(sample) and self._pays(sample, kernel_values)
+
+    def _weighs(self, sample: Sample) -> bool:
+        return sample.weights is not None or self.class_weight is not None
 
     def _pays(self, sample: Sample, kernel_values: float) -> bool:
         n_classes = sample.classes.size
         return sample.code_book is None and is_worthwhile(self.engine, sample.X, n_classes, kernel_values)
+
+
+def weigh_rows(
+    codes: NDArray[np.int32], given: Array | None, rows: NDArray[np.int32], sizes: NDArray[np.int64], *, balanced: bool
+) -> tuple[NDArray[np.int32], NDArray[np.int64], Array | None]:
+    """Return the rows of subsamples that have weights, how many there are in each, and the weights.
+
+    `given` are the weights of all rows. The mean weight of a subsample is 1, and if classes are balanced, each has the
+    same weight in it. Subsamples without weights have equal ones; if all have, there are none.
+    """
+    m = sizes.size
+    owner = np.repeat(np.arange(m), sizes)
+    weights = np.ones(rows.size) if given is None else given[rows]
+    starts = np.cumsum(sizes) - sizes
+    largest, smallest = np.maximum.reduceat(weights, starts), np.minimum.reduceat(weights, starts)
+    weights[(largest == smallest)[owner]] = 1.0
+    weights /= np.where(largest == smallest, 1.0, largest)[owner]
+    kept = weights > _NEGLIGIBLE
+    rows, owner, weights = rows[kept], owner[kept], weights[kept]
+    sizes = np.bincount(owner, minlength=m)
+    if balanced:
+        group = np.unique(owner * (int(codes.max()) + 1) + codes[rows], return_inverse=True)[1]
+        weights /= np.bincount(group, weights)[group]
+    weights *= (sizes / np.bincount(owner, weights, minlength=m))[owner]
+    return rows, sizes.astype(np.int64), None if (weights == 1).all() else weights

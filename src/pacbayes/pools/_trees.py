@@ -16,12 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from sklearn.utils import get_tags
 
 from pacbayes._compat import take_rows
-
-_TREES = (DecisionTreeClassifier, ExtraTreeClassifier)
 
 # Values of parameters that need no copy.
 _PLAIN = (type(None), bool, int, float, str)
@@ -32,7 +29,9 @@ _SPECIAL = {"feature_names_in_", "predict"}
 
 def is_tree(estimator: Any) -> bool:
     """Return whether an estimator is one of scikit-learn's tree classifiers; a subclass, which may differ, is not."""
-    return type(estimator) in _TREES
+    from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
+
+    return type(estimator) in (DecisionTreeClassifier, ExtraTreeClassifier)
 
 
 @dataclass(frozen=True)

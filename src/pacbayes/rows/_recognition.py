@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.special import xlog1py
-from scipy.stats import binom, poisson
 
 from pacbayes.rows import _hashing
 from pacbayes.rows._dates import to_days
@@ -265,6 +264,8 @@ class TrainingRows:
 
     def _occur_by_chance(self, count: int, n: int) -> bool:
         """Return whether so many of n new rows may well occur in the sample."""
+        from scipy.stats import binom, poisson  # half of what the import of this library takes
+
         # Twice as often: rows that repeat come in clusters, and their share varies more than that of independent ones.
         if binom.sf(count - 1, n, min(1.0, 2 * self.repeated)) >= _FALSE_ALARM:
             return True

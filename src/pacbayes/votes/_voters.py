@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.optimize import linprog
 
 from pacbayes._validation import EPS, Array, as_real_array, finite_nonnegative, numbers, unit_interval, vector
 from pacbayes.bounds import clopper_pearson
@@ -205,6 +204,8 @@ def _total(voter_bounds: Array, w: Array, mean: float) -> float:
 
 def _solve(voter_bounds: Array, apart: NDArray[np.bool_] | Array, singles: Array) -> Array:
     """Minimise the bound without its deviation term over w, by column generation: small single bounds enter first."""
+    from scipy.optimize import linprog
+
     margins = 1.0 - 2.0 * apart
     share = apart.mean(axis=1)
     order = np.argsort(singles, kind="stable")

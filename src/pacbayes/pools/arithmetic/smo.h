@@ -3,8 +3,9 @@
 // In beta_i = y_i alpha_i the dual reads
 //
 //     maximise  sum_i y_i beta_i - 1/2 sum_ij beta_i beta_j K_ij    subject to  sum_i beta_i = 0,
-//     beta_i in [0, C] where y_i = +1, in [-C, 0] where y_i = -1,
+//     beta_i in [0, C_i] where y_i = +1, in [-C_i, 0] where y_i = -1,
 //
+// where C_i is C for all points, or C times the weight of a point,
 // and its gradient g_i = y_i - sum_j K_ij beta_j is LIBSVM's -y_i G_i. A step takes a pair (i, j) and moves beta_i up
 // and beta_j down by the same amount. The solution is optimal when no beta that can grow has a larger gradient than one
 // that can shrink; it is good enough when the gap is below the tolerance, as in LIBSVM:
@@ -39,6 +40,16 @@ struct Box {
   PACBAYES_SHARED double label(int i) const { return i < n_positive ? 1.0 : -1.0; }
   PACBAYES_SHARED double upper(int i) const { return i < n_positive ? C : 0.0; }
   PACBAYES_SHARED double lower(int i) const { return i < n_positive ? 0.0 : -C; }
+};
+
+// The same, where each point has a C of its own.
+struct WeightedBox {
+  int n_positive;
+  const double* C;
+
+  PACBAYES_SHARED double label(int i) const { return i < n_positive ? 1.0 : -1.0; }
+  PACBAYES_SHARED double upper(int i) const { return i < n_positive ? C[i] : 0.0; }
+  PACBAYES_SHARED double lower(int i) const { return i < n_positive ? 0.0 : -C[i]; }
 };
 
 // The index of the largest of some values, and the value.
@@ -78,7 +89,7 @@ PACBAYES_SHARED double larger(double x, double y) { return x > y ? x : y; }
 // free, it would determine the intercept. `largest` is the largest absolute coefficient so far.
 template <class Passes>
 PACBAYES_SHARED Step find_step(const Passes& passes, Best first, int j, double& largest) {
-  const Box box = passes.box;
+  const auto box = passes.box;
   const int i = first.index;
   const double beta_i = passes.coefficient(i), beta_j = passes.coefficient(j);
   const double room_i = box.upper(i) - beta_i, room_j = beta_j - box.lower(j);
@@ -113,7 +124,9 @@ PACBAYES_SHARED bool iterate(Passes& passes, double tolerance, long long max_ite
 
 // The intercept: the mean gradient over free coefficients or, if there are none, the middle of the interval that the
 // bounded ones leave.
-PACBAYES_SHARED double compute_intercept(const Box& box, int size, const double* coefficients, const double* gradient) {
+template <class Bounds>
+PACBAYES_SHARED double compute_intercept(const Bounds& box, int size, const double* coefficients,
+                                         const double* gradient) {
   double sum = 0.0, below = -kInfinity, above = kInfinity;
   int free = 0;
   for (int i = 0; i < size; ++i) {

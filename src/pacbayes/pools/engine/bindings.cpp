@@ -204,6 +204,17 @@ void check_width(double seed, double multiplier) {
           multiplier);
 }
 
+// Check that C times the weight of each row of a subsample is finite and positive.
+void check_weights(const Doubles& weights, const Integers& subsamples, const Vector<std::int64_t>& sizes,
+                   const Doubles& C) {
+  require(weights.shape(0) == subsamples.shape(0), "weights must have one entry per entry of subsamples");
+  const double* weight = weights.data();
+  for (std::size_t h = 0; h < sizes.shape(0); ++h)
+    for (std::int64_t i = 0; i < sizes.data()[h]; ++i, ++weight)
+      require(is_finite_positive(C.data()[h] * *weight), "C times weights must be finite and positive for a weight",
+              *weight);
+}
+
 // Train one machine after another: `train_one` gets its number, its subsample and the memory to use.
 template <class TrainOne>
 nb::dict train_all(const Integers& subsamples, const Vector<std::int64_t>& sizes, TrainOne train_one) {
@@ -225,7 +236,7 @@ template <class X_>
 nb::dict train(const X_& X, Integers codes, Integers subsamples, Vector<std::int64_t> sizes,
                double seed, Doubles multipliers, Doubles C, std::optional<std::string> scaler,
                double tolerance, std::int64_t max_iterations, std::optional<std::size_t> n_numbers,
-               std::size_t n_categories) {
+               std::size_t n_categories, std::optional<Doubles> weights) {
   const std::size_t m = sizes.shape(0);
   require(codes.shape(0) == X.shape(0), "codes must have one entry per row of X");
   require(multipliers.shape(0) == m && C.shape(0) == m, "multipliers and C must have one entry per subsample");
@@ -237,13 +248,15 @@ nb::dict train(const X_& X, Integers codes, Integers subsamples, Vector<std::int
     check_width(std::isnan(seed) ? kMaxSeed : seed, multipliers.data()[h]);
     require(is_finite_positive(C.data()[h]), "C must be finite and positive", C.data()[h]);
   }
+  if (weights) check_weights(*weights, subsamples, sizes, C);
   for (std::size_t i = 0; i < subsamples.shape(0); ++i) {
     const std::int32_t code = codes.data()[subsamples.data()[i]];
     require(is_code(code), kCodes, code);
   }
   const Scaler kind = scaler_of(scaler);
   return train_all(subsamples, sizes, [&](std::size_t h, const std::int32_t* subsample, auto& space, auto& trained) {
-    pacbayes::train(rows_of(X, n_categories), codes.data(), subsample, sizes.data()[h],
+    const double* of_rows = weights ? weights->data() + (subsample - subsamples.data()) : nullptr;
+    pacbayes::train(rows_of(X, n_categories), codes.data(), subsample, of_rows, sizes.data()[h],
                     {seed, multipliers.data()[h], C.data()[h], kind, tolerance, max_iterations,
                      n_numbers ? static_cast<std::ptrdiff_t>(*n_numbers) : -1},
                     space, trained);
@@ -563,7 +576,7 @@ template <class X_>
 void bind_for(nb::module_& module) {
   module.def("train", train<X_>, "X"_a, "codes"_a.noconvert(), "subsamples"_a.noconvert(), "sizes"_a.noconvert(),
              "seed"_a, "multipliers"_a, "C"_a, "scaler"_a.none(), "tolerance"_a, "max_iterations"_a,
-             "n_numbers"_a.none() = nb::none(), "n_categories"_a = 0);
+             "n_numbers"_a.none() = nb::none(), "n_categories"_a = 0, "weights"_a.none() = nb::none());
   module.def("train_ridges", train_ridges<X_>, "X"_a, "targets"_a.noconvert(), "subsamples"_a.noconvert(),
              "sizes"_a.noconvert(), "multipliers"_a, "ridges"_a, "scaler"_a.none(),
              "n_numbers"_a.none() = nb::none(), "n_categories"_a = 0);

@@ -38,6 +38,7 @@ struct Problem {
   double C;
   double tolerance;
   std::int64_t max_iterations;
+  const double* weighted_C = nullptr;  // of each point, `stride` numbers; C for all of them if there are none
 };
 
 // Its solution, in arrays of `stride` numbers that the caller provides.

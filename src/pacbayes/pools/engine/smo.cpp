@@ -22,10 +22,11 @@ Lanes positions() {
   return lanes;
 }
 
+template <class Bounds>
 struct Passes {
   const Problem& problem;
   const Solution& solution;
-  const Box box;
+  const Bounds box;
 
   double coefficient(int i) const { return solution.coefficients[i]; }
   double gradient_of(int i) const { return solution.gradient[i]; }
@@ -106,13 +107,21 @@ struct Passes {
   }
 };
 
-}  // namespace
-
-void minimize(const Problem& problem, Solution& solution) {
-  Passes passes = {problem, solution, {problem.n_positive, problem.C}};
+template <class Bounds>
+void minimize_within(const Bounds& box, const Problem& problem, Solution& solution) {
+  Passes<Bounds> passes = {problem, solution, box};
   const bool converged = iterate(passes, problem.tolerance, problem.max_iterations);
   solution.intercept = compute_intercept(passes.box, problem.size, solution.coefficients, solution.gradient);
   solution.converged = converged && solution.intercept - solution.intercept == 0.0;
+}
+
+}  // namespace
+
+void minimize(const Problem& problem, Solution& solution) {
+  if (problem.weighted_C)
+    minimize_within(WeightedBox{problem.n_positive, problem.weighted_C}, problem, solution);
+  else
+    minimize_within(Box{problem.n_positive, problem.C}, problem, solution);
 }
 
 }  // namespace pacbayes::PACBAYES_INSTRUCTIONS

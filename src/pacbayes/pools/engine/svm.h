@@ -47,10 +47,11 @@ struct Settings {
   std::ptrdiff_t n_numbers = -1;
 };
 
-// Train one machine on the given rows of X and append it.
+// Train one machine on the given rows of X and append it. C is multiplied by the weight of each of these rows, if there
+// are weights.
 template <class Rows>
-void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std::ptrdiff_t size,
-           const Settings& settings, TrainingSpace& space, Trained& trained);
+void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, const double* weights,
+           std::ptrdiff_t size, const Settings& settings, TrainingSpace& space, Trained& trained);
 
 // How to train a kernel ridge regression.
 struct RidgeSettings {

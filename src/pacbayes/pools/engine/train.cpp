@@ -15,9 +15,11 @@ namespace {
 // Points of a subsample, grouped by class.
 struct GroupedRows {
   std::vector<std::int32_t> classes, counts, rows;
+  std::vector<double> weights;  // of the rows, if they have some
 };
 
-GroupedRows group_by_class(const std::int32_t* subsample, std::ptrdiff_t size, const std::int32_t* codes) {
+GroupedRows group_by_class(const std::int32_t* subsample, const double* weights, std::ptrdiff_t size,
+                           const std::int32_t* codes) {
   GroupedRows grouped;
   grouped.rows.assign(subsample, subsample + size);
   std::stable_sort(grouped.rows.begin(), grouped.rows.end(),
@@ -28,6 +30,14 @@ GroupedRows group_by_class(const std::int32_t* subsample, std::ptrdiff_t size, c
       grouped.counts.push_back(0);
     }
     ++grouped.counts.back();
+  }
+  if (weights) {
+    std::vector<std::ptrdiff_t> order(size);
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [codes, subsample](std::ptrdiff_t a, std::ptrdiff_t b) {
+      return codes[subsample[a]] < codes[subsample[b]];
+    });
+    for (const std::ptrdiff_t position : order) grouped.weights.push_back(weights[position]);
   }
   return grouped;
 }
@@ -99,6 +109,7 @@ void solve(const GroupedRows& points, const float* kernel, double gamma, bool fi
   std::vector<double> coefficients((n_classes - 1) * size, 0.0);
   Workspace workspace(stride);
   std::vector<float> submatrix;
+  std::vector<double> weighted_C(points.weights.empty() ? 0 : stride, settings.C);
   bool converged = finite;
   for (int a = 0; a < n_classes; ++a) {
     for (int b = a + 1; b < n_classes; ++b) {
@@ -114,6 +125,11 @@ void solve(const GroupedRows& points, const float* kernel, double gamma, bool fi
           std::copy_n(row + starts[b], n_b, submatrix.data() + p * problem.stride + n_a);
         }
         problem.kernel = submatrix.data();
+      }
+      if (!weighted_C.empty()) {
+        for (std::ptrdiff_t p = 0; p < n_a + n_b; ++p)
+          weighted_C[p] = settings.C * points.weights[p < n_a ? starts[a] + p : starts[b] + p - n_a];
+        problem.weighted_C = weighted_C.data();
       }
       Solution solution{workspace[0], workspace[1], workspace[2], workspace[3], 0.0, false};
       routines().minimize(problem, solution);
@@ -176,10 +192,10 @@ double largest_norm(SparseRows rows) {
 }  // namespace
 
 template <class Rows>
-void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std::ptrdiff_t size,
-           const Settings& settings, TrainingSpace& space, Trained& trained) {
+void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, const double* weights,
+           std::ptrdiff_t size, const Settings& settings, TrainingSpace& space, Trained& trained) {
   const Scale scale = append_subsample_factors(X, subsample, size, settings.scaler, settings.n_numbers, trained.scale);
-  const GroupedRows grouped = group_by_class(subsample, size, codes);
+  const GroupedRows grouped = group_by_class(subsample, weights, size, codes);
   trained.n_classes.push_back(static_cast<std::int32_t>(grouped.classes.size()));
   trained.classes.insert(trained.classes.end(), grouped.classes.begin(), grouped.classes.end());
   if (grouped.classes.size() == 1) {
@@ -206,12 +222,12 @@ void train(Rows X, const std::int32_t* codes, const std::int32_t* subsample, std
   solve(grouped, kernel_matrix(squared, gamma, space), gamma, finite, settings, trained);
 }
 
-template void train(DenseRows<float>, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&,
-                    TrainingSpace&, Trained&);
-template void train(DenseRows<double>, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&,
-                    TrainingSpace&, Trained&);
-template void train(SparseRows, const std::int32_t*, const std::int32_t*, std::ptrdiff_t, const Settings&,
-                    TrainingSpace&, Trained&);
+template void train(DenseRows<float>, const std::int32_t*, const std::int32_t*, const double*, std::ptrdiff_t,
+                    const Settings&, TrainingSpace&, Trained&);
+template void train(DenseRows<double>, const std::int32_t*, const std::int32_t*, const double*, std::ptrdiff_t,
+                    const Settings&, TrainingSpace&, Trained&);
+template void train(SparseRows, const std::int32_t*, const std::int32_t*, const double*, std::ptrdiff_t,
+                    const Settings&, TrainingSpace&, Trained&);
 
 template <class Rows>
 void nearest_of_another_class(Rows X, const std::int32_t* codes, double* squared_distances) {
