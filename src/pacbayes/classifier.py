@@ -49,10 +49,12 @@ class PACBayesClassifier(ClassifierMixin, VotingEstimator):
         they must be chosen without labels), or row numbers. `n_hypotheses` and `subsample_size` must be "auto" then.
     delta : float, default=0.05
         Probability with which the certificate may fail, in (0, 1).
-    objective : {"auto", "lambda", "kl", "dual", "direct"}, default="auto"
+    objective : {"auto", "lambda", "kl", "dual", "direct", "relative", "stacking"}, default="auto"
         The bound that the posterior minimises: the paper's PAC-Bayes-lambda, PAC-Bayes-kl itself, or the dual or direct
         bound, which take every hypothesis by its own number of validation points. "auto" is "direct" for the randomised
-        classifier, whose bound it makes smallest, and "lambda" otherwise, whose weights vote better.
+        classifier, whose bound it makes smallest, and "lambda" otherwise, whose weights vote better. The others bound
+        nothing, and are for votes that are tested: "relative" is the mean loss in units of the smallest one, "stacking"
+        the Brier score of the vote itself on rows outside of subsamples.
     voting : {"majority", "gibbs", "best", "uniform"}, default="majority"
         What `predict` does: the weighted majority vote; a hypothesis drawn from the posterior for every point, anew
         in every call; the hypothesis with the smallest bound; the unweighted vote (weighted by the prior).

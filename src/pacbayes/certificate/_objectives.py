@@ -338,15 +338,10 @@ OBJECTIVES: dict[Objective, PosteriorObjective] = {
 }
 
 
-def resolve_objective(
-    objective: Objective | Literal["auto"], voting: Voting, *, tested: bool = True, several: bool = False
-) -> Objective:
-    """Return the objective that "auto" stands for: the one whose bound on the predictor, or whose vote, is best.
-
-    Votes of `several` families, and means, that are tested are weighted by their own loss.
-    """
+def resolve_objective(objective: Objective | Literal["auto"], voting: Voting, *, tested: bool = True) -> Objective:
+    """Return the objective that "auto" stands for: the one whose bound on the predictor, or whose vote, is best."""
     if objective == "auto":
-        if tested and (voting == "mean" or (voting == "majority" and several)):
+        if voting == "mean" and tested:
             return "stacking"
         return "direct" if voting == "gibbs" else "lambda"
     return objective

@@ -107,8 +107,7 @@ class FitContext:
 
     def find_objective(self, *, tested: bool) -> Objective:
         """Return what the weights are to make small, given whether held-out rows test the vote."""
-        several = len(self.pool.members()) > 1
-        return resolve_objective(self.settings.objective, self.settings.voting, tested=tested, several=several)
+        return resolve_objective(self.settings.objective, self.settings.voting, tested=tested)
 
     def stacks(self, *, tested: bool) -> bool:
         """Return whether weights are chosen by the loss of the vote, rather than by losses of hypotheses."""
