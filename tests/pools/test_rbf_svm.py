@@ -348,9 +348,9 @@ def test_groups_of_one_scaler_copy_their_points_one_after_another(monkeypatch):
         copies.append(weakref.ref(copy))
         return copy
 
-    def train(*arguments):
+    def train(*arguments, **options):
         alive.append(sum(copy() is not None for copy in copies))
-        return engine_train(*arguments)
+        return engine_train(*arguments, **options)
 
     pool, engine_train = one_kind(C=1.0, gamma_source="sample", scaler=("minmax", "standard")), _engine.train
     sample = Sample(X, Y, CLASSES)
