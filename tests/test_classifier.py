@@ -61,7 +61,7 @@ def checked(**parameters):
     return PACBayesClassifier(**{"estimator": RBFSVMPool(), "n_hypotheses": 10, "random_state": 0, **parameters})
 
 
-@parametrize_with_checks([checked(), checked(estimator=DecisionTreeClassifier(max_depth=4))])
+@parametrize_with_checks([checked()])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -74,6 +74,7 @@ def test_scikit_learn_checks(estimator, check):
         checked(estimator=RBFSVMPool(gamma_source="reserved", scaler="standard"), objective="kl"),
         checked(estimator=RBFSVMPool(gamma_source="sample", scaler="minmax")),
         checked(estimator=LogisticRegression()),
+        checked(estimator=DecisionTreeClassifier(max_depth=4)),
         checked(estimator=None),
         checked(voting="gibbs"),
     ],

@@ -943,7 +943,7 @@ def test_warnings_cannot_command_the_terminal(spoken, tmp_path):
 
 # Attributes of every type that a file may hold are slow: all of them have to be trained.
 @pytest.mark.parametrize(
-    ("models", "attributes", "tables"), [(12, 0, 20), pytest.param(120, 120, 300, marks=pytest.mark.slow)]
+    ("models", "attributes", "tables"), [(4, 0, 12), pytest.param(120, 120, 300, marks=pytest.mark.slow)]
 )
 def test_random_damage(tmp_path, models, attributes, tables):
     counts = fuzz_files.run(models=models, attributes=attributes, tables=tables, seed=0, jobs=1, folder=tmp_path)

@@ -251,7 +251,8 @@ def test_votes_are_trained_ahead_and_certified_in_a_thread_on_the_device_of_the_
     assert steps.index("filter_rows") < len(steps) - 1 - steps[::-1].index("train") < len(steps) - 1
 
 
-@pytest.mark.parametrize("racing", [True, pytest.param("training", marks=pytest.mark.slow)])
+@pytest.mark.slow  # emulated, each takes ten seconds
+@pytest.mark.parametrize("racing", [True, "training"])
 def test_the_race_is_the_same_on_both_engines(emulated, monkeypatch, racing):
     monkeypatch.setattr(training, "_DEVICE_ROWS", 100)  # several blocks in a round
     monkeypatch.setattr(racing_rule, "_LEAST_ROWS", 500)
