@@ -314,7 +314,8 @@ def check_pool_size(page, figure, model):
     assert label.endswith(f",\n{who}")
     assert title == "each bound alone holds with probability 0.95"
     sizes, bound = ax.lines[0].get_data()
-    np.testing.assert_allclose(bound, [stated[size - 1].bound for size in sizes], rtol=1e-12)
+    # The minimum of the dual bound is found as sharply as it is flat there.
+    np.testing.assert_allclose(bound, [stated[size - 1].bound for size in sizes], rtol=1e-9)
     assert page.plot("plot-pool")[1] == (
         f"Bound ({' '.join(label.split())}) and validation loss for the first 1 to {m} hypotheses: the bound goes from "
         f"{format_upper(stated[0].bound)} to {format_upper(stated[-1].bound)}."
