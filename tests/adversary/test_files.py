@@ -49,8 +49,9 @@ import pacbayes
 from pacbayes import PACBayesClassifier, PACBayesRegressor
 from pacbayes.cli import app
 from pacbayes.exceptions import ModelFileError, TableError
-from pacbayes.io import dumps_model, load_model, read_losses, read_table, save_model
-from pacbayes.pools import RBFRidgePool, RBFSVMPool
+from pacbayes.io import _archive, _building, dumps_model, load_model, models, read_losses, read_table, save_model
+from pacbayes.io._limits import Budget
+from pacbayes.pools import ForestPool, RBFRidgePool, RBFSVMPool
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(120, 3))
@@ -246,6 +247,19 @@ def test_types_that_the_caller_trusts(saved):
     assert "collections.OrderedDict" in refused(saved, "not trusted")
     model, _ = load_model(saved, trusted=["collections.OrderedDict"])
     assert isinstance(model, PACBayesClassifier)
+
+
+@pytest.mark.parametrize("loader", ["DictNode", "TypeNode"])
+def test_containers_that_the_caller_trusts(saved, loader):
+    """skops makes them: the plain container that such a node stands for is of another type."""
+    node = {**a_dict(a=text(1)), "__class__": "OrderedDict", "__module__": "collections", "__loader__": loader}
+    rewrite(saved, lambda schema, members: add_attribute(schema, "notes", node))
+    assert "collections.OrderedDict" in refused(saved, "not trusted")
+    trusted = ["collections.OrderedDict"]
+    load_model(saved, trusted=trusted)
+    archive = _archive.examine(saved.read_bytes(), models._types_of, trusted, Budget(2**31, ModelFileError))
+    own = {_archive.type_name(kind): kind for kind in models._types_of("pacbayes")}
+    assert not _building.can_build(archive, own)
 
 
 def test_an_attribute_in_the_place_of_a_method(saved):
@@ -710,6 +724,25 @@ def test_forty_nodes_that_name_one_array(saved):
     rewrite(saved, change)
     assert saved.stat().st_size < 300_000
     refused_in_little_memory(saved, "it takes more than 2 GiB of memory")
+
+
+def test_a_model_of_more_features_than_memory_has_room_for(tmp_path):
+    """Trees read few features of a row, and the row that they are tried on has all of them."""
+    path = save(tmp_path, ForestPool(n_estimators=2))
+
+    def change(schema, members):
+        for node in nodes(schema):
+            node.pop("__id__", None)
+        for content in fitted_nodes(schema, "FittedVotes", "n_features"):
+            content["n_features"], content["ranges"] = text(2**28), text(None)
+        for content in fitted_nodes(schema, "TreeArrays", "n_features"):
+            sizes = np.load(io.BytesIO(members[content["n_features"]["file"]]))
+            members["wide"], content["n_features"]["file"] = npy(np.full(sizes.shape, 2**28)), "wide"
+
+    rewrite(path, change)
+    said, memory = in_a_process(path)
+    assert "it takes more than 2 GiB of memory" in said
+    assert memory < 450
 
 
 def test_an_array_whose_header_claims_more_than_there_is(saved):

@@ -49,7 +49,7 @@ _SCALARS = (
 )
 
 # Types that are made of nothing but their content, by the node that makes them.
-_PLAIN_TYPES = {
+PLAIN_TYPES = {
     "DictNode": "builtins.dict",
     "ListNode": "builtins.list",
     "TupleNode": "builtins.tuple",
@@ -180,7 +180,7 @@ class _Audit:
         self.kinds: set[tuple[str, str]] = set()
         self.refused: set[str] = set()
         self._members = members
-        self._allowed = {loader: set(names.split()) for loader, names in _PLAIN_TYPES.items()}
+        self._allowed = {loader: set(names.split()) for loader, names in PLAIN_TYPES.items()}
         self._types_of, self._objects = types_of, dict[str, set[str]]()
         self._trusted = trusted
         self._budget = budget
