@@ -692,6 +692,19 @@ def test_parts_of_two_objects_with_one_identity(saved):
     refused(saved, "two different objects with one identity")
 
 
+def test_many_objects_with_one_identity_that_name_two_files(saved):
+    """Each is compared with the first: if equal files were not one object, that would take as long as one likes."""
+
+    def change(schema, members):
+        members["one"], members["two"] = npy(np.zeros(100)), npy(np.zeros(100))
+        add_attribute(schema, "many", a_list(*({**array_node(name), "__id__": "twins"} for name in ("one", "two"))))
+
+    rewrite(saved, change)
+    load_model(saved)
+    members = _archive.examine(saved.read_bytes(), models._types_of, (), Budget(2**31, ModelFileError)).members
+    assert members["one"] is members["two"]
+
+
 def test_subsamples_that_do_not_fit(tmp_path):
     path = tmp_path / "model.skops"
     save_model(PACBayesClassifier(SVC(), subsamples=[list(range(20)), list(range(30, 70))]).fit(X, y), path)
