@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import random
 import struct
 import subprocess
 import sys
@@ -37,6 +38,7 @@ from crafting import (
     text,
     unpack,
 )
+from objects import assert_same
 from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier, RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -985,6 +987,30 @@ def test_warnings_cannot_command_the_terminal(spoken, tmp_path):
 # ---------------------------------------------------------------------------------------------------
 # At random
 # ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [40, pytest.param(400, marks=pytest.mark.slow)])
+def test_damaged_files_are_built_as_skops_builds_them(tmp_path, n):
+    """Of files that are not refused before an object is made: the same objects, or none."""
+    own = {_archive.type_name(kind): kind for kind in models._types_of("pacbayes")}
+    paths = []
+    for k, pool in enumerate((RBFSVMPool(), ForestPool(n_estimators=2))):
+        paths.append(save(tmp_path, pool).rename(tmp_path / f"{k}.skops"))
+    built = 0
+    for case in range(n):
+        chance = random.Random(f"built {case}")
+        damage = chance.choice([fuzz_files.damage_model, fuzz_files.damage_attribute])
+        damage(chance.choice(paths), tmp_path / "damaged", chance)
+        budget = Budget(2**31, ModelFileError)
+        try:
+            archive = _archive.examine((tmp_path / "damaged").read_bytes(), models._types_of, (), budget)
+            made = _building.build(archive, own) if _building.can_build(archive, own) else None
+        except Exception:
+            made = None  # skops may admit more
+        if made is not None:
+            assert_same(made, skops.io.loads(archive.pack(), trusted=archive.names))
+            built += 1
+    assert n / 4 < built < n
 
 
 # Attributes of every type that a file may hold are slow: all of them have to be trained.

@@ -59,8 +59,8 @@ def predict(
 ) -> None:
     """Predict the classes of new rows, with each class's share of the vote, or their numbers, with intervals.
 
-    Shares are posterior weights, not calibrated probabilities, which --probabilities adds: four decimals in CSV, and
-    all digits in JSON. Columns that the model does not know are ignored, and so is the target if it is there.
+    Shares are posterior weights, not calibrated probabilities, which --probabilities adds: four decimals in files,
+    and all digits in JSON. Columns that the model does not know are ignored, and so is the target if it is there.
 
     Parameters
     ----------
