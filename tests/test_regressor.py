@@ -231,6 +231,18 @@ def test_certificate_is_verified_at_all_levels(model):
         model.verify_certificate(again, X, moved)
 
 
+def test_certificates_from_before_stacking_are_verified(model, monkeypatch):
+    """The settings of a model say "auto", which stood for another objective when it was fitted."""
+    with monkeypatch.context() as before:
+        before.setattr("pacbayes.fitting._fit.resolve_objective", lambda *_, **__: "relative")
+        earlier = small().fit(X, Y)
+    assert (earlier.fitted_votes_.settings.objective, earlier.certificate_.objective) == ("auto", "relative")
+    assert earlier.verify_certificate(earlier.certificate_, X, Y) == "arithmetic, model and data"
+    for one, other in ((model, earlier), (earlier, model)):
+        with pytest.raises(CertificateError, match="objective is stated as"):
+            one.verify_certificate(other.certificate_)
+
+
 EDITS = {
     "a smaller bound": lambda c: c["statements"][0].update(bound=c["statements"][0]["bound"] * 0.99),
     "smaller errors": lambda c: move_counts(c["statements"][0]["figures"]["counts"]),

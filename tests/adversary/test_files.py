@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import random
 import struct
 import subprocess
 import sys
@@ -37,6 +38,7 @@ from crafting import (
     text,
     unpack,
 )
+from objects import assert_same
 from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier, RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -49,8 +51,9 @@ import pacbayes
 from pacbayes import PACBayesClassifier, PACBayesRegressor
 from pacbayes.cli import app
 from pacbayes.exceptions import ModelFileError, TableError
-from pacbayes.io import dumps_model, load_model, read_losses, read_table, save_model
-from pacbayes.pools import RBFRidgePool, RBFSVMPool
+from pacbayes.io import _archive, _building, dumps_model, load_model, models, read_losses, read_table, save_model
+from pacbayes.io._limits import Budget
+from pacbayes.pools import ForestPool, RBFRidgePool, RBFSVMPool
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(120, 3))
@@ -246,6 +249,19 @@ def test_types_that_the_caller_trusts(saved):
     assert "collections.OrderedDict" in refused(saved, "not trusted")
     model, _ = load_model(saved, trusted=["collections.OrderedDict"])
     assert isinstance(model, PACBayesClassifier)
+
+
+@pytest.mark.parametrize("loader", ["DictNode", "TypeNode"])
+def test_containers_that_the_caller_trusts(saved, loader):
+    """skops makes them: the plain container that such a node stands for is of another type."""
+    node = {**a_dict(a=text(1)), "__class__": "OrderedDict", "__module__": "collections", "__loader__": loader}
+    rewrite(saved, lambda schema, members: add_attribute(schema, "notes", node))
+    assert "collections.OrderedDict" in refused(saved, "not trusted")
+    trusted = ["collections.OrderedDict"]
+    load_model(saved, trusted=trusted)
+    archive = _archive.examine(saved.read_bytes(), models._types_of, trusted, Budget(2**31, ModelFileError))
+    own = {_archive.type_name(kind): kind for kind in models._types_of("pacbayes")}
+    assert not _building.can_build(archive, own)
 
 
 def test_an_attribute_in_the_place_of_a_method(saved):
@@ -678,6 +694,19 @@ def test_parts_of_two_objects_with_one_identity(saved):
     refused(saved, "two different objects with one identity")
 
 
+def test_many_objects_with_one_identity_that_name_two_files(saved):
+    """Each is compared with the first: if equal files were not one object, that would take as long as one likes."""
+
+    def change(schema, members):
+        members["one"], members["two"] = npy(np.zeros(100)), npy(np.zeros(100))
+        add_attribute(schema, "many", a_list(*({**array_node(name), "__id__": "twins"} for name in ("one", "two"))))
+
+    rewrite(saved, change)
+    load_model(saved)
+    members = _archive.examine(saved.read_bytes(), models._types_of, (), Budget(2**31, ModelFileError)).members
+    assert members["one"] is members["two"]
+
+
 def test_subsamples_that_do_not_fit(tmp_path):
     path = tmp_path / "model.skops"
     save_model(PACBayesClassifier(SVC(), subsamples=[list(range(20)), list(range(30, 70))]).fit(X, y), path)
@@ -710,6 +739,25 @@ def test_forty_nodes_that_name_one_array(saved):
     rewrite(saved, change)
     assert saved.stat().st_size < 300_000
     refused_in_little_memory(saved, "it takes more than 2 GiB of memory")
+
+
+def test_a_model_of_more_features_than_memory_has_room_for(tmp_path):
+    """Trees read few features of a row, and the row that they are tried on has all of them."""
+    path = save(tmp_path, ForestPool(n_estimators=2))
+
+    def change(schema, members):
+        for node in nodes(schema):
+            node.pop("__id__", None)
+        for content in fitted_nodes(schema, "FittedVotes", "n_features"):
+            content["n_features"], content["ranges"] = text(2**28), text(None)
+        for content in fitted_nodes(schema, "TreeArrays", "n_features"):
+            sizes = np.load(io.BytesIO(members[content["n_features"]["file"]]))
+            members["wide"], content["n_features"]["file"] = npy(np.full(sizes.shape, 2**28)), "wide"
+
+    rewrite(path, change)
+    said, memory = in_a_process(path)
+    assert "it takes more than 2 GiB of memory" in said
+    assert memory < 450
 
 
 def test_an_array_whose_header_claims_more_than_there_is(saved):
@@ -939,6 +987,30 @@ def test_warnings_cannot_command_the_terminal(spoken, tmp_path):
 # ---------------------------------------------------------------------------------------------------
 # At random
 # ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [40, pytest.param(400, marks=pytest.mark.slow)])
+def test_damaged_files_are_built_as_skops_builds_them(tmp_path, n):
+    """Of files that are not refused before an object is made: the same objects, or none."""
+    own = {_archive.type_name(kind): kind for kind in models._types_of("pacbayes")}
+    paths = []
+    for k, pool in enumerate((RBFSVMPool(), ForestPool(n_estimators=2))):
+        paths.append(save(tmp_path, pool).rename(tmp_path / f"{k}.skops"))
+    built = 0
+    for case in range(n):
+        chance = random.Random(f"built {case}")
+        damage = chance.choice([fuzz_files.damage_model, fuzz_files.damage_attribute])
+        damage(chance.choice(paths), tmp_path / "damaged", chance)
+        budget = Budget(2**31, ModelFileError)
+        try:
+            archive = _archive.examine((tmp_path / "damaged").read_bytes(), models._types_of, (), budget)
+            made = _building.build(archive, own) if _building.can_build(archive, own) else None
+        except Exception:
+            made = None  # skops may admit more
+        if made is not None:
+            assert_same(made, skops.io.loads(archive.pack(), trusted=archive.names))
+            built += 1
+    assert n / 4 < built < n
 
 
 # Attributes of every type that a file may hold are slow: all of them have to be trained.

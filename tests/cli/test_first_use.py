@@ -182,6 +182,15 @@ def test_a_model_is_loaded_without_the_whole_of_scikit_learn(invoke, numeric):
         result = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
         assert result.returncode == 0, result.stderr
         assert result.stdout.splitlines()[-1] == "[]", model
+    # A process that goes on imports what it likes afterwards, and skops knows all estimators.
+    code = "from typer.testing import CliRunner; from pacbayes.cli import app\n"
+    code += "def run(name): print(CliRunner().invoke(app, ['predict', name, 'new.csv', '-o', 'out.csv']).exit_code)\n"
+    code += "run('model.skops'); import scipy.stats.mstats; from scipy.stats import *; print(norm.cdf(0))\n"
+    code += "run('tree.skops'); run('tree.skops'); import skops.io; from sklearn.cluster import KMeans\n"
+    code += "print(skops.io.get_untrusted_types(data=skops.io.dumps(KMeans())))"
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    assert result.stdout.split() == ["0", "0.5", "0", "0", "[]"], result.stderr
 
 
 def test_costs_on_the_command_line(invoke, refuses, numeric, no_pictures):

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import skops.io
+from objects import assert_same
 from sklearn import ensemble, linear_model, naive_bayes, neighbors, preprocessing, svm, tree
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -267,23 +268,6 @@ def test_edited_losses_and_weights_of_regressors_fail_verification(tmp_path, for
 
 
 def test_own_objects_are_what_skops_would_make():
-    def compare(one, other):
-        assert type(one) is type(other)
-        if isinstance(one, np.ndarray):
-            assert one.dtype == other.dtype
-            assert one.shape == other.shape
-            assert one.dtype == object or one.tobytes() == other.tobytes()
-        if isinstance(one, dict):
-            compare(list(one.items()), list(other.items()))
-        elif isinstance(one, (list, tuple)) or (isinstance(one, np.ndarray) and one.dtype == object):
-            assert len(one) == len(other)
-            for parts in zip(one, other, strict=True):
-                compare(*parts)
-        elif hasattr(one, "__dict__") and not isinstance(one, type):
-            compare(vars(one), vars(other))
-        elif not isinstance(one, np.ndarray):
-            assert one == other
-
     for name in ("no seed", "boosted trees of a table", "linear models", "a prior", "sparse rows"):
         model, data = MODELS[name]
         with warnings.catch_warnings():
@@ -295,7 +279,7 @@ def test_own_objects_are_what_skops_would_make():
         assert _building.can_build(archive, own) == (name not in ("a prior", "sparse rows"))
         if _building.can_build(archive, own):
             made = _building.build(archive, own)
-            compare(made, skops.io.loads(archive.pack(), trusted=archive.names))
+            assert_same(made, skops.io.loads(archive.pack(), trusted=archive.names))
             assert made["fitted"].votes[0].task is made["fitted"].votes[-1].task  # one object for each identity
 
 

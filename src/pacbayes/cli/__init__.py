@@ -16,6 +16,7 @@ import pacbayes
 from pacbayes.cli import bound, certify, demo, fit, monitor, paper, predict, report, verify
 from pacbayes.cli._command import make_command, show_help_without_command, usage_error
 from pacbayes.cli._console import print_lines, printed_warnings
+from pacbayes.cli._imports import forget_postponed
 
 # The base class of errors in options. Where it lives depends on the version of typer, so it is found by way of a
 # public subclass.
@@ -33,6 +34,8 @@ class _Program(TyperGroup):
             code = 1
         except _OPTION_ERROR as error:
             code = usage_error(error.format_message()).exit_code
+        finally:
+            forget_postponed()
         if settings.get("standalone_mode", True):
             sys.exit(code)
         return code

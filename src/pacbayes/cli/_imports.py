@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -30,6 +30,23 @@ def postpone_statistics() -> None:
         module.__spec__ = ModuleSpec(name, None)
 
 
+def forget_postponed() -> None:
+    """Leave modules that were postponed and never used to be imported as others are: in parts, or all names at once.
+
+    For a process that goes on after a command. What took the place of a module still finds it.
+    """
+    _forget(name for name, module in sys.modules.items() if isinstance(module, _Postponed))
+
+
+def _forget(names: Iterable[str]) -> None:
+    """Let modules be imported again."""
+    for name in sorted(names):
+        del sys.modules[name]
+        package, _, part = name.rpartition(".")
+        if package in sys.modules:
+            vars(sys.modules[package]).pop(part, None)
+
+
 def import_functions_first() -> None:
     """Import `scipy.special` before other packages: skops looks for its functions in all modules, in order of import.
 
@@ -42,13 +59,15 @@ def import_functions_first() -> None:
 def without_list_of_estimators() -> Iterator[None]:
     """Let skops be imported without its list of all estimators, for which it imports the whole of scikit-learn.
 
-    Model files are examined by a table of our own, and skops trusts the types that this admits.
+    Model files are examined by a table of our own, and skops trusts the types that this admits. What is imported so is
+    forgotten, since others would miss the list.
     """
     import sklearn.utils
 
-    listed = sklearn.utils.all_estimators
+    listed, known = sklearn.utils.all_estimators, set(sys.modules)
     sklearn.utils.all_estimators = list
     try:
         yield
     finally:
         sklearn.utils.all_estimators = listed
+        _forget(name for name in sys.modules.keys() - known if name.partition(".")[0] == "skops")

@@ -59,8 +59,8 @@ def predict(
 ) -> None:
     """Predict the classes of new rows, with each class's share of the vote, or their numbers, with intervals.
 
-    Shares are posterior weights, not calibrated probabilities, which --probabilities adds: four decimals in CSV, and
-    all digits in JSON. Columns that the model does not know are ignored, and so is the target if it is there.
+    Shares are posterior weights, not calibrated probabilities, which --probabilities adds: four decimals in files,
+    and all digits in JSON. Columns that the model does not know are ignored, and so is the target if it is there.
 
     Parameters
     ----------
@@ -84,8 +84,8 @@ def predict(
         Add columns of the set of classes for each row, or of the ends of an interval, which hold the true one for at
         least this share, proved.
     probabilities
-        Add columns of the probabilities of the classes: shares that were calibrated on training rows. The certificate
-        bounds their Brier score.
+        Add columns of the probabilities of the classes: shares that were calibrated on training rows. If rows were
+        held out, the certificate bounds their Brier score.
     """
     check_model_exists(model)
     if str(output) == "-":

@@ -29,7 +29,7 @@ from pacbayes.fitting._votes import FittedVotes, Vote
 from pacbayes.sampling import RandomSubsamples, Split, Subsamples, split_holdouts
 
 # Fields of a certificate that follow from losses, settings and the pool.
-_DERIVED = ("objective", "loss", "delta", "n_validation", "n_validation_max", "n_votes", "strict", "dropped_loss")
+_DERIVED = ("loss", "delta", "n_validation", "n_validation_max", "n_votes", "strict", "dropped_loss")
 
 # What is counted by class, and at thresholds on shares of the vote.
 _COUNTED = (
@@ -55,26 +55,22 @@ def verify_certificate(
     own = vote.certificate
     continued = "size-decided" in own.assumption_codes
     fit = FitContext(fitted.pool, fitted.task, loss, settings, fitted.n_votes, continued)
-    about = digest_vote(fit, vote.trained)
-    missing = sorted({*about, *own.digests} - set(certificate.digests))
-    if missing:
-        raise CertificateError(
-            f"digests must say what the certificate is about, and lack {', '.join(missing)}: a certificate without "
-            "them can be verified by losses only"
-        )
-    if about["settings"] != own.digests.get("settings"):
-        raise CertificateError("the settings of the classifier are not those that it was fitted with: fit again")
+    about = _digest_fitted(fit, vote, certificate)
     _verify_draws(fitted)
     # Not the one that the vote states: after a look at the losses, another one would make the bound smaller.
     prior = choose_prior(fit.pool, settings, vote.subsamples, vote.split)
     if (prior is None) != (vote.prior is None) or (prior is not None and not np.array_equal(prior, vote.prior)):
         raise CertificateError("the prior of the classifier is not the one that its settings choose")
+    if settings.objective == "auto" and (own.voting, own.objective) == ("mean", "relative"):
+        # What "auto" stood for before there was stacking.
+        fit = replace(fit, settings=replace(settings, objective="relative"))
     tested = vote.split.held_out is not None
     # Weights that do not follow from losses are computed again where the sample is given.
     chosen = vote.posterior if fit.stacks(tested=tested) else None
     again, rho = weigh(fit, vote.trained, prior, loss, tested=tested, posterior=chosen)
     digests = {**again.digests, **about}
     _expect("voting", certificate.voting, own.voting)
+    _expect("objective", certificate.objective, again.objective)
     certificate.verify(vote.losses, prior, vote.seen, chosen)
     derived = {name: getattr(again, name) for name in _DERIVED}
     derived["strict"] = again.strict and is_covered(own.assumption_codes)  # what the caller stated may depart as well
@@ -103,6 +99,20 @@ def verify_certificate(
         _expect_weights(vote.posterior, stack_vote(replace(vote, posterior=start), rest))
     _verify_on_rows(fitted, certificate, rows, rest, groups)
     return "arithmetic, model and data"
+
+
+def _digest_fitted(fit: FitContext, vote: Vote, certificate: Certificate) -> dict[str, str]:
+    """Return digests of what was fitted, if the certificate has all of them, and the settings are those of the fit."""
+    about, own = digest_vote(fit, vote.trained), vote.certificate.digests
+    missing = sorted({*about, *own} - set(certificate.digests))
+    if missing:
+        raise CertificateError(
+            f"digests must say what the certificate is about, and lack {', '.join(missing)}: a certificate without "
+            "them can be verified by losses only"
+        )
+    if about["settings"] != own.get("settings"):
+        raise CertificateError("the settings of the classifier are not those that it was fitted with: fit again")
+    return about
 
 
 def _expect(name: str, stated: Any, actual: Any) -> None:

@@ -49,7 +49,7 @@ _SCALARS = (
 )
 
 # Types that are made of nothing but their content, by the node that makes them.
-_PLAIN_TYPES = {
+PLAIN_TYPES = {
     "DictNode": "builtins.dict",
     "ListNode": "builtins.list",
     "TupleNode": "builtins.tuple",
@@ -125,11 +125,15 @@ def examine(
 
 
 def _unpack(data: bytes, budget: Budget) -> dict[str, bytes]:
-    """Return the members of a zip archive. What counts is their size, not what the archive says about it."""
+    """Return the members of a zip archive, those with the same content as one object.
+
+    What counts is their size, not what the archive says about it.
+    """
     # The index is read as a whole: before that, its entries are counted, and their names take what the file takes.
     budget.admit(_PER_MEMBER * data.count(_ENTRY))
     budget.check(_COPIES * len(data))
     members: dict[str, bytes] = {}
+    same: dict[bytes, bytes] = {}  # so that many nodes which name two equal arrays are compared at once
     with ZipFile(io.BytesIO(data)) as archive:
         for info in archive.infolist():
             name, chunks = info.filename, []
@@ -141,7 +145,8 @@ def _unpack(data: bytes, budget: Budget) -> dict[str, bytes]:
                 while chunk := file.read(_CHUNK_SIZE):
                     budget.admit(len(chunk))
                     chunks.append(chunk)
-            members[name] = b"".join(chunks)
+            content = b"".join(chunks)
+            members[name] = same.setdefault(content, content)
     return members
 
 
@@ -180,7 +185,7 @@ class _Audit:
         self.kinds: set[tuple[str, str]] = set()
         self.refused: set[str] = set()
         self._members = members
-        self._allowed = {loader: set(names.split()) for loader, names in _PLAIN_TYPES.items()}
+        self._allowed = {loader: set(names.split()) for loader, names in PLAIN_TYPES.items()}
         self._types_of, self._objects = types_of, dict[str, set[str]]()
         self._trusted = trusted
         self._budget = budget

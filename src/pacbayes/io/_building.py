@@ -15,18 +15,25 @@ from typing import Any
 
 import numpy as np
 
-from pacbayes.io._archive import Archive, Node
+from pacbayes.io._archive import PLAIN_TYPES, Archive, Node
 
 # Where the types are whose names begin so.
 _MODULES: dict[str, ModuleType] = {"builtins": builtins, "numpy": np}
 
 
 def can_build(archive: Archive, types: Mapping[str, type]) -> bool:
-    """Return whether all objects of a file are of `types`, arrays, or plain values and containers."""
+    """Return whether all objects of a file are of `types`, arrays, or plain values and containers.
+
+    Those of containers that the caller trusts by their names are not.
+    """
     return all(
-        loader == "JsonNode" or (name in types if loader == "ObjectNode" else loader in _MAKERS)
+        loader == "JsonNode" or (name in types if loader == "ObjectNode" else _is_plain(loader, name))
         for loader, name in archive.kinds
     )
+
+
+def _is_plain(loader: str, name: str) -> bool:
+    return loader in _MAKERS and name in PLAIN_TYPES[loader].split() and name.partition(".")[0] in _MODULES
 
 
 def build(archive: Archive, types: Mapping[str, type]) -> Any:

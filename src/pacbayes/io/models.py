@@ -36,6 +36,9 @@ from pacbayes.tasks import Task
 # Format 6 repeats the code book with every group of hypotheses.
 _FORMAT, _OLDER = 7, (5, 6)
 
+# Memory for each feature of the rows that a model is tried on: two numbers.
+_PER_FEATURE = 16
+
 # Default limit on the memory that loading a model may take.
 MAX_MODEL_BYTES = 2**31
 
@@ -221,6 +224,7 @@ def _construct(data: bytes, trusted: tuple[str, ...], budget: Budget) -> tuple[A
     fitted = _restore_certificates(found, content["certificates"])
     if version == _FORMAT and content["code_book"] is not None:
         fitted = _with_code_book(fitted, CodeBook.from_json(content["code_book"]))
+    budget.check(_PER_FEATURE * int(fitted.n_features))  # which is any number, whatever the size of the file
     check_objects(fitted, trusted)
     # A file must not start threads, write to a folder, or to the terminal.
     settings = replace(fitted.settings, n_jobs=None, checkpoint=None, verbose=0)

@@ -130,10 +130,10 @@ class ModelArrays(ABC):
         rises[starts(known)[:-1][known > 0]] = True
         if not rises.all() or (self.class_codes < 0).any() or (self.class_codes >= n_classes).any():
             raise ValueError("class_codes must be positions in all classes, rising")
+        row = self.convert(np.zeros((1, n_columns)))
         for j in range(len(self)):
             if not self.is_constant(j):
-                # All that compiled code follows is checked there.
-                self.scores(j, self.convert(np.zeros((1, n_columns))))
+                self.scores(j, row)  # all that compiled code follows is checked there
 
     def is_constant(self, j: int) -> bool:
         """Return whether a model predicts the same everywhere."""
