@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -74,7 +75,7 @@ def verify_certificate(
     chosen = vote.posterior if fit.stacks(tested=tested) else None
     again, rho = weigh(fit, vote.trained, prior, loss, tested=tested, posterior=chosen)
     digests = {**again.digests, **about}
-    _expect("voting", certificate.voting, own.voting)
+    _expect_fields(("voting", "objective"), certificate, own)  # which say what the weights follow from
     certificate.verify(vote.losses, prior, vote.seen, chosen)
     derived = {name: getattr(again, name) for name in _DERIVED}
     derived["strict"] = again.strict and is_covered(own.assumption_codes)  # what the caller stated may depart as well
@@ -111,6 +112,12 @@ def _expect(name: str, stated: Any, actual: Any) -> None:
         raise CertificateError(f"{name} is stated as {stated!r}, and that of the classifier is {actual!r}")
 
 
+def _expect_fields(names: Sequence[str], stated: Any, actual: Any) -> None:
+    """Raise CertificateError for the first of some fields that are not the same."""
+    for name in names:
+        _expect(name, getattr(stated, name), getattr(actual, name))
+
+
 def _expect_weights(stated: Array, actual: Array) -> None:
     """Raise CertificateError if weights are others than those that come out."""
     if not np.allclose(stated, actual, rtol=1e-6, atol=1e-12):
@@ -119,8 +126,7 @@ def _expect_weights(stated: Array, actual: Array) -> None:
 
 def _expect_counts(certificate: Certificate, actual: Certificate) -> None:
     """Raise CertificateError if points are counted otherwise, by class, by group or at thresholds."""
-    for name in _COUNTED:
-        _expect(name, getattr(certificate, name), getattr(actual, name))
+    _expect_fields(_COUNTED, certificate, actual)
     stated, counted = certificate.groups, actual.groups
     if stated is None or counted is None:
         _expect("groups", stated, counted)
