@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from number_simulation import most_failures
 from scipy.optimize import minimize
+from scipy.stats import norm
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.datasets import make_friedman1, make_moons
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -13,6 +16,7 @@ from pacbayes import CertificateError, PACBayesClassifier, PACBayesRegressor, ce
 from pacbayes.bounds import direct_bound
 from pacbayes.display import PoolSizeDisplay
 from pacbayes.fitting import _fit, _verification
+from pacbayes.fitting._evaluation import stack_vote
 from pacbayes.pools import EstimatorPool, LinearPool, PrefitPool, UnionPool
 from pacbayes.report import fit_page
 from pacbayes.tasks._stacking import stack
@@ -300,3 +304,53 @@ def test_certify_keeps_the_weights_that_it_is_given():
 def test_weights_that_cannot_be_certified(settings, message):
     with pytest.raises(ValueError, match=message):
         certify(**{"losses": [0.1, 0.2], "n": 100, **settings})
+
+
+# -- what is stated about stacked means is true -------------------------------------------------------
+
+
+class Noise(RegressorMixin, BaseEstimator):
+    """Predict what has nothing to do with the target."""
+
+    def __init__(self, number=0):
+        self.number = number
+
+    def fit(self, X, y):
+        self.is_fitted_ = True
+        return self
+
+    def predict(self, X):
+        return np.sin(1000 * (self.number + 1) * X[:, 0] + self.number)
+
+
+def count_false(repetitions, monkeypatch, *, cheats):
+    """Count means, and intervals, that are stated falsely about a target that nothing can be learned of."""
+    noise = [Noise(number).fit(None, None) for number in range(30)]
+    new, targets = np.random.default_rng(0).random((2000, 1)), np.random.default_rng(1).normal(size=2000)
+    false = np.zeros(2, dtype=int)
+    for seed in range(1, repetitions + 1):
+        rng = np.random.default_rng(seed)
+        rows, y = rng.random((60, 1)), rng.normal(size=60)
+
+        def stack_on_held_out(vote, rest, k=None, rows=rows, y=y):
+            tested = vote.split.held_out
+            return stack_vote(vote, rest.with_sample(replace(rest.sample, X=rows[tested], codes=y[tested])))
+
+        if cheats:
+            monkeypatch.setattr(_fit, "stack_vote", stack_on_held_out)
+        model = PACBayesRegressor(PrefitPool(noise), delta=0.2, holdout=0.5, random_state=seed).fit(rows, y)
+        monkeypatch.undo()
+        certificate, predicted = model.certificate_, model.predict(new)
+        error = np.minimum(np.abs(targets - predicted), certificate.large_error).mean()
+        low, high = model.predict_interval(new, coverage=0.8).T
+        false += error > certificate.error_bound, (norm.cdf(high) - norm.cdf(low)).mean() < 0.8
+    return false
+
+
+@pytest.mark.slow
+def test_stacked_means_keep_what_their_certificates_state(monkeypatch):
+    repetitions = 90
+    most = most_failures(0.2, repetitions)
+    assert (count_false(repetitions, monkeypatch, cheats=False) <= most).all()
+    # To stack on the held-out rows instead: intervals miss too many points.
+    assert count_false(repetitions, monkeypatch, cheats=True)[1] > most
