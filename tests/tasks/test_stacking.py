@@ -17,9 +17,10 @@ from pacbayes.bounds import direct_bound
 from pacbayes.display import PoolSizeDisplay
 from pacbayes.fitting import _fit, _verification
 from pacbayes.fitting._evaluation import stack_vote
-from pacbayes.pools import EstimatorPool, LinearPool, PrefitPool, UnionPool
+from pacbayes.pools import EstimatorPool, LinearPool, PrefitPool, RBFSVMPool, UnionPool
 from pacbayes.report import fit_page
 from pacbayes.tasks._stacking import stack
+from pacbayes.tasks._voting import find_shares
 
 M, N = 6, 300
 
@@ -233,6 +234,32 @@ def test_numbers_whose_squares_overflow_do_no_harm(wild):
     model = PACBayesRegressor(UnionPool(pools), random_state=0).fit(X, Y)
     assert np.isfinite(model.predict_interval(X, coverage=0.8)).all()
     assert model.verify_certificate(model.certificate_, X, Y) == "arithmetic, model and data"
+
+
+def test_a_fit_that_stops_when_it_has_stacked_goes_on(tmp_path, monkeypatch):
+    def stop(*arguments):
+        stack_vote(*arguments)
+        raise KeyboardInterrupt
+
+    undisturbed = regressor()
+    with monkeypatch.context() as patch:
+        patch.setattr(_fit, "stack_vote", stop)
+        with pytest.raises(KeyboardInterrupt):
+            regressor(checkpoint=tmp_path / "fit")
+    assert any("stacking" in path.name for path in (tmp_path / "fit").rglob("*"))
+    again = regressor(checkpoint=tmp_path / "fit")
+    np.testing.assert_array_equal(again.posterior_, undisturbed.posterior_)
+    assert again.certificate_ == undisturbed.certificate_
+
+
+def test_votes_that_differ_between_engines_have_no_share(monkeypatch):
+    """Or a fit on a device would not be verified without one: its weights would be others."""
+    model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=5, subsample_size=30, random_state=0).fit(POINTS, LABELS)
+    hypotheses, near = model.hypotheses_, np.random.default_rng(0).random((5, 300)) < 0.1
+    votes, known = hypotheses.votes(POINTS).astype(int), find_shares(hypotheses, POINTS)
+    for other in (votes, np.where(near, 1 - votes, votes)):
+        monkeypatch.setattr(type(hypotheses), "votes_and_uncertain", lambda _, points, other=other: (other, near))
+        np.testing.assert_array_equal(find_shares(hypotheses, POINTS), np.where(near[:, :, np.newaxis], 0.0, known))
 
 
 def test_a_randomised_classifier_has_no_vote_to_stack():
