@@ -224,10 +224,7 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         estimator
             The fitted estimator.
         """
-        weights = fit_params.pop("sample_weight", None)
-        if fit_params:
-            allowed = "X, y, groups, max_error and sample_weight"
-            raise TypeError(f"fit takes no parameters besides {allowed}, got {sorted(fit_params)}")
+        weights = read_fit_params(**fit_params)
         self._check_settings()
         settings = self._copy_settings(n_candidates=1)
         return self._fit(X, y, settings, groups=groups, weights=weights, max_error=max_error)
@@ -775,6 +772,14 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+def read_fit_params(*, sample_weight: Any = None, **others: Any) -> Any:
+    """Return the weights of rows in training; raise TypeError if there is anything else."""
+    if others:
+        allowed = "X, y, groups, max_error and sample_weight"
+        raise TypeError(f"fit takes no parameters besides {allowed}, got {sorted(others)}")
+    return sample_weight
+
+
 def _weigh_rows(rows: SampleRows, weights: Any) -> SampleRows:
     """Return rows that count differently in training, or raise ValueError for weights that cannot be."""
     n = len(rows)
@@ -785,6 +790,9 @@ def _weigh_rows(rows: SampleRows, weights: Any) -> SampleRows:
     if wrong.any() or not given.any():
         found = f"{given[wrong][0]!s} in row {int(np.argmax(wrong))}" if wrong.any() else "zeros only"
         raise ValueError(f"sample_weight must hold finite numbers that are not negative, got {found}")
+    with np.errstate(over="ignore"):
+        if np.isinf(given.sum()):
+            raise ValueError(f"sample_weight must have a finite sum, got numbers up to {given.max():g}: scale them")
     if not isinstance(rows, MemoryRows):
         raise ValueError("sample_weight must be None unless all rows are in memory, and checkpoint is None")
     return rows.with_sample(replace(rows.sample, weights=given))

@@ -54,7 +54,7 @@ class PACBayesClassifier(ClassifierMixin, VotingEstimator):
         bound, which take every hypothesis by its own number of validation points. "auto" is "direct" for the randomised
         classifier, whose bound it makes smallest, and "lambda" otherwise, whose weights vote better. The others bound
         nothing, and are for votes that are tested: "relative" is the mean loss in units of the smallest one, "stacking"
-        the Brier score of the vote itself on rows outside of subsamples.
+        the Brier score of the vote itself on rows outside of subsamples, not for "gibbs".
     voting : {"majority", "gibbs", "best", "uniform"}, default="majority"
         What `predict` does: the weighted majority vote; a hypothesis drawn from the posterior for every point, anew
         in every call; the hypothesis with the smallest bound; the unweighted vote (weighted by the prior).
@@ -200,6 +200,10 @@ class PACBayesClassifier(ClassifierMixin, VotingEstimator):
         learner = getattr(self.estimator, "estimator", None) or self.estimator  # of a pool
         if hasattr(learner, "predict") and is_regressor(learner):
             raise ValueError(f"estimator must be a classifier, got the regressor {type(learner).__name__}")
+        if (self.objective, self.voting) == ("stacking", "gibbs"):
+            raise ValueError(
+                "objective must not be 'stacking' for voting='gibbs', which draws hypotheses: it is about their vote"
+            )
 
     def _learn_task(self, target: NDArray[Any] | Labels) -> tuple[Classification, NDArray[np.intp]]:
         return Classification.learn(target)

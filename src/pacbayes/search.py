@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from pacbayes._estimator import CertifiedEstimator
+from pacbayes._estimator import CertifiedEstimator, read_fit_params
 from pacbayes._settings import Whole, validate_settings
 from pacbayes._validation import Array
 from pacbayes.certificate import Certificate
@@ -109,6 +109,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
         CertifiedGridSearch
             The fitted search.
         """
+        weights = read_fit_params(**fit_params)
         if not hasattr(self.classifier, "fit_candidate"):
             raise ValueError(f"classifier must be a PACBayesClassifier or PACBayesRegressor, got {self.classifier!r}")
         grid = list(ParameterGrid(self.param_grid))
@@ -130,7 +131,7 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
             if candidate.checkpoint is not None:  # a folder belongs to one fit
                 candidate.set_params(checkpoint=Path(candidate.checkpoint) / f"candidate{k}")
             declared = {"n_candidates": n_candidates, "groups": groups, "max_error": max_error}
-            candidates.append(candidate.fit_candidate(X, y, **declared, **fit_params))
+            candidates.append(candidate.fit_candidate(X, y, **declared, sample_weight=weights))
         # Of numbers, caps of the errors differ between candidates: their bounds compare in the unit of the target.
         bounds = [candidate.certificate_.error_bound for candidate in candidates]
         # As votes of one fit compete.

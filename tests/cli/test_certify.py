@@ -185,6 +185,10 @@ def test_verify_with_losses(invoke, refuses, losses):
     Path("other.csv").write_text("0.2\n0.2\n0.2\n0.2\n0.2\n")
     assert "is stated as" in refuses("verify", "model.certificate.json", "--losses", "other.csv")
     assert "not both" in refuses("verify", "model.certificate.json", "--losses", "other.csv", "--model", "x")
+    stacked, _ = certify([0.1, 0.2], 100, objective="stacking", posterior=[0.5, 0.5])
+    Path("stacked.json").write_text(stacked.to_json(), encoding="utf-8")
+    message = refuses("verify", "stacked.json", "--losses", "losses.csv")
+    assert message == "weights by the objective 'stacking' do not follow from --losses: give --model, and its --data"
 
 
 def test_verify_what_is_no_certificate(refuses):

@@ -132,8 +132,9 @@ def test_candidates_of_a_search():
     np.testing.assert_array_equal(search.predict_proba(X), best.predict_proba(X))
     assert search.certificate_ == best.certificate_
     assert "training-weighted" in search.certificate_.assumption_codes
-    with pytest.raises(TypeError, match="unexpected keyword argument 'weights'"):
-        search.fit(X, Y, weights=HEAVY)
+    for others in ({"weights": HEAVY}, {"n_candidates": 1}):
+        with pytest.raises(TypeError, match="fit takes no parameters besides X, y"):
+            search.fit(X, Y, **others)
 
 
 @pytest.mark.parametrize(
@@ -143,6 +144,7 @@ def test_candidates_of_a_search():
         (-HEAVY, "finite numbers that are not negative, got -1.0 in row 0"),
         (np.full(300, np.nan), "not negative, got nan in row 0"),
         (np.zeros(300), "not negative, got zeros only"),
+        (HEAVY * 1e307, "a finite sum, got numbers up to"),
         (["heavy"] * 300, "sample_weight must be"),
     ],
 )

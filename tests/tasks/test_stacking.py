@@ -4,16 +4,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from number_simulation import most_failures
 from scipy.optimize import minimize
+from scipy.stats import norm
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.datasets import make_friedman1, make_moons
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from pacbayes import CertificateError, PACBayesClassifier, PACBayesRegressor, certify
 from pacbayes.bounds import direct_bound
+from pacbayes.display import PoolSizeDisplay
 from pacbayes.fitting import _fit, _verification
-from pacbayes.pools import EstimatorPool, LinearPool, PrefitPool, UnionPool
+from pacbayes.fitting._evaluation import stack_vote
+from pacbayes.pools import EstimatorPool, LinearPool, PrefitPool, RBFSVMPool, UnionPool
+from pacbayes.report import fit_page
 from pacbayes.tasks._stacking import stack
+from pacbayes.tasks._voting import find_shares
 
 M, N = 6, 300
 
@@ -193,6 +200,73 @@ def test_weights_of_a_model_that_are_not_those_of_its_certificate_are_found():
         model.verify_certificate(fitted.best.certificate)
 
 
+@pytest.mark.parametrize("objective", ["relative", "lambda", "direct"])
+def test_a_certificate_of_another_objective_is_found(objective):
+    model, other = regressor(), regressor(objective=objective)
+    for one, stated in ((model, other), (other, model)):
+        with pytest.raises(CertificateError, match="objective is stated as"):
+            one.verify_certificate(stated.certificate_)
+    lam = None if objective == "direct" else 1.0
+    edited = replace(model.certificate_, objective=objective, lam=lam, minimum_lower_bound=0.0)
+    edited.check()
+    with pytest.raises(CertificateError, match="objective is stated as"):
+        model.verify_certificate(edited)
+
+
+def test_pages_leave_out_what_smaller_pools_would_do(no_pictures):
+    pool = EstimatorPool(DecisionTreeClassifier(max_depth=4), n_hypotheses=6, subsample_size=0.7)
+    model = PACBayesClassifier(pool, objective="stacking", racing=False, random_state=0).fit(POINTS, LABELS)
+    with pytest.raises(ValueError, match=r"estimator must weigh hypotheses by their losses, .* 'stacking'"):
+        PoolSizeDisplay.from_estimator(model)
+    page = fit_page(model)
+    assert "plot-mass" in page
+    assert "plot-pool" not in page
+    assert "plot-pool" in fit_page(model.set_params(objective="lambda").fit(POINTS, LABELS))
+
+
+@pytest.mark.parametrize("wild", [1e200, -1e300])
+def test_numbers_whose_squares_overflow_do_no_harm(wild):
+    class Wild(DecisionTreeRegressor):
+        def predict(self, X):
+            return np.where(X[:, 0] < 0.1, wild, super().predict(X))
+
+    pools = [("wild", EstimatorPool(Wild(max_depth=3), n_hypotheses=3)), ("linear", LinearPool(n_hypotheses=3))]
+    model = PACBayesRegressor(UnionPool(pools), random_state=0).fit(X, Y)
+    assert np.isfinite(model.predict_interval(X, coverage=0.8)).all()
+    assert model.verify_certificate(model.certificate_, X, Y) == "arithmetic, model and data"
+
+
+def test_a_fit_that_stops_when_it_has_stacked_goes_on(tmp_path, monkeypatch):
+    def stop(*arguments):
+        stack_vote(*arguments)
+        raise KeyboardInterrupt
+
+    undisturbed = regressor()
+    with monkeypatch.context() as patch:
+        patch.setattr(_fit, "stack_vote", stop)
+        with pytest.raises(KeyboardInterrupt):
+            regressor(checkpoint=tmp_path / "fit")
+    assert any("stacking" in path.name for path in (tmp_path / "fit").rglob("*"))
+    again = regressor(checkpoint=tmp_path / "fit")
+    np.testing.assert_array_equal(again.posterior_, undisturbed.posterior_)
+    assert again.certificate_ == undisturbed.certificate_
+
+
+def test_votes_that_differ_between_engines_have_no_share(monkeypatch):
+    """Or a fit on a device would not be verified without one: its weights would be others."""
+    model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=5, subsample_size=30, random_state=0).fit(POINTS, LABELS)
+    hypotheses, near = model.hypotheses_, np.random.default_rng(0).random((5, 300)) < 0.1
+    votes, known = hypotheses.votes(POINTS).astype(int), find_shares(hypotheses, POINTS)
+    for other in (votes, np.where(near, 1 - votes, votes)):
+        monkeypatch.setattr(type(hypotheses), "votes_and_uncertain", lambda _, points, other=other: (other, near))
+        np.testing.assert_array_equal(find_shares(hypotheses, POINTS), np.where(near[:, :, np.newaxis], 0.0, known))
+
+
+def test_a_randomised_classifier_has_no_vote_to_stack():
+    with pytest.raises(ValueError, match="objective must not be 'stacking' for voting='gibbs'"):
+        classifier(voting="gibbs")
+
+
 def test_without_held_out_rows_the_bound_is_that_of_the_stacked_weights():
     y = np.clip(Y, 0, 30)
     models = [LinearRegression().fit(X[i::3] + 0.1, Y[i::3]) for i in range(3)]
@@ -209,6 +283,12 @@ def test_votes_on_classes_minimise_the_bound_by_default():
     assert classifier(objective="auto").certificate_.objective == "lambda"
 
 
+@pytest.mark.parametrize("voting", ["best", "uniform"])
+def test_votings_that_choose_weights_need_no_posterior(voting):
+    certificate, _ = certify([0.1, 0.2], 500, objective="stacking", voting=voting)
+    certificate.verify([0.1, 0.2], n=500)
+
+
 def test_certify_keeps_the_weights_that_it_is_given():
     losses, rho = [0.1, 0.2, 0.3, np.nan], [0.5, 0.25, 0.25, 0.0]
     certificate, kept = certify(losses, 500, objective="stacking", posterior=rho)
@@ -219,6 +299,13 @@ def test_certify_keeps_the_weights_that_it_is_given():
         certificate.verify(losses, n=500)
     with pytest.raises(CertificateError, match="bound is stated as"):
         certificate.verify(losses, n=500, posterior=[0.25, 0.5, 0.25, 0.0])
+    # Weights that miss one are those of their shares, and none is more than one.
+    for sum_of_weights in (1 - 9e-9, 1 + 9e-9, 1 + 1e-14):
+        one, kept = certify([0.1, 0.2], 500, objective="stacking", posterior=[sum_of_weights, 0.0])
+        exact, _ = certify([0.1, 0.2], 500, objective="stacking", posterior=[1.0, 0.0])
+        assert kept[0] == pytest.approx(1, abs=1e-13)
+        assert one.vote_bound == pytest.approx(exact.vote_bound, rel=1e-12)
+        one.verify([0.1, 0.2], n=500, posterior=[sum_of_weights, 0.0])
     equal, _ = certify([0.1, 0.1], 500, objective="stacking", posterior=[0.25, 0.75])
     with pytest.raises(CertificateError, match=r"digests\['posterior'\]"):
         equal.verify([0.1, 0.1], n=500, posterior=[0.75, 0.25])
@@ -232,6 +319,9 @@ def test_certify_keeps_the_weights_that_it_is_given():
         ({"objective": "stacking", "posterior": [0.5, 0.6]}, "posterior must sum to one, got a sum of 1.1"),
         ({"objective": "stacking", "posterior": [1.5, -0.5]}, "posterior must be non-negative, got -0.5"),
         ({"objective": "stacking", "posterior": [1.0]}, "posterior must"),
+        ({"objective": "stacking", "posterior": [0.5, 0.5], "prior": [1.0, 0.0]}, "zero where the prior is"),
+        ({"objective": "stacking", "posterior": [0.5, 0.5], "voting": "best"}, "None for voting='best'"),
+        ({"objective": "stacking", "posterior": [0.5, 0.5], "voting": "uniform"}, "None for voting='uniform'"),
         (
             {"losses": [0.1, np.nan], "objective": "stacking", "posterior": [0.5, 0.5]},
             "must be zero where a loss is NaN",
@@ -241,3 +331,53 @@ def test_certify_keeps_the_weights_that_it_is_given():
 def test_weights_that_cannot_be_certified(settings, message):
     with pytest.raises(ValueError, match=message):
         certify(**{"losses": [0.1, 0.2], "n": 100, **settings})
+
+
+# -- what is stated about stacked means is true -------------------------------------------------------
+
+
+class Noise(RegressorMixin, BaseEstimator):
+    """Predict what has nothing to do with the target."""
+
+    def __init__(self, number=0):
+        self.number = number
+
+    def fit(self, X, y):
+        self.is_fitted_ = True
+        return self
+
+    def predict(self, X):
+        return np.sin(1000 * (self.number + 1) * X[:, 0] + self.number)
+
+
+def count_false(repetitions, monkeypatch, *, cheats):
+    """Count means, and intervals, that are stated falsely about a target that nothing can be learned of."""
+    noise = [Noise(number).fit(None, None) for number in range(30)]
+    new, targets = np.random.default_rng(0).random((2000, 1)), np.random.default_rng(1).normal(size=2000)
+    false = np.zeros(2, dtype=int)
+    for seed in range(1, repetitions + 1):
+        rng = np.random.default_rng(seed)
+        rows, y = rng.random((60, 1)), rng.normal(size=60)
+
+        def stack_on_held_out(vote, rest, k=None, rows=rows, y=y):
+            tested = vote.split.held_out
+            return stack_vote(vote, rest.with_sample(replace(rest.sample, X=rows[tested], codes=y[tested])))
+
+        if cheats:
+            monkeypatch.setattr(_fit, "stack_vote", stack_on_held_out)
+        model = PACBayesRegressor(PrefitPool(noise), delta=0.2, holdout=0.5, random_state=seed).fit(rows, y)
+        monkeypatch.undo()
+        certificate, predicted = model.certificate_, model.predict(new)
+        error = np.minimum(np.abs(targets - predicted), certificate.large_error).mean()
+        low, high = model.predict_interval(new, coverage=0.8).T
+        false += error > certificate.error_bound, (norm.cdf(high) - norm.cdf(low)).mean() < 0.8
+    return false
+
+
+@pytest.mark.slow
+def test_stacked_means_keep_what_their_certificates_state(monkeypatch):
+    repetitions = 90
+    most = most_failures(0.2, repetitions)
+    assert (count_false(repetitions, monkeypatch, cheats=False) <= most).all()
+    # To stack on the held-out rows instead: intervals miss too many points.
+    assert count_false(repetitions, monkeypatch, cheats=True)[1] > most

@@ -24,7 +24,7 @@ from pacbayes.certificate._numbers import (
     choose_interval,
     error_curve,
 )
-from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Voting
+from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Voting, follows_from_losses
 from pacbayes.certificate._probabilities import Calibration, Probabilities
 from pacbayes.certificate._shift import Shift
 from pacbayes.certificate._statements import (
@@ -273,6 +273,11 @@ class Certificate:
     def minimizes_lambda_bound(self) -> bool:
         """Whether the posterior is the one at the minimum of F(lambda)."""
         return self.lam is not None and OBJECTIVES[self.objective].minimizes_f
+
+    @property
+    def follows_from_losses(self) -> bool:
+        """Whether the posterior follows from the validation losses: not that of the objective "stacking"."""
+        return follows_from_losses(self.objective, self.voting)
 
     @property
     def is_zero_one(self) -> bool:
@@ -571,11 +576,10 @@ class Certificate:
         objective = OBJECTIVES[self.objective]
         minimized = rule.posterior is None and objective.of_losses
         has_lambda = minimized and objective.has_lambda
+        how = f"for voting {self.voting!r} and objective {self.objective!r}"
         for name, given in (("lam", has_lambda), ("minimum_lower_bound", minimized)):
-            how = f"for voting {self.voting!r} and objective {self.objective!r}"
             require((getattr(self, name) is not None) == given, f"{name} must {'not ' if given else ''}be null {how}")
-        false = f"global_minimum must be false for voting {self.voting!r}"
-        require(minimized or not self.global_minimum, false)
+        require(minimized or not self.global_minimum, f"global_minimum must be false {how}")
 
     def _check_numbers(self) -> None:
         """Check what is stated about predicted numbers against the test on the same points."""

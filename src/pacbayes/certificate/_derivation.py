@@ -14,7 +14,15 @@ from pacbayes._settings import Choice
 from pacbayes._validation import Array, loss_vector, open_interval, scalar, sizes_of, unit_interval, whole_number
 from pacbayes.bounds.prior import posterior_weights
 from pacbayes.certificate._certificate import Certificate
-from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Problem, Settings, Voting
+from pacbayes.certificate._objectives import (
+    OBJECTIVES,
+    VOTINGS,
+    Objective,
+    Problem,
+    Settings,
+    Voting,
+    follows_from_losses,
+)
 from pacbayes.certificate._statements import (
     FIGURE_TOLERANCE,
     RANDOMISED,
@@ -25,6 +33,9 @@ from pacbayes.certificate._statements import (
 )
 from pacbayes.certificate.assumptions import LOSS_ASSUMPTIONS, encode_assumption, find_missing, is_covered
 from pacbayes.exceptions import CertificateError
+
+# By how much weights that add up to one may miss it; others are divided by their sum.
+_ROUNDING = 1e-13
 
 # Relative gap at which a minimum counts as proved, as in the minimisers.
 _PROVED_GAP = 1e-8
@@ -195,20 +206,23 @@ def _pose(
         raise ValueError("n must hold the number of points of every hypothesis for this objective or voting, not n_max")
     n_min = smallest if n_min is None else min(smallest, n_min)
     sizes_known = n_max == largest
-    weights = _read_posterior(posterior, given, settings.objective)
+    weights = _read_posterior(posterior, given, settings)
     return Problem(settings, given, points, n_min, n_max, sizes_known, prior, settings.share, earlier, weights)
 
 
-def _read_posterior(posterior: ArrayLike | None, losses: Array, objective: Objective) -> Array | None:
-    """Return given weights, on hypotheses with a loss, that add up to one; None if there are none."""
+def _read_posterior(posterior: ArrayLike | None, losses: Array, settings: Settings) -> Array | None:
+    """Return given weights, on hypotheses with a loss, that add up to one but for rounding; None if there are none."""
     if posterior is None:
         return None
-    if OBJECTIVES[objective].of_losses:
-        raise ValueError(f"posterior must be None for the objective {objective!r}, which chooses the weights")
+    if OBJECTIVES[settings.objective].of_losses:
+        raise ValueError(f"posterior must be None for the objective {settings.objective!r}, which chooses the weights")
+    if follows_from_losses(settings.objective, settings.voting):
+        raise ValueError(f"posterior must be None for voting={settings.voting!r}, which chooses the weights")
     rho = posterior_weights(posterior, losses.size, name="posterior")
     if rho[np.isnan(losses)].any():
         raise ValueError("posterior must be zero where a loss is NaN: what is not validated in full gets no weight")
-    return rho
+    total = float(rho.sum())
+    return rho if abs(total - 1) <= _ROUNDING else rho / total
 
 
 def _with_lost_mass(kl_div: float, log_mass: float) -> float:
@@ -273,7 +287,7 @@ def verify(
     """Derive a certificate again, and raise CertificateError for the first thing that is stated otherwise."""
     settings = Settings(**{item.name: getattr(certificate, item.name) for item in fields(Settings)})
     n_min, n_max = certificate.n_validation, certificate.n_validation_max
-    if posterior is None and not OBJECTIVES[certificate.objective].of_losses:
+    if posterior is None and not certificate.follows_from_losses:
         raise CertificateError(
             f"the objective {certificate.objective!r} does not follow from losses: give the posterior as well, or let "
             "`verify_certificate` of the model compute it again from the training sample"

@@ -338,6 +338,11 @@ OBJECTIVES: dict[Objective, PosteriorObjective] = {
 }
 
 
+def follows_from_losses(objective: Objective, voting: Voting) -> bool:
+    """Return whether the weights of hypotheses follow from their losses, by the objective or by the rule of voting."""
+    return OBJECTIVES[objective].of_losses or VOTINGS[voting].posterior is not None
+
+
 def resolve_objective(objective: Objective | Literal["auto"], voting: Voting, *, tested: bool = True) -> Objective:
     """Return the objective that "auto" stands for: the one whose bound on the predictor, or whose vote, is best."""
     if objective == "auto":
@@ -365,6 +370,8 @@ def _minimize(problem: Problem) -> Weighted:
     """Weight hypotheses by minimising the objective."""
     if problem.posterior is not None:
         _, kl_div = describe_posterior(problem.posterior, problem.losses, problem.curve.log_prior)
+        if math.isinf(kl_div):
+            raise ValueError("posterior must be zero where the prior is: nothing is proved about such hypotheses")
         return _keep(problem.posterior, kl_div, problem)
     objective = problem.objective
     minimum = objective.minimize(problem)
@@ -431,7 +438,9 @@ def _with_vote(gibbs: Statement, rho: Array, problem: Problem) -> tuple[Statemen
         alone[voter] = 1.0
         voter_loss, kl_div = float(problem.losses[voter]), float(problem.curve.point_mass_kls()[voter])
         voter_bound = state_randomised(problem, alone, voter_loss, kl_div).bound
-        candidates.append(problem.state("heavy-voter", MAJORITY, voter_bound=voter_bound, weight=float(rho[voter])))
+        candidates.append(
+            problem.state("heavy-voter", MAJORITY, voter_bound=voter_bound, weight=min(1.0, float(rho[voter])))
+        )
     vote = min(candidates, key=lambda statement: statement.bound)
     first = (gibbs, vote) if VOTINGS[problem.settings.voting].predictor == RANDOMISED else (vote, gibbs)
     return first + alternative

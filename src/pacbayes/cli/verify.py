@@ -57,6 +57,10 @@ def verify(
         raise usage_error("--data needs --model: the losses of its hypotheses are measured on the data")
     options, stated = TableOptions(max_bytes=max_bytes), _read_certificate(certificate)
     level = "arithmetic"
+    if losses is not None and not stated.follows_from_losses:
+        raise usage_error(
+            f"weights by the objective {stated.objective!r} do not follow from --losses: give --model, and its --data"
+        )
     if losses is not None:
         stated.verify(io.read_losses(losses, column, **options.limit()))
         level = "arithmetic and losses"

@@ -105,6 +105,11 @@ class PoolSizeDisplay(Display):
             raise ValueError(
                 f"estimator must have validated all hypotheses: {proved.n_dropped} were dropped, fit with racing=False"
             )
+        if not proved.follows_from_losses:
+            raise ValueError(
+                f"estimator must weigh hypotheses by their losses, and the objective is {proved.objective!r}: weights "
+                "of the first ones alone are not known"
+            )
         log_prior = None if model.prior_ is None else normalise_log_prior(model.prior_, losses.size)
         counts = _check_sizes(sizes, losses.size, log_prior)
         settings = {name: getattr(proved, name) for name in ("delta", "n_votes", "objective", "voting", "loss")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -121,6 +122,12 @@ def _expect(name: str, stated: Any, actual: Any) -> None:
         raise CertificateError(f"{name} is stated as {stated!r}, and that of the classifier is {actual!r}")
 
 
+def _expect_fields(names: Sequence[str], stated: Any, actual: Any) -> None:
+    """Raise CertificateError for the first of some fields that are not the same."""
+    for name in names:
+        _expect(name, getattr(stated, name), getattr(actual, name))
+
+
 def _expect_weights(stated: Array, actual: Array) -> None:
     """Raise CertificateError if weights are others than those that come out."""
     if not np.allclose(stated, actual, rtol=1e-6, atol=1e-12):
@@ -129,8 +136,7 @@ def _expect_weights(stated: Array, actual: Array) -> None:
 
 def _expect_counts(certificate: Certificate, actual: Certificate) -> None:
     """Raise CertificateError if points are counted otherwise, by class, by group or at thresholds."""
-    for name in _COUNTED:
-        _expect(name, getattr(certificate, name), getattr(actual, name))
+    _expect_fields(_COUNTED, certificate, actual)
     stated, counted = certificate.groups, actual.groups
     if stated is None or counted is None:
         _expect("groups", stated, counted)

@@ -69,7 +69,9 @@ def _probe(one: Hypotheses, ask: Callable[[Any], NDArray[Any]], X: Any, order: C
     would otherwise pass for rounding, and rounding of large ones for differences.
     """
     together, n_rows = ask(X), X.shape[0]
-    unit = min(unit, float(np.std(together))) if one.is_numeric else unit
+    if one.is_numeric:
+        with np.errstate(over="ignore"):  # of numbers far beyond any target, which have no unit of their own
+            unit = min(unit, float(np.std(together)))
     for block in np.split(order[::-1], np.cumsum(_BLOCKS)):
         if block.size == 0:
             continue

@@ -187,7 +187,7 @@ def posterior_plots(model: Any) -> Iterator[Plot]:
     yield Plot("plot-cumulative", "Cumulative posterior mass", caption, description, svg)
     # The first hypotheses of others than random pools say nothing about smaller pools.
     whole = certificate.n_dropped == 0 and isinstance(model.subsamples_, RandomSubsamples)
-    whole = whole and not is_of_numbers(certificate.loss)
+    whole = whole and certificate.follows_from_losses and not is_of_numbers(certificate.loss)
     if whole and 1 < model.losses_.size <= _MOST_CERTIFIED:
         pool, svg = _draw("plot-pool", lambda ax: PoolSizeDisplay.from_estimator(model, ax=ax))
         caption = (

@@ -145,7 +145,8 @@ class Regression(Task):
         return np.column_stack((mean if first is None else first + mean, spread))
 
     def _clip(self, numbers: Array) -> Array:
-        return np.clip(numbers, *self.limits) if self.limits.size else numbers
+        """Return numbers in the declared range or, without one, no farther out than targets may be."""
+        return np.clip(numbers, *(self.limits if self.limits.size else (-_LARGEST, _LARGEST)))
 
     def predict_out_of_bag(
         self, hypotheses: Hypotheses, weights: Array, subsamples: Subsamples, X: Any, rows: NDArray[Any]

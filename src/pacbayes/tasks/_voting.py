@@ -147,13 +147,17 @@ def tally_out_of_bag(
 
 
 def find_shares(hypotheses: Hypotheses, X: Any) -> Array:
-    """Return how each voter divides its weight among the classes, of shape (m, n, n_classes)."""
+    """Return how each voter divides its weight among the classes, of shape (m, n, n_classes).
+
+    A label that could be another one on another engine has no share, so that weights by shares are the same on all.
+    """
     shares = np.zeros((len(hypotheses), X.shape[0], hypotheses.classes.size))
     voters = np.arange(len(hypotheses))
     by_labels = np.array([hypotheses.take(voters[k : k + 1]).vote_by == "labels" for k in voters])
     for part in np.split(voters[by_labels], range(_MOST_VOTERS, by_labels.sum(), _MOST_VOTERS)):
         if part.size:
-            shares[part] = hypotheses.take(part).votes(X)[:, :, np.newaxis] == np.arange(shares.shape[2])
+            votes, uncertain = hypotheses.take(part).votes_and_uncertain(X)
+            shares[part] = np.where(uncertain, -1, votes)[:, :, np.newaxis] == np.arange(shares.shape[2])
     for h in voters[~by_labels]:
         hypotheses.take(voters[h : h + 1]).add_votes(X, np.ones(1), shares[h])
     return shares
