@@ -423,6 +423,7 @@ def test_settings_that_candidates_have_in_common(name):
         CertifiedGridSearch(small(), {name: [0.1, 0.2]}).fit(X, Y)
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [CertifiedGridSearch(PACBayesClassifier(RBFSVMPool(), n_hypotheses=10, random_state=0), {"holdout": [0.3, 0.5]})]
 )

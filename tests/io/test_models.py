@@ -283,6 +283,7 @@ def test_own_objects_are_what_skops_would_make():
             assert made["fitted"].votes[0].task is made["fitted"].votes[-1].task  # one object for each identity
 
 
+@pytest.mark.slow
 def test_every_type_is_in_a_round_trip():
     """A type that can be loaded and is in no model above has a check that was never run."""
     with warnings.catch_warnings():

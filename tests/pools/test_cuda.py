@@ -100,7 +100,7 @@ CASES = {
 
 
 # Emulated, each takes seconds.
-SLOW_CASES = set(CASES) - {"plain", "three classes"}
+SLOW_CASES = set(CASES) - {"three classes"}
 
 
 @pytest.mark.parametrize(
