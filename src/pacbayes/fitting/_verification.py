@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -122,12 +121,6 @@ def _expect(name: str, stated: Any, actual: Any) -> None:
         raise CertificateError(f"{name} is stated as {stated!r}, and that of the classifier is {actual!r}")
 
 
-def _expect_fields(names: Sequence[str], stated: Any, actual: Any) -> None:
-    """Raise CertificateError for the first of some fields that are not the same."""
-    for name in names:
-        _expect(name, getattr(stated, name), getattr(actual, name))
-
-
 def _expect_weights(stated: Array, actual: Array) -> None:
     """Raise CertificateError if weights are others than those that come out."""
     if not np.allclose(stated, actual, rtol=1e-6, atol=1e-12):
@@ -136,7 +129,8 @@ def _expect_weights(stated: Array, actual: Array) -> None:
 
 def _expect_counts(certificate: Certificate, actual: Certificate) -> None:
     """Raise CertificateError if points are counted otherwise, by class, by group or at thresholds."""
-    _expect_fields(_COUNTED, certificate, actual)
+    for name in _COUNTED:
+        _expect(name, getattr(certificate, name), getattr(actual, name))
     stated, counted = certificate.groups, actual.groups
     if stated is None or counted is None:
         _expect("groups", stated, counted)

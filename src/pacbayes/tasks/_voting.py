@@ -11,6 +11,7 @@ from pacbayes._compat import take_rows
 from pacbayes._validation import Array
 from pacbayes.pools import Hypotheses
 from pacbayes.sampling import ChosenSubsamples, Subsamples
+from pacbayes.tasks._task import find_outside
 
 # Weight of voters that are not asked for shares of the vote: it moves a share by less than this.
 _IGNORED_WEIGHT = 1e-12
@@ -165,10 +166,7 @@ def find_shares(hypotheses: Hypotheses, X: Any) -> Array:
 
 def _weigh_outside(weights: Array, subsamples: Subsamples, voters: NDArray[np.intp], rows: NDArray[Any]) -> Array:
     """Return the weight of each of some voters, rising, at each point: none where it was trained on it."""
-    inside, counts = ChosenSubsamples(subsamples, voters).locate(range(voters.size), rows)
-    weight = np.repeat(weights[voters][:, np.newaxis], rows.size, axis=1)
-    weight[np.repeat(np.arange(voters.size), counts), inside] = 0.0
-    return weight
+    return np.asarray(weights[voters][:, np.newaxis] * find_outside(ChosenSubsamples(subsamples, voters), rows))
 
 
 def _tally_weights(votes: NDArray[Any], weight: Array, n_classes: int) -> Array:
