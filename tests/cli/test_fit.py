@@ -56,6 +56,21 @@ def test_fit_and_everything_after_it(run, tmp_path, mixed):
     assert "Verified: arithmetic, model and data." in verified.stdout
 
 
+def test_weights_by_the_vote_itself_can_be_asked_for_and_are_verified(invoke, numeric):
+    numeric.to_csv("data.csv", index=False)
+    result = invoke("fit", "data.csv", "--target", "kind", "--seed", 7, "--objective", "stacking", *QUICK)
+    assert result.exit_code == 0, result.output
+    model, _ = load_model("model.skops")
+    by_hand = PACBayesClassifier(RBFSVMPool(), n_hypotheses=10, objective="stacking", random_state=7).fit(
+        numeric.drop(columns="kind"), numeric["kind"].to_numpy(dtype=object)
+    )
+    assert model.certificate_.objective == by_hand.certificate_.objective == "stacking"
+    np.testing.assert_array_equal(model.posterior_, by_hand.posterior_)
+    verified = invoke("verify", "model.certificate.json", "--model", "model.skops", "--data", "data.csv")
+    assert verified.exit_code == 0, verified.output
+    assert "Verified: arithmetic, model and data." in verified.output
+
+
 def test_numbers_train_the_default_svms(invoke, numeric):
     numeric.to_csv("data.csv", index=False)
     result = invoke("fit", "data.csv", "--target", "kind", "--seed", 7, "--delta", 0.1, "--objective", "kl", *QUICK)

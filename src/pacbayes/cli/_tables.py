@@ -21,6 +21,8 @@ from pacbayes.cli._console import describe_test
 from pacbayes.cli._imports import postpone_statistics, without_list_of_estimators
 
 Objective = StrEnum("Objective", ["auto", "lambda", "kl", "dual", "direct"])
+# The last two bound nothing by themselves: held-out rows test the vote.
+FitObjective = StrEnum("FitObjective", ["auto", "lambda", "kl", "dual", "direct", "relative", "stacking"])
 TableFormat = StrEnum("TableFormat", ["csv", "parquet", "libsvm", "xlsx"])
 MaxBytes = Annotated[int | None, typer.Option(min=1)]
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pacbayes.cli._command import usage_error
 from pacbayes.cli._console import print_certificate, print_error, print_json, print_lines, test_values
 from pacbayes.cli._imports import import_functions_first, without_list_of_estimators
 from pacbayes.cli._tables import (
-    Objective,
+    FitObjective,
     TableOptions,
     check_exists,
     check_output,
@@ -61,7 +61,7 @@ def fit(
     n_hypotheses: int | None = None,
     subsample_size: str = "auto",
     delta: float = 0.05,
-    objective: Objective = Objective.auto,
+    objective: FitObjective = FitObjective.auto,
     holdout: str = "auto",
     seed: Annotated[int, typer.Option(min=0)] = 0,
     test_size: float | None = None,
@@ -122,6 +122,10 @@ def fit(
         Number of hypotheses, divided among the families. [default: each family's own, 45 SVMs for each subsample size]
     subsample_size
         Points that train a hypothesis: a number, a fraction, several with commas, auto or paper.
+    objective
+        What the weights make small: a bound, the paper's (lambda), PAC-Bayes-kl, the dual or the direct one; or, of
+        votes that held-out rows test, the mean loss in units of the smallest one (relative) or the error of the vote
+        itself on rows outside of subsamples (stacking).
     holdout
         Rows reserved for the certificate: a share or number, several with commas for as many competing votes, auto, or
         none for the paper's bounds on all rows.
