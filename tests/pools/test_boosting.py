@@ -9,10 +9,11 @@ from pacbayes.pools import TreeArrays, TreeEnsembles, _tree_training
 from pacbayes.pools._table_encoding import TableEncoding
 
 SETTINGS = {"learning_rate": 0.1, "max_iter": 12, "max_leaf_nodes": 15, "min_samples_leaf": 5, "l2_regularization": 0.0}
+LEAFWISE = {"kind": "leafwise", "max_features": 1.0, "max_samples": 1.0, "random_strength": 0.0, "loss": "squared"}
 
 
 def train(X, codes, encoding=None, seed=0, **changes):
-    settings = {**SETTINGS, "max_features": 1.0, "loss": "squared", **changes}
+    settings = {**SETTINGS, **LEAFWISE, **changes}
     n_classes = int(codes.max()) + 1
     models = TreeArrays.train_boosting(X, codes, np.arange(n_classes), encoding, settings, seed)
     return TreeEnsembles(np.arange(n_classes), models, np.arange(1))
@@ -72,6 +73,152 @@ def test_splits_by_sets_are_those_of_scikit_learn():
     np.testing.assert_allclose(found[0].predict_proba(unknown), model.predict_proba(model_unknown), rtol=0, atol=1e-9)
 
 
+# -- symmetric trees, by brute force -----------------------------------------------------------------------
+
+
+def reduction(points, gradient, hessian, l2):
+    return gradient[points].sum() ** 2 / (hessian[points].sum() + l2)
+
+
+def grow_symmetric(X, gradient, hessian, n_levels, min_leaf, l2):
+    """Return leaves of a tree in which each level is divided by what reduces the loss of all its leaves most.
+
+    The sides of missing numbers are tried for a level as a whole; where no number of a leaf is missing, they follow the
+    majority.
+    """
+    leaves, splits = [np.arange(len(X))], []
+    for _ in range(n_levels):
+        best = (0.0, None)
+        for feature, column in enumerate(X.T):
+            values = np.unique(column[~np.isnan(column)])
+            for threshold in [*(values[:-1] + values[1:]) / 2, np.inf]:
+                for missing_left in (False, True) if np.isnan(column).any() else (False,):
+                    is_left = np.where(np.isnan(column), missing_left, column <= threshold)
+                    gain = 0.0
+                    for points in leaves:
+                        parts = points[is_left[points]], points[~is_left[points]]
+                        if min(map(len, parts)) >= min_leaf:
+                            gain += sum(reduction(part, gradient, hessian, l2) for part in parts)
+                            gain -= reduction(points, gradient, hessian, l2)
+                    if gain > best[0] + 1e-9:
+                        best = (gain, (feature, is_left))
+        if best[1] is None:
+            break
+        feature, is_left = best[1]
+        splits.append(feature)
+        divided = [(points[is_left[points]], points[~is_left[points]]) for points in leaves]
+        leaves = [
+            part
+            for points, parts in zip(leaves, divided, strict=True)
+            for part in (parts if min(map(len, parts)) >= min_leaf else [points])
+        ]
+    return leaves, splits
+
+
+def boost_by_brute_force(X, codes, settings):
+    """Return the scores of points by trees of all points, of two classes, and the features of each tree's levels."""
+    share = codes.mean()
+    scores, features = np.full(len(X), np.log(share / (1 - share))), []
+    for _ in range(settings["max_iter"]):
+        p = 1 / (1 + np.exp(-scores))
+        gradient, hessian = (
+            (p - codes).astype(np.float32).astype(float),
+            (p * (1 - p)).astype(np.float32).astype(float),
+        )
+        n_levels, l2 = int(np.log2(settings["max_leaf_nodes"])), settings["l2_regularization"]
+        leaves, splits = grow_symmetric(X, gradient, hessian, n_levels, settings["min_samples_leaf"], l2)
+        features.append(splits)
+        for points in leaves:
+            scores[points] -= settings["learning_rate"] * gradient[points].sum() / (hessian[points].sum() + l2)
+    return scores, features
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("changes", [{}, {"min_samples_leaf": 1, "max_leaf_nodes": 15}, {"l2_regularization": 30.0}])
+def test_symmetric_trees_are_those_of_brute_force(missing, changes):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 3))
+    codes = (X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=60) > 0).astype(int)
+    X[rng.random(X.shape) < missing] = np.nan
+    settings = {**SETTINGS, "max_iter": 4, "max_leaf_nodes": 8, "l2_regularization": 2.0, **changes}
+    scores, features = boost_by_brute_force(X, codes, settings)
+    model = train(X, codes, kind="symmetric", **settings)
+    p = model[0].predict_proba(X)[:, 1]
+    np.testing.assert_allclose(np.log(p / (1 - p)), scores, rtol=0, atol=1e-9)
+    n_levels = 3  # 8 leaves, and 15 leave no room for more
+    assert max(map(len, features)) == n_levels
+    assert model.models.tree_sizes.max() <= 2 * 2**n_levels - 1
+
+
+def test_symmetric_trees_find_what_no_single_split_shows():
+    rng = np.random.default_rng(0)
+
+    def draw(n):
+        X = rng.uniform(-1, 1, size=(n, 8))
+        return X, (np.prod(X[:, :3], axis=1) > 0).astype(int)
+
+    (X, codes), (new, truth) = draw(1000), draw(2000)
+    settings = {"max_iter": 100, "l2_regularization": 3.0, "min_samples_leaf": 1}
+    models = train(X, codes, kind="symmetric", max_leaf_nodes=64, **settings), train(X, codes, **settings)
+    symmetric, leafwise = (np.mean(model[0].predict(new) != truth) for model in models)
+    assert symmetric < 0.6 * leafwise
+
+
+def test_symmetric_trees_divide_categories_by_sets():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 12, 2000), rng.normal(size=2000)])
+    is_odd = X[:, 0] % 2 == 1
+    codes = (is_odd ^ (rng.random(2000) < 0.05)).astype(int)
+    encoding = TableEncoding(np.arange(2), np.array([13, 0]), np.concatenate([[np.nan], np.arange(12)]), n_sets=1)
+    model = train(X, codes, encoding, kind="symmetric", max_leaf_nodes=2, max_iter=1)
+    assert model.models.feature.tolist() == [0, -1, -1]
+    odd = sum(1 << category for category in range(1, 12, 2))
+    assert int(model.models.sets[0, 0]) in (odd, 2**12 - 1 - odd)
+    np.testing.assert_array_equal(model[0].predict(X), is_odd)
+    X[:300, 0], codes[:300] = np.nan, 1  # a gap is a category of its own
+    model = train(X, codes, encoding, kind="symmetric", max_leaf_nodes=2, max_iter=1)
+    np.testing.assert_array_equal(model[0].predict(np.nan_to_num(X, nan=-1))[:300], 1)
+
+
+# -- what is drawn at random -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["leafwise", "symmetric"])
+def test_leaves_have_the_values_of_all_points(kind):
+    """A tree of some points: each leaf is worth what all points in it say, those that it was not grown on included."""
+    X, codes = make_points(300, 2, 0.2, seed=4)
+    settings = {"kind": kind, "max_iter": 1, "max_leaf_nodes": 8, "max_samples": 0.3, "l2_regularization": 1.0}
+    some, same, other = (train(X, codes, seed=seed, **settings) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(some.models.threshold, same.models.threshold)
+    assert not np.array_equal(some.models.threshold, other.models.threshold)
+    p = some[0].predict_proba(X)[:, 1]
+    scores, share = np.log(p / (1 - p)), codes.mean()
+    steps = scores - np.log(share / (1 - share))
+    for step in np.unique(np.round(steps, 9)):
+        inside = np.abs(steps - step) < 1e-8
+        expected = 0.1 * (codes[inside] - share).sum() / (inside.sum() * share * (1 - share) + 1)
+        assert step == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["leafwise", "symmetric"])
+def test_random_gains_choose_features_that_are_nearly_as_good(kind):
+    rng = np.random.default_rng(0)
+    signal = rng.normal(size=400)
+    codes = (signal + 0.5 * rng.normal(size=400) > 0).astype(int)
+    X = np.column_stack([signal, signal + 0.05 * rng.normal(size=400), rng.normal(size=400)])
+
+    def first_features(strength):
+        settings = {"kind": kind, "max_iter": 1, "max_leaf_nodes": 2, "random_strength": strength}
+        return [train(X, codes, seed=seed, **settings).models.feature[0] for seed in range(60)]
+
+    assert set(first_features(0.0)) in ({0}, {1})
+    assert set(first_features(1.0)) == {0, 1}  # never noise, whose gain is far smaller
+    assert set(first_features(1e6)) == {0, 1, 2}
+    later = {"kind": kind, "learning_rate": 10.0, "max_iter": 30, "random_strength": 1.0, "l2_regularization": 1e6}
+    drawn, exact = (train(X, codes, **{**later, "random_strength": r}).models.feature[-3:] for r in (1.0, 0.0))
+    np.testing.assert_array_equal(drawn, exact)  # chance fades when the rounds add up
+
+
 def test_more_values_than_bins():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 3))
@@ -121,6 +268,10 @@ def test_points_that_cannot_be_split():
         {"n_candidates": 3},
         {"targets": np.zeros(3, dtype=np.int32)},
         {"min_leaf": 0},
+        {"max_samples": 0.0},
+        {"max_samples": 1.5},
+        {"random_strength": -1.0},
+        {"random_strength": np.inf},
     ],
 )
 def test_what_makes_no_sense_is_refused(changes):

@@ -74,6 +74,10 @@ def train_one(pool, X, y, book=None, entropy=0):
     return pool.train(sample, subsamples, [0], entropy, None)
 
 
+# What makes boosted trees those of scikit-learn.
+LEAFWISE = {"kind": "leafwise", "max_samples": 1.0, "random_strength": 0.0}
+
+
 # -- against scikit-learn --------------------------------------------------------------------------------
 
 
@@ -85,7 +89,7 @@ def test_boosted_trees_are_those_of_scikit_learn(missing, changes):
     X, y = make_array(500, missing=missing)
     settings = {"learning_rate": 0.1, "max_iter": 12, "max_leaf_nodes": 15, "min_samples_leaf": 5, **changes}
     settings = {"l2_regularization": 0.0, **settings}
-    ours = train_one(BoostingPool(**settings), X, y)[0].predict(X)
+    ours = train_one(BoostingPool(**LEAFWISE, **settings), X, y)[0].predict(X)
     theirs = HistGradientBoostingRegressor(**settings, early_stopping=False).fit(X[:-1], y[:-1]).predict(X)
     # Where two splits are as good, rounding decides.
     assert np.mean(np.abs(ours - theirs) < 1e-5) > 0.5
@@ -95,7 +99,8 @@ def test_boosted_trees_are_those_of_scikit_learn(missing, changes):
 def test_a_tree_is_that_of_scikit_learn():
     X, y = make_array(401)
     model = HistGradientBoostingRegressor(max_iter=1, early_stopping=False).fit(X[:-1], y[:-1])
-    pool = BoostingPool(max_iter=1, max_leaf_nodes=31, min_samples_leaf=20, l2_regularization=0.0)
+    settings = {"max_leaf_nodes": 31, "min_samples_leaf": 20, "l2_regularization": 0.0}
+    pool = BoostingPool(max_iter=1, **settings, **LEAFWISE)
     expected, found = from_boosting(model, []), train_one(pool, X, y).models
     for name in ("tree_sizes", "feature", "missing_left"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
@@ -140,7 +145,7 @@ def test_splits_by_sets_are_those_of_scikit_learn():
     table = pd.DataFrame({"a": [f"{x:02.0f}" for x in X[:, 0]], "b": [f"{x:.0f}" for x in X[:, 1]]})
     book = CodeBook.learn(table)
     settings = {"max_iter": 20, "max_leaf_nodes": 15, "min_samples_leaf": 5, "l2_regularization": 1.0}
-    found = train_one(BoostingPool(learning_rate=0.1, **settings), book.encode(table), y, book)
+    found = train_one(BoostingPool(learning_rate=0.1, **settings, **LEAFWISE), book.encode(table), y, book)
     model = HistGradientBoostingRegressor(**settings, categorical_features=[0, 1], early_stopping=False)
     assert found.models.sets.any()
     np.testing.assert_allclose(found[0].predict(table), model.fit(X[:-1], y[:-1]).predict(X), rtol=0, atol=1e-4)

@@ -64,6 +64,9 @@ DEFAULT_FAMILIES = ("boosting", "forest", "linear", "svm")
 NUMERIC_FAMILIES: dict[str, Callable[[], Pool]] = {
     "boosting": partial(
         BoostingPool,
+        kind="leafwise",
+        max_samples=1.0,
+        random_strength=0.0,
         learning_rate=(0.1, 0.05, 0.05, 0.05, 0.05, 0.1),
         max_iter=(500, 800, 800, 800, 1000, 120),
         max_leaf_nodes=(15, 15, 15, 7, 31, 15),

@@ -231,25 +231,37 @@ def repeat_by_weight(weights: NDArray[np.float64], codes: Codes, rng: np.random.
 
 
 class BoostingPool(LearnerPool):
-    """Boosted trees, those of HistGradientBoostingClassifier and HistGradientBoostingRegressor, on large subsamples.
+    """Boosted trees on large subsamples, of two kinds: symmetric ones, or those of HistGradientBoostingClassifier.
 
     Every setting is a value, or several that hypotheses take in turn: the first one the first value of each, and so on.
     "auto" stands for what was found best on many datasets, for fewer than 5000 rows and for more.
 
     Parameters
     ----------
+    kind : {"symmetric", "leafwise"}, "auto" or sequence of these, default="auto"
+        Symmetric trees, those of CatBoost, divide all leaves of a level by the same split, chosen by what all of them
+        gain: they find interactions of features that no split of one leaf shows. Leafwise ones, those of
+        HistGradientBoostingClassifier and HistGradientBoostingRegressor, divide the leaf that gains most. Symmetric by
+        default, leafwise for many rows.
     learning_rate : float, "auto" or sequence of float, default="auto"
         What leaves are multiplied by: 0.1 by default.
     max_iter : int, "auto" or sequence of int, default="auto"
         Number of rounds, each of one tree, or one for each of several classes: 120 by default, 200 for many rows.
     max_leaf_nodes : int, "auto" or sequence of int, default="auto"
-        Leaves of a tree, at most: 15 by default, 31 for many rows.
+        Leaves of a tree, at most, and twice as many as on the level before in symmetric trees: 64 by default, 31 for
+        many rows.
     min_samples_leaf : int, "auto" or sequence of int, default="auto"
         Points in a leaf, at least: 1 by default, 5 for many rows.
     max_features : float, "auto" or sequence of float, default="auto"
         Share of the features that a split is chosen from, drawn anew for each: all by default.
+    max_samples : float, "auto" or sequence of float, default="auto"
+        Share of the points that the trees of a round are grown on, drawn anew for each. Values of leaves are those of
+        all points. 0.8 by default, 1 for many rows.
+    random_strength : float, "auto" or sequence of float, default="auto"
+        How random gains are by which the feature of a split is chosen, as in CatBoost: in units of what they would be
+        by chance. 1 by default, 0 for many rows.
     l2_regularization : float, "auto" or sequence of float, default="auto"
-        Penalty on the values of leaves: 10 by default.
+        Penalty on the values of leaves: 3 by default, 10 for many rows.
     loss : {"squared", "huber"}, "auto" or sequence of these, default="auto"
         What trees reduce where numbers are predicted: squared errors by default; or Huber's loss, in which the 30% of
         the points with the largest errors have absolute ones. Of classes, it is the logistic loss.
@@ -265,13 +277,13 @@ class BoostingPool(LearnerPool):
 
     Notes
     -----
-    Trees are the same as those of scikit-learn where no two splits are as good, and bins hold single values; small
-    subsamples take a fraction of the time. Numbers that are predicted are standardised by the subsample, so that no
-    setting depends on their unit; what "auto" stands for was found on classes, and `make_union(numeric=True)` has
-    settings that were found on numbers. Missing numbers go to the side of a split that is better
-    for training, and where most points go if none was missing there. Columns of up to 30 categories in a subsample
-    are split by sets of these, others are encoded by target statistics within the subsample. A gap in a column of
-    categories is a category of its own; one that the subsample does not hold is missing.
+    Leafwise trees of all points, without random gains, are the same as those of scikit-learn where no two splits are as
+    good, and bins hold single values; small subsamples take a fraction of the time. Numbers that are predicted are
+    standardised by the subsample, so that no setting depends on their unit; what "auto" stands for was found on
+    classes, and `make_union(numeric=True)` has settings that were found on numbers. Missing numbers go to the side of a
+    split that is better for training, and where most points go if none was missing there. Columns of up to 30
+    categories in a subsample are split by sets of these, others are encoded by target statistics within the subsample.
+    A gap in a column of categories is a category of its own; one that the subsample does not hold is missing.
 
     Examples
     --------
@@ -279,31 +291,37 @@ class BoostingPool(LearnerPool):
     >>> from pacbayes import PACBayesClassifier
     >>> from pacbayes.pools import BoostingPool
     >>> X, y = make_moons(500, noise=0.1, random_state=0)
-    >>> pool = BoostingPool(learning_rate=0.1, max_iter=20, max_leaf_nodes=7)
+    >>> pool = BoostingPool(learning_rate=0.1, max_iter=20, max_leaf_nodes=4)
     >>> model = PACBayesClassifier(pool, n_hypotheses=4, subsample_size=0.8, random_state=0).fit(X, y)
     >>> print(model.hypotheses_[0])
-    boosted trees: 20 rounds of up to 7 leaves, rate 0.1
+    boosted trees: 20 rounds of up to 4 leaves, rate 0.1
     """
 
     _MODELS = TreeEnsembles
     _SETTINGS: ClassVar[dict[str, Setting]] = {
+        "kind": Setting(Choice("symmetric", "leafwise"), "symmetric", "leafwise"),
         "learning_rate": Setting(_POSITIVE, 0.1, 0.1),
         "max_iter": Setting(Whole(1), 120, 200),
-        "max_leaf_nodes": Setting(Whole(2), 15, 31),
+        "max_leaf_nodes": Setting(Whole(2), 64, 31),
         "min_samples_leaf": Setting(Whole(1), 1, 5),
         "max_features": Setting(_SHARE, 1.0, 1.0),
-        "l2_regularization": Setting(_NOT_NEGATIVE, 10.0, 10.0),
+        "max_samples": Setting(_SHARE, 0.8, 1.0),
+        "random_strength": Setting(_NOT_NEGATIVE, 1.0, 0.0),
+        "l2_regularization": Setting(_NOT_NEGATIVE, 3.0, 10.0),
         "loss": Setting(Choice("squared", "huber"), "squared", "squared"),
     }
 
     def __init__(
         self,
         *,
+        kind: Any = "auto",
         learning_rate: Any = "auto",
         max_iter: Any = "auto",
         max_leaf_nodes: Any = "auto",
         min_samples_leaf: Any = "auto",
         max_features: Any = "auto",
+        max_samples: Any = "auto",
+        random_strength: Any = "auto",
         l2_regularization: Any = "auto",
         loss: Any = "auto",
         n_hypotheses: int | Literal["auto"] = "auto",
@@ -311,11 +329,14 @@ class BoostingPool(LearnerPool):
         on_error: Literal["raise", "drop"] = "raise",
         class_weight: Literal["balanced"] | None = None,
     ) -> None:
+        self.kind = kind
         self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.max_leaf_nodes = max_leaf_nodes
         self.min_samples_leaf = min_samples_leaf
         self.max_features = max_features
+        self.max_samples = max_samples
+        self.random_strength = random_strength
         self.l2_regularization = l2_regularization
         self.loss = loss
         self.n_hypotheses = n_hypotheses

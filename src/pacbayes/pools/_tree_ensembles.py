@@ -100,6 +100,9 @@ class TreeArrays(ModelArrays):
             l2=float(settings["l2_regularization"]),
             seed=seed,
             squared_share=_SQUARED_SHARE[settings["loss"]],
+            max_samples=float(settings["max_samples"]),
+            random_strength=float(settings["random_strength"]),
+            is_symmetric=settings["kind"] == "symmetric",
         )
         parts, rate = _from_compiled(trees, np.float64), settings["learning_rate"]
         with np.errstate(over="ignore"):

@@ -1,5 +1,7 @@
 // pacbayes.pools._tree_training: boosted trees, by histograms of gradients, as in scikit-learn's
-// HistGradientBoostingClassifier (G. Ke et al., LightGBM: a highly efficient gradient boosting decision tree, NIPS 2017),
+// HistGradientBoostingClassifier (G. Ke et al., LightGBM: a highly efficient gradient boosting decision tree, NIPS 2017)
+// or with symmetric trees, random gains and subsamples of points as in CatBoost (L. Prokhorenkova et al., CatBoost:
+// unbiased boosting with categorical features, NeurIPS 2018; J. Friedman, Stochastic gradient boosting, 2002),
 // and extremely randomised trees, as in its ExtraTreesClassifier (P. Geurts, D. Ernst, L. Wehenkel, Extremely randomized
 // trees, Machine Learning 63, 2006); of numbers as of classes. There, small subsamples take most of their time between
 // one node and the next, with the interpreter's lock held; here, it is released. Every sum is in one order, and all that
@@ -40,6 +42,9 @@ void require(bool condition, const char* message) {
 constexpr int kMostBins = 255;  // of values that are known
 constexpr int kSetWords = 4;
 
+// What any split is better than.
+constexpr double kNone = -std::numeric_limits<double>::infinity();
+
 // Sums of second derivatives below this are too uncertain to divide by.
 constexpr double kLeastHessian = 1e-3;
 
@@ -55,6 +60,8 @@ using pacbayes::lowest_bit;
 struct Settings {
   double learning_rate, l2;
   std::int64_t n_rounds, max_leaves, min_leaf, n_candidates;
+  double max_samples;
+  bool is_symmetric;
 };
 
 // The mixing function of SplitMix64, as a generator.
@@ -65,6 +72,9 @@ class Random {
   std::uint32_t below(std::uint32_t count) { return static_cast<std::uint32_t>((next() >> 32) * count >> 32); }
 
   double fraction() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+
+  // A sum of uniform numbers, of mean 0 and variance 1: close to normal, and the same bits everywhere.
+  double about_normal() { return (fraction() + fraction() + fraction() + fraction() - 2) * 1.7320508075688772; }
 
  private:
   std::uint64_t next() {
@@ -196,7 +206,8 @@ class Grower {
  public:
   Grower(const double* X, std::size_t n, std::size_t d, std::size_t n_sets, const Settings& settings,
          std::uint64_t seed)
-      : n_(n), settings_(settings), random_(seed), bins_(n * d), rows_(n), moved_(n), derivatives_(n), candidates_(d) {
+      : n_(n), settings_(settings), random_(seed), bins_(n * d), rows_(n), moved_(n), drawn_(n), derivatives_(n),
+        candidates_(d) {
     for (std::size_t f = 0; f < d; ++f) {
       columns_.push_back(bin_column(X + f, n, d, f < n_sets, bins_.data() + f * n));
       offsets_.push_back(offsets_.back() + static_cast<std::size_t>(columns_[f].n_bins) + 1);
@@ -204,18 +215,70 @@ class Grower {
     std::iota(candidates_.begin(), candidates_.end(), 0);
   }
 
+  // Draw the points that the trees of a round are grown on; the others follow, and have a part in the leaves alone.
+  void draw_rows() {
+    n_drawn_ = std::max<std::size_t>(1, static_cast<std::size_t>(settings_.max_samples * static_cast<double>(n_)));
+    if (n_drawn_ == n_) return std::iota(drawn_.begin(), drawn_.end(), 0);
+    std::size_t n_in = 0, n_out = n_drawn_;
+    for (std::size_t i = 0; i < n_; ++i) {
+      const bool is_in = n_in < n_drawn_ && random_.below(static_cast<std::uint32_t>(n_ - i)) < n_drawn_ - n_in;
+      drawn_[is_in ? n_in++ : n_out++] = static_cast<std::int32_t>(i);
+    }
+  }
+
   // Grow a tree on gradients and second derivatives, add its leaves to scores, each a stride after the one before, and
-  // write it down.
-  void grow(const float* gradient, const float* hessian, double* scores, std::size_t stride, Output& out) {
+  // write it down. Gains of splits are as random as they would be by chance, times a strength.
+  void grow(const float* gradient, const float* hessian, double* scores, std::size_t stride, double strength,
+            Output& out) {
     gradient_ = gradient;
     hessian_ = hessian;
-    std::iota(rows_.begin(), rows_.end(), 0);
+    rows_ = drawn_;
     nodes_.clear();
     unused_.resize(kept_.size());
     std::iota(unused_.begin(), unused_.end(), 0);
     Sums all;
-    for (std::size_t i = 0; i < n_; ++i) all.add(Derivatives{gradient[i], hessian[i]});
-    nodes_.push_back({0, n_, all, 0.0, {}});
+    double squares = 0;
+    for (std::size_t i = 0; i < n_drawn_; ++i) {
+      const Derivatives point{gradient[rows_[i]], hessian[rows_[i]]};
+      all.add(point);
+      squares += static_cast<double>(point.gradient) * static_cast<double>(point.gradient);
+    }
+    deviation_ = strength * std::sqrt(squares / (all.hessian + 1e-15));
+    nodes_.push_back({0, n_drawn_, all, 0.0, {}});
+    settings_.is_symmetric ? grow_by_levels() : grow_by_leaves();
+    if (n_drawn_ < n_) add_others();
+    write(scores, stride, out);
+  }
+
+ private:
+  // Let the points that the tree was not grown on into its nodes, whose values are then those of all points.
+  void add_others() {
+    std::vector<int> node_of(n_);
+    for (std::size_t at = 0; at < nodes_.size(); ++at)
+      if (nodes_[at].left < 0)
+        for (std::size_t i = nodes_[at].begin; i < nodes_[at].end; ++i) node_of[rows_[i]] = static_cast<int>(at);
+    for (std::size_t i = n_drawn_; i < n_; ++i) {
+      const std::int32_t row = drawn_[i];
+      int at = 0;
+      while (nodes_[at].left >= 0) {
+        const Split& split = nodes_[at].split;
+        at = goes_left(split, bins_[split.feature * n_ + row]) ? nodes_[at].left : nodes_[at].right;
+      }
+      node_of[row] = at;
+      nodes_[at].sums.add(Derivatives{gradient_[row], hessian_[row]});
+    }
+    std::vector<std::size_t> count(nodes_.size() + 1);
+    for (std::size_t i = 0; i < n_; ++i) ++count[node_of[i] + 1];
+    for (std::size_t at = 0; at < nodes_.size(); ++at) {
+      count[at + 1] += count[at];
+      nodes_[at].begin = nodes_[at].end = count[at];
+      if (nodes_[at].left < 0 && at > 0) nodes_[at].value = value_of(nodes_[at].sums);
+    }
+    for (std::size_t i = 0; i < n_; ++i) rows_[nodes_[node_of[i]].end++] = static_cast<std::int32_t>(i);
+  }
+
+  // Divide the leaf that gains most, one after another.
+  void grow_by_leaves() {
     std::priority_queue<std::pair<double, int>> waiting;  // the largest gain first
     const auto consider = [&](int at) {
       Node& node = nodes_[at];
@@ -239,10 +302,31 @@ class Grower {
       consider(left);
       consider(right);
     }
-    write(scores, stride, out);
   }
 
- private:
+  // Divide all leaves of a level by the same split, for the sake of what all of them gain together. A leaf stays as it
+  // is where one side would be too small.
+  void grow_by_levels() {
+    std::vector<int> leaves{0}, next;
+    for (std::int64_t n_leaves = 2; n_leaves <= settings_.max_leaves; n_leaves *= 2) {
+      for (const int at : leaves) order_derivatives(nodes_[at]);
+      const Split common = find_common_split(leaves);
+      if (common.feature < 0) break;
+      next.clear();
+      for (const int at : leaves) {
+        nodes_[at].split = of_leaf(common, nodes_[at]);
+        if (nodes_[at].split.feature < 0) {
+          next.push_back(at);
+          continue;
+        }
+        divide(at);
+        next.push_back(nodes_[at].left);
+        next.push_back(nodes_[at].right);
+      }
+      leaves.swap(next);
+    }
+  }
+
   double value_of(const Sums& sums) const { return -sums.gradient / (sums.hessian + settings_.l2 + 1e-15); }
 
   // Put derivatives in the order of the points of a node, in which every candidate reads them.
@@ -290,25 +374,42 @@ class Grower {
     for (std::size_t k = 0; k < histograms.size(); ++k) histograms[k] = histograms[k].without(others[k]);
   }
 
-  Split find_split(const Node& node) {
+  // Let the features that a split is chosen from be the first candidates, and return how many they are.
+  std::size_t draw_candidates() {
     const std::size_t d = columns_.size(), count = static_cast<std::size_t>(settings_.n_candidates);
     if (count < d) {  // the first ones of a random order
       for (std::size_t k = 0; k < count; ++k)
         std::swap(candidates_[k], candidates_[k + random_.below(static_cast<std::uint32_t>(d - k))]);
       std::sort(candidates_.begin(), candidates_.begin() + count);
     }
+    return count;
+  }
+
+  Split find_split(const Node& node) {
+    const std::size_t count = draw_candidates();
     Split best;
+    double best_key = kNone;
     for (std::size_t k = 0; k < count; ++k) {
       const int f = candidates_[k];
       if (columns_[f].n_bins + columns_[f].has_missing < 2) continue;
+      Split own;  // is compared with others after a random number is added
       const bool is_kept = node.histograms >= 0;
       histogram_ = is_kept ? kept_[node.histograms].data() + offsets_[f] : own_histogram_;
-      is_kept || node.end - node.begin >= kFewPoints ? list_bins(f, node, !is_kept) : fill_bins(f, node);
-      columns_[f].is_set ? scan_set(f, node, best) : scan(f, node, best);
-      if (!is_kept)
-        for (int j = 0; j < n_filled_; ++j) own_histogram_[filled_[j]] = {};
+      is_kept ? list_bins(f, node, false) : fill(f, node);
+      Split& found = deviation_ > 0 ? own : best;
+      columns_[f].is_set ? scan_set(f, node, found) : scan(f, node, found);
+      if (deviation_ > 0) take_at_random(own, own.gain - node.value * node.sums.gradient, best, best_key);
+      if (!is_kept) clear();
     }
     return best;
+  }
+
+  // Add up the derivatives of a node's points by bin, and list the bins that have any; and empty these bins again.
+  void fill(int f, const Node& node) {
+    node.end - node.begin >= kFewPoints ? list_bins(f, node, true) : fill_bins(f, node);
+  }
+  void clear() {
+    for (int j = 0; j < n_filled_; ++j) own_histogram_[filled_[j]] = {};
   }
 
   // List the bins that have points of a node, that of missing values last, after derivatives are added up by bin where
@@ -440,6 +541,140 @@ class Grower {
     take_if_better(best, found, reduced, node);
   }
 
+  // By how much a leaf reduces the loss.
+  double reduction(const Sums& sums) const {
+    return sums.gradient * sums.gradient / (sums.hessian + settings_.l2 + 1e-15);
+  }
+
+  double gain_of(const Sums& left, const Sums& right, const Sums& all) const {
+    return is_small(left) || is_small(right) ? 0.0 : reduction(left) + reduction(right) - reduction(all);
+  }
+
+  // Find the split that reduces the loss most if all leaves are divided by it.
+  Split find_common_split(const std::vector<int>& leaves) {
+    double whole = 0;
+    for (const int at : leaves) whole += reduction(nodes_[at].sums);
+    const std::size_t count = draw_candidates();
+    Split best;
+    double best_key = kNone;
+    for (std::size_t k = 0; k < count; ++k) {
+      const int f = candidates_[k];
+      if (columns_[f].n_bins + columns_[f].has_missing < 2) continue;
+      const Split found = scan_level(f, leaves);
+      take_at_random(found, whole + found.gain, best, best_key);
+    }
+    return best;
+  }
+
+  // Keep a split if it is better than the best so far. What it reduces the loss by is a sum of squares: a random number
+  // is added to the root of it, which has about the same deviation whatever the split.
+  void take_at_random(const Split& found, double reduced, Split& best, double& best_key) {
+    const double shift = deviation_ > 0 ? deviation_ * random_.about_normal() : 0.0;
+    if (found.feature < 0) return;
+    const double key = std::sqrt(std::max(0.0, reduced)) + shift;
+    if (key <= best_key) return;
+    best_key = key;
+    best = found;
+  }
+
+  // The best split of a column for all leaves together. Each adds to a place in the order of the bins by how much its
+  // gain changes there: sums up to a place are gains of all leaves.
+  Split scan_level(int f, const std::vector<int>& leaves) {
+    const Column& column = columns_[f];
+    const int n_bins = column.n_bins;
+    histogram_ = own_histogram_;
+    // Numbers are in the order of their bins; categories in that of their mean gradients, those of few points last.
+    int place[kMostBins + 1];
+    std::iota(place, place + n_bins + 1, 0);
+    int n_places = n_bins;
+    if (column.is_set) n_places = order_categories(f, place);
+    double changes[2][kMostBins + 2] = {};
+    for (const int at : leaves) {
+      const Node& node = nodes_[at];
+      if (node.sums.count < 2 * settings_.min_leaf || node.sums.hessian < kLeastHessian) continue;
+      fill(f, node);
+      if (column.is_set)
+        std::sort(filled_, filled_ + n_filled_, [&](int a, int b) { return place[a] < place[b]; });
+      const Sums missing = column.is_set ? Sums{} : own_histogram_[n_bins];
+      for (int missing_left = 0; missing_left <= (missing.count > 0); ++missing_left) {
+        Sums left = missing_left ? missing : Sums{};
+        double previous = 0;
+        for (int j = 0; j < n_filled_; ++j) {
+          if (!column.is_set && filled_[j] == n_bins) break;
+          if (place[filled_[j]] >= n_places) break;
+          left.add(own_histogram_[filled_[j]]);
+          const double gain = gain_of(left, node.sums.without(left), node.sums);
+          for (int side = missing_left; side <= (missing_left || missing.count == 0); ++side)
+            changes[side][place[filled_[j]]] += gain - previous;
+          previous = gain;
+        }
+      }
+      clear();
+    }
+    Split found;
+    int best_place = 0;
+    for (int side = 0; side <= (column.has_missing && !column.is_set); ++side) {
+      double gain = 0;
+      for (int p = 0; p < n_places; ++p) {
+        gain += changes[side][p];
+        if (gain > found.gain) {
+          found.gain = gain;
+          found.feature = f;
+          found.missing_left = side;
+          best_place = p;
+        }
+      }
+    }
+    found.bin = best_place;
+    if (found.feature >= 0 && column.is_set) {
+      found.bin = 0;
+      for (int bin = 0; bin < n_bins; ++bin)
+        if (place[bin] <= best_place) found.set[bin / 64] |= std::uint64_t{1} << (bin % 64);
+      found.missing_left = column.has_missing && place[n_bins] <= best_place;
+    }
+    return found;
+  }
+
+  // Find the place of each category, in the order of mean gradients of all points, and return how many have enough.
+  int order_categories(int f, int* place) {
+    const Node all{0, n_drawn_, nodes_[0].sums, 0.0, {}};
+    const double support = static_cast<double>(all.sums.count) / all.sums.hessian;
+    fill(f, all);
+    order_.clear();
+    for (int j = 0; j < n_filled_; ++j) {
+      const Sums& sums = own_histogram_[filled_[j]];
+      if (sums.hessian * support >= kCategorySupport)
+        order_.emplace_back(sums.gradient / (sums.hessian + kCategorySupport), filled_[j]);
+    }
+    clear();
+    std::sort(order_.begin(), order_.end());
+    std::fill_n(place, columns_[f].n_bins + 1, kMostBins + 1);
+    for (std::size_t k = 0; k < order_.size(); ++k) place[order_[k].second] = static_cast<int>(k);
+    return static_cast<int>(order_.size());
+  }
+
+  // The part of a common split that a leaf has: no feature if one side would be too small.
+  Split of_leaf(const Split& common, const Node& node) const {
+    Split split = common;
+    split.left = {};
+    const std::uint8_t* const bins = bins_.data() + common.feature * n_;
+    std::int64_t n_missing = 0;
+    for (std::size_t i = node.begin; i < node.end; ++i) {
+      const std::uint8_t bin = bins[rows_[i]];
+      n_missing += bin == columns_[common.feature].n_bins;
+      if (goes_left(common, bin)) split.left.add(derivatives_[i]);
+    }
+    if (is_small(split.left) || is_small(node.sums.without(split.left))) return {};
+    if (n_missing == 0) split.missing_left = 2 * split.left.count > node.sums.count;
+    return split;
+  }
+
+  bool goes_left(const Split& split, std::uint8_t bin) const {
+    const Column& column = columns_[split.feature];
+    if (bin == column.n_bins) return split.missing_left;
+    return column.is_set ? (split.set[bin / 64] >> (bin % 64)) & 1 : bin <= split.bin;
+  }
+
   // Divide the points of a node between two new ones, without changing their order.
   void divide(int at) {
     const Split split = nodes_[at].split;
@@ -502,6 +737,9 @@ class Grower {
   std::vector<std::uint8_t> bins_;  // one column after another
   std::vector<Column> columns_;
   std::vector<std::int32_t> rows_, moved_;
+  std::vector<std::int32_t> drawn_;  // the points that trees of this round are grown on, and then the others
+  std::size_t n_drawn_ = 0;
+  double deviation_ = 0;  // of what is added to roots of gains
   std::vector<Derivatives> derivatives_;
   std::vector<int> candidates_;
   std::vector<Node> nodes_;
@@ -806,7 +1044,8 @@ nb::dict to_numpy(Output&& out) {
 template <class Target>
 nb::dict boost(Matrix<double> X, std::int64_t n_sets, Vector<Target> targets, Vector<double> baseline,
                double learning_rate, std::int64_t n_rounds, std::int64_t max_leaves, std::int64_t min_leaf,
-               std::int64_t n_candidates, double l2, std::uint64_t seed, double squared_share) {
+               std::int64_t n_candidates, double l2, std::uint64_t seed, double squared_share,
+               double max_samples, double random_strength, bool is_symmetric) {
   const std::size_t n = X.shape(0), d = X.shape(1), n_outputs = baseline.shape(0);
   require(n >= 1 && n <= std::numeric_limits<std::int32_t>::max() && d >= 1, "X must have rows and columns");
   require(targets.shape(0) == n && n_outputs >= 1, "targets must have an entry for each row of X");
@@ -815,11 +1054,14 @@ nb::dict boost(Matrix<double> X, std::int64_t n_sets, Vector<Target> targets, Ve
   require(n_sets >= 0 && n_sets <= static_cast<std::int64_t>(d), "n_sets must be at most the number of columns");
   require(n_candidates >= 1 && n_candidates <= static_cast<std::int64_t>(d), "n_candidates must be from 1 to columns");
   require(min_leaf >= 1 && max_leaves >= 2 && n_rounds >= 0 && l2 >= 0, "settings must be positive");
+  require(max_samples > 0 && max_samples <= 1 && random_strength >= 0 && std::isfinite(random_strength),
+          "max_samples must be in (0, 1], and random_strength at least 0");
   Output out;
   {
     nb::gil_scoped_release unlocked;
     Grower grower(X.data(), n, d, static_cast<std::size_t>(n_sets),
-                  {learning_rate, l2, n_rounds, max_leaves, min_leaf, n_candidates}, seed);
+                  {learning_rate, l2, n_rounds, max_leaves, min_leaf, n_candidates, max_samples, is_symmetric},
+                  seed);
     std::vector<double> scores(n * n_outputs);
     std::vector<float> gradient(n * n_outputs), hessian(n * n_outputs);
     for (std::size_t i = 0; i < n; ++i) std::copy_n(baseline.data(), n_outputs, scores.data() + i * n_outputs);
@@ -828,8 +1070,12 @@ nb::dict boost(Matrix<double> X, std::int64_t n_sets, Vector<Target> targets, Ve
         differentiate(scores, targets.data(), n, squared_share, gradient, hessian);
       else
         differentiate(scores, targets.data(), n, n_outputs, gradient, hessian);
+      grower.draw_rows();
+      // As in CatBoost, chance fades when the model has grown.
+      const double left = static_cast<double>(n) * std::exp(-learning_rate * static_cast<double>(round));
+      const double strength = random_strength * left / (1 + left);
       for (std::size_t k = 0; k < n_outputs; ++k)
-        grower.grow(gradient.data() + k * n, hessian.data() + k * n, scores.data() + k, n_outputs, out);
+        grower.grow(gradient.data() + k * n, hessian.data() + k * n, scores.data() + k, n_outputs, strength, out);
     }
   }
   return to_numpy(std::move(out));
@@ -864,7 +1110,8 @@ template <class Target>
 void define_for(nb::module_& module) {
   module.def("boost", boost<Target>, "X"_a.noconvert(), "n_sets"_a, "targets"_a.noconvert(), "baseline"_a.noconvert(),
              "learning_rate"_a, "n_rounds"_a, "max_leaves"_a, "min_leaf"_a, "n_candidates"_a, "l2"_a, "seed"_a,
-             "squared_share"_a = 1.0);
+             "squared_share"_a = 1.0, "max_samples"_a = 1.0, "random_strength"_a = 0.0,
+             "is_symmetric"_a = false);
   module.def("randomise", randomise<Target>, "X"_a.noconvert(), "targets"_a.noconvert(), "n_classes"_a, "n_trees"_a,
              "min_leaf"_a, "max_leaves"_a, "n_candidates"_a, "seed"_a);
 }

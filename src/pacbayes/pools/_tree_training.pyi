@@ -16,6 +16,9 @@ def boost(
     l2: float,
     seed: int,
     squared_share: float = 1.0,
+    max_samples: float = 1.0,
+    random_strength: float = 0.0,
+    is_symmetric: bool = False,
 ) -> dict[str, NDArray[Any]]: ...
 def randomise(
     X: NDArray[np.float32],
