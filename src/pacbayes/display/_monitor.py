@@ -28,8 +28,6 @@ _FEWEST = 10
 class MonitorDisplay(Display):
     """Plot of the error that a monitor has counted, with its interval at all times, and of the threshold.
 
-    Use `from_monitor`.
-
     Parameters
     ----------
     n : ndarray of int of shape (k,)
@@ -48,14 +46,10 @@ class MonitorDisplay(Display):
 
     Attributes
     ----------
-    error_, threshold_ : Line2D
-        The lines.
-    recent_ : Line2D or None
-        Marks of the share of errors since the n before.
-    interval_ : PolyCollection
-        The interval.
-    alarm_ : Line2D or None
-        Line at the alarm; None if there was none.
+    error_, threshold_, interval_ : Line2D and PolyCollection
+        The lines, and the interval.
+    recent_, alarm_ : Line2D or None
+        Marks of the share of errors since the n before, and the line at the alarm; None if there are none.
 
     Examples
     --------
@@ -79,16 +73,8 @@ class MonitorDisplay(Display):
     alarm_at: int | None = None
 
     @classmethod
-    def from_monitor(cls, monitor: Monitor, *, ax: Axes | None = None, **kwargs: Any) -> MonitorDisplay:
-        """Plot what a monitor has counted.
-
-        Parameters
-        ----------
-        monitor : Monitor
-            A monitor that has counted a batch. Of very many, some are drawn.
-        ax, **kwargs
-            As in `plot`.
-        """
+    def from_monitor(cls, monitor: Monitor, **kwargs: Any) -> MonitorDisplay:
+        """Plot what a monitor has counted that has counted a batch. Of very many, some are drawn."""
         if not isinstance(monitor, Monitor):
             raise TypeError(f"monitor must be a Monitor, got {type(monitor).__name__}")
         if not monitor.batches:
@@ -106,7 +92,7 @@ class MonitorDisplay(Display):
             delta=delta,
             alarm_at=monitor.alarm_at,
         )
-        return display.plot(ax, **kwargs)
+        return display.plot(**kwargs)
 
     def _draw(self, ax: Axes, **kwargs: Any) -> None:
         holds = f"its mean, at all times at once\nwith probability {format_confidence(self.delta)}"
