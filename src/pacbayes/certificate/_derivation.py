@@ -260,7 +260,7 @@ def _with_shared_delta(statements: Sequence[Statement], settings: Settings, log_
         if "gibbs_bound" in figures:
             figures["gibbs_bound"] = shared[RANDOMISED].bound
         method, who = statement.method, statement.predictor
-        again = Statement.by(method, who, settings.loss, settings.delta, figures, strict=settings.strict)
+        again = Statement.by(method, who, settings.loss, settings.delta, figures, settings.assumption_codes)
         shared[who] = replace(again, bound=max(again.bound, statement.bound))
     return tuple(shared[statement.predictor] for statement in statements)
 

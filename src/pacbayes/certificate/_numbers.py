@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise
 from typing import Annotated, NamedTuple
 
@@ -18,7 +17,7 @@ from pacbayes._formatting import format_lower
 from pacbayes._json_fields import Length, Range
 from pacbayes._losses import POWERS, find_cap
 from pacbayes._validation import Array
-from pacbayes.certificate._rates import bound_mean, bound_rate, count_points_needed, divide_price
+from pacbayes.certificate._rates import bound_mean, bound_rate, choose_row, count_points_needed, divide_price
 from pacbayes.certificate._statements import (
     BEST,
     MEAN,
@@ -117,10 +116,10 @@ class IntervalCoverage:
     ----------
     coverage : float
         With probability 1 - delta, at least this share of new points has its target in its interval.
-    threshold : float
-        Half the width of an interval, in units of its point's scale.
-    misses, n : int
-        Number of held-out points outside of their intervals, of how many.
+    threshold, misses : float and int
+        As in `IntervalCounts`.
+    n : int
+        Number of held-out points.
     mean_width : float
         Mean width of the intervals of the held-out points, measured.
     """
@@ -148,11 +147,6 @@ class ErrorShare(NamedTuple):
     error: float
     measured: float
     share: float
-
-
-# ---------------------------------------------------------------------------------------------------
-# Mean errors
-# ---------------------------------------------------------------------------------------------------
 
 
 def _check_counts(name: str, statement: Statement, certificate: object) -> None:
@@ -192,17 +186,13 @@ def bound_mean_error(
     return min(1.0, math.ceil(bound * ROUND_UP * _GRID) / _GRID)
 
 
-def count_levels(errors: Array, cap: float) -> tuple[int, ...]:
-    """Return how many errors are rounded up to each level, and at last how many are beyond the cap."""
-    places = np.searchsorted(LEVELS, errors / cap, side="left")
-    return tuple(np.bincount(places, minlength=LEVELS.size + 1).tolist())
-
-
 def test_figures(test: NumberTest, loss: str, total: float, kl_div: float) -> dict[str, object]:
     """Return the figures of a statement about a mean loss, whose total over the points is known."""
     code, cap = find_cap(loss)
     n = test.target.size
-    counts = count_levels(test.errors, cap)
+    # How many errors are rounded up to each level, and at last how many are beyond the cap.
+    places = np.searchsorted(LEVELS, test.errors / cap, side="left")
+    counts = tuple(np.bincount(places, minlength=LEVELS.size + 1).tolist())
     least, most = _limit_mean(np.array(counts, dtype=np.float64), POWERS[code])
     # Far from zero, errors are counted by more than they are (`NumberTest.errors`).
     mean = min(1.0, max(float(total) / n, least), most)
@@ -216,16 +206,11 @@ def error_curve(statement: Statement) -> list[ErrorShare]:
     chosen = range(_STEP, LEVELS.size, _STEP)
     price = divide_price(kl_div, len(chosen))
     below = np.cumsum(counts)
-    result = []
-    for j in chosen:
-        outside = bound_rate(statement.delta, int(n - below[j]), n, price)
-        result.append(ErrorShare(float(LEVELS[j] * cap), float(below[j] / n), max(0.0, 1.0 - outside * ROUND_UP)))
-    return result
-
-
-# ---------------------------------------------------------------------------------------------------
-# Intervals
-# ---------------------------------------------------------------------------------------------------
+    outside = (bound_rate(statement.delta, int(n - below[j]), n, price) for j in chosen)
+    return [
+        ErrorShare(float(LEVELS[j] * cap), float(below[j] / n), max(0.0, 1.0 - rate * ROUND_UP))
+        for j, rate in zip(chosen, outside, strict=True)
+    ]
 
 
 def state_numbers(test: NumberTest, median_loss: float) -> NumberErrors:
@@ -243,15 +228,10 @@ def state_numbers(test: NumberTest, median_loss: float) -> NumberErrors:
 
 
 def choose_interval(numbers: NumberErrors, n: int, kl_div: float, delta: float, coverage: float) -> IntervalCoverage:
-    """Return the smallest threshold at which a coverage is proved, by counts of n points at falling thresholds."""
-    level, best = 1 - Fraction(coverage), None
-    for row in numbers.intervals:
-        if Fraction(bound_rate(delta, row.misses, n, kl_div)) > level:
-            break
-        best = row
-    if best is not None:
-        width = 2 * best.threshold * numbers.mean_scale
-        return IntervalCoverage(coverage, best.threshold, best.misses, n, width)
+    """Return the smallest threshold at which a coverage is proved, by counts of n points."""
+    row = choose_row(numbers.intervals, n, kl_div, delta, coverage)
+    if row is not None:
+        return IntervalCoverage(coverage, row.threshold, row.misses, n, 2 * row.threshold * numbers.mean_scale)
     needed = count_points_needed(coverage, kl_div, delta)
     most = 1 - bound_rate(delta, numbers.intervals[0].misses, n, kl_div)
     raise ValueError(
