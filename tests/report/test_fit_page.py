@@ -122,6 +122,14 @@ def cells(page, section):
 # ---------------------------------------------------------------------------------------------------
 
 
+def test_settings_are_split_by_whether_they_were_changed():
+    from pacbayes.report._fit import _split_settings
+
+    settings = {"max_depth": 3, "min_samples_leaf": 1}
+    changed, defaults = _split_settings([("tree__", DecisionTreeClassifier, settings)])
+    assert (changed, defaults) == ({"tree__max_depth": "3"}, {"tree__min_samples_leaf": "1"})
+
+
 def test_page_of_default_svms(svms, cancer):
     _, y, _, _ = cancer
     counts = dict(zip(*np.unique(y, return_counts=True), strict=True))

@@ -151,10 +151,10 @@ def _collect_tables(model: Any, judged: JudgedRows | None) -> list[tuple[str, Se
 
 
 def _tabulate_rows(rows: Sequence[Row]) -> PageTable:
-    cells = []
-    for row in rows:
-        remark = "" if row.kind == "comparison" else row.kind if row.covered else "not covered by the theorem"
-        cells.append([", ".join(filter(None, (capitalize(row.label), remark))), row.shown, row.predictor])
+    cells = [
+        [capitalize(row.label) + ("" if row.kind == "comparison" else f", {row.remark}"), row.shown, row.predictor]
+        for row in rows
+    ]
     note = "Bounds are rounded up, measured losses to the nearest."
     if any(row.kind == "comparison" for row in rows):
         note += " Bounds without a remark are for comparison: the certificate does not state them."
@@ -196,12 +196,7 @@ def _format_weight(mass: float) -> str:
 
 
 def _split_settings(estimators: Iterable[tuple[str, type, Mapping[str, Any]]]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return settings that were changed and those with their defaults, from prefixes, types and settings of estimators.
-
-    >>> from sklearn.tree import DecisionTreeClassifier
-    >>> _split_settings([("tree__", DecisionTreeClassifier, {"max_depth": 3, "min_samples_leaf": 1})])
-    ({'tree__max_depth': '3'}, {'tree__min_samples_leaf': '1'})
-    """
+    """Return settings that were changed and those with their defaults, from prefixes, types and settings."""
     changed: dict[str, str] = {}
     defaults: dict[str, str] = {}
     for prefix, kind, settings in estimators:
