@@ -12,7 +12,7 @@ from pacbayes.bounds.comparators import DirectComparatorName
 from pacbayes.bounds.direct import LARGEST_LOSS, DirectProblem, PosteriorMaximum
 from pacbayes.bounds.dual import rough_bounds
 from pacbayes.bounds.prior import SLACK
-from pacbayes.posterior._results import MinimizerResult
+from pacbayes.posterior._minimizers import MinimizerResult
 
 # Groups that have less than exp(this) of the constraint at a value above the root have even less at the root.
 _LOG_NEGLIGIBLE = -60.0

@@ -12,7 +12,7 @@ from pacbayes._validation import Array, float_or_array, numbers, open_interval
 from pacbayes.bounds.comparators import ComparatorName
 from pacbayes.bounds.dual import BETA_RANGE, DualProblem, FixedPosterior, Step, descend, starting_beta
 from pacbayes.posterior._covering import Proof, prove
-from pacbayes.posterior._results import MinimizerResult, is_proved
+from pacbayes.posterior._minimizers import MinimizerResult, is_proved
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,6 @@ from pacbayes._validation import Array, arrays, finite_nonnegative, float_or_arr
 from pacbayes.bounds import confidence_term, kl_inverse_upper
 from pacbayes.bounds.pac_bayes import complexity_of, sqrt_bound_of
 from pacbayes.bounds.prior import SLACK
-from pacbayes.posterior._results import MinimizerResult, is_proved
 from pacbayes.posterior.gibbs import GibbsCurve, GibbsMoments, GibbsProblem, optimal_lambda_of, split_interval
 
 # Relative change of lambda below which a descent has converged. It has to be this small: where F is almost flat without
@@ -24,6 +23,9 @@ _STEP_RTOL = 1e-12
 _MAX_ITER = 10_000
 
 _OUT_OF_ITERATIONS = "The largest number of iterations, {}, was reached."
+
+# What rounding may take from `lower` beyond the tolerance that was asked for, relative to the bound.
+_GAP_SLACK = 1e-12
 
 # Factor that undoes the rounding up of a bound, and more, where it serves as a lower bound.
 _ROUND_DOWN = 1 - 4 * SLACK
@@ -169,6 +171,35 @@ def lambda_bound_derivatives(
 
 
 # -- minimisers --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinimizerResult:
+    """What every minimiser returns; `PosteriorResult` says what the fields are."""
+
+    rho: Array = field(repr=False)
+    fun: float
+    loss: float
+    kl_div: float
+    lower: float | None
+    nit: int
+    nfev: int
+    status: int
+    message: str
+    history: Array = field(repr=False)
+    lam: float | None = None
+
+    @property
+    def success(self) -> bool:
+        """Whether `status` is 0."""
+        return self.status == 0
+
+    converged = success
+
+
+def is_proved(fun: float, lower: float, rtol: float) -> bool:
+    """Whether `lower` is as close to `fun` as asked."""
+    return fun - lower <= (rtol + _GAP_SLACK) * fun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,14 +389,14 @@ def _branch_and_bound(objective: _Objective, best: float, rtol: float, max_evalu
 def _minimize_globally(objective: _Objective, rtol: float, max_iter: int | None) -> PosteriorResult:
     """Descend from lambda = 1, then search for anything better by branch and bound, and descend from there."""
     budget = objective.problem.curve.max_evaluations
-    descent = _descend(objective, objective.problem.n, max_iter or min(_MAX_ITER, budget // 2))
+    descent = _descend(objective, objective.problem.n, _most_iterations(max_iter, budget // 2))
     nfev = descent.ts.size
     search = _branch_and_bound(objective, descent.fun, rtol, max(budget - nfev, budget // 2))
     nfev += search.nfev
     if search.better is not None:
         value = objective.bound(search.better.loss_up, search.better.kl_div_up)
         start = float(objective.next_temperature(search.better, value)[0])
-        other = _descend(objective, start, max_iter or min(_MAX_ITER, max(budget - nfev, 1)))
+        other = _descend(objective, start, _most_iterations(max_iter, max(budget - nfev, 1)))
         nfev += other.ts.size
         if other.fun < descent.fun:
             descent = other
@@ -461,10 +492,10 @@ def minimize_lambda_bound(
     if method not in ("alternating", "global"):
         raise ValueError(f"method must be 'alternating' or 'global', got {method!r}")
     # The optimal lambda is at most 1 (eq. lambda).
-    objective, iterations = _LambdaObjective(problem, t_max=problem.n), _validate_max_iter(max_iter)
+    objective = _LambdaObjective(problem, t_max=problem.n)
     if method == "global":
-        return _minimize_globally(objective, tolerance, iterations)
-    most = iterations or min(_MAX_ITER, problem.curve.max_evaluations - 1)
+        return _minimize_globally(objective, tolerance, max_iter)
+    most = _most_iterations(max_iter, problem.curve.max_evaluations - 1)
     descent = _descend(objective, start * problem.n, most)
     status, message = 0, f"Lambda changed by less than a relative {_STEP_RTOL:g}."
     if not descent.converged:
@@ -472,8 +503,8 @@ def minimize_lambda_bound(
     return _posterior_result(problem, descent, descent.ts.size, status, message, None)
 
 
-def _validate_max_iter(max_iter: int | None) -> int | None:
-    return None if max_iter is None else int(*numbers(max_iter=max_iter))
+def _most_iterations(max_iter: int | None, budget: int) -> int:
+    return min(_MAX_ITER, budget) if max_iter is None else int(*numbers(max_iter=max_iter))
 
 
 def minimize_kl_bound(
@@ -506,4 +537,4 @@ def minimize_kl_bound(
     """
     problem = GibbsProblem.validated(losses, n, delta, prior, n_max)
     (tolerance,) = numbers(rtol=rtol)
-    return _minimize_globally(_KlObjective(problem, np.inf), tolerance, _validate_max_iter(max_iter))
+    return _minimize_globally(_KlObjective(problem, np.inf), tolerance, max_iter)
