@@ -96,12 +96,11 @@ class PosteriorDisplay(Display):
         weights = posterior_weights(rho, loss_array.size, tolerance=1e-6)
         values, group = np.unique(loss_array, return_inverse=True)
         mass = np.bincount(group, weights).astype(np.float64)
-        cumulative = np.cumsum(np.sort(weights)[::-1])
         order = np.argsort(-weights, kind="stable")
+        cumulative = np.cumsum(weights[order])
         parts = {}
         for name, members in (families or {}).items():
-            own = np.zeros_like(weights)
-            own[np.asarray(members, dtype=np.intp)] = weights[np.asarray(members, dtype=np.intp)]
+            own = np.where(np.isin(np.arange(weights.size), members), weights, 0.0)
             parts[name] = np.bincount(group, own).astype(np.float64), np.cumsum(own[order])
         n_half, loss = count_half_mass(weights), float(weights @ loss_array)
         display = cls(values, mass, cumulative, n_half=n_half, loss=loss, families=parts)
@@ -124,10 +123,8 @@ class PosteriorDisplay(Display):
         self.families_: dict[str, Any] = {}
         holds = "holds" if self.n_half == 1 else "hold"
         half = f"{self.n_half:,} of {self.cumulative_mass.size:,} {holds} half of the mass"
-        if kind == "mass":
-            self._draw_mass(ax, half, kwargs)
-        else:
-            self._draw_cumulative(ax, half, kwargs)
+        draw = self._draw_mass if kind == "mass" else self._draw_cumulative
+        draw(ax, half, kwargs)
 
     def _stack_families(self, part: int) -> Iterator[tuple[str, str, str, Array, Array]]:
         """Yield name, words and colour of each family, and where its part of the mass begins and ends."""
@@ -141,17 +138,16 @@ class PosteriorDisplay(Display):
     def _draw_mass(self, ax: Axes, half: str, kwargs: dict[str, Any]) -> None:
         grouped = self.losses.size < self.cumulative_mass.size
         label = r"mass $\rho(h)$" + (" of all hypotheses with this loss" if grouped else "")
-        style: dict[str, Any] = {"color": BLUE, "linestyle": "none", "marker": "o", "markersize": 4, "label": label}
-        if self.families:
-            style |= {"color": BLACK, "markersize": 3}
+        color, size = (BLACK, 3) if self.families else (BLUE, 4)
+        style = {"color": color, "linestyle": "none", "marker": "o", "markersize": size, "label": label}
         self.line_ = self._plot_line(self.losses, self.mass, kwargs, **style)
         if not self.families:
             self.stems_ = ax.vlines(self.losses, 0, self.mass, colors=self.line_.get_color(), linewidth=1)
+        thick: dict[str, Any] = {"linewidth": 3, "zorder": 1.5}
         for name, label, color, low, high in self._stack_families(0):
             drawn = self.families[name][0] > 0
             ends = low[drawn], high[drawn]
-            stems = ax.vlines(self.losses[drawn], *ends, colors=color, linewidth=3, label=label, zorder=1.5)
-            self.families_[name] = stems
+            self.families_[name] = ax.vlines(self.losses[drawn], *ends, colors=color, label=label, **thick)
         label = rf"validation loss $E_\rho[\hat L]$ = {format_nearest(self.loss)}"
         self.loss_ = ax.axvline(self.loss, color=RED, linestyle="--", linewidth=1.2, zorder=1, label=label)
         ax.set(xlabel="validation loss of a hypothesis", ylabel="posterior mass")
