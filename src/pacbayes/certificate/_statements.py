@@ -124,12 +124,11 @@ class Statement:
 
     Attributes
     ----------
-    predictor : str
-        Who is bounded: "majority vote", "randomised classifier" or "best hypothesis".
-    loss : str
-        Name of the loss, as in `Certificate`.
+    predictor, loss : str
+        Who is bounded, "majority vote", "randomised classifier", "weighted mean" or "best hypothesis", and for which
+        loss, as in `Certificate`.
     bound : float
-        Upper bound on its expectation, rounded up. 1 means that nothing is proved.
+        Upper bound on the expected loss, rounded up. 1 means that nothing is proved.
     method : str
         Name of the method, a key of `METHODS`.
     delta : float
@@ -226,9 +225,8 @@ class Statement:
             known = {"loss": certificate.empirical_loss, "kl_div": paid}
         if event in (Event.SINGLE, Event.UNLABELLED):
             known_size = certificate.n_validation <= figures["n"] <= certificate.n_validation_max
-            require(
-                known_size, f"{name}.figures['n'] is the number of no hypothesis's validation points, {figures['n']}"
-            )
+            what = "is the number of no hypothesis's validation points"
+            require(known_size, f"{name}.figures['n'] {what}, {figures['n']}")
         if not known:
             enough = figures["kl_div"] >= divided_prior(0.0, certificate.n_votes)
             cost = f"is less than what {certificate.n_votes} competing votes cost"
@@ -356,6 +354,7 @@ def _direct(delta: float, loss: Unit, kl_div: NonNegative, adjusted_loss: Signed
 # -- counted errors and measured losses: of single hypotheses, of held-out and of unlabelled points --
 
 _ANYBODY = (MAJORITY, RANDOMISED, BEST)
+_OF_TAIL = {"predictors": _ANYBODY, "event": Event.TEST_SET, "zero_one": True}
 
 
 @method("unproved", "nothing is proved before a test", (MEAN, BEST), Event.PAC_BAYES)
@@ -371,7 +370,7 @@ def _chernoff(delta: float, loss: Unit, n: Count, kl_div: NonNegative) -> float:
 
 
 @method("clopper-pearson", "Clopper-Pearson for all hypotheses", (BEST,), Event.SINGLE, zero_one=True)
-@method("test-set", "Clopper-Pearson on held-out points", _ANYBODY, Event.TEST_SET, zero_one=True)
+@method("test-set", "Clopper-Pearson on held-out points", **_OF_TAIL)
 def bound_count(delta: float, errors: Whole, n: Count, kl_div: NonNegative) -> float:
     """Bound the rate of errors by their number among n points, at the level delta exp(-kl_div)."""
     mass = math.exp(-kl_div) / ROUND_UP
@@ -383,20 +382,12 @@ def bound_count(delta: float, errors: Whole, n: Count, kl_div: NonNegative) -> f
 
 def _check_seed(name: str, statement: Statement, certificate: Certificate) -> None:
     """Check that a certificate says what a randomised tail rests on."""
+    why = "a seed that is chosen by its bound proves less"
     stated = "seed-decided" in certificate.assumption_codes
-    require(
-        stated, f"{name} must come with the assumption 'seed-decided': a seed that is chosen by its bound proves less"
-    )
+    require(stated, f"{name} must come with the assumption 'seed-decided': {why}")
 
 
-@method(
-    "test-set-randomised",
-    "randomised exact tail on held-out points",
-    _ANYBODY,
-    Event.TEST_SET,
-    zero_one=True,
-    check=_check_seed,
-)
+@method("test-set-randomised", "randomised exact tail on held-out points", **_OF_TAIL, check=_check_seed)
 def _randomised(delta: float, errors: Whole, n: Count, kl_div: NonNegative, seed: Whole) -> float:
     from pacbayes.sampling import TAIL, stream  # with scikit-learn, which certificates do without
 
@@ -416,14 +407,10 @@ def _check_division(name: str, statement: Statement, certificate: Certificate) -
         require(enough, f"{name}.figures[{key!r}] is less than what its share of delta costs")
 
 
-@method(
-    "disagreement",
-    "a voter's bound, and its disagreement with the vote",
-    (MAJORITY, BEST),
-    Event.UNLABELLED,
-    zero_one=True,
-    check=_check_division,
-)
+_OF_BOTH = {"predictors": (MAJORITY, BEST), "event": Event.UNLABELLED, "zero_one": True}
+
+
+@method("disagreement", "a voter's bound, and its disagreement with the vote", **_OF_BOTH, check=_check_division)
 def _disagreement(
     delta: float,
     errors: Whole,

@@ -55,14 +55,10 @@ class Section:
     ----------
     title : str
         What it is about.
-    header : list of str
-        Names of the columns; empty if they have none.
-    rows : list of list of str
-        Cells: bounds rounded up, measured shares to the nearest.
-    notes : list of str
-        What there is to know about the rows, or a list.
-    warnings : list of str
-        What a reader must not miss.
+    header, rows : list of str, list of list of str
+        Names of the columns, if they have any, and cells: bounds rounded up, measured shares to the nearest.
+    notes, warnings : list of str
+        What there is to know about the rows, or a list; and what a reader must not miss.
     """
 
     title: str
@@ -92,12 +88,8 @@ class Answer:
 
     Attributes
     ----------
-    title : str
-        Whose error it is.
-    value : str
-        The number: bounds rounded up, measured shares to the nearest.
-    remark : str
-        What kind of number it is.
+    title, value, remark : str
+        Whose error it is, the number, bounds rounded up and measured shares to the nearest, and what kind it is of.
     """
 
     title: str
@@ -111,18 +103,14 @@ class Row:
 
     Attributes
     ----------
-    label : str
-        Method of the bound, or what was measured.
-    predictor : str
-        Whose loss it is about.
+    label, predictor : str
+        Method of the bound, or what was measured, and whose loss it is about.
     value : float
         The loss or bound.
     kind : {"measured", "certified", "comparison"}
         Whether it was measured, is part of the certificate, or is there to compare with.
-    covered : bool, default=True
-        Whether the theorem covers a bound.
-    unit : bool, default=False
-        Whether the value is in the unit of the target, rather than in [0, 1].
+    covered, unit : bool
+        Whether the theorem covers a bound, and whether the value is in the unit of the target, rather than in [0, 1].
     """
 
     label: str
