@@ -73,11 +73,6 @@ def optimal_lambda(
     n, delta, n_max : array_like
         As in `pacbayes.bounds.pac_bayes_kl`.
 
-    Returns
-    -------
-    float or ndarray
-        The optimal lambda, in (0, 1].
-
     Examples
     --------
     >>> round(optimal_lambda(loss=0.1, kl_div=2.0, n=1000), 6)
@@ -349,17 +344,14 @@ def _corner_bounds(objective: _Objective, left: GibbsMoments, right: GibbsMoment
     return np.asarray(objective.bound(loss, kl_div).min(axis=0) * _ROUND_DOWN)
 
 
-class _Search(NamedTuple):
-    """Result of branch and bound."""
+def _branch_and_bound(
+    objective: _Objective, best: float, rtol: float, max_evaluations: int
+) -> tuple[float, GibbsMoments | None, int, bool]:
+    """Bound the minimum over all temperatures from below, and search for posteriors better than `best`.
 
-    lower: float  # a proved lower bound on the minimum
-    better: GibbsMoments | None  # the best posterior found, if it is better than the one given
-    nfev: int
-    exhausted: bool  # whether `max_evaluations` ended the search
-
-
-def _branch_and_bound(objective: _Objective, best: float, rtol: float, max_evaluations: int) -> _Search:
-    """Bound the minimum over all temperatures from below, and search for posteriors better than `best`."""
+    Return the lower bound, the best posterior if it is better, how many were evaluated, and whether these were all that
+    may be.
+    """
     curve, t_max, better = objective.problem.curve, objective.t_max, None
     # Any first partition will do. Temperatures at which the posterior changes lie between 1 / max x and some 1 / min x.
     t_last = min(t_max, 1e3 / max(1e-290, min(curve.x[curve.x > 0], default=1.0)))
@@ -380,7 +372,7 @@ def _branch_and_bound(objective: _Objective, best: float, rtol: float, max_evalu
             settled[:] = True
         proved = min(proved, float(lower[settled].min(initial=np.inf)))
         if settled.all():
-            return _Search(proved, better, nfev, exhausted)
+            return proved, better, nfev, exhausted
         new = curve.at(middle[~settled])
         nfev += new.t.size
         left, right = left[~settled].concatenate(new), new.concatenate(right[~settled])
@@ -391,19 +383,20 @@ def _minimize_globally(objective: _Objective, rtol: float, max_iter: int | None)
     budget = objective.problem.curve.max_evaluations
     descent = _descend(objective, objective.problem.n, _most_iterations(max_iter, budget // 2))
     nfev = descent.ts.size
-    search = _branch_and_bound(objective, descent.fun, rtol, max(budget - nfev, budget // 2))
-    nfev += search.nfev
-    if search.better is not None:
-        value = objective.bound(search.better.loss_up, search.better.kl_div_up)
-        start = float(objective.next_temperature(search.better, value)[0])
+    most = max(budget - nfev, budget // 2)
+    lower, better, searched, exhausted = _branch_and_bound(objective, descent.fun, rtol, most)
+    nfev += searched
+    if better is not None:
+        value = objective.bound(better.loss_up, better.kl_div_up)
+        start = float(objective.next_temperature(better, value)[0])
         other = _descend(objective, start, _most_iterations(max_iter, max(budget - nfev, 1)))
         nfev += other.ts.size
         if other.fun < descent.fun:
             descent = other
-    lower = min(search.lower, descent.fun)
+    lower = min(lower, descent.fun)
     if is_proved(descent.fun, lower, rtol):
         status, message = 0, f"The minimum is proved to a relative gap of {rtol:g}."
-    elif search.exhausted:
+    elif exhausted:
         status, message = 2, f"The largest number of evaluations, {nfev}, was reached."
     elif not descent.converged:
         status, message = 1, _OUT_OF_ITERATIONS.format(descent.ts.size - 1)
@@ -473,11 +466,6 @@ def minimize_lambda_bound(
         distinct losses (200 to 10,000, so that they take about ten seconds for a million distinct losses).
     n_max : int, optional
         Largest validation set, if they differ: the confidence term is then :math:`\ln\frac{2 \sqrt{n_{max}}}{\delta}`.
-
-    Returns
-    -------
-    PosteriorResult
-        The posterior `rho`, its `lam`, the bound `fun`, and how they were found.
 
     Examples
     --------
