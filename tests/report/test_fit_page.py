@@ -104,7 +104,7 @@ def costs(iris):
 @pytest.fixture
 def few_plots(no_pictures, monkeypatch):
     """Pages without the plots of the posterior, for tests of the rest."""
-    monkeypatch.setattr("pacbayes.report._fit.posterior_plots", lambda model: [])
+    monkeypatch.setattr("pacbayes.report._plots.posterior_plots", lambda model: [])
 
 
 def cells(page, section):

@@ -83,15 +83,8 @@ class MonitorDisplay(Display):
         some = np.unique(np.linspace(0, len(counts) - 1, _MOST_BATCHES).round().astype(np.intp))
         n, errors = counts[some].T
         delta = monitor.delta / 2
-        display = cls(
-            n,
-            errors / n,
-            anytime_lower(errors, n, delta / 2),
-            anytime_upper(errors, n, delta / 2),
-            threshold=monitor.threshold,
-            delta=delta,
-            alarm_at=monitor.alarm_at,
-        )
+        lower, upper = (bound(errors, n, delta / 2) for bound in (anytime_lower, anytime_upper))
+        display = cls(n, errors / n, lower, upper, threshold=monitor.threshold, delta=delta, alarm_at=monitor.alarm_at)
         return display.plot(**kwargs)
 
     def _draw(self, ax: Axes, **kwargs: Any) -> None:
@@ -99,9 +92,8 @@ class MonitorDisplay(Display):
         # One batch is a point, and its interval a bar.
         style: dict[str, Any] = {"color": SHADE, "linewidth": 6 if self.n.size == 1 else 0}
         self.interval_ = ax.fill_between(self.n, self.lower, self.upper, label=holds, **style)
-        self.error_ = self._plot_line(
-            self.n, self.error, kwargs, color=BLUE, marker="o", markersize=3, label="error so far, measured"
-        )
+        style = {"color": BLUE, "marker": "o", "markersize": 3, "label": "error so far, measured"}
+        self.error_ = self._plot_line(self.n, self.error, kwargs, **style)
         size, wrong = np.diff(self.n, prepend=0), np.diff(self.n * self.error, prepend=0)
         recent = wrong / size if size.min() >= _FEWEST else self.error
         self.recent_ = None

@@ -141,18 +141,13 @@ def reliability_plots(certificate: Certificate) -> Iterator[Plot]:
     yield Plot("plot-reliability", "How often predictions are right", caption, f"Points: {'; '.join(values)}.", svg)
 
 
-def _is_tested_mean(certificate: Certificate) -> bool:
-    """Return whether nothing is proved about predicted numbers but by held-out points."""
-    return is_of_numbers(certificate.loss) and all(one.is_test for one in certificate.statements)
-
-
-def _plot_bound(model: Any) -> Plot:
+def _plot_bound(model: Any, of_test: bool) -> Plot:
     """Plot F(lambda)."""
     certificate = model.certificate_
     bound, svg = _draw("plot-bound", lambda ax: BoundDisplay.from_estimator(model, ax=ax))
     where = "those at the minimum" if certificate.minimizes_lambda_bound else "not chosen by this curve"
     caption = f"The weights are {where}: {certificate.figures()['Posterior']}."
-    if _is_tested_mean(certificate):
+    if of_test:
         caption += " It proves nothing by itself: the cap of the errors comes from the rows that they were measured on."
     description = (
         f"F(lambda) for lambda from {bound.lam[0]:.3g} to {bound.lam[-1]:.3g}: its minimum is "
@@ -164,8 +159,10 @@ def _plot_bound(model: Any) -> Plot:
 def posterior_plots(model: Any) -> Iterator[Plot]:
     """Plot F(lambda), the mass of the posterior, and the bound of smaller pools."""
     certificate = model.certificate_
-    if certificate.minimizes_lambda_bound or not _is_tested_mean(certificate):
-        yield _plot_bound(model)
+    # Whether nothing is proved about predicted numbers but by held-out points.
+    of_test = is_of_numbers(certificate.loss) and all(one.is_test for one in certificate.statements)
+    if certificate.minimizes_lambda_bound or not of_test:
+        yield _plot_bound(model, of_test)
     n_dropped = certificate.n_dropped
     dropped = f" The {n_dropped} that were dropped have none, and are not shown." if n_dropped else ""
     mass, svg = _draw("plot-mass", lambda ax: PosteriorDisplay.from_estimator(model, ax=ax))
