@@ -218,11 +218,9 @@ def summary(certificate: Certificate) -> str:
     proved = [s for s in proved if s.event == proved[0].event]
     if not proved:
         first = certificate.statements[0]
-        whose = name_predictor(certificate, first)
-        return escape_control(
-            f"Nothing is proved: the bound on the {whose} is {format_upper(first.bound)} (delta = {delta}). More data "
-            "would help, or a base learner that errs less."
-        )
+        bound = f"the bound on the {name_predictor(certificate, first)} is {format_upper(first.bound)}"
+        advice = "More data would help, or a base learner that errs less."
+        return escape_control(f"Nothing is proved: {bound} (delta = {delta}). {advice}")
     # For a given seed, a randomised tail or a choice of points may fail more often, or less.
     by_seed = certificate.shift is not None or "seed" in proved[0].figures
     drawn = "the sample and of the seed" if by_seed else "the sample"
@@ -375,22 +373,17 @@ def _describe_test(statement: Statement) -> str:
 
 def compare_with_commonest(certificate: Certificate) -> str | None:
     """Return a sentence if the bound is not below the error of the best constant, class or number, else None."""
+    commonest, loss = certificate.commonest_class, certificate.loss
     if certificate.numbers is not None:
-        loss, median = certificate.loss, certificate.numbers.median_loss
-        if certificate.bound < median:
-            return None
-        return (
-            "This does not show that the regressor is any better than always predicting the median, with a "
-            f"{_name_loss(loss)} of {_format_loss(loss, median)} (measured)."
-        )
-    commonest = certificate.commonest_class
-    if commonest is None or not certificate.is_zero_one or certificate.bound < commonest[1]:
+        what, constant, error = "regressor", "the median", certificate.numbers.median_loss
+        measured = f"with a {_name_loss(loss)} of {_format_loss(loss, error)}"
+    elif commonest is not None and certificate.is_zero_one:
+        what, constant, error = "classifier", name_class(commonest[0]), commonest[1]
+        measured = f"which errs on {format_percent(error)}"
+    else:
         return None
-    label, error = commonest
-    return (
-        f"This does not show that the classifier is any better than always predicting {name_class(label)}, which errs "
-        f"on {format_percent(error)} (measured)."
-    )
+    no_better = f"This does not show that the {what} is any better than always predicting {constant}, {measured}"
+    return f"{no_better} (measured)." if certificate.bound >= error else None
 
 
 # -- by class ----------------------------------------------------------------------------------------
@@ -687,33 +680,26 @@ def _relaxations(certificate: Certificate) -> dict[str, float]:
 def figures(certificate: Certificate) -> dict[str, str]:
     """Return what the bounds are made of, by name."""
     n, n_max, of_numbers = certificate.n_validation, certificate.n_validation_max, is_of_numbers(certificate.loss)
-    result = {
+    n_dropped, n_votes, shift = certificate.n_dropped, certificate.n_votes, certificate.shift
+    tests = [_describe_test(statement) for statement in certificate.statements if statement.is_test]
+    several = len({statement.event for statement in certificate.statements}) > 1
+    known = {
         "Hypotheses m": f"{certificate.n_hypotheses}",
         "Validation points of each": f"{n} to {n_max}" if n_max > n else f"{n}",
         "Validation loss": _format_loss(certificate.loss if of_numbers else "", certificate.empirical_loss),
         "KL(posterior || prior)": format_nearest(certificate.kl_div),
         "Delta": f"{certificate.delta}",
         "Posterior": _describe_posterior(certificate),
+        "Weight by family": describe_families(certificate),
+        "Dropped in the race": n_dropped and f"{n_dropped} hypotheses, which have no weight",
+        "Competing votes": n_votes > 1 and f"{n_votes}, under one delta",
+        "Bounds": several and "each holds with probability 1 - delta, not all of them at once",
+        "Held-out points": tests and tests[-1],
+        "Kept for the shift": shift and f"{shift.n_kept} of {shift.n} points, by weight / {shift.max_weight:g}",
+        "Lambda": certificate.lam is not None and f"{certificate.lam:.4g}",
+        "F(lambda)": certificate.quasiconvex and f"strongly quasiconvex, by the condition {certificate.quasiconvex!r}",
     }
-    if certificate.families:
-        result["Weight by family"] = certificate.describe_families()
-    if certificate.n_dropped:
-        result["Dropped in the race"] = f"{certificate.n_dropped} hypotheses, which have no weight"
-    if certificate.n_votes > 1:
-        result["Competing votes"] = f"{certificate.n_votes}, under one delta"
-    if len({statement.event for statement in certificate.statements}) > 1:
-        result["Bounds"] = "each holds with probability 1 - delta, not all of them at once"
-    for statement in certificate.statements:
-        if statement.is_test:
-            result["Held-out points"] = _describe_test(statement)
-    if certificate.shift is not None:
-        shift = certificate.shift
-        result["Kept for the shift"] = f"{shift.n_kept} of {shift.n} points, by weight / {shift.max_weight:g}"
-    if certificate.lam is not None:
-        result["Lambda"] = f"{certificate.lam:.4g}"
-    if certificate.quasiconvex is not None:
-        result["F(lambda)"] = f"strongly quasiconvex, by the condition {certificate.quasiconvex!r}"
-    return result
+    return {name: value for name, value in known.items() if isinstance(value, str) and value}
 
 
 def name_family(name: str) -> str:
