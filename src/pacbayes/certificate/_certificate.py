@@ -24,18 +24,10 @@ from pacbayes._json_fields import (
 from pacbayes._losses import find_cap, is_of_numbers, is_of_probabilities, to_error
 from pacbayes._validation import open_interval, scalar
 from pacbayes.bounds import single_hypothesis_kl
-from pacbayes.certificate import _html, _thresholds, _words
+from pacbayes.certificate import _html, _numbers, _thresholds, _words
 from pacbayes.certificate._classes import MOST_LABELS, ClassRates, Confusion
 from pacbayes.certificate._groups import GroupErrors
-from pacbayes.certificate._numbers import (
-    ErrorShare,
-    IntervalCoverage,
-    NumberErrors,
-    bound_mean_error,
-    check_numbers,
-    choose_interval,
-    error_curve,
-)
+from pacbayes.certificate._numbers import ErrorShare, IntervalCoverage, NumberErrors
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Voting, follows_from_losses
 from pacbayes.certificate._probabilities import Calibration, Probabilities
 from pacbayes.certificate._statements import (
@@ -390,12 +382,12 @@ class Certificate:
             to. Each level holds with probability 1 - delta; several do not all hold at once.
         """
         level = _read_share("coverage", coverage)
-        return choose_interval(self._require_numbers("intervals"), *self._test, level)
+        return _numbers.choose_interval(self._require_numbers("intervals"), *self._test, level)
 
     def error_curve(self) -> list[ErrorShare]:
         """Return how many new points are off by no more than an error, at least, for several errors at once."""
         self._require_numbers("the curve of errors")
-        return error_curve(self.statements[0])
+        return _numbers.error_curve(self.statements[0])
 
     def bound_error(self, kind: Literal["absolute", "squared"] = "absolute") -> float:
         """Return what held-out points prove about the mean absolute or root mean squared error, capped.
@@ -410,7 +402,7 @@ class Certificate:
             raise ValueError(f"kind must be 'absolute' or 'squared', got {kind!r}")
         self._require_numbers("mean errors")
         figures = dict(self.statements[0].figures) | {"power": 1 if kind == "absolute" else 2}
-        bound = bound_mean_error(self.delta, **figures)
+        bound = _numbers.bound_mean_error(self.delta, **figures)
         _, cap = find_cap(self.loss)
         return float("inf") if bound >= 1 else to_error(f"{kind}_error:{cap!r}", bound)
 
@@ -625,7 +617,7 @@ class Certificate:
             expect("the cap in loss", find_cap(self.loss)[1], _read_width(declared))
         if self.numbers is not None:
             require(of_numbers and first.is_test, "numbers must be null unless they were tested on held-out points")
-            check_numbers(self.numbers, int(first.figures["n"]))
+            _numbers.check_numbers(self.numbers, int(first.figures["n"]))
 
     def _check_families(self) -> None:
         """Check what families have in the vote, and that its bound is about the way in which they vote."""

@@ -27,10 +27,8 @@ class GroupRate(NamedTuple):
 
     Attributes
     ----------
-    label : str
-        The group.
-    errors : Rate
-        P(the prediction is wrong | the point is in this group), by the held-out points of the group.
+    label, errors : str and Rate
+        The group, and P(the prediction is wrong | the point is in it), by the held-out points of the group.
     """
 
     label: str

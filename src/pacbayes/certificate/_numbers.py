@@ -76,10 +76,8 @@ class IntervalCounts:
 
     Attributes
     ----------
-    threshold : float
-        Half the width of an interval, in units of its point's scale.
-    misses : int
-        Number of held-out points outside of their intervals.
+    threshold, misses : float and int
+        Half the width of an interval, in units of its point's scale, and number of held-out points outside of theirs.
     """
 
     threshold: NonNegative
@@ -92,10 +90,9 @@ class NumberErrors:
 
     Attributes
     ----------
-    median : float
-        Median of the targets of the held-out points.
-    median_loss : float
-        Loss of always predicting the median, at these points: in units of the cap, as all losses.
+    median, median_loss : float
+        Median of the targets of the held-out points, and the loss of always predicting it, at these points: in units
+        of the cap, as all losses.
     mean_scale : float
         Mean of the scales of the held-out points, by which half the widths of intervals are multiplied.
     intervals : tuple of IntervalCounts
@@ -118,10 +115,8 @@ class IntervalCoverage:
         With probability 1 - delta, at least this share of new points has its target in its interval.
     threshold, misses : float and int
         As in `IntervalCounts`.
-    n : int
-        Number of held-out points.
-    mean_width : float
-        Mean width of the intervals of the held-out points, measured.
+    n, mean_width : int and float
+        Number of held-out points, and mean width of their intervals, measured.
     """
 
     coverage: float
@@ -136,12 +131,9 @@ class ErrorShare(NamedTuple):
 
     Attributes
     ----------
-    error : float
-        The error, in units of the target.
-    measured : float
-        Share of the held-out points.
-    share : float
-        Lower bound on the share of new points. Those of a curve hold all at once.
+    error, measured, share : float
+        The error, in units of the target, the share of the held-out points, and a lower bound on that of new points.
+        Those of a curve hold all at once.
     """
 
     error: float
@@ -174,12 +166,7 @@ def _limit_mean(counts: Array, power: int) -> tuple[float, float]:
 
 @method("test-set-betting", "betting on held-out points", (MEAN, BEST), Event.TEST_SET, check=_check_counts)
 def bound_mean_error(
-    delta: float,
-    loss: Unit,
-    counts: _Counts,
-    power: Annotated[int, Range(1, 2)],
-    n: Count,
-    kl_div: NonNegative,
+    delta: float, loss: Unit, counts: _Counts, power: Annotated[int, Range(1, 2)], n: Count, kl_div: NonNegative
 ) -> float:
     """Bound a mean loss by the numbers of points at each level, at the level delta exp(-kl_div)."""
     bound = bound_mean(delta, _values(power), counts, kl_div)

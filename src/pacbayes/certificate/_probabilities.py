@@ -51,10 +51,9 @@ class Calibration:
 
     Attributes
     ----------
-    power : float
-        Exponent of the shares; above 1 where the vote is surer than its shares say, below 1 where it is less sure.
-    mixing : float
-        Share of the uniform distribution.
+    power, mixing : float
+        Exponent of the shares, above 1 where the vote is surer than its shares say, and below 1 where it is less sure;
+        and share of the uniform distribution.
     n : int
         Number of training rows that both were chosen on, by hypotheses that were not trained on them.
     """

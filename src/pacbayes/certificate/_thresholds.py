@@ -146,10 +146,9 @@ class SetCounts:
     ----------
     threshold : float
         The smallest share of a class in a set; the winner is in it in any case.
-    misses : int
-        Number of held-out points whose class is not in their set, or may not be on another engine.
-    size : int
-        Number of classes in the sets of all held-out points together.
+    misses, size : int
+        Number of held-out points whose class is not in their set, or may not be on another engine, and of the classes
+        in all sets together.
     """
 
     threshold: Unit
@@ -167,10 +166,8 @@ class Coverage:
         With probability 1 - delta, at least this share of new points has its class in its set.
     threshold, misses : float and int
         As in `SetCounts`.
-    n : int
-        Number of held-out points.
-    mean_size : float
-        Mean number of classes in the sets of the held-out points, measured.
+    n, mean_size : int and float
+        Number of held-out points, and mean number of classes in their sets, measured.
     """
 
     coverage: float

@@ -49,10 +49,8 @@ class Batch:
     ----------
     name : str or None
         Name by which it is recognised if it comes again.
-    n : int
-        Number of points.
-    errors : int
-        How many of their predictions were wrong.
+    n, errors : int
+        Number of points, and how many of their predictions were wrong.
     """
 
     name: Annotated[str, Length(1, _LONGEST_NAME)] | None
@@ -95,9 +93,7 @@ class Monitor:
 
     Attributes
     ----------
-    certificate : Certificate
-        What is watched.
-    tolerance, delta : float
+    certificate, tolerance, delta
         As given.
     reference : float
         Upper bound on the error at certification, which holds with probability 1 - delta / 2.
