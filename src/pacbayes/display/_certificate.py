@@ -70,12 +70,7 @@ class CertificateDisplay(Display):
 
     @classmethod
     def from_certificate(
-        cls,
-        certificate: Certificate,
-        *,
-        n_classes: int | None = None,
-        tested: Statement | None = None,
-        **kwargs: Any,
+        cls, certificate: Certificate, *, n_classes: int | None = None, tested: Statement | None = None, **kwargs: Any
     ) -> CertificateDisplay:
         """Plot a certificate.
 

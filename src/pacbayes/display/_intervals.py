@@ -69,13 +69,7 @@ class IntervalDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        coverage: float = 0.9,
-        **kwargs: Any,
+        cls, estimator: Any, X: Any, y: ArrayLike, *, coverage: float = 0.9, **kwargs: Any
     ) -> IntervalDisplay:
         """Plot predictions of a regressor and their intervals for points with known targets.
 

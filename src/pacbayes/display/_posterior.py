@@ -71,12 +71,7 @@ class PosteriorDisplay(Display):
 
     @classmethod
     def from_posterior(
-        cls,
-        rho: ArrayLike,
-        losses: ArrayLike,
-        *,
-        families: Mapping[str, Sequence[int]] | None = None,
-        **kwargs: Any,
+        cls, rho: ArrayLike, losses: ArrayLike, *, families: Mapping[str, Sequence[int]] | None = None, **kwargs: Any
     ) -> PosteriorDisplay:
         """Plot a posterior over hypotheses with known losses.
 
