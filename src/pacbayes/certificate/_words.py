@@ -334,12 +334,12 @@ def _worst_group(certificate: Certificate, groups: GroupErrors) -> Answer:
     return Answer(title, format_percent_upper(rate.bound or 0.0), f"{how}; {counted}")
 
 
-def _surely(certificate: Certificate, about: str = "") -> str:
-    """Return with which probability statements about some points hold, and a remark if that is not proved."""
-    remark = ""
-    if not certificate.test_covered:
-        estimated = "weights-estimated" in certificate.assumption_codes
-        remark = f"; the theorem does not cover {'estimated weights' if estimated else 'rows in time'}"
+def _surely(certificate: Certificate, about: str = "", of_departure: bool = False) -> str:
+    """Return with which probability statements hold, and what the theorem does not cover, of the fit or the points."""
+    departure = "this fit" if of_departure else ""
+    if not (of_departure or certificate.test_covered):
+        departure = "estimated weights" if "weights-estimated" in certificate.assumption_codes else "rows in time"
+    remark = f"; the theorem does not cover {departure}" if departure else ""
     return f"with probability {format_confidence(certificate.delta)}{about}{remark}"
 
 
@@ -416,9 +416,8 @@ def class_table(certificate: Certificate, most_predicted: int = 50) -> ClassTabl
         "False alarms: of the points predicted as a class, the share that is of another.",
     ]
     if confusion.is_certified:
-        sure = _surely(certificate, ", for all classes known beforehand or seen in training")
-        if confusion.points == "validation" and not certificate.strict:
-            sure = f"{sure.partition(';')[0]}; the theorem does not cover this fit"
+        of_departure = confusion.points == "validation" and not certificate.strict
+        sure = _surely(certificate, ", for all classes known beforehand or seen in training", of_departure)
         balanced = format_percent_upper(confusion.balanced_error)
         notes.append(f"All bounds of this table hold at once, {sure}.")
         notes.append(f"Balanced error, the mean of the misses over classes: at most {balanced}.")
