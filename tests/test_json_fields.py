@@ -117,3 +117,14 @@ def test_errors_become_those_of_the_caller():
     assert parse_object('{"a": 1e999}', longest=100) == {"a": float("inf")}
     with pytest.raises(KeyError, match="the file: a must be a number"), raising(KeyError, "the file: "):
         read_value(float, "a", float("inf"))
+
+
+def test_an_optional_number_in_a_range():
+    @dataclass
+    class Test:
+        errors: Annotated[int, Range(0)]
+        delta: Annotated[float, Range(0, 1, open_low=True)] | None
+
+    assert read_object(Test, {"errors": 3, "delta": None}) == Test(errors=3, delta=None)
+    with pytest.raises(FieldError, match=r"^delta must be a number in \(0, 1\] or null, got 1\.5$"):
+        read_object(Test, {"errors": 3, "delta": 1.5})

@@ -20,11 +20,7 @@ def _rounded(value: float, digits: int, rounding: str) -> str:
 
 
 def format_upper(value: float, digits: int = 4) -> str:
-    """Format an upper bound with a number of decimals, rounded up.
-
-    >>> format_upper(0.09381), format_upper(0.25), format_upper(1e-9), format_upper(-0.0)
-    ('0.0939', '0.2500', '0.0001', '0.0000')
-    """
+    """Format an upper bound with a number of decimals, rounded up."""
     return _rounded(value, digits, ROUND_CEILING)
 
 
@@ -34,20 +30,12 @@ def format_lower(value: float, digits: int = 4) -> str:
 
 
 def format_nearest(value: float, digits: int = 4) -> str:
-    """Format a measured value with a number of decimals, rounded to the nearest.
-
-    >>> format_nearest(0.09381), format_nearest(0.09389)
-    ('0.0938', '0.0939')
-    """
+    """Format a measured value with a number of decimals, rounded to the nearest."""
     return _rounded(value, digits, ROUND_HALF_EVEN)
 
 
 def format_number(value: float, rounding: Literal["up", "down", "nearest"] = "nearest") -> str:
-    """Format a number of any size with four significant digits.
-
-    >>> format_number(12345.6, "up"), format_number(0.00123449), format_number(2.0, "up"), format_number(0.0)
-    ('12350', '0.001234', '2.000', '0.000')
-    """
+    """Format a number of any size with four significant digits."""
     if value == 0 or not math.isfinite(value):
         return _rounded(value, 3, ROUND_HALF_EVEN)
     digits = 3 - Decimal(value).adjusted()
@@ -57,11 +45,7 @@ def format_number(value: float, rounding: Literal["up", "down", "nearest"] = "ne
 
 
 def format_percent(value: float) -> str:
-    """Format a measured share as a percentage, rounded to the nearest.
-
-    >>> format_percent(0.09381)
-    '9.38%'
-    """
+    """Format a measured share as a percentage, rounded to the nearest."""
     return f"{Decimal(format_nearest(value)).scaleb(2)}%"
 
 
@@ -77,56 +61,32 @@ def format_percent_lower(value: float) -> str:
 
 
 def format_confidence(delta: float) -> str:
-    """Format 1 - delta without rounding, as far as that is readable.
-
-    >>> format_confidence(0.05), format_confidence(0.3), format_confidence(1e-30)
-    ('0.95', '0.7', '1 - 1e-30')
-    """
+    """Format 1 - delta without rounding, as far as that is readable."""
     digits = str(1 - Decimal(str(delta)))
     return digits if delta >= 1e-12 and len(digits) <= 14 else f"1 - {delta}"
 
 
 def format_count(count: int, noun: str) -> str:
-    """Format a number of things, with the plural of their name where there is not one.
-
-    >>> format_count(1, "error"), format_count(0, "error"), format_count(12, "row")
-    ('1 error', '0 errors', '12 rows')
-    """
+    """Format a number of things, with the plural of their name where there is not one."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def format_names(names: Iterable[object], most: int = 12) -> str:
-    """List names in quotes for a message, and say how many more there are.
-
-    >>> format_names(["age", "city", "income"], most=2)
-    "'age', 'city' and 1 more"
-    """
+    """List names in quotes for a message, and say how many more there are."""
     return join_names([repr(str(name)) for name in names], most)
 
 
 def join_names(names: Sequence[str], most: int = 12) -> str:
-    """List names for a message as they are, and say how many more there are.
-
-    >>> join_names(["age", "city", "income"], most=2)
-    'age, city and 1 more'
-    """
+    """List names for a message as they are, and say how many more there are."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def format_counts(counts: Mapping[str, int]) -> str:
-    """List names in quotes with how often each was counted, for a message.
-
-    >>> format_counts({"age": 3, "city": 1})
-    "'age' (3), 'city' (1)"
-    """
+    """List names in quotes with how often each was counted, for a message."""
     return join_names([f"{name!r} ({count})" for name, count in counts.items()])
 
 
 def escape_control(text: str) -> str:
-    r"""Replace characters that a terminal could take for a command by their escape sequences.
-
-    >>> print(escape_control("zero\x1b[2K\rone"))
-    zero\x1b[2K\rone
-    """
+    """Replace characters that a terminal could take for a command by their escape sequences."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

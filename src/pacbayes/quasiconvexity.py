@@ -37,17 +37,10 @@ from pacbayes.posterior.gibbs import GibbsCurve, GibbsMoments, GibbsProblem, opt
 
 __all__ = ["Condition", "QuasiconvexityReport", "check_quasiconvexity"]
 
-_FEW = "few hypotheses"
-_VAR = "few mediocre losses"
-_VAR_TUNED = "few mediocre losses, tuned"
-_VAR_REFINED = "few mediocre losses, refined b"
-_VAR_TUNED_REFINED = "few mediocre losses, tuned, refined b"
-_ALL_LAMBDA = "small variance"
-_STATIONARY = "small variance where F' = 0"
-
 # Names of the conditions that follow from Theorem var, and of all conditions, from the simplest to the most general.
-THEOREM_VAR_CONDITIONS = (_FEW, _VAR, _VAR_TUNED, _VAR_REFINED, _VAR_TUNED_REFINED)
-CONDITIONS = (*THEOREM_VAR_CONDITIONS, _ALL_LAMBDA, _STATIONARY)
+_MEDIOCRE = tuple(f"few mediocre losses{kind}" for kind in ("", ", tuned", ", refined b", ", tuned, refined b"))
+THEOREM_VAR_CONDITIONS = ("few hypotheses", *_MEDIOCRE)
+CONDITIONS = (*THEOREM_VAR_CONDITIONS, "small variance", "small variance where F' = 0")
 
 # Relative margin for the rounding errors of the comparisons; those of the moments are accounted for separately.
 _MARGIN = 1e-10
@@ -93,16 +86,12 @@ class QuasiconvexityReport:
     details: dict[str, Condition]
 
     def __str__(self) -> str:
+        lines = ["F(lambda) is not proved quasiconvex: the alternating minimum may be local"]
         if self.guaranteed:
-            head = f"F(lambda) is strongly quasiconvex and its alternating minimum is global: {self.condition}"
-        else:
-            head = "F(lambda) is not proved quasiconvex: the alternating minimum may be local"
-        lines = [head]
+            lines = [f"F(lambda) is strongly quasiconvex and its alternating minimum is global: {self.condition}"]
         for name, condition in self.details.items():
-            figures = ", ".join(
-                f"{key} = {value:.6g}" if isinstance(value, float) else f"{key} = {value}"
-                for key, value in condition.figures.items()
-            )
+            shown = {key: f"{x:.6g}" if isinstance(x, float) else x for key, x in condition.figures.items()}
+            figures = ", ".join(f"{key} = {value}" for key, value in shown.items())
             lines.append(f"  {'holds' if condition.holds else 'no   '}  {name}: {figures}")
         return "\n".join(lines)
 
@@ -133,11 +122,6 @@ def check_quasiconvexity(
     ----------
     losses, n, delta, prior, n_max
         As in `pacbayes.posterior.minimize_lambda_bound`.
-
-    Returns
-    -------
-    QuasiconvexityReport
-        `guaranteed`, the first `condition` that holds, and `details` of all.
 
     Examples
     --------
@@ -175,13 +159,11 @@ def _check_in_order(problem: GibbsProblem) -> Iterator[tuple[str, Condition]]:
     losses_at_most = np.append(1.0, problem.curve.at(0.0).loss_up)
     lam_any, lam_prior = optimal_lambda_of(losses_at_most, np.zeros(2), problem.n, problem.confidence) * (1 - SLACK)
     start = min(float(lam_any), float(np.sqrt(problem.confidence / problem.n)) * (1 - SLACK))
-    yield _ALL_LAMBDA, _check_all_lambda(problem, start, only_stationary=False)
-    yield _STATIONARY, _check_all_lambda(problem, float(lam_prior), only_stationary=True)
+    yield CONDITIONS[-2], _check_all_lambda(problem, start, only_stationary=False)
+    yield CONDITIONS[-1], _check_all_lambda(problem, float(lam_prior), only_stationary=True)
 
 
-# ---------------------------------------------------------------------------------------------------
-# Theorem var and its relaxations: bounds on the number of hypotheses with a mediocre loss
-# ---------------------------------------------------------------------------------------------------
+# -- Theorem var and its relaxations: bounds on the number of hypotheses with a mediocre loss ---------
 
 
 def _check_theorem_var(problem: GibbsProblem) -> dict[str, Condition]:
@@ -258,15 +240,11 @@ def _tune_interval(curve: GibbsCurve, n: float, ln_4n_delta2: float, beta: Array
     j = i + 1 + int(np.argmin(cost[i + 1 :]))
     k, count = kappa * (1 - float(alpha[i]) - float(beta[j])), int(below[j] - up_to[i])
     figures = {"alpha": alpha[i], "beta": beta[j], "a": x[i], "b": x[j], "K": k}
-    return Condition(
-        bool(k >= 0 and count <= k * (1 - _MARGIN)),
-        {name: float(value) for name, value in figures.items()} | {"mediocre": count},
-    )
+    holds = bool(k >= 0 and count <= k * (1 - _MARGIN))
+    return Condition(holds, {name: float(value) for name, value in figures.items()} | {"mediocre": count})
 
 
-# ---------------------------------------------------------------------------------------------------
-# Theorem global-min: conditions for all lambda, proved on finitely many intervals
-# ---------------------------------------------------------------------------------------------------
+# -- Theorem global-min: conditions for all lambda, proved on finitely many intervals -----------------
 
 
 @dataclass(frozen=True)
@@ -328,11 +306,10 @@ def _check_all_lambda(problem: GibbsProblem, start: float, *, only_stationary: b
     """
     curve, n = problem.curve, problem.n
 
-    def condition(reason: str | None, lam: float) -> Condition:
-        figures: dict[str, Any] = {"lambda from": start, "lambda to": 1.0}
-        if reason is not None:
-            figures |= {"reason": reason, "at lambda": lam}
-        return Condition(reason is None, figures)
+    figures: dict[str, Any] = {"lambda from": start, "lambda to": 1.0}
+
+    def refuse(reason: str, t: float) -> Condition:
+        return Condition(False, figures | {"reason": reason, "at lambda": float(t / n)})
 
     seen = new = curve.at(n * np.geomspace(start, 1.0, 17))
     left, right = new[:-1], new[1:]
@@ -343,22 +320,22 @@ def _check_all_lambda(problem: GibbsProblem, start: float, *, only_stationary: b
             points = _Intervals(seen, seen, problem)
             decreases_again = np.logical_or.accumulate(points.increasing()) & points.decreasing()
             if decreases_again.any():
-                return condition("F increases and decreases again", float(seen.t[decreases_again][0] / n))
+                return refuse("F increases and decreases again", seen.t[decreases_again][0])
         else:
             fails = ~_Intervals(new, new, problem).conditions_hold()
             if fails.any():
-                return condition("both conditions fail", float(new.t[fails][0] / n))
+                return refuse("both conditions fail", new.t[fails][0])
         intervals = _Intervals(left, right, problem)
         proved = intervals.conditions_hold()
         if only_stationary:
             proved |= intervals.increasing() | intervals.decreasing()
         left, right = left[~proved], right[~proved]
         if left.t.size == 0:
-            return condition(None, np.nan)
+            return Condition(True, figures)
         middle = split_interval(left, right)
         no_float_between = (middle <= left.t) | (middle >= right.t)
         if seen.t.size + middle.size > curve.max_evaluations or no_float_between.any():
-            return condition("undecided", float(left.t[0] / n))
+            return refuse("undecided", left.t[0])
         new = curve.at(middle)
         seen = seen.concatenate(new)
         left, right = left.concatenate(new), new.concatenate(right)

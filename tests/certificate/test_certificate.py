@@ -16,6 +16,7 @@ from pacbayes import Certificate, CertificateError, bounds, certify
 from pacbayes._json_fields import checksum
 from pacbayes.certificate import (
     OBJECTIVES,
+    VOTINGS,
     Event,
     Objective,
     Section,
@@ -24,8 +25,7 @@ from pacbayes.certificate import (
     with_test,
     with_unlabelled,
 )
-from pacbayes.certificate._objectives import VOTINGS, least_conjugate, least_direct_bound
-from pacbayes.certificate._statements import bound_count
+from pacbayes.certificate._statements import bound_count, least_conjugate, least_direct_bound
 from pacbayes.posterior import dual_bound, minimize_direct_bound, minimize_lambda_bound
 
 LOSSES = np.array([30, 33, 40, 41, 60, 100, 180]) / 400

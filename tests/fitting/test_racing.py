@@ -16,7 +16,7 @@ from pacbayes import Certificate, PACBayesClassifier
 from pacbayes.bounds import direct_bound, pac_bayes_dual
 from pacbayes.bounds.prior import restrict_prior
 from pacbayes.certificate import certify
-from pacbayes.certificate._objectives import least_direct_bound
+from pacbayes.certificate._statements import least_direct_bound
 from pacbayes.datasets import waveform
 from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fitting._racing import DropRule, round_ends

@@ -356,7 +356,7 @@ def test_a_bound_on_a_vote_by_labels_is_not_one_by_probabilities(data, model):
         untested.revise(families=by_probabilities)
     own = model.certificate_
     gibbs = own.gibbs_bound
-    vote = Statement.by("first-order", MAJORITY, own.loss, own.delta, {"gibbs_bound": gibbs}, strict=own.strict)
+    vote = Statement.by("first-order", MAJORITY, own.loss, own.delta, {"gibbs_bound": gibbs}, own.assumption_codes)
     labels = tuple(replace(one, vote_by="labels") for one in own.families)
     doctored = replace(own.without_test(), statements=(vote, *own.statements[1:]))
     replace(doctored, families=labels).check()

@@ -104,7 +104,7 @@ def costs(iris):
 @pytest.fixture
 def few_plots(no_pictures, monkeypatch):
     """Pages without the plots of the posterior, for tests of the rest."""
-    monkeypatch.setattr("pacbayes.report._fit.posterior_plots", lambda model: [])
+    monkeypatch.setattr("pacbayes.report._plots.posterior_plots", lambda model: [])
 
 
 def cells(page, section):
@@ -120,6 +120,14 @@ def cells(page, section):
 # ---------------------------------------------------------------------------------------------------
 # Content
 # ---------------------------------------------------------------------------------------------------
+
+
+def test_settings_are_split_by_whether_they_were_changed():
+    from pacbayes.report._fit import _split_settings
+
+    settings = {"max_depth": 3, "min_samples_leaf": 1}
+    changed, defaults = _split_settings([("tree__", DecisionTreeClassifier, settings)])
+    assert (changed, defaults) == ({"tree__max_depth": "3"}, {"tree__min_samples_leaf": "1"})
 
 
 def test_page_of_default_svms(svms, cancer):

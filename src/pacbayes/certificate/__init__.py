@@ -1,6 +1,6 @@
 """Certificates: what was proved about a classifier, with what was assumed, in words, in files, and verified."""
 
-from pacbayes.certificate._certificate import Certificate, FamilyWeight
+from pacbayes.certificate._certificate import Certificate, FamilyWeight, Shift
 from pacbayes.certificate._classes import (
     MOST_CLASSES,
     MOST_LABELS,
@@ -29,7 +29,6 @@ from pacbayes.certificate._probabilities import (
     tabulate_probabilities,
 )
 from pacbayes.certificate._rates import Rate
-from pacbayes.certificate._shift import Shift
 from pacbayes.certificate._statements import MAJORITY, MEAN, METHODS, Event, Statement
 from pacbayes.certificate._thresholds import (
     Abstention,

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import dropwhile
 from typing import Annotated, Any, Literal
 
 from numpy.typing import ArrayLike
 
-from pacbayes._json_fields import Length, Pattern, raising, read_value, shorten
+from pacbayes._json_fields import (
+    Length,
+    Pattern,
+    Range,
+    dump_checked,
+    load_checked,
+    raising,
+    read_object,
+    read_value,
+    shorten,
+)
 from pacbayes._losses import find_cap, is_of_numbers, is_of_probabilities, to_error
 from pacbayes._validation import open_interval, scalar
 from pacbayes.bounds import single_hypothesis_kl
-from pacbayes.certificate import _html, _json, _thresholds, _words
+from pacbayes.certificate import _html, _numbers, _thresholds, _words
 from pacbayes.certificate._classes import MOST_LABELS, ClassRates, Confusion
 from pacbayes.certificate._groups import GroupErrors
-from pacbayes.certificate._numbers import (
-    ErrorShare,
-    IntervalCoverage,
-    NumberErrors,
-    bound_mean_error,
-    check_numbers,
-    choose_interval,
-    error_curve,
-)
+from pacbayes.certificate._numbers import ErrorShare, IntervalCoverage, NumberErrors
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Voting, follows_from_losses
 from pacbayes.certificate._probabilities import Calibration, Probabilities
-from pacbayes.certificate._shift import Shift
 from pacbayes.certificate._statements import (
     BEST,
     MAJORITY,
@@ -64,6 +67,14 @@ _Label = Annotated[str, Length(0, MAX_TEXT)]
 
 MOST_FAMILIES = 100
 
+_FIELD, _FORMAT = "pacbayes_certificate", 4
+# Longer than any certificate: what is larger is not read. A thousand labels and as many groups, all with names of 200
+# characters, each of which may take 12 in JSON, are 5 million.
+_MAX_CHARACTERS = 10_000_000
+
+# JSON has no number for it.
+_INFINITY = "Infinity"
+
 
 @dataclass(frozen=True)
 class FamilyWeight:
@@ -73,6 +84,29 @@ class FamilyWeight:
     n_hypotheses: Count
     weight: Unit  # of all of them in the posterior
     vote_by: Literal["labels", "probabilities"]  # whether a weight goes to the class predicted, or is divided
+
+
+@dataclass(frozen=True)
+class Shift:
+    """What the points of a test were thinned by, so that they follow another distribution.
+
+    A point with weight w was kept with probability w / `max_weight`, without looking at its label. Points kept from
+    a sample of P are a sample of Q, where dQ/dP is proportional to w (rejection sampling, von Neumann 1951).
+
+    Attributes
+    ----------
+    max_weight : float
+        Bound on the weights of all points, declared beforehand.
+    n, n_kept : int
+        Number of points before, and of those that were kept.
+    seed : int
+        Seed of the draws.
+    """
+
+    max_weight: Annotated[float, Range(0, open_low=True)]
+    n: Count
+    n_kept: Count
+    seed: Annotated[int, Range(0)]
 
 
 # The order of the fields is that of files.
@@ -87,20 +121,14 @@ class Certificate:
     ----------
     statements : tuple of Statement
         What is proved: first about what `predict` does, then about others.
-    empirical_loss : float
-        Validation loss of the posterior, rounded up.
-    kl_div : float
-        Divergence of the posterior from the prior, rounded up.
-    n_validation : int
-        Smallest number of validation points of any hypothesis.
-    n_validation_max : int
-        Largest number of validation points of any hypothesis.
-    n_hypotheses : int
-        Number of hypotheses m.
-    n_dropped : int
-        Number of hypotheses that were not validated in full: they have no weight.
+    empirical_loss, kl_div : float
+        Validation loss of the posterior, and its divergence from the prior, rounded up.
+    n_validation, n_validation_max : int
+        Smallest and largest number of validation points of any hypothesis.
+    n_hypotheses, n_dropped : int
+        Number of hypotheses m, and of those that were not validated in full: they have no weight.
     dropped_loss : float or None
-        Lower bound on the validation losses of these; None if there are none.
+        Lower bound on the validation losses of dropped hypotheses; None if there are none.
     n_votes : int
         Number of votes that competed, each with a pool of its own, under one delta; of all candidates of a search.
     delta : float
@@ -122,8 +150,7 @@ class Certificate:
     minimum_over : int
         Number of hypotheses that the minimum is about: all, or those that were validated in full.
     global_minimum : bool
-        Whether the posterior is proved to minimise the objective over all posteriors on `minimum_over` hypotheses, to
-        a relative gap of 2e-8.
+        Whether the posterior is proved to minimise the objective over all these posteriors, to a relative gap of 2e-8.
     quasiconvex : str or None
         Condition of the paper under which alternating minimisation is guaranteed to find the same minimum, over the
         hypotheses that were validated in full.
@@ -135,36 +162,30 @@ class Certificate:
     digests : mapping of str to str
         SHA-256 digests of what the certificate is about: "losses" and "posterior"; of a fit, also "hypotheses",
         those that were validated in full, and "settings".
-    labels : tuple of str
-        The class labels, as text; empty if they are not known or more than 1000.
-    label_counts : tuple of int
-        How many points of the sample have each label; for a certificate from new labelled points, of these.
+    labels, label_counts : tuple of str and of int
+        The class labels as text, and how many points of the sample have each; for a certificate from new labelled
+        points, of these. Empty if they are not known or more than 1000.
     confusion : Confusion or None
-        What the predictor said about points of each class, and bounds on misses and false alarms, which hold all at
-        once, with probability 1 - delta. None if the labels are not known, or more than 50.
+        What the predictor said about points of each class; None if the labels are not known, or more than 50.
     families : tuple of FamilyWeight
         The families of a `UnionPool` with their weights; empty if there is one only.
     groups : GroupErrors or None
-        Errors of each declared group on held-out points, and bounds on them, which hold all at once, with probability
-        1 - delta; of predicted numbers, those off by more than `large_error`. None if no groups were declared.
+        Errors of each declared group on held-out points; of predicted numbers, those off by more than `large_error`.
     shift : Shift or None
-        How new points were thinned to those of a shifted distribution, which the test is then about; None if they were
-        taken as they are.
+        How new points were thinned to those of a shifted distribution, which the test is then about.
     abstention : tuple of Abstention
         What held-out points prove if the vote answers only where its winner has a large enough share, by rising
-        threshold; all bounds on errors hold at once, with probability 1 - delta. Empty without held-out points.
+        threshold; all bounds on errors hold at once, with probability 1 - delta.
     prediction_sets : tuple of SetCounts
-        Counts of held-out points from which `choose_sets` proves a coverage of sets of classes; empty without.
+        Counts of held-out points from which `choose_sets` proves a coverage of sets of classes.
     declared : DeclaredError or None
-        The largest error among answered points that was declared at the fit, and the thresholds at which it is proved;
-        None if none was.
+        The error among answered points that was declared at the fit, and the thresholds at which it is proved.
     calibration : Calibration or None
         How shares of the vote become the probabilities of `predict_proba`; None if they are these shares.
     probabilities : Probabilities or None
-        What held-out points prove about these probabilities; None without held-out points.
+        What held-out points prove about these probabilities.
     numbers : NumberErrors or None
-        What held-out points say about predicted numbers, from which `choose_interval` proves a coverage of intervals;
-        None for classes, and without held-out points.
+        What held-out points say about predicted numbers, from which `choose_interval` proves a coverage of intervals.
     """
 
     statements: Annotated[tuple[Statement, ...], Length(1)]
@@ -311,17 +332,12 @@ class Certificate:
         max_error : float, optional
             Largest error among points that are answered. All rows of `abstention` hold at once, so that it may be
             chosen after a look at them. The one that was declared at the fit by default, or if it is given: its
-            own threshold holds then, which answers at least as many points as a rule.
-
-        Returns
-        -------
-        Abstention
-            A row of `abstention`, or `declared.proved`.
+            own threshold, `declared.proved`, holds then, which answers at least as many points as a rule.
         """
         self._require_shares("abstention")
         if max_error is None and self.declared is None:
             raise ValueError("max_error must be given: none was declared at the fit")
-        if self.declared is not None and (max_error is None or max_error == self.declared.max_error):
+        if self.declared is not None and max_error in (None, self.declared.max_error):
             return self.declared.require()
         return _thresholds.choose_abstention(self.abstention, _read_share("max_error", max_error))
 
@@ -333,16 +349,15 @@ class Certificate:
         coverage : float
             Share of new points that must have their class in their set, in (0, 1), chosen without a look at what it
             leads to. Each level holds with probability 1 - delta; several do not all hold at once.
-
-        Returns
-        -------
-        Coverage
-            What is proved, with the mean size of the sets of the held-out points.
         """
         self._require_shares("prediction sets")
+        return _thresholds.choose_sets(self.prediction_sets, *self._test, _read_share("coverage", coverage))
+
+    @property
+    def _test(self) -> tuple[int, float, float]:
+        """Number of held-out points, price of having chosen what was tested on them, and delta."""
         figures = self.statements[0].figures
-        counted = (self.prediction_sets, int(figures["n"]), figures["kl_div"])
-        return _thresholds.choose_sets(*counted, self.delta, _read_share("coverage", coverage))
+        return int(figures["n"]), figures["kl_div"], self.delta
 
     # -- predicted numbers ---------------------------------------------------------------------------
 
@@ -365,20 +380,14 @@ class Certificate:
         coverage : float
             Share of new points whose target must be in its interval, in (0, 1), chosen without a look at what it leads
             to. Each level holds with probability 1 - delta; several do not all hold at once.
-
-        Returns
-        -------
-        IntervalCoverage
-            What is proved, with the mean width of the intervals of the held-out points.
         """
         level = _read_share("coverage", coverage)
-        numbers, figures = self._require_numbers("intervals"), self.statements[0].figures
-        return choose_interval(numbers, int(figures["n"]), figures["kl_div"], self.delta, level)
+        return _numbers.choose_interval(self._require_numbers("intervals"), *self._test, level)
 
     def error_curve(self) -> list[ErrorShare]:
         """Return how many new points are off by no more than an error, at least, for several errors at once."""
         self._require_numbers("the curve of errors")
-        return error_curve(self.statements[0])
+        return _numbers.error_curve(self.statements[0])
 
     def bound_error(self, kind: Literal["absolute", "squared"] = "absolute") -> float:
         """Return what held-out points prove about the mean absolute or root mean squared error, capped.
@@ -386,18 +395,14 @@ class Certificate:
         Parameters
         ----------
         kind : {"absolute", "squared"}, default="absolute"
-            Which mean. Each of the two holds with probability 1 - delta, and not both at once.
-
-        Returns
-        -------
-        float
-            The bound, in the unit of the target; infinite if nothing is proved.
+            Which mean. Each of the two holds with probability 1 - delta, and not both at once. The bound is in the unit
+            of the target; infinite if nothing is proved.
         """
         if kind not in ("absolute", "squared"):
             raise ValueError(f"kind must be 'absolute' or 'squared', got {kind!r}")
         self._require_numbers("mean errors")
         figures = dict(self.statements[0].figures) | {"power": 1 if kind == "absolute" else 2}
-        bound = bound_mean_error(self.delta, **figures)
+        bound = _numbers.bound_mean_error(self.delta, **figures)
         _, cap = find_cap(self.loss)
         return float("inf") if bound >= 1 else to_error(f"{kind}_error:{cap!r}", bound)
 
@@ -419,14 +424,10 @@ class Certificate:
     def held_out_bound(self, loss: float | None = None) -> float:
         """Return the bound from holding out as many points: one classifier, tested on `n_validation` points.
 
-        What a test set of the same size would have proved for one classifier with this test loss, trained without
-        those points (Chernoff's bound in kl form). The ensemble pays KL and ln(2 sqrt(n)) for having been
-        chosen on its validation points, and uses the rest of the sample for training all the same.
-
-        Parameters
-        ----------
-        loss : float, optional
-            Test loss of the classifier; by default the validation loss of the posterior.
+        What a test set of the same size would have proved for one classifier with this test `loss`, by default the
+        validation loss of the posterior, trained without those points (Chernoff's bound in kl form). The ensemble pays
+        KL and ln(2 sqrt(n)) for having been chosen on its validation points, and uses the rest of the sample for
+        training all the same.
         """
         tested = self.empirical_loss if loss is None else loss
         return float(single_hypothesis_kl(tested, self.n_validation, self.delta))
@@ -446,9 +447,8 @@ class Certificate:
     def with_assumption(self, assumption: str) -> Certificate:
         """Return this certificate with one more assumption, a code or in words; a departure makes it not strict."""
         codes = (*self.assumption_codes, encode_assumption(assumption))
-        covered = (is_covered(codes), is_test_covered(codes))
-        statements = tuple(replace(one, event=METHODS[one.method].event_if(*covered)) for one in self.statements)
-        return self.revise(assumption_codes=codes, strict=covered[0], statements=statements)
+        statements = tuple(replace(one, event=METHODS[one.method].event_if(codes)) for one in self.statements)
+        return self.revise(assumption_codes=codes, strict=is_covered(codes), statements=statements)
 
     # -- in words ------------------------------------------------------------------------------------
 
@@ -477,12 +477,33 @@ class Certificate:
 
     # -- in files, and checked -----------------------------------------------------------------------
 
-    to_json = _json.dump
+    def to_json(self) -> str:
+        """Return the certificate as JSON text, with a checksum against accidental edits.
+
+        The checksum is no signature: who edits a certificate on purpose can compute it anew. That the bounds follow
+        from the figures is checked by `check`, that these follow from a model or its data by verification with those.
+        """
+        values = asdict(self)
+        values["assumptions"] = values.pop("assumption_codes")
+        if self.lam == math.inf:
+            values["lam"] = _INFINITY
+        later = self._later_fields()
+        said = {name: value for name, value in values.items() if value or name not in later}
+        return dump_checked(_FIELD, _FORMAT, said)
+
+    @classmethod
+    def _later_fields(cls) -> dict[str, Any]:
+        """Return what fields are by default that are written only where they say something: once, there were none."""
+        return {item.name: item.default for item in dropwhile(lambda item: item.name != "families", fields(cls))}
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
         """Read a certificate; raise CertificateError, naming the field, if it does not follow from its own figures."""
-        certificate: Certificate = _json.load(text, cls)
+        with raising(CertificateError):
+            values = cls._later_fields() | load_checked(text, "certificate", _FIELD, _FORMAT, longest=_MAX_CHARACTERS)
+            infinite = values.get("lam") == _INFINITY
+            certificate: Certificate = read_object(cls, values | {"lam": None} if infinite else values)
+        certificate = replace(certificate, lam=math.inf) if infinite else certificate
         certificate.check()
         return certificate
 
@@ -557,10 +578,9 @@ class Certificate:
             require(is_known, f"assumptions[{i}] must be {known}, got {shorten(code)}")
         missing = find_missing(self.assumption_codes, of_fit="hypotheses" in self.digests)
         require(not missing, f"assumptions must state: {'; '.join(missing)}")
-        wrong = (
-            f"strict is stated as {self.strict!r}, but the assumptions {'say' if self.strict else 'do not say'} that"
-        )
-        require(self.strict == is_covered(self.assumption_codes), f"{wrong} the theorem does not cover the setting")
+        say = f"the assumptions {'say' if self.strict else 'do not say'} that the theorem does not cover the setting"
+        agree = self.strict == is_covered(self.assumption_codes)
+        require(agree, f"strict is stated as {self.strict!r}, but {say}")
 
     def _check_hypotheses(self) -> None:
         """Check numbers of hypotheses and of their validation points, and what was minimised over them."""
@@ -597,7 +617,7 @@ class Certificate:
             expect("the cap in loss", find_cap(self.loss)[1], _read_width(declared))
         if self.numbers is not None:
             require(of_numbers and first.is_test, "numbers must be null unless they were tested on held-out points")
-            check_numbers(self.numbers, int(first.figures["n"]))
+            _numbers.check_numbers(self.numbers, int(first.figures["n"]))
 
     def _check_families(self) -> None:
         """Check what families have in the vote, and that its bound is about the way in which they vote."""
@@ -635,7 +655,9 @@ class Certificate:
             require(code in self.assumption_codes, f"assumptions must state {code!r}")
         tested = len(self.statements) == 1 and self.statements[0].is_test
         require(tested, "shift must be null unless the only statement rests on new points")
-        shift.check(self.statements[0].figures["n"])
+        n = self.statements[0].figures["n"]
+        require(shift.n_kept <= shift.n, f"shift.n_kept must be at most n, {shift.n}, got {shift.n_kept}")
+        require(shift.n_kept == n, f"shift.n_kept must be the {n} points of statements[0], got {shift.n_kept}")
 
     def _check_confusion(self, confusion: Confusion) -> None:
         """Check the confusion matrix against what the certificate states elsewhere, and its bounds."""
@@ -661,18 +683,17 @@ class Certificate:
         require(fits, "abstention and prediction_sets must be about a majority vote that was tested on held-out points")
         complete = bool(self.abstention) and bool(self.prediction_sets)
         require(complete, "abstention and prediction_sets must be given together")
-        n, errors = int(first.figures["n"]), first.figures.get("errors")
-        _thresholds.check_abstention(self.abstention, n, first.figures["kl_div"], self.delta)
-        _thresholds.check_sets(self.prediction_sets, n, self.abstention[0].errors)
-        if errors is not None:
-            expect("the number of errors in abstention[0]", self.abstention[0].errors, errors)
+        _thresholds.check_abstention(self.abstention, *self._test)
+        _thresholds.check_sets(self.prediction_sets, self._test[0], self.abstention[0].errors)
+        if "errors" in first.figures:
+            expect("the number of errors in abstention[0]", self.abstention[0].errors, first.figures["errors"])
         if self.probabilities is not None:
             by_share = "expected-costs" not in self.assumption_codes
             require(by_share, "probabilities must be null where the vote predicts by expected costs")
-            self.probabilities.check(n, first.figures["kl_div"], self.delta)
+            self.probabilities.check(*self._test)
         if self.declared is not None:
             require("max-error-declared" in self.assumption_codes, "assumptions must state 'max-error-declared'")
-            _thresholds.check_declared(self.declared, n, first.figures["kl_div"], self.delta)
+            _thresholds.check_declared(self.declared, *self._test)
 
 
 def _read_width(declared: list[str]) -> float:

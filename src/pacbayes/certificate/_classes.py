@@ -56,10 +56,9 @@ class ClassRates(NamedTuple):
     ----------
     label : str
         The class.
-    misses : Rate
-        P(another class is predicted | this is the class): 1 - recall.
-    false_alarms : Rate
-        P(another is the class | this class is predicted): 1 - precision.
+    misses, false_alarms : Rate
+        P(another class is predicted | this is the class), 1 - recall, and P(another is the class | this class is
+        predicted), 1 - precision.
     """
 
     label: str
@@ -165,11 +164,9 @@ def _count_errors(counts: Sequence[Sequence[int]]) -> list[tuple[tuple[int, int]
     and never a right prediction, which makes the rate as large as any engine can.
     """
     result = []
-    for c in range(len(counts) - 1):
-        of_class = sum(counts[c])
-        others = [row for i, row in enumerate(counts) if i != c]
-        alarms = sum(row[c] + row[-1] for row in others)
-        result.append(((of_class - counts[c][c], of_class), (alarms, alarms + counts[c][c])))
+    for c, row in enumerate(counts[:-1]):
+        alarms = sum(other[c] + other[-1] for other in counts) - row[c] - row[-1]
+        result.append(((sum(row) - row[c], sum(row)), (alarms, alarms + row[c])))
     return result
 
 

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pacbayes._fingerprint import digest
 from pacbayes._settings import Choice
@@ -66,11 +66,9 @@ def certify(
         Validation losses in [0, 1], each measured on points that did not shape the hypothesis. NaN for a hypothesis
         that was not validated in full: it gets no weight, and its share of the prior is lost. Which ones these are may
         depend on the data in any way, since the bounds hold for all posteriors at once.
-    n : int or array_like of shape (m,)
-        Number of points that each loss was measured on.
-    n_max : int, optional
-        The largest such number, if `n` is the smallest and the others are not known: for the objectives "lambda" and
-        "kl" only.
+    n, n_max : int or array_like of shape (m,), int
+        Number of points that each loss was measured on; or the smallest and the largest such number, if the others are
+        not known, for the objectives "lambda" and "kl" only.
     delta : float, default=0.05
         Probability with which the bound may fail, in (0, 1).
     prior : array_like of shape (m,), optional
@@ -80,33 +78,25 @@ def certify(
         hypothesis by its own number of points; the direct bound is the smallest. Without effect for "best". Whatever
         the objective, the direct bound is what is stated about the randomised classifier. "relative" bounds nothing:
         it is the mean loss plus KL in units of an eighth of the smallest loss. "stacking" keeps `posterior`.
-    voting : {"majority", "gibbs", "best", "uniform"}, default="majority"
+    voting : {"majority", "gibbs", "best", "uniform", "mean"}, default="majority"
         "best" puts all weight on the hypothesis with the smallest bound, "uniform" keeps the prior; the others
         minimise.
-    loss : str, default="zero_one"
-        Name of the loss. The majority vote is bounded for "zero_one" only: the share of wrong labels.
-    strict : bool, default=True
-        Whether the assumptions hold to the letter.
-    n_votes : int, default=1
-        Number of votes that compete, each with a pool of its own, under this delta.
+    loss, strict, n_votes
+        As in `Certificate`. The majority vote is bounded for the loss "zero_one" only.
     dropped_loss : float, optional
         A lower bound on the losses that are NaN, such as the errors made so far divided by `n`. If it is large enough,
         the minimum is proved over all hypotheses instead of those with a loss ("lambda" and "kl" only).
-    assumptions : sequence of str, optional
-        What the certificate rests on besides what has to be true of the losses: codes of
-        `pacbayes.certificate.assumptions`, or words of your own.
-    digests : mapping of str to str, optional
-        Digests of what else the certificate is about.
+    assumptions, digests : sequence of str, mapping of str to str, optional
+        What the certificate rests on besides what has to be true of the losses, codes of
+        `pacbayes.certificate.assumptions` or words of your own, and digests of what else it is about.
     posterior : array_like of shape (m,), optional
         For the objective "stacking": weights of hypotheses with a loss, which may depend on the validation points in
         any way, since the bounds hold for all posteriors at once.
 
     Returns
     -------
-    certificate : Certificate
-        What is proved.
-    rho : ndarray of shape (m,)
-        The posterior.
+    certificate, rho : Certificate and ndarray of shape (m,)
+        What is proved, and the posterior.
 
     Examples
     --------
@@ -162,6 +152,8 @@ def _derive(everyone: Problem, dropped_loss: float | None) -> tuple[Certificate,
     n_dropped, at_least = int(np.count_nonzero(~chosen)), dropped_loss or 0.0
     rho = np.zeros(given.size)
     rho[chosen] = weighted.rho
+    # The numbers of points that the losses were measured on are one number where they are the same.
+    sizes = np.where(chosen, everyone.n, 0) if np.ptp(validated.n) else int(validated.n[0])
     certificate = Certificate(
         **vars(settings),
         statements=_with_shared_delta(weighted.statements, settings, log_mass),
@@ -173,12 +165,17 @@ def _derive(everyone: Problem, dropped_loss: float | None) -> tuple[Certificate,
         n_dropped=n_dropped,
         dropped_loss=at_least if n_dropped else None,
         minimum_over=validated.losses.size,
-        digests={"losses": _digest_losses(given, everyone.n, chosen), "posterior": digest(rho)},
+        digests={"losses": digest([np.where(chosen, given, np.nan), sizes]), "posterior": digest(rho)},
         **weighted.minimum,
     )
     # If their losses are not larger, the dropped hypotheses might get weight.
     if n_dropped and validated.objective.has_lambda and weighted.minimum and at_least > weighted.empirical_loss:
-        certificate = _extend_minimum(certificate, replace(everyone, losses=np.where(chosen, given, at_least)))
+        # The objectives do not decrease in any loss: their minimum with lower bounds in place of losses is a lower
+        # bound. It may prove that the minimum over all hypotheses is the same.
+        bounded = replace(everyone, losses=np.where(chosen, given, at_least))
+        lower, stated = bounded.objective.minimize(bounded).lower, certificate.minimum_lower_bound
+        if lower is not None and stated is not None and stated - lower <= _PROVED_GAP * stated:
+            certificate = replace(certificate, minimum_lower_bound=lower, minimum_over=given.size)
     return certificate, rho
 
 
@@ -230,23 +227,6 @@ def _with_lost_mass(kl_div: float, log_mass: float) -> float:
     return kl_div if log_mass == 0 else (kl_div - log_mass) * (1 + 1e-15)
 
 
-def _digest_losses(losses: Array, n: NDArray[np.int64], chosen: NDArray[np.bool_]) -> str:
-    """Return a digest of the losses and of the numbers of points that they were measured on."""
-    known = n[chosen]
-    return digest([np.where(chosen, losses, np.nan), np.where(chosen, n, 0) if np.ptp(known) else int(known[0])])
-
-
-def _extend_minimum(certificate: Certificate, everyone: Problem) -> Certificate:
-    """State the minimum over all hypotheses, if lower bounds on the losses of dropped ones prove that it is the same.
-
-    The objectives do not decrease in any loss: their minimum with lower bounds in place of losses is a lower bound.
-    """
-    lower, over_validated = everyone.objective.minimize(everyone).lower, certificate.minimum_lower_bound
-    if lower is None or over_validated is None or over_validated - lower > _PROVED_GAP * over_validated:
-        return certificate
-    return replace(certificate, minimum_lower_bound=lower, minimum_over=certificate.n_hypotheses)
-
-
 def _with_shared_delta(statements: Sequence[Statement], settings: Settings, log_mass: float) -> tuple[Statement, ...]:
     """Turn statements with a delta for each vote, and for a mass of its prior, into statements with one delta."""
     if settings.n_votes == 1 and log_mass == 0:
@@ -260,7 +240,7 @@ def _with_shared_delta(statements: Sequence[Statement], settings: Settings, log_
         if "gibbs_bound" in figures:
             figures["gibbs_bound"] = shared[RANDOMISED].bound
         method, who = statement.method, statement.predictor
-        again = Statement.by(method, who, settings.loss, settings.delta, figures, strict=settings.strict)
+        again = Statement.by(method, who, settings.loss, settings.delta, figures, settings.assumption_codes)
         shared[who] = replace(again, bound=max(again.bound, statement.bound))
     return tuple(shared[statement.predictor] for statement in statements)
 
@@ -271,7 +251,6 @@ def _with_shared_delta(statements: Sequence[Statement], settings: Settings, log_
 _SIZES = ("n_validation", "n_validation_max", "n_hypotheses", "n_dropped", "minimum_over")
 _TOLERANCES = dict.fromkeys((*_SIZES, "global_minimum", "quasiconvex"), 0.0)
 _TOLERANCES |= {"empirical_loss": FIGURE_TOLERANCE, "kl_div": FIGURE_TOLERANCE, "lam": 1e-3}
-
 
 # How the randomised classifier was bounded before the direct bound.
 _EARLIER = ("pac-bayes-kl", "pac-bayes-dual")
@@ -307,10 +286,9 @@ def verify(
     stated, proved = certificate.minimum_lower_bound, again.minimum_lower_bound
     if (stated is None) != (proved is None) or (stated or 0.0) > (proved or 0.0) * (1 + FIGURE_TOLERANCE):
         raise CertificateError(f"minimum_lower_bound is stated as {stated!r} but comes out as {proved!r}")
-    if "losses" in certificate.digests:
-        expect("digests['losses']", certificate.digests["losses"], again.digests["losses"])
-    if posterior is not None and "posterior" in certificate.digests:
-        expect("digests['posterior']", certificate.digests["posterior"], again.digests["posterior"])
+    for part in ("losses",) if posterior is None else ("losses", "posterior"):
+        if part in certificate.digests:
+            expect(f"digests[{part!r}]", certificate.digests[part], again.digests[part])
 
 
 def _verify_statements(statements: Sequence[Statement], expected: Sequence[Statement]) -> None:

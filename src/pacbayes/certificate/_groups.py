@@ -27,10 +27,8 @@ class GroupRate(NamedTuple):
 
     Attributes
     ----------
-    label : str
-        The group.
-    errors : Rate
-        P(the prediction is wrong | the point is in this group), by the held-out points of the group.
+    label, errors : str and Rate
+        The group, and P(the prediction is wrong | the point is in it), by the held-out points of the group.
     """
 
     label: str
@@ -50,14 +48,11 @@ class GroupErrors:
         What the points are grouped by, such as the name of a column; empty if it has no name.
     overlapping : bool
         Whether the groups were declared as masks, so that a point may be in several groups or in none.
-    labels : tuple of str
-        Names of the groups.
-    counts : tuple of pairs of int
-        Errors and points of each group. A prediction that could differ on another engine counts as an error.
+    labels, counts, bounds : tuple of str, of pairs of int, and of float
+        Names of the groups, errors and points of each, and bounds on the error, rounded up. A prediction that could
+        differ on another engine counts as an error.
     kl_div : float
         Price of having chosen the predictor: the logarithm of the number of votes that competed.
-    bounds : tuple of float
-        Bounds on the error of each group, rounded up.
     """
 
     name: Annotated[str, Length(0, MAX_TEXT)]
@@ -74,10 +69,8 @@ class GroupErrors:
 
     def rates(self) -> list[GroupRate]:
         """Return the error of each group, measured and bounded, in the order of the groups."""
-        return [
-            GroupRate(label, Rate(*count, bound))
-            for label, count, bound in zip(self.labels, self.counts, self.bounds, strict=True)
-        ]
+        rates = (Rate(*count, bound) for count, bound in zip(self.counts, self.bounds, strict=True))
+        return [GroupRate(*named) for named in zip(self.labels, rates, strict=True)]
 
     @property
     def worst(self) -> GroupRate:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise
 from typing import Annotated, NamedTuple
 
@@ -18,7 +17,7 @@ from pacbayes._formatting import format_lower
 from pacbayes._json_fields import Length, Range
 from pacbayes._losses import POWERS, find_cap
 from pacbayes._validation import Array
-from pacbayes.certificate._rates import bound_mean, bound_rate, count_points_needed, divide_price
+from pacbayes.certificate._rates import bound_mean, bound_rate, choose_row, count_points_needed, divide_price
 from pacbayes.certificate._statements import (
     BEST,
     MEAN,
@@ -77,10 +76,8 @@ class IntervalCounts:
 
     Attributes
     ----------
-    threshold : float
-        Half the width of an interval, in units of its point's scale.
-    misses : int
-        Number of held-out points outside of their intervals.
+    threshold, misses : float and int
+        Half the width of an interval, in units of its point's scale, and number of held-out points outside of theirs.
     """
 
     threshold: NonNegative
@@ -93,10 +90,9 @@ class NumberErrors:
 
     Attributes
     ----------
-    median : float
-        Median of the targets of the held-out points.
-    median_loss : float
-        Loss of always predicting the median, at these points: in units of the cap, as all losses.
+    median, median_loss : float
+        Median of the targets of the held-out points, and the loss of always predicting it, at these points: in units
+        of the cap, as all losses.
     mean_scale : float
         Mean of the scales of the held-out points, by which half the widths of intervals are multiplied.
     intervals : tuple of IntervalCounts
@@ -117,12 +113,10 @@ class IntervalCoverage:
     ----------
     coverage : float
         With probability 1 - delta, at least this share of new points has its target in its interval.
-    threshold : float
-        Half the width of an interval, in units of its point's scale.
-    misses, n : int
-        Number of held-out points outside of their intervals, of how many.
-    mean_width : float
-        Mean width of the intervals of the held-out points, measured.
+    threshold, misses : float and int
+        As in `IntervalCounts`.
+    n, mean_width : int and float
+        Number of held-out points, and mean width of their intervals, measured.
     """
 
     coverage: float
@@ -137,22 +131,14 @@ class ErrorShare(NamedTuple):
 
     Attributes
     ----------
-    error : float
-        The error, in units of the target.
-    measured : float
-        Share of the held-out points.
-    share : float
-        Lower bound on the share of new points. Those of a curve hold all at once.
+    error, measured, share : float
+        The error, in units of the target, the share of the held-out points, and a lower bound on that of new points.
+        Those of a curve hold all at once.
     """
 
     error: float
     measured: float
     share: float
-
-
-# ---------------------------------------------------------------------------------------------------
-# Mean errors
-# ---------------------------------------------------------------------------------------------------
 
 
 def _check_counts(name: str, statement: Statement, certificate: object) -> None:
@@ -180,29 +166,20 @@ def _limit_mean(counts: Array, power: int) -> tuple[float, float]:
 
 @method("test-set-betting", "betting on held-out points", (MEAN, BEST), Event.TEST_SET, check=_check_counts)
 def bound_mean_error(
-    delta: float,
-    loss: Unit,
-    counts: _Counts,
-    power: Annotated[int, Range(1, 2)],
-    n: Count,
-    kl_div: NonNegative,
+    delta: float, loss: Unit, counts: _Counts, power: Annotated[int, Range(1, 2)], n: Count, kl_div: NonNegative
 ) -> float:
     """Bound a mean loss by the numbers of points at each level, at the level delta exp(-kl_div)."""
     bound = bound_mean(delta, _values(power), counts, kl_div)
     return min(1.0, math.ceil(bound * ROUND_UP * _GRID) / _GRID)
 
 
-def count_levels(errors: Array, cap: float) -> tuple[int, ...]:
-    """Return how many errors are rounded up to each level, and at last how many are beyond the cap."""
-    places = np.searchsorted(LEVELS, errors / cap, side="left")
-    return tuple(np.bincount(places, minlength=LEVELS.size + 1).tolist())
-
-
 def test_figures(test: NumberTest, loss: str, total: float, kl_div: float) -> dict[str, object]:
     """Return the figures of a statement about a mean loss, whose total over the points is known."""
     code, cap = find_cap(loss)
     n = test.target.size
-    counts = count_levels(test.errors, cap)
+    # How many errors are rounded up to each level, and at last how many are beyond the cap.
+    places = np.searchsorted(LEVELS, test.errors / cap, side="left")
+    counts = tuple(np.bincount(places, minlength=LEVELS.size + 1).tolist())
     least, most = _limit_mean(np.array(counts, dtype=np.float64), POWERS[code])
     # Far from zero, errors are counted by more than they are (`NumberTest.errors`).
     mean = min(1.0, max(float(total) / n, least), most)
@@ -216,16 +193,11 @@ def error_curve(statement: Statement) -> list[ErrorShare]:
     chosen = range(_STEP, LEVELS.size, _STEP)
     price = divide_price(kl_div, len(chosen))
     below = np.cumsum(counts)
-    result = []
-    for j in chosen:
-        outside = bound_rate(statement.delta, int(n - below[j]), n, price)
-        result.append(ErrorShare(float(LEVELS[j] * cap), float(below[j] / n), max(0.0, 1.0 - outside * ROUND_UP)))
-    return result
-
-
-# ---------------------------------------------------------------------------------------------------
-# Intervals
-# ---------------------------------------------------------------------------------------------------
+    outside = (bound_rate(statement.delta, int(n - below[j]), n, price) for j in chosen)
+    return [
+        ErrorShare(float(LEVELS[j] * cap), float(below[j] / n), max(0.0, 1.0 - rate * ROUND_UP))
+        for j, rate in zip(chosen, outside, strict=True)
+    ]
 
 
 def state_numbers(test: NumberTest, median_loss: float) -> NumberErrors:
@@ -243,15 +215,10 @@ def state_numbers(test: NumberTest, median_loss: float) -> NumberErrors:
 
 
 def choose_interval(numbers: NumberErrors, n: int, kl_div: float, delta: float, coverage: float) -> IntervalCoverage:
-    """Return the smallest threshold at which a coverage is proved, by counts of n points at falling thresholds."""
-    level, best = 1 - Fraction(coverage), None
-    for row in numbers.intervals:
-        if Fraction(bound_rate(delta, row.misses, n, kl_div)) > level:
-            break
-        best = row
-    if best is not None:
-        width = 2 * best.threshold * numbers.mean_scale
-        return IntervalCoverage(coverage, best.threshold, best.misses, n, width)
+    """Return the smallest threshold at which a coverage is proved, by counts of n points."""
+    row = choose_row(numbers.intervals, n, kl_div, delta, coverage)
+    if row is not None:
+        return IntervalCoverage(coverage, row.threshold, row.misses, n, 2 * row.threshold * numbers.mean_scale)
     needed = count_points_needed(coverage, kl_div, delta)
     most = 1 - bound_rate(delta, numbers.intervals[0].misses, n, kl_div)
     raise ValueError(

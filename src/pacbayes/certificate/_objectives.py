@@ -8,35 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._json_fields import Range
 from pacbayes._losses import is_of_numbers
 from pacbayes._validation import Array
-from pacbayes.bounds import clopper_pearson, kl_inverse_upper, pac_bayes_kl
+from pacbayes.bounds import clopper_pearson, kl_inverse_upper
 from pacbayes.bounds.direct import direct_bound_of
 from pacbayes.bounds.dual import dual_bound_of
 from pacbayes.bounds.grouping import describe_posterior
 from pacbayes.bounds.prior import restrict_prior
-from pacbayes.certificate._statements import (
-    BEST,
-    FIGURE_TOLERANCE,
-    MAJORITY,
-    MEAN,
-    RANDOMISED,
-    ROUND_UP,
-    Count,
-    Event,
-    NonNegative,
-    Statement,
-    Unit,
-    expect,
-    method,
-    require,
-)
+from pacbayes.certificate._statements import BEST, MAJORITY, MEAN, RANDOMISED, Statement
 from pacbayes.posterior import (
     DirectResult,
     DualResult,
@@ -60,11 +44,6 @@ _CLOSE = 0.03
 # exceed the smallest by at most this share.
 _NEAR = 64
 _FAR = 0.1
-
-_EPS = float(np.finfo(np.float64).eps)
-
-# Figures that may be negative.
-_ANY = Range(-1e15, 1e15)
 
 # By how much the logarithm of a weight falls where the loss is twice the smallest: measured on regression problems.
 _RELATIVE = 8.0
@@ -119,8 +98,11 @@ class Problem:
     @property
     def theorem(self) -> dict[str, Any]:
         """What the paper's theorem is about: the smallest validation set stands for all."""
-        given = {"losses": self.losses, "n": self.n_min, "n_max": self.n_max}
-        return {**given, "delta": self.delta, "prior": self.prior}
+        return {"n": self.n_min, "n_max": self.n_max, **self._given}
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        return {"losses": self.losses, "delta": self.delta, "prior": self.prior}
 
     @property
     def mixture(self) -> dict[str, Any]:
@@ -128,8 +110,7 @@ class Problem:
 
         The comparator and its grid must be chosen before the losses are seen, which `delta` may depend on.
         """
-        fixed = {"comparator": "mixture", "grid_delta": self.settings.share}
-        return {"losses": self.losses, "n": self.n, "delta": self.delta, "prior": self.prior, **fixed}
+        return {"n": self.n, "comparator": "mixture", "grid_delta": self.settings.share, **self._given}
 
     @property
     def bounded(self) -> str:
@@ -165,7 +146,8 @@ class Problem:
 
     def state(self, method: str, predictor: str, **figures: float) -> Statement:
         """Make a statement by a method."""
-        return Statement.by(method, predictor, self.settings.loss, self.delta, figures, strict=self.settings.strict)
+        settings = self.settings
+        return Statement.by(method, predictor, settings.loss, self.delta, figures, settings.assumption_codes)
 
 
 class Weighted(NamedTuple):
@@ -204,88 +186,19 @@ def state_randomised(problem: Problem, rho: Array, loss: float, kl_div: float, m
         figures = {"loss": loss, "kl_div": kl_div, "n": problem.n_min, "n_max": problem.n_max}
         return problem.state("pac-bayes-kl", problem.bounded, **figures)
     if problem.earlier:
-        return _state_by_dual(problem, rho, loss, minimum if isinstance(minimum, DualResult) else None)
-    return _state_directly(problem, rho, loss, kl_div)
-
-
-def _check_sizes(name: str, statement: Statement, certificate: Any) -> None:
-    expect(f"{name}.figures['n']", statement.figures["n"], certificate.n_validation)
-    expect(f"{name}.figures['n_max']", statement.figures["n_max"], certificate.n_validation_max)
-
-
-@method("pac-bayes-kl", "PAC-Bayes-kl", (RANDOMISED, BEST, MEAN), Event.PAC_BAYES, check=_check_sizes)
-def _pac_bayes_kl(delta: float, loss: Unit, kl_div: NonNegative, n: Count, n_max: Count) -> float:
-    return float(pac_bayes_kl(loss, kl_div, n, delta, n_max=n_max))
-
-
-def least_conjugate(mu: float, loss: float, n_max: int) -> float:
-    """Return a lower bound on E[psi_h(mu)] for hypotheses of a mean empirical loss, on at most `n_max` points each.
-
-    psi_h(mu) is at least max_L {L - mu n_max kl(loss_h || L)} (docs/dual.md), which is concave in the loss: its mean is
-    smallest if all losses are 0 or 1.
-    """
-    x = mu * n_max
-    at_zero = 0.0 if x >= 1 else 1.0 - x + (x * math.log(x) if x > 0 else 0.0)
-    return loss + (1 - loss) * at_zero
-
-
-def _check_adjusted_loss(name: str, statement: Statement, certificate: Any) -> None:
-    least = least_conjugate(statement.figures["mu"], certificate.empirical_loss, certificate.n_validation_max)
-    enough = statement.is_vacuous or statement.figures["adjusted_loss"] >= least * (1 - FIGURE_TOLERANCE)
-    require(enough, f"{name}.figures['adjusted_loss'] must be at least {least!r} for this mu")
-
-
-@method("pac-bayes-dual", "dual PAC-Bayes bound", (RANDOMISED, MEAN), Event.PAC_BAYES, check=_check_adjusted_loss)
-def _dual(delta: float, adjusted_loss: NonNegative, kl_div: NonNegative, mu: NonNegative) -> float:
-    # E_rho[psi_h(mu)] + mu (KL + ln(1 / delta)), docs/dual.md. That psi_h is 1 at mu = 0, whatever is stated.
-    return 1.0 if mu == 0 else min(1.0, (adjusted_loss + mu * (kl_div - math.log(delta))) * ROUND_UP)
-
-
-def _state_by_dual(problem: Problem, rho: Array, loss: float, minimum: DualResult | None) -> Statement:
-    bound = minimum or dual_bound_of(rho, **problem.mixture)
-    # What is left of the bound is E_rho[psi_h(mu)], which is at least the loss, also where it is cut off at 1.
-    adjusted = max(loss, bound.fun - bound.mu * (bound.kl_div - math.log(problem.delta)))
-    figures = {"adjusted_loss": float(adjusted), "kl_div": bound.kl_div, "mu": bound.mu}
-    statement = problem.state("pac-bayes-dual", problem.bounded, **figures)
-    return replace(statement, bound=max(statement.bound, bound.fun))
-
-
-def least_direct_bound(loss: float, n_max: int, level: float) -> float:
-    """Return a lower bound on the direct bound of any posterior with this empirical loss, on at most `n_max` points.
-
-    True losses with kl(loss_h || L_h) = ln(1 / level) / n_max comply with the constraint. Such an L_h is a concave
-    function of loss_h (docs/direct.md): its mean is smallest if all losses are 0 or 1.
-    """
-    return loss - (1 - loss) * math.expm1(math.log(level) / n_max)
-
-
-def _check_direct(name: str, statement: Statement, certificate: Any) -> None:
-    level = certificate.delta / certificate.n_votes
-    least = least_direct_bound(certificate.empirical_loss, certificate.n_validation_max, level)
-    enough = statement.bound >= least * (1 - FIGURE_TOLERANCE)
-    require(enough, f"{name}.bound must be at least {least!r} for this validation loss")
-
-
-@method("pac-bayes-direct", "direct PAC-Bayes bound", (RANDOMISED, MEAN), Event.PAC_BAYES, check=_check_direct)
-def _direct(
-    delta: float, loss: Unit, kl_div: NonNegative, adjusted_loss: Annotated[float, _ANY], log_nu: Annotated[float, _ANY]
-) -> float:
-    # nu / delta + sum_h max_L {rho_h L - nu pi_h exp(D_h(L))}, docs/direct.md. nu is stated relative to exp(KL): what a
-    # prior is divided by, or has lost, multiplies both.
-    log_part = kl_div + log_nu - math.log(delta)
-    part = math.exp(log_part + 4 * _EPS * (kl_div + abs(log_nu))) if log_part < 0 else 1.0
-    return min(1.0, max(loss, adjusted_loss + part * ROUND_UP) * ROUND_UP)
-
-
-def _state_directly(problem: Problem, rho: Array, loss: float, kl_div: float) -> Statement:
-    bound = direct_bound_of(rho, **problem.mixture)
-    log_part = bound.log_nu - math.log(problem.delta)
-    # What is left of the bound is the sum of the maxima. Where nothing is proved, all losses may be one.
-    figures = {"adjusted_loss": bound.value - math.exp(log_part), "log_nu": bound.log_nu - kl_div}
-    if bound.value >= 1:
-        figures = {"adjusted_loss": 1.0, "log_nu": -kl_div}
-    statement = problem.state("pac-bayes-direct", problem.bounded, loss=loss, kl_div=kl_div, **figures)
-    return replace(statement, bound=max(statement.bound, bound.value))
+        dual = minimum if isinstance(minimum, DualResult) else dual_bound_of(rho, **problem.mixture)
+        method, bound = "pac-bayes-dual", dual.fun
+        # What is left of the bound is E_rho[psi_h(mu)], which is at least the loss, also where it is cut off at 1.
+        adjusted = max(loss, bound - dual.mu * (dual.kl_div - math.log(problem.delta)))
+        figures = {"adjusted_loss": float(adjusted), "kl_div": dual.kl_div, "mu": dual.mu}
+    else:
+        method, (bound, log_nu) = "pac-bayes-direct", direct_bound_of(rho, **problem.mixture)
+        # What is left of the bound is the sum of the maxima. Where nothing is proved, all losses may be one.
+        adjusted = bound - math.exp(log_nu - math.log(problem.delta)) if bound < 1 else 1.0
+        log_nu = log_nu - kl_div if bound < 1 else -kl_div
+        figures = {"loss": loss, "kl_div": kl_div, "adjusted_loss": adjusted, "log_nu": log_nu}
+    statement = problem.state(method, problem.bounded, **figures)
+    return replace(statement, bound=max(statement.bound, bound))
 
 
 class RelativeResult(NamedTuple):
@@ -372,49 +285,41 @@ def _minimize(problem: Problem) -> Weighted:
         _, kl_div = describe_posterior(problem.posterior, problem.losses, problem.curve.log_prior)
         if math.isinf(kl_div):
             raise ValueError("posterior must be zero where the prior is: nothing is proved about such hypotheses")
-        return _keep(problem.posterior, kl_div, problem)
-    objective = problem.objective
-    minimum = objective.minimize(problem)
-    gibbs = state_randomised(problem, minimum.rho, minimum.loss, minimum.kl_div, minimum)
-    condition = first_condition(**problem.theorem) if objective.has_lambda else None
+        return _keep(problem, problem.posterior, kl_div)
+    minimum = problem.objective.minimize(problem)
     proved = {
         "lam": minimum.lam,
         "minimum_lower_bound": minimum.lower,
         "global_minimum": minimum.converged,
-        "quasiconvex": condition,
+        "quasiconvex": first_condition(**problem.theorem) if problem.objective.has_lambda else None,
     }
+    gibbs = state_randomised(problem, minimum.rho, minimum.loss, minimum.kl_div, minimum)
     statements = _with_vote(gibbs, minimum.rho, problem)
     return Weighted(minimum.rho, statements, minimum.loss, gibbs.figures.get("kl_div", minimum.kl_div), proved)
 
 
-def _keep_prior(problem: Problem) -> Weighted:
-    """Weight hypotheses by the prior."""
-    return _keep(problem.curve.rho(0.0), 0.0, problem)
-
-
-def _keep(rho: Array, kl_div: float, problem: Problem) -> Weighted:
+def _keep(problem: Problem, rho: Array, kl_div: float) -> Weighted:
     """State what is proved about given weights."""
-    empirical_loss = min(1.0, float(np.sum(rho * problem.losses)) * (1 + 1e-12))
-    gibbs = state_randomised(problem, rho, empirical_loss, kl_div)
-    return Weighted(rho, _with_vote(gibbs, rho, problem), empirical_loss, gibbs.figures.get("kl_div", kl_div))
+    loss = min(1.0, float(np.sum(rho * problem.losses)) * (1 + 1e-12))
+    gibbs = state_randomised(problem, rho, loss, kl_div)
+    return Weighted(rho, _with_vote(gibbs, rho, problem), loss, gibbs.figures.get("kl_div", kl_div))
 
 
 def _choose_best(problem: Problem) -> Weighted:
     """Put all weight on the hypothesis with the smallest bound."""
     best, statement = _best_hypothesis(problem)
-    rho = np.zeros(problem.losses.size)
-    rho[best] = 1.0
-    kl_div = statement.figures["kl_div"]
-    if not problem.settings.proves_losses:
-        statement = problem.state("unproved", BEST)
-    return Weighted(rho, (statement,), float(problem.losses[best]), kl_div)
+    stated = statement if problem.settings.proves_losses else problem.state("unproved", BEST)
+    rho = np.eye(1, problem.losses.size, best)[0]
+    return Weighted(rho, (stated,), float(problem.losses[best]), statement.figures["kl_div"])
 
 
 VOTINGS: dict[Voting, VotingRule] = {
     "majority": VotingRule(MAJORITY, _minimize),
     "gibbs": VotingRule(RANDOMISED, _minimize),
     "best": VotingRule(BEST, _choose_best, "all weight on the best hypothesis", needs_sizes=True),
-    "uniform": VotingRule(MAJORITY, _keep_prior, "the prior itself", needs_losses=True),
+    "uniform": VotingRule(
+        MAJORITY, lambda problem: _keep(problem, problem.curve.rho(0.0), 0.0), "the prior itself", needs_losses=True
+    ),
     "mean": VotingRule(MEAN, _minimize),
 }
 
@@ -434,13 +339,10 @@ def _with_vote(gibbs: Statement, rho: Array, problem: Problem) -> tuple[Statemen
     voter = heavy_voter(rho)
     if voter is not None:
         # A point mass is a posterior, too: the same event bounds it.
-        alone = np.zeros(rho.size)
-        alone[voter] = 1.0
+        alone = np.eye(1, rho.size, voter)[0]
         voter_loss, kl_div = float(problem.losses[voter]), float(problem.curve.point_mass_kls()[voter])
-        voter_bound = state_randomised(problem, alone, voter_loss, kl_div).bound
-        candidates.append(
-            problem.state("heavy-voter", MAJORITY, voter_bound=voter_bound, weight=min(1.0, float(rho[voter])))
-        )
+        figures = {"voter_bound": state_randomised(problem, alone, voter_loss, kl_div).bound}
+        candidates.append(problem.state("heavy-voter", MAJORITY, **figures, weight=min(1.0, float(rho[voter]))))
     vote = min(candidates, key=lambda statement: statement.bound)
     first = (gibbs, vote) if VOTINGS[problem.settings.voting].predictor == RANDOMISED else (vote, gibbs)
     return first + alternative
@@ -453,24 +355,18 @@ def _best_hypothesis(problem: Problem) -> tuple[int, Statement]:
     the smallest loss is taken.
     """
     divergences = np.minimum(problem.curve.point_mass_kls(), _LARGEST_KL)
-    candidates = _smallest_losses(problem.losses, problem.n, divergences)
+    # No other hypothesis has a smaller bound than those with the smallest loss of all with as many points and the same
+    # prior, rising. Of equal losses, the first is taken.
+    order = np.lexsort((problem.losses, divergences, problem.n))
+    is_first = np.ones(order.size, dtype=bool)
+    is_first[1:] = (np.diff(problem.n[order]) != 0) | (np.diff(divergences[order]) != 0)
+    candidates = np.sort(order[is_first])
     figures = (problem.losses[candidates], problem.n[candidates], divergences[candidates])
     best = int(candidates[0 if candidates.size == 1 else _choose_by_bound(*figures, problem)])
     loss, n, kl_div = float(problem.losses[best]), int(problem.n[best]), float(divergences[best])
     if problem.settings.loss == "zero_one" and _are_whole(np.array(loss), np.array(n)):
         return best, problem.state("clopper-pearson", BEST, errors=round(loss * n), n=n, kl_div=kl_div)
     return best, problem.state("chernoff", BEST, loss=loss, n=n, kl_div=kl_div)
-
-
-def _smallest_losses(losses: Array, n: NDArray[np.int64], kl_div: Array) -> NDArray[np.intp]:
-    """Return the hypotheses with the smallest loss of all with as many points and the same prior, rising.
-
-    No other hypothesis has a smaller bound than these. Of equal losses, the first is taken.
-    """
-    order = np.lexsort((losses, kl_div, n))
-    is_first = np.ones(order.size, dtype=bool)
-    is_first[1:] = (np.diff(n[order]) != 0) | (np.diff(kl_div[order]) != 0)
-    return np.sort(order[is_first])
 
 
 def _choose_by_bound(losses: Array, n: NDArray[np.int64], kl_div: Array, problem: Problem) -> int:

@@ -23,8 +23,8 @@ from pacbayes.certificate._thresholds import ThresholdCounts, state_abstention, 
 
 def _state(certificate: Certificate, method: str, figures: Mapping[str, float]) -> Statement:
     """State something about what `predict` does."""
-    covered = {"strict": certificate.strict, "test_covered": certificate.test_covered}
-    return Statement.by(method, certificate.predictor, certificate.loss, certificate.delta, figures, **covered)
+    about = (certificate.predictor, certificate.loss, certificate.delta)
+    return Statement.by(method, *about, figures, certificate.assumption_codes)
 
 
 def _with_tested(
@@ -93,14 +93,14 @@ def with_shares(
     `counts` as from `tabulate_thresholds`, and `probabilities` from `tabulate_probabilities`. `declared` is an error
     that was declared beforehand, with the thresholds at which to test it, as from `plan_thresholds`.
     """
-    figures, delta = certificate.statements[0].figures, certificate.delta
-    n, kl_div = int(figures["n"]), figures["kl_div"]
-    added: dict[str, Any] = {"abstention": state_abstention(counts.answered, n, kl_div, delta)}
+    test = certificate._test
+    added: dict[str, Any] = {"abstention": state_abstention(counts.answered, *test)}
     # Which probability is the winner's is known where the largest share wins.
     if probabilities is not None and "expected-costs" not in certificate.assumption_codes:
-        added["probabilities"] = state_probabilities(probabilities, kl_div, delta)
+        added["probabilities"] = state_probabilities(probabilities, *test[1:])
     if declared is not None:
-        added["declared"] = state_declared(*declared, counts.answered, n, kl_div, delta)
+        max_error, plan = declared
+        added["declared"] = state_declared(max_error, plan, counts.answered, *test)
         added["assumption_codes"] = (*certificate.assumption_codes, "max-error-declared")
     return certificate.revise(prediction_sets=state_sets(counts.sets), **added)
 

@@ -51,10 +51,9 @@ class Calibration:
 
     Attributes
     ----------
-    power : float
-        Exponent of the shares; above 1 where the vote is surer than its shares say, below 1 where it is less sure.
-    mixing : float
-        Share of the uniform distribution.
+    power, mixing : float
+        Exponent of the shares, above 1 where the vote is surer than its shares say, and below 1 where it is less sure;
+        and share of the uniform distribution.
     n : int
         Number of training rows that both were chosen on, by hypotheses that were not trained on them.
     """
@@ -96,10 +95,8 @@ class ReliabilityBin:
     ----------
     low, high : float
         The winner's probability is at least `low` and below `high`; 1 is in the last bin.
-    n : int
-        Number of held-out points.
-    mean : float
-        Mean of the winner's probability at these points; 0 if there are none.
+    n, mean : int and float
+        Number of held-out points, and mean of the winner's probability at these; 0 if there are none.
     right, wrong : tuple of int
         The least and the largest number of right and of wrong predictions, on any engine.
     limits : tuple of float
@@ -154,7 +151,6 @@ class Probabilities:
         expect("the number of points in probabilities.losses", self.n, n)
         expect_at_least("probabilities.bound", self.bound, _bound_losses(self.losses, kl_div, delta))
         expect("the number of points in probabilities.bins", sum(one.n for one in self.bins), n)
-        price = _price(kl_div)
         for i, (one, ends) in enumerate(zip(self.bins, pairwise(BIN_EDGES), strict=True)):
             name = f"probabilities.bins[{i}]"
             expect(f"the ends of {name}", (one.low, one.high), ends)
@@ -164,12 +160,9 @@ class Probabilities:
             # A point whose bin or label is in doubt is counted several times.
             fits = inside and all(low <= high <= n for low, high in counts) and least <= one.n <= most
             require(fits, f"{name} counts {one.right} right and {one.wrong} wrong predictions of {one.n}: impossible")
-            low, high = _limit_rate(one.right, one.wrong, price, delta)
+            low, high = _limit_rate(one.right, one.wrong, kl_div, delta)
             contains = one.limits[0] <= low and one.limits[1] >= high
             require(contains, f"{name}.limits are stated as {one.limits!r} but come out as {(low, high)!r}")
-
-
-# -- counts of points --------------------------------------------------------------------------------
 
 
 def tabulate_probabilities(
@@ -192,14 +185,11 @@ def tabulate_probabilities(
     squares[is_known, codes[is_known]] = (1 - least[is_known, codes[is_known]]) ** 2
     # Of a class that the vote does not know, the probability is 0.
     losses = (squares.sum(axis=1) + ~is_known) / 2
-    by_level = np.bincount(
-        np.searchsorted(LOSS_LEVELS, np.minimum(losses, 1.0), side="left"), minlength=LOSS_LEVELS.size
-    )
+    levels = np.searchsorted(LOSS_LEVELS, np.minimum(losses, 1.0), side="left")
+    by_level = np.bincount(levels, minlength=LOSS_LEVELS.size)
     winner = np.minimum(calibration.apply(shares)[points, predicted], 1.0)
-    first, last, nominal = (
-        np.searchsorted(BIN_EDGES[1:-1], some, side="right")
-        for some in (least[points, predicted], most[points, predicted], winner)
-    )
+    ends = (least[points, predicted], most[points, predicted], winner)
+    first, last, nominal = (np.searchsorted(BIN_EDGES[1:-1], some, side="right") for some in ends)
     wrong = wrong | (predicted != codes)
     own = np.where(is_known, shares[points, of_class], -np.inf)
     may_be_right = ~wrong | (own >= shares[points, predicted] - 2 * margin)
@@ -213,17 +203,13 @@ def tabulate_probabilities(
     return ProbabilityCounts(by_level.astype(np.int64), np.array(rows, dtype=np.int64))
 
 
-# -- statements --------------------------------------------------------------------------------------
-
-
 def state_probabilities(counts: ProbabilityCounts, kl_div: float, delta: float) -> Probabilities:
     """State what counts of held-out points prove; `kl_div` is the price of having chosen the vote."""
     losses, bins = tuple(counts.losses.tolist()), []
-    for ends, row in zip(pairwise(BIN_EDGES), counts.bins.tolist(), strict=True):
-        n, total, *sides = row
-        right, wrong = (sides[0], sides[1]), (sides[2], sides[3])
+    for ends, (n, total, *sides) in zip(pairwise(BIN_EDGES), counts.bins.tolist(), strict=True):
+        right, wrong = tuple(sides[:2]), tuple(sides[2:])
         mean = min(max(total * _UNIT / n, ends[0]), ends[1]) if n else 0.0
-        bins.append(ReliabilityBin(*ends, n, mean, right, wrong, _limit_rate(right, wrong, _price(kl_div), delta)))
+        bins.append(ReliabilityBin(*ends, n, mean, right, wrong, _limit_rate(right, wrong, kl_div, delta)))
     return Probabilities(losses, min(1.0, _bound_losses(losses, kl_div, delta) * _SLACK), tuple(bins))
 
 
@@ -234,15 +220,12 @@ def _bound_losses(losses: tuple[int, ...], kl_div: float, delta: float) -> float
     return bound_mean(delta, LOSS_LEVELS, losses, kl_div)
 
 
-def _price(kl_div: float) -> float:
-    """Return the price of a limit: both of all bins hold at once."""
-    return divide_price(kl_div, 2 * (len(BIN_EDGES) - 1))
-
-
-def _limit_rate(right: tuple[int, int], wrong: tuple[int, int], price: float, delta: float) -> tuple[float, float]:
+def _limit_rate(right: tuple[int, ...], wrong: tuple[int, ...], kl_div: float, delta: float) -> tuple[float, float]:
     """Return limits of the share of right predictions, whichever numbers of right and wrong ones an engine finds.
 
-    Clopper-Pearson's limits rise with the number of right predictions and fall with that of wrong ones.
+    Clopper-Pearson's limits rise with the number of right predictions and fall with that of wrong ones. Both limits of
+    all bins hold at once.
     """
+    price = divide_price(kl_div, 2 * (len(BIN_EDGES) - 1))
     low = 1 - bound_rate(delta, wrong[1], right[0] + wrong[1], price)
     return max(0.0, float(np.nextafter(low, 0.0))), bound_rate(delta, right[1], right[1] + wrong[0], price)

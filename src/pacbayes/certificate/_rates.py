@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pacbayes._validation import Array
 from pacbayes.certificate._statements import bound_count
@@ -59,6 +61,13 @@ def bound_mean(delta: float, values: Array, counts: Sequence[int], price: float)
 def divide_price(kl_div: float, parts: float) -> float:
     """Return the price of a statement that is one of several with the same share of delta, rounded up."""
     return (kl_div + math.log(parts)) * (1 + 1e-15)
+
+
+def choose_row(rows: Sequence[Any], n: int, kl_div: float, delta: float, coverage: float) -> Any | None:
+    """Return the row with the most `misses` among n points that prove a coverage, None if none does."""
+    rising = sorted(rows, key=lambda row: row.misses)
+    k = bisect_right(rising, 1 - Fraction(coverage), key=lambda row: Fraction(bound_rate(delta, row.misses, n, kl_div)))
+    return rising[k - 1] if k else None
 
 
 def count_points_needed(coverage: float, kl_div: float, delta: float) -> int:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
-import numpy as np
-
 from pacbayes._json_fields import Length, Range, raising, read_value
-from pacbayes.bounds import clopper_pearson, kl_inverse_upper, majority_vote
+from pacbayes._validation import EPS
+from pacbayes.bounds import clopper_pearson, kl_inverse_upper, majority_vote, pac_bayes_kl
+from pacbayes.certificate.assumptions import is_covered, is_test_covered
 from pacbayes.exceptions import CertificateError
 from pacbayes.votes import split_delta
 
@@ -33,7 +33,7 @@ _NOT_PROVED = ":not-proved"
 MAX_TEXT = 2000
 
 # More than the last operations of a bound can lose.
-ROUND_UP = 1 + 8 * float(np.finfo(np.float64).eps)
+ROUND_UP = 1 + 8 * EPS
 
 # More than adding up the weights of a vote can lose: who has half of them within this may win.
 _TIE = 1 + 1e-12
@@ -48,6 +48,7 @@ Level = Annotated[float, Range(0, 1, open_low=True, open_high=True)]
 NonNegative = Annotated[float, Range(0)]
 Count = Annotated[int, Range(1, 10**15)]
 Whole = Annotated[int, Range(0, 10**15)]
+Signed = Annotated[float, Range(-1e15, 1e15)]
 
 
 def require(condition: bool, message: str) -> None:
@@ -91,25 +92,16 @@ class Method:
     # ``check(name, statement, certificate)`` compares a statement with what else its certificate states.
     check: Callable[[str, Statement, Certificate], None] | None = None
 
-    @property
+    @cached_property
     def figures(self) -> Mapping[str, Any]:
         """Kinds of the figures, by name: those of the formula's arguments besides delta."""
-        return _argument_kinds(self.compute)
+        hints = get_type_hints(self.compute, include_extras=True)
+        return {name: kind for name, kind in hints.items() if name not in ("delta", "return")}
 
-    def event_if(self, strict: bool, test_covered: bool = True) -> str:
-        """Return the event, with the remark that it is not proved if the setting departs from the theorem.
-
-        Points that were held out from everything owe nothing to the theorem about subsamples, which `strict` is about,
-        but have to come from the right distribution (`test_covered`).
-        """
-        covered = test_covered if self.event == Event.TEST_SET else strict
+    def event_if(self, assumptions: Collection[str]) -> str:
+        """Return the event, with the remark that it is not proved if an assumption departs from the theorem."""
+        covered = is_test_covered(assumptions) if self.event == Event.TEST_SET else is_covered(assumptions)
         return self.event if covered else f"{self.event}{_NOT_PROVED}"
-
-
-@cache
-def _argument_kinds(compute: Callable[..., float]) -> dict[str, Any]:
-    hints = get_type_hints(compute, include_extras=True)
-    return {name: kind for name, kind in hints.items() if name not in ("delta", "return")}
 
 
 # By code, which files hold.
@@ -132,12 +124,11 @@ class Statement:
 
     Attributes
     ----------
-    predictor : str
-        Who is bounded: "majority vote", "randomised classifier" or "best hypothesis".
-    loss : str
-        Name of the loss, as in `Certificate`.
+    predictor, loss : str
+        Who is bounded, "majority vote", "randomised classifier", "weighted mean" or "best hypothesis", and for which
+        loss, as in `Certificate`.
     bound : float
-        Upper bound on its expectation, rounded up. 1 means that nothing is proved.
+        Upper bound on the expected loss, rounded up. 1 means that nothing is proved.
     method : str
         Name of the method, a key of `METHODS`.
     delta : float
@@ -165,13 +156,11 @@ class Statement:
         loss: str,
         delta: float,
         figures: Mapping[str, float],
-        *,
-        strict: bool = True,
-        test_covered: bool = True,
+        assumptions: Collection[str] = (),
     ) -> Statement:
         """Make a statement with the bound that a method computes from figures."""
         bound = _compute(method, delta, **figures)
-        return cls(predictor, loss, bound, method, delta, METHODS[method].event_if(strict, test_covered), figures)
+        return cls(predictor, loss, bound, method, delta, METHODS[method].event_if(assumptions), figures)
 
     @property
     def title(self) -> str:
@@ -215,8 +204,7 @@ class Statement:
             if {part, whole} <= set(figures):
                 limit = f"{name}.figures[{part!r}] must be at most {whole}, {figures[whole]!r}, got {figures[part]!r}"
                 require(figures[part] <= figures[whole], limit)
-        covered = (certificate.strict, certificate.test_covered)
-        expect(f"{name}.event", self.event, method.event_if(*covered))
+        expect(f"{name}.event", self.event, method.event_if(certificate.assumption_codes))
         expect(f"{name}.loss", self.loss, certificate.loss)
         expect(f"{name}.delta", self.delta, certificate.delta)
         recomputed = _compute(self.method, self.delta, **figures)
@@ -237,9 +225,8 @@ class Statement:
             known = {"loss": certificate.empirical_loss, "kl_div": paid}
         if event in (Event.SINGLE, Event.UNLABELLED):
             known_size = certificate.n_validation <= figures["n"] <= certificate.n_validation_max
-            require(
-                known_size, f"{name}.figures['n'] is the number of no hypothesis's validation points, {figures['n']}"
-            )
+            what = "is the number of no hypothesis's validation points"
+            require(known_size, f"{name}.figures['n'] {what}, {figures['n']}")
         if not known:
             enough = figures["kl_div"] >= divided_prior(0.0, certificate.n_votes)
             cost = f"is less than what {certificate.n_votes} competing votes cost"
@@ -303,9 +290,71 @@ def _heavy_voter(delta: float, voter_bound: Unit, weight: Annotated[float, Range
     return voter_bound
 
 
+# -- the posterior, on the event of a PAC-Bayes inequality --------------------------------------------
+
+
+def _check_sizes(name: str, statement: Statement, certificate: Certificate) -> None:
+    expect(f"{name}.figures['n']", statement.figures["n"], certificate.n_validation)
+    expect(f"{name}.figures['n_max']", statement.figures["n_max"], certificate.n_validation_max)
+
+
+@method("pac-bayes-kl", "PAC-Bayes-kl", (RANDOMISED, BEST, MEAN), Event.PAC_BAYES, check=_check_sizes)
+def _pac_bayes_kl(delta: float, loss: Unit, kl_div: NonNegative, n: Count, n_max: Count) -> float:
+    return float(pac_bayes_kl(loss, kl_div, n, delta, n_max=n_max))
+
+
+def least_conjugate(mu: float, loss: float, n_max: int) -> float:
+    """Return a lower bound on E[psi_h(mu)] for hypotheses of a mean empirical loss, on at most `n_max` points each.
+
+    psi_h(mu) is at least max_L {L - mu n_max kl(loss_h || L)} (docs/dual.md), which is concave in the loss: its mean is
+    smallest if all losses are 0 or 1.
+    """
+    x = mu * n_max
+    at_zero = 0.0 if x >= 1 else 1.0 - x + (x * math.log(x) if x > 0 else 0.0)
+    return loss + (1 - loss) * at_zero
+
+
+def _check_adjusted_loss(name: str, statement: Statement, certificate: Certificate) -> None:
+    least = least_conjugate(statement.figures["mu"], certificate.empirical_loss, certificate.n_validation_max)
+    enough = statement.is_vacuous or statement.figures["adjusted_loss"] >= least * (1 - FIGURE_TOLERANCE)
+    require(enough, f"{name}.figures['adjusted_loss'] must be at least {least!r} for this mu")
+
+
+@method("pac-bayes-dual", "dual PAC-Bayes bound", (RANDOMISED, MEAN), Event.PAC_BAYES, check=_check_adjusted_loss)
+def _dual(delta: float, adjusted_loss: NonNegative, kl_div: NonNegative, mu: NonNegative) -> float:
+    # E_rho[psi_h(mu)] + mu (KL + ln(1 / delta)), docs/dual.md. That psi_h is 1 at mu = 0, whatever is stated.
+    return 1.0 if mu == 0 else min(1.0, (adjusted_loss + mu * (kl_div - math.log(delta))) * ROUND_UP)
+
+
+def least_direct_bound(loss: float, n_max: int, level: float) -> float:
+    """Return a lower bound on the direct bound of any posterior with this empirical loss, on at most `n_max` points.
+
+    True losses with kl(loss_h || L_h) = ln(1 / level) / n_max comply with the constraint. Such an L_h is a concave
+    function of loss_h (docs/direct.md): its mean is smallest if all losses are 0 or 1.
+    """
+    return loss - (1 - loss) * math.expm1(math.log(level) / n_max)
+
+
+def _check_direct(name: str, statement: Statement, certificate: Certificate) -> None:
+    level = certificate.delta / certificate.n_votes
+    least = least_direct_bound(certificate.empirical_loss, certificate.n_validation_max, level)
+    enough = statement.bound >= least * (1 - FIGURE_TOLERANCE)
+    require(enough, f"{name}.bound must be at least {least!r} for this validation loss")
+
+
+@method("pac-bayes-direct", "direct PAC-Bayes bound", (RANDOMISED, MEAN), Event.PAC_BAYES, check=_check_direct)
+def _direct(delta: float, loss: Unit, kl_div: NonNegative, adjusted_loss: Signed, log_nu: Signed) -> float:
+    # nu / delta + sum_h max_L {rho_h L - nu pi_h exp(D_h(L))}, docs/direct.md. nu is stated relative to exp(KL): what a
+    # prior is divided by, or has lost, multiplies both.
+    log_part = kl_div + log_nu - math.log(delta)
+    part = math.exp(log_part + 4 * EPS * (kl_div + abs(log_nu))) if log_part < 0 else 1.0
+    return min(1.0, max(loss, adjusted_loss + part * ROUND_UP) * ROUND_UP)
+
+
 # -- counted errors and measured losses: of single hypotheses, of held-out and of unlabelled points --
 
 _ANYBODY = (MAJORITY, RANDOMISED, BEST)
+_OF_TAIL = {"predictors": _ANYBODY, "event": Event.TEST_SET, "zero_one": True}
 
 
 @method("unproved", "nothing is proved before a test", (MEAN, BEST), Event.PAC_BAYES)
@@ -321,7 +370,7 @@ def _chernoff(delta: float, loss: Unit, n: Count, kl_div: NonNegative) -> float:
 
 
 @method("clopper-pearson", "Clopper-Pearson for all hypotheses", (BEST,), Event.SINGLE, zero_one=True)
-@method("test-set", "Clopper-Pearson on held-out points", _ANYBODY, Event.TEST_SET, zero_one=True)
+@method("test-set", "Clopper-Pearson on held-out points", **_OF_TAIL)
 def bound_count(delta: float, errors: Whole, n: Count, kl_div: NonNegative) -> float:
     """Bound the rate of errors by their number among n points, at the level delta exp(-kl_div)."""
     mass = math.exp(-kl_div) / ROUND_UP
@@ -333,20 +382,12 @@ def bound_count(delta: float, errors: Whole, n: Count, kl_div: NonNegative) -> f
 
 def _check_seed(name: str, statement: Statement, certificate: Certificate) -> None:
     """Check that a certificate says what a randomised tail rests on."""
+    why = "a seed that is chosen by its bound proves less"
     stated = "seed-decided" in certificate.assumption_codes
-    require(
-        stated, f"{name} must come with the assumption 'seed-decided': a seed that is chosen by its bound proves less"
-    )
+    require(stated, f"{name} must come with the assumption 'seed-decided': {why}")
 
 
-@method(
-    "test-set-randomised",
-    "randomised exact tail on held-out points",
-    _ANYBODY,
-    Event.TEST_SET,
-    zero_one=True,
-    check=_check_seed,
-)
+@method("test-set-randomised", "randomised exact tail on held-out points", **_OF_TAIL, check=_check_seed)
 def _randomised(delta: float, errors: Whole, n: Count, kl_div: NonNegative, seed: Whole) -> float:
     from pacbayes.sampling import TAIL, stream  # with scikit-learn, which certificates do without
 
@@ -366,14 +407,10 @@ def _check_division(name: str, statement: Statement, certificate: Certificate) -
         require(enough, f"{name}.figures[{key!r}] is less than what its share of delta costs")
 
 
-@method(
-    "disagreement",
-    "a voter's bound, and its disagreement with the vote",
-    (MAJORITY, BEST),
-    Event.UNLABELLED,
-    zero_one=True,
-    check=_check_division,
-)
+_OF_BOTH = {"predictors": (MAJORITY, BEST), "event": Event.UNLABELLED, "zero_one": True}
+
+
+@method("disagreement", "a voter's bound, and its disagreement with the vote", **_OF_BOTH, check=_check_division)
 def _disagreement(
     delta: float,
     errors: Whole,

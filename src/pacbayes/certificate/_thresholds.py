@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pacbayes._formatting import format_lower
 from pacbayes._json_fields import Length
 from pacbayes._validation import Array
-from pacbayes.certificate._rates import bound_rate, count_points_needed, divide_price
+from pacbayes.certificate._rates import bound_rate, choose_row, count_points_needed, divide_price
 from pacbayes.certificate._statements import ROUND_UP, Level, NonNegative, Unit, Whole, expect_at_least, require
 
 # Shares of the held-out points to be answered besides all of them, which the thresholds on the winner's share follow.
@@ -58,11 +58,10 @@ class ThresholdCounts(NamedTuple):
 class Abstention:
     """What is proved if only those points are answered at which the winner's share of the vote reaches a threshold.
 
-    The threshold is the first of a fixed grid at which so many held-out points are not answered: what is known about
-    the others, when it is found, is that they are answered. Given how many these are, their errors are therefore
-    binomial. The bounds at all J thresholds, each Clopper-Pearson's at delta / (J K) for K competing votes, hold at
-    once with probability 1 - delta. So do, as a statement of their own, the limits of the shares that are answered, by
-    Massart's bound on the distribution function of the winner's share.
+    The threshold is the first of a fixed grid at which so many held-out points are not answered: given how many are,
+    their errors are binomial. The bounds at all J thresholds, each Clopper-Pearson's at delta / (J K) for K competing
+    votes, hold at once with probability 1 - delta. So do, as a statement of their own, the limits of the shares that
+    are answered, by Massart's bound on the distribution function of the winner's share.
 
     Attributes
     ----------
@@ -147,10 +146,9 @@ class SetCounts:
     ----------
     threshold : float
         The smallest share of a class in a set; the winner is in it in any case.
-    misses : int
-        Number of held-out points whose class is not in their set, or may not be on another engine.
-    size : int
-        Number of classes in the sets of all held-out points together.
+    misses, size : int
+        Number of held-out points whose class is not in their set, or may not be on another engine, and of the classes
+        in all sets together.
     """
 
     threshold: Unit
@@ -166,12 +164,10 @@ class Coverage:
     ----------
     coverage : float
         With probability 1 - delta, at least this share of new points has its class in its set.
-    threshold : float
-        The smallest share of a class in a set; the winner is in it in any case.
-    misses, n : int
-        Number of held-out points whose class is not in their set, of how many.
-    mean_size : float
-        Mean number of classes in the sets of the held-out points, measured.
+    threshold, misses : float and int
+        As in `SetCounts`.
+    n, mean_size : int and float
+        Number of held-out points, and mean number of classes in their sets, measured.
     """
 
     coverage: float
@@ -179,9 +175,6 @@ class Coverage:
     misses: int
     n: int
     mean_size: float
-
-
-# -- counts of points --------------------------------------------------------------------------------
 
 
 def tabulate_thresholds(
@@ -208,9 +201,6 @@ def tabulate_thresholds(
     others[points, predicted] = -1.0
     sizes = codes.size + others.size - np.searchsorted(np.sort(others, axis=None), SET_THRESHOLDS, side="left")
     return ThresholdCounts(*(np.stack(some, axis=1).astype(np.int64) for some in (answered, [misses, sizes])))
-
-
-# -- statements --------------------------------------------------------------------------------------
 
 
 def state_abstention(answered: NDArray[np.int64], n: int, kl_div: float, delta: float) -> tuple[Abstention, ...]:
@@ -269,19 +259,18 @@ def _state_row(k: int, answered: NDArray[np.int64], n: int, price: float, kl_div
     """State what was counted at a threshold, by its number, and what it proves."""
     errors, right, surely, maybe = answered[k].tolist()
     counted = Abstention(float(THRESHOLDS[k]), errors, errors + right, (surely, maybe), 1.0, (0.0, 1.0), price)
-    bound, share = _prove(counted, n, kl_div, delta)
-    return replace(counted, bound=bound, share=share)
+    return _prove(counted, n, kl_div, delta)
 
 
-def _prove(row: Abstention, n: int, kl_div: float, delta: float) -> tuple[float, tuple[float, float]]:
-    """Return the bound on the error among points that are answered, and limits of their share, by counts of n."""
+def _prove(row: Abstention, n: int, kl_div: float, delta: float) -> Abstention:
+    """Return a row with the bound and the limits of the share that its counts, of n points, prove."""
     bound = bound_rate(delta, row.errors, row.n, row.kl_div)
     if row.threshold == 0:
-        return bound, (1.0, 1.0)
+        return replace(row, bound=bound, share=(1.0, 1.0))
     # P(sup_t F(t) - F_n(t) > e) <= exp(-2 n e^2), in both directions [Massart 1990].
     deviation = math.sqrt((divide_price(kl_div, 2) - math.log(delta)) / (2 * n)) * ROUND_UP
     low, high = row.answered[0] / n - deviation, row.answered[1] / n + deviation
-    return bound, (max(0.0, low * (2 - ROUND_UP)), min(1.0, high * ROUND_UP))
+    return replace(row, bound=bound, share=(max(0.0, low * (2 - ROUND_UP)), min(1.0, high * ROUND_UP)))
 
 
 def state_sets(sets: NDArray[np.int64]) -> tuple[SetCounts, ...]:
@@ -305,10 +294,9 @@ def choose_abstention(rows: Sequence[Abstention], max_error: float) -> Abstentio
 
 def choose_sets(counts: Sequence[SetCounts], n: int, kl_div: float, delta: float, coverage: float) -> Coverage:
     """Return the largest threshold at which a coverage is proved, by counts of n points at falling thresholds."""
-    level = 1 - Fraction(coverage)
-    for row in counts:
-        if Fraction(bound_rate(delta, row.misses, n, kl_div)) <= level:
-            return Coverage(coverage, row.threshold, row.misses, n, row.size / n)
+    row = choose_row(counts, n, kl_div, delta, coverage)
+    if row is not None:
+        return Coverage(coverage, row.threshold, row.misses, n, row.size / n)
     needed = count_points_needed(coverage, kl_div, delta)
     if needed > n:
         raise ValueError(
@@ -320,9 +308,6 @@ def choose_sets(counts: Sequence[SetCounts], n: int, kl_div: float, delta: float
         f"coverage must be at most {format_lower(most)}, which is what {n} held-out points prove, got {coverage!r}: "
         f"{counts[-1].misses} of them have a class with next to no share of the vote"
     )
-
-
-# -- checks ------------------------------------------------------------------------------------------
 
 
 def check_abstention(rows: Sequence[Abstention], n: int, kl_div: float, delta: float) -> None:
@@ -354,10 +339,10 @@ def _check_rows(name: str, rows: Sequence[Abstention], n: int, least_price: floa
         # All that are answered on any engine are counted, and none that is answered on no engine.
         fits = 0 <= right <= least <= row.n <= most <= n
         require(fits, f"{here} counts {row.errors} errors in {row.n} points, of {least} to {most} that are answered")
-        bound, (low, high) = _prove(row, n, kl_div, delta)
-        expect_at_least(f"{here}.bound", row.bound, bound)
-        contains = row.share[0] <= low and row.share[1] >= high
-        require(contains, f"{here}.share is stated as {row.share!r} but comes out as {(low, high)!r}")
+        proved = _prove(row, n, kl_div, delta)
+        expect_at_least(f"{here}.bound", row.bound, proved.bound)
+        contains = row.share[0] <= proved.share[0] and row.share[1] >= proved.share[1]
+        require(contains, f"{here}.share is stated as {row.share!r} but comes out as {proved.share!r}")
     for i, (row, later) in enumerate(pairwise(rows), 1):
         require(row.threshold < later.threshold, f"{name}[{i}].threshold must be above {row.threshold!r}")
         before, after = ((one.errors, one.n - one.errors, *one.answered) for one in (row, later))

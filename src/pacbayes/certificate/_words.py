@@ -24,7 +24,6 @@ from pacbayes._formatting import (
 )
 from pacbayes._losses import MEANS, describe_loss, find_cap, is_of_numbers, is_of_probabilities, largest_cost, to_error
 from pacbayes.bounds import pac_bayes_kl, pac_bayes_lambda, pac_bayes_sqrt
-from pacbayes.certificate._classes import Confusion
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS
 from pacbayes.certificate._rates import Rate
 from pacbayes.certificate._statements import BEST, MAJORITY, RANDOMISED, Statement, divided_prior
@@ -32,7 +31,6 @@ from pacbayes.certificate._statements import BEST, MAJORITY, RANDOMISED, Stateme
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate, FamilyWeight
     from pacbayes.certificate._groups import GroupErrors
-    from pacbayes.certificate._numbers import NumberErrors
 
 # Letters of a label that are shown.
 _LONGEST_NAME = 40
@@ -57,14 +55,10 @@ class Section:
     ----------
     title : str
         What it is about.
-    header : list of str
-        Names of the columns; empty if they have none.
-    rows : list of list of str
-        Cells: bounds rounded up, measured shares to the nearest.
-    notes : list of str
-        What there is to know about the rows, or a list.
-    warnings : list of str
-        What a reader must not miss.
+    header, rows : list of str, list of list of str
+        Names of the columns, if they have any, and cells: bounds rounded up, measured shares to the nearest.
+    notes, warnings : list of str
+        What there is to know about the rows, or a list; and what a reader must not miss.
     """
 
     title: str
@@ -94,12 +88,8 @@ class Answer:
 
     Attributes
     ----------
-    title : str
-        Whose error it is.
-    value : str
-        The number: bounds rounded up, measured shares to the nearest.
-    remark : str
-        What kind of number it is.
+    title, value, remark : str
+        Whose error it is, the number, bounds rounded up and measured shares to the nearest, and what kind it is of.
     """
 
     title: str
@@ -113,18 +103,14 @@ class Row:
 
     Attributes
     ----------
-    label : str
-        Method of the bound, or what was measured.
-    predictor : str
-        Whose loss it is about.
+    label, predictor : str
+        Method of the bound, or what was measured, and whose loss it is about.
     value : float
         The loss or bound.
     kind : {"measured", "certified", "comparison"}
         Whether it was measured, is part of the certificate, or is there to compare with.
-    covered : bool, default=True
-        Whether the theorem covers a bound.
-    unit : bool, default=False
-        Whether the value is in the unit of the target, rather than in [0, 1].
+    covered, unit : bool
+        Whether the theorem covers a bound, and whether the value is in the unit of the target, rather than in [0, 1].
     """
 
     label: str
@@ -154,29 +140,23 @@ class Row:
 def sections(certificate: Certificate, tested: Statement | None = None, most_predicted: int = 6) -> list[Section]:
     """Return all that a certificate says, as text: `str`, notebooks and the command line lay it out.
 
-    Parameters
-    ----------
-    tested : Statement, optional
-        What other test points prove about what `predict` does.
-    most_predicted : int, default=6
-        Number of classes up to which the confusion matrix is part of it.
+    `tested` is what other test points prove about what `predict` does. The confusion matrix of up to `most_predicted`
+    classes is part of it.
     """
-    compared = compare_with_commonest(certificate)
+    notes, shift = [describe_weights(certificate)], certificate.shift
+    if shift is not None:
+        notes.append(
+            f"About a shifted distribution: of {format_count(shift.n, 'new point')}, {shift.n_kept} were kept, each "
+            f"with probability weight / {shift.max_weight:g}, whatever its label (seed {shift.seed})."
+        )
     proved = Section(
         summary(certificate),
         rows=[[answer.title, answer.value, answer.remark] for answer in answers(certificate, tested)],
-        notes=[*([certificate.describe_weights()] if certificate.families else []), *_shift_notes(certificate)],
-        warnings=[*_warnings(certificate), *([] if compared is None else [compared])],
+        notes=list(filter(None, notes)),
+        warnings=list(filter(None, [_warn(certificate), compare_with_commonest(certificate)])),
     )
-    tables = [
-        class_table(certificate, most_predicted),
-        group_table(certificate),
-        abstention_table(certificate),
-        set_table(certificate),
-        interval_table(certificate),
-        error_table(certificate),
-        probability_table(certificate),
-    ]
+    others = (group_table, abstention_table, set_table, interval_table, error_table, probability_table)
+    tables = [class_table(certificate, most_predicted), *(table(certificate) for table in others)]
     instead = certificate.predictor != BEST and any(s.predictor == BEST for s in certificate.statements)
     bounds = Section(
         "How it is proved",
@@ -190,23 +170,21 @@ def sections(certificate: Certificate, tested: Statement | None = None, most_pre
     return [proved, *(table for table in tables if table is not None), bounds, facts, assumed]
 
 
-def _warnings(certificate: Certificate) -> list[str]:
-    if certificate.strict and "trained-elsewhere" in certificate.assumption_codes:
-        return [
-            "Did any of these rows train the models, or choose them? Models do not show it, and then nothing is proved."
-        ]
+def _warn(certificate: Certificate) -> str:
+    codes = certificate.assumption_codes
     if certificate.strict:
-        return []
-    if "rows-in-time" in certificate.assumption_codes:
-        return [
-            "NOT STRICT: rows follow each other in time, and no bound covers those that come later. What is said here "
-            "would be true of new rows of the same time."
-        ]
-    if not certificate.test_covered:
-        return ["NOT STRICT: the weights were estimated, and nothing is proved unless they are the true ones."]
-    if certificate.is_tested:
-        return ["NOT STRICT: the theorem covers the bound from held-out points, and no other bound of this fit."]
-    return ["NOT STRICT: the theorem does not cover this fit, and one of the assumptions says why."]
+        doubt = "Did any of these rows train the models, or choose them? Models do not show it, and then nothing is"
+        return f"{doubt} proved." if "trained-elsewhere" in codes else ""
+    if "rows-in-time" in codes:
+        why = "rows follow each other in time, and no bound covers those that come later. What is said here would be "
+        why += "true of new rows of the same time."
+    elif not certificate.test_covered:
+        why = "the weights were estimated, and nothing is proved unless they are the true ones."
+    elif certificate.is_tested:
+        why = "the theorem covers the bound from held-out points, and no other bound of this fit."
+    else:
+        why = "the theorem does not cover this fit, and one of the assumptions says why."
+    return f"NOT STRICT: {why}"
 
 
 def text(certificate: Certificate) -> str:
@@ -240,11 +218,9 @@ def summary(certificate: Certificate) -> str:
     proved = [s for s in proved if s.event == proved[0].event]
     if not proved:
         first = certificate.statements[0]
-        whose = name_predictor(certificate, first)
-        return escape_control(
-            f"Nothing is proved: the bound on the {whose} is {format_upper(first.bound)} (delta = {delta}). More data "
-            "would help, or a base learner that errs less."
-        )
+        bound = f"the bound on the {name_predictor(certificate, first)} is {format_upper(first.bound)}"
+        advice = "More data would help, or a base learner that errs less."
+        return escape_control(f"Nothing is proved: {bound} (delta = {delta}). {advice}")
     # For a given seed, a randomised tail or a choice of points may fail more often, or less.
     by_seed = certificate.shift is not None or "seed" in proved[0].figures
     drawn = "the sample and of the seed" if by_seed else "the sample"
@@ -293,7 +269,7 @@ def _name_loss(loss: str) -> str:
     return f"{describe_loss(loss)} loss" if largest_cost(loss) is None else "mean cost"
 
 
-def _format_loss(loss: str, value: float, *, upper: bool) -> str:
+def _format_loss(loss: str, value: float, *, upper: bool = False) -> str:
     """Format a bound, rounded up, or a measured loss, to the nearest; a cost with its unit."""
     if loss == "zero_one":
         return format_percent_upper(value) if upper else format_percent(value)
@@ -306,19 +282,14 @@ def _format_loss(loss: str, value: float, *, upper: bool) -> str:
 
 def _describe_cap(loss: str) -> str:
     """Say how large errors of numbers count; nothing about other losses."""
-    if not is_of_numbers(loss):
-        return ""
-    cap = format_number(find_cap(loss)[1])
-    return f"errors beyond {cap} count as {cap}"
+    cap = format_number(find_cap(loss)[1]) if is_of_numbers(loss) else ""
+    return cap and f"errors beyond {cap} count as {cap}"
 
 
 def answers(certificate: Certificate, tested: Statement | None = None) -> list[Answer]:
     """Return the bound on what `predict` does, its error on held-out points, and that of the commonest class.
 
-    Parameters
-    ----------
-    tested : Statement, optional
-        What other test points prove about what `predict` does, as the first statement of `certify(X, y)`.
+    `tested` is what other test points prove about what `predict` does, as the first statement of `certify(X, y)`.
     """
     who, loss, bound = name_predictor(certificate, certificate), certificate.loss, certificate.bound
     if certificate.unproved is None:
@@ -337,23 +308,17 @@ def answers(certificate: Certificate, tested: Statement | None = None) -> list[A
         title, share = f"always predicting {name_class(label)} errs on", "the share of all other classes"
         result.append(Answer(title, format_percent(error), f"measured: {share}"))
     if certificate.numbers is not None:
-        result += _answers_about_numbers(certificate, certificate.numbers)
+        median, value = format_number(certificate.numbers.median), certificate.numbers.median_loss
+        result.append(Answer(f"always predicting the median, {median}", _format_loss(loss, value), "measured"))
+    for level, chosen in _prove_levels(certificate.choose_interval, (_COVERAGE,)):
+        title = f"intervals that hold {level:.0%} of new points are wide, on average"
+        how = f"certified, {_surely(certificate)}; {chosen.misses} of {chosen.n} held-out points are outside"
+        result.append(Answer(title, format_number(chosen.mean_width, "up"), how))
     if certificate.groups is not None:
         result.append(_worst_group(certificate, certificate.groups))
     if tested is not None:
         answer, alone = _measured(tested, "test points"), _format_loss(tested.loss, tested.bound, upper=True)
         result.append(replace(answer, remark=f"{answer.remark}, which alone prove at most {alone}"))
-    return result
-
-
-def _answers_about_numbers(certificate: Certificate, numbers: NumberErrors) -> list[Answer]:
-    """Return the error of always predicting the median, and the width of intervals that hold 90% of new points."""
-    median = _format_loss(certificate.loss, numbers.median_loss, upper=False)
-    result = [Answer(f"always predicting the median, {format_number(numbers.median)}", median, "measured")]
-    for level, chosen in _prove_levels(certificate.choose_interval, (_COVERAGE,)):
-        title = f"intervals that hold {level:.0%} of new points are wide, on average"
-        how = f"certified, {_surely(certificate)}; {chosen.misses} of {chosen.n} held-out points are outside"
-        result.append(Answer(title, format_number(chosen.mean_width, "up"), how))
     return result
 
 
@@ -369,17 +334,13 @@ def _worst_group(certificate: Certificate, groups: GroupErrors) -> Answer:
     return Answer(title, format_percent_upper(rate.bound or 0.0), f"{how}; {counted}")
 
 
-def _test_remark(certificate: Certificate) -> str:
-    """Return what to add to bounds from held-out points that the theorem does not cover."""
-    if certificate.test_covered:
-        return ""
-    estimated = "weights-estimated" in certificate.assumption_codes
-    return f"; the theorem does not cover {'estimated weights' if estimated else 'rows in time'}"
-
-
-def _surely(certificate: Certificate) -> str:
-    """Return with which probability a statement from held-out points is true, and whether that is proved."""
-    return f"with probability {format_confidence(certificate.delta)}{_test_remark(certificate)}"
+def _surely(certificate: Certificate, about: str = "", of_departure: bool = False) -> str:
+    """Return with which probability statements hold, and what the theorem does not cover, of the fit or the points."""
+    departure = "this fit" if of_departure else ""
+    if not (of_departure or certificate.test_covered):
+        departure = "estimated weights" if "weights-estimated" in certificate.assumption_codes else "rows in time"
+    remark = f"; the theorem does not cover {departure}" if departure else ""
+    return f"with probability {format_confidence(certificate.delta)}{about}{remark}"
 
 
 def _prove_levels(choose: Callable[[float], Any], levels: Sequence[float]) -> list[tuple[float, Any]]:
@@ -391,21 +352,10 @@ def _prove_levels(choose: Callable[[float], Any], levels: Sequence[float]) -> li
     return proved
 
 
-def _shift_notes(certificate: Certificate) -> list[str]:
-    """Return how new points became a sample of another distribution."""
-    shift = certificate.shift
-    if shift is None:
-        return []
-    return [
-        f"About a shifted distribution: of {format_count(shift.n, 'new point')}, {shift.n_kept} were kept, each with "
-        f"probability weight / {shift.max_weight:g}, whatever its label (seed {shift.seed})."
-    ]
-
-
 def _measured(statement: Statement, where: str) -> Answer:
     """Return what was measured in a test."""
     title = f"on {where} it erred on" if statement.loss == "zero_one" else f"on {where}"
-    value = _format_loss(statement.loss, statement.measured_loss, upper=False)
+    value = _format_loss(statement.loss, statement.measured_loss)
     return Answer(title, value, f"measured: {_describe_test(statement)}")
 
 
@@ -416,29 +366,24 @@ def _describe_test(statement: Statement) -> str:
         return f"{format_count(int(statement.figures['errors']), 'error')} on {n} points"
     if is_of_numbers(statement.loss):
         beyond = format_count(statement.figures["counts"][-1], "error")
-        error = _format_loss(statement.loss, statement.measured_loss, upper=False)
+        error = _format_loss(statement.loss, statement.measured_loss)
         return f"{_name_loss(statement.loss)} {error} on {n} points, {beyond} beyond the cap"
     return f"loss {format_nearest(statement.figures['loss'])} on {n} points"
 
 
 def compare_with_commonest(certificate: Certificate) -> str | None:
     """Return a sentence if the bound is not below the error of the best constant, class or number, else None."""
+    commonest, loss = certificate.commonest_class, certificate.loss
     if certificate.numbers is not None:
-        loss, median = certificate.loss, certificate.numbers.median_loss
-        if certificate.bound < median:
-            return None
-        return (
-            "This does not show that the regressor is any better than always predicting the median, with a "
-            f"{_name_loss(loss)} of {_format_loss(loss, median, upper=False)} (measured)."
-        )
-    commonest = certificate.commonest_class
-    if commonest is None or not certificate.is_zero_one or certificate.bound < commonest[1]:
+        what, constant, error = "regressor", "the median", certificate.numbers.median_loss
+        measured = f"with a {_name_loss(loss)} of {_format_loss(loss, error)}"
+    elif commonest is not None and certificate.is_zero_one:
+        what, constant, error = "classifier", name_class(commonest[0]), commonest[1]
+        measured = f"which errs on {format_percent(error)}"
+    else:
         return None
-    label, error = commonest
-    return (
-        f"This does not show that the classifier is any better than always predicting {name_class(label)}, which errs "
-        f"on {format_percent(error)} (measured)."
-    )
+    no_better = f"This does not show that the {what} is any better than always predicting {constant}, {measured}"
+    return f"{no_better} (measured)." if certificate.bound >= error else None
 
 
 # -- by class ----------------------------------------------------------------------------------------
@@ -466,35 +411,34 @@ def class_table(certificate: Certificate, most_predicted: int = 50) -> ClassTabl
     if confusion.n_unknown and shown:
         last = [str(count) for count in confusion.counts[-1]][: len(predicted)]
         table.append(["other labels", *["-"] * (2 + 2 * len(bounded)), str(confusion.n_unknown), *last])
-    header = ["class", "missed", *bounded, "false alarms", *bounded, "points", *predicted]
-    title = f"By class, on {_WHERE[confusion.points].format(confusion.n)}"
-    return ClassTable(title, header, table, _class_notes(certificate, confusion))
-
-
-def _format_rate(rate: Rate) -> list[str]:
-    measured = "-" if rate.measured is None else format_percent(rate.measured)
-    return [measured] if rate.bound is None else [measured, format_percent_upper(rate.bound)]
-
-
-def _class_notes(certificate: Certificate, confusion: Confusion) -> list[str]:
     notes = [
         "Missed: of the points of a class, the share that is predicted as another.",
         "False alarms: of the points predicted as a class, the share that is of another.",
     ]
     if confusion.is_certified:
-        uncovered = confusion.points == "validation" and not certificate.strict
-        remark = "; the theorem does not cover this fit" if uncovered else _test_remark(certificate)
+        of_departure = confusion.points == "validation" and not certificate.strict
+        sure = _surely(certificate, ", for all classes known beforehand or seen in training", of_departure)
         balanced = format_percent_upper(confusion.balanced_error)
-        notes += [
-            f"All bounds of this table hold at once, with probability {format_confidence(certificate.delta)}, for all "
-            f"classes known beforehand or seen in training{remark}.",
-            f"Balanced error, the mean of the misses over classes: at most {balanced}.",
-        ]
+        notes.append(f"All bounds of this table hold at once, {sure}.")
+        notes.append(f"Balanced error, the mean of the misses over classes: at most {balanced}.")
     else:
         notes.append("Measured, not certified. Held-out rows (holdout) or new labelled points (certify) prove bounds.")
     if confusion.n_doubtful:
         notes.append("A prediction in doubt, which rounding could change on another engine, counts as an error.")
-    return notes
+    header = ["class", "missed", *bounded, "false alarms", *bounded, "points", *predicted]
+    return ClassTable(f"By class, on {_WHERE[confusion.points].format(confusion.n)}", header, table, notes)
+
+
+def _format_rate(rate: Rate) -> list[str]:
+    return [_format_share(rate.measured)] + ([] if rate.bound is None else [format_percent_upper(rate.bound)])
+
+
+def _format_share(measured: float | None) -> str:
+    return "-" if measured is None else format_percent(measured)
+
+
+def _format_limits(low: float, high: float) -> str:
+    return f"{format_percent_lower(low)} to {format_percent_upper(high)}"
 
 
 # -- by group ----------------------------------------------------------------------------------------
@@ -513,28 +457,9 @@ def group_table(certificate: Certificate) -> RateTable | None:
         [name_class(label)[1:-1], *_format_rate(rate), str(rate.errors), str(rate.n)]
         for label, rate in worst_first[:_MOST_SHOWN]
     ]
-    by = f"By {name_class(groups.name)}" if groups.name else "By group"
-    title = f"{by}, on {certificate.statements[0].figures['n']} held-out points"
-    return RateTable(
-        title,
-        ["group", _wrong_in_words(certificate), "at most", "errors", "points"],
-        table,
-        _group_notes(certificate, groups),
-    )
-
-
-def _wrong_in_words(certificate: Certificate) -> str:
-    """Return what the points of a group are that count as errors."""
-    if certificate.numbers is None:
-        return "erred on"
-    return f"off by more than {format_number(certificate.large_error)}"
-
-
-def _group_notes(certificate: Certificate, groups: GroupErrors) -> list[str]:
     label, rate = groups.worst
-    sure, remark = format_confidence(certificate.delta), _test_remark(certificate)
     notes = [
-        f"All bounds of this table hold at once, with probability {sure}, for all groups that were declared{remark}.",
+        f"All bounds of this table hold at once, {_surely(certificate, ', for all groups that were declared')}.",
         f"The worst group is {name_class(label)}, with an error of at most {format_percent_upper(rate.bound or 0.0)}: "
         "no group errs more often.",
     ]
@@ -547,7 +472,16 @@ def _group_notes(certificate: Certificate, groups: GroupErrors) -> list[str]:
         notes.append(f"Too few points to prove much, even if none were an error: {named}{more}.")
     if len(groups.labels) > _MOST_SHOWN:
         notes.append(f"{len(groups.labels) - _MOST_SHOWN} more groups, with smaller bounds, are not shown.")
-    return notes
+    by = f"By {name_class(groups.name)}" if groups.name else "By group"
+    header = ["group", _wrong_in_words(certificate), "at most", "errors", "points"]
+    return RateTable(f"{by}, on {certificate.statements[0].figures['n']} held-out points", header, table, notes)
+
+
+def _wrong_in_words(certificate: Certificate) -> str:
+    """Return what the points of a group are that count as errors."""
+    if certificate.numbers is None:
+        return "erred on"
+    return f"off by more than {format_number(certificate.large_error)}"
 
 
 # -- by the shares of the vote -----------------------------------------------------------------------
@@ -566,8 +500,8 @@ def abstention_table(certificate: Certificate) -> Section | None:
         [
             f"{row.threshold:.4f} or more" if row.threshold else "any",
             format_percent(row.answered[0] / n),
-            f"{format_percent_lower(row.share[0])} to {format_percent_upper(row.share[1])}",
-            "-" if row.measured_error is None else format_percent(row.measured_error),
+            _format_limits(*row.share),
+            _format_share(row.measured_error),
             format_percent_upper(row.bound),
         ]
         for row in rows
@@ -577,25 +511,18 @@ def abstention_table(certificate: Certificate) -> Section | None:
         "same probability, all limits of the share that is answered.",
         "Each has its share of delta: for all points, the bound on the vote alone is smaller than in the first row.",
         "To answer by them: predict_selective(X, max_error), predict --max-error.",
-        *_declared_notes(certificate),
     ]
+    declared = certificate.declared
+    if declared is not None:
+        how, row = "is not proved", declared.proved
+        if row is not None:
+            how = f"is proved, as a statement of its own with probability {format_confidence(certificate.delta)}, at "
+            how += "any share" if row.threshold == 0 else f"a share of {row.threshold:.4f} or more"
+            how += f": {format_percent(row.answered[0] / n)} answered"
+        most = format_percent(declared.max_error)
+        notes.append(f"The error of at most {most} that was declared beforehand {how}.")
     header = ["winner's share", "answered", "proved", "error in these", "at most"]
     return Section(f"Where the vote answers, on {n} held-out points", header, cells, notes)
-
-
-def _declared_notes(certificate: Certificate) -> list[str]:
-    declared = certificate.declared
-    if declared is None:
-        return []
-    named = f"The error of at most {format_percent(declared.max_error)} that was declared beforehand"
-    if declared.proved is None:
-        return [f"{named} is not proved."]
-    row, confidence = declared.proved, format_confidence(certificate.delta)
-    share = "any share" if row.threshold == 0 else f"a share of {row.threshold:.4f} or more"
-    answered = format_percent(row.answered[0] / certificate.abstention[0].n)
-    return [
-        f"{named} is proved, as a statement of its own with probability {confidence}, at {share}: {answered} answered."
-    ]
 
 
 def set_table(certificate: Certificate) -> Section | None:
@@ -624,8 +551,8 @@ def probability_table(certificate: Certificate) -> Section | None:
             f"{one.low:g} to {one.high:g}",
             str(one.n),
             format_percent(one.mean),
-            "-" if one.measured is None else format_percent(one.measured),
-            f"{format_percent_lower(one.limits[0])} to {format_percent_upper(one.limits[1])}",
+            _format_share(one.measured),
+            _format_limits(*one.limits),
         ]
         for one in proved.bins
         if one.n
@@ -637,9 +564,9 @@ def probability_table(certificate: Certificate) -> Section | None:
         "All limits of the share that is right hold at once, with probability "
         f"{format_confidence(certificate.delta)}, as a statement of their own.",
     ]
-    used = certificate.calibration
-    if used is not None:
-        notes.append(f"Shares of the vote were calibrated on {used.n} training rows, by voters not trained on them.")
+    if certificate.calibration is not None:
+        rows = f"{certificate.calibration.n} training rows"
+        notes.append(f"Shares of the vote were calibrated on {rows}, by voters not trained on them.")
     header = ["winner's probability", "points", "mean", "right", "proved"]
     return Section(f"Probabilities, on {proved.n} held-out points", header, cells, notes)
 
@@ -699,10 +626,7 @@ def error_table(certificate: Certificate) -> Section | None:
 def rows(certificate: Certificate, tested: Statement | None = None) -> list[Row]:
     """Return the measured loss, the certified bounds and bounds to compare them with, for tables and plots.
 
-    Parameters
-    ----------
-    tested : Statement, optional
-        What other test points prove about what `predict` does; shown if it is about the same loss.
+    `tested` is what other test points prove about what `predict` does; shown if it is about the same loss.
     """
     of_numbers, held_out = is_of_numbers(certificate.loss), [s for s in certificate.statements if s.is_test]
     name, whose = _name_loss(certificate.loss), "hypotheses, by their weights" if of_numbers else RANDOMISED
@@ -754,36 +678,27 @@ def _relaxations(certificate: Certificate) -> dict[str, float]:
 
 def figures(certificate: Certificate) -> dict[str, str]:
     """Return what the bounds are made of, by name."""
-    n, n_max = certificate.n_validation, certificate.n_validation_max
-    result = {
+    n, n_max, of_numbers = certificate.n_validation, certificate.n_validation_max, is_of_numbers(certificate.loss)
+    n_dropped, n_votes, shift = certificate.n_dropped, certificate.n_votes, certificate.shift
+    tests = [_describe_test(statement) for statement in certificate.statements if statement.is_test]
+    several = len({statement.event for statement in certificate.statements}) > 1
+    known = {
         "Hypotheses m": f"{certificate.n_hypotheses}",
         "Validation points of each": f"{n} to {n_max}" if n_max > n else f"{n}",
-        "Validation loss": _format_loss(certificate.loss, certificate.empirical_loss, upper=False)
-        if is_of_numbers(certificate.loss)
-        else format_nearest(certificate.empirical_loss),
+        "Validation loss": _format_loss(certificate.loss if of_numbers else "", certificate.empirical_loss),
         "KL(posterior || prior)": format_nearest(certificate.kl_div),
         "Delta": f"{certificate.delta}",
         "Posterior": _describe_posterior(certificate),
+        "Weight by family": describe_families(certificate),
+        "Dropped in the race": n_dropped and f"{n_dropped} hypotheses, which have no weight",
+        "Competing votes": n_votes > 1 and f"{n_votes}, under one delta",
+        "Bounds": several and "each holds with probability 1 - delta, not all of them at once",
+        "Held-out points": tests and tests[-1],
+        "Kept for the shift": shift and f"{shift.n_kept} of {shift.n} points, by weight / {shift.max_weight:g}",
+        "Lambda": certificate.lam is not None and f"{certificate.lam:.4g}",
+        "F(lambda)": certificate.quasiconvex and f"strongly quasiconvex, by the condition {certificate.quasiconvex!r}",
     }
-    if certificate.families:
-        result["Weight by family"] = certificate.describe_families()
-    if certificate.n_dropped:
-        result["Dropped in the race"] = f"{certificate.n_dropped} hypotheses, which have no weight"
-    if certificate.n_votes > 1:
-        result["Competing votes"] = f"{certificate.n_votes}, under one delta"
-    if len({statement.event for statement in certificate.statements}) > 1:
-        result["Bounds"] = "each holds with probability 1 - delta, not all of them at once"
-    for statement in certificate.statements:
-        if statement.is_test:
-            result["Held-out points"] = _describe_test(statement)
-    if certificate.shift is not None:
-        shift = certificate.shift
-        result["Kept for the shift"] = f"{shift.n_kept} of {shift.n} points, by weight / {shift.max_weight:g}"
-    if certificate.lam is not None:
-        result["Lambda"] = f"{certificate.lam:.4g}"
-    if certificate.quasiconvex is not None:
-        result["F(lambda)"] = f"strongly quasiconvex, by the condition {certificate.quasiconvex!r}"
-    return result
+    return {name: value for name, value in known.items() if isinstance(value, str) and value}
 
 
 def name_family(name: str) -> str:
@@ -796,34 +711,21 @@ def describe_families(certificate: Certificate) -> str:
     return ", ".join(
         f"{name_family(family.name)} {format_percent(family.weight)} (of {family.n_hypotheses}"
         f"{', by probabilities' if family.vote_by == 'probabilities' else ''})"
-        for family in _heaviest_first(certificate)
+        for family in sorted(certificate.families, key=lambda family: -family.weight)
     )
 
 
 def describe_weights(certificate: Certificate) -> str:
     """Return in a sentence which family has the largest weight, and what the others have; empty if there is no union.
 
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from pacbayes import PACBayesClassifier
-    >>> from pacbayes.pools import LinearPool, RBFSVMPool, UnionPool
-    >>> union = UnionPool([("svm", RBFSVMPool(n_hypotheses=20)), ("linear", LinearPool(n_hypotheses=2))])
-    >>> model = PACBayesClassifier(union, random_state=0).fit(*make_moons(300, noise=0.1, random_state=0))
-    >>> model.certificate_.describe_weights().startswith("SVMs hold ")
-    True
+    For example "SVMs hold 98% of the weight, linear models 2%."
     """
-    families = _heaviest_first(certificate)
-    if not families:
+    if not certificate.families:
         return ""
-    first, *others = families
+    first, *others = sorted(certificate.families, key=lambda family: -family.weight)
     name, weight = name_family(first.name), "all" if not any(one.weight for one in others) else _format_weight(first)
     shares = [f"{name_family(one.name)} {_format_weight(one)}" for one in others if weight != "all"]
     return f"{name[:1].upper()}{name[1:]} hold {', '.join([f'{weight} of the weight', *shares])}."
-
-
-def _heaviest_first(certificate: Certificate) -> list[FamilyWeight]:
-    return sorted(certificate.families, key=lambda family: -family.weight)
 
 
 def _format_weight(family: FamilyWeight) -> str:

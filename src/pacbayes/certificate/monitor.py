@@ -20,11 +20,12 @@ from pacbayes._formatting import (
     format_percent_upper,
     format_upper,
 )
-from pacbayes._json_fields import Length, Range, dump_checked, load_checked, raising, read_object
+from pacbayes._json_fields import Length, dump_checked, load_checked, raising, read_object
 from pacbayes._validation import count_missing, scalar, unit_interval
 from pacbayes.bounds import anytime_lower, anytime_upper
 from pacbayes.bounds.sequences import log_gains, refutes, stake_anew
 from pacbayes.certificate import METHODS, Certificate, label_names, validate_delta
+from pacbayes.certificate._statements import Count, Level, Unit, Whole
 from pacbayes.exceptions import MonitorError
 
 __all__ = ["Batch", "Monitor"]
@@ -48,15 +49,13 @@ class Batch:
     ----------
     name : str or None
         Name by which it is recognised if it comes again.
-    n : int
-        Number of points.
-    errors : int
-        How many of their predictions were wrong.
+    n, errors : int
+        Number of points, and how many of their predictions were wrong.
     """
 
     name: Annotated[str, Length(1, _LONGEST_NAME)] | None
-    n: Annotated[int, Range(1, 10**15)]
-    errors: Annotated[int, Range(0, 10**15)]
+    n: Count
+    errors: Whole
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,8 @@ class _State:
     """What a file holds. All else follows from it, and is computed anew."""
 
     certificate: Mapping[str, Any]
-    tolerance: Annotated[float, Range(0, 1)]
-    delta: Annotated[float, Range(0, 1, open_low=True, open_high=True)]
+    tolerance: Unit
+    delta: Level
     batches: Annotated[tuple[Batch, ...], Length(0, _MOST_BATCHES)]
 
 
@@ -94,9 +93,7 @@ class Monitor:
 
     Attributes
     ----------
-    certificate : Certificate
-        What is watched.
-    tolerance, delta : float
+    certificate, tolerance, delta
         As given.
     reference : float
         Upper bound on the error at certification, which holds with probability 1 - delta / 2.
@@ -155,7 +152,7 @@ class Monitor:
         batch: str | None = None,
         unknown: Literal["refuse", "error"] = "refuse",
     ) -> Monitor:
-        """Count the errors of predictions whose labels have arrived.
+        """Count the errors of predictions whose labels have arrived, and return this monitor.
 
         Nothing is counted if anything is wrong with the arguments.
 
@@ -171,11 +168,6 @@ class Monitor:
         unknown : {"refuse", "error"}, default="refuse"
             What to do about labels that the certificate does not know: refuse the batch, or count them as errors, as
             `PACBayesClassifier.certify` does.
-
-        Returns
-        -------
-        Monitor
-            This monitor.
         """
         if unknown not in ("refuse", "error"):
             raise ValueError(f"unknown must be 'refuse' or 'error', got {unknown!r}")
@@ -203,13 +195,7 @@ class Monitor:
         return self
 
     def has_counted(self, batch: str | None) -> bool:
-        """Return whether a batch of this name was counted.
-
-        Parameters
-        ----------
-        batch : str or None
-            The name; no batch has the name None.
-        """
+        """Return whether a batch of this name was counted; no batch has the name None."""
         return batch is not None and any(batch == counted.name for counted in self._batches)
 
     def _count(self, batches: tuple[Batch, ...]) -> None:
@@ -280,25 +266,10 @@ class Monitor:
 
     @classmethod
     def from_json(cls, text: str, certificate: Certificate | None = None) -> Monitor:
-        """Go on from a state that `to_json` returned.
+        """Go on from a state that `to_json` returned, about the given certificate if there is one.
 
-        Alarm and interval are computed anew from the counts. The checksum finds accidental edits: it is no signature.
-
-        Parameters
-        ----------
-        text : str
-            The state.
-        certificate : Certificate, optional
-            The certificate that it must be about; by default whichever it is about.
-
-        Returns
-        -------
-        Monitor
-
-        Raises
-        ------
-        MonitorError
-            If the text is no state, was changed, or watches another certificate.
+        Alarm and interval are computed anew from the counts. MonitorError is raised if the text is no state, was
+        changed, or watches another certificate. The checksum finds accidental edits: it is no signature.
         """
         with raising(MonitorError):
             values = load_checked(text, "state of a monitor", _FIELD, _FORMAT, longest=_MAX_CHARACTERS)

@@ -28,8 +28,6 @@ _FEWEST = 10
 class MonitorDisplay(Display):
     """Plot of the error that a monitor has counted, with its interval at all times, and of the threshold.
 
-    Use `from_monitor`.
-
     Parameters
     ----------
     n : ndarray of int of shape (k,)
@@ -48,14 +46,10 @@ class MonitorDisplay(Display):
 
     Attributes
     ----------
-    error_, threshold_ : Line2D
-        The lines.
-    recent_ : Line2D or None
-        Marks of the share of errors since the n before.
-    interval_ : PolyCollection
-        The interval.
-    alarm_ : Line2D or None
-        Line at the alarm; None if there was none.
+    error_, threshold_, interval_ : Line2D and PolyCollection
+        The lines, and the interval.
+    recent_, alarm_ : Line2D or None
+        Marks of the share of errors since the n before, and the line at the alarm; None if there are none.
 
     Examples
     --------
@@ -79,16 +73,8 @@ class MonitorDisplay(Display):
     alarm_at: int | None = None
 
     @classmethod
-    def from_monitor(cls, monitor: Monitor, *, ax: Axes | None = None, **kwargs: Any) -> MonitorDisplay:
-        """Plot what a monitor has counted.
-
-        Parameters
-        ----------
-        monitor : Monitor
-            A monitor that has counted a batch. Of very many, some are drawn.
-        ax, **kwargs
-            As in `plot`.
-        """
+    def from_monitor(cls, monitor: Monitor, **kwargs: Any) -> MonitorDisplay:
+        """Plot what a monitor has counted that has counted a batch. Of very many, some are drawn."""
         if not isinstance(monitor, Monitor):
             raise TypeError(f"monitor must be a Monitor, got {type(monitor).__name__}")
         if not monitor.batches:
@@ -97,25 +83,17 @@ class MonitorDisplay(Display):
         some = np.unique(np.linspace(0, len(counts) - 1, _MOST_BATCHES).round().astype(np.intp))
         n, errors = counts[some].T
         delta = monitor.delta / 2
-        display = cls(
-            n,
-            errors / n,
-            anytime_lower(errors, n, delta / 2),
-            anytime_upper(errors, n, delta / 2),
-            threshold=monitor.threshold,
-            delta=delta,
-            alarm_at=monitor.alarm_at,
-        )
-        return display.plot(ax, **kwargs)
+        lower, upper = (bound(errors, n, delta / 2) for bound in (anytime_lower, anytime_upper))
+        display = cls(n, errors / n, lower, upper, threshold=monitor.threshold, delta=delta, alarm_at=monitor.alarm_at)
+        return display.plot(**kwargs)
 
     def _draw(self, ax: Axes, **kwargs: Any) -> None:
         holds = f"its mean, at all times at once\nwith probability {format_confidence(self.delta)}"
         # One batch is a point, and its interval a bar.
         style: dict[str, Any] = {"color": SHADE, "linewidth": 6 if self.n.size == 1 else 0}
         self.interval_ = ax.fill_between(self.n, self.lower, self.upper, label=holds, **style)
-        self.error_ = self._plot_line(
-            self.n, self.error, kwargs, color=BLUE, marker="o", markersize=3, label="error so far, measured"
-        )
+        style = {"color": BLUE, "marker": "o", "markersize": 3, "label": "error so far, measured"}
+        self.error_ = self._plot_line(self.n, self.error, kwargs, **style)
         size, wrong = np.diff(self.n, prepend=0), np.diff(self.n * self.error, prepend=0)
         recent = wrong / size if size.min() >= _FEWEST else self.error
         self.recent_ = None

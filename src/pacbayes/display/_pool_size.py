@@ -28,7 +28,7 @@ class PoolSizeDisplay(Display):
 
     Hypothesis h does not depend on the number of the others, so the first k hypotheses of a pool are those that a fit
     with ``n_hypotheses=k`` would have trained. Each of these smaller pools is weighted and certified from its
-    validation losses. Use `from_estimator`.
+    validation losses.
 
     Parameters
     ----------
@@ -36,16 +36,13 @@ class PoolSizeDisplay(Display):
         Numbers of hypotheses m, increasing.
     bound : ndarray of shape (k,)
         Bound for each m: on the randomised classifier, or on the best hypothesis where that predicts.
-    validation_loss : ndarray of shape (k,)
-        Validation loss of the posterior, :math:`E_\rho[\hat L]`, for each m.
-    test_error : ndarray of shape (k,), optional
-        Share of test points on which the majority vote errs, for each m.
+    validation_loss, test_error : ndarray of shape (k,)
+        Validation loss of the posterior, :math:`E_\rho[\hat L]`, and share of test points on which the majority vote
+        errs, for each m; None without test points.
     delta : float
         Probability with which each of the bounds may fail.
-    bound_label : str, default="bound"
-        By which method the bound was proved, and about whom.
-    voter : str, default="majority vote"
-        Whose test error it is.
+    bound_label, voter : str
+        By which method the bound was proved, and about whom; and whose test error it is.
     strict : bool, default=True
         Whether the theorem covers the bounds; the title says if it does not.
 
@@ -79,7 +76,6 @@ class PoolSizeDisplay(Display):
         y_test: ArrayLike | None = None,
         *,
         sizes: ArrayLike | None = None,
-        ax: Axes | None = None,
         **kwargs: Any,
     ) -> PoolSizeDisplay:
         """Plot the curves for the first m hypotheses of a classifier, for several numbers m.
@@ -93,8 +89,6 @@ class PoolSizeDisplay(Display):
         sizes : array_like of int, optional
             Numbers of hypotheses m, increasing; by default about thirty, from 1 to all, evenly spaced on a logarithmic
             axis. A prior that is not uniform is restricted to the first m hypotheses and normalised.
-        ax, **kwargs
-            As in `plot`.
         """
         model = check_fitted(estimator)
         if model.fitted_votes_.task.numeric:
@@ -113,38 +107,35 @@ class PoolSizeDisplay(Display):
         log_prior = None if model.prior_ is None else normalise_log_prior(model.prior_, losses.size)
         counts = _check_sizes(sizes, losses.size, log_prior)
         settings = {name: getattr(proved, name) for name in ("delta", "n_votes", "objective", "voting", "loss")}
-        certificates, posteriors, stated = [], [], []
-        for m in counts:
-            prior = None if log_prior is None else log_prior[:m] - logsumexp(log_prior[:m])
-            certificate, rho = certify(losses[:m], model.n_validation_[:m], prior=prior, **settings)
-            certificates.append(certificate)
-            posteriors.append(rho)
-            # Of the randomised classifier, or of the best hypothesis where nothing else is certified.
-            stated.append(next(s for s in certificate.statements if s.predictor != MAJORITY))
+        priors = (None if log_prior is None else log_prior[:m] - logsumexp(log_prior[:m]) for m in counts)
+        fits = [
+            certify(losses[:m], model.n_validation_[:m], prior=prior, **settings)
+            for m, prior in zip(counts, priors, strict=True)
+        ]
+        # Of the randomised classifier, or of the best hypothesis where nothing else is certified.
+        stated = [next(s for s in certificate.statements if s.predictor != MAJORITY) for certificate, _ in fits]
         # With validation sets of different sizes, small pools may be bounded by another method than large ones.
         methods = " or ".join(dict.fromkeys(statement.title for statement in stated))
         display = cls(
             counts,
             np.array([statement.bound for statement in stated]),
-            np.array([certificate.empirical_loss for certificate in certificates]),
-            None if labels is None else _test_votes(model, posteriors, X_test, labels),
+            np.array([certificate.empirical_loss for certificate, _ in fits]),
+            None if labels is None else _test_votes(model, [rho for _, rho in fits], X_test, labels),
             delta=proved.delta,
             bound_label=f"{methods},\n{stated[-1].predictor}",
             voter=MAJORITY if proved.voting == "gibbs" else proved.predictor,
             strict=proved.strict,
         )
-        return display.plot(ax, **kwargs)
+        return display.plot(**kwargs)
 
     def _draw(self, ax: Axes, **kwargs: Any) -> None:
-        def line(values: Array, color: str, linestyle: str, marker: str, label: str) -> Line2D:
+        def line(values: Array | None, color: str, linestyle: str, marker: str, label: str) -> Line2D | None:
             style = {"color": color, "linestyle": linestyle, "marker": marker, "markersize": 4, "label": label}
-            return self._plot_line(self.sizes, values, kwargs, **style)
+            return None if values is None else self._plot_line(self.sizes, values, kwargs, **style)
 
         self.bound_ = line(self.bound, RED, "-", "s", self.bound_label)
         self.validation_loss_ = line(self.validation_loss, BLUE, "--", "o", r"validation loss $E_\rho[\hat L]$")
-        self.test_error_ = None
-        if self.test_error is not None:
-            self.test_error_ = line(self.test_error, BLACK, ":", "^", f"test error of the {self.voter}")
+        self.test_error_ = line(self.test_error, BLACK, ":", "^", f"test error of the {self.voter}")
         self._show_counts(self.sizes[0], self.sizes[-1])
         ax.set_ylim(bottom=0)
         ax.set(xlabel="number of hypotheses $m$", ylabel="loss")

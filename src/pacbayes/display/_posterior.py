@@ -22,14 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.collections import LineCollection
     from matplotlib.lines import Line2D
 
-Kind = Literal["mass", "cumulative"]
-
 
 @dataclass(eq=False, repr=False)
 class PosteriorDisplay(Display):
     r"""Plot of the mass of a posterior: against validation loss, or cumulated by rank.
-
-    Use `from_estimator` or `from_posterior`.
 
     Parameters
     ----------
@@ -49,12 +45,11 @@ class PosteriorDisplay(Display):
     line_ : Line2D
         Points of the mass of each loss, or the line of the cumulative mass.
     stems_, loss_ : LineCollection, Line2D or None
-        Lines from zero to the mass of each loss, and the line at `loss`; None for ``kind="cumulative"``. Where there
-        are families, the lines are theirs.
+        Lines from zero to the mass of each loss, unless those of families, and the line at `loss`.
     families_ : dict of str to LineCollection or FillBetweenPolyCollection
         What each family adds, in its colour: its part of every stem, or of the area below the line.
     half_ : Line2D or None
-        Marker of the hypotheses that hold half of the mass; None for ``kind="mass"``.
+        Marker of the hypotheses that hold half of the mass, of the cumulative mass.
 
     Examples
     --------
@@ -76,14 +71,7 @@ class PosteriorDisplay(Display):
 
     @classmethod
     def from_posterior(
-        cls,
-        rho: ArrayLike,
-        losses: ArrayLike,
-        *,
-        families: Mapping[str, Sequence[int]] | None = None,
-        kind: Kind = "mass",
-        ax: Axes | None = None,
-        **kwargs: Any,
+        cls, rho: ArrayLike, losses: ArrayLike, *, families: Mapping[str, Sequence[int]] | None = None, **kwargs: Any
     ) -> PosteriorDisplay:
         """Plot a posterior over hypotheses with known losses.
 
@@ -95,57 +83,43 @@ class PosteriorDisplay(Display):
             Empirical losses in [0, 1].
         families : mapping of str to sequence of int, optional
             Which hypotheses are of which family, to be told apart by colours.
-        kind : {"mass", "cumulative"}, default="mass"
-            Mass against loss, summed over equal losses; or the mass of the heaviest hypotheses against their number.
-        ax, **kwargs
-            As in `plot`.
+        **kwargs
+            As in `plot`. A `kind` of "mass", the default, plots mass against loss, summed over equal losses, and
+            "cumulative" the mass of the heaviest hypotheses against their number.
         """
         loss_array = loss_vector("losses", losses)
         weights = posterior_weights(rho, loss_array.size, tolerance=1e-6)
         values, group = np.unique(loss_array, return_inverse=True)
         mass = np.bincount(group, weights).astype(np.float64)
-        cumulative = np.cumsum(np.sort(weights)[::-1])
         order = np.argsort(-weights, kind="stable")
+        cumulative = np.cumsum(weights[order])
         parts = {}
         for name, members in (families or {}).items():
-            own = np.zeros_like(weights)
-            own[np.asarray(members, dtype=np.intp)] = weights[np.asarray(members, dtype=np.intp)]
+            own = np.where(np.isin(np.arange(weights.size), members), weights, 0.0)
             parts[name] = np.bincount(group, own).astype(np.float64), np.cumsum(own[order])
         n_half, loss = count_half_mass(weights), float(weights @ loss_array)
         display = cls(values, mass, cumulative, n_half=n_half, loss=loss, families=parts)
-        return display.plot(ax, kind=kind, **kwargs)
+        return display.plot(**kwargs)
 
     @classmethod
-    def from_estimator(
-        cls, estimator: Any, *, kind: Kind = "mass", ax: Axes | None = None, **kwargs: Any
-    ) -> PosteriorDisplay:
-        """Plot the posterior of a classifier, over the hypotheses that were validated in full.
-
-        Parameters
-        ----------
-        estimator : PACBayesClassifier
-            Fitted classifier.
-        kind, ax, **kwargs
-            As in `from_posterior`.
-        """
+    def from_estimator(cls, estimator: Any, **kwargs: Any) -> PosteriorDisplay:
+        """Plot the posterior of a fitted classifier, over the hypotheses that were validated in full."""
         model = check_fitted(estimator)
         validated = np.flatnonzero(~np.isnan(model.losses_))
         families = model.subsamples_.families if len(model.certificate_.families) > 1 else {}
         places = {name: np.flatnonzero(np.isin(validated, own)).tolist() for name, own in families.items()}
         rho, losses = model.posterior_[validated], model.losses_[validated]
-        return cls.from_posterior(rho, losses, families=places, kind=kind, ax=ax, **kwargs)
+        return cls.from_posterior(rho, losses, families=places, **kwargs)
 
-    def _draw(self, ax: Axes, *, kind: Kind = "mass", **kwargs: Any) -> None:
+    def _draw(self, ax: Axes, *, kind: Literal["mass", "cumulative"] = "mass", **kwargs: Any) -> None:
         self.stems_: LineCollection | None = None
         self.loss_: Line2D | None = None
         self.half_: Line2D | None = None
         self.families_: dict[str, Any] = {}
         holds = "holds" if self.n_half == 1 else "hold"
         half = f"{self.n_half:,} of {self.cumulative_mass.size:,} {holds} half of the mass"
-        if kind == "mass":
-            self._draw_mass(ax, half, kwargs)
-        else:
-            self._draw_cumulative(ax, half, kwargs)
+        draw = self._draw_mass if kind == "mass" else self._draw_cumulative
+        draw(ax, half, kwargs)
 
     def _stack_families(self, part: int) -> Iterator[tuple[str, str, str, Array, Array]]:
         """Yield name, words and colour of each family, and where its part of the mass begins and ends."""
@@ -159,17 +133,16 @@ class PosteriorDisplay(Display):
     def _draw_mass(self, ax: Axes, half: str, kwargs: dict[str, Any]) -> None:
         grouped = self.losses.size < self.cumulative_mass.size
         label = r"mass $\rho(h)$" + (" of all hypotheses with this loss" if grouped else "")
-        style: dict[str, Any] = {"color": BLUE, "linestyle": "none", "marker": "o", "markersize": 4, "label": label}
-        if self.families:
-            style |= {"color": BLACK, "markersize": 3}
+        color, size = (BLACK, 3) if self.families else (BLUE, 4)
+        style = {"color": color, "linestyle": "none", "marker": "o", "markersize": size, "label": label}
         self.line_ = self._plot_line(self.losses, self.mass, kwargs, **style)
         if not self.families:
             self.stems_ = ax.vlines(self.losses, 0, self.mass, colors=self.line_.get_color(), linewidth=1)
+        thick: dict[str, Any] = {"linewidth": 3, "zorder": 1.5}
         for name, label, color, low, high in self._stack_families(0):
             drawn = self.families[name][0] > 0
             ends = low[drawn], high[drawn]
-            stems = ax.vlines(self.losses[drawn], *ends, colors=color, linewidth=3, label=label, zorder=1.5)
-            self.families_[name] = stems
+            self.families_[name] = ax.vlines(self.losses[drawn], *ends, colors=color, label=label, **thick)
         label = rf"validation loss $E_\rho[\hat L]$ = {format_nearest(self.loss)}"
         self.loss_ = ax.axvline(self.loss, color=RED, linestyle="--", linewidth=1.2, zorder=1, label=label)
         ax.set(xlabel="validation loss of a hypothesis", ylabel="posterior mass")

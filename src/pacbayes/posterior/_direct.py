@@ -12,7 +12,7 @@ from pacbayes.bounds.comparators import DirectComparatorName
 from pacbayes.bounds.direct import LARGEST_LOSS, DirectProblem, PosteriorMaximum
 from pacbayes.bounds.dual import rough_bounds
 from pacbayes.bounds.prior import SLACK
-from pacbayes.posterior._results import MinimizerResult
+from pacbayes.posterior._minimizers import MinimizerResult
 
 # Groups that have less than exp(this) of the constraint at a value above the root have even less at the root.
 _LOG_NEGLIGIBLE = -60.0
@@ -117,11 +117,6 @@ def minimize_direct_bound(
         the zero-one loss only. Choose before looking at the losses.
     grid_delta : float, optional
         As in `minimize_dual_bound`.
-
-    Returns
-    -------
-    DirectResult
-        The posterior `rho`, its bound `fun`, and a `lower` bound on it, which differ by rounding only.
 
     Examples
     --------

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from pacbayes._validation import Array, float_or_array, numbers, open_interval
 from pacbayes.bounds.comparators import ComparatorName
 from pacbayes.bounds.dual import BETA_RANGE, DualProblem, FixedPosterior, Step, descend, starting_beta
-from pacbayes.posterior._covering import Proof, prove
-from pacbayes.posterior._results import MinimizerResult, is_proved
+from pacbayes.posterior._covering import prove
+from pacbayes.posterior._minimizers import MinimizerResult, is_proved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +53,6 @@ def dual_bound(
         As in `minimize_dual_bound`.
     mu : array_like
         Multipliers, positive.
-
-    Returns
-    -------
-    float or ndarray
-        F at each mu; 1 or more means that nothing is proved.
 
     Examples
     --------
@@ -114,11 +109,6 @@ def minimize_dual_bound(
     max_iter : int, default=10000
         Most values of mu that are evaluated.
 
-    Returns
-    -------
-    DualResult
-        The posterior `rho`, its `mu`, the bound `fun`, and a proved `lower` bound on it.
-
     Examples
     --------
     >>> losses, n = [0.10, 0.12, 0.15, 0.30, 0.45], [300, 500, 500, 500, 500]
@@ -143,13 +133,7 @@ def minimize_dual_bound(
         proof = prove(problem, min(best.value, 1.0) * (1 - tolerance), int(most) - nfev - len(new))
         nfev += len(new) + proof.nfev
         beta = proof.better
-    return _dual_result(problem, best, steps, proof, nfev, tolerance)
-
-
-def _dual_result(
-    problem: DualProblem, best: Step, steps: list[Step], proof: Proof, nfev: int, rtol: float
-) -> DualResult:
-    """Evaluate the bound once more, of the posterior as it is after rounding."""
+    # Evaluate the bound once more, of the posterior as it is after rounding.
     rho, mu = problem.rho(best.beta), 1 / best.beta
     posterior = FixedPosterior(problem, rho)
     fun = posterior.at(best.beta).value
@@ -159,11 +143,9 @@ def _dual_result(
         rho /= rho.sum()
         posterior = FixedPosterior(problem, rho)
     lower = min(proof.lower, fun)
-    if is_proved(fun, lower, rtol):
-        status, message = 0, "The minimum is proved to the tolerance asked for."
-    else:
-        status = 1
-        message = "The search ended before the minimum was proved to the tolerance asked for: see `lower`."
+    status, message = 0, "The minimum is proved to the tolerance asked for."
+    if not is_proved(fun, lower, tolerance):
+        status, message = 1, "The search ended before the minimum was proved to the tolerance asked for: see `lower`."
     return DualResult(
         rho=rho,
         mu=mu,

@@ -13,7 +13,6 @@ from pacbayes._validation import Array, arrays, finite_nonnegative, float_or_arr
 from pacbayes.bounds import confidence_term, kl_inverse_upper
 from pacbayes.bounds.pac_bayes import complexity_of, sqrt_bound_of
 from pacbayes.bounds.prior import SLACK
-from pacbayes.posterior._results import MinimizerResult, is_proved
 from pacbayes.posterior.gibbs import GibbsCurve, GibbsMoments, GibbsProblem, optimal_lambda_of, split_interval
 
 # Relative change of lambda below which a descent has converged. It has to be this small: where F is almost flat without
@@ -24,6 +23,9 @@ _STEP_RTOL = 1e-12
 _MAX_ITER = 10_000
 
 _OUT_OF_ITERATIONS = "The largest number of iterations, {}, was reached."
+
+# What rounding may take from `lower` beyond the tolerance that was asked for, relative to the bound.
+_GAP_SLACK = 1e-12
 
 # Factor that undoes the rounding up of a bound, and more, where it serves as a lower bound.
 _ROUND_DOWN = 1 - 4 * SLACK
@@ -44,11 +46,6 @@ def gibbs_posterior(losses: ArrayLike, lam: float, n: int, prior: ArrayLike | No
         As in `minimize_lambda_bound`.
     lam : float
         Trade-off lambda, in (0, 2).
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        Posterior weights.
 
     Examples
     --------
@@ -75,11 +72,6 @@ def optimal_lambda(
         :math:`KL(\rho \| \pi)`, non-negative and finite.
     n, delta, n_max : array_like
         As in `pacbayes.bounds.pac_bayes_kl`.
-
-    Returns
-    -------
-    float or ndarray
-        The optimal lambda, in (0, 1].
 
     Examples
     --------
@@ -136,11 +128,6 @@ def lambda_bound(
     lam : array_like
         Trade-offs lambda, in (0, 2).
 
-    Returns
-    -------
-    float or ndarray
-        F at each lambda.
-
     Examples
     --------
     >>> lambda_bound([0.1, 0.2, 0.2], lam=[0.2, 0.6], n=1000).round(6).tolist()
@@ -168,11 +155,6 @@ def lambda_bound_derivatives(
     losses, lam, n, delta, prior, n_max
         As in `lambda_bound`.
 
-    Returns
-    -------
-    first, second : float or ndarray
-        F' and F'' at each lambda.
-
     Examples
     --------
     >>> first, second = lambda_bound_derivatives([0.1, 0.2, 0.2], lam=0.4, n=1000)
@@ -184,6 +166,35 @@ def lambda_bound_derivatives(
 
 
 # -- minimisers --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinimizerResult:
+    """What every minimiser returns; `PosteriorResult` says what the fields are."""
+
+    rho: Array = field(repr=False)
+    fun: float
+    loss: float
+    kl_div: float
+    lower: float | None
+    nit: int
+    nfev: int
+    status: int
+    message: str
+    history: Array = field(repr=False)
+    lam: float | None = None
+
+    @property
+    def success(self) -> bool:
+        """Whether `status` is 0."""
+        return self.status == 0
+
+    converged = success
+
+
+def is_proved(fun: float, lower: float, rtol: float) -> bool:
+    """Whether `lower` is as close to `fun` as asked."""
+    return fun - lower <= (rtol + _GAP_SLACK) * fun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -333,17 +344,14 @@ def _corner_bounds(objective: _Objective, left: GibbsMoments, right: GibbsMoment
     return np.asarray(objective.bound(loss, kl_div).min(axis=0) * _ROUND_DOWN)
 
 
-class _Search(NamedTuple):
-    """Result of branch and bound."""
+def _branch_and_bound(
+    objective: _Objective, best: float, rtol: float, max_evaluations: int
+) -> tuple[float, GibbsMoments | None, int, bool]:
+    """Bound the minimum over all temperatures from below, and search for posteriors better than `best`.
 
-    lower: float  # a proved lower bound on the minimum
-    better: GibbsMoments | None  # the best posterior found, if it is better than the one given
-    nfev: int
-    exhausted: bool  # whether `max_evaluations` ended the search
-
-
-def _branch_and_bound(objective: _Objective, best: float, rtol: float, max_evaluations: int) -> _Search:
-    """Bound the minimum over all temperatures from below, and search for posteriors better than `best`."""
+    Return the lower bound, the best posterior if it is better, how many were evaluated, and whether these were all that
+    may be.
+    """
     curve, t_max, better = objective.problem.curve, objective.t_max, None
     # Any first partition will do. Temperatures at which the posterior changes lie between 1 / max x and some 1 / min x.
     t_last = min(t_max, 1e3 / max(1e-290, min(curve.x[curve.x > 0], default=1.0)))
@@ -364,7 +372,7 @@ def _branch_and_bound(objective: _Objective, best: float, rtol: float, max_evalu
             settled[:] = True
         proved = min(proved, float(lower[settled].min(initial=np.inf)))
         if settled.all():
-            return _Search(proved, better, nfev, exhausted)
+            return proved, better, nfev, exhausted
         new = curve.at(middle[~settled])
         nfev += new.t.size
         left, right = left[~settled].concatenate(new), new.concatenate(right[~settled])
@@ -373,21 +381,22 @@ def _branch_and_bound(objective: _Objective, best: float, rtol: float, max_evalu
 def _minimize_globally(objective: _Objective, rtol: float, max_iter: int | None) -> PosteriorResult:
     """Descend from lambda = 1, then search for anything better by branch and bound, and descend from there."""
     budget = objective.problem.curve.max_evaluations
-    descent = _descend(objective, objective.problem.n, max_iter or min(_MAX_ITER, budget // 2))
+    descent = _descend(objective, objective.problem.n, _most_iterations(max_iter, budget // 2))
     nfev = descent.ts.size
-    search = _branch_and_bound(objective, descent.fun, rtol, max(budget - nfev, budget // 2))
-    nfev += search.nfev
-    if search.better is not None:
-        value = objective.bound(search.better.loss_up, search.better.kl_div_up)
-        start = float(objective.next_temperature(search.better, value)[0])
-        other = _descend(objective, start, max_iter or min(_MAX_ITER, max(budget - nfev, 1)))
+    most = max(budget - nfev, budget // 2)
+    lower, better, searched, exhausted = _branch_and_bound(objective, descent.fun, rtol, most)
+    nfev += searched
+    if better is not None:
+        value = objective.bound(better.loss_up, better.kl_div_up)
+        start = float(objective.next_temperature(better, value)[0])
+        other = _descend(objective, start, _most_iterations(max_iter, max(budget - nfev, 1)))
         nfev += other.ts.size
         if other.fun < descent.fun:
             descent = other
-    lower = min(search.lower, descent.fun)
+    lower = min(lower, descent.fun)
     if is_proved(descent.fun, lower, rtol):
         status, message = 0, f"The minimum is proved to a relative gap of {rtol:g}."
-    elif search.exhausted:
+    elif exhausted:
         status, message = 2, f"The largest number of evaluations, {nfev}, was reached."
     elif not descent.converged:
         status, message = 1, _OUT_OF_ITERATIONS.format(descent.ts.size - 1)
@@ -458,11 +467,6 @@ def minimize_lambda_bound(
     n_max : int, optional
         Largest validation set, if they differ: the confidence term is then :math:`\ln\frac{2 \sqrt{n_{max}}}{\delta}`.
 
-    Returns
-    -------
-    PosteriorResult
-        The posterior `rho`, its `lam`, the bound `fun`, and how they were found.
-
     Examples
     --------
     >>> result = minimize_lambda_bound([0.10, 0.12, 0.15, 0.30, 0.45], n=500, method="global")
@@ -476,10 +480,10 @@ def minimize_lambda_bound(
     if method not in ("alternating", "global"):
         raise ValueError(f"method must be 'alternating' or 'global', got {method!r}")
     # The optimal lambda is at most 1 (eq. lambda).
-    objective, iterations = _LambdaObjective(problem, t_max=problem.n), _validate_max_iter(max_iter)
+    objective = _LambdaObjective(problem, t_max=problem.n)
     if method == "global":
-        return _minimize_globally(objective, tolerance, iterations)
-    most = iterations or min(_MAX_ITER, problem.curve.max_evaluations - 1)
+        return _minimize_globally(objective, tolerance, max_iter)
+    most = _most_iterations(max_iter, problem.curve.max_evaluations - 1)
     descent = _descend(objective, start * problem.n, most)
     status, message = 0, f"Lambda changed by less than a relative {_STEP_RTOL:g}."
     if not descent.converged:
@@ -487,8 +491,8 @@ def minimize_lambda_bound(
     return _posterior_result(problem, descent, descent.ts.size, status, message, None)
 
 
-def _validate_max_iter(max_iter: int | None) -> int | None:
-    return None if max_iter is None else int(*numbers(max_iter=max_iter))
+def _most_iterations(max_iter: int | None, budget: int) -> int:
+    return min(_MAX_ITER, budget) if max_iter is None else int(*numbers(max_iter=max_iter))
 
 
 def minimize_kl_bound(
@@ -513,11 +517,6 @@ def minimize_kl_bound(
     losses, n, delta, prior, rtol, max_iter, n_max
         As in `minimize_lambda_bound`.
 
-    Returns
-    -------
-    PosteriorResult
-        The posterior `rho`, its `lam`, the bound `fun`, and how they were found.
-
     Examples
     --------
     >>> result = minimize_kl_bound([0.10, 0.12, 0.15, 0.30, 0.45], n=500)
@@ -526,4 +525,4 @@ def minimize_kl_bound(
     """
     problem = GibbsProblem.validated(losses, n, delta, prior, n_max)
     (tolerance,) = numbers(rtol=rtol)
-    return _minimize_globally(_KlObjective(problem, np.inf), tolerance, _validate_max_iter(max_iter))
+    return _minimize_globally(_KlObjective(problem, np.inf), tolerance, max_iter)

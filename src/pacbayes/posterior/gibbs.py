@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -92,9 +92,7 @@ class GibbsMoments:
 
     def concatenate(self, other: GibbsMoments) -> GibbsMoments:
         """Append the temperatures of `other`, which are on the same curve."""
-        columns: dict[str, Any] = {
-            name: np.concatenate((getattr(self, name), getattr(other, name))) for name in _COLUMNS
-        }
+        columns: dict[str, Any] = {name: np.append(getattr(self, name), getattr(other, name)) for name in _COLUMNS}
         return replace(self, **columns)
 
 
@@ -135,10 +133,9 @@ class GibbsCurve:
             self._log_prior = self._log_prior[self._support]
             loss_array = loss_array[self._support]
         self.m = loss_array.size
-        self._groups = _group(loss_array, n)
-        self.counts = self._groups.counts
-        self.min_loss = float(self._groups.values[0])
-        x = self._groups.values - self.min_loss
+        values, self.counts, self._slot, self._used = _group(loss_array, n)
+        self.min_loss = float(values[0])
+        x = values - self.min_loss
         self.x = np.where(x > 0, np.maximum(x, _SMALLEST_DIFFERENCE), 0.0)
         self.is_uniform = self._log_prior is None or bool(np.ptp(self._log_prior) == 0)
         if self.x.size == 1:
@@ -150,7 +147,7 @@ class GibbsCurve:
 
     def _group_log_sum(self, log_values: Array) -> Array:
         """Return ln of the sum of exp(log_values) over each group, at most 0, without over- or underflow."""
-        order = np.argsort(self._groups.slot, kind="stable")
+        order = np.argsort(self._slot, kind="stable")
         starts = np.concatenate(([0], np.cumsum(self.counts)[:-1]))
         ordered = log_values[order]
         top = np.maximum.reduceat(ordered, starts)
@@ -230,39 +227,28 @@ class GibbsCurve:
 
     def rho(self, t: float) -> Array:
         """Compute the Gibbs posterior at inverse temperature t, one weight per hypothesis (eq. rho)."""
-        groups = self._groups
-        log_ratio = np.full(groups.n_slots, -np.inf)  # of rho to the prior, for each loss
-        log_ratio[groups.used] = self.at(t).minus_log_z - _product(np.asarray(t), self.x)
+        log_ratio = np.full(self._used[-1] + 1, -np.inf)  # of rho to the prior, for each loss
+        log_ratio[self._used] = self.at(t).minus_log_z - _product(np.asarray(t), self.x)
         if self._log_prior is None:
             per_slot = np.exp(log_ratio - np.log(self.m))
-            per_slot /= np.dot(per_slot[groups.used], self.counts)
-            return np.asarray(per_slot[groups.slot])
+            per_slot /= np.dot(per_slot[self._used], self.counts)
+            return np.asarray(per_slot[self._slot])
         rho = np.zeros(self._size)
-        rho[self._support] = np.exp(log_ratio[groups.slot] + self._log_prior)
+        rho[self._support] = np.exp(log_ratio[self._slot] + self._log_prior)
         return np.asarray(rho / rho.sum())
 
 
-class _Groups(NamedTuple):
-    """Distinct losses in increasing order, their number of hypotheses, and the slot of each hypothesis."""
-
-    values: Array
-    counts: NDArray[np.intp]
-    slot: NDArray[np.intp]  # of each hypothesis, among n_slots
-    used: NDArray[np.intp]  # the slot of each distinct loss
-    n_slots: int
-
-
-def _group(losses: Array, n: float) -> _Groups:
-    """Group hypotheses by their loss."""
+def _group(losses: Array, n: float) -> tuple[Array, NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Return distinct losses, rising, their numbers of hypotheses, the slot of each hypothesis, and of each loss."""
     errors = np.rint(losses * n)
     # Zero-one losses are whole numbers of errors divided by n: counting them is much faster than sorting.
     if errors.max() <= 4 * losses.size + 1024 and np.array_equal(errors / n, losses):
         slot = errors.astype(np.intp)
         counts = np.bincount(slot)
         used = np.flatnonzero(counts)
-        return _Groups(used / n, counts[used], slot, used, counts.size)
+        return used / n, counts[used], slot, used
     values, slot, counts = np.unique(losses, return_inverse=True, return_counts=True)
-    return _Groups(values, counts, slot, np.arange(values.size), values.size)
+    return values, counts, slot, np.arange(values.size)
 
 
 @dataclass(frozen=True)

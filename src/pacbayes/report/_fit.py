@@ -15,17 +15,9 @@ from pacbayes._losses import is_of_probabilities
 from pacbayes._versions import collect_versions
 from pacbayes.certificate import Certificate, Row, Section
 from pacbayes.display.checks import check_fitted, state_test
+from pacbayes.report import _plots
 from pacbayes.report._html import PageTable, capitalize, render_page
 from pacbayes.report._importance import JudgedRows, choose_judged_rows, tabulate_importances
-from pacbayes.report._plots import (
-    Plot,
-    abstention_plots,
-    certificate_plot,
-    error_plots,
-    interval_plots,
-    posterior_plots,
-    reliability_plots,
-)
 
 # Names of features and classes that are shown; of more, their number.
 _MOST_NAMES = 40
@@ -122,8 +114,8 @@ def fit_page(
         tables=tables,
         columns=None if judged is None else tabulate_importances(model, judged),
         bounds=_tabulate_rows(certificate.rows(tested)),
-        certificate_plot=certificate_plot(model, tested),
-        plots=posterior_plots(model),
+        certificate_plot=_plots.certificate_plot(model, tested),
+        plots=_plots.posterior_plots(model),
         voters=_tabulate_voters(model, heaviest),
         data=_list_data_facts(model, class_counts) | dict(data or {}),
         settings=dict(settings or {}) | changed,
@@ -135,26 +127,26 @@ def fit_page(
     )
 
 
-def _collect_tables(model: Any, judged: JudgedRows | None) -> list[tuple[str, Section, list[Plot]]]:
+def _collect_tables(model: Any, judged: JudgedRows | None) -> list[tuple[str, Section, list[_plots.Plot]]]:
     """Return names, tables and plots of what is proved besides the bounds, as far as it is."""
     certificate: Certificate = model.certificate_
-    sections: dict[str, tuple[Section | None, Iterable[Plot]]] = {
+    sections: dict[str, tuple[Section | None, Iterable[_plots.Plot]]] = {
         "classes": (certificate.class_table(), ()),
         "groups": (certificate.group_table(), ()),
-        "abstention": (certificate.abstention_table(), abstention_plots(certificate)),
+        "abstention": (certificate.abstention_table(), _plots.abstention_plots(certificate)),
         "sets": (certificate.set_table(), ()),
-        "probabilities": (certificate.probability_table(), reliability_plots(certificate)),
-        "intervals": (certificate.interval_table(), interval_plots(model, judged)),
-        "errors": (certificate.error_table(), error_plots(certificate)),
+        "probabilities": (certificate.probability_table(), _plots.reliability_plots(certificate)),
+        "intervals": (certificate.interval_table(), _plots.interval_plots(model, judged)),
+        "errors": (certificate.error_table(), _plots.error_plots(certificate)),
     }
     return [(name, table, list(plots)) for name, (table, plots) in sections.items() if table is not None]
 
 
 def _tabulate_rows(rows: Sequence[Row]) -> PageTable:
-    cells = []
-    for row in rows:
-        remark = "" if row.kind == "comparison" else row.kind if row.covered else "not covered by the theorem"
-        cells.append([", ".join(filter(None, (capitalize(row.label), remark))), row.shown, row.predictor])
+    cells = [
+        [capitalize(row.label) + ("" if row.kind == "comparison" else f", {row.remark}"), row.shown, row.predictor]
+        for row in rows
+    ]
     note = "Bounds are rounded up, measured losses to the nearest."
     if any(row.kind == "comparison" for row in rows):
         note += " Bounds without a remark are for comparison: the certificate does not state them."
@@ -196,12 +188,7 @@ def _format_weight(mass: float) -> str:
 
 
 def _split_settings(estimators: Iterable[tuple[str, type, Mapping[str, Any]]]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return settings that were changed and those with their defaults, from prefixes, types and settings of estimators.
-
-    >>> from sklearn.tree import DecisionTreeClassifier
-    >>> _split_settings([("tree__", DecisionTreeClassifier, {"max_depth": 3, "min_samples_leaf": 1})])
-    ({'tree__max_depth': '3'}, {'tree__min_samples_leaf': '1'})
-    """
+    """Return settings that were changed and those with their defaults, from prefixes, types and settings."""
     changed: dict[str, str] = {}
     defaults: dict[str, str] = {}
     for prefix, kind, settings in estimators:

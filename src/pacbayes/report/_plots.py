@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,31 +107,26 @@ def interval_plots(model: Any, judged: JudgedRows | None) -> Iterator[Plot]:
     """Plot true against predicted numbers, and errors against widths, where there are rows to do so."""
     if judged is None:
         return
-    coverage = next((level for level in _COVERAGES if _is_proved(model.certificate_, level)), None)
-    if coverage is None:
+    for coverage in _COVERAGES:
+        with suppress(ValueError):  # not by so few points
+            model.certificate_.choose_interval(coverage)
+            break
+    else:
         return
 
-    def draw(kind: Any, ax: Axes) -> IntervalDisplay:
-        return IntervalDisplay.from_estimator(model, judged.X, judged.y, coverage=coverage, kind=kind, ax=ax)
+    def draw(ax: Axes) -> IntervalDisplay:
+        return IntervalDisplay.from_estimator(model, judged.X, judged.y, coverage=coverage, ax=ax)
 
-    display, svg = _draw("plot-predicted", partial(draw, "predicted"))
+    display, svg = _draw("plot-predicted", draw)
     held = format_percent(float(display.inside.mean()))
     measured = f"measured on {display.inside.size} {judged.where}, {held} of which are inside their intervals"
     caption = f"Intervals are proved to hold {coverage:.0%} of new points; {measured}."
     yield Plot("plot-predicted", "True against predicted", caption, f"Points with intervals: {measured}.", svg)
-    display, svg = _draw("plot-widths", partial(draw, "widths"))
+    _, svg = _draw("plot-widths", lambda ax: display.plot(ax, kind="widths"))
     widths = [format_number(float(width)) for width in np.quantile(display.upper - display.lower, [0.1, 0.5, 0.9])]
     caption = "Intervals are wide where hypotheses disagree: is that where predictions err?"
     description = f"Errors against half the widths of intervals; widths have the deciles {', '.join(widths)}."
     yield Plot("plot-widths", "Errors against widths", caption, description, svg)
-
-
-def _is_proved(certificate: Certificate, coverage: float) -> bool:
-    try:
-        certificate.choose_interval(coverage)
-    except ValueError:  # not by so few points
-        return False
-    return True
 
 
 def reliability_plots(certificate: Certificate) -> Iterator[Plot]:
@@ -146,18 +141,13 @@ def reliability_plots(certificate: Certificate) -> Iterator[Plot]:
     yield Plot("plot-reliability", "How often predictions are right", caption, f"Points: {'; '.join(values)}.", svg)
 
 
-def _is_tested_mean(certificate: Certificate) -> bool:
-    """Return whether nothing is proved about predicted numbers but by held-out points."""
-    return is_of_numbers(certificate.loss) and all(one.is_test for one in certificate.statements)
-
-
-def _plot_bound(model: Any) -> Plot:
+def _plot_bound(model: Any, of_test: bool) -> Plot:
     """Plot F(lambda)."""
     certificate = model.certificate_
     bound, svg = _draw("plot-bound", lambda ax: BoundDisplay.from_estimator(model, ax=ax))
     where = "those at the minimum" if certificate.minimizes_lambda_bound else "not chosen by this curve"
     caption = f"The weights are {where}: {certificate.figures()['Posterior']}."
-    if _is_tested_mean(certificate):
+    if of_test:
         caption += " It proves nothing by itself: the cap of the errors comes from the rows that they were measured on."
     description = (
         f"F(lambda) for lambda from {bound.lam[0]:.3g} to {bound.lam[-1]:.3g}: its minimum is "
@@ -169,8 +159,10 @@ def _plot_bound(model: Any) -> Plot:
 def posterior_plots(model: Any) -> Iterator[Plot]:
     """Plot F(lambda), the mass of the posterior, and the bound of smaller pools."""
     certificate = model.certificate_
-    if certificate.minimizes_lambda_bound or not _is_tested_mean(certificate):
-        yield _plot_bound(model)
+    # Whether nothing is proved about predicted numbers but by held-out points.
+    of_test = is_of_numbers(certificate.loss) and all(one.is_test for one in certificate.statements)
+    if certificate.minimizes_lambda_bound or not of_test:
+        yield _plot_bound(model, of_test)
     n_dropped = certificate.n_dropped
     dropped = f" The {n_dropped} that were dropped have none, and are not shown." if n_dropped else ""
     mass, svg = _draw("plot-mass", lambda ax: PosteriorDisplay.from_estimator(model, ax=ax))
@@ -186,9 +178,8 @@ def posterior_plots(model: Any) -> Iterator[Plot]:
     description = f"Cumulative posterior mass: {mass.n_half} of {mass.cumulative_mass.size} hypotheses hold half of it."
     yield Plot("plot-cumulative", "Cumulative posterior mass", caption, description, svg)
     # The first hypotheses of others than random pools say nothing about smaller pools.
-    whole = certificate.n_dropped == 0 and isinstance(model.subsamples_, RandomSubsamples)
-    whole = whole and certificate.follows_from_losses and not is_of_numbers(certificate.loss)
-    if whole and 1 < model.losses_.size <= _MOST_CERTIFIED:
+    whole = n_dropped == 0 and isinstance(model.subsamples_, RandomSubsamples) and certificate.follows_from_losses
+    if whole and not is_of_numbers(certificate.loss) and 1 < model.losses_.size <= _MOST_CERTIFIED:
         pool, svg = _draw("plot-pool", lambda ax: PoolSizeDisplay.from_estimator(model, ax=ax))
         caption = (
             "Bound and loss of the first hypotheses alone. Choosing their number by this plot is not covered by the "
