@@ -28,7 +28,6 @@ weights are clipped, or the largest weight is that of the sample instead of one 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -59,15 +58,7 @@ TOLERANCE = 1e-12
 
 @dataclass(frozen=True)
 class World:
-    """Cells with their probabilities and P(label = 1), and hypotheses as labels by cell.
-
-    Attributes
-    ----------
-    cells, ones : list of float
-        Probability of each cell, and of label 1 in it.
-    hypotheses : list of list of int
-        Predicted label by hypothesis and cell.
-    """
+    """Cells with their probabilities and P(label = 1), and hypotheses as labels by cell."""
 
     cells: list[float]
     ones: list[float]
@@ -87,37 +78,20 @@ class World:
 
 @dataclass(frozen=True)
 class Case:
-    """A world, numbers of points, and what is certified.
-
-    Attributes
-    ----------
-    n : int or list of int
-        Validation points of each hypothesis.
-    settings : dict
-        Passed to `certify`.
-    apart : bool
-        Whether every hypothesis has validation points of its own; otherwise they share the first ones.
-    n_test, n_unlabelled : int
-        Held-out and unlabelled points; 0 for none.
-    n_votes : int
-        Votes that compete, each with a sample of its own and the same truth: the smallest bound wins.
-    shares : tuple of float
-        If given, all votes share one sample of `n` points, and vote k is made of this share of it and tested on the
-        rest, as the classifier does.
-    declared_votes : int or None
-        The number of votes that the certificate is told, if it is not the true one.
-    """
+    """A world, numbers of points, and what is certified."""
 
     name: str
     world: World
-    n: Any
-    settings: dict[str, Any] = field(default_factory=dict)
-    apart: bool = False
+    n: Any  # validation points of each hypothesis
+    settings: dict[str, Any] = field(default_factory=dict)  # of `certify`
+    apart: bool = False  # whether every hypothesis has validation points of its own; otherwise they share the first
     n_test: int = 0
     n_unlabelled: int = 0
-    n_votes: int = 1
+    n_votes: int = 1  # which compete, each with a sample of its own and the same truth: the smallest bound wins
+    # If given, all votes share one sample of `n` points, and vote k is made of this share of it and tested on the rest,
+    # as the classifier does.
     shares: tuple[float, ...] = ()
-    declared_votes: int | None = None
+    declared_votes: int | None = None  # that the certificate is told, if it is not the true number
 
 
 def alike(loss: float, m: int) -> World:
@@ -209,6 +183,13 @@ class Row(NamedTuple):
     violations: int
     mean_bound: float
     mean_truth: float
+
+    @classmethod
+    def of(cls, method: str, case: str, delta: float, found: list[tuple[float, float]], repetitions: int) -> Row:
+        """Return a row of bounds and truths, one of each for every data set on which the statement was made."""
+        bound, truth = np.array(found).T
+        violations = int(np.count_nonzero(bound < truth - TOLERANCE))
+        return cls(method, case, delta, repetitions, bound.size, violations, float(bound.mean()), float(truth.mean()))
 
     @property
     def p_value(self) -> float:
@@ -366,9 +347,7 @@ def simulate(case: Case, repetitions: int, seed: int = 0) -> list[Row]:
         for statement, truth in statements(case, votes, delta, rng):
             found.setdefault(statement.method, []).append((statement.bound, truth))
         for method, pairs in found.items():
-            bound, truth = np.array(pairs).T
-            violations = int(np.count_nonzero(bound < truth - TOLERANCE))
-            rows.append(Row(method, case.name, delta, repetitions, bound.size, violations, bound.mean(), truth.mean()))
+            rows.append(Row.of(method, case.name, delta, pairs, repetitions))
     return rows
 
 
@@ -381,29 +360,16 @@ def simulate(case: Case, repetitions: int, seed: int = 0) -> list[Row]:
 class ClassCase:
     """A distribution of true and predicted classes, the same for all votes that compete or hypotheses to choose from.
 
-    Attributes
-    ----------
-    joint : list of list of float
-        Probability of true class i and predicted class j.
-    n : int
-        Points that each of them is tested on.
-    n_votes : int
-        Votes that compete, each with points of its own: the one with the fewest errors wins.
-    voting : {"majority", "best"}
-        Whether they are votes with held-out points, or hypotheses with validation points.
-    declared_votes : int or None
-        The number of votes that the certificate is told, if it is not the true one.
-    declared_rates : int or None
-        The number of rates that share delta, if it is not the true one.
+    Those have points of their own, and the one with the fewest errors wins.
     """
 
     name: str
-    joint: list[list[float]]
-    n: int
+    joint: list[list[float]]  # probability of true class i and predicted class j
+    n: int  # points that each of them is tested on
     n_votes: int = 1
-    voting: str = "majority"
-    declared_votes: int | None = None
-    declared_rates: int | None = None
+    voting: str = "majority"  # of votes with held-out points; "best" of hypotheses with validation points
+    declared_votes: int | None = None  # that the certificate is told, if it is not the true number
+    declared_rates: int | None = None  # that share delta, if it is not the true number
 
 
 EVEN = [[0.36, 0.14], [0.14, 0.36]]
@@ -471,9 +437,7 @@ def simulate_classes(case: ClassCase, repetitions: int, seed: int = 0) -> list[R
             bounds = known[counts.tobytes()]
             nearest = np.unravel_index(np.argmax(truth - bounds), truth.shape)
             found.append((bounds[nearest], truth[nearest]))
-        bound, true = np.array(found).T
-        violations = int(np.count_nonzero(bound < true - TOLERANCE))
-        rows.append(Row("classes", case.name, delta, repetitions, repetitions, violations, bound.mean(), true.mean()))
+        rows.append(Row.of("classes", case.name, delta, found, repetitions))
     return rows
 
 
@@ -484,30 +448,15 @@ def simulate_classes(case: ClassCase, repetitions: int, seed: int = 0) -> list[R
 
 @dataclass(frozen=True)
 class GroupCase:
-    """Cells with known errors, and groups of them; all votes that compete are alike.
-
-    Attributes
-    ----------
-    cells, errors : list of float
-        Probability of each cell, and of an error in it.
-    n : int
-        Points that each vote is tested on.
-    masks : list of list of int or None
-        Cells of each group; None if the cells are the groups, known by the labels of the points alone.
-    n_votes : int
-        Votes that compete, each with points of its own: the one with the fewest errors wins.
-    found : bool
-        Whether the group with the fewest errors is found on the winner's points, and declared as if it were the only
-        one.
-    """
+    """Cells with known errors, and groups of them; all votes that compete are alike, and have points of their own."""
 
     name: str
     cells: list[float]
     errors: list[float]
-    n: int
-    masks: list[list[int]] | None = None
+    n: int  # points that each vote is tested on
+    masks: list[list[int]] | None = None  # cells of each group; None if the cells are the groups
     n_votes: int = 1
-    found: bool = False
+    found: bool = False  # whether the group with the fewest errors is found on the winner's points, and declared alone
 
     def declare(self, cells: np.ndarray) -> Groups:
         """Return the groups of points, by their cells."""
@@ -561,7 +510,7 @@ def simulate_groups(case: GroupCase, repetitions: int, seed: int = 0) -> list[Ro
             by_group = with_test(certificate, np.count_nonzero(wrong[winner]), case.n, groups=counted).groups
             pairs = [(bound, case.truth(label)) for label, bound in zip(by_group.labels, by_group.bounds, strict=True)]
             found.append(max(pairs, key=lambda pair: pair[1] - pair[0]))
-        rows.append(_row("groups", case.name, delta, found))
+        rows.append(Row.of("groups", case.name, delta, found, repetitions))
     return rows
 
 
@@ -572,36 +521,17 @@ def _find_best(counted: GroupCounts, cells: np.ndarray) -> Groups:
     return Groups.of({best: cells == int(best)}, cells.size)
 
 
-def _row(method: str, case: str, delta: float, found: list[tuple[float, float]]) -> Row:
-    """Return a row of bounds and truths, one of each for every data set."""
-    bound, truth = np.array(found).T
-    violations, n = int(np.count_nonzero(bound < truth - TOLERANCE)), len(found)
-    return Row(method, case, delta, n, n, violations, float(bound.mean()), float(truth.mean()))
-
-
 @dataclass(frozen=True)
 class ShiftCase:
-    """Cells with known errors and weights: points are drawn from P, and the statement is about Q.
-
-    Attributes
-    ----------
-    cells, errors, weights : list of float
-        Probability of each cell under P, of an error in it, and density of Q relative to P.
-    n : int
-        Points that each vote is tested on, before some are kept.
-    max_weight : float or None
-        What weights are clipped at, which is honest if none is larger; None for the largest weight in the sample.
-    n_votes : int
-        Votes that compete, each with points of its own: the one with the smallest bound wins.
-    """
+    """Cells with known errors and weights: points are drawn from P, and the statement is about Q."""
 
     name: str
-    cells: list[float]
+    cells: list[float]  # probabilities under P
     errors: list[float]
-    weights: list[float]
-    n: int
-    max_weight: float | None = 2.0
-    n_votes: int = 1
+    weights: list[float]  # density of Q relative to P
+    n: int  # points that each vote is tested on, before some are kept
+    max_weight: float | None = 2.0  # what weights are clipped at; None for the largest weight in the sample
+    n_votes: int = 1  # which compete, each with points of its own: the smallest bound wins
 
 
 _SHIFTED = ([0.6, 0.4], [0.1, 0.4], [1 / 3, 2.0])
@@ -636,7 +566,7 @@ def simulate_shift(case: ShiftCase, repetitions: int, seed: int = 0) -> list[Row
             (min(_bound_shifted(case, certificate, rng, next(seeds)) for _ in range(case.n_votes)), truth)
             for _ in range(repetitions)
         ]
-        rows.append(_row("shift", case.name, delta, found))
+        rows.append(Row.of("shift", case.name, delta, found, repetitions))
     return rows
 
 
@@ -675,12 +605,10 @@ def measure(cases: Sequence[Any], repetitions: int) -> Iterator[tuple[object, ..
 
 def main() -> None:
     # Here, since a test loads this file from elsewhere.
-    from _results import add_record_option, show
+    from _results import make_parser, show
 
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__, only=[""])
     parser.add_argument("--repetitions", type=int, default=10_000)
-    parser.add_argument("--only", nargs="+", default=[""])
-    add_record_option(parser)
     arguments = parser.parse_args()
     for kind, cases in (
         ("statements", [*CASES, BROKEN]),
@@ -691,8 +619,7 @@ def main() -> None:
         chosen = [case for case in cases if any(part in case.name for part in arguments.only)]
         title = f"How often {kind} are false, {arguments.repetitions:,} data sets for each case and delta"
         if chosen:
-            rows = measure(chosen, arguments.repetitions)
-            show(f"coverage, {kind}", title, COLUMNS, rows, recording=arguments.record)
+            show(f"coverage, {kind}", title, COLUMNS, measure(chosen, arguments.repetitions))
 
 
 if __name__ == "__main__":

@@ -11,13 +11,11 @@ Times are those of pools with losses Binomial(2000, 0.3) / 2000 and a uniform pr
 
 from __future__ import annotations
 
-import argparse
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-from _results import add_record_option, show
+from _results import best, make_parser, show, with_mean
 from problems import load
 
 from pacbayes import PACBayesClassifier, certify
@@ -43,29 +41,14 @@ def bounds(losses: np.ndarray, n: np.ndarray, prior: np.ndarray | None) -> list[
     ]
 
 
-def measure(pool: Callable[[], object], names: list[str], folder: Path, splits: int) -> Iterator[tuple[str, ...]]:
-    """Yield the mean bounds of each dataset, and their mean."""
-    rows = []
-    for name in names:
-        problem = load(name, folder)
-        found = []
-        for split in range(splits):
-            X, y = problem.rows(problem.split(split)[0])
-            model = PACBayesClassifier(pool(), holdout=None, racing=False, random_state=split, n_jobs=1).fit(X, y)
-            found.append(bounds(model.losses_, model.n_validation_, model.prior_))
-        rows.append(np.mean(found, axis=0))
-        yield name, *(f"{value:.4f}" for value in rows[-1])
-    yield "mean", *(f"{value:.4f}" for value in np.mean(rows, axis=0))
-
-
-def seconds(call: Callable[[], object]) -> float:
-    """Return the best of three."""
-    taken = []
-    for _ in range(3):
-        start = time.perf_counter()
-        call()
-        taken.append(time.perf_counter() - start)
-    return min(taken)
+def measure(pool: Callable[[], object], name: str, folder: Path, splits: int) -> np.ndarray:
+    """Return the mean bounds of a dataset."""
+    problem, found = load(name, folder), []
+    for split in range(splits):
+        X, y = problem.rows(problem.split(split)[0])
+        model = PACBayesClassifier(pool(), holdout=None, racing=False, random_state=split, n_jobs=1).fit(X, y)
+        found.append(bounds(model.losses_, model.n_validation_, model.prior_))
+    return np.mean(found, axis=0)
 
 
 def times() -> Iterator[tuple[str, ...]]:
@@ -83,26 +66,21 @@ def times() -> Iterator[tuple[str, ...]]:
                 for name in ("kl", "p-value", "mixture")
             ),
         )
-        yield f"m = {m:,}", *(f"{seconds(call):.4f}" for call in calls)
+        yield f"m = {m:,}", *(f"{best(call, 3)[1]:.4f}" for call in calls)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--only", nargs="+", default=list(NAMES))
+    parser = make_parser(__doc__, folder=True, splits=5, only=NAMES)
     parser.add_argument("--tables", nargs="+", choices=("bounds", "time"), default=("bounds", "time"))
-    add_record_option(parser)
     arguments = parser.parse_args()
-    if "bounds" in arguments.tables:
-        for name, pool in POOLS.items():
-            rows = measure(pool, arguments.only, arguments.folder, arguments.splits)
-            title = f"Smallest bounds on the randomised classifier, pool: {name}"
-            columns = ("", *BOUNDS, "best hypothesis")
-            show(f"direct, {name}", title, columns, rows, recording=arguments.record)
+    for kind, pool in POOLS.items() if "bounds" in arguments.tables else ():
+        rows = ((name, measure(pool, name, arguments.folder, arguments.splits)) for name in arguments.only)
+        columns = ("", *BOUNDS, "best hypothesis")
+        title = f"Smallest bounds on the randomised classifier, pool: {kind}"
+        show(f"direct, {kind}", title, columns, with_mean(rows))
     if "time" in arguments.tables:
         columns = ("", "one sort", "lambda, alternating", "lambda, global", "dual, mixture", *BOUNDS[4:])
-        show("direct, time", "Seconds to the best posterior", columns, times(), recording=arguments.record)
+        show("direct, time", "Seconds to the best posterior", columns, times())
 
 
 if __name__ == "__main__":

@@ -10,17 +10,15 @@ A fit is training, validation, posterior and certificate; the strict default of 
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from _results import add_record_option, show
+from _results import best, make_parser, show
 from joblib import Parallel, delayed
 from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import ConvergenceWarning
@@ -42,14 +40,9 @@ def waveforms(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return data.X / 4, data.y
 
 
-def best(task: Callable[[], Any], repeats: int) -> tuple[float, Any]:
-    """Shortest time of several runs, and what the last gave."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        result = task()
-        times.append(time.perf_counter() - start)
-    return min(times), result
+def shortest(task: Callable[[], Any], repeats: int) -> float:
+    """Shortest time of several runs."""
+    return best(task, repeats)[1]
 
 
 def svms(**settings: Any) -> RBFSVMPool:
@@ -95,66 +88,66 @@ def intelex_svc() -> Any:
     return sklearnex.svm.SVC
 
 
-def table(part: str, title: str, rows: list[tuple[str, float]], reference: float, recording: bool) -> None:
+def table(part: str, title: str, rows: list[tuple[str, float]], reference: float) -> None:
     """Show times, and how many times longer than the reference."""
     cells = [(name, f"{seconds:.4f}", f"{seconds / reference:.1f}") for name, seconds in rows]
-    show(f"engine, {part}", title, ("", "seconds", "ratio"), cells, recording=recording)
+    show(f"engine, {part}", title, ("", "seconds", "ratio"), cells)
 
 
-def fit(repeats: int, recording: bool) -> None:
+def fit(repeats: int) -> None:
     n, m, r = 2000, 2000, 41
     X, y = waveforms(n)
     intelex = intelex_svc()
     settings = {"n_hypotheses": m, "subsample_size": r}
-    reference, _ = best(lambda: ours(X, y, **settings), max(repeats, 5))
+    reference = shortest(lambda: ours(X, y, **settings), max(repeats, 5))
     rows = [(f"pacbayes, n_jobs={JOBS}", reference)]
-    rows.append(("pacbayes, n_jobs=1", best(lambda: ours(X, y, n_jobs=1, **settings), repeats)[0]))
+    rows.append(("pacbayes, n_jobs=1", shortest(lambda: ours(X, y, n_jobs=1, **settings), repeats)))
     for title, pool in (
         ("pacbayes, widths of the paper", svms(gamma_source="sample")),
         ("pacbayes, scaled by subsample", svms(scaler="minmax")),
         ("pacbayes, balanced classes", svms(class_weight="balanced")),
     ):
-        rows.append((title, best(lambda pool=pool: ours(X, y, pool, **settings), repeats)[0]))
+        rows.append((title, shortest(lambda pool=pool: ours(X, y, pool, **settings), repeats)))
     single = X.astype(np.float32)
-    rows.append(("pacbayes, float32 input", best(lambda: ours(single, y, **settings), repeats)[0]))
-    rows.append(("SVC loop", best(lambda: one_by_one(SVC, X, y, m, r), repeats)[0]))
+    rows.append(("pacbayes, float32 input", shortest(lambda: ours(single, y, **settings), repeats)))
+    rows.append(("SVC loop", shortest(lambda: one_by_one(SVC, X, y, m, r), repeats)))
     halves = [delayed(one_by_one)(SVC, X, y, m // JOBS, r) for _ in range(JOBS)]
     Parallel(n_jobs=JOBS)([delayed(int)(0)] * JOBS)  # start the workers before timing them
-    rows.append((f"SVC loop, {JOBS} processes", best(lambda: Parallel(n_jobs=JOBS)(halves), repeats)[0]))
+    rows.append((f"SVC loop, {JOBS} processes", shortest(lambda: Parallel(n_jobs=JOBS)(halves), repeats)))
     rows.append(
-        (f"BaggingClassifier(SVC), n_jobs={JOBS} (no validation)", best(lambda: bagging(X, y, m, r), repeats)[0])
+        (f"BaggingClassifier(SVC), n_jobs={JOBS} (no validation)", shortest(lambda: bagging(X, y, m, r), repeats))
     )
-    rows.append((f"cross-validated SVM, n_jobs={JOBS}", best(lambda: cross_validated_svm(X, y, JOBS), repeats)[0]))
+    rows.append((f"cross-validated SVM, n_jobs={JOBS}", shortest(lambda: cross_validated_svm(X, y, JOBS), repeats)))
     if intelex:
-        rows.append(("intelex SVC loop", best(lambda: one_by_one(intelex, X, y, m, r), repeats)[0]))
+        rows.append(("intelex SVC loop", shortest(lambda: one_by_one(intelex, X, y, m, r), repeats)))
         for jobs in (1, JOBS):
-            seconds = best(lambda jobs=jobs: cross_validated_svm(X, y, jobs, intelex), repeats)[0]
+            seconds = shortest(lambda jobs=jobs: cross_validated_svm(X, y, jobs, intelex), repeats)
             rows.append((f"cross-validated intelex SVM, n_jobs={jobs}", seconds))
-    table("fit", f"Fit, n = {n}, d = 40, r = {r}, m = {m}", rows, reference, recording)
-    defaults, _ = best(lambda: all_defaults(X, y), max(repeats, 5))
+    table("fit", f"Fit, n = {n}, d = 40, r = {r}, m = {m}", rows, reference)
+    defaults = shortest(lambda: all_defaults(X, y), max(repeats, 5))
     rows = [("pacbayes, all defaults", defaults), *(row for row in rows if row[0].startswith("cross"))]
     title = f"Fit with all defaults, n = {n}, d = 40 (two votes of 225 hypotheses, r = 125 to 1040)"
-    table("defaults", title, rows, defaults, recording)
+    table("defaults", title, rows, defaults)
 
 
-def large(repeats: int, recording: bool) -> None:
+def large(repeats: int) -> None:
     n, m, r = 2000, 400, 500
     X, y = waveforms(n)
-    reference, _ = best(lambda: ours(X, y, n_hypotheses=m, subsample_size=r), repeats)
-    rows = [("pacbayes", reference), ("SVC loop", best(lambda: one_by_one(SVC, X, y, m, r), repeats)[0])]
+    reference = shortest(lambda: ours(X, y, n_hypotheses=m, subsample_size=r), repeats)
+    rows = [("pacbayes", reference), ("SVC loop", shortest(lambda: one_by_one(SVC, X, y, m, r), repeats))]
     intelex = intelex_svc()
     if intelex:
-        rows.append(("intelex SVC loop", best(lambda: one_by_one(intelex, X, y, m, r), repeats)[0]))
-    table("large", f"Fit, n = {n}, d = 40, r = {r}, m = {m}", rows, reference, recording)
+        rows.append(("intelex SVC loop", shortest(lambda: one_by_one(intelex, X, y, m, r), repeats)))
+    table("large", f"Fit, n = {n}, d = 40, r = {r}, m = {m}", rows, reference)
 
 
-def predict(repeats: int, recording: bool) -> None:
+def predict(repeats: int) -> None:
     n, m, r = 2000, 2000, 41
     X, y = waveforms(n)
     points, _ = waveforms(2000, seed=1)
     model = ours(X, y, n_hypotheses=m, subsample_size=r)
-    reference, labels = best(lambda: model.predict(points), max(repeats, 5))
-    everyone, shares = best(lambda: model.predict_proba(points), repeats)
+    _, reference, labels = best(lambda: model.predict(points), max(repeats, 5))
+    _, everyone, shares = best(lambda: model.predict_proba(points), repeats)
     if not np.array_equal(labels, model.classes_[np.argmax(shares, axis=1)]):
         raise AssertionError("the vote that stops early is not the vote of all")
     bags, strong = bagging(X, y, m, r), cross_validated_svm(X, y, JOBS)
@@ -164,11 +157,10 @@ def predict(repeats: int, recording: bool) -> None:
         [
             ("pacbayes, predict", reference),
             ("pacbayes, predict_proba (asks all voters with weight)", everyone),
-            (f"BaggingClassifier(SVC), n_jobs={JOBS}", best(lambda: bags.predict(points), repeats)[0]),
-            ("cross-validated SVM (one machine)", best(lambda: strong.predict(points), repeats)[0]),
+            (f"BaggingClassifier(SVC), n_jobs={JOBS}", shortest(lambda: bags.predict(points), repeats)),
+            ("cross-validated SVM (one machine)", shortest(lambda: strong.predict(points), repeats)),
         ],
         reference,
-        recording,
     )
 
 
@@ -182,19 +174,15 @@ def in_fresh_process(code: str) -> list[float]:
 MEASURE = """
 import resource
 def measure(**settings):
-    start = time.perf_counter(); ours(X, y, **settings); seconds = time.perf_counter() - start
-    print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(shortest(lambda: ours(X, y, **settings), 1), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 
 
-def cold(repeats: int, recording: bool) -> None:
+def cold(repeats: int) -> None:
     rows = []
     for name, code in (
         ("import pacbayes.PACBayesClassifier", "from pacbayes import PACBayesClassifier"),
-        (
-            "first fit after it, m = 2000, r = 41",
-            "ours(X, y, n_hypotheses=2000, subsample_size=41)",
-        ),
+        ("first fit after it, m = 2000, r = 41", "ours(X, y, n_hypotheses=2000, subsample_size=41)"),
         ("first cross-validated SVM", "cross_validated_svm(X, y, JOBS)"),
     ):
         before = "" if code.startswith("from") else "from engine import *; X, y = waveforms(2000)"
@@ -207,12 +195,12 @@ def cold(repeats: int, recording: bool) -> None:
             done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
             seconds.append(float(done.stdout))
         rows.append((name, min(seconds)))
-    table("cold", "Cold start, in a fresh process, n = 2000, d = 40", rows, rows[1][1], recording)
+    table("cold", "Cold start, in a fresh process, n = 2000, d = 40", rows, rows[1][1])
 
 
-def growth(repeats: int, recording: bool) -> None:
+def growth(repeats: int) -> None:
     title = "Growth, each in a fresh process; the exponent is that of the last doubling"
-    show("engine, growth", title, ("", "seconds", "exponent", "peak MiB"), measure_growth(repeats), recording=recording)
+    show("engine, growth", title, ("", "seconds", "exponent", "peak MiB"), measure_growth(repeats))
 
 
 def measure_growth(repeats: int) -> Iterator[tuple[str, ...]]:
@@ -232,15 +220,14 @@ def measure_growth(repeats: int) -> Iterator[tuple[str, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", choices=["fit", "large", "predict", "cold", "growth"])
-    add_record_option(parser)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     for part in (fit, large, predict, cold, growth):
         if arguments.only in (None, part.__name__):
-            part(arguments.repeats, arguments.record)
+            part(arguments.repeats)
 
 
 if __name__ == "__main__":

@@ -123,24 +123,11 @@ def main() -> None:
             print(f"certificates are {'the same' if same else 'DIFFERENT'}")
     if given.csv_megabytes:
         data = str(make_csv(given.folder / f"rows-{given.csv_megabytes}.csv", given.csv_megabytes))
-        program, limit = [sys.executable, "-m", "pacbayes"], ["--max-bytes", str(given.csv_megabytes * 250_000)]
-        model, what = str(given.folder / "csv.skops"), f"CSV of {given.csv_megabytes} MB"
-        fit = [
-            "fit",
-            data,
-            "--target",
-            "label",
-            "--estimator",
-            "svm",
-            "-o",
-            model,
-            "--n-hypotheses",
-            m,
-            "--jobs",
-            jobs,
-            *limit,
-        ]
-        measure(f"pacbayes fit, {what}", [*program, *fit])
+        program, model = [sys.executable, "-m", "pacbayes"], str(given.folder / "csv.skops")
+        what = f"CSV of {given.csv_megabytes} MB"
+        how = ["--n-hypotheses", m, "--jobs", jobs, "--max-bytes", str(given.csv_megabytes * 250_000)]
+        fit = [*program, "fit", data, "--target", "label", "--estimator", "svm", "-o", model, *how]
+        measure(f"pacbayes fit, {what}", fit)
         output = str(given.folder / "predicted.parquet")
         measure(f"pacbayes predict, {what}", [*program, "predict", model, data, "-o", output, "--stream"])
 

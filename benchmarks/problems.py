@@ -19,6 +19,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,28 +35,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Table = tuple["NDArray[np.float64] | pd.DataFrame", NDArray[np.str_]]
+Loader = Callable[[], Table]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A table with the number of rows to train on; the other rows test.
-
-    Attributes
-    ----------
-    name : str
-        Its name.
-    X : ndarray or DataFrame
-        Features: numbers, or a table with text (of dtype object) and gaps.
-    y : ndarray
-        Labels as text, or numbers to predict.
-    n : int
-        Number of training rows.
-    """
+    """A table with the number of rows to train on; the other rows test."""
 
     name: str
-    X: NDArray[np.float64] | pd.DataFrame
-    y: NDArray[Any]
-    n: int
+    X: NDArray[np.float64] | pd.DataFrame  # numbers, or a table with text (of dtype object) and gaps
+    y: NDArray[Any]  # labels as text, or numbers to predict
+    n: int  # of training rows
 
     def split(self, seed: int, n_test: int | None = None) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Draw training rows and up to `n_test` test rows (4000, or a quarter of n), in random order."""
@@ -99,19 +89,18 @@ def _flip(y: NDArray[np.generic], share: float, rng: np.random.Generator) -> NDA
     return _as_text(np.where(rng.random(len(y)) < share, 1 - np.asarray(y, dtype=int), y))
 
 
-def _hastie() -> Table:
-    X, y = datasets.make_hastie_10_2(_ROWS, random_state=0)
-    return X, _as_text(y)
+def _made(make: Callable[..., Any], *arguments: Any, label: Callable[[Any], Any] = np.asarray, **how: Any) -> Loader:
+    """Loader of what a function of scikit-learn makes or loads, with labels that are whole numbers."""
+
+    def loader() -> Table:
+        X, y = make(*arguments, **how)
+        return X, _as_text(label(y))
+
+    return loader
 
 
-def _quantiles() -> Table:
-    X, y = datasets.make_gaussian_quantiles(n_samples=_ROWS, n_features=6, n_classes=3, random_state=0)
-    return X, _as_text(y)
-
-
-def _moons() -> Table:
-    X, y = datasets.make_moons(_ROWS, noise=0.35, random_state=0)
-    return X, _as_text(y)
+def _is_large(y: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return y > np.median(y)
 
 
 def _circles() -> Table:
@@ -127,25 +116,6 @@ def _noisy_blobs() -> Table:
         _ROWS, 20, n_informative=8, n_redundant=4, n_clusters_per_class=4, class_sep=1.5, flip_y=0.2, random_state=0
     )
     return X * 10.0 ** np.random.default_rng(0).uniform(-2, 3, 20), _as_text(y)
-
-
-def _madelon() -> Table:
-    """Vertices of a hypercube among useless columns, as in Madelon."""
-    X, y = datasets.make_classification(
-        _ROWS, 30, n_informative=5, n_redundant=5, n_clusters_per_class=8, class_sep=2.0, flip_y=0.02, random_state=1
-    )
-    return X, _as_text(y)
-
-
-def _friedman() -> Table:
-    X, target = datasets.make_friedman1(_ROWS, n_features=10, noise=1.0, random_state=0)
-    return X, _as_text(target > 14.5)
-
-
-def _friedman_scales() -> Table:
-    """Friedman's second function: four columns on scales from 1 to 1000."""
-    X, target = datasets.make_friedman2(_ROWS, noise=100.0, random_state=0)
-    return X, _as_text(target > np.median(target))
 
 
 def _checkerboard() -> Table:
@@ -194,39 +164,19 @@ def _rules() -> Table:
 # ---------------------------------------------------------------------------------------------------
 
 
-def _digits() -> Table:
-    X, y = datasets.load_digits(return_X_y=True)
-    return X, _as_text(y)
-
-
-def _digits_parity() -> Table:
-    X, y = datasets.load_digits(return_X_y=True)
-    return X, _as_text(y % 2)
-
-
-def _breast_cancer() -> Table:
-    X, y = datasets.load_breast_cancer(return_X_y=True)
-    return X, _as_text(y)
-
-
-def _diabetes() -> Table:
-    X, y = datasets.load_diabetes(return_X_y=True, scaled=False)
-    return X, _as_text(y > np.median(y))
+def _statsmodels(name: str) -> pd.DataFrame:
+    return import_module(f"statsmodels.datasets.{name}").load_pandas().data
 
 
 def _anes96() -> Table:
     """Clinton or Dole, American National Election Study 1996; party identification is left out."""
-    from statsmodels.datasets import anes96
-
-    table = anes96.load_pandas().data
+    table = _statsmodels("anes96")
     return table[["popul", "TVnews", "selfLR", "age", "educ", "income"]].to_numpy(float), _as_text(table["vote"])
 
 
 def _fair() -> Table:
     """Whether there was an affair; occupations one-hot, the rest as it is."""
-    from statsmodels.datasets import fair
-
-    table = fair.load_pandas().data
+    table = _statsmodels("fair")
     jobs = [np.eye(7)[table[name].to_numpy(int)] for name in ("occupation", "occupation_husb")]
     numbers = table[["rate_marriage", "age", "yrs_married", "children", "religious", "educ"]].to_numpy(float)
     return np.hstack((numbers, *jobs)), _as_text(table["affairs"] > 0)
@@ -234,39 +184,42 @@ def _fair() -> Table:
 
 def _randhie() -> Table:
     """Whether there was a visit to a doctor, RAND health insurance experiment."""
-    from statsmodels.datasets import randhie
-
-    table = randhie.load_pandas().data
+    table = _statsmodels("randhie")
     return table.drop(columns="mdvis").to_numpy(float), _as_text(table["mdvis"] > 0)
 
 
 def _star98() -> Table:
     """Whether more than half of a district's pupils are above the national median in mathematics."""
-    from statsmodels.datasets import star98
-
-    table = star98.load_pandas().data
+    table = _statsmodels("star98")
     return table.drop(columns=["NABOVE", "NBELOW"]).to_numpy(float), _as_text(table["NABOVE"] > table["NBELOW"])
 
 
+# Vertices of a hypercube among useless columns, as in Madelon.
+_MADELON = {"n_informative": 5, "n_redundant": 5, "n_clusters_per_class": 8, "class_sep": 2.0, "flip_y": 0.02}
+
 # Name: loader and number of training rows.
-_OTHERS: dict[str, tuple[Callable[[], Table], int]] = {
-    "hastie": (_hastie, 1000),
-    "quantiles": (_quantiles, 600),
-    "moons": (_moons, 200),
+_OTHERS: dict[str, tuple[Loader, int]] = {
+    "hastie": (_made(datasets.make_hastie_10_2, _ROWS, random_state=0), 1000),
+    "quantiles": (
+        _made(datasets.make_gaussian_quantiles, n_samples=_ROWS, n_features=6, n_classes=3, random_state=0),
+        600,
+    ),
+    "moons": (_made(datasets.make_moons, _ROWS, noise=0.35, random_state=0), 200),
     "circles": (_circles, 400),
     "noisy-blobs": (_noisy_blobs, 1000),
-    "madelon": (_madelon, 1200),
-    "friedman": (_friedman, 500),
-    "friedman-scales": (_friedman_scales, 300),
+    "madelon": (_made(datasets.make_classification, _ROWS, 30, random_state=1, **_MADELON), 1200),
+    "friedman": (_made(datasets.make_friedman1, _ROWS, noise=1.0, random_state=0, label=lambda y: y > 14.5), 500),
+    # Friedman's second function: four columns on scales from 1 to 1000.
+    "friedman-scales": (_made(datasets.make_friedman2, _ROWS, noise=100.0, random_state=0, label=_is_large), 300),
     "checkerboard": (_checkerboard, 1000),
     "parity": (_parity, 1000),
     "spirals": (_spirals, 500),
     "ringnorm": (_ringnorm, 300),
     "rules": (_rules, 600),
-    "digits": (_digits, 800),
-    "digits-parity": (_digits_parity, 600),
-    "breast-cancer-raw": (_breast_cancer, 300),
-    "diabetes": (_diabetes, 220),
+    "digits": (_made(datasets.load_digits, return_X_y=True), 800),
+    "digits-parity": (_made(datasets.load_digits, return_X_y=True, label=lambda y: y % 2), 600),
+    "breast-cancer-raw": (_made(datasets.load_breast_cancer, return_X_y=True), 300),
+    "diabetes": (_made(datasets.load_diabetes, return_X_y=True, scaled=False, label=_is_large), 220),
     "anes96": (_anes96, 400),
     "fair": (_fair, 1200),
     "randhie": (_randhie, 1000),
@@ -342,7 +295,7 @@ def _keel(name: str) -> Table:
 # ---------------------------------------------------------------------------------------------------
 
 
-def _r(package: str, item: str, label: str, *left_out: str) -> Callable[[], Table]:
+def _r(package: str, item: str, label: str, *left_out: str) -> Loader:
     """Loader of a table of R: rows with a label, without the columns that name a row or give its label away."""
 
     def loader() -> Table:
@@ -360,7 +313,7 @@ def read_r_table(package: str, item: str) -> pd.DataFrame:
     return table.astype({name: object for name, dtype in table.dtypes.items() if dtype.kind not in "ifb"})
 
 
-def _halves(package: str, item: str, target: str, *left_out: str) -> Callable[[], Table]:
+def _halves(package: str, item: str, target: str, *left_out: str) -> Loader:
     """Loader of a table of R whose label says whether a number is above its median."""
 
     def loader() -> Table:
@@ -377,7 +330,7 @@ def _artworks() -> Table:
 
 
 # Name: loader. Training rows: 2000, or two thirds of the table.
-_TEXT: dict[str, Callable[[], Table]] = {
+_TEXT: dict[str, Loader] = {
     "credit": _r("modeldata", "credit_data", "Status"),
     "penguins": _r("modeldata", "penguins", "sex"),
     "churn": _r("modeldata", "mlc_churn", "churn"),
@@ -450,7 +403,7 @@ def _flights() -> Table:
 
 
 # Name: loader and number of training rows, at most 50,000 and at most 80% of the table; the cheapest first.
-_LARGE: dict[str, tuple[Callable[[], Table], int]] = {
+_LARGE: dict[str, tuple[Loader, int]] = {
     "magic-all": (lambda: _keel("magic"), 15_000),
     "adult-all": (_adult, 39_000),
     "police-stops": (_police_stops, 41_500),
@@ -487,11 +440,8 @@ def load(name: str, folder: Path) -> Problem:
         return Problem(name, *_paper(folder, name), n=SIZES[name].train)
     if name == _SKIN:
         return Problem(name, *_paper(folder, "skin"), n=20_000)
-    if name in _OTHERS:
-        loader, n = _OTHERS[name]
-        return Problem(name, *loader(), n=n)
-    if name in _LARGE:
-        loader, n = _LARGE[name]
+    if name in _OTHERS or name in _LARGE:
+        loader, n = (_OTHERS | _LARGE)[name]
         return Problem(name, *loader(), n=n)
     if name in _TEXT:
         X, y = _TEXT[name]()

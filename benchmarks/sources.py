@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _results import add_record_option, show
+from _results import make_parser, show
 
 FEATURES = 30
 _FILE_ROWS, _GROUP_ROWS = 1_250_000, 125_000
@@ -169,14 +169,12 @@ def exponent(rows: list[float], values: list[float]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser = make_parser(__doc__, folder=True)
     parser.add_argument("--millions", type=float, nargs="+", default=[1.25, 2.5, 5, 10, 20])
     parser.add_argument("--hypotheses", type=int, default=500)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--cluster", action="store_true")
     parser.add_argument("--once", action="store_true")
-    add_record_option(parser)
     arguments = parser.parse_args()
     sizes = [int(million * 1e6) for million in arguments.millions]
     make_files(arguments.folder, max(sizes))
@@ -188,7 +186,7 @@ def main() -> None:
     title = f"Parquet files, {FEATURES} columns, {arguments.hypotheses} hypotheses per vote, {where}"
     columns = (*COLUMNS, "sent, MiB") if arguments.cluster else COLUMNS
     section = "sources, cluster" if arguments.cluster else "sources"
-    show(section, title, columns, measure(arguments), recording=arguments.record)
+    show(section, title, columns, measure(arguments))
 
 
 def measure(arguments: argparse.Namespace) -> Iterator[tuple[str, ...]]:

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _results import add_record_option, show
+from _results import make_parser, show
 from numpy.typing import NDArray
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.impute import SimpleImputer
@@ -193,13 +193,10 @@ def date_rows(n_splits: int) -> Iterator[tuple[str, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, splits=3, only=PUBLIC)
     parser.add_argument("what", choices=["public", "size", "dates"])
-    parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--only", nargs="+", choices=list(PUBLIC), default=list(PUBLIC))
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--kind", help=argparse.SUPPRESS)
-    add_record_option(parser)
     arguments = parser.parse_args()
     if arguments.kind is not None:
         print_size(arguments.rows, arguments.kind)
@@ -213,7 +210,7 @@ def main() -> None:
     else:
         title, columns = "One fit of 30 columns", ("rows", "kind", "seconds of the CPU", "MiB", "bound")
         rows = size_rows(arguments.rows)
-    show(f"tables, {arguments.what}", title, columns, rows, recording=arguments.record)
+    show(f"tables, {arguments.what}", title, columns, rows)
 
 
 if __name__ == "__main__":
