@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import json
 import os
 import platform
 import re
 import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -62,6 +64,14 @@ def best(task: Callable[[], Any], repeats: int) -> tuple[float, float, Any]:
         times.append(clock.read())
     cpu, wall = map(min, zip(*times, strict=True))
     return cpu, wall, result
+
+
+def in_fresh_process(script: str, call: str) -> Any:
+    """What a call of a function of a script returns, as JSON holds it, in a process of its own."""
+    program = f"import sys; sys.path.insert(0, {str(RESULTS.parent)!r}); import json, {script}; "
+    command = [sys.executable, "-c", f"{program}print(json.dumps({script}.{call}))"]
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(printed.splitlines()[-1])
 
 
 def with_mean(rows: Iterable[tuple[str, Sequence[float]]]) -> Iterator[tuple[str, ...]]:

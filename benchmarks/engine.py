@@ -10,15 +10,14 @@ A fit is training, validation, posterior and certificate; the strict default of 
 
 from __future__ import annotations
 
-import os
-import subprocess
+import resource
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from _results import best, make_parser, show
+from _results import best, in_fresh_process, make_parser, show
 from joblib import Parallel, delayed
 from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import ConvergenceWarning
@@ -164,37 +163,28 @@ def predict(repeats: int) -> None:
     )
 
 
-def in_fresh_process(code: str) -> list[float]:
-    """Numbers that a program prints."""
-    program = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); from engine import *; {code}"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    return [float(word) for word in done.stdout.split()]
+def time_fit(n: int, m: int, r: int) -> tuple[float, float]:
+    """Return the seconds of a fit in this process, and its peak memory in MiB."""
+    X, y = waveforms(n)
+    seconds = shortest(lambda: ours(X, y, n_hypotheses=m, subsample_size=r), 1)
+    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-MEASURE = """
-import resource
-def measure(**settings):
-    print(shortest(lambda: ours(X, y, **settings), 1), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-"""
+def time_search(n: int) -> float:
+    X, y = waveforms(n)
+    return shortest(lambda: cross_validated_svm(X, y, JOBS), 1)
 
 
 def cold(repeats: int) -> None:
-    rows = []
-    for name, code in (
-        ("import pacbayes.PACBayesClassifier", "from pacbayes import PACBayesClassifier"),
-        ("first fit after it, m = 2000, r = 41", "ours(X, y, n_hypotheses=2000, subsample_size=41)"),
-        ("first cross-validated SVM", "cross_validated_svm(X, y, JOBS)"),
-    ):
-        before = "" if code.startswith("from") else "from engine import *; X, y = waveforms(2000)"
-        program = (
-            f"import sys, time; sys.path.insert(0, {os.path.dirname(__file__)!r}); {before}\n"
-            f"start = time.perf_counter()\n{code}\nprint(time.perf_counter() - start)"
+    statement = "from pacbayes import PACBayesClassifier"
+    rows = [
+        (name, min(in_fresh_process(script, call) for _ in range(repeats)))
+        for name, script, call in (
+            ("import pacbayes.PACBayesClassifier", "timeit", f"timeit({statement!r}, number=1)"),
+            ("first fit after it, m = 2000, r = 41", "engine", "time_fit(2000, 2000, 41)[0]"),
+            ("first cross-validated SVM", "engine", "time_search(2000)"),
         )
-        seconds = []
-        for _ in range(repeats):
-            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-            seconds.append(float(done.stdout))
-        rows.append((name, min(seconds)))
+    ]
     table("cold", "Cold start, in a fresh process, n = 2000, d = 40", rows, rows[1][1])
 
 
@@ -212,8 +202,8 @@ def measure_growth(repeats: int) -> Iterator[tuple[str, ...]]:
     for grows, settings in series.items():
         before = None
         for n, m, r in settings:
-            code = f"X, y = waveforms({n})\n{MEASURE}measure(n_hypotheses={m}, subsample_size={r})"
-            seconds, peak = min(in_fresh_process(code) for _ in range(repeats if n < 200_000 else 1))
+            runs = (in_fresh_process("engine", f"time_fit({n}, {m}, {r})") for _ in range(repeats))
+            seconds, peak = min(runs if n < 200_000 else [next(runs)])
             exponent = "" if before is None else f"{np.log2(seconds / before):.2f}"
             yield f"{grows}: n = {n}, m = {m}, r = {r}", f"{seconds:.3f}", exponent, f"{peak:.0f}"
             before = seconds

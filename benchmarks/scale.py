@@ -12,16 +12,13 @@ the race dropped.
 from __future__ import annotations
 
 import argparse
-import json
 import resource
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _results import best, make_parser, show
+from _results import best, in_fresh_process, make_parser, show
 from engine import JOBS, one_by_one, waveforms
 from problems import load
 from sklearn.svm import SVC
@@ -178,22 +175,19 @@ def time_rivals(n: int, m: int, r: int) -> Iterator[Row]:
 
 
 def million(arguments: argparse.Namespace) -> None:
-    program = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import scale; scale.one_million()"
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     columns = ("seconds", "processor", "kernel values", "validated in full", "peak GiB", "bound")
     title = "n = 1,000,000, m = 100,000, d = 40, r = 41, in a fresh process"
-    show("scale, million", title, columns, [json.loads(done.stdout)])
+    show("scale, million", title, columns, [in_fresh_process("scale", "one_million()")])
 
 
-def one_million(n: int = 1_000_000, m: int = 100_000) -> None:
-    """Fit in this process and print a row of the table as JSON."""
+def one_million(n: int = 1_000_000, m: int = 100_000) -> list[object]:
+    """Fit in this process and return a row of the table."""
     X, y = waveforms(n)
     settings = {"n_hypotheses": m, "subsample_size": 41, "holdout": None}
     cpu, wall, model = best(lambda: fit(X, y, RBFSVMPool(scaler=None), **settings), 1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     share, full = kernel_share(model.votes_[0]), int(np.count_nonzero(~np.isnan(model.losses_)))
-    row = [f"{wall:.1f}", f"{cpu:.1f}", f"{share:.2%}", full, f"{peak:.2f}", f"{model.certificate_.bound:.4f}"]
-    print(json.dumps(row))
+    return [f"{wall:.1f}", f"{cpu:.1f}", f"{share:.2%}", full, f"{peak:.2f}", f"{model.certificate_.bound:.4f}"]
 
 
 def trees(arguments: argparse.Namespace) -> None:

@@ -12,16 +12,13 @@ work, the processor time and the peak are those of the process that asks, and wh
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _results import make_parser, show
+from _results import in_fresh_process, make_parser, show
 
 FEATURES = 30
 _FILE_ROWS, _GROUP_ROWS = 1_250_000, 125_000
@@ -105,19 +102,14 @@ def count_bytes() -> dict[str, int]:
     return sent
 
 
-def run_on_cluster(folder: Path, n: int, m: int, jobs: int) -> None:
+def run_on_cluster(folder: Path, n: int, m: int, jobs: int) -> dict[str, Any]:
     """Fit and predict on a local cluster."""
     from distributed import Client, LocalCluster
 
     with LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster):
         sent = count_bytes()
         figures = fit_and_predict(folder, n, m, jobs)
-        print(json.dumps(figures | {"sent": (sent["shared"] + sent["tasks"]) / 2**20}), flush=True)
-
-
-def run_once(folder: Path, n: int, m: int, jobs: int) -> None:
-    """Fit and predict in this process, and print figures as JSON."""
-    print(json.dumps(fit_and_predict(folder, n, m, jobs)), flush=True)
+        return figures | {"sent": (sent["shared"] + sent["tasks"]) / 2**20}
 
 
 def fit_and_predict(folder: Path, n: int, m: int, jobs: int) -> dict[str, Any]:
@@ -174,14 +166,8 @@ def main() -> None:
     parser.add_argument("--hypotheses", type=int, default=500)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--cluster", action="store_true")
-    parser.add_argument("--once", action="store_true")
     arguments = parser.parse_args()
-    sizes = [int(million * 1e6) for million in arguments.millions]
-    make_files(arguments.folder, max(sizes))
-    if arguments.once:
-        run = run_on_cluster if arguments.cluster else run_once
-        run(arguments.folder, sizes[0], arguments.hypotheses, arguments.jobs)
-        return
+    make_files(arguments.folder, int(max(arguments.millions) * 1e6))
     where = "on a local cluster" if arguments.cluster else "in one process"
     title = f"Parquet files, {FEATURES} columns, {arguments.hypotheses} hypotheses per vote, {where}"
     columns = (*COLUMNS, "sent, MiB") if arguments.cluster else COLUMNS
@@ -194,11 +180,9 @@ def measure(arguments: argparse.Namespace) -> Iterator[tuple[str, ...]]:
     forms = FORMS | {"sent": "{:.1f}"} if arguments.cluster else FORMS
     results = []
     for million in arguments.millions:
-        command = [sys.executable, __file__, str(arguments.folder), "--once", "--millions", str(million)]
-        command += ["--hypotheses", str(arguments.hypotheses), "--jobs", str(arguments.jobs)]
-        command += ["--cluster"] if arguments.cluster else []
-        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        one = json.loads(printed.splitlines()[-1])
+        run = "run_on_cluster" if arguments.cluster else "fit_and_predict"
+        settings = f"{int(million * 1e6)}, {arguments.hypotheses}, {arguments.jobs}"
+        one = in_fresh_process("sources", f"{run}(sources.Path({str(arguments.folder)!r}), {settings})")
         results.append(one)
         yield tuple(form.format(one[key]) for key, form in forms.items())
     if len(results) > 1:

