@@ -83,7 +83,7 @@ def record_rival(
     rival: Callable[[Problem, int], Result],
 ) -> None:
     """Let a rival do what is not in its file of results yet."""
-    parser.add_argument("results", type=Path)
+    parser.add_argument("results", metavar="RIVAL.jsonl", type=Path)
     arguments = add_jobs(parser, groups).parse_args()
     warnings.simplefilter("ignore")
     for about, problem in open_jobs(groups, arguments, load):
@@ -128,8 +128,8 @@ class Comparison(NamedTuple):
     def run(self, description: str, *, folder: bool) -> None:
         """Fit what is not there yet, and show all tables."""
         parser = make_parser(description, folder=folder)
-        parser.add_argument("rival", type=Path)
-        parser.add_argument("models", type=Path)
+        parser.add_argument("rival", metavar="RIVAL.jsonl", type=Path)
+        parser.add_argument("models", metavar="MODELS.jsonl", type=Path)
         parser.add_argument("--label", default="", help="version of the library that the results are kept under")
         parser.add_argument("--settings", nargs="+", choices=list(self.settings), default=list(self.settings))
         parser.add_argument("--report", action="store_true", help="compute nothing: tables of what is there")

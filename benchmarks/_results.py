@@ -1,6 +1,7 @@
 """What benchmarks share: options, times, and tables.
 
-Tables are printed row by row and, with ``--record``, written to their section of RESULTS.md.
+Tables are printed row by row and, with ``--record``, written to their section of RESULTS.md. ``--help`` says what a
+script takes.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ def make_parser(
     )
     parser.add_argument("--record", action="store_true", help="write each table to its section of RESULTS.md")
     if folder:
-        parser.add_argument("folder", type=Path, help="with the paper's datasets, one NAME.csv.gz each")
+        parser.add_argument(
+            "folder", metavar="FOLDER", type=Path, help="with the paper's datasets, one NAME.csv.gz each"
+        )
     if splits is not None:
         parser.add_argument("--splits", type=int, default=splits, help="of each dataset")
     if only is not None:
-        parser.add_argument("--only", nargs="+", metavar="NAME", default=list(only), help="these datasets alone")
+        parser.add_argument("--only", nargs="+", metavar="NAME", default=list(only), help="these alone")
     return parser
 
 

@@ -1,7 +1,5 @@
 """What held-out rows prove where the vote answers only the points it is sure of, on the paper's eight datasets.
 
-    python benchmarks/abstention.py FOLDER [--splits 3] [--only NAME ...] [--record]
-
 FOLDER holds the paper's datasets, one NAME.csv.gz each. For each of them, means over splits: the bound for all points,
 and for 90%, 80% and 60% of the held-out rows answered the bound on the error among answered points, with the share that
 is answered and the error among these of test rows; last, the mean size of sets of 95% coverage and their coverage of

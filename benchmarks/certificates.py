@@ -1,9 +1,5 @@
 """Certificates beside a rival's: bound, test loss, probabilities and seconds on several groups of datasets.
 
-    python benchmarks/rivals.py FOLDER RIVAL.jsonl
-    python benchmarks/certificates.py FOLDER RIVAL.jsonl MODELS.jsonl [--label NAME] [--settings default ...]
-        [--groups paper others keel text large] [--splits 3] [--only NAME ...] [--report] [--each] [--record]
-
 FOLDER holds the paper's datasets, one NAME.csv.gz each. The rival is the best of six kinds of models by
 cross-validation on half of the rows, with the Clopper-Pearson bound on the other half (`rivals.py`); all methods get
 the same rows. Results are lines of MODELS.jsonl, one for each label, settings, dataset and split, and what is there is

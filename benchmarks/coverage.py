@@ -1,7 +1,5 @@
 """Does every statement of a certificate hold as often as it says? Worlds in which the truth is known exactly.
 
-    python benchmarks/coverage.py [--repetitions 10000] [--only PART_OF_A_NAME ...] [--record]
-
 Points fall into a few cells with known probabilities of cell and label, and hypotheses are tables of labels: the true
 loss of any predictor is a finite sum. For every data set the hypotheses are validated, weighted and certified by
 `pacbayes.certificate`, with held-out and unlabelled points where a statement needs them, and every bound is compared

@@ -1,7 +1,5 @@
 """The CUDA engine beside the compiled one: the same bits, and the time they take.
 
-    python benchmarks/device.py [--quick] [--record]
-
 Needs CuPy and a device. Checks first: machines trained on both engines, votes and counts of mistakes, with and without
 the filter. Times are of the device alone, data on it and kernels compiled, medians of five.
 """

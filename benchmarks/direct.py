@@ -1,7 +1,5 @@
 """The direct bound beside all others on the paper's datasets, and its time beside that of other minimisers.
 
-    python benchmarks/direct.py FOLDER [--splits 5] [--only NAME ...] [--tables bounds time ladders] [--record]
-
 FOLDER holds one NAME.csv.gz per dataset, as for `certificates.py`. Two pools without held-out rows: SVMs, and the
 default's union of families, each with its own prior and unequal validation sets. The smallest bound on the randomised
 classifier over all posteriors, by each method, and the bound of the best hypothesis: means over splits.

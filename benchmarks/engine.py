@@ -1,7 +1,5 @@
 """The engine of small RBF-SVMs beside what people use today: times, memory and how they grow.
 
-    python benchmarks/engine.py [--repeats 3] [--only fit | large | predict | cold | growth] [--record]
-
 Needs `pip install scikit-learn-intelex` for the rows named after it. Every row is measured in this process, side by
 side, best of three; cold starts and peak memory in a fresh process each. Data are two of Breiman's waveforms, from
 their generator.
@@ -37,11 +35,6 @@ def waveforms(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Two of Breiman's three classes of noisy waves, with 19 features of noise: d = 40, scaled to about [-1, 1]."""
     data = waveform(n, random_state=seed)
     return data.X / 4, data.y
-
-
-def shortest(task: Callable[[], Any], repeats: int) -> float:
-    """Shortest time of several runs."""
-    return best(task, repeats)[1]
 
 
 def svms(**settings: Any) -> RBFSVMPool:
@@ -87,57 +80,62 @@ def intelex_svc() -> Any:
     return sklearnex.svm.SVC
 
 
-def table(part: str, title: str, rows: list[tuple[str, float]], reference: float) -> None:
-    """Show times, and how many times longer than the reference."""
-    cells = [(name, f"{seconds:.4f}", f"{seconds / reference:.1f}") for name, seconds in rows]
+Tasks = dict[str, Callable[[], Any]]
+
+
+def time_all(tasks: Tasks, repeats: int) -> dict[str, float]:
+    """Shortest times of tasks; that of the first, which others are compared with, of at least five runs."""
+    return {name: best(task, repeats if k else max(repeats, 5))[1] for k, (name, task) in enumerate(tasks.items())}
+
+
+def table(part: str, title: str, times: dict[str, float]) -> None:
+    """Show times, and how many times longer than the first."""
+    first, *_ = times.values()
+    cells = [(name, f"{seconds:.4f}", f"{seconds / first:.1f}") for name, seconds in times.items()]
     show(f"engine, {part}", title, ("", "seconds", "ratio"), cells)
 
 
 def fit(repeats: int) -> None:
     n, m, r = 2000, 2000, 41
     X, y = waveforms(n)
-    intelex = intelex_svc()
     settings = {"n_hypotheses": m, "subsample_size": r}
-    reference = shortest(lambda: ours(X, y, **settings), max(repeats, 5))
-    rows = [(f"pacbayes, n_jobs={JOBS}", reference)]
-    rows.append(("pacbayes, n_jobs=1", shortest(lambda: ours(X, y, n_jobs=1, **settings), repeats)))
-    for title, pool in (
-        ("pacbayes, widths of the paper", svms(gamma_source="sample")),
-        ("pacbayes, scaled by subsample", svms(scaler="minmax")),
-        ("pacbayes, balanced classes", svms(class_weight="balanced")),
-    ):
-        rows.append((title, shortest(lambda pool=pool: ours(X, y, pool, **settings), repeats)))
-    single = X.astype(np.float32)
-    rows.append(("pacbayes, float32 input", shortest(lambda: ours(single, y, **settings), repeats)))
-    rows.append(("SVC loop", shortest(lambda: one_by_one(SVC, X, y, m, r), repeats)))
-    halves = [delayed(one_by_one)(SVC, X, y, m // JOBS, r) for _ in range(JOBS)]
-    Parallel(n_jobs=JOBS)([delayed(int)(0)] * JOBS)  # start the workers before timing them
-    rows.append((f"SVC loop, {JOBS} processes", shortest(lambda: Parallel(n_jobs=JOBS)(halves), repeats)))
-    rows.append(
-        (f"BaggingClassifier(SVC), n_jobs={JOBS} (no validation)", shortest(lambda: bagging(X, y, m, r), repeats))
-    )
-    rows.append((f"cross-validated SVM, n_jobs={JOBS}", shortest(lambda: cross_validated_svm(X, y, JOBS), repeats)))
-    if intelex:
-        rows.append(("intelex SVC loop", shortest(lambda: one_by_one(intelex, X, y, m, r), repeats)))
+    single, halves = X.astype(np.float32), [delayed(one_by_one)(SVC, X, y, m // JOBS, r) for _ in range(JOBS)]
+    tasks: Tasks = {
+        f"pacbayes, n_jobs={JOBS}": lambda: ours(X, y, **settings),
+        "pacbayes, n_jobs=1": lambda: ours(X, y, n_jobs=1, **settings),
+        "pacbayes, racing=False": lambda: ours(X, y, racing=False, **settings),
+        "pacbayes, widths of the paper": lambda: ours(X, y, svms(gamma_source="sample"), **settings),
+        "pacbayes, scaled by subsample": lambda: ours(X, y, svms(scaler="minmax"), **settings),
+        "pacbayes, balanced classes": lambda: ours(X, y, svms(class_weight="balanced"), **settings),
+        "pacbayes, float32 input": lambda: ours(single, y, **settings),
+        "SVC loop": lambda: one_by_one(SVC, X, y, m, r),
+        f"SVC loop, {JOBS} processes": lambda: Parallel(n_jobs=JOBS)(halves),
+        f"BaggingClassifier(SVC), n_jobs={JOBS} (no validation)": lambda: bagging(X, y, m, r),
+    }
+    searches: Tasks = {f"cross-validated SVM, n_jobs={JOBS}": lambda: cross_validated_svm(X, y, JOBS)}
+    if intelex := intelex_svc():
+        tasks["intelex SVC loop"] = lambda: one_by_one(intelex, X, y, m, r)
         for jobs in (1, JOBS):
-            seconds = shortest(lambda jobs=jobs: cross_validated_svm(X, y, jobs, intelex), repeats)
-            rows.append((f"cross-validated intelex SVM, n_jobs={jobs}", seconds))
-    table("fit", f"Fit, n = {n}, d = 40, r = {r}, m = {m}", rows, reference)
-    defaults = shortest(lambda: all_defaults(X, y), max(repeats, 5))
-    rows = [("pacbayes, all defaults", defaults), *(row for row in rows if row[0].startswith("cross"))]
+            name = f"cross-validated intelex SVM, n_jobs={jobs}"
+            searches[name] = lambda jobs=jobs: cross_validated_svm(X, y, jobs, intelex)
+    Parallel(n_jobs=JOBS)([delayed(int)(0)] * JOBS)  # start the workers before timing them
+    times, of_searches = time_all(tasks, repeats), time_all(searches, repeats)
+    table("fit", f"Fit, n = {n}, d = 40, r = {r}, m = {m}", times | of_searches)
+    defaults = time_all({"pacbayes, all defaults": lambda: all_defaults(X, y)}, repeats)
     title = f"Fit with all defaults, n = {n}, d = 40 (two votes of 225 hypotheses, r = 125 to 1040)"
-    table("defaults", title, rows, defaults)
+    table("defaults", title, defaults | of_searches)
 
 
 def large(repeats: int) -> None:
     n, m, r = 2000, 400, 500
     X, y = waveforms(n)
-    reference = shortest(lambda: ours(X, y, n_hypotheses=m, subsample_size=r), repeats)
-    rows = [("pacbayes", reference), ("SVC loop", shortest(lambda: one_by_one(SVC, X, y, m, r), repeats))]
-    intelex = intelex_svc()
-    if intelex:
-        rows.append(("intelex SVC loop", shortest(lambda: one_by_one(intelex, X, y, m, r), repeats)))
-    table("large", f"Fit, n = {n}, d = 40, r = {r}, m = {m}", rows, reference)
+    tasks: Tasks = {
+        "pacbayes": lambda: ours(X, y, n_hypotheses=m, subsample_size=r),
+        "SVC loop": lambda: one_by_one(SVC, X, y, m, r),
+    }
+    if intelex := intelex_svc():
+        tasks["intelex SVC loop"] = lambda: one_by_one(intelex, X, y, m, r)
+    table("large", f"Fit, n = {n}, d = 40, r = {r}, m = {m}", time_all(tasks, repeats))
 
 
 def predict(repeats: int) -> None:
@@ -145,47 +143,39 @@ def predict(repeats: int) -> None:
     X, y = waveforms(n)
     points, _ = waveforms(2000, seed=1)
     model = ours(X, y, n_hypotheses=m, subsample_size=r)
-    _, reference, labels = best(lambda: model.predict(points), max(repeats, 5))
-    _, everyone, shares = best(lambda: model.predict_proba(points), repeats)
-    if not np.array_equal(labels, model.classes_[np.argmax(shares, axis=1)]):
+    if not np.array_equal(model.predict(points), model.classes_[np.argmax(model.predict_proba(points), axis=1)]):
         raise AssertionError("the vote that stops early is not the vote of all")
     bags, strong = bagging(X, y, m, r), cross_validated_svm(X, y, JOBS)
-    table(
-        "predict",
-        f"Predict 2000 points, n = {n}, d = 40, r = {r}, m = {m}",
-        [
-            ("pacbayes, predict", reference),
-            ("pacbayes, predict_proba (asks all voters with weight)", everyone),
-            (f"BaggingClassifier(SVC), n_jobs={JOBS}", shortest(lambda: bags.predict(points), repeats)),
-            ("cross-validated SVM (one machine)", shortest(lambda: strong.predict(points), repeats)),
-        ],
-        reference,
-    )
+    tasks: Tasks = {
+        "pacbayes, predict": lambda: model.predict(points),
+        "pacbayes, predict_proba (asks all voters with weight)": lambda: model.predict_proba(points),
+        f"BaggingClassifier(SVC), n_jobs={JOBS}": lambda: bags.predict(points),
+        "cross-validated SVM (one machine)": lambda: strong.predict(points),
+    }
+    table("predict", f"Predict 2000 points, n = {n}, d = 40, r = {r}, m = {m}", time_all(tasks, repeats))
 
 
 def time_fit(n: int, m: int, r: int) -> tuple[float, float]:
     """Return the seconds of a fit in this process, and its peak memory in MiB."""
     X, y = waveforms(n)
-    seconds = shortest(lambda: ours(X, y, n_hypotheses=m, subsample_size=r), 1)
+    _, seconds, _ = best(lambda: ours(X, y, n_hypotheses=m, subsample_size=r), 1)
     return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def time_search(n: int) -> float:
     X, y = waveforms(n)
-    return shortest(lambda: cross_validated_svm(X, y, JOBS), 1)
+    return best(lambda: cross_validated_svm(X, y, JOBS), 1)[1]
 
 
 def cold(repeats: int) -> None:
     statement = "from pacbayes import PACBayesClassifier"
-    rows = [
-        (name, min(in_fresh_process(script, call) for _ in range(repeats)))
-        for name, script, call in (
-            ("import pacbayes.PACBayesClassifier", "timeit", f"timeit({statement!r}, number=1)"),
-            ("first fit after it, m = 2000, r = 41", "engine", "time_fit(2000, 2000, 41)[0]"),
-            ("first cross-validated SVM", "engine", "time_search(2000)"),
-        )
-    ]
-    table("cold", "Cold start, in a fresh process, n = 2000, d = 40", rows, rows[1][1])
+    calls = {
+        "first fit after an import, m = 2000, r = 41": ("engine", "time_fit(2000, 2000, 41)[0]"),
+        "import pacbayes.PACBayesClassifier": ("timeit", f"timeit({statement!r}, number=1)"),
+        "first cross-validated SVM": ("engine", "time_search(2000)"),
+    }
+    times = {name: min(in_fresh_process(*call) for _ in range(repeats)) for name, call in calls.items()}
+    table("cold", "Cold start, in a fresh process, n = 2000, d = 40", times)
 
 
 def growth(repeats: int) -> None:

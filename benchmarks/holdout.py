@@ -1,8 +1,5 @@
 """Which parts of the rows to hold out: expected bound and loss of the vote that wins, from measured learning curves.
 
-    python benchmarks/holdout.py FOLDER CURVES.jsonl [--groups paper others keel text] [--splits 2] [--report]
-        [--record]
-
 Test losses of single votes that hold out a half down to a fifth of the rows are lines of CURVES.jsonl, and what is
 there is not computed again; ``--report`` computes nothing. A line a + b / rows is fitted to the curve of each dataset.
 For each choice of parts, errors of its votes are then drawn many times from binomial laws, each vote is bounded by
@@ -105,7 +102,7 @@ def count_splits(results: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = make_parser(__doc__, folder=True)
-    parser.add_argument("curves", type=Path)
+    parser.add_argument("curves", metavar="CURVES.jsonl", type=Path)
     parser.add_argument("--report", action="store_true", help="compute nothing: a table of what is there")
     add_jobs(parser, groups()).set_defaults(groups=[group for group in groups() if group != "large"], splits=2)
     arguments = parser.parse_args()

@@ -1,7 +1,5 @@
 """Count votes that rounding could change, which validation counts as errors, on the paper's datasets.
 
-    python benchmarks/margins.py FOLDER [--record]
-
 FOLDER holds one NAME.csv.gz for each. One split at the paper's training sizes; every hypothesis at every training row.
 """
 

@@ -1,7 +1,5 @@
 """Fourteen public tables as a newcomer brings them: fit, predict, report and verify from the shell.
 
-    python benchmarks/newcomer.py [--only NAME ...] [--record]
-
 Each table becomes two CSV files: 70% of the rows to train on, in the order of time where there is one, and the others
 to test. Beside the model of the command line are LightGBM, HistGradientBoosting and a random forest, trained on half of
 the training rows and certified by the Clopper-Pearson bound on the other half. Processor seconds of the command line

@@ -1,7 +1,5 @@
 """Measure how much grouping equal losses saves, against a straightforward alternating minimisation.
 
-    python benchmarks/posterior.py [--record]
-
 A million hypotheses with losses Binomial(2000, 0.3) / 2000, uniform prior. All methods run one after another in
 this process, best of five; only the ratios carry over to another machine.
 """

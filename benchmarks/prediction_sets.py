@@ -1,7 +1,5 @@
 """Prediction sets beside split conformal prediction (MAPIE) on the same vote and the same held-out rows.
 
-    python benchmarks/prediction_sets.py [--repetitions 100] [--rows 600] [--record]
-
 In each repetition a vote of logistic regressions is fitted to a sample of Waveform's three classes, and tested on the
 half of the rows that it holds out. MAPIE calibrates the shares of the same vote on the same rows. The coverage of both
 is measured on 10,000 further points. Needs MAPIE 1.x.

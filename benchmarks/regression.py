@@ -1,9 +1,5 @@
 """Regression beside a rival's: interval widths, absolute errors and seconds on several groups of datasets.
 
-    python benchmarks/regression_rivals.py RIVAL.jsonl
-    python benchmarks/regression.py RIVAL.jsonl MODELS.jsonl [--label NAME] [--settings default ...]
-        [--groups generated numbers text] [--splits 3] [--only NAME ...] [--report] [--each] [--record]
-
 The rival is the best of five kinds of models by cross-validation on half of the rows, with an exact 90% interval from
 the other half (`regression_rivals.py`); all methods get the same rows, tables with text as data frames. Results are
 lines of MODELS.jsonl, one for each label, settings, dataset and split, and what is there is not computed again: a label

@@ -1,8 +1,5 @@
 """Prediction intervals beside MAPIE's: coverage on average over samples, and of the sample in hand.
 
-    python benchmarks/regression_intervals.py [--repetitions 100] [--rows 600] [--problems friedman ...]
-        [--methods NAME ...] [--record]
-
 In each repetition a sample is drawn from a generator, every method makes its 90% intervals from it, and their coverage
 is measured on 10,000 further points: what a user gets who has this sample. Methods are
 

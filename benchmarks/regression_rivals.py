@@ -1,7 +1,5 @@
 """The rival in regression: a careful practitioner's choice with an exact interval, recorded for `regression.py`.
 
-    python benchmarks/regression_rivals.py RIVAL.jsonl [--groups generated numbers text] [--splits 3] [--only NAME ...]
-
 It tries CatBoost, LightGBM, extra trees, ridge regression and three support vector regressions by 3-fold
 cross-validation (mean absolute error) on half of the training rows and trains the best one on that half. On the other
 half, an order statistic of the absolute errors gives the interval: with probability 1 - delta, it holds at least 90% of

@@ -1,7 +1,5 @@
 """Kernel ridge regressions of the engine beside a loop over scikit-learn's, and how accurate their means are.
 
-    python benchmarks/ridge.py [speed | large | sizes] [--repeats 3] [--record]
-
 A regression is trained on its subsample and validated on all other rows by its capped absolute error. The loop has the
 same subsamples, kernel widths and ridges. Every row is measured in this process, side by side, best of three, in
 seconds of one processor: set OMP_NUM_THREADS=1 and the like for the libraries that scikit-learn computes with.

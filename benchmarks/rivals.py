@@ -1,8 +1,5 @@
 """The rival: what a careful practitioner does without this library, recorded for `certificates.py`.
 
-    python benchmarks/rivals.py FOLDER RIVAL.jsonl [--groups paper others keel text large] [--splits 3]
-        [--only NAME ...]
-
 It tries CatBoost, LightGBM, extra trees, a random forest, logistic regression and three SVMs by 3-fold cross-validation
 on half of the training rows, trains the most accurate one on that half and takes the Clopper-Pearson bound on the other
 half. The same choice is also trained on all training rows, where nothing is proved.

@@ -1,8 +1,5 @@
 """Racing against validating everyone, and what it makes possible: a million points, a hundred thousand SVMs.
 
-    python benchmarks/scale.py [FOLDER] [--only defaults | pools | waveform | rivals | million | trees] [--splits 3]
-        [--record]
-
 FOLDER holds the paper's datasets, as in `certificates.py`; without it, their parts are left out. Seconds are the best
 of several runs in one process, of the wall clock and of the processor (all threads together): on a machine that does
 something else as well, compare the latter. "Lost" is the posterior weight, in a fit that validates everyone, of what
@@ -13,20 +10,18 @@ from __future__ import annotations
 
 import argparse
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _results import best, in_fresh_process, make_parser, show
-from engine import JOBS, one_by_one, waveforms
+from engine import JOBS, waveforms
 from problems import load
-from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import PACBayesClassifier
 from pacbayes.datasets import NAMES
-from pacbayes.paper.experiments import cross_validated_svm
 from pacbayes.pools import EstimatorPool, RBFSVMPool
 
 
@@ -144,36 +139,6 @@ def waveform(arguments: argparse.Namespace) -> None:
     show("scale, waveform", "Waveform, n = 100,000, m = 5000, r = 41", COLUMNS, [row])
 
 
-def rivals(arguments: argparse.Namespace) -> None:
-    n, m, r = 2000, 2000, 41
-    title, columns = f"n = {n}, d = 40, r = {r}, m = {m}", ("", "seconds", "ratio", "processor", "ratio")
-    show("scale, rivals", title, columns, time_rivals(n, m, r))
-
-
-def time_rivals(n: int, m: int, r: int) -> Iterator[Row]:
-    X, y = waveforms(n)
-    settings = {"n_hypotheses": m, "subsample_size": r, "holdout": None}
-    unscaled, scaled = RBFSVMPool(scaler=None), RBFSVMPool(scaler="minmax")
-    model = fit(X, y, unscaled, **settings)
-    points = waveforms(2000, seed=1)[0]
-    tasks: list[tuple[str, Callable[[], Any]]] = [
-        ("pacbayes, racing", lambda: fit(X, y, unscaled, **settings)),
-        ("pacbayes, racing=False", lambda: fit(X, y, unscaled, racing=False, **settings)),
-        ("pacbayes, scaled by subsample", lambda: fit(X, y, scaled, **settings)),
-        ("pacbayes, all defaults (two votes, r to 1040)", lambda: fit(X, y)),
-        ("pacbayes, all defaults, racing='training'", lambda: fit(X, y, racing="training")),
-        ("SVC loop", lambda: one_by_one(SVC, X, y, m, r)),
-        (f"cross-validated SVM, n_jobs={JOBS}", lambda: cross_validated_svm(X, y, JOBS)),
-        ("predict 2000 points", lambda: model.predict(points)),
-        ("predict_proba 2000 points", lambda: model.predict_proba(points)),
-    ]
-    reference = None
-    for name, task in tasks:
-        cpu, wall, _ = best(task, 5 if name.startswith("p") else 1)
-        reference = reference or (wall, cpu)
-        yield name, f"{wall:.4f}", f"{wall / reference[0]:.1f}", f"{cpu:.4f}", f"{cpu / reference[1]:.1f}"
-
-
 def million(arguments: argparse.Namespace) -> None:
     columns = ("seconds", "processor", "kernel values", "validated in full", "peak GiB", "bound")
     title = "n = 1,000,000, m = 100,000, d = 40, r = 41, in a fresh process"
@@ -203,7 +168,7 @@ def compare_trees() -> Iterator[Row]:
     yield compare("r = 41 to 1000", data, EstimatorPool(tree), 1, subsample_size=[41, 200, 1000], **settings)[0]
 
 
-PARTS = (defaults, pools, waveform, rivals, million, trees)
+PARTS = (defaults, pools, waveform, million, trees)
 
 
 def main() -> None:

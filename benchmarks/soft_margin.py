@@ -1,7 +1,5 @@
 """What the paper does not say: how its tables depend on C, and on the scaling of the features.
 
-    python benchmarks/soft_margin.py FOLDER [--splits 4] [--record]
-
 FOLDER holds the original files of the datasets. For every C: the largest m that Theorem var guarantees, the number of
 hypotheses that hold half of the posterior mass, the test loss of the vote and the bound, means over splits.
 """

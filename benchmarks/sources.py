@@ -1,8 +1,5 @@
 """Rows larger than the memory: 20,000,000 x 30 in Parquet files, one machine, and how time and memory grow.
 
-    python benchmarks/sources.py FOLDER [--millions 1.25 2.5 5 10 20] [--hypotheses 500] [--jobs 2] [--cluster]
-        [--record]
-
 Files are made under FOLDER (2.4 GB for 20 million rows) unless they are there. Each fit and each prediction runs in a
 process of its own, whose peak memory is what the system says. "Reading" is the time that workers spend in reading and
 decoding rows, as a share of the time of all workers. With --cluster, a local Dask cluster of as many processes does the

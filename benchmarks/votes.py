@@ -1,7 +1,5 @@
 """Bounds on the weighted majority vote, on the paper's datasets.
 
-    python benchmarks/votes.py FOLDER [--splits 3] [--flatness 0.25] [--only NAME ...] [--record]
-
 FOLDER and sizes as in benchmarks/certificates.py; all other points, 20000 at most, are the unlabelled ones (for the
 column "test loss", labelled). The fit is that of ``holdout=None``. The weights of the vote are the posterior's, or with
 --flatness F proportional to exp(-F n (b_h - min b)) for the bounds b_h below. Columns, all for delta = 0.05:
