@@ -26,6 +26,7 @@ weights are clipped, or the largest weight is that of the sample instead of one 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -335,18 +336,15 @@ def statements(
                 yield statement, made.truth[statement.predictor]
 
 
-def simulate(case: Case, repetitions: int, seed: int = 0) -> list[Row]:
-    """Count the violations of every kind of statement, at every delta."""
-    rows = []
-    for delta in DELTAS:
-        rng = np.random.default_rng(seed)
-        votes = draw(case, repetitions, rng)
-        found: dict[str, list[tuple[float, float]]] = {}
-        for statement, truth in statements(case, votes, delta, rng):
-            found.setdefault(statement.method, []).append((statement.bound, truth))
-        for method, pairs in found.items():
-            rows.append(Row.of(method, case.name, delta, pairs, repetitions))
-    return rows
+Found = dict[str, list[tuple[float, float]]]  # bounds and truths by kind of statement, of every data set that has one
+
+
+def try_statements(case: Case, repetitions: int, delta: float, rng: np.random.Generator) -> Found:
+    """Return the bounds and truths of every kind of statement."""
+    found: Found = {}
+    for statement, truth in statements(case, draw(case, repetitions, rng), delta, rng):
+        found.setdefault(statement.method, []).append((statement.bound, truth))
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -414,29 +412,23 @@ def certify_classes(case: ClassCase, counts: np.ndarray, delta: float) -> Confus
     return Confusion.of("validation" if case.voting == "best" else "held-out", np.pad(counts, (0, 1)), price, delta)
 
 
-def simulate_classes(case: ClassCase, repetitions: int, seed: int = 0) -> list[Row]:
-    """Count the data sets on which any rate of any class is above its bound, at every delta."""
+def try_classes(case: ClassCase, repetitions: int, delta: float, rng: np.random.Generator) -> Found:
+    """Return, of every data set, the rate of a class that is farthest above its bound, or nearest to it."""
     joint = np.array(case.joint)
     of_class, as_class, right = joint.sum(axis=1), joint.sum(axis=0), np.diag(joint)
     truth = np.stack((1 - right / of_class, 1 - right / as_class), axis=1)
     wrong = 1.0 - np.eye(joint.shape[0])
-    rows = []
-    for delta in DELTAS:
-        rng = np.random.default_rng(seed)
-        votes = rng.multinomial(case.n, joint.ravel(), (repetitions, case.n_votes)).reshape(
-            -1, case.n_votes, *joint.shape
-        )
-        winners = np.argmin((votes * wrong).sum(axis=(2, 3)), axis=1)
-        known: dict[bytes, np.ndarray] = {}
-        found = []
-        for counts in votes[np.arange(repetitions), winners]:
-            if counts.tobytes() not in known:
-                known[counts.tobytes()] = np.array(certify_classes(case, counts, delta).bounds)
-            bounds = known[counts.tobytes()]
-            nearest = np.unravel_index(np.argmax(truth - bounds), truth.shape)
-            found.append((bounds[nearest], truth[nearest]))
-        rows.append(Row.of("classes", case.name, delta, found, repetitions))
-    return rows
+    votes = rng.multinomial(case.n, joint.ravel(), (repetitions, case.n_votes)).reshape(-1, case.n_votes, *joint.shape)
+    winners = np.argmin((votes * wrong).sum(axis=(2, 3)), axis=1)
+    known: dict[bytes, np.ndarray] = {}
+    found = []
+    for counts in votes[np.arange(repetitions), winners]:
+        if counts.tobytes() not in known:
+            known[counts.tobytes()] = np.array(certify_classes(case, counts, delta).bounds)
+        bounds = known[counts.tobytes()]
+        nearest = np.unravel_index(np.argmax(truth - bounds), truth.shape)
+        found.append((bounds[nearest], truth[nearest]))
+    return {"classes": found}
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -489,27 +481,23 @@ BROKEN_GROUP_CASES = [
 ]
 
 
-def simulate_groups(case: GroupCase, repetitions: int, seed: int = 0) -> list[Row]:
-    """Count the data sets on which the error of any group is above its bound, at every delta."""
-    errors, rows = np.array(case.errors), []
-    for delta in DELTAS:
-        rng = np.random.default_rng(seed)
-        certificate = certify([0.5], 5, delta=delta, n_votes=case.n_votes, assumptions=["groups-declared"])[0]
-        found = []
-        for _ in range(repetitions):
-            cells = rng.choice(errors.size, size=case.n_votes * case.n, p=case.cells)
-            wrong = rng.random(cells.size) < errors[cells]
-            votes = np.arange(cells.size).reshape(case.n_votes, case.n)
-            winner = votes[np.argmin(wrong[votes].sum(axis=1))]
-            groups = case.declare(cells)
-            if case.found:
-                groups = _find_best(groups.take(winner).count(wrong[winner]), cells)
-            counted = groups.take(winner).count(wrong[winner])
-            by_group = with_test(certificate, np.count_nonzero(wrong[winner]), case.n, groups=counted).groups
-            pairs = [(bound, case.truth(label)) for label, bound in zip(by_group.labels, by_group.bounds, strict=True)]
-            found.append(max(pairs, key=lambda pair: pair[1] - pair[0]))
-        rows.append(Row.of("groups", case.name, delta, found, repetitions))
-    return rows
+def try_groups(case: GroupCase, repetitions: int, delta: float, rng: np.random.Generator) -> Found:
+    """Return, of every data set, the error of a group that is farthest above its bound, or nearest to it."""
+    errors, found = np.array(case.errors), []
+    certificate = certify([0.5], 5, delta=delta, n_votes=case.n_votes, assumptions=["groups-declared"])[0]
+    for _ in range(repetitions):
+        cells = rng.choice(errors.size, size=case.n_votes * case.n, p=case.cells)
+        wrong = rng.random(cells.size) < errors[cells]
+        votes = np.arange(cells.size).reshape(case.n_votes, case.n)
+        winner = votes[np.argmin(wrong[votes].sum(axis=1))]
+        groups = case.declare(cells)
+        if case.found:
+            groups = _find_best(groups.take(winner).count(wrong[winner]), cells)
+        counted = groups.take(winner).count(wrong[winner])
+        by_group = with_test(certificate, np.count_nonzero(wrong[winner]), case.n, groups=counted).groups
+        pairs = [(bound, case.truth(label)) for label, bound in zip(by_group.labels, by_group.bounds, strict=True)]
+        found.append(max(pairs, key=lambda pair: pair[1] - pair[0]))
+    return {"groups": found}
 
 
 def _find_best(counted: GroupCounts, cells: np.ndarray) -> Groups:
@@ -550,22 +538,15 @@ BROKEN_SHIFT_CASES = [
 ]
 
 
-def simulate_shift(case: ShiftCase, repetitions: int, seed: int = 0) -> list[Row]:
-    """Count the data sets on which the loss under Q is above its bound, at every delta."""
+def try_shift(case: ShiftCase, repetitions: int, delta: float, rng: np.random.Generator) -> Found:
+    """Return bounds on the loss under Q, and that loss."""
     of_q = np.array(case.cells) * case.weights
-    truth, rows = float(of_q @ case.errors / of_q.sum()), []
-    for delta in DELTAS:
-        rng = np.random.default_rng(seed)
-        codes = [*FIT_ASSUMPTIONS, "subsamples-random", "new-points"]
-        certificate = certify([0.5], 5, delta=delta, n_votes=case.n_votes, assumptions=codes)[0]
-        certificate = replace(certificate, statements=())
-        seeds = iter(range(case.n_votes * repetitions))
-        found = [
-            (min(_bound_shifted(case, certificate, rng, next(seeds)) for _ in range(case.n_votes)), truth)
-            for _ in range(repetitions)
-        ]
-        rows.append(Row.of("shift", case.name, delta, found, repetitions))
-    return rows
+    truth = float(of_q @ case.errors / of_q.sum())
+    codes = [*FIT_ASSUMPTIONS, "subsamples-random", "new-points"]
+    certificate = certify([0.5], 5, delta=delta, n_votes=case.n_votes, assumptions=codes)[0]
+    certificate = replace(certificate, statements=())
+    bounds = (_bound_shifted(case, certificate, rng, seed) for seed in itertools.count())
+    return {"shift": [(min(itertools.islice(bounds, case.n_votes)), truth) for _ in range(repetitions)]}
 
 
 def _bound_shifted(case: ShiftCase, certificate: Certificate, rng: np.random.Generator, seed: int) -> float:
@@ -585,17 +566,26 @@ COLUMNS = ("statement", "case", "delta", "stated", "violations", "p", "bound", "
 
 
 SIMULATIONS: dict[type, Any] = {
-    Case: simulate,
-    ClassCase: simulate_classes,
-    GroupCase: simulate_groups,
-    ShiftCase: simulate_shift,
+    Case: try_statements,
+    ClassCase: try_classes,
+    GroupCase: try_groups,
+    ShiftCase: try_shift,
 }
+
+
+def simulate(case: Any, repetitions: int, seed: int = 0) -> list[Row]:
+    """Count the data sets on which any statement of a kind is false, at every delta."""
+    return [
+        Row.of(method, case.name, delta, found, repetitions)
+        for delta in DELTAS
+        for method, found in SIMULATIONS[type(case)](case, repetitions, delta, np.random.default_rng(seed)).items()
+    ]
 
 
 def measure(cases: Sequence[Any], repetitions: int) -> Iterator[tuple[object, ...]]:
     """Yield a row for each kind of statement, case and delta."""
     for case in cases:
-        for row in SIMULATIONS[type(case)](case, repetitions):
+        for row in simulate(case, repetitions):
             stated, p = f"{row.stated / row.repetitions:.2f}", f"{row.p_value:.2g}"
             means = f"{row.mean_bound:.3f}", f"{row.mean_truth:.3f}"
             yield row.method, row.case, row.delta, stated, row.violations, p, *means
