@@ -23,13 +23,8 @@ NOTE = """Votes whose decision value is within its margin, so that another engin
 counts them as errors. 200 hypotheses at every training row, with the default pool and with the paper's, whose widths
 go up to 10^4 times the seed: a kernel that narrow is zero almost everywhere, and so is the intercept."""
 COLUMNS = (
-    "",
-    "votes, defaults",
-    "uncertain",
-    "votes, paper's setting",
-    "uncertain",
-    "hypotheses with any",
-    "smallest loss",
+    *("", "votes, defaults", "uncertain", "votes, paper's setting", "uncertain"),
+    *("hypotheses with any", "smallest loss"),
 )
 
 

@@ -112,8 +112,8 @@ def run(*words: object) -> tuple[str, str, float]:
     return done.stdout, done.stderr, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def from_the_shell(folder: Path, newcomer: Newcomer) -> tuple[list[object], float, float, float]:
-    """Fit, predict, report and verify; return the cells of a row, error, bound and seconds of the fit."""
+def from_the_shell(folder: Path, newcomer: Newcomer) -> list[object]:
+    """Fit, predict, report and verify; return error, bound, seconds of each, and what else is in a row."""
     train, test, model = folder / "train.csv", folder / "test.csv", folder / "model.skops"
     how = [] if newcomer.text is None else ["--text", newcomer.text]
     printed, warned, fit_s = run("fit", train, "--target", newcomer.target, "-o", model, *how)
@@ -129,7 +129,7 @@ def from_the_shell(folder: Path, newcomer: Newcomer) -> tuple[list[object], floa
     missing = [words for words in newcomer.promised if words not in warned + said + printed]
     seconds = [f"{value:.1f}" for value in (fit_s, predict_s, report_s, verify_s)]
     size = f"{model.stat().st_size / 2**20:.1f}"
-    return [f"{error:.4f}", f"{bound:.4f}", *seconds, size, ", ".join(missing) or "none"], error, bound, fit_s
+    return [f"{error:.4f}", f"{bound:.4f}", *seconds, size, ", ".join(missing) or "none"]
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -197,9 +197,9 @@ def measure(names: list[str], beside: list[list[object]]) -> Iterator[list[objec
         with tempfile.TemporaryDirectory() as path:
             folder = Path(path)
             n, d = split(newcomer, folder)
-            cells, error, bound, seconds = from_the_shell(folder, newcomer)
+            cells = from_the_shell(folder, newcomer)
             train, test = (read(folder / f"{part}.csv", newcomer) for part in ("train", "test"))
-            row: list[object] = [name, f"{error:.4f}", f"{bound:.4f}", f"{seconds:.1f}"]
+            row = [name, *cells[:3]]
             for _, learner in others():
                 row += half_held_out(learner, train, test, newcomer)
             beside.append(row)

@@ -6,8 +6,6 @@ this process, best of five; only the ratios carry over to another machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from _results import best, in_fresh_process, make_parser, show
 from scipy.special import logsumexp
@@ -50,18 +48,17 @@ def main() -> None:
     np.testing.assert_allclose(result.lam, lam, rtol=1e-5)
     np.testing.assert_allclose(result.rho.sum(), rho.sum(), rtol=1e-11)
 
-    calls: list[tuple[str, Callable[[], object]]] = [
-        ("straightforward alternating minimisation", lambda: straightforward(losses)),
-        ("minimize_lambda_bound, alternating", lambda: minimize_lambda_bound(losses, N, delta=DELTA)),
-        (
-            "minimize_lambda_bound, global, certified",
-            lambda: minimize_lambda_bound(losses, N, delta=DELTA, method="global"),
-        ),
-        ("minimize_kl_bound, certified", lambda: minimize_kl_bound(losses, N, delta=DELTA)),
-        ("check_quasiconvexity", lambda: check_quasiconvexity(losses, N, delta=DELTA)),
-    ]
-    seconds = [(name, best(call, 5)[1]) for name, call in calls]
-    rows = [(name, f"{each:.4f}", f"{seconds[0][1] / each:.1f}") for name, each in seconds]
+    problem = {"losses": losses, "n": N, "delta": DELTA}
+    calls = {
+        "straightforward alternating minimisation": lambda: straightforward(losses),
+        "minimize_lambda_bound, alternating": lambda: minimize_lambda_bound(**problem),
+        "minimize_lambda_bound, global, certified": lambda: minimize_lambda_bound(**problem, method="global"),
+        "minimize_kl_bound, certified": lambda: minimize_kl_bound(**problem),
+        "check_quasiconvexity": lambda: check_quasiconvexity(**problem),
+    }
+    seconds = {name: best(call, 5)[1] for name, call in calls.items()}
+    first, *_ = seconds.values()
+    rows = [(name, f"{each:.4f}", f"{first / each:.1f}") for name, each in seconds.items()]
     without, ours = import_seconds("import numpy, scipy.special"), import_seconds("import pacbayes")
     show(
         "posterior",

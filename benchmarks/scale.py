@@ -36,19 +36,8 @@ def kernel_share(vote: Any) -> float:
 
 
 COLUMNS = (
-    "",
-    "s, racing",
-    "s, all",
-    "times",
-    "processor",
-    "kernel values",
-    "trained",
-    "lost",
-    "bound",
-    "difference",
-    "labels",
-    "test loss",
-    "difference",
+    *("", "s, racing", "s, all", "times", "processor", "kernel values", "trained", "lost"),
+    *("bound", "difference", "labels", "test loss", "difference"),
 )
 Row = tuple[object, ...]
 

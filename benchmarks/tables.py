@@ -40,15 +40,8 @@ PUBLIC = {
     "penguins": from_r("palmerpenguins", "penguins", "species"),
 }
 PUBLIC_COLUMNS = (
-    "table",
-    "training rows",
-    "columns",
-    "gaps",
-    "bound",
-    "test loss",
-    "pipeline's",
-    "seconds",
-    "pipeline's",
+    *("table", "training rows", "columns", "gaps", "bound"),
+    *("test loss", "pipeline's", "seconds", "pipeline's"),
 )
 # How each figure is written, in the order of the columns.
 PUBLIC_FORMS = {

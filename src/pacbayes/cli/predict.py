@@ -98,10 +98,6 @@ def predict(
                 f"{output.with_suffix('.csv')}"
             )
     fitted, schema = options.load_with_schema(model)
-    if max_error is not None and schema.task == "regression":
-        raise usage_error("--max-error is not for models that predict numbers: --coverage adds intervals")
-    if probabilities:
-        _check_probabilities(fitted, schema)
     parquet = output is not None and is_parquet(output)
     columns = None if all_columns else id or ()
     predictions = Predictions(fitted, schema, columns, escape_formulas, parquet, max_error, coverage, probabilities)
@@ -150,16 +146,6 @@ def predict(
         print_lines(f"{format_count(predictions.n_rows, 'prediction')}  {output}")
 
 
-def _check_probabilities(model: Any, schema: io.Schema) -> None:
-    """Refuse to write probabilities that a model does not have."""
-    if schema.task == "regression":
-        raise usage_error("--probabilities is not for models that predict numbers: --coverage adds intervals")
-    if model.certificate_.calibration is None:
-        raise usage_error(
-            "--probabilities: this model has shares of the vote only, since no rows of its training calibrated them"
-        )
-
-
 @dataclass
 class Predictions:
     """Predictions for rows that come in one batch or in several, and what there is to say about all of them."""
@@ -191,24 +177,30 @@ class Predictions:
         self._summaries: list[RowSummary] = []
 
     def _add_intervals(self) -> None:
+        for option, is_given in (("--max-error", self.max_error is not None), ("--probabilities", self.probabilities)):
+            if is_given:
+                raise usage_error(f"{option} is not for models that predict numbers: --coverage adds intervals")
         if self.coverage is not None:
             self.model.certificate_.choose_interval(self.coverage)  # says what is not proved before rows are read
-            self._answers["intervals"] = (
-                ["lower", "upper"],
-                partial(self.model.predict_interval, coverage=self.coverage),
-            )
+            interval = partial(self.model.predict_interval, coverage=self.coverage)
+            self._answers["intervals"] = ["lower", "upper"], interval
 
     def _add_classes(self) -> None:
         def add(key: str, word: str, compute: Callable[[SampleRows], Any]) -> None:
             self._answers[key] = [f"{word}_{name}" for name in self._classes], compute
 
+        certificate = self.model.certificate_
+        if self.probabilities and certificate.calibration is None:
+            raise usage_error(
+                "--probabilities: this model has shares of the vote only, since no rows of its training calibrated them"
+            )
         if self.max_error is not None:
-            self.model.certificate_.choose_abstention(self.max_error)
+            certificate.choose_abstention(self.max_error)
         add("shares", "share", self.model.predict_shares)
         if self.probabilities:
             add("probabilities", "probability", self.model.predict_proba)
         if self.coverage is not None:
-            self.model.certificate_.choose_sets(self.coverage)
+            certificate.choose_sets(self.coverage)
             add("sets", "set", partial(self.model.predict_set, coverage=self.coverage))
 
     def describe(self) -> dict[str, Any]:

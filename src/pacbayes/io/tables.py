@@ -9,7 +9,6 @@ import math
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import starmap
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -101,17 +100,16 @@ class Table:
         chosen: TaskName = "regression" if target is not None and task == "regression" else "classification"
         y = None if target is None else parse_target(frame[target], decimal, task=chosen)
         features = [name for name in frame.columns if name != target and name not in drop]
-        kinds: dict[str, Kind] = {}
-        parsed = {}
-        for name in features:
-            column = frame[name]
-            kinds[name], parsed[name] = ("text", parse_text(column)) if name in text else infer_column(column, decimal)
-        X = pd.DataFrame(parsed, index=frame.index)
+        columns: dict[str, tuple[Kind, pd.Series[Any]]] = {
+            name: ("text", parse_text(frame[name])) if name in text else infer_column(frame[name], decimal)
+            for name in features
+        }
+        X = pd.DataFrame({name: values for name, (_, values) in columns.items()}, index=frame.index)
         classes, counts = np.unique([] if y is None else y, return_counts=True)
         if y is not None:
             check_target(str(target), classes, y.size, chosen)
-        columns, complete = tuple(starmap(Column, kinds.items())), not X.isna().to_numpy().any()
-        schema = Schema(columns, target, complete=complete, source=source, task=chosen)
+        kinds = tuple(Column(name, kind) for name, (kind, _) in columns.items())
+        schema = Schema(kinds, target, complete=not X.isna().to_numpy().any(), source=source, task=chosen)
         return cls(X, y, schema.with_classes(classes, counts))
 
     @property
