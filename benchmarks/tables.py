@@ -39,20 +39,12 @@ PUBLIC = {
     "churn": from_r("modeldata", "wa_churn", "churn"),
     "penguins": from_r("palmerpenguins", "penguins", "species"),
 }
-PUBLIC_COLUMNS = (
-    *("table", "training rows", "columns", "gaps", "bound"),
-    *("test loss", "pipeline's", "seconds", "pipeline's"),
-)
-# How each figure is written, in the order of the columns.
-PUBLIC_FORMS = {
-    "rows": "{:.0f}",
-    "columns": "{:.0f}",
+# The columns: figures of a table, and how they are written.
+PUBLIC_COLUMNS = {
+    **dict.fromkeys(("training rows", "columns"), "{:.0f}"),
     "gaps": "{:.1%}",
-    "bound": "{:.3f}",
-    "ours loss": "{:.3f}",
-    "pipeline loss": "{:.3f}",
-    "ours seconds": "{:.1f}",
-    "pipeline seconds": "{:.1f}",
+    **dict.fromkeys(("bound", "loss", "pipeline's loss"), "{:.3f}"),
+    **dict.fromkeys(("seconds", "pipeline's seconds"), "{:.1f}"),
 }
 MOST_TRAINING = 2000
 GRID = {"svc__C": [0.1, 1.0, 10.0, 100.0], "svc__gamma": [0.001, 0.01, 0.1, 1.0]}
@@ -79,18 +71,14 @@ def compare(name: str, n_splits: int) -> dict[str, float]:
     results = []
     for seed in range(n_splits):
         train, test = problem.split(seed)
-        outcome: dict[str, float] = {
-            "rows": problem.n,
-            "columns": X.shape[1],
-            "gaps": float(X.isna().to_numpy().mean()),
-        }
-        models = {"ours": PACBayesClassifier(RBFSVMPool(), random_state=seed), "pipeline": make_pipeline_search()}
-        for label, model in models.items():
+        outcome = {"training rows": problem.n, "columns": X.shape[1], "gaps": float(X.isna().to_numpy().mean())}
+        ours = PACBayesClassifier(RBFSVMPool(), random_state=seed)
+        for whose, model in (("", ours), ("pipeline's ", make_pipeline_search())):
             clock = Clock()
             model.fit(X.iloc[train], y[train])
-            outcome[f"{label} seconds"] = clock.read()[0]
-            outcome[f"{label} loss"] = float(np.mean(model.predict(X.iloc[test]) != y[test]))
-        outcome["bound"] = models["ours"].certificate_.bound
+            outcome[f"{whose}seconds"] = clock.read()[0]
+            outcome[f"{whose}loss"] = float(np.mean(model.predict(X.iloc[test]) != y[test]))
+        outcome["bound"] = ours.certificate_.bound
         results.append(outcome)
     return {key: float(np.mean([outcome[key] for outcome in results])) for key in results[0]}
 
@@ -99,7 +87,7 @@ def public_rows(names: list[str], n_splits: int) -> Iterator[tuple[object, ...]]
     """Yield a row for each public table."""
     for name in names:
         outcome = compare(name, n_splits)
-        yield name, *(form.format(outcome[key]) for key, form in PUBLIC_FORMS.items())
+        yield name, *(form.format(outcome[key]) for key, form in PUBLIC_COLUMNS.items())
 
 
 def make_rows(n: int, *, messy: bool) -> tuple[Any, NDArray[np.intp]]:
@@ -170,7 +158,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=50_000)
     arguments = parser.parse_args()
     if arguments.what == "public":
-        title, columns = f"Public tables, means of {arguments.splits} splits", PUBLIC_COLUMNS
+        title, columns = f"Public tables, means of {arguments.splits} splits", ("table", *PUBLIC_COLUMNS)
         rows = public_rows(arguments.only, arguments.splits)
     elif arguments.what == "dates":
         title = f"Test losses of 800 rows with a date, means of {arguments.splits} samples"
